@@ -1,0 +1,27 @@
+// JSON and YAML as one value type. Objects keep the order of their keys, as Python's do.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "hone/base/error.h"
+
+namespace hone {
+
+// Looking a key up is linear: fine for configs and rows, wrong for a vocabulary (text/ reads those with simdjson).
+using Json = nlohmann::ordered_json;
+
+struct JsonLimits {
+  int depth = 128;
+};
+
+// RFC 8259 plus what Python's json module writes: NaN, Infinity, -Infinity are refused; invalid UTF-8 is refused.
+Result<Json> parse_json(std::string_view text, JsonLimits limits = {});
+
+// YAML 1.1 scalars as LLaMA-Factory's users mean them: 1e-4 is a number, yes/no stay strings, true/false/null are typed.
+// Aliases are expanded at most `max_nodes` values in all.
+Result<Json> parse_yaml(std::string_view text, JsonLimits limits = {}, size_t max_nodes = 1'000'000);
+
+// Reads a .json, .yaml or .yml file; throws UserError naming the file.
+Json read_config_file(const std::string& path);
+
+}  // namespace hone

@@ -1,0 +1,34 @@
+// One human line style on stderr, or JSON lines. Colours only on a terminal. Lines never tear a progress bar.
+#pragma once
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace hone::log {
+
+enum class Level { debug, info, warning, error, off };
+enum class Format { text, json };
+
+struct Config {
+  Level level = Level::info;
+  Format format = Format::text;
+};
+void configure(const Config& config);
+Level parse_level(std::string_view name);  // throws UserError(usage) naming the choices
+
+void write(Level level, std::string_view message);
+
+template <class... Args>
+void debug(fmt::format_string<Args...> format, Args&&... args) { write(Level::debug, fmt::format(format, std::forward<Args>(args)...)); }
+template <class... Args>
+void info(fmt::format_string<Args...> format, Args&&... args) { write(Level::info, fmt::format(format, std::forward<Args>(args)...)); }
+template <class... Args>
+void warning(fmt::format_string<Args...> format, Args&&... args) { write(Level::warning, fmt::format(format, std::forward<Args>(args)...)); }
+template <class... Args>
+void error(fmt::format_string<Args...> format, Args&&... args) { write(Level::error, fmt::format(format, std::forward<Args>(args)...)); }
+
+// Says a thing once per process, whatever the number of calls with the same text.
+void warn_once(const std::string& message);
+
+}  // namespace hone::log

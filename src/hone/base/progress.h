@@ -1,0 +1,36 @@
+// A live bar on a terminal, a line now and then in a pipe or log file. One bar is on screen at a time.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hone {
+
+class ProgressBar {
+ public:
+  ProgressBar(std::string label, int64_t total, int64_t start = 0);
+  ~ProgressBar();  // leaves the cursor on a fresh line
+  ProgressBar(const ProgressBar&) = delete;
+
+  // `note` is shown behind the counts, cut to what fits: "loss 1.234  lr 1.0e-4  1.2k tok/s".
+  void update(int64_t done, std::string_view note = {});
+  void finish();
+
+  // Called by the logger around a line so that it does not tear the bar.
+  static void erase_active();
+  static void redraw_active();
+
+ private:
+  void draw();
+  std::string label_, note_;
+  int64_t total_, start_, done_;
+  std::chrono::steady_clock::time_point began_, drawn_;
+  bool live_, finished_ = false;
+};
+
+std::string format_duration(double seconds);  // 1:02:03 or 02:03
+std::string format_count(double value);       // 1.2k, 3.4M
+std::string format_bytes(double bytes);       // 1.5 GiB
+
+}  // namespace hone

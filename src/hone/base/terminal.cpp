@@ -1,0 +1,92 @@
+#include "hone/base/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+namespace hone::terminal {
+namespace {
+
+struct Glyph {
+  size_t bytes, cells;
+};
+
+// Enough of UTF-8 and East Asian width to line a table up; invalid bytes count as one cell.
+Glyph glyph_at(std::string_view text) {
+  auto lead = static_cast<unsigned char>(text[0]);
+  size_t bytes = lead < 0x80 ? 1 : lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (bytes == 1 || bytes > text.size()) return {1, lead < 0x20 ? size_t{0} : size_t{1}};
+  uint32_t code = lead & (0xFF >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);
+  bool combining = (code >= 0x300 && code <= 0x36F) || (code >= 0x200B && code <= 0x200F) || (code >= 0xFE00 && code <= 0xFE0F);
+  bool wide = (code >= 0x1100 && code <= 0x115F) || (code >= 0x2E80 && code <= 0xA4CF) || (code >= 0xAC00 && code <= 0xD7A3) ||
+              (code >= 0xF900 && code <= 0xFAFF) || (code >= 0xFE30 && code <= 0xFE6F) || (code >= 0xFF00 && code <= 0xFF60) ||
+              (code >= 0xFFE0 && code <= 0xFFE6) || (code >= 0x1F300 && code <= 0x1FAFF) || (code >= 0x20000 && code <= 0x3FFFD);
+  return {bytes, combining ? size_t{0} : wide ? size_t{2} : size_t{1}};
+}
+
+size_t escape_length(std::string_view text) {
+  if (text.size() < 2 || text[0] != '\x1b' || text[1] != '[') return 0;
+  size_t end = 2;
+  while (end < text.size() && !(text[end] >= '@' && text[end] <= '~')) ++end;
+  return end < text.size() ? end + 1 : end;
+}
+
+}  // namespace
+
+bool is_terminal(int fd) { return ::isatty(fd) == 1; }
+
+bool colours(int fd) {
+  const char* kind = std::getenv("TERM");
+  return is_terminal(fd) && !std::getenv("NO_COLOR") && kind && std::strcmp(kind, "dumb") != 0;
+}
+
+int columns() {
+  winsize size{};
+  if (::ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  if (const char* setting = std::getenv("COLUMNS"); setting && std::atoi(setting) > 0) return std::atoi(setting);
+  return 80;
+}
+
+size_t display_width(std::string_view text) {
+  size_t cells = 0;
+  while (!text.empty()) {
+    if (size_t skip = escape_length(text)) {
+      text.remove_prefix(skip);
+      continue;
+    }
+    auto glyph = glyph_at(text);
+    cells += glyph.cells;
+    text.remove_prefix(glyph.bytes);
+  }
+  return cells;
+}
+
+std::string truncate(std::string_view text, size_t cells) {
+  if (display_width(text) <= cells) return std::string(text);
+  if (cells == 0) return "";
+  std::string kept;
+  size_t used = 0;
+  bool escaped = false;
+  while (!text.empty()) {
+    size_t escape = escape_length(text);
+    auto glyph = escape ? Glyph{escape, 0} : glyph_at(text);
+    if (used + glyph.cells > cells - 1) break;
+    escaped |= escape > 0;
+    used += glyph.cells;
+    kept.append(text.substr(0, glyph.bytes));
+    text.remove_prefix(glyph.bytes);
+  }
+  return kept + "…" + (escaped ? "\x1b[0m" : "");
+}
+
+std::string styled(std::string_view text, Style style, int fd) {
+  static constexpr const char* kCodes[] = {"", "1", "2", "31", "32", "33", "34", "36"};
+  if (style == Style::plain || !colours(fd)) return std::string(text);
+  return std::string("\x1b[") + kCodes[static_cast<int>(style)] + "m" + std::string(text) + "\x1b[0m";
+}
+
+}  // namespace hone::terminal

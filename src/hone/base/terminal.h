@@ -1,0 +1,18 @@
+// What the terminal can show. Progress bars and tables ask here; nothing else looks at isatty or COLUMNS.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace hone::terminal {
+
+bool is_terminal(int fd);          // 1 stdout, 2 stderr
+bool colours(int fd);              // a terminal, NO_COLOR unset, TERM not dumb
+int columns();                     // width of the terminal on stderr, 80 when unknown
+size_t display_width(std::string_view text);  // cells, counting CJK as two and escape sequences as none
+std::string truncate(std::string_view text, size_t cells);
+
+enum class Style { plain, bold, dim, red, green, yellow, blue, cyan };
+// `text` wrapped in escape codes when `fd` shows colours, else unchanged.
+std::string styled(std::string_view text, Style style, int fd = 1);
+
+}  // namespace hone::terminal

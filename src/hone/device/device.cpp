@@ -1,0 +1,1 @@
+#include "hone/device/tensor.h"

@@ -1,0 +1,45 @@
+// A model's own chat template: Jinja as transformers sets it up, run in a closed world.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hone/base/error.h"
+#include "hone/base/json.h"
+
+namespace hone::text {
+
+// Part [begin, end) of the rendered text, in bytes, that a {% generation %} block produced.
+struct GenerationSpan {
+  size_t begin, end;
+};
+
+struct Rendered {
+  std::string text;
+  std::vector<GenerationSpan> answers;
+};
+
+// What a hostile or broken template may cost before it is refused.
+struct TemplateLimits {
+  size_t steps = 10'000'000;
+  size_t depth = 200;
+  size_t output_bytes = 64u << 20;
+};
+
+class ChatTemplate {
+ public:
+  // Refuses what jinja2 refuses; the message names the line.
+  static Result<ChatTemplate> parse(std::string_view source, TemplateLimits limits = {});
+
+  // `variables` is what transformers passes: messages, tools, documents, add_generation_prompt, bos_token, eos_token, … and any extra.
+  // Errors are the template's own raise_exception, undefined values, type errors, exceeded limits; each names the line.
+  Result<Rendered> render(const Json& variables) const;
+
+ private:
+  struct Program;
+  explicit ChatTemplate(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+  std::shared_ptr<const Program> program_;
+};
+
+}  // namespace hone::text
