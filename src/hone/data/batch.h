@@ -1,0 +1,22 @@
+// What the trainer consumes: samples end to end in one row, no padding.
+#pragma once
+#include <vector>
+
+#include "hone/device/tensor.h"
+#include "hone/ops/segments.h"
+
+namespace hone::data {
+
+struct Batch {
+  Tensor tokens_t, positions_t;  // int64 [T]
+  Tensor targets_t;              // int64 [T]: the token that position t must predict (already shifted inside each sample), or kIgnore
+  Tensor weights_t;              // float [T], undefined when every target weighs 1
+  ops::Segments segments;        // attention boundaries
+  int64_t target_count = 0;      // positions with a target
+  int64_t sample_count = 0;
+  std::vector<int64_t> rows;     // source rows in this batch, for reports
+
+  Batch to(at::Device device) const;
+};
+
+}  // namespace hone::data

@@ -1,0 +1,30 @@
+// What every row format becomes: messages in canonical roles, and what belongs to them.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/data/row.h"
+
+namespace hone::data {
+
+// Roles: system, user, assistant, tool_call (an assistant's call, content = JSON text), tool (a result).
+struct Message {
+  std::string role, content;
+  std::optional<bool> loss;          // false masks an answer, true forces it
+  std::optional<double> loss_scale;  // weight of an answer's tokens
+  Json extra;                        // reasoning_content, tool_calls … as given; null when none
+};
+
+struct Conversation {
+  std::vector<Message> messages;
+  std::vector<Message> rejected;  // preference data: the full alternative conversation; empty otherwise
+  std::string tools;              // JSON text of a list of function specs; empty when none
+  std::optional<bool> label;      // KTO
+  std::vector<std::string> images, videos, audios;
+  Json extra;                     // other columns, kept for rewards and channels; an object or null
+  bool plain_text = false;        // pre-training: messages[0].content is the whole text
+  RowOrigin origin;
+};
+
+}  // namespace hone::data

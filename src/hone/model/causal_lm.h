@@ -1,0 +1,64 @@
+// A decoder-only language model: single-device code that knows nothing of ranks, optimizers or files' layouts.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/model/config.h"
+#include "hone/model/layers.h"
+#include "hone/ops/segments.h"
+
+namespace hone::model {
+
+class KvCache;
+
+// One packed row: tokens [T], positions [T] (int64), on the model's device.
+struct Input {
+  Tensor tokens_t, positions_t;
+  ops::Segments segments;
+};
+
+struct LoadOptions {
+  std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
+  at::Device device{at::kCPU};
+};
+
+enum class Recompute { none, block };  // what gradient checkpointing keeps: everything, or only the input of each block
+
+class CausalLM {
+ public:
+  // Reads config.json and the safetensors of a Hugging Face folder. Throws UserError naming missing, extra or misshapen tensors.
+  static std::unique_ptr<CausalLM> load(const std::filesystem::path& folder, const LoadOptions& options = {});
+  // Random weights (normal, std initializer_range), for tests and train_from_scratch.
+  static std::unique_ptr<CausalLM> random(const DecoderConfig& config, uint64_t seed, const LoadOptions& options = {});
+  ~CausalLM();
+
+  // Hidden states after the final norm, [T, hidden]. With a cache, each segment continues the cached sequence of the same index.
+  Tensor hidden(const Input& input, KvCache* cache = nullptr);
+  Tensor logits(const Tensor& hidden_th);  // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
+  const Linear& head() const;              // when tied, its weight is the embedding's tensor
+
+  const DecoderConfig& config() const;
+  at::Device device() const;
+  at::ScalarType dtype() const;
+
+  std::vector<Linear*> linears();              // in order of depth; the head last, absent when tied
+  Embedding& embedding();
+  std::vector<NamedParameter> parameters();    // base weights in Hugging Face order, adapters not included; a tied head is listed once
+  // Adapter tensors, PEFT's names without the "base_model.model." prefix: "model.layers.0.self_attn.q_proj.lora_A.<adapter>.weight".
+  std::vector<NamedParameter> adapter_parameters();
+
+  void set_training(bool training);  // dropout, NEFTune and recomputation act only in training
+  bool training() const;
+  void set_recompute(Recompute policy);
+  void set_neftune(double alpha);
+
+ private:
+  struct Impl;
+  explicit CausalLM(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hone::model
