@@ -1,0 +1,52 @@
+# hone: two commands for a newcomer are `make demo` and `make test`; `make help` lists the rest.
+PREFIX ?= /usr/local
+BUILD  ?= build
+JOBS   ?= $(shell nproc)
+PYTHON  = .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-tests build demo test unit-test bench fuzz format install docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what a build needs (Debian packages, .venv with libtorch)
+	@tools/setup.sh
+
+setup-tests:
+	@tools/setup.sh --tests
+
+build: setup ## build build/bin/hone and its front-end links
+	@[ -e $(BUILD)/build.ninja ] || cmake --preset release -B $(BUILD) > /dev/null
+	@ninja -C $(BUILD) -j $(JOBS) hone_main
+
+demo: build ## teach the embedded model something, and see the difference
+	@cookbook/demo.sh
+
+unit-test: setup
+	@[ -e $(BUILD)/build.ninja ] || cmake --preset release -B $(BUILD) > /dev/null
+	@ninja -C $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure
+
+test: setup-tests unit-test ## build, run unit tests, then pytest against the binary and its peers
+	$(PYTHON) -m pytest -q tests
+
+bench: setup-tests ## compare hone with its peers on this machine; prints ratios
+	@cmake --preset bench -B $(BUILD) > /dev/null
+	@ninja -C $(BUILD) -j $(JOBS)
+	@$(PYTHON) bench/run.py
+
+fuzz: setup ## unit tests and fuzz targets under address and undefined-behaviour sanitizers
+	@tests/fuzz/run.sh
+
+format: setup ## format C++ sources
+	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
+
+docs: build ## write the generated pages of docs/
+	@$(BUILD)/bin/hone options --format markdown > docs/options.md
+
+install: build ## install hone and its front-end links under PREFIX
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean: ## remove the build folder
+	@rm -rf $(BUILD)

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs what a build (and, with --tests, the test suite) needs: Debian packages by name and a .venv with libtorch.
+# Does nothing when the lists have not changed since it last succeeded.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+torch=torch==2.13.0
+tests=false
+[ "${1:-}" = --tests ] && tests=true
+
+stamp_of() { cat "$@" | sha256sum | cut -c1-16; }
+done_with() { [ -e ".setup/$1" ]; }
+mark_done() { mkdir -p .setup && touch ".setup/$1"; }
+
+install_packages() {
+  local missing=()
+  while read -r package; do
+    [ -z "$package" ] && continue
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done < tools/packages.txt
+  [ ${#missing[@]} -eq 0 ] && return
+  # A cmake or compiler from elsewhere on the PATH serves as well as Debian's.
+  command -v cmake >/dev/null && missing=("${missing[@]/#cmake/}")
+  command -v g++ >/dev/null && missing=("${missing[@]/#g++/}")
+  local wanted=()
+  for package in "${missing[@]}"; do [ -n "$package" ] && wanted+=("$package"); done
+  [ ${#wanted[@]} -eq 0 ] && return
+  local root=""
+  [ "$(id -u)" -eq 0 ] || root=sudo
+  echo "installing ${wanted[*]}"
+  $root apt-get update -q
+  DEBIAN_FRONTEND=noninteractive $root apt-get install -y -q --no-install-recommends "${wanted[@]}"
+}
+
+packages_stamp=packages-$(stamp_of tools/packages.txt)
+if ! done_with "$packages_stamp"; then
+  install_packages
+  mark_done "$packages_stamp"
+fi
+
+venv_stamp=venv-$(echo "$torch" | stamp_of)
+if ! done_with "$venv_stamp" || [ ! -x .venv/bin/python ]; then
+  python3 -m venv .venv
+  .venv/bin/pip install -q --disable-pip-version-check "$torch" numpy pyarrow
+  mark_done "$venv_stamp"
+fi
+
+if $tests; then
+  tests_stamp=tests-$(stamp_of tools/requirements.txt)
+  if ! done_with "$tests_stamp"; then
+    .venv/bin/pip install -q --disable-pip-version-check "$torch" -r tools/requirements.txt
+    mark_done "$tests_stamp"
+  fi
+fi
