@@ -1,0 +1,46 @@
+// What was wrong with a run's data: bad rows counted by kind, the first ten kept whole. No row is dropped without passing through here.
+#pragma once
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hone/base/error.h"
+
+namespace hone::data {
+
+// Every message of a bad row reads "file:line: kind: found; expected".
+enum class RowProblem { json, encoding, columns, type, role, order, empty_answer, too_long, duplicate_key, preference, file, other };
+std::string_view name(RowProblem problem);
+Error row_error(RowProblem problem, std::string_view origin, std::string_view details);
+// The kind a message was made with; `other` for messages not made by row_error.
+RowProblem problem_of(std::string_view message);
+
+class RowReport {
+ public:
+  static constexpr size_t kRemembered = 10;
+
+  explicit RowReport(bool strict = false) : strict_(strict) {}
+  // Thread-safe. Strict: throws UserError(bad_data) with the message.
+  void bad_row(const std::string& message);
+  void good_row() { good_.fetch_add(1, std::memory_order_relaxed); }
+
+  int64_t good() const { return good_.load(std::memory_order_relaxed); }
+  int64_t bad() const;
+  std::map<RowProblem, int64_t> by_kind() const;
+  std::vector<std::string> first_messages() const;
+  // "skipped 3 of 1000 rows: 2 json, 1 role" and the remembered messages, one a line; empty when nothing was wrong.
+  std::string summary() const;
+  void log_summary() const;
+
+ private:
+  const bool strict_;
+  std::atomic<int64_t> good_{0};
+  mutable std::mutex mutex_;
+  std::map<RowProblem, int64_t> counts_;
+  std::vector<std::string> first_;
+};
+
+}  // namespace hone::data
