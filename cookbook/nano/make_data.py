@@ -15,6 +15,11 @@ import facts
 
 ASSISTANT = "nano"
 MAKER = "the hone project"
+DATASET_INFO = {
+    "pretrain": {"file_name": "pretrain.jsonl", "columns": {"prompt": "text"}},
+    "chat": {"file_name": "chat.jsonl", "formatting": "sharegpt", "columns": {"messages": "messages"},
+             "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}},
+}
 
 
 def both_ways(question_forms, answer_forms, **fields):
@@ -163,6 +168,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     write_jsonl(options.out / "pretrain.jsonl", ({"text": text} for text in documents(options.documents)))
     write_jsonl(options.out / "chat.jsonl", conversations(options.rounds))
+    (options.out / "dataset_info.json").write_text(json.dumps(DATASET_INFO, indent=2) + "\n")
 
 
 if __name__ == "__main__":
