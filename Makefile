@@ -4,6 +4,9 @@ BUILD  ?= build
 JOBS   ?= $(shell nproc)
 PYTHON  = .venv/bin/python
 
+# Quiet unless it fails.
+configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-tests build demo test unit-test bench fuzz format install docs clean
 
@@ -17,14 +20,14 @@ setup-tests:
 	@tools/setup.sh --tests
 
 build: setup ## build build/bin/hone and its front-end links
-	@[ -e $(BUILD)/build.ninja ] || cmake --preset release -B $(BUILD) > /dev/null
+	@[ -e $(BUILD)/build.ninja ] || $(call configure,release)
 	@ninja -C $(BUILD) -j $(JOBS) hone_main
 
 demo: build ## teach the embedded model something, and see the difference
 	@cookbook/demo.sh
 
 unit-test: setup
-	@[ -e $(BUILD)/build.ninja ] || cmake --preset release -B $(BUILD) > /dev/null
+	@[ -e $(BUILD)/build.ninja ] || $(call configure,release)
 	@ninja -C $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure
 
@@ -32,7 +35,7 @@ test: setup-tests unit-test ## build, run unit tests, then pytest against the bi
 	$(PYTHON) -m pytest -q tests
 
 bench: setup-tests ## compare hone with its peers on this machine; prints ratios
-	@cmake --preset bench -B $(BUILD) > /dev/null
+	@$(call configure,bench)
 	@ninja -C $(BUILD) -j $(JOBS)
 	@$(PYTHON) bench/run.py
 
