@@ -1,5 +1,6 @@
 // Optimizers over named parameter groups. State is plain tensors under stable names, so that checkpoints need no pickle.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,16 +26,32 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   virtual void step(double learning_rate) = 0;
-  virtual NamedTensors state() const = 0;             // "exp_avg/<parameter name>" …; tensors, not copies
-  virtual void load_state(const NamedTensors& state) = 0;  // throws UserError(bad_checkpoint) naming what is missing
+  NamedTensors state();                        // "exp_avg/<parameter name>" …; tensors, not copies
+  void load_state(const NamedTensors& state);  // throws UserError(bad_checkpoint) naming what is missing
 
   void zero_grad();  // sets gradients to none
   // Norm of all gradients (float32, on the parameters' device) before scaling them down to `max_norm`; 0 means no clipping.
   Tensor clip(double max_norm);
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
+  using StateVisitor = std::function<void(const std::string& name, Tensor& tensor)>;
+  // Every tensor of the state under a name that does not depend on the order of parameters. Saving and loading are written on it.
+  virtual void visit_state(const StateVisitor& visit) = 0;
+
  protected:
   std::vector<ParameterGroup> groups_;
 };
+
+// The parameters of one group that have a gradient, flattened: position in the group's lists and the two tensors.
+struct ActiveParameters {
+  std::vector<size_t> positions;
+  TensorList parameters, gradients;
+};
+ActiveParameters active_parameters(const ParameterGroup& group);
+
+// Zeros like each parameter of the group, detached.
+TensorList zeros_like_group(const ParameterGroup& group);
+TensorList pick(const TensorList& tensors, const std::vector<size_t>& positions);
+void visit_slot(const Optimizer::StateVisitor& visit, const std::string& slot, const ParameterGroup& group, TensorList& tensors);
 
 }  // namespace hone::optim

@@ -1,0 +1,68 @@
+#include "hone/optim/adam.h"
+
+#include <cmath>
+
+namespace hone::optim {
+namespace {
+
+bool has_fused_adam(const Tensor& parameter) { return parameter.is_cpu() || parameter.is_cuda(); }
+
+struct Update {
+  ActiveParameters active;
+  TensorList first, second;
+  double rate, weight_decay;
+  int64_t step;
+};
+
+void fused_update(const Update& u, const AdamConfig& config) {
+  Tensor step = at::full({}, static_cast<double>(u.step), u.active.parameters.front().options().dtype(at::kFloat).requires_grad(false));
+  TensorList steps(u.active.parameters.size(), step);
+  auto fused = config.decoupled_decay
+                   ? static_cast<decltype(&at::_ops::_fused_adam_::call)>(&at::_ops::_fused_adamw_::call)
+                   : &at::_ops::_fused_adam_::call;
+  fused(u.active.parameters, u.active.gradients, u.first, u.second, {}, steps, u.rate, config.beta1, config.beta2, u.weight_decay,
+        config.epsilon, /*amsgrad=*/false, /*maximize=*/false, {}, {});
+}
+
+void foreach_update(const Update& u, const AdamConfig& config) {
+  TensorList gradients = u.active.gradients;
+  if (config.decoupled_decay && u.weight_decay != 0) at::_foreach_mul_(u.active.parameters, 1 - u.rate * u.weight_decay);
+  if (!config.decoupled_decay && u.weight_decay != 0) gradients = at::_foreach_add(gradients, u.active.parameters, u.weight_decay);
+  at::_foreach_lerp_(u.first, gradients, 1 - config.beta1);
+  at::_foreach_mul_(u.second, config.beta2);
+  at::_foreach_addcmul_(u.second, gradients, gradients, 1 - config.beta2);
+  const double correction1 = 1 - std::pow(config.beta1, u.step), correction2 = 1 - std::pow(config.beta2, u.step);
+  TensorList denominators = at::_foreach_sqrt(u.second);
+  at::_foreach_div_(denominators, std::sqrt(correction2));
+  at::_foreach_add_(denominators, config.epsilon);
+  at::_foreach_addcdiv_(u.active.parameters, u.first, denominators, -u.rate / correction1);
+}
+
+}  // namespace
+
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config) : Optimizer(std::move(groups)), config_(config) {
+  for (const auto& group : groups_) moments_.push_back({zeros_like_group(group), zeros_like_group(group)});
+}
+
+void Adam::step(double learning_rate) {
+  at::NoGradGuard no_grad;
+  step_ += 1;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const ParameterGroup& group = groups_[g];
+    Update update{active_parameters(group), {}, {}, learning_rate * group.rate_ratio, group.weight_decay, step_.item<int64_t>()};
+    if (update.active.parameters.empty()) continue;
+    update.first = pick(moments_[g].first, update.active.positions);
+    update.second = pick(moments_[g].second, update.active.positions);
+    has_fused_adam(update.active.parameters.front()) ? fused_update(update, config_) : foreach_update(update, config_);
+  }
+}
+
+void Adam::visit_state(const StateVisitor& visit) {
+  visit("step", step_);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    visit_slot(visit, "exp_avg", groups_[g], moments_[g].first);
+    visit_slot(visit, "exp_avg_sq", groups_[g], moments_[g].second);
+  }
+}
+
+}  // namespace hone::optim

@@ -1,0 +1,27 @@
+// Adam and AdamW. One fused call per group where the device has it; bit for bit what torch's fused optimizers do.
+#pragma once
+#include "hone/optim/optimizer.h"
+
+namespace hone::optim {
+
+struct AdamConfig {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  bool decoupled_decay = true;  // AdamW; false adds the decay to the gradient (Adam with L2)
+};
+
+class Adam : public Optimizer {
+ public:
+  Adam(std::vector<ParameterGroup> groups, const AdamConfig& config);
+  void step(double learning_rate) override;
+  void visit_state(const StateVisitor& visit) override;
+
+ private:
+  struct Moments {
+    TensorList first, second;
+  };
+  AdamConfig config_;
+  std::vector<Moments> moments_;                      // one per group
+  Tensor step_ = at::zeros({}, at::kLong);            // on the host; counts updates of the whole set
+};
+
+}  // namespace hone::optim

@@ -1,0 +1,186 @@
+#include "hone/optim/factory.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "hone/base/error.h"
+#include "hone/base/log.h"
+#include "hone/optim/adafactor.h"
+#include "hone/optim/adam8bit.h"
+#include "hone/optim/classic.h"
+#include "hone/optim/galore.h"
+#include "hone/optim/lion.h"
+#include "hone/optim/muon.h"
+
+namespace hone::optim {
+namespace {
+
+using Groups = std::vector<ParameterGroup>;
+
+// Reads optim_args; a value may be typed or a string. finish() refuses what nobody read.
+class Arguments {
+ public:
+  explicit Arguments(const OptimizerConfig& config) : name_(config.name), left_(config.arguments.is_null() ? Json::object() : config.arguments) {}
+
+  double number(const char* key, double fallback) {
+    auto text = take(key);
+    if (!text) return fallback;
+    try {
+      return std::stod(*text);
+    } catch (const std::exception&) {
+      throw UserError(ExitCode::usage, fmt::format("optim_args: {} is \"{}\", expected a number", key, *text));
+    }
+  }
+  bool truth(const char* key, bool fallback) {
+    auto text = take(key);
+    if (!text) return fallback;
+    std::ranges::transform(*text, text->begin(), [](unsigned char c) { return std::tolower(c); });
+    return *text == "true" || *text == "1" || *text == "yes";
+  }
+  std::string word(const char* key, const std::string& fallback) { return take(key).value_or(fallback); }
+  void finish() const {
+    if (!left_.empty()) throw UserError(ExitCode::usage, fmt::format("optim_args: {} does not know \"{}\"", name_, left_.begin().key()));
+  }
+
+ private:
+  std::optional<std::string> take(const char* key) {
+    auto found = left_.find(key);
+    if (found == left_.end()) return std::nullopt;
+    std::string text = found->is_string() ? found->get<std::string>() : found->dump();
+    left_.erase(key);
+    return text;
+  }
+  std::string name_;
+  Json left_;
+};
+
+using Maker = std::function<std::unique_ptr<Optimizer>(const OptimizerConfig&, Arguments&, Groups)>;
+
+std::unique_ptr<Optimizer> adamw(const OptimizerConfig& c, Arguments&, Groups g) { return std::make_unique<Adam>(std::move(g), c.adam); }
+
+std::unique_ptr<Optimizer> adam(const OptimizerConfig& c, Arguments&, Groups g) {
+  AdamConfig config = c.adam;
+  config.decoupled_decay = false;
+  return std::make_unique<Adam>(std::move(g), config);
+}
+
+std::unique_ptr<Optimizer> adamw_8bit(const OptimizerConfig& c, Arguments&, Groups g) {
+  return std::make_unique<Adam8bit>(std::move(g), c.adam);
+}
+
+std::unique_ptr<Optimizer> adafactor(const OptimizerConfig&, Arguments& a, Groups g) {
+  AdafactorConfig config;
+  config.scale_parameter = a.truth("scale_parameter", config.scale_parameter);
+  config.relative_step = a.truth("relative_step", config.relative_step);
+  config.warmup_init = a.truth("warmup_init", config.warmup_init);
+  config.clip_threshold = a.number("clip_threshold", config.clip_threshold);
+  config.decay_rate = a.number("decay_rate", config.decay_rate);
+  if (const double beta1 = a.number("beta1", -1); beta1 >= 0) config.beta1 = beta1;
+  return std::make_unique<Adafactor>(std::move(g), config);
+}
+
+std::unique_ptr<Optimizer> sgd(const OptimizerConfig&, Arguments& a, Groups g) {
+  SgdConfig config{a.number("momentum", 0), a.number("dampening", 0), a.truth("nesterov", false)};
+  return std::make_unique<Sgd>(std::move(g), config);
+}
+
+std::unique_ptr<Optimizer> rmsprop(const OptimizerConfig&, Arguments& a, Groups g) {
+  RmspropConfig config{a.number("alpha", 0.99), a.number("eps", 1e-8), a.number("momentum", 0), a.truth("centered", false)};
+  return std::make_unique<Rmsprop>(std::move(g), config);
+}
+
+std::unique_ptr<Optimizer> adagrad(const OptimizerConfig&, Arguments& a, Groups g) {
+  AdagradConfig config{a.number("lr_decay", 0), a.number("eps", 1e-10)};
+  return std::make_unique<Adagrad>(std::move(g), config);
+}
+
+template <bool eight_bit>
+std::unique_ptr<Optimizer> lion(const OptimizerConfig& c, Arguments&, Groups g) {
+  return std::make_unique<Lion>(std::move(g), LionConfig{c.adam.beta1, c.adam.beta2, eight_bit});
+}
+
+std::unique_ptr<Optimizer> muon(const OptimizerConfig& c, Arguments& a, Groups g) {
+  MuonConfig config;
+  config.momentum = a.number("momentum", config.momentum);
+  config.nesterov = a.truth("nesterov", config.nesterov);
+  config.newton_schulz_steps = static_cast<int>(a.number("ns_steps", config.newton_schulz_steps));
+  config.rest = c.adam;
+  return std::make_unique<Muon>(std::move(g), config);
+}
+
+std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups g) {
+  GaloreConfig config;
+  config.adam = c.adam;
+  config.rank = static_cast<int64_t>(a.number("rank", static_cast<double>(config.rank)));
+  config.update_interval = static_cast<int64_t>(a.number("update_proj_gap", static_cast<double>(config.update_interval)));
+  config.scale = a.number("scale", config.scale);
+  config.projection = a.word("proj_type", config.projection);
+  config.targets = c.target_modules;
+  return std::make_unique<Galore>(std::move(g), config);
+}
+
+struct Named {
+  std::string name;
+  Maker make;
+};
+
+const std::vector<Named>& table() {
+  static const std::vector<Named> makers = {
+      {"adamw_torch", adamw},           {"adamw_torch_fused", adamw},  {"adamw_torch_npu_fused", adamw}, {"adamw_hf", adamw},
+      {"adamw", adamw},                 {"adam", adam},                {"paged_adamw_32bit", adamw},     {"paged_adamw", adamw},
+      {"adamw_8bit", adamw_8bit},       {"adamw_bnb_8bit", adamw_8bit}, {"adamw_torch_8bit", adamw_8bit}, {"paged_adamw_8bit", adamw_8bit},
+      {"adafactor", adafactor},         {"sgd", sgd},                  {"rmsprop", rmsprop},             {"adagrad", adagrad},
+      {"lion_32bit", lion<false>},      {"lion", lion<false>},         {"paged_lion_32bit", lion<false>}, {"lion_8bit", lion<true>},
+      {"paged_lion_8bit", lion<true>},  {"muon", muon},                {"galore_adamw", galore},         {"galore", galore},
+  };
+  return makers;
+}
+
+std::string trimmed(std::string text) {
+  const auto blank = [](unsigned char c) { return std::isspace(c); };
+  text.erase(text.begin(), std::ranges::find_if_not(text, blank));
+  while (!text.empty() && blank(text.back())) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Json parse_optim_args(const std::string& text) {
+  Json arguments = Json::object();
+  std::string compact = trimmed(text);
+  for (size_t begin = 0; begin < compact.size();) {
+    const size_t end = std::min(compact.find(',', begin), compact.size());
+    const std::string item = compact.substr(begin, end - begin);
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos)
+      throw UserError(ExitCode::usage, fmt::format("optim_args: \"{}\" has no \"=\"", trimmed(item)), "write name=value,name=value");
+    arguments[trimmed(item.substr(0, equals))] = trimmed(item.substr(equals + 1));
+    begin = end + 1;
+  }
+  return arguments;
+}
+
+const std::vector<std::string>& optimizer_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& entry : table()) all.push_back(entry.name);
+    return all;
+  }();
+  return names;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups) {
+  auto entry = std::ranges::find(table(), config.name, &Named::name);
+  if (entry == table().end())
+    throw UserError(ExitCode::usage, fmt::format("optim is \"{}\"", config.name), fmt::format("one of {}", fmt::join(optimizer_names(), ", ")));
+  if (config.name.starts_with("paged_"))
+    log::warn_once(fmt::format("optim {}: the state stays in device memory; there is nothing to page", config.name));
+  Arguments arguments(config);
+  auto optimizer = entry->make(config, arguments, std::move(groups));
+  arguments.finish();
+  return optimizer;
+}
+
+}  // namespace hone::optim

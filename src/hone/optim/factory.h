@@ -1,0 +1,23 @@
+// Makes an optimizer from the name Hugging Face's `optim` option knows it by.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/optim/adam.h"
+
+namespace hone::optim {
+
+struct OptimizerConfig {
+  std::string name = "adamw_torch";
+  AdamConfig adam;                  // adam_beta1, adam_beta2, adam_epsilon
+  // optim_args: rank, update_proj_gap, scale, proj_type (GaLore), momentum, nesterov …; a value may be a string, as in "rank=64".
+  Json arguments = Json::object();
+  std::vector<std::string> target_modules = {"all"};  // optim_target_modules, galore_target
+};
+
+Json parse_optim_args(const std::string& text);  // "rank=64, scale=2" to an object of strings
+const std::vector<std::string>& optimizer_names();
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups);
+
+}  // namespace hone::optim

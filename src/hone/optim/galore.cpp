@@ -1,0 +1,111 @@
+#include "hone/optim/galore.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hone/base/error.h"
+#include "hone/optim/muon.h"
+
+namespace hone::optim {
+namespace {
+
+Projection side_for(const std::string& kind, const Tensor& parameter) {
+  const bool tall = parameter.size(0) >= parameter.size(1);
+  if (kind == "std") return tall ? Projection::right : Projection::left;
+  if (kind == "reverse_std") return tall ? Projection::left : Projection::right;
+  if (kind == "left") return Projection::left;
+  if (kind == "right") return Projection::right;
+  if (kind == "full") return Projection::full;
+  throw UserError(ExitCode::usage, fmt::format("galore_proj_type is \"{}\"", kind), "one of std, reverse_std, right, left, full");
+}
+
+bool is_target(const std::vector<std::string>& targets, const std::string& name, const Tensor& parameter) {
+  if (parameter.dim() != 2) return false;
+  return std::ranges::any_of(targets, [&](const std::string& target) {
+    return target == "all" || target == "all-linear" ? is_hidden_matrix(name, parameter) : name.find(target) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+Galore::Galore(std::vector<ParameterGroup> groups, const GaloreConfig& config) : Optimizer(std::move(groups)), config_(config) {
+  bool any = false;
+  for (const auto& group : groups_) {
+    auto& states = states_.emplace_back();
+    for (size_t i = 0; i < group.parameters.size(); ++i) {
+      states.push_back(initial_state(group.names[i], group.parameters[i]));
+      any |= states.back().side != Projection::none;
+    }
+  }
+  if (!any)
+    throw UserError(ExitCode::usage, fmt::format("GaLore: no trained matrix matches {}", fmt::join(config_.targets, ", ")),
+                    "GaLore projects full weights; use it with full or freeze tuning, not with LoRA");
+}
+
+Galore::State Galore::initial_state(const std::string& name, const Tensor& parameter) const {
+  State state;
+  auto shape = parameter.sizes().vec();
+  const auto options = parameter.options().requires_grad(false);
+  if (is_target(config_.targets, name, parameter)) {
+    state.side = side_for(config_.projection, parameter);
+    const int64_t rank = std::min({config_.rank, shape[0], shape[1]});
+    if (state.side != Projection::right) state.left = at::zeros({shape[0], rank}, options);
+    if (state.side != Projection::left) state.right = at::zeros({rank, shape[1]}, options);
+    if (state.left.defined()) shape[0] = rank;
+    if (state.right.defined()) shape[1] = rank;
+  }
+  state.first = at::zeros(shape, options);
+  state.second = at::zeros(shape, options);
+  return state;
+}
+
+void Galore::refresh_projector(State& state, const Tensor& gradient) const {
+  auto [u, s, vh] = at::linalg_svd(gradient.to(at::kFloat), /*full_matrices=*/false);
+  if (state.left.defined()) state.left.copy_(u.slice(1, 0, state.left.size(1)));
+  if (state.right.defined()) state.right.copy_(vh.slice(0, 0, state.right.size(0)));
+}
+
+void Galore::step(double learning_rate) {
+  at::NoGradGuard no_grad;
+  const bool refresh = step_.item<int64_t>() % config_.update_interval == 0;
+  step_ += 1;
+  const double step = static_cast<double>(step_.item<int64_t>());
+  const double correction = std::sqrt(1 - std::pow(config_.adam.beta2, step)) / (1 - std::pow(config_.adam.beta1, step));
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const double rate = learning_rate * groups_[g].rate_ratio;
+    for (size_t i = 0; i < groups_[g].parameters.size(); ++i) {
+      Tensor parameter = groups_[g].parameters[i];
+      if (!parameter.grad().defined()) continue;
+      State& state = states_[g][i];
+      Tensor gradient = parameter.grad();
+      if (refresh && state.side != Projection::none) refresh_projector(state, gradient);
+      if (state.left.defined()) gradient = state.left.t().mm(gradient);
+      if (state.right.defined()) gradient = gradient.mm(state.right.t());
+      state.first.mul_(config_.adam.beta1).add_(gradient, 1 - config_.adam.beta1);
+      state.second.mul_(config_.adam.beta2).addcmul_(gradient, gradient, 1 - config_.adam.beta2);
+      Tensor update = state.first / state.second.sqrt().add_(config_.adam.epsilon);
+      if (state.left.defined()) update = state.left.mm(update);
+      if (state.right.defined()) update = update.mm(state.right);
+      if (state.side != Projection::none) update.mul_(config_.scale);
+      parameter.add_(update, -rate * correction);
+      if (groups_[g].weight_decay > 0) parameter.mul_(1 - rate * groups_[g].weight_decay);
+    }
+  }
+}
+
+void Galore::visit_state(const StateVisitor& visit) {
+  visit("step", step_);
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < states_[g].size(); ++i) {
+      State& state = states_[g][i];
+      const std::string& name = groups_[g].names[i];
+      if (state.left.defined()) visit("projector_left/" + name, state.left);
+      if (state.right.defined()) visit("projector_right/" + name, state.right);
+      visit("exp_avg/" + name, state.first);
+      visit("exp_avg_sq/" + name, state.second);
+    }
+}
+
+}  // namespace hone::optim

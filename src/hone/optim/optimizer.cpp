@@ -1,0 +1,83 @@
+#include "hone/optim/optimizer.h"
+
+#include <fmt/ranges.h>
+
+#include <unordered_map>
+
+#include "hone/base/error.h"
+
+namespace hone::optim {
+
+NamedTensors Optimizer::state() {
+  NamedTensors tensors;
+  visit_state([&](const std::string& name, Tensor& tensor) { tensors.emplace_back(name, tensor); });
+  return tensors;
+}
+
+void Optimizer::load_state(const NamedTensors& state) {
+  at::NoGradGuard no_grad;
+  std::unordered_map<std::string, Tensor> saved(state.begin(), state.end());
+  visit_state([&](const std::string& name, Tensor& tensor) {
+    auto found = saved.find(name);
+    if (found == saved.end())
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("the optimizer state has no \"{}\"", name),
+                      "it was written by another optimizer or for other parameters; resume with the options of that run, or use "
+                      "--resume_only_model true");
+    if (found->second.sizes() != tensor.sizes())
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("optimizer state \"{}\" has shape {}, expected {}", name,
+                                                            fmt::join(found->second.sizes(), "x"), fmt::join(tensor.sizes(), "x")));
+    tensor.copy_(found->second);
+  });
+}
+
+void Optimizer::zero_grad() {
+  for (auto& group : groups_)
+    for (auto& parameter : group.parameters) parameter.mutable_grad().reset();
+}
+
+Tensor Optimizer::clip(double max_norm) {
+  at::NoGradGuard no_grad;
+  TensorList gradients;
+  for (const auto& group : groups_)
+    for (const auto& parameter : group.parameters)
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  if (gradients.empty()) return at::zeros({}, at::kFloat);
+  Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, at::kFloat)), 2);
+  if (max_norm <= 0) return norm;
+  Tensor coefficient = at::clamp_max(max_norm / (norm + 1e-6), 1.0);
+  // On the host the value is at hand: multiplying by one would only cost a pass over memory.
+  if (norm.is_cpu() && coefficient.item<float>() == 1.0F) return norm;
+  at::_foreach_mul_(gradients, coefficient);
+  return norm;
+}
+
+ActiveParameters active_parameters(const ParameterGroup& group) {
+  ActiveParameters active;
+  for (size_t i = 0; i < group.parameters.size(); ++i) {
+    const Tensor& gradient = group.parameters[i].grad();
+    if (!gradient.defined()) continue;
+    active.positions.push_back(i);
+    active.parameters.push_back(group.parameters[i]);
+    active.gradients.push_back(gradient);
+  }
+  return active;
+}
+
+TensorList zeros_like_group(const ParameterGroup& group) {
+  TensorList zeros;
+  for (const auto& parameter : group.parameters) zeros.push_back(at::zeros_like(parameter.detach()));
+  return zeros;
+}
+
+TensorList pick(const TensorList& tensors, const std::vector<size_t>& positions) {
+  TensorList picked;
+  for (size_t position : positions) picked.push_back(tensors[position]);
+  return picked;
+}
+
+void visit_slot(const Optimizer::StateVisitor& visit, const std::string& slot, const ParameterGroup& group, TensorList& tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].defined()) visit(slot + "/" + group.names[i], tensors[i]);
+}
+
+}  // namespace hone::optim
