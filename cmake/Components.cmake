@@ -1,8 +1,8 @@
-# hone_component(NAME [DEPENDS other components] [LINK libraries] [PCH header] [OPTIONAL_PART name])
+# hone_component(NAME [DEPENDS other components] [LINK libraries] [LINK_PRIVATE libraries] [PCH header] [OPTIONAL_PART name])
 # makes the static library hone_NAME out of src/hone/NAME/**.cpp. Files under a folder named with_X or without_X are alternatives:
 # exactly one of them is compiled, by HONE_WITH_X, so that no source needs an #ifdef.
 function(hone_component name)
-  cmake_parse_arguments(ARG "" "PCH" "DEPENDS;LINK;OPTIONAL_PART" ${ARGN})
+  cmake_parse_arguments(ARG "" "PCH" "DEPENDS;LINK;LINK_PRIVATE;OPTIONAL_PART" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/hone/${name}/*.cpp)
   list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/hone/cli/main.cpp)
   foreach(part arrow cuda sentencepiece)
@@ -22,6 +22,7 @@ function(hone_component name)
     target_link_libraries(hone_${name} PUBLIC hone_${dependency})
   endforeach()
   target_link_libraries(hone_${name} PUBLIC ${ARG_LINK})
+  target_link_libraries(hone_${name} PRIVATE ${ARG_LINK_PRIVATE})
   foreach(part ${ARG_OPTIONAL_PART})
     string(TOUPPER ${part} upper)
     if(HONE_WITH_${upper})

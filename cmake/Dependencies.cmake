@@ -29,3 +29,28 @@ find_package(Torch REQUIRED)
 add_compile_options(${TORCH_CXX_FLAGS})
 add_library(hone_torch INTERFACE)
 target_include_directories(hone_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+
+# c10d's Gloo backend is in every torch wheel, its headers are not: see gloo_shim/gloo/algorithm.h.
+add_library(hone_gloo INTERFACE)
+target_include_directories(hone_gloo SYSTEM INTERFACE ${CMAKE_SOURCE_DIR}/cmake/gloo_shim)
+target_compile_definitions(hone_gloo INTERFACE USE_C10D_GLOO)
+
+# Arrow and Parquet come out of the pyarrow wheel of the same Python. Without it, Parquet files are refused with the fix.
+option(HONE_ARROW "Read Parquet through pyarrow's Arrow, when it is there" ON)
+set(HONE_WITH_ARROW OFF)
+if(HONE_ARROW)
+  execute_process(COMMAND ${python} -c "import pyarrow; print(pyarrow.get_include(), pyarrow.get_library_dirs()[0], pyarrow.cpp_build_info.so_version, sep=';')"
+                  OUTPUT_VARIABLE arrow_places RESULT_VARIABLE arrow_missing OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT arrow_missing)
+    list(GET arrow_places 0 arrow_include)
+    list(GET arrow_places 1 arrow_lib)
+    list(GET arrow_places 2 arrow_so)
+  endif()
+  if(NOT arrow_missing AND EXISTS ${arrow_include}/parquet/arrow/reader.h AND EXISTS ${arrow_lib}/libparquet.so.${arrow_so})
+    set(HONE_WITH_ARROW ON)
+    add_library(hone_part_arrow INTERFACE)
+    target_include_directories(hone_part_arrow SYSTEM INTERFACE ${arrow_include})
+    target_link_libraries(hone_part_arrow INTERFACE ${arrow_lib}/libparquet.so.${arrow_so} ${arrow_lib}/libarrow.so.${arrow_so})
+  endif()
+endif()
+message(STATUS "Parquet (Arrow from pyarrow): ${HONE_WITH_ARROW}")

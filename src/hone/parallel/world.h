@@ -1,0 +1,29 @@
+// Which process of how many this is. Read once, from whatever started us: our supervisor, torchrun, Slurm or a Kubernetes job.
+#pragma once
+#include <string>
+
+namespace hone::parallel {
+
+struct World {
+  int rank = 0, size = 1;
+  int local_rank = 0, local_size = 1;
+  std::string master_address = "127.0.0.1";
+  int master_port = 29500;
+
+  bool distributed() const { return size > 1; }
+  bool is_main() const { return rank == 0; }
+};
+
+// RANK, WORLD_SIZE, LOCAL_RANK … (torchrun's names) or SLURM_PROCID, SLURM_NTASKS …. Throws UserError(usage) for values that do not fit.
+World world_from_environment();
+
+// What a person asked this node to start: NPROC_PER_NODE, NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT. nullopt-like when `processes` is 0.
+struct Launch {
+  int processes = 0;  // on this node; 0: no launch asked for
+  int nodes = 1, node_rank = 0;
+  std::string master_address = "127.0.0.1";
+  int master_port = 0;  // 0: any free port (one node only)
+};
+Launch launch_from_environment();
+
+}  // namespace hone::parallel
