@@ -1,7 +1,7 @@
 # Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, SentencePiece is read by our own code.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_package(fmt REQUIRED)
+find_package(fmt REQUIRED)  # header-only: the torch wheel brings its own fmt headers, and each file must carry the code of the version it saw
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(yaml-cpp REQUIRED)
