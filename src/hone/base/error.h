@@ -19,6 +19,7 @@ enum class ExitCode : int {
   out_of_memory = 5,
   non_finite = 6,
   lost_peer = 7,
+  out_of_space = 8,
   preempted = 75,
   interrupted = 130,
 };

@@ -1,0 +1,69 @@
+// Everything a person can set about the training loop itself. Front ends fill it with their own defaults.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/base/file.h"
+
+namespace hone::train {
+
+enum class Layout { swift, factory };        // whose output folder: ms-swift's or LLaMA-Factory's
+enum class Every { never, steps, epoch };
+enum class NonFinite { skip, stop };
+enum class Precision { float32, bfloat16, float16 };
+
+struct TrainerConfig {
+  // How long. max_steps > 0 wins over epochs; a stream of unknown length needs it.
+  double epochs = 3;
+  int64_t max_steps = -1;
+  int64_t accumulation = 1;
+  int64_t micro_batch_size = 1;  // per_device_train_batch_size, as trainer_state.json reports it
+  double max_grad_norm = 1.0;    // 0: no clipping
+  uint64_t seed = 42;
+  bool deterministic = false;
+
+  // Numbers. Without `pure`, half-precision weights that are trained get float32 masters; float16 scales its loss.
+  Precision precision = Precision::float32;
+  bool pure = false;
+  NonFinite on_non_finite = NonFinite::skip;
+  int64_t max_skips_in_a_row = 10;
+
+  // When. Values in (0, 1) are a share of all steps.
+  double logging_steps = 5;
+  bool logging_first_step = true;
+  Every save = Every::steps;
+  double save_steps = 500;
+  std::optional<int64_t> save_total_limit;
+  bool save_only_model = false;
+  Every eval = Every::never;
+  double eval_steps = 500;
+  bool eval_on_start = false;
+
+  // The best model.
+  std::string metric_for_best_model = "loss";
+  std::optional<bool> greater_is_better;  // unset: lower is better for losses, higher for everything else
+  bool load_best_model_at_end = false;
+  std::optional<int64_t> early_stop_patience;
+  double early_stop_threshold = 0;
+
+  // Where.
+  Layout layout = Layout::swift;
+  fs::path output_dir = "output";
+  bool add_version = true;              // ms-swift: a folder vN-date inside output_dir
+  bool overwrite_output_dir = false;    // LLaMA-Factory: start anew although checkpoints are there
+  bool checkpoint_links = false;        // `last` and `best` beside the checkpoints
+  std::vector<std::string> report_to;   // "tensorboard"; others are named once as not available
+  fs::path logging_dir;                 // empty: runs/ in the run folder
+  bool plot_loss = true;
+  bool count_tokens = false;            // include_num_input_tokens_seen
+
+  // Going on.
+  std::optional<fs::path> resume_from_checkpoint;
+  bool auto_resume = false;             // LLaMA-Factory: the newest whole checkpoint in output_dir
+  bool resume_only_model = false;
+  bool ignore_data_skip = false;
+};
+
+}  // namespace hone::train

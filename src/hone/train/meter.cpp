@@ -1,0 +1,67 @@
+#include "hone/train/meter.h"
+
+#include <cmath>
+
+namespace hone::train {
+
+void StepMeter::add(const LossSum& loss) {
+  auto sum = loss.sum.detach().to(at::kFloat);
+  loss_ = loss_.defined() ? loss_ + sum : sum;
+  for (const auto& metric : loss.metrics) {
+    auto& total = metrics_[metric.name];
+    auto fresh = metric.sum.detach().to(at::kFloat);
+    total.sum = total.sum.defined() ? total.sum + fresh : fresh;
+    total.count += metric.count;
+  }
+}
+
+StepReading StepMeter::read(const Tensor& grad_norm, double count, Group& group) const {
+  std::vector<Tensor> sums{loss_.reshape({})};
+  for (const auto& [name, metric] : metrics_) sums.push_back(metric.sum.reshape({}));
+  Tensor packed = at::stack(sums);
+  group.sum_(packed);
+  packed = at::cat({packed, grad_norm.reshape({1}).to(at::kFloat)}).to(at::kCPU, at::kDouble);
+  const double* values = packed.const_data_ptr<double>();
+  StepReading reading;
+  reading.loss = *values++ / count;
+  for (const auto& [name, metric] : metrics_) reading.metrics[name] = {*values++, group.sum(metric.count)};
+  reading.grad_norm = *values;
+  reading.finite = std::isfinite(reading.loss) && std::isfinite(reading.grad_norm);
+  return reading;
+}
+
+void LogWindow::add(const StepReading& reading) {
+  ++steps_;
+  loss_ += reading.loss;
+  grad_norm_ = reading.grad_norm;
+  learning_rate_ = reading.learning_rate;
+  for (const auto& [name, total] : reading.metrics) {
+    metrics_[name].first += total.first;
+    metrics_[name].second += total.second;
+  }
+}
+
+Json LogWindow::take() {
+  Json values{{"loss", loss_ / static_cast<double>(std::max<int64_t>(steps_, 1))}, {"grad_norm", grad_norm_}, {"learning_rate", learning_rate_}};
+  for (const auto& [name, total] : metrics_)
+    if (total.second > 0) values[name] = total.first / total.second;
+  *this = {};
+  return values;
+}
+
+Json LogWindow::state() const {
+  Json metrics = Json::object();
+  for (const auto& [name, total] : metrics_) metrics[name] = {total.first, total.second};
+  return {{"steps", steps_}, {"loss", loss_}, {"grad_norm", grad_norm_}, {"learning_rate", learning_rate_}, {"metrics", metrics}};
+}
+
+void LogWindow::restore(const Json& state) {
+  steps_ = state.at("steps").get<int64_t>();
+  loss_ = state.at("loss").get<double>();
+  grad_norm_ = state.at("grad_norm").get<double>();
+  learning_rate_ = state.at("learning_rate").get<double>();
+  metrics_.clear();
+  for (const auto& [name, total] : state.at("metrics").items()) metrics_[name] = {total[0].get<double>(), total[1].get<double>()};
+}
+
+}  // namespace hone::train

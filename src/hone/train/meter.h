@@ -1,0 +1,48 @@
+// Numbers of a step: summed on the device over its micro-batches, read by the host once.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/train/group.h"
+#include "hone/train/method.h"
+
+namespace hone::train {
+
+// What the host knows about one step.
+struct StepReading {
+  double loss = 0, grad_norm = 0, learning_rate = 0;
+  std::map<std::string, std::pair<double, double>> metrics;  // name -> sum, count
+  bool finite = true;
+};
+
+// Adds up a step's losses and metrics. read() is the step's only wait for the device: one small copy just before the optimizer step,
+// which must know whether the numbers are finite.
+class StepMeter {
+ public:
+  void add(const LossSum& loss);
+  StepReading read(const Tensor& grad_norm, double count, Group& group) const;
+
+ private:
+  Tensor loss_;
+  std::map<std::string, Metric> metrics_;
+};
+
+// Means over the steps since the last log.
+class LogWindow {
+ public:
+  void add(const StepReading& reading);
+  int64_t steps() const { return steps_; }
+  // loss, grad_norm, learning_rate, then the metrics; empties the window.
+  Json take();
+  Json state() const;
+  void restore(const Json& state);
+
+ private:
+  int64_t steps_ = 0;
+  double loss_ = 0, grad_norm_ = 0, learning_rate_ = 0;
+  std::map<std::string, std::pair<double, double>> metrics_;
+};
+
+}  // namespace hone::train

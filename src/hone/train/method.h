@@ -1,0 +1,33 @@
+// A training method: a loss over the batches its loader builds. Supervised and continued pre-training share one; rewards, preferences
+// and policy gradients add theirs in losses/.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/data/batch.h"
+#include "hone/device/tensor.h"
+#include "hone/model/causal_lm.h"
+
+namespace hone::train {
+
+// Reported as sum / count over a logging window. `sum` stays on the device.
+struct Metric {
+  std::string name;
+  Tensor sum;
+  double count = 0;
+};
+
+struct LossSum {
+  Tensor sum;  // scalar, differentiable; never a mean: the trainer divides by the count over all micro-batches and ranks
+  std::vector<Metric> metrics;
+};
+
+class Method {
+ public:
+  virtual ~Method() = default;
+  // What the summed loss is divided by, known before the forward pass: labelled tokens, pairs, sequences.
+  virtual double count(const data::Batch& batch) const = 0;
+  virtual LossSum loss(model::CausalLM& model, const data::Batch& batch) = 0;
+};
+
+}  // namespace hone::train

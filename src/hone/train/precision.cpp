@@ -1,0 +1,94 @@
+#include "hone/train/precision.h"
+
+#include <algorithm>
+
+namespace hone::train {
+namespace {
+
+constexpr int64_t kGrowthInterval = 2000;
+constexpr double kSmallestScale = 1.0;
+
+bool is_half(const Tensor& tensor) { return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf; }
+
+}  // namespace
+
+MasterWeights::MasterWeights(std::vector<optim::ParameterGroup>& groups) {
+  for (auto& group : groups)
+    for (size_t i = 0; i < group.parameters.size(); ++i) {
+      Tensor working = group.parameters[i];
+      if (!is_half(working)) continue;
+      Tensor master = working.detach().to(at::kFloat).requires_grad_(true);
+      pairs_.push_back({group.names[i], working, master});
+      group.parameters[i] = master;
+    }
+}
+
+void MasterWeights::collect_gradients() {
+  at::NoGradGuard no_grad;
+  for (auto& [name, working, master] : pairs_) {
+    Tensor& fresh = working.mutable_grad();
+    if (!fresh.defined()) continue;
+    Tensor& total = master.mutable_grad();
+    if (total.defined())
+      total.add_(fresh);
+    else
+      total = fresh.to(at::kFloat);
+    fresh.reset();
+  }
+}
+
+void MasterWeights::publish() {
+  at::NoGradGuard no_grad;
+  for (auto& pair : pairs_) pair.working.copy_(pair.master);
+}
+
+void MasterWeights::adopt_working() {
+  at::NoGradGuard no_grad;
+  for (auto& pair : pairs_) pair.master.copy_(pair.working);
+}
+
+optim::NamedTensors MasterWeights::state() const {
+  optim::NamedTensors tensors;
+  for (const auto& pair : pairs_) tensors.emplace_back(pair.name, pair.master.detach());
+  return tensors;
+}
+
+void MasterWeights::load_state(const optim::NamedTensors& state) {
+  at::NoGradGuard no_grad;
+  for (auto& pair : pairs_) {
+    auto found = std::find_if(state.begin(), state.end(), [&](const auto& entry) { return entry.first == pair.name; });
+    if (found == state.end())
+      throw UserError(ExitCode::bad_checkpoint, "the checkpoint holds no float32 master of " + pair.name,
+                      "resume with the precision it was trained with, or with --resume_only_model true");
+    pair.master.copy_(found->second);
+  }
+}
+
+void LossScale::unscale(optim::Optimizer& optimizer) const {
+  if (!enabled_) return;
+  at::NoGradGuard no_grad;
+  for (const auto& group : optimizer.groups())
+    for (const auto& parameter : group.parameters)
+      if (parameter.grad().defined()) parameter.grad().mul_(1.0 / scale_);
+}
+
+bool LossScale::shrink() {
+  good_steps_ = 0;
+  if (!enabled_ || scale_ <= kSmallestScale) return false;
+  scale_ /= 2;
+  return true;
+}
+
+void LossScale::count_good_step() {
+  if (!enabled_ || ++good_steps_ < kGrowthInterval) return;
+  scale_ *= 2;
+  good_steps_ = 0;
+}
+
+void LossScale::restore(const Json& state) {
+  if (!enabled_) return;
+  scale_ = state.value("scale", scale_);
+  good_steps_ = state.value("good_steps", int64_t{0});
+}
+
+}  // namespace hone::train

@@ -1,0 +1,52 @@
+// Training in half precision: float32 masters of half-precision weights, and the loss scale of float16.
+#pragma once
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/optim/optimizer.h"
+
+namespace hone::train {
+
+// Stands between the weights a model computes with and those the optimizer updates. Gradients of several micro-batches add up in
+// float32, as they do under automatic mixed precision.
+class MasterWeights {
+ public:
+  MasterWeights() = default;
+  // Replaces each half-precision parameter of `groups` by a float32 copy; do this before the optimizer is made of them.
+  explicit MasterWeights(std::vector<optim::ParameterGroup>& groups);
+
+  void collect_gradients();  // after each backward pass: working gradients move into the masters'
+  void publish();            // after each update: masters are rounded into the working weights
+  void adopt_working();      // after weights were loaded alone: masters start from them
+  optim::NamedTensors state() const;
+  void load_state(const optim::NamedTensors& state);
+
+ private:
+  struct Pair {
+    std::string name;
+    Tensor working, master;
+  };
+  std::vector<Pair> pairs_;
+};
+
+// Dynamic loss scale: doubles after 2000 good steps, halves at each overflow. Disabled it is exactly 1.
+class LossScale {
+ public:
+  explicit LossScale(bool enabled) : enabled_(enabled), scale_(enabled ? 65536.0 : 1.0) {}
+
+  bool enabled() const { return enabled_; }
+  double value() const { return scale_; }
+  void unscale(optim::Optimizer& optimizer) const;
+  // Returns whether the overflow is the scale's doing, so that skipping this one step mends it.
+  bool shrink();
+  void count_good_step();
+  Json state() const { return {{"scale", scale_}, {"good_steps", good_steps_}}; }
+  void restore(const Json& state);
+
+ private:
+  bool enabled_;
+  double scale_;
+  int64_t good_steps_ = 0;
+};
+
+}  // namespace hone::train

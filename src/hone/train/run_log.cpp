@@ -1,0 +1,169 @@
+#include "hone/train/run_log.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "hone/base/log.h"
+#include "hone/base/progress.h"
+#include "hone/device/memory.h"
+
+namespace hone::train {
+namespace {
+
+constexpr double kGibibyte = 1 << 30;
+
+void print_line(std::string_view line) {
+  ProgressBar::erase_active();
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+  ProgressBar::redraw_active();
+}
+
+double round_to(double value, int digits) {
+  double scale = std::pow(10.0, digits);
+  return std::isfinite(value) ? std::round(value * scale) / scale : value;
+}
+
+// "1h 2m 3s" as ms-swift writes it.
+std::string spoken_duration(double seconds) {
+  auto total = static_cast<int64_t>(std::llround(seconds));
+  std::string text;
+  if (total >= 86400) text += fmt::format("{}d ", total / 86400);
+  if (total >= 3600) text += fmt::format("{}h ", total / 3600 % 24);
+  if (total >= 60) text += fmt::format("{}m ", total / 60 % 60);
+  return text + fmt::format("{}s", total % 60);
+}
+
+// "1 day, 0:01:02" as Python prints a timedelta.
+std::string clock_duration(double seconds) {
+  auto total = static_cast<int64_t>(seconds);
+  int64_t days = total / 86400;
+  std::string text = days == 0 ? "" : days == 1 ? "1 day, " : fmt::format("{} days, ", days);
+  return text + fmt::format("{}:{:02}:{:02}", total % 86400 / 3600, total / 60 % 60, total % 60);
+}
+
+// transformers' names for TensorBoard: eval_loss -> eval/loss, everything else under train/.
+std::string tensorboard_tag(const std::string& key) {
+  return key.starts_with("eval_") ? "eval/" + key.substr(5) : "train/" + key;
+}
+
+// NaN has no place in JSON; readers of these logs (pandas, ours) take null for it.
+std::string json_text(const Json& line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace
+
+RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step)
+    : config_(config), file_(run.log_file(config.layout)), device_(device), first_step_(first_step) {
+  for (const auto& sink : config.report_to) {
+    if (sink == "tensorboard" || sink == "all")
+      events_ = std::make_unique<EventFile>(config.logging_dir.empty() ? run.root / "runs" : config.logging_dir);
+    else if (sink != "none")
+      log::warn_once(fmt::format("--report_to {}: this program writes TensorBoard files and {} alone; import those with {}'s own tool", sink,
+                                 file_.filename().string(), sink));
+  }
+}
+
+double RunLog::seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count(); }
+
+double RunLog::remaining_seconds(const TrainState& state) const {
+  auto done = static_cast<double>(state.global_step - first_step_);
+  return done > 0 ? seconds() / done * static_cast<double>(state.max_steps - state.global_step) : 0.0;
+}
+
+void RunLog::append(const Json& line) {
+  try {
+    append_line(file_, json_text(line));
+  } catch (const UserError& cause) {
+    log::warn_once(fmt::format("{}; the run goes on without this log", cause.what()));
+  }
+}
+
+Json RunLog::swift_line(const Json& values, const TrainState& state) const {
+  Json line = values;
+  line["epoch"] = state.epoch;
+  line["global_step/max_steps"] = fmt::format("{}/{}", state.global_step, state.max_steps);
+  line["elapsed_time"] = spoken_duration(seconds());
+  line["remaining_time"] = spoken_duration(remaining_seconds(state));
+  line["memory(GiB)"] = round_to(static_cast<double>(device::memory_use(device_).peak) / kGibibyte, 2);
+  auto done = static_cast<double>(state.global_step - first_step_);
+  line["train_speed(s/it)"] = round_to(done > 0 ? seconds() / done : 0.0, 6);
+  return round_floats(line, 8);
+}
+
+Json RunLog::factory_line(const Json& values, const TrainState& state) const {
+  Json line{{"current_steps", state.global_step}, {"total_steps", state.max_steps}};
+  for (auto [from, to] : {std::pair{"loss", "loss"}, {"eval_loss", "eval_loss"}, {"rewards/accuracies", "accuracy"}, {"learning_rate", "lr"}})
+    if (values.contains(from)) line[to] = values[from];
+  line["epoch"] = state.epoch;
+  auto share = state.max_steps > 0 ? static_cast<double>(state.global_step) / static_cast<double>(state.max_steps) : 1.0;
+  line["percentage"] = round_to(share * 100, 2);
+  line["elapsed_time"] = clock_duration(seconds());
+  line["remaining_time"] = clock_duration(remaining_seconds(state));
+  if (config_.count_tokens) {
+    line["throughput"] = round_to(static_cast<double>(state.tokens_seen) / std::max(seconds(), 1e-9), 2);
+    line["total_tokens"] = state.tokens_seen;
+  }
+  return line;
+}
+
+void RunLog::record(const Json& values, TrainState& state) {
+  Json shown = values;
+  shown["epoch"] = state.epoch;
+  if (config_.layout == Layout::swift) {
+    auto line = swift_line(values, state);
+    print_line(python_repr(line));
+    append(line);
+  } else {
+    print_line(python_repr(round_floats(shown, 8)));
+    append(factory_line(values, state));
+  }
+  shown["step"] = state.global_step;
+  state.log_history.push_back(shown);
+  if (!events_) return;
+  for (const auto& [key, value] : values.items())
+    if (value.is_number()) events_->add(tensorboard_tag(key), value.get<double>(), state.global_step);
+  events_->add("train/epoch", state.epoch, state.global_step);
+}
+
+std::string python_repr(const Json& value) {
+  if (value.is_number_float()) {
+    auto text = fmt::format("{}", value.get<double>());
+    return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+  }
+  if (value.is_string()) return "'" + value.get<std::string>() + "'";
+  if (value.is_null()) return "None";
+  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
+  if (!value.is_structured()) return value.dump();
+  std::string text;
+  for (const auto& [key, item] : value.items())
+    text += (text.empty() ? "" : ", ") + (value.is_object() ? "'" + key + "': " : "") + python_repr(item);
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
+
+Json round_floats(const Json& value, int digits) {
+  if (value.is_number_float()) return round_to(value.get<double>(), digits);
+  if (!value.is_structured()) return value;
+  Json rounded = value;
+  for (auto& item : rounded) item = round_floats(item, digits);
+  return rounded;
+}
+
+std::string metrics_table(const std::string& split, const Json& metrics) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  size_t key_width = 0, value_width = 0;
+  for (const auto& [key, value] : metrics.items()) {
+    std::string text = key.ends_with("_runtime") ? clock_duration(value.get<double>()) + fmt::format("{:.2f}", std::fmod(value.get<double>(), 1.0)).substr(1)
+                       : key == "total_flos"     ? fmt::format("{}GF", static_cast<int64_t>(value.get<double>()) >> 30)
+                                                 : python_repr(round_floats(value, 4));
+    key_width = std::max(key_width, key.size());
+    value_width = std::max(value_width, text.size());
+    rows.emplace_back(key, std::move(text));
+  }
+  std::sort(rows.begin(), rows.end());
+  std::string table = fmt::format("***** {} metrics *****\n", split);
+  for (const auto& [key, text] : rows) table += fmt::format("  {:<{}} = {:>{}}\n", key, key_width, text, value_width);
+  return table;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,18 @@
+// Being asked to stop: SIGTERM, SIGUSR1 (a scheduler's warning) and Ctrl-C save at the next step; a second one leaves at once.
+#pragma once
+
+namespace hone::train {
+
+enum class Stop { none, interrupt, terminate };
+
+// While it lives, stop signals are noted instead of ending the process. One at a time.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+
+  static Stop requested();
+};
+
+}  // namespace hone::train

@@ -1,0 +1,213 @@
+#include "hone/train/trainer.h"
+
+#include <cmath>
+#include <limits>
+
+#include "hone/base/fault.h"
+#include "hone/base/log.h"
+#include "hone/device/memory.h"
+#include "hone/train/stop_signal.h"
+
+namespace hone::train {
+namespace {
+
+// "rows train.jsonl:3, train.jsonl:9 and 14 more"
+std::string name_rows(const std::vector<data::Batch>& batches, const std::function<std::string(int64_t)>& row_name) {
+  constexpr size_t kShown = 16;
+  std::vector<std::string> names;
+  size_t total = 0;
+  for (const auto& batch : batches)
+    for (int64_t row : batch.rows)
+      if (++total <= kShown) names.push_back(row_name ? row_name(row) : fmt::format("row {}", row));
+  return fmt::format("{}{}", fmt::join(names, ", "), total > kShown ? fmt::format(" and {} more", total - kShown) : "");
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts parts)
+    : config_(config), run_(run), parts_(std::move(parts)), device_(parts_.model.device()),
+      plan_(StepPlan::make(config, parts_.loader.batches_per_epoch())), scale_(config.precision == Precision::float16 && !config.pure),
+      saver_(config, run, parts_.weights, {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, device_}) {
+  at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
+  state_.max_steps = plan_.max_steps;
+}
+
+void Trainer::resume(const fs::path& checkpoint) {
+  state_ = saver_.restore(checkpoint);
+  if (state_.log_window.is_object()) window_.restore(state_.log_window);
+  if (state_.global_step >= plan_.max_steps)
+    log::warning("{} is at step {} already and the run ends at {}", checkpoint.string(), state_.global_step, plan_.max_steps);
+  state_.max_steps = plan_.max_steps;
+  last_saved_ = state_.global_step;
+  resumed_ = state_;
+}
+
+Outcome Trainer::train() {
+  RunLog log(config_, run_, device_, state_.global_step);
+  ProgressBar bar("Train", plan_.max_steps, state_.global_step);
+  StopSignal signals;
+  parts_.model.set_training(true);
+  if (config_.eval_on_start && state_.global_step == 0) evaluate_now(log);
+  Outcome outcome = Outcome::finished;
+  while (state_.global_step < plan_.max_steps && outcome == Outcome::finished) {
+    auto reading = step();
+    after_step(reading, log, bar);
+    if (auto stop = StopSignal::requested(); stop != Stop::none) {
+      save_now();
+      outcome = stop == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
+    } else if (stop_early()) {
+      log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model, state_.evaluations_without_gain);
+      outcome = Outcome::early_stopped;
+    }
+  }
+  bar.finish();
+  if (outcome == Outcome::finished || outcome == Outcome::early_stopped) finish(log);
+  return outcome;
+}
+
+std::vector<data::Batch> Trainer::next_batches() {
+  std::vector<data::Batch> batches;
+  for (int64_t i = 0, count = plan_.batches_in_update(state_.global_step); i < count; ++i) batches.push_back(parts_.loader.next());
+  return batches;
+}
+
+StepReading Trainer::step() {
+  auto batches = next_batches();
+  double count = 0;
+  for (const auto& batch : batches) count += parts_.method.count(batch);
+  count = std::max(parts_.group.sum(count), 1.0);  // over micro-batches and ranks, known before the forward pass
+  StepMeter meter;
+  for (const auto& batch : batches) {
+    auto loss = parts_.method.loss(parts_.model, batch.to(device_));
+    if (fault("train.loss")) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
+    (loss.sum * (scale_.value() / count)).backward();
+    parts_.masters.collect_gradients();
+    meter.add(loss);
+    state_.tokens_seen += batch.segments.total();
+    state_.samples_seen += batch.sample_count;
+  }
+  parts_.group.finish_gradients(parts_.optimizer);
+  scale_.unscale(parts_.optimizer);
+  auto norm = parts_.optimizer.clip(config_.max_grad_norm);
+  if (fault("train.gradient")) norm = norm * std::numeric_limits<double>::infinity();
+  auto reading = meter.read(norm, count, parts_.group);
+  reading.learning_rate = parts_.schedule.rate(state_.global_step);
+  if (accept(reading, batches)) {
+    parts_.optimizer.step(reading.learning_rate);
+    parts_.masters.publish();
+  }
+  parts_.optimizer.zero_grad();
+  ++state_.global_step;
+  state_.epoch = parts_.loader.epoch();
+  return reading;
+}
+
+// Whether the update may happen. A refused one leaves weights and optimizer as they are; data and schedule move on.
+bool Trainer::accept(const StepReading& reading, const std::vector<data::Batch>& batches) {
+  if (reading.finite) {
+    scale_.count_good_step();
+    state_.skips_in_a_row = 0;
+    state_.loss_sum += reading.loss;
+    ++state_.loss_steps;
+    window_.add(reading);
+    return true;
+  }
+  ++state_.skipped_steps;
+  int64_t step = state_.global_step + 1;
+  if (std::isfinite(reading.loss) && scale_.shrink()) {
+    log::debug("step {}: gradients overflow float16; the loss scale falls to {}", step, scale_.value());
+    return false;
+  }
+  std::string what = fmt::format("step {}: {} is not finite (loss {}, gradient norm {}) in the batch of {}", step,
+                                 std::isfinite(reading.loss) ? "the gradient" : "the loss", reading.loss, reading.grad_norm,
+                                 name_rows(batches, parts_.row_name));
+  bool too_many = ++state_.skips_in_a_row >= config_.max_skips_in_a_row;
+  if (config_.on_non_finite == NonFinite::stop || too_many)
+    throw UserError(ExitCode::non_finite, what,
+                    too_many ? fmt::format("{} steps in a row were skipped; lower --learning_rate or look at these rows", state_.skips_in_a_row)
+                             : "look at these rows, lower --learning_rate, or pass over such steps with --on_non_finite skip");
+  log::warning("{}; the step is skipped, the weights stay as they were", what);
+  return false;
+}
+
+bool Trainer::due(Every every, double interval) const {
+  if (every == Every::never) return false;
+  if (state_.global_step == plan_.max_steps) return true;
+  if (every == Every::epoch) return plan_.ends_epoch(state_.global_step);
+  if (interval > 0 && interval < 1) interval = std::ceil(interval * static_cast<double>(plan_.max_steps));
+  auto steps = static_cast<int64_t>(interval);
+  return steps > 0 && state_.global_step % steps == 0;
+}
+
+void Trainer::after_step(const StepReading& reading, RunLog& log, ProgressBar& bar) {
+  state_.total_flos = parts_.flops_per_token * static_cast<double>(state_.tokens_seen);
+  bar.update(state_.global_step, progress_note(reading, log.seconds()));
+  bool first = config_.logging_first_step && state_.global_step == 1;
+  auto interval = config_.logging_steps;
+  if (interval > 0 && interval < 1) interval = std::ceil(interval * static_cast<double>(plan_.max_steps));
+  auto steps = static_cast<int64_t>(interval);
+  if (window_.steps() > 0 && (first || (steps > 0 && state_.global_step % steps == 0))) {
+    auto values = window_.take();
+    if (state_.skipped_steps > 0) values["skipped_steps"] = state_.skipped_steps;
+    if (state_.failed_saves > 0) values["failed_saves"] = state_.failed_saves;
+    log.record(values, state_);
+  }
+  if (due(config_.eval, config_.eval_steps)) evaluate_now(log);
+  if (due(config_.save, config_.save_steps)) save_now();
+}
+
+std::string Trainer::progress_note(const StepReading& reading, double seconds) const {
+  auto rate = [&](int64_t now, int64_t before) { return static_cast<double>(now - before) / std::max(seconds, 1e-9); };
+  return fmt::format("loss {:.4f}  lr {:.2e}  grad {:.3f}  {} tok/s  {:.1f} samples/s  {}", reading.loss, reading.learning_rate,
+                     reading.grad_norm, format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))),
+                     rate(state_.samples_seen, resumed_.samples_seen), format_bytes(static_cast<double>(device::memory_use(device_).peak)));
+}
+
+void Trainer::save_now() {
+  if (last_saved_ == state_.global_step) return;
+  state_.log_window = window_.state();
+  if (saver_.save(state_)) last_saved_ = state_.global_step;
+}
+
+void Trainer::evaluate_now(RunLog& log) {
+  if (!parts_.eval_loader || last_evaluated_ == state_.global_step) return;
+  last_evaluated_ = state_.global_step;
+  auto loader = parts_.eval_loader();
+  Json metrics = evaluate(parts_.model, parts_.method, *loader, device_);
+  if (parts_.predict) metrics.update(text_metrics(parts_.predict()));
+  log.record(metrics, state_);
+  std::string name = config_.metric_for_best_model;
+  if (!name.starts_with("eval_")) name = "eval_" + name;
+  if (!metrics.contains(name))
+    throw UserError(ExitCode::usage, fmt::format("--metric_for_best_model {}: evaluation gives no {}", config_.metric_for_best_model, name));
+  double value = metrics[name].get<double>();
+  if (parts_.schedule.wants_metric()) parts_.schedule.observe(value);
+  bool greater = config_.greater_is_better.value_or(!name.ends_with("loss"));
+  double gain = !state_.best_metric ? std::numeric_limits<double>::infinity() : greater ? value - *state_.best_metric : *state_.best_metric - value;
+  state_.evaluations_without_gain = gain > config_.early_stop_threshold ? 0 : state_.evaluations_without_gain + 1;
+  if (gain <= 0) return;
+  state_.best_metric = value;
+  state_.best_global_step = state_.global_step;
+}
+
+bool Trainer::stop_early() const {
+  return config_.early_stop_patience && state_.evaluations_without_gain >= *config_.early_stop_patience;
+}
+
+void Trainer::finish(RunLog& log) {
+  if (config_.save != Every::never) save_now();
+  double seconds = log.seconds();
+  auto rate = [&](int64_t now, int64_t before) { return std::round(static_cast<double>(now - before) / seconds * 1e3) / 1e3; };
+  results_ = {{"train_runtime", std::round(seconds * 1e4) / 1e4},
+              {"train_samples_per_second", rate(state_.samples_seen, resumed_.samples_seen)},
+              {"train_steps_per_second", rate(state_.global_step, resumed_.global_step)},
+              {"total_flos", state_.total_flos},
+              {"train_loss", state_.loss_sum / static_cast<double>(std::max<int64_t>(state_.loss_steps, 1))}};
+  log.record(results_, state_);
+  if (config_.load_best_model_at_end && !state_.best_model_checkpoint.empty()) {
+    log::info("loading the best model: {} ({} {:.6g})", state_.best_model_checkpoint, config_.metric_for_best_model, *state_.best_metric);
+    saver_.load_weights(state_.best_model_checkpoint);
+  }
+}
+
+}  // namespace hone::train

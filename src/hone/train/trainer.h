@@ -1,0 +1,80 @@
+// The one training loop: batches in, weights out. Methods differ in their loss, tuners in their parameters; this does not change.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "hone/base/progress.h"
+#include "hone/train/evaluate.h"
+#include "hone/train/group.h"
+#include "hone/train/meter.h"
+#include "hone/train/method.h"
+#include "hone/train/run_log.h"
+#include "hone/train/saver.h"
+
+namespace hone::train {
+
+// What a trainer works with; it owns none of it.
+struct TrainerParts {
+  model::CausalLM& model;
+  Method& method;
+  data::Loader& loader;
+  optim::Optimizer& optimizer;
+  optim::Schedule& schedule;
+  MasterWeights& masters;
+  Group& group;
+  WeightFiles weights;
+  std::function<std::unique_ptr<data::Loader>()> eval_loader;  // empty: no evaluation
+  Predict predict;                                             // empty: no generation in evaluations
+  std::function<std::string(int64_t row)> row_name;            // "train.jsonl:12", for reports about a batch
+  double flops_per_token = 0;
+};
+
+enum class Outcome { finished, early_stopped, preempted, interrupted };
+
+// Updates and micro-batches per epoch, and the number of steps a configuration comes to. The last update of an epoch takes what is left.
+struct StepPlan {
+  int64_t max_steps = 0, updates_per_epoch = 0, batches_per_epoch = -1, accumulation = 1;
+
+  static StepPlan make(const TrainerConfig& config, int64_t batches_per_epoch);  // throws UserError(usage) for a stream without max_steps
+  int64_t batches_in_update(int64_t step) const;
+  bool ends_epoch(int64_t finished_steps) const { return updates_per_epoch > 0 && finished_steps % updates_per_epoch == 0; }
+};
+
+class Trainer {
+ public:
+  Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts parts);
+
+  void resume(const fs::path& checkpoint);
+  // Steps until the end, a signal or an early stop; saves, evaluates and logs on the way.
+  Outcome train();
+
+  const TrainState& state() const { return state_; }
+  Json results() const { return results_; }  // train_loss, train_runtime … after train()
+
+ private:
+  std::vector<data::Batch> next_batches();
+  StepReading step();
+  bool accept(const StepReading& reading, const std::vector<data::Batch>& batches);
+  void after_step(const StepReading& reading, RunLog& log, ProgressBar& bar);
+  std::string progress_note(const StepReading& reading, double seconds) const;
+  void evaluate_now(RunLog& log);
+  void save_now();
+  bool due(Every every, double interval) const;
+  bool stop_early() const;
+  void finish(RunLog& log);
+
+  const TrainerConfig& config_;
+  const RunFolder& run_;
+  TrainerParts parts_;
+  at::Device device_;
+  StepPlan plan_;
+  LossScale scale_;
+  Saver saver_;
+  TrainState state_;
+  LogWindow window_;
+  int64_t last_saved_ = -1, last_evaluated_ = -1;
+  TrainState resumed_;  // where this process began: rates are of its own work
+  Json results_;
+};
+
+}  // namespace hone::train
