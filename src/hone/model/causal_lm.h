@@ -39,6 +39,7 @@ class CausalLM {
   Tensor hidden(const Input& input, KvCache* cache = nullptr);
   Tensor logits(const Tensor& hidden_th);  // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
   const Linear& head() const;              // when tied, its weight is the embedding's tensor
+  Linear& head() { return const_cast<Linear&>(static_cast<const CausalLM*>(this)->head()); }
 
   const DecoderConfig& config() const;
   at::Device device() const;

@@ -1,0 +1,205 @@
+#include "hone/io/peft.h"
+
+#include <cmath>
+
+#include "hone/base/file.h"
+
+namespace hone::io {
+namespace {
+
+constexpr std::string_view kPrefix = "base_model.model.";
+constexpr const char* kConfigFile = "adapter_config.json";
+constexpr const char* kWeightsFile = "adapter_model.safetensors";
+
+// Keys that change what the layer computes in ways hone does not have. Null, false and empty values mean "not used".
+constexpr const char* kUnsupported[] = {"fan_in_fan_out",   "lora_bias",      "layer_replication", "use_qalora",       "target_parameters",
+                                        "use_bdlora",       "arrow_config",   "kasa_config",       "monteclora_config", "velora_config",
+                                        "alora_invocation_tokens", "trainable_token_indices"};
+
+bool is_used(const Json& value) {
+  return !(value.is_null() || (value.is_boolean() && !value.get<bool>()) || ((value.is_array() || value.is_object()) && value.empty()));
+}
+
+// Reads typed fields and remembers the first that has another type.
+class Fields {
+ public:
+  explicit Fields(const Json& json) : json_(json) {}
+
+  template <class T>
+  void read(const char* key, T& target) {
+    const Json* value = find(key);
+    if (!value) return;
+    const bool fits = std::is_same_v<T, bool> ? value->is_boolean() : std::is_arithmetic_v<T> ? value->is_number() : value->is_string();
+    if (fits) target = value->get<T>();
+    else complain(key, *value);
+  }
+  template <class T>
+  void read_list(const char* key, std::vector<T>& target) {
+    const Json* value = find(key);
+    if (!value) return;
+    const Json list = value->is_array() ? *value : Json::array({*value});
+    for (const auto& item : list) {
+      if (std::is_arithmetic_v<T> ? item.is_number_integer() : item.is_string()) target.push_back(item.get<T>());
+      else complain(key, item);
+    }
+  }
+  void read_pattern(const char* key, ModulePattern& target) {
+    if (const Json* value = find(key); value && value->is_string()) target.regex = value->get<std::string>();
+    else read_list(key, target.names);
+  }
+  template <class T>
+  void read_map(const char* key, std::vector<std::pair<std::string, T>>& target) {
+    const Json* value = find(key);
+    if (!value) return;
+    if (!value->is_object()) return complain(key, *value);
+    for (const auto& [name, number] : value->items()) {
+      if (number.is_number()) target.emplace_back(name, number.template get<T>());
+      else complain(key, number);
+    }
+  }
+  void read_init(std::string& target) {
+    const Json* value = find("init_lora_weights");
+    if (!value) return;
+    if (value->is_boolean()) target = value->get<bool>() ? "true" : "false";
+    else read("init_lora_weights", target);
+  }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  const Json* find(const char* key) const {
+    auto found = json_.find(key);
+    return found == json_.end() || found->is_null() ? nullptr : &*found;
+  }
+  void complain(const char* key, const Json& value) {
+    if (problem_.empty()) problem_ = fmt::format("\"{}\" holds {}", key, value.dump());
+  }
+  const Json& json_;
+  std::string problem_;
+};
+
+Json number(double value) { return value == std::floor(value) ? Json(static_cast<int64_t>(value)) : Json(value); }
+Json list_or_null(const auto& items) { return items.empty() ? Json() : Json(items); }
+Json pattern_json(const ModulePattern& pattern) {
+  if (!pattern.regex.empty()) return pattern.regex;
+  return list_or_null(pattern.names);
+}
+template <class T>
+Json map_json(const std::vector<std::pair<std::string, T>>& entries) {
+  Json object = Json::object();
+  for (const auto& [name, value] : entries) object[name] = number(static_cast<double>(value));
+  return object;
+}
+Json init_json(const std::string& init) { return init == "true" || init == "false" ? Json(init == "true") : Json(init); }
+
+Result<AdapterConfig> check(AdapterConfig config) {
+  if (config.rank < 1 || config.rank > (1 << 20)) return error("\"r\" is {}, expected a positive rank", config.rank);
+  for (const auto& [name, rank] : config.rank_pattern)
+    if (rank < 1) return error("\"rank_pattern\" gives \"{}\" the rank {}", name, rank);
+  if (!std::isfinite(config.alpha)) return error("\"lora_alpha\" is not a finite number");
+  if (config.bias != "none" && config.bias != "all" && config.bias != "lora_only")
+    return error("\"bias\" is \"{}\", expected none, all or lora_only", config.bias);
+  return config;
+}
+
+}  // namespace
+
+double AdapterConfig::scale(int64_t layer_rank, double layer_alpha) const {
+  return layer_alpha / (rslora ? std::sqrt(static_cast<double>(layer_rank)) : static_cast<double>(layer_rank));
+}
+
+Result<AdapterConfig> parse_adapter_config(std::string_view text) {
+  auto parsed = parse_json(text);
+  if (!parsed) return error("{}", parsed.error());
+  const Json& json = *parsed;
+  if (!json.is_object()) return error("expected an object");
+  const std::string type = json.contains("peft_type") && json["peft_type"].is_string() ? json["peft_type"].get<std::string>() : "";
+  if (type != "LORA") return error("\"peft_type\" is \"{}\"; hone reads LORA (with rsLoRA, DoRA, PiSSA, OLoRA)", type);
+  for (const char* key : kUnsupported)
+    if (json.contains(key) && is_used(json[key])) return error("\"{}\" is used, which hone does not support", key);
+
+  AdapterConfig config;
+  Fields fields(json);
+  fields.read("base_model_name_or_path", config.base_model);
+  fields.read("r", config.rank);
+  fields.read("lora_alpha", config.alpha);
+  fields.read("lora_dropout", config.dropout);
+  fields.read("bias", config.bias);
+  fields.read_pattern("target_modules", config.targets);
+  fields.read_pattern("exclude_modules", config.excluded);
+  fields.read_list("modules_to_save", config.modules_to_save);
+  fields.read("use_rslora", config.rslora);
+  fields.read("use_dora", config.dora);
+  fields.read_init(config.init);
+  fields.read_map("rank_pattern", config.rank_pattern);
+  fields.read_map("alpha_pattern", config.alpha_pattern);
+  fields.read_list("layers_to_transform", config.layers_to_transform);
+  fields.read_list("layers_pattern", config.layers_pattern);
+  fields.read("task_type", config.task_type);
+  if (!fields.problem().empty()) return error("{}", fields.problem());
+  return check(std::move(config));
+}
+
+Json to_json(const AdapterConfig& config) {
+  return {
+      {"alpha_pattern", map_json(config.alpha_pattern)},
+      {"auto_mapping", nullptr},
+      {"base_model_name_or_path", config.base_model},
+      {"bias", config.bias},
+      {"exclude_modules", pattern_json(config.excluded)},
+      {"fan_in_fan_out", false},
+      {"inference_mode", true},
+      {"init_lora_weights", init_json(config.init)},
+      {"layer_replication", nullptr},
+      {"layers_pattern", list_or_null(config.layers_pattern)},
+      {"layers_to_transform", list_or_null(config.layers_to_transform)},
+      {"loftq_config", Json::object()},
+      {"lora_alpha", number(config.alpha)},
+      {"lora_bias", false},
+      {"lora_dropout", config.dropout},
+      {"megatron_config", nullptr},
+      {"megatron_core", "megatron.core"},
+      {"modules_to_save", list_or_null(config.modules_to_save)},
+      {"peft_type", "LORA"},
+      {"r", config.rank},
+      {"rank_pattern", map_json(config.rank_pattern)},
+      {"revision", nullptr},
+      {"target_modules", pattern_json(config.targets)},
+      {"task_type", config.task_type},
+      {"use_dora", config.dora},
+      {"use_rslora", config.rslora},
+  };
+}
+
+AdapterConfig read_adapter_config(const fs::path& folder) {
+  const fs::path path = folder / kConfigFile;
+  if (!fs::exists(path))
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kConfigFile),
+                    "an adapter folder is a checkpoint of a LoRA run, e.g. output/…/checkpoint-100");
+  return parse_adapter_config(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
+}
+
+Adapter read_adapter(const fs::path& folder) {
+  Adapter adapter{read_adapter_config(folder), {}};
+  const fs::path path = folder / kWeightsFile;
+  if (!fs::exists(path))
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kWeightsFile),
+                    fs::exists(folder / "adapter_model.bin") ? "adapter_model.bin is a pickle, which hone never reads; save it with safe_serialization=True"
+                                                             : "the folder is not a whole checkpoint");
+  SafetensorsFile file(path);
+  for (const auto& entry : file.entries()) {
+    if (!entry.name.starts_with(kPrefix))
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: tensor \"{}\" does not start with {}", path.string(), entry.name, kPrefix));
+    adapter.tensors.emplace_back(entry.name.substr(kPrefix.size()), file.tensor(entry));
+  }
+  return adapter;
+}
+
+void write_adapter(const fs::path& folder, const Adapter& adapter) {
+  fs::create_directories(folder);
+  std::vector<TensorSource> sources;
+  for (const auto& [name, tensor] : adapter.tensors) sources.push_back(TensorSource::of(std::string(kPrefix) + name, tensor));
+  write_safetensors(folder / kWeightsFile, sources);
+  write_file_atomically(folder / kConfigFile, to_json(adapter.config).dump(2) + "\n");
+}
+
+}  // namespace hone::io

@@ -1,0 +1,237 @@
+#include "hone/tuner/adapter.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "hone/tuner/adapter_parts.h"
+#include "hone/tuner/initial.h"
+#include "hone/tuner/targets.h"
+
+namespace hone::tuner {
+namespace {
+
+// A module that can carry a low-rank pair.
+struct Site {
+  std::string path;
+  Tensor* weight;
+  Tensor* bias;  // null for the embedding
+  std::vector<ops::LoraWeights>* adapters;
+  bool embedding;
+};
+
+std::vector<Site> sites(model::CausalLM& model) {
+  std::vector<Site> all;
+  auto& embedding = model.embedding();
+  all.push_back({embedding.name, &embedding.weight, nullptr, &embedding.adapters, true});
+  for (model::Linear* linear : model.linears()) all.push_back({linear->name, &linear->weight, &linear->bias, &linear->adapters, false});
+  if (&model.head() != model.linears().back()) {
+    auto& head = model.head();
+    all.push_back({head.name, &head.weight, &head.bias, &head.adapters, false});
+  }
+  return all;
+}
+
+// Every base weight by name. A tied head appears under its own name too, since an adapter may train a copy of it.
+std::vector<model::NamedParameter> base_parameters(model::CausalLM& model) {
+  auto all = model.parameters();
+  const std::string head = model.head().name + ".weight";
+  if (std::ranges::none_of(all, [&](const auto& parameter) { return parameter.name == head; })) all.push_back({head, &model.head().weight});
+  return all;
+}
+
+// PiSSA's randomised start must come out the same when the adapter is loaded, where the run's seed is not known.
+uint64_t seed_for(const std::string& init, uint64_t seed) { return changes_base(init) ? 0 : seed; }
+
+void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
+
+LayerAdapter fresh_layer(const Site& site, const io::AdapterConfig& config, const TargetMatcher& matcher, uint64_t seed, Tensor* residual) {
+  LayerAdapter layer;
+  layer.embedding = site.embedding;
+  const int64_t rank = matcher.rank(site.path);
+  auto& weights = layer.weights;
+  weights.scale = config.scale(rank, matcher.alpha(site.path));
+  weights.dropout = config.dropout;
+  auto generator = layer_generator(site.path, seed_for(config.init, seed));
+  auto pair = site.embedding ? initial_embedding_lora(*site.weight, rank, config.init, generator)
+                             : initial_lora(*site.weight, rank, weights.scale, config.init, generator);
+  weights.a = pair.a;
+  weights.b = pair.b;
+  *residual = pair.residual;
+  const Tensor& base = pair.residual.defined() ? pair.residual : *site.weight;
+  if (config.dora && !site.embedding) weights.magnitude = direction_lengths(base, pair.a, pair.b, weights.scale);
+  return layer;
+}
+
+void put(const Site& site, ops::LoraWeights weights, const AttachOptions& options) {
+  weights.adapter = options.name;
+  const auto settle = [&](Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.to(site.weight->device(), options.dtype, /*non_blocking=*/false, /*copy=*/true).detach();
+  };
+  settle(weights.a);
+  settle(weights.b);
+  settle(weights.magnitude);
+  site.adapters->push_back(std::move(weights));
+}
+
+void remember_initial(AttachedAdapter& adapter, const std::string& path, const LayerAdapter& layer) {
+  adapter.initial.emplace_back(path + ".lora_A.weight", layer.weights.a.detach().clone());
+  adapter.initial.emplace_back(path + ".lora_B.weight", layer.weights.b.detach().clone());
+}
+
+bool trains_bias(const io::AdapterConfig& config, const TargetMatcher& matcher, const std::string& parameter) {
+  if (!parameter.ends_with(".bias")) return false;
+  return config.bias == "all" || (config.bias == "lora_only" && matcher(parameter.substr(0, parameter.size() - 5)));
+}
+
+// Gives the adapter its own copy of a base weight.
+void take_whole(AttachedAdapter& adapter, const model::NamedParameter& parameter, const Tensor& value, at::ScalarType dtype) {
+  adapter.whole.push_back({parameter.name, parameter.value, *parameter.value});
+  move_in(*parameter.value, value.to(parameter.value->device(), dtype, /*non_blocking=*/false, /*copy=*/true));
+}
+
+void require_matches(const io::AdapterConfig& config, const std::vector<Site>& all, size_t adapted) {
+  std::set<std::string> names;
+  for (const auto& site : all) names.insert(std::string(last_part(site.path)));
+  const std::string hint = fmt::format("modules here: {}", fmt::join(names, ", "));
+  for (const auto& name : config.targets.names)
+    if (std::ranges::none_of(all, [&](const Site& site) { return ends_in(site.path, name); }))
+      throw UserError(ExitCode::usage, fmt::format("target_modules: no module ends in \"{}\"", name), hint);
+  if (adapted == 0) throw UserError(ExitCode::usage, "the LoRA targets match no module", hint);
+}
+
+}  // namespace
+
+AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options) {
+  check_init(config.init);
+  const TargetMatcher matcher(config);
+  AttachedAdapter adapter{options.name, config, {}, {}};
+  const auto all = sites(model);
+  size_t adapted = 0;
+  for (const auto& site : all) {
+    if (!matcher(site.path)) continue;
+    Tensor residual;
+    auto layer = fresh_layer(site, config, matcher, options.seed, &residual);
+    if (residual.defined()) {
+      remember_initial(adapter, site.path, layer);
+      move_in(*site.weight, residual);
+    }
+    put(site, layer.weights, options);
+    ++adapted;
+  }
+  require_matches(config, all, adapted);
+  for (const auto& parameter : base_parameters(model))
+    if (saves_parameter(config.modules_to_save, parameter.name) || trains_bias(config, matcher, parameter.name))
+      take_whole(adapter, parameter, *parameter.value, options.dtype);
+  return adapter;
+}
+
+AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options) {
+  const io::Adapter files = io::read_adapter(folder);
+  auto parts = split_adapter(files, folder.string());
+  AttachedAdapter adapter{options.name, files.config, {}, {}};
+  // Before the pairs: a file may bring its own base weight for a layer it adapts.
+  for (const auto& parameter : base_parameters(model)) {
+    auto found = parts.whole.find(parameter.name);
+    if (found == parts.whole.end()) continue;
+    if (found->second.sizes() != parameter.value->sizes())
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has shape {}, the base has {}", folder.string(), parameter.name,
+                                                            fmt::join(found->second.sizes(), "x"), fmt::join(parameter.value->sizes(), "x")));
+    take_whole(adapter, parameter, found->second, options.dtype);
+    parts.whole.erase(found);
+  }
+  for (const auto& site : sites(model)) {
+    auto found = parts.layers.find(site.path);
+    if (found == parts.layers.end()) continue;
+    check_fits(site.path, found->second, site.weight->sizes(), folder.string());
+    if (changes_base(files.config.init) && !site.embedding) {
+      Tensor residual;
+      auto start = fresh_layer(site, files.config, TargetMatcher(files.config), options.seed, &residual);
+      remember_initial(adapter, site.path, start);
+      move_in(*site.weight, residual);
+    }
+    put(site, found->second.weights, options);
+    parts.layers.erase(found);
+  }
+  if (!parts.layers.empty() || !parts.whole.empty())
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("{}: the base model has no \"{}\"", folder.string(),
+                                parts.layers.empty() ? parts.whole.begin()->first : parts.layers.begin()->first),
+                    fmt::format("the adapter was made for {}", files.config.base_model.empty() ? "another model" : files.config.base_model));
+  return adapter;
+}
+
+std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const AttachedAdapter& adapter) {
+  std::vector<model::NamedParameter> tensors;
+  for (const auto& site : sites(model))
+    for (auto& weights : *site.adapters) {
+      if (weights.adapter != adapter.name) continue;
+      tensors.push_back({site.path + (site.embedding ? ".lora_embedding_A" : ".lora_A.weight"), &weights.a});
+      tensors.push_back({site.path + (site.embedding ? ".lora_embedding_B" : ".lora_B.weight"), &weights.b});
+      if (weights.magnitude.defined()) tensors.push_back({site.path + ".lora_magnitude_vector", &weights.magnitude});
+    }
+  const TargetMatcher matcher(adapter.config);
+  for (const auto& whole : adapter.whole) {
+    // PEFT keeps an adapted module's own parameters one level down.
+    const size_t dot = whole.name.rfind('.');
+    const std::string path = whole.name.substr(0, dot), leaf = whole.name.substr(dot);
+    tensors.push_back({matcher(path) ? path + ".base_layer" + leaf : whole.name, whole.value});
+  }
+  return tensors;
+}
+
+void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder) {
+  io::Adapter files{adapter.config, {}};
+  for (const auto& tensor : adapter_tensors(model, adapter)) files.tensors.emplace_back(tensor.name, tensor.value->detach());
+  io::write_adapter(folder, files);
+}
+
+void save_converted_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder) {
+  io::Adapter files{adapter.config, {}};
+  auto& config = files.config;
+  config.init = "true";
+  config.rank *= 2;
+  const double growth = config.rslora ? std::sqrt(2.0) : 2.0;  // keeps the scale while the rank doubles
+  config.alpha *= growth;
+  for (auto& [name, rank] : config.rank_pattern) rank *= 2;
+  for (auto& [name, alpha] : config.alpha_pattern) alpha *= growth;
+  const std::map<std::string, Tensor> initial(adapter.initial.begin(), adapter.initial.end());
+  for (const auto& tensor : adapter_tensors(model, adapter)) {
+    auto start = initial.find(tensor.name);
+    Tensor value = tensor.value->detach();
+    if (start != initial.end()) {
+      const bool is_a = tensor.name.ends_with(".lora_A.weight");
+      const Tensor first = start->second.to(value.options());
+      value = is_a ? at::cat({value, first}, 0) : at::cat({value, -first}, 1);
+    }
+    files.tensors.emplace_back(tensor.name, value);
+  }
+  io::write_adapter(folder, files);
+}
+
+void set_active(model::CausalLM& model, const std::vector<std::string>& adapters) {
+  std::set<std::string> known;
+  for (const auto& site : sites(model))
+    for (auto& weights : *site.adapters) {
+      known.insert(weights.adapter);
+      weights.active = std::ranges::count(adapters, weights.adapter) > 0;
+    }
+  for (const auto& name : adapters)
+    if (!known.contains(name))
+      throw UserError(ExitCode::usage, fmt::format("no adapter is called \"{}\"", name), fmt::format("loaded: {}", fmt::join(known, ", ")));
+}
+
+void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
+  at::NoGradGuard no_grad;
+  for (const auto& site : sites(model)) {
+    for (auto& weights : *site.adapters)
+      if (weights.adapter == adapter.name) move_in(*site.weight, merged_weight(*site.weight, {weights, site.embedding}));
+    std::erase_if(*site.adapters, [&](const auto& weights) { return weights.adapter == adapter.name; });
+  }
+  for (const auto& whole : adapter.whole) move_in(*whole.value, whole.value->to(whole.base.scalar_type()));
+}
+
+}  // namespace hone::tuner

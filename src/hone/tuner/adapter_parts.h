@@ -1,0 +1,30 @@
+// An adapter file taken apart: the low-rank pair of each layer and the tensors that replace base weights whole.
+#pragma once
+#include <map>
+#include <string>
+
+#include "hone/io/peft.h"
+#include "hone/ops/lora_linear.h"
+
+namespace hone::tuner {
+
+struct LayerAdapter {
+  ops::LoraWeights weights;  // of an embedding: a [rank, words], b [width, rank]
+  bool embedding = false;
+};
+
+struct AdapterParts {
+  std::map<std::string, LayerAdapter> layers;  // by module path
+  std::map<std::string, Tensor> whole;         // by parameter name: modules_to_save, biases
+};
+
+// Throws UserError(bad_checkpoint) naming the tensor that does not fit the config. `origin` is the folder, for messages.
+AdapterParts split_adapter(const io::Adapter& adapter, const std::string& origin);
+
+// Throws UserError(bad_checkpoint) when the pair does not fit a base weight of this shape: the adapter belongs to another model.
+void check_fits(const std::string& path, const LayerAdapter& layer, at::IntArrayRef base_shape, const std::string& origin);
+
+// The weight with the adapter's change added, computed in float32 and rounded once to the weight's type.
+Tensor merged_weight(const Tensor& weight, const LayerAdapter& layer);
+
+}  // namespace hone::tuner

@@ -1,0 +1,175 @@
+#include "hone/tuner/tuner.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "hone/base/log.h"
+#include "hone/io/hf_index.h"
+#include "hone/tuner/freeze.h"
+#include "hone/tuner/targets.h"
+
+namespace hone::tuner {
+namespace {
+
+// Own memory in the wanted type. set_data keeps the tensor's identity, so that a tied head follows its embedding.
+void make_trainable(Tensor& weight, std::optional<at::ScalarType> dtype) {
+  weight.set_data(weight.detach().to(weight.device(), dtype.value_or(weight.scalar_type()), /*non_blocking=*/false, /*copy=*/true));
+  weight.requires_grad_(true);
+}
+
+std::vector<ParameterSize> parameter_sizes(model::CausalLM& model) {
+  std::vector<ParameterSize> sizes;
+  for (const auto& parameter : model.parameters()) sizes.push_back({parameter.name, parameter.value->numel()});
+  return sizes;
+}
+
+void train_chosen(model::CausalLM& model, const std::vector<bool>& trained, const TunerConfig& config, Tuned& tuned) {
+  const auto parameters = model.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!trained[i]) continue;
+    make_trainable(*parameters[i].value, config.trainable_dtype);
+    tuned.trainable.emplace_back(parameters[i].name, *parameters[i].value);
+  }
+}
+
+// all-linear and all: every linear but the head, by the last part of its path.
+void add_all_linear(model::CausalLM& model, std::set<std::string>& names) {
+  for (const model::Linear* linear : model.linears())
+    if (linear->name != model.head().name) names.emplace(last_part(linear->name));
+}
+
+std::vector<std::string> expanded_targets(model::CausalLM& model, const std::vector<std::string>& targets) {
+  std::set<std::string> names;
+  for (const auto& target : targets) {
+    if (target == "all-linear" || target == "all") add_all_linear(model, names);
+    else if (target == "all-embedding") names.emplace(last_part(model.embedding().name));
+    else names.insert(target);
+  }
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> expanded_modules_to_save(model::CausalLM& model, const std::vector<std::string>& modules) {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (!std::ranges::count(names, name)) names.emplace_back(name);
+  };
+  for (const auto& module : modules) {
+    if (module == "all-embedding") {
+      add(last_part(model.embedding().name));
+    } else if (module == "all-norm") {
+      for (const auto& parameter : model.parameters())
+        if (parameter.name.find("norm") != std::string::npos) add(last_part(std::string_view(parameter.name).substr(0, parameter.name.rfind('.'))));
+    } else {
+      add(module);
+    }
+  }
+  return names;
+}
+
+AttachedAdapter start_adapter(model::CausalLM& model, const TunerConfig& config) {
+  const AttachOptions options{"default", config.lora.dtype.value_or(at::kFloat), config.seed};
+  for (size_t i = 0; i < config.adapters.size(); ++i) {
+    auto loaded = load_adapter(model, config.adapters[i], options);
+    if (i + 1 == config.adapters.size() && !config.create_new_adapter) {
+      log::info("continuing adapter {} (rank {}, alpha {})", config.adapters[i].string(), loaded.config.rank, loaded.config.alpha);
+      return loaded;
+    }
+    merge_adapter(model, loaded);
+    log::info("merged adapter {} into the base", config.adapters[i].string());
+  }
+  return attach_adapter(model, adapter_config(model, config), options);
+}
+
+void train_adapter(model::CausalLM& model, const TunerConfig& config, Tuned& tuned) {
+  tuned.adapter = start_adapter(model, config);
+  for (const auto& tensor : adapter_tensors(model, *tuned.adapter)) {
+    tensor.value->requires_grad_(true);
+    tuned.trainable.emplace_back(tensor.name, *tensor.value);
+  }
+}
+
+std::string with_commas(int64_t number) {
+  std::string text = std::to_string(number);
+  for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
+  return text;
+}
+
+void copy_checked(Tensor target, const Tensor& source, const std::string& name, const fs::path& folder) {
+  if (source.sizes() != target.sizes())
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has shape {}, expected {}", folder.string(), name, fmt::join(source.sizes(), "x"),
+                                                          fmt::join(target.sizes(), "x")));
+  at::NoGradGuard no_grad;
+  target.copy_(source);
+}
+
+}  // namespace
+
+std::string Tuned::summary() const {
+  return fmt::format("trainable parameters: {} of {} ({:.4f}%)", with_commas(trainable_count), with_commas(total_count),
+                     100.0 * static_cast<double>(trainable_count) / static_cast<double>(std::max<int64_t>(1, total_count)));
+}
+
+io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& config) {
+  const Lora& lora = config.lora;
+  io::AdapterConfig made;
+  made.base_model = config.base_model;
+  made.rank = lora.rank;
+  made.alpha = lora.alpha;
+  made.dropout = lora.dropout;
+  made.bias = lora.bias;
+  if (lora.target_regex.empty()) made.targets.names = expanded_targets(model, lora.targets);
+  else made.targets.regex = lora.target_regex;
+  made.excluded.names = lora.excluded;
+  made.modules_to_save = expanded_modules_to_save(model, lora.modules_to_save);
+  made.rslora = lora.rslora;
+  made.dora = lora.dora;
+  made.init = lora.init;
+  made.rank_pattern = lora.rank_pattern;
+  made.alpha_pattern = lora.alpha_pattern;
+  if (config.use_llama_pro) made.layers_to_transform = trained_layers(count_layers(parameter_sizes(model)), config.layers.trainable_layers, true);
+  return made;
+}
+
+Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config) {
+  if (!config.adapters.empty() && config.kind != Kind::lora)
+    throw UserError(ExitCode::usage, "adapters are given, yet the tuner is not lora", "train with --tuner_type lora, or merge them first: hone export --merge_lora true");
+  Tuned tuned;
+  for (const auto& parameter : model.parameters()) parameter.value->requires_grad_(false);
+  const auto sizes = parameter_sizes(model);
+  switch (config.kind) {
+    case Kind::full: train_chosen(model, trained_by_prefix(sizes, config.parameters), config, tuned); break;
+    case Kind::freeze: train_chosen(model, trained_by_layer(sizes, config.layers, config.use_llama_pro), config, tuned); break;
+    case Kind::lora: train_adapter(model, config, tuned); break;
+  }
+  for (const auto& size : sizes) tuned.total_count += size.elements;
+  for (const auto& [name, tensor] : tuned.trainable) tuned.trainable_count += tensor.numel();
+  if (config.kind == Kind::lora) tuned.total_count += tuned.trainable_count;
+  return tuned;
+}
+
+void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes) {
+  if (tuned.adapter) return save_adapter(model, *tuned.adapter, folder);
+  std::vector<io::TensorSource> sources;
+  for (const auto& parameter : model.parameters()) sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
+  io::write_sharded(folder, sources, max_shard_bytes);
+}
+
+void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder) {
+  if (tuned.adapter) {
+    const auto files = io::read_adapter(folder);
+    const std::map<std::string, Tensor> saved(files.tensors.begin(), files.tensors.end());
+    for (const auto& [name, tensor] : tuned.trainable) {
+      auto found = saved.find(name);
+      if (found == saved.end()) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter has no \"{}\"", folder.string(), name));
+      copy_checked(tensor, found->second, name, folder);
+    }
+    return;
+  }
+  const io::WeightFolder files(folder);
+  for (const auto& [name, tensor] : tuned.trainable) copy_checked(tensor, files.tensor(name), name, folder);
+}
+
+}  // namespace hone::tuner

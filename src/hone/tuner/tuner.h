@@ -1,0 +1,33 @@
+// Makes a loaded model trainable: chooses what trains, attaches adapters, and knows how the result becomes files.
+#pragma once
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/model/causal_lm.h"
+#include "hone/tuner/adapter.h"
+#include "hone/tuner/config.h"
+
+namespace hone::tuner {
+
+struct Tuned {
+  std::vector<std::pair<std::string, Tensor>> trainable;  // leaves with requires_grad, under the names of the files
+  std::optional<AttachedAdapter> adapter;                 // LoRA only
+  int64_t trainable_count = 0, total_count = 0;           // elements; the total includes adapters
+
+  std::string summary() const;  // "trainable parameters: 1,081,344 of 495,114,112 (0.2184%)"
+};
+
+// Everything not chosen is frozen. Weights that train get memory of their own, away from the mapped file; ties between weights are kept.
+Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config);
+
+// adapter_config.json's content for a fresh LoRA: short names such as all-linear become module names of this model.
+io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& config);
+
+// What is trained, as PEFT's or Hugging Face's files; config, tokenizer and the like are the caller's.
+void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes = 5'000'000'000);
+// Copies the values of files written by save_trained into the model, for a resume. Throws UserError(bad_checkpoint).
+void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder);
+
+}  // namespace hone::tuner
