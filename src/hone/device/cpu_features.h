@@ -1,0 +1,13 @@
+// What this processor multiplies fast. Asked once.
+#pragma once
+
+namespace hone::device {
+
+struct CpuFeatures {
+  bool amx_bf16 = false, avx512_bf16 = false, avx512_fp16 = false, arm_bf16 = false;
+  bool bfloat16() const { return amx_bf16 || avx512_bf16 || arm_bf16; }
+};
+
+const CpuFeatures& cpu_features();
+
+}  // namespace hone::device

@@ -1,0 +1,21 @@
+// Which device to compute on and what it can do. Nothing above this folder names cuda or npu.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "hone/device/tensor.h"
+
+namespace hone::device {
+
+// "cpu", "cuda", "cuda:1", "npu:0", or "auto": the accelerator libtorch sees, else the CPU. Throws UserError(usage) naming what is there.
+at::Device pick(std::string_view name = "auto");
+
+std::string describe(at::Device device);     // "cuda:0", "cpu (2 threads, bf16 by AMX)"
+bool computes_bfloat16(at::Device device);   // in hardware; without it bf16 weights are widened on the way
+bool computes_float16(at::Device device);
+void synchronize(at::Device device);         // waits for queued work; nothing to wait for on the CPU
+
+// Seeds the generators that dropout and initialisation draw from, on every device.
+void seed(uint64_t value);
+
+}  // namespace hone::device

@@ -1,0 +1,21 @@
+// How much memory the program uses and used at most: the caching allocator's count on accelerators, the resident set on the CPU.
+#pragma once
+#include <cstdint>
+
+#include "hone/device/tensor.h"
+
+namespace hone::device {
+
+struct MemoryUse {
+  int64_t current = 0, peak = 0, total = 0;  // bytes; total is what the device or machine has
+};
+
+MemoryUse memory_use(at::Device device);
+void reset_peak_memory(at::Device device);
+
+// Training asks for the same large buffers again every step. Keeps freed ones, on huge pages, instead of returning them to the system,
+// where each new page would cost a fault. Call once, before the first tensor.
+void keep_cpu_buffers();
+void drop_kept_cpu_buffers();  // returns what is kept and unused to the system
+
+}  // namespace hone::device

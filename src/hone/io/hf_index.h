@@ -1,0 +1,35 @@
+// The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hone/io/safetensors.h"
+
+namespace hone::io {
+
+class WeightFolder {
+ public:
+  // Opens `stem`.safetensors or `stem`.safetensors.index.json with its shards. Throws UserError(bad_checkpoint).
+  explicit WeightFolder(const fs::path& folder, const std::string& stem = "model");
+  WeightFolder(const WeightFolder&) = delete;  // entries point into files
+
+  const std::map<std::string, const TensorEntry*>& entries() const { return entries_; }
+  const TensorEntry* find(const std::string& name) const;
+  Tensor tensor(const std::string& name) const;
+  size_t bytes() const;
+
+ private:
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, const TensorEntry*> entries_;
+  std::map<std::string, size_t> file_of_;
+};
+
+// "5GB" and "500MB" are powers of ten as in transformers, "1GiB" of two. Throws UserError(usage).
+size_t parse_size(std::string_view text);
+
+// Writes `stem`.safetensors, or as many shards of at most `max_shard_bytes` as it takes and their index, and removes shards of an earlier save.
+void write_sharded(const fs::path& folder, const std::vector<TensorSource>& tensors, size_t max_shard_bytes = 5'000'000'000,
+                   const std::string& stem = "model");
+
+}  // namespace hone::io

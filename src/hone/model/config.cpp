@@ -1,0 +1,140 @@
+#include "hone/model/config.h"
+
+#include <algorithm>
+
+#include "hone/base/file.h"
+#include "hone/model/families/family.h"
+
+namespace hone::model {
+namespace {
+
+[[noreturn]] void fail(const std::string& message) { throw UserError(ExitCode::bad_checkpoint, message); }
+
+const Json* field(const Json& hf, const char* name) {
+  auto found = hf.find(name);
+  return found == hf.end() || found->is_null() ? nullptr : &*found;
+}
+
+RopeKind rope_kind(const std::string& name) {
+  if (name == "default") return RopeKind::plain;
+  if (name == "linear") return RopeKind::linear;
+  if (name == "dynamic") return RopeKind::dynamic;
+  if (name == "llama3") return RopeKind::llama3;
+  if (name == "yarn") return RopeKind::yarn;
+  fail(fmt::format("rope type is \"{}\"; supported: default, linear, dynamic, llama3, yarn", name));
+}
+
+std::optional<double> optional_number(const Json& hf, const char* name) {
+  return field(hf, name) ? std::optional(number_or(hf, name, 0)) : std::nullopt;
+}
+
+// transformers 4 writes rope_theta and rope_scaling, 5 writes rope_parameters.
+RopeConfig parse_rope(const Json& hf, int64_t context) {
+  RopeConfig rope;
+  rope.theta = number_or(hf, "rope_theta", rope.theta);
+  const Json* scaling = field(hf, "rope_parameters");
+  if (!scaling) scaling = field(hf, "rope_scaling");
+  if (!scaling) return rope;
+  if (!scaling->is_object()) fail("rope parameters are not an object");
+  rope.theta = number_or(*scaling, "rope_theta", rope.theta);
+  const Json* kind = field(*scaling, "rope_type");
+  if (!kind) kind = field(*scaling, "type");
+  if (!kind) return rope;
+  if (!kind->is_string()) fail("rope_type is not a string");
+  rope.kind = rope_kind(kind->get<std::string>());
+  rope.factor = number_or(*scaling, "factor", 1.0);
+  rope.original_context = size_or(*scaling, "original_max_position_embeddings", context);
+  rope.low_frequency = number_or(*scaling, "low_freq_factor", 1.0);
+  rope.high_frequency = number_or(*scaling, "high_freq_factor", 4.0);
+  rope.beta_fast = number_or(*scaling, "beta_fast", 32.0);
+  rope.beta_slow = number_or(*scaling, "beta_slow", 1.0);
+  rope.attention_factor = optional_number(*scaling, "attention_factor");
+  rope.mscale = optional_number(*scaling, "mscale");
+  rope.mscale_all_dim = optional_number(*scaling, "mscale_all_dim");
+  rope.truncate = flag_or(*scaling, "truncate", true);
+  return rope;
+}
+
+std::optional<at::ScalarType> parse_dtype(const Json& hf) {
+  const Json* name = field(hf, "dtype");
+  if (!name) name = field(hf, "torch_dtype");
+  if (!name || !name->is_string()) return std::nullopt;
+  auto text = name->get<std::string>();
+  if (text.starts_with("torch.")) text = text.substr(6);
+  if (text == "float32") return at::kFloat;
+  if (text == "bfloat16") return at::kBFloat16;
+  if (text == "float16") return at::kHalf;
+  return std::nullopt;
+}
+
+// Shapes come from a file: what multiplies to a tensor must be sane before anything is allocated or divided by.
+void check(const DecoderConfig& config) {
+  const auto& attention = config.attention;
+  if (attention.heads % attention.kv_heads != 0)
+    fail(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}", attention.heads, attention.kv_heads));
+  if (attention.head_dim < 2 || attention.head_dim % 2 != 0) fail(fmt::format("head_dim {} is not even", attention.head_dim));
+  constexpr int64_t kMost = int64_t{1} << 31;
+  for (int64_t size : {config.vocabulary, config.hidden, config.intermediate, attention.heads * attention.head_dim})
+    if (size > kMost) fail(fmt::format("a size of {} is beyond any model", size));
+  if (config.layers > 100'000) fail(fmt::format("num_hidden_layers is {}", config.layers));
+}
+
+}  // namespace
+
+int64_t size_or(const Json& hf, const char* name, int64_t otherwise) {
+  const Json* value = field(hf, name);
+  if (!value) return otherwise;
+  if (!value->is_number_integer() || value->get<int64_t>() < 0) fail(fmt::format("\"{}\" is {}; expected a count", name, value->dump()));
+  return value->get<int64_t>();
+}
+
+int64_t required_size(const Json& hf, const char* name) {
+  int64_t size = size_or(hf, name, 0);
+  if (size <= 0 || size > int64_t{1} << 31) fail(fmt::format("\"{}\" is {}; expected a positive number", name, field(hf, name) ? std::to_string(size) : "missing"));
+  return size;
+}
+
+double number_or(const Json& hf, const char* name, double otherwise) {
+  const Json* value = field(hf, name);
+  if (!value) return otherwise;
+  if (!value->is_number()) fail(fmt::format("\"{}\" is {}; expected a number", name, value->dump()));
+  return value->get<double>();
+}
+
+bool flag_or(const Json& hf, const char* name, bool otherwise) {
+  const Json* value = field(hf, name);
+  if (!value) return otherwise;
+  if (!value->is_boolean()) fail(fmt::format("\"{}\" is {}; expected true or false", name, value->dump()));
+  return value->get<bool>();
+}
+
+std::vector<std::string> supported_architectures() {
+  std::vector<std::string> names;
+  for (const auto& family : families()) names.insert(names.end(), family.architectures.begin(), family.architectures.end());
+  return names;
+}
+
+DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
+  const Json* listed = hf.is_object() ? field(hf, "architectures") : nullptr;
+  auto architecture = listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
+  for (const auto& family : families()) {
+    if (std::ranges::find(family.architectures, architecture) == family.architectures.end()) continue;
+    auto config = family.config(hf);
+    config.architecture = architecture;
+    config.rope = parse_rope(hf, config.context);
+    config.dtype = parse_dtype(hf);
+    config.source = hf;
+    check(config);
+    return config;
+  }
+  fail(fmt::format("architecture \"{}\" is not supported; supported: {}", architecture, fmt::join(supported_architectures(), ", ")));
+} catch (const UserError& cause) {
+  throw UserError(cause.code(), origin + ": " + cause.what(), cause.hint());
+}
+
+DecoderConfig read_config(const std::filesystem::path& folder) {
+  auto path = folder / "config.json";
+  return parse_config(parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string()), path.string());
+}
+
+}  // namespace hone::model

@@ -1,0 +1,53 @@
+// What a decoder looks like: the part of config.json that decides shapes and arithmetic, in one form for every family.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/device/tensor.h"
+
+namespace hone::model {
+
+enum class RopeKind { plain, linear, dynamic, llama3, yarn };
+
+struct RopeConfig {
+  RopeKind kind = RopeKind::plain;
+  double theta = 10000.0;
+  double factor = 1.0;
+  int64_t original_context = 0;                       // what the frequencies were trained for (dynamic, llama3, yarn)
+  double low_frequency = 1.0, high_frequency = 4.0;   // llama3
+  double beta_fast = 32.0, beta_slow = 1.0;           // yarn
+  std::optional<double> attention_factor, mscale, mscale_all_dim;  // yarn
+  bool truncate = true;                               // yarn: round the boundaries between kept and stretched frequencies
+};
+
+struct AttentionConfig {
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  bool qkv_bias = false, output_bias = false;
+  bool qk_norm = false;  // RMSNorm of each head of queries and keys
+};
+
+struct DecoderConfig {
+  std::string architecture;  // "Qwen2ForCausalLM"
+  int64_t vocabulary = 0, hidden = 0, intermediate = 0, layers = 0, context = 0;
+  AttentionConfig attention;
+  RopeConfig rope;
+  std::vector<int64_t> windows;  // per layer; 0 sees everything
+  bool mlp_bias = false;
+  bool tied = false;             // the head is the embedding
+  double norm_eps = 1e-6;
+  double initializer_range = 0.02;
+  std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
+  Json source;                   // config.json as read, for saving beside weights
+};
+
+// Reads config.json. Throws UserError(bad_checkpoint) naming the field; an unknown architecture names the known ones.
+DecoderConfig read_config(const std::filesystem::path& folder);
+DecoderConfig parse_config(const Json& hf, const std::string& origin);
+
+std::vector<std::string> supported_architectures();
+
+}  // namespace hone::model

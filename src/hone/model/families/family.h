@@ -1,0 +1,32 @@
+// A model family: which architectures it serves and how its config.json reads. Adding one is a file here and a line in registry.cpp.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/model/config.h"
+
+namespace hone::model {
+
+struct Family {
+  std::string name;
+  std::vector<std::string> architectures;
+  DecoderConfig (*config)(const Json& hf);
+};
+
+const std::vector<Family>& families();
+
+// Field access that says which field is wrong. For families only: they run inside parse_config, which adds the file's name.
+int64_t required_size(const Json& hf, const char* field);  // a positive integer
+int64_t size_or(const Json& hf, const char* field, int64_t otherwise);  // null counts as absent
+double number_or(const Json& hf, const char* field, double otherwise);
+bool flag_or(const Json& hf, const char* field, bool otherwise);
+
+// Everything that Llama and its descendants spell alike.
+DecoderConfig llama_like_config(const Json& hf);
+
+const Family& qwen2_family();
+const Family& qwen3_family();
+const Family& llama_family();
+const Family& mistral_family();
+
+}  // namespace hone::model

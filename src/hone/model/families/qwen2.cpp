@@ -1,0 +1,24 @@
+// Qwen2 and Qwen2.5: Llama's block with biases on queries, keys and values, and an optional window on the upper layers.
+#include "hone/model/families/family.h"
+
+namespace hone::model {
+namespace {
+
+DecoderConfig qwen2_config(const Json& hf) {
+  auto config = llama_like_config(hf);
+  config.attention.qkv_bias = true;
+  if (flag_or(hf, "use_sliding_window", false)) {
+    int64_t window = size_or(hf, "sliding_window", 0), first = size_or(hf, "max_window_layers", 28);
+    for (int64_t layer = first; layer < config.layers; ++layer) config.windows[static_cast<size_t>(layer)] = window;
+  }
+  return config;
+}
+
+}  // namespace
+
+const Family& qwen2_family() {
+  static const Family family{"qwen2", {"Qwen2ForCausalLM"}, qwen2_config};
+  return family;
+}
+
+}  // namespace hone::model

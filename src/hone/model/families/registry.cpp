@@ -1,0 +1,16 @@
+#include "hone/model/families/family.h"
+
+namespace hone::model {
+
+// Listed by hand: objects that register themselves are dropped by the linker from a static library.
+const std::vector<Family>& families() {
+  static const std::vector<Family> list{
+      qwen2_family(),
+      qwen3_family(),
+      llama_family(),
+      mistral_family(),
+  };
+  return list;
+}
+
+}  // namespace hone::model

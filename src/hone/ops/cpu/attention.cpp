@@ -1,0 +1,117 @@
+#include "hone/ops/cpu/attention.h"
+
+namespace hone::ops::cpu {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Queries that share a key head stand as heads, key heads as the batch. Keys then repeat with stride zero, without a copy.
+Tensor grouped(const Tensor& x, const AttentionShape& shape) {  // [len, heads * d] -> [kv_heads, group, len, d]
+  return x.view({x.size(0), shape.kv_heads, -1, shape.head_dim}).permute({1, 2, 0, 3});
+}
+Tensor repeated(const Tensor& x, const AttentionShape& shape) {  // [len, kv_heads * d] -> the same, each head seen `group` times
+  int64_t length = x.size(0);
+  return x.view({length, shape.kv_heads, 1, shape.head_dim}).permute({1, 2, 0, 3}).expand({shape.kv_heads, shape.heads / shape.kv_heads, length, shape.head_dim});
+}
+
+// A mask for what plain causality from the first key does not say: a window shorter than the keys, or queries that start later.
+std::optional<Tensor> extra_mask(int64_t queries, int64_t keys, int64_t window, at::ScalarType dtype) {
+  bool narrow = window > 0 && window < keys;
+  if (queries == keys && !narrow) return std::nullopt;
+  auto query = at::arange(keys - queries, keys).unsqueeze(1), key = at::arange(keys).unsqueeze(0);
+  auto hidden = key > query;
+  if (narrow) hidden = hidden.logical_or(key <= query - window);
+  return at::zeros({1, 1, queries, keys}, at::TensorOptions(dtype)).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+}
+
+struct SegmentView {
+  Tensor q, k, v;
+  std::optional<Tensor> mask;
+  bool causal() const { return !mask; }
+};
+
+class Attention : public torch::autograd::Function<Attention> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape) {
+    auto out = at::empty_like(q);
+    auto normalisers = at::empty({q.size(0) * shape.heads}, q.options().dtype(at::kFloat));
+    for (int64_t i = 0; i < segments.count(); ++i) {
+      if (segments.length(i) == 0) continue;
+      auto [begin, length] = range(segments, i);
+      auto view = view_of(q, k, v, begin, length, shape);
+      auto [values, logsumexp] =
+          at::_scaled_dot_product_flash_attention_for_cpu(view.q, view.k, view.v, 0.0, view.causal(), view.mask, shape.scale);
+      grouped(out.narrow(0, begin, length), shape).copy_(values);
+      normalisers.narrow(0, begin * shape.heads, length * shape.heads).view(logsumexp.sizes()).copy_(logsumexp);
+    }
+    ctx->save_for_backward({q, k, v, out, normalisers});
+    ctx->saved_data["offsets"] = segments.offsets;
+    ctx->saved_data["shape"] = std::vector<int64_t>{shape.heads, shape.kv_heads, shape.head_dim, shape.window};
+    ctx->saved_data["scale"] = shape.scale;
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto saved = ctx->get_saved_variables();
+    auto numbers = ctx->saved_data["shape"].toIntVector();
+    AttentionShape shape{numbers[0], numbers[1], numbers[2], ctx->saved_data["scale"].toDouble(), numbers[3]};
+    Segments segments{ctx->saved_data["offsets"].toIntVector()};
+    auto q = saved[0].detach(), k = saved[1].detach(), v = saved[2].detach(), out = saved[3].detach(), normalisers = saved[4];
+    auto dout = grads[0].contiguous();
+    auto dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
+    for (int64_t i = 0; i < segments.count(); ++i) {
+      if (segments.length(i) == 0) continue;
+      auto [begin, length] = range(segments, i);
+      auto view = view_of(q, k, v, begin, length, shape);
+      auto logsumexp = normalisers.narrow(0, begin * shape.heads, length * shape.heads).view({shape.kv_heads, -1, length});
+      auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+          grouped(dout.narrow(0, begin, length), shape), view.q, view.k, view.v, grouped(out.narrow(0, begin, length), shape), logsumexp, 0.0,
+          view.causal(), view.mask, shape.scale);
+      grouped(dq.narrow(0, begin, length), shape).copy_(gq);
+      add_up(dk.narrow(0, begin, length), gk, shape);
+      add_up(dv.narrow(0, begin, length), gv, shape);
+    }
+    return {dq, dk, dv, Tensor(), Tensor()};
+  }
+
+ private:
+  static std::pair<int64_t, int64_t> range(const Segments& segments, int64_t i) {
+    return {segments.offsets[static_cast<size_t>(i)], segments.length(i)};
+  }
+  static SegmentView view_of(const Tensor& q, const Tensor& k, const Tensor& v, int64_t begin, int64_t length, const AttentionShape& shape) {
+    return {grouped(q.narrow(0, begin, length), shape), repeated(k.narrow(0, begin, length), shape),
+            repeated(v.narrow(0, begin, length), shape), extra_mask(length, length, shape.window, q.scalar_type())};
+  }
+  // The gradient of a key head is the sum over the queries that share it.
+  static void add_up(const Tensor& to, const Tensor& grad, const AttentionShape& shape) {
+    to.view({to.size(0), shape.kv_heads, shape.head_dim}).permute({1, 0, 2}).copy_(grad.sum(1));
+  }
+};
+
+}  // namespace
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape) {
+  return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), segments, shape);
+}
+
+Tensor attention_cached(const Tensor& q, const CachedKeys& cache, const Segments& segments, const AttentionShape& shape) {
+  auto out = at::empty_like(q);
+  if (segments.longest() == 1 && segments.total() == segments.count()) {
+    decode_attention(q.contiguous(), cache, shape, out);
+    return out;
+  }
+  for (int64_t i = 0; i < segments.count(); ++i) {
+    auto index = static_cast<size_t>(i);
+    int64_t begin = segments.offsets[index], queries = segments.length(i), keys = cache.lengths[index];
+    if (queries == 0) continue;
+    auto of_sequence = [&](const Tensor& all) { return repeated(all[cache.rows[index]].narrow(0, 0, keys).view({keys, -1}), shape); };
+    auto mask = extra_mask(queries, keys, shape.window, q.scalar_type());
+    auto [values, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
+        grouped(q.narrow(0, begin, queries), shape), of_sequence(cache.keys), of_sequence(cache.values), 0.0, !mask, mask, shape.scale);
+    grouped(out.narrow(0, begin, queries), shape).copy_(values);
+  }
+  return out;
+}
+
+}  // namespace hone::ops::cpu

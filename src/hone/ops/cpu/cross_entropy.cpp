@@ -1,0 +1,76 @@
+#include "hone/ops/cpu/cross_entropy.h"
+
+#include <cmath>
+
+#include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/lanes.h"
+
+namespace hone::ops::cpu {
+namespace {
+
+struct RowResult {
+  float loss;
+  bool correct;
+};
+
+template <class T>
+HONE_INLINE RowResult row_body(T* row, int64_t width, int64_t target, float weight, float smoothing, bool into_gradient) {
+  Lane largest = splat(-INFINITY);
+  Lane all{};
+  for_lanes(width, HONE_LANES(auto v = load(row + i, extent); all += v;
+                              for (int64_t j = extent.count; j < kLane; ++j) v[j] = -INFINITY;
+                              largest = max(largest, v)));
+  float peak = max(largest);
+  Lane exponentials{};
+  for_lanes(width, HONE_LANES(auto e = exp(load(row + i, extent) - peak);
+                              for (int64_t j = extent.count; j < kLane; ++j) e[j] = 0;
+                              exponentials += e));
+  float total = sum(exponentials), chosen = static_cast<float>(row[target]);
+  float normaliser = peak + std::log(total);
+  float loss = normaliser - (1 - smoothing) * chosen - (smoothing > 0 ? smoothing * sum(all) / static_cast<float>(width) : 0);
+  // The first of equal logits is the prediction, as argmax has it.
+  bool correct = chosen == peak;
+  for (int64_t i = 0; correct && i < target; ++i) correct = static_cast<float>(row[i]) < chosen;
+  if (into_gradient) {
+    float scale = weight / total, spread = weight * smoothing / static_cast<float>(width);
+    float at_target = std::exp(chosen - peak) * scale - spread - weight * (1 - smoothing);
+    for_lanes(width, HONE_LANES(store(row + i, exp(load(row + i, extent) - peak) * scale - spread, extent)));
+    row[target] = static_cast<T>(at_target);
+  }
+  return {loss * weight, correct};
+}
+
+#define HONE_DEFINE(T)                                                                                                                  \
+  HONE_CPU_KERNEL RowResult cross_entropy_row(T* row, int64_t width, int64_t target, float weight, float smoothing, bool into_gradient) { \
+    return row_body(row, width, target, weight, smoothing, into_gradient);                                                              \
+  }
+HONE_DEFINE(float)
+HONE_DEFINE(c10::BFloat16)
+HONE_DEFINE(c10::Half)
+#undef HONE_DEFINE
+
+}  // namespace
+
+void cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient, Tensor& losses,
+                        Tensor& correct) {
+  int64_t width = logits.size(1);
+  auto* target = targets.const_data_ptr<int64_t>();
+  auto* weight = weights.defined() ? weights.const_data_ptr<float>() : nullptr;
+  auto* loss = losses.mutable_data_ptr<float>();
+  auto* hit = correct.mutable_data_ptr<int64_t>();
+  for (int64_t row = 0; row < logits.size(0); ++row)
+    HONE_CHECK(target[row] >= 0 && target[row] < width, "target {} of a vocabulary of {}", target[row], width);
+  with_type(logits.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    auto* rows = logits.mutable_data_ptr<T>();
+    at::parallel_for(0, logits.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        auto result = cross_entropy_row(rows + row * width, width, target[row], weight ? weight[row] : 1.0f, static_cast<float>(smoothing), into_gradient);
+        loss[row] = result.loss;
+        hit[row] = result.correct;
+      }
+    });
+  });
+}
+
+}  // namespace hone::ops::cpu

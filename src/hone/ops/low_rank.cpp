@@ -1,0 +1,64 @@
+#include "hone/ops/low_rank.h"
+
+#include "hone/ops/matmul.h"
+
+namespace hone::ops {
+namespace {
+
+// Adapters are often float32 on a 16-bit base; their part is then computed in float32 and rounded once.
+Tensor dropped(const Tensor& x, const LowRankTerm& term) {
+  auto cast = x.to(term.a.scalar_type());
+  return term.keep.defined() ? cast * term.keep : cast;
+}
+
+}  // namespace
+
+std::vector<LowRankTerm> low_rank_terms(const Tensor& x, const std::vector<LoraWeights>& adapters, bool training) {
+  std::vector<LowRankTerm> terms;
+  for (const auto& adapter : adapters) {
+    if (!adapter.active) continue;
+    LowRankTerm term{.a = adapter.a, .b = adapter.b, .scale = adapter.scale};
+    if (training && adapter.dropout > 0) {
+      double kept = 1.0 - adapter.dropout;
+      term.keep = at::empty({x.numel() / x.size(-1), x.size(-1)}, x.options().dtype(adapter.a.scalar_type())).bernoulli_(kept).div_(kept);
+    }
+    terms.push_back(std::move(term));
+  }
+  return terms;
+}
+
+Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, std::vector<LowRankTerm>& terms) {
+  auto y = matmul_nt(x, weight, bias);
+  for (auto& term : terms) {
+    term.projected = matmul_nt(dropped(x, term), term.a);
+    if (y.scalar_type() != term.a.scalar_type()) y = y.to(term.a.scalar_type());
+    y.addmm_(term.projected, term.b.t(), 1.0, term.scale);
+  }
+  return y.to(x.scalar_type());
+}
+
+LinearGradients low_rank_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const std::vector<LowRankTerm>& terms,
+                                  const LinearNeeds& needs) {
+  LinearGradients grads;
+  if (needs.x) grads.x = matmul_nn(dy, weight);
+  if (needs.weight) grads.weight = matmul_tn(dy, x);
+  if (needs.bias) grads.bias = dy.sum(0);
+  for (const auto& term : terms) {
+    auto dy_cast = dy.to(term.a.scalar_type());
+    auto dprojected = matmul_nn(dy_cast, term.b).mul_(term.scale);
+    auto& [da, db] = grads.terms.emplace_back();
+    if (term.a.requires_grad()) da = matmul_tn(dprojected, dropped(x, term));
+    if (term.b.requires_grad()) db = matmul_tn(dy_cast, term.projected).mul_(term.scale);
+    if (!needs.x) continue;
+    if (grads.x.scalar_type() != term.a.scalar_type()) grads.x = grads.x.to(term.a.scalar_type());
+    if (term.keep.defined()) {
+      grads.x.add_(matmul_nn(dprojected, term.a).mul_(term.keep));
+    } else {
+      grads.x.addmm_(dprojected, term.a);
+    }
+  }
+  if (needs.x) grads.x = grads.x.to(dy.scalar_type());
+  return grads;
+}
+
+}  // namespace hone::ops

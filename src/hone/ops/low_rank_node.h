@@ -1,0 +1,23 @@
+// How an autograd node that contains a low-rank linear layer lists, keeps and finds again the layer's tensors.
+#pragma once
+#include "hone/ops/low_rank.h"
+
+namespace hone::ops {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct LowRankNode {
+  Tensor weight, bias;
+  std::vector<LowRankTerm> terms;
+
+  void append_inputs(TensorList& inputs) const;  // weight, bias if any, a and b of each term
+  void append_gradients(const LinearGradients& found, variable_list& result) const;  // in the order of the inputs, for an `apply(inputs, node)`
+  bool needs_input_values() const;               // whether backward reads the layer's input
+  LinearNeeds needs(bool x) const;
+
+  void save(AutogradContext* ctx, TensorList activations, const std::vector<LowRankTerm>& computed) const;
+  static LowRankNode restore(AutogradContext* ctx, TensorList& activations, size_t activation_count);
+};
+
+}  // namespace hone::ops

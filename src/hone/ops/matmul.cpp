@@ -1,0 +1,60 @@
+#include "hone/ops/matmul.h"
+
+#include "hone/device/device.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr int64_t kBlockElements = int64_t{1} << 20;  // 4 MB in float32: stays in the cache between widening and use
+
+std::optional<bool>& forced() {
+  static std::optional<bool> value;
+  return value;
+}
+
+// body(first row, rows, the rows in float32) over blocks of the weight.
+template <class Body>
+void for_widened_rows(const Tensor& weight, Body body) {
+  int64_t step = std::max<int64_t>(64, kBlockElements / weight.size(1));
+  for (int64_t row = 0; row < weight.size(0); row += step) {
+    int64_t count = std::min(step, weight.size(0) - row);
+    body(row, count, weight.narrow(0, row, count).to(at::kFloat));
+  }
+}
+
+}  // namespace
+
+bool is_widened(const Tensor& weight) {
+  if (!weight.is_cpu() || (weight.scalar_type() != at::kBFloat16 && weight.scalar_type() != at::kHalf)) return false;
+  if (forced()) return *forced();
+  return !(weight.scalar_type() == at::kHalf ? device::computes_float16(weight.device()) : device::computes_bfloat16(weight.device()));
+}
+
+void force_widening(std::optional<bool> widen) { forced() = widen; }
+
+Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (!is_widened(weight)) return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+  auto y = at::empty({x.size(0), weight.size(0)}, x.options());
+  auto x32 = x.to(at::kFloat);
+  for_widened_rows(weight, [&](int64_t row, int64_t count, const Tensor& w32) {
+    auto block = bias.defined() ? at::addmm(bias.narrow(0, row, count).to(at::kFloat), x32, w32.t()) : at::mm(x32, w32.t());
+    y.narrow(1, row, count).copy_(block);
+  });
+  return y;
+}
+
+Tensor matmul_nn(const Tensor& dy, const Tensor& weight) {
+  if (!is_widened(weight)) return at::mm(dy, weight);
+  auto dx32 = at::zeros({dy.size(0), weight.size(1)}, dy.options().dtype(at::kFloat));
+  for_widened_rows(weight, [&](int64_t row, int64_t count, const Tensor& w32) {
+    dx32.addmm_(dy.narrow(1, row, count).to(at::kFloat), w32);
+  });
+  return dx32.to(dy.scalar_type());
+}
+
+Tensor matmul_tn(const Tensor& dy, const Tensor& x) {
+  if (!is_widened(x)) return at::mm(dy.t(), x);
+  return at::mm(dy.to(at::kFloat).t(), x.to(at::kFloat)).to(x.scalar_type());
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,13 @@
+// y = x / rms(x) * weight, statistics in float32. Shapes: x [..., h], weight [h].
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops {
+
+// The definition: obvious and differentiable; oracle and fallback of the fused path.
+Tensor rms_norm_plain(const Tensor& x, const Tensor& weight, double eps);
+
+// One autograd node that keeps x and one number per row.
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
+
+}  // namespace hone::ops

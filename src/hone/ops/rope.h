@@ -1,0 +1,17 @@
+// Rotary position embedding in Hugging Face's layout: element i of a head's first half turns with element i of its second half.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops {
+
+// Cosines and sines of every position's angles, float32 [T, head_dim / 2], times `magnitude` (YaRN's attention factor).
+struct RopeTable {
+  Tensor cos, sin;
+};
+RopeTable rope_table(const Tensor& positions_t, const Tensor& inverse_frequencies, double magnitude = 1.0);
+
+// x [T, heads * head_dim] -> the same shape.
+Tensor rope_plain(const Tensor& x, const RopeTable& table);
+Tensor rope(const Tensor& x, const RopeTable& table);
+
+}  // namespace hone::ops

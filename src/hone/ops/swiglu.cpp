@@ -1,0 +1,47 @@
+#include "hone/ops/swiglu.h"
+
+#include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/swiglu.h"
+
+namespace hone::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor forward_values(const Tensor& gate, const Tensor& up) {
+  if (!cpu::serves(gate)) return at::silu(gate).mul_(up);
+  auto y = at::empty_like(gate);
+  cpu::swiglu(gate, up, y);
+  return y;
+}
+
+class Swiglu : public torch::autograd::Function<Swiglu> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& gate, const Tensor& up) {
+    auto g = gate.contiguous(), u = up.contiguous();
+    ctx->save_for_backward({g, u});
+    return forward_values(g, u);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto saved = ctx->get_saved_variables();
+    auto [dgate, dup] = swiglu_backward(grads[0], saved[0], saved[1]);
+    return {dgate, dup};
+  }
+};
+
+}  // namespace
+
+Tensor swiglu_plain(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
+
+Tensor swiglu(const Tensor& gate, const Tensor& up) { return Swiglu::apply(gate, up); }
+
+std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
+  auto grad = dy.contiguous();
+  if (!cpu::serves(gate)) return {at::silu_backward(grad * up, gate), at::silu(gate).mul_(grad)};
+  auto dgate = at::empty_like(gate), dup = at::empty_like(up);
+  cpu::swiglu_backward(grad, gate, up, dgate, dup);
+  return {dgate, dup};
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,15 @@
+// silu(gate) * up, elementwise.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops {
+
+Tensor swiglu_plain(const Tensor& gate, const Tensor& up);
+
+// One autograd node that keeps gate and up only.
+Tensor swiglu(const Tensor& gate, const Tensor& up);
+
+// The gradients of both inputs, for nodes that contain a SwiGLU.
+std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up);
+
+}  // namespace hone::ops

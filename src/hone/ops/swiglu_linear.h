@@ -1,0 +1,14 @@
+// The second half of a gated MLP: a linear layer with low-rank updates on silu(gate) * up.
+#pragma once
+#include "hone/ops/lora_linear.h"
+
+namespace hone::ops {
+
+Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
+                           const std::vector<LoraWeights>& adapters, bool training);
+
+// One autograd node: the product, as wide as the MLP, is computed again in the backward pass instead of being kept.
+Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
+                     bool training);
+
+}  // namespace hone::ops
