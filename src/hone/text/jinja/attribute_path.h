@@ -1,0 +1,24 @@
+// "a.b.0" as the filters map, sort, groupby … take it: items or attributes to follow from a value.
+#pragma once
+#include <vector>
+
+#include "hone/text/jinja/interpreter.h"
+#include "hone/text/jinja/value.h"
+
+namespace hone::text::jinja {
+
+class AttributePath {
+ public:
+  AttributePath() = default;                                          // leads to the value itself
+  explicit AttributePath(const Value& attribute, Value fallback = Value::none());
+  Value follow(Interpreter& interpreter, Value value) const;
+
+ private:
+  std::vector<Value> parts_;
+  Value fallback_ = Value::none();                                    // none: an undefined stays undefined
+};
+
+// Lower case for text, unchanged otherwise: how jinja2 compares without regard to case.
+Value without_case(const Value& value);
+
+}  // namespace hone::text::jinja

@@ -1,0 +1,23 @@
+// Attributes and methods that Python's str, list and dict offer to templates.
+#pragma once
+#include <string_view>
+
+#include "hone/text/jinja/interpreter.h"
+#include "hone/text/jinja/value.h"
+
+namespace hone::text::jinja {
+
+using Method = Value (*)(Interpreter&, const Value& self, const Arguments&);
+
+// Null when the type has no such method.
+Method find_string_method(std::string_view name);
+Method find_list_method(std::string_view name);
+Method find_dict_method(std::string_view name);
+
+// Methods that change their object: the sandbox gives an unsafe undefined instead.
+bool is_mutating_method(const Value& object, std::string_view name);
+
+// The method `name` of `object` for a direct call, or null: lets `x.strip()` skip making a bound method.
+Method find_method(const Value& object, std::string_view name);
+
+}  // namespace hone::text::jinja

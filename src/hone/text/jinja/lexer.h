@@ -1,0 +1,23 @@
+// Splits a template into text and tag tokens, with jinja2's rules for whitespace under trim_blocks and lstrip_blocks.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hone::text::jinja {
+
+enum class TokenType { data, block_begin, block_end, variable_begin, variable_end, name, string, integer, real, symbol, end };
+
+struct Token {
+  TokenType type;
+  std::string text;      // literal text, name, unescaped string, digits or operator
+  int line;
+};
+
+// Throws TemplateFailure with the line.
+std::vector<Token> tokenize(std::string_view source);
+
+// How a message calls the token: "'{'", "end of print statement".
+std::string describe(const Token& token);
+
+}  // namespace hone::text::jinja
