@@ -1,0 +1,44 @@
+// The one place where "auto" becomes a value.
+#include <cmath>
+
+#include "hone/cli/parse.h"
+
+namespace hone::cli {
+namespace {
+
+// ms-swift aims at 16 rows per step over all devices.
+int64_t accumulation_for(int64_t batch, int world_size) {
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(16.0 / static_cast<double>(batch) / world_size)));
+}
+
+double beta_of(const std::string& method) {
+  if (method == "simpo") return 2.0;
+  if (method == "grpo") return 0.04;
+  return method == "gkd" ? 0.5 : 0.1;
+}
+
+}  // namespace
+
+void decide_automatic(Options& options, int world_size) {
+  auto undecided = [&](std::string_view name) { return options.knows(name) && options.setting(name).undecided; };
+  if (undecided("learning_rate")) options.decide("learning_rate", options.text("tuner_type") == "full" ? 1e-5 : 1e-4);
+  if (undecided("lora_alpha")) options.decide("lora_alpha", 2.0 * static_cast<double>(options.integer("lora_rank")));
+  if (undecided("gradient_accumulation_steps"))
+    options.decide("gradient_accumulation_steps", accumulation_for(options.integer("per_device_train_batch_size"), world_size));
+  if (undecided("packing") && options.verb() & kTraining) options.decide("packing", options.text("stage") == "pt");
+  if (undecided("packing_length") && options.has("max_length")) options.decide("packing_length", options.integer("max_length"));
+  if (undecided("eval_strategy")) {
+    bool has_data = options.has("val_dataset") || options.has("cached_val_dataset") || options.real("split_dataset_ratio") > 0;
+    auto saving = options.text("save_strategy");
+    options.decide("eval_strategy", has_data ? (saving == "best" ? "steps" : saving) : "no");
+  }
+  if (undecided("eval_steps")) {
+    bool factory = options.front_end() == FrontEnd::factory || options.front_end() == FrontEnd::accelerate;
+    options.decide("eval_steps", options.real(factory ? "logging_steps" : "save_steps"));
+  }
+  if (undecided("metric_for_best_model")) options.decide("metric_for_best_model", options.flag("predict_with_generate") ? "rouge-l" : "loss");
+  if (undecided("greater_is_better")) options.decide("greater_is_better", !options.text("metric_for_best_model").ends_with("loss"));
+  if (options.verb() & kRlhf && undecided("beta")) options.decide("beta", beta_of(options.text("rlhf_type")));
+}
+
+}  // namespace hone::cli

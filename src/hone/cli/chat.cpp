@@ -1,0 +1,116 @@
+#include "hone/cli/chat.h"
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+
+#include "hone/base/error.h"
+#include "hone/base/terminal.h"
+
+namespace hone::cli {
+namespace {
+
+std::string trimmed(std::string text) {
+  auto blank = [](unsigned char c) { return std::isspace(c); };
+  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), blank));
+  text.erase(std::find_if_not(text.rbegin(), text.rend(), blank).base(), text.end());
+  return text;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+class Chat {
+ public:
+  Chat(const ChatManner& manner, data::Conversation start, const Answer& answer) : manner_(manner), start_(std::move(start)), answer_(answer), now_(start_) {}
+
+  int run() {
+    while (auto input = read_turn()) {
+      auto word = lower(trimmed(*input));
+      if (manner_.slashes && word.starts_with('/')) word.erase(0, 1);
+      if (word == "exit" || word == "quit") break;
+      if (word.empty() || obey(word)) continue;
+      if (awaiting_system_) {
+        set_system(*input);
+        continue;
+      }
+      take_turn(std::move(*input));
+    }
+    return 0;
+  }
+
+ private:
+  std::optional<std::string> read_turn() {
+    fmt::print("{}", terminal::styled(awaiting_system_ ? manner_.system_prompt : multi_line_ ? manner_.multi_line_prompt : manner_.prompt, terminal::Style::bold));
+    std::fflush(stdout);
+    std::string text, line;
+    while (std::getline(std::cin, line)) {
+      if (!terminal::is_terminal(0)) fmt::print("{}\n", line);  // a transcript of piped questions shows them
+      if (!multi_line_) return line;
+      bool last = trimmed(line).ends_with('#');
+      if (last) line.erase(line.rfind('#'));
+      text += line;
+      if (last) return text;
+      text += '\n';
+    }
+    fmt::print("\n");
+    return text.empty() ? std::nullopt : std::optional(text);
+  }
+
+  bool obey(const std::string& word) {
+    if (word == "clear") {
+      now_ = start_;
+    } else if (word == "multi-line") {
+      multi_line_ = true;
+    } else if (word == "single-line") {
+      multi_line_ = false;
+    } else if (word == "reset-system") {
+      awaiting_system_ = true;
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  void set_system(const std::string& text) {
+    awaiting_system_ = false;
+    std::erase_if(start_.messages, [](const data::Message& message) { return message.role == "system"; });
+    if (lower(trimmed(text)) != "default-system") start_.messages.insert(start_.messages.begin(), {.role = "system", .content = text});
+    now_ = start_;
+  }
+
+  void take_turn(std::string input) {
+    bool tool = input.starts_with("tool:");
+    now_.messages.push_back({.role = tool ? "tool" : "user", .content = tool ? input.substr(5) : std::move(input)});
+    fmt::print("{}", terminal::styled(manner_.answer_prefix, terminal::Style::bold));
+    auto show = [](std::string_view piece) {
+      fmt::print("{}", piece);
+      std::fflush(stdout);
+    };
+    try {
+      auto text = answer_(now_, show);
+      now_.messages.push_back({.role = "assistant", .content = std::move(text)});
+    } catch (const UserError& problem) {
+      fmt::print("\n{}", terminal::styled(problem.what(), terminal::Style::red));
+      now_.messages.pop_back();
+    }
+    fmt::print("\n{}", manner_.separator);
+  }
+
+  const ChatManner& manner_;
+  data::Conversation start_;
+  const Answer& answer_;
+  data::Conversation now_;
+  bool multi_line_ = false, awaiting_system_ = false;
+};
+
+}  // namespace
+
+ChatManner swift_manner() { return {"<<< ", "<<<[M] ", "<<<[S] ", "", std::string(50, '-') + "\n", true}; }
+ChatManner factory_manner() { return {"\nUser: ", "\nUser: ", "\nSystem: ", "Assistant: ", "", true}; }
+
+int chat(const ChatManner& manner, data::Conversation start, const Answer& answer) { return Chat(manner, std::move(start), answer).run(); }
+
+}  // namespace hone::cli

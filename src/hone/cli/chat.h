@@ -1,0 +1,26 @@
+// A conversation in the terminal: reads a line, shows the answer as it grows, remembers.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "hone/data/conversation.h"
+
+namespace hone::cli {
+
+// How a front end's chat looks and which words it obeys.
+struct ChatManner {
+  std::string prompt, multi_line_prompt, system_prompt;
+  std::string answer_prefix;  // "Assistant: "
+  std::string separator;      // printed behind an answer
+  bool slashes = true;        // /clear as well as clear
+};
+ChatManner swift_manner();    // <<< , with exit, clear, multi-line, single-line, reset-system
+ChatManner factory_manner();  // User: / Assistant: , with exit and clear
+
+// The answer to `conversation`; calls `show` with each piece. An error message is shown and the turn forgotten.
+using Answer = std::function<std::string(const data::Conversation& conversation, const std::function<void(std::string_view)>& show)>;
+
+// Until "exit" or the end of input. `tools` and the system prompt of `start` stay through "clear".
+int chat(const ChatManner& manner, data::Conversation start, const Answer& answer);
+
+}  // namespace hone::cli

@@ -1,0 +1,76 @@
+// What a checkpoint's args.json says about how it was trained, by ms-swift's rules.
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/cli/parse.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr std::string_view kAlways[] = {"tuner_type", "task_type", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"};
+constexpr std::string_view kIfUnset[] = {"external_plugins", "model", "model_type", "model_revision", "torch_dtype", "attn_impl", "experts_impl",
+                                         "new_special_tokens", "num_labels", "problem_type", "rope_scaling", "max_model_len", "quant_method",
+                                         "quant_bits", "hqq_axis", "bnb_4bit_compute_dtype", "template", "system", "truncation_strategy",
+                                         "agent_template", "norm_bbox", "use_chat_template", "response_prefix"};
+constexpr std::string_view kData[] = {"dataset", "val_dataset", "cached_dataset", "cached_val_dataset", "split_dataset_ratio", "data_seed",
+                                      "dataset_num_proc", "load_from_cache_file", "dataset_shuffle", "val_dataset_shuffle", "streaming",
+                                      "interleave_prob", "stopping_strategy", "shuffle_buffer_size", "download_mode", "columns", "strict",
+                                      "remove_unused_columns", "disable_auto_column_mapping", "model_name", "model_author", "custom_dataset_info"};
+
+class CheckpointArgs {
+ public:
+  CheckpointArgs(Options& options, const std::string& folder, const Json& args)
+      : options_(options), where_((fs::path(folder) / "args.json").string()), args_(args) {}
+
+  void take(std::string_view name) {
+    auto found = lookup(name);
+    if (!found || found->is_null() || !options_.knows(name)) return;
+    auto value = read_value(*options_.setting(name).option, *found);
+    if (!value) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} is {}; {}", where_, name, found->dump(), value.error()));
+    options_.set(name, std::move(*value), Source::checkpoint, where_);
+  }
+  // "Unset" is what ms-swift calls none: neither a default nor the user gave a value.
+  void take_if_unset(std::string_view name) {
+    if (!options_.knows(name) || options_.given(name)) return;
+    bool has_verb_default = name == "truncation_strategy" || name == "use_chat_template";
+    if (!options_.has(name) || has_verb_default) take(name);
+  }
+
+ private:
+  // Files of ms-swift 3.x say train_type.
+  const Json* lookup(std::string_view name) const {
+    if (auto found = args_.find(name); found != args_.end()) return &*found;
+    auto old = name == "tuner_type" ? args_.find("train_type") : args_.end();
+    return old == args_.end() ? nullptr : &*old;
+  }
+  Options& options_;
+  std::string where_;
+  const Json& args_;
+};
+
+}  // namespace
+
+void apply_checkpoint_args(Options& options, const std::string& folder, const Json& args) {
+  if (!args.is_object()) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}/args.json: expected an object", folder));
+  CheckpointArgs from(options, folder, args);
+  for (auto name : kAlways) from.take(name);
+  for (auto name : kIfUnset) from.take_if_unset(name);
+  if (options.knows("load_data_args") && options.flag("load_data_args"))
+    for (auto name : kData) from.take(name);
+}
+
+void reread_checkpoint(Options& options) {
+  if (!options.knows("load_args") || !options.flag("load_args")) return;
+  auto folders = options.list("adapters");
+  if (options.has("model")) folders.push_back(options.text("model"));
+  for (auto folder : folders) {
+    if (auto equals = folder.find('='); equals != std::string::npos && !fs::exists(folder)) folder = folder.substr(equals + 1);
+    auto path = fs::path(folder) / "args.json";
+    std::error_code ignored;
+    if (!fs::is_regular_file(path, ignored)) continue;
+    auto args = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
+    log::info("reading {}", path.string());
+    return apply_checkpoint_args(options, folder, args);
+  }
+}
+
+}  // namespace hone::cli

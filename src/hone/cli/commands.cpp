@@ -1,0 +1,112 @@
+#include "hone/cli/commands.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"sft", kSft, "Supervised fine-tuning of a model on conversations.", train_command},
+    {"pt", kPt, "Continued pre-training on plain text.", train_command},
+    {"train", kTrain, "LLaMA-Factory's training command; `stage` says which kind.", train_command},
+    {"infer", kInfer, "Chat in the terminal, or answer a dataset.", nullptr},
+    {"export", kExport, "Merge adapters, write a model folder.", nullptr},
+    {"merge-lora", kExport, "Merge an adapter into its base model.", nullptr},
+    {"tokenize", kTokenize, "Text to token ids and back.", nullptr, "[file]", 1},
+    {"render", kRender, "A conversation as the model will see it.", nullptr, "[file]", 1},
+    {"preview", kPreview, "Rows of a dataset as the trainer will see them.", nullptr},
+    {"doctor", kDoctor, "What is installed, what is wrong, how to mend it.", nullptr},
+    {"devices", kDevices, "Devices with memory, use and health.", nullptr},
+    {"options", kOptions, "The whole options table.", options_command},
+    {"completion", kOther, "Completion script for a shell.", completion_command, "bash|zsh|fish", 1},
+    {"version", kOther, "Version of hone and of what it runs on.", version_command},
+    {"help", kOther, "Help on a command.", help_command, "[command]", 1},
+    {"logits", kLogits, "Logits of given token ids.", nullptr, {}, 0, true},
+    {"optim-trace", kOptimTrace, "Course of an optimizer over given gradients.", nullptr, {}, 0, true},
+    {"check-args", kOther, "Whether a command line parses.", check_args_command, "-- command line", 4096, true},
+    {"rlhf", kRlhf, "Preference and reinforcement training.", nullptr},
+    {"deploy", kDeploy, "OpenAI-compatible server.", nullptr},
+    {"rollout", kRollout, "Rollout server for reinforcement training.", nullptr},
+    {"eval", kEval, "Benchmarks.", nullptr},
+    {"sample", kSample, "Sample and filter many answers.", nullptr},
+    {"app", kDeploy, "Chat page.", nullptr},
+    {"web-ui", kDeploy, "Studio in the browser.", nullptr},
+};
+
+struct OtherName {
+  FrontEnd front_end;
+  std::string_view name, command;
+};
+// LLaMA-Factory's verbs; the native front end knows them too where they do not clash.
+constexpr OtherName kOtherNames[] = {
+    {FrontEnd::factory, "chat", "infer"},     {FrontEnd::factory, "api", "deploy"},   {FrontEnd::factory, "webchat", "app"},
+    {FrontEnd::factory, "webui", "web-ui"},   {FrontEnd::factory, "env", "doctor"},   {FrontEnd::accelerate, "launch", "train"},
+    {FrontEnd::accelerate, "env", "doctor"},
+};
+constexpr std::string_view kSwiftVerbs = " sft pt rlhf infer export deploy eval sample rollout merge-lora app web-ui ";
+constexpr std::string_view kFactoryVerbs = " train chat api export eval webchat webui env version help ";
+
+const Command* by_name(std::string_view name) {
+  for (const auto& command : kCommands)
+    if (command.name == name) return &command;
+  return nullptr;
+}
+
+std::string dashed(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+}  // namespace
+
+std::span<const Command> all_commands() { return kCommands; }
+
+const Command* find_command(FrontEnd front_end, std::string_view typed) {
+  auto name = dashed(typed);
+  for (const auto& other : kOtherNames) {
+    bool applies = other.front_end == front_end || (front_end == FrontEnd::hone && other.front_end == FrontEnd::factory);
+    if (applies && other.name == name) return by_name(other.command);
+  }
+  return by_name(name);
+}
+
+std::vector<const Command*> shown_commands(FrontEnd front_end) {
+  std::vector<const Command*> shown;
+  auto listed = [&](std::string_view verbs, std::string_view name) { return verbs.find(fmt::format(" {} ", name)) != std::string_view::npos; };
+  for (const auto& command : kCommands) {
+    if (command.hidden) continue;
+    if (front_end == FrontEnd::swift && !listed(kSwiftVerbs, command.name) && command.verb != kOther && command.verb != kDoctor) continue;
+    if (front_end == FrontEnd::factory && !listed(kFactoryVerbs, command.name) && command.verb != kInfer) continue;
+    shown.push_back(&command);
+  }
+  return shown;
+}
+
+std::string nearest_command(FrontEnd front_end, std::string_view typed) {
+  auto name = dashed(typed);
+  size_t best = std::max<size_t>(2, name.size() / 3) + 1;
+  std::string found;
+  for (const auto& command : kCommands) {
+    if (command.hidden) continue;
+    if (auto distance = edit_distance(name, command.name); distance < best) best = distance, found = command.name;
+  }
+  return found;
+}
+
+FrontEnd front_end_of(std::string_view program) {
+  auto name = program.substr(program.find_last_of('/') + 1);
+  if (name == "swift") return FrontEnd::swift;
+  if (name == "llamafactory-cli" || name == "lmf") return FrontEnd::factory;
+  return name == "accelerate" ? FrontEnd::accelerate : FrontEnd::hone;
+}
+
+std::string_view program_name(FrontEnd front_end) {
+  switch (front_end) {
+    case FrontEnd::hone: return "hone";
+    case FrontEnd::swift: return "swift";
+    case FrontEnd::factory: return "llamafactory-cli";
+    case FrontEnd::accelerate: return "accelerate";
+  }
+  return "hone";
+}
+
+}  // namespace hone::cli

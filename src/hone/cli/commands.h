@@ -1,0 +1,50 @@
+// The verbs of the program: what each is called, what it does, which function does it.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "hone/cli/options.h"
+
+namespace hone::cli {
+
+using CommandFunction = int (*)(const Options&);
+
+struct Command {
+  std::string_view name;
+  Verbs verb;
+  std::string_view help;
+  CommandFunction run;          // null: announced for a later version
+  std::string_view words = {};  // "[file]" in the usage line
+  int max_words = 0;
+  bool hidden = false;
+};
+
+std::span<const Command> all_commands();
+// By the name that this front end's users type; underscores are dashes. Null when unknown.
+const Command* find_command(FrontEnd front_end, std::string_view name);
+std::vector<const Command*> shown_commands(FrontEnd front_end);
+std::string nearest_command(FrontEnd front_end, std::string_view name);
+
+FrontEnd front_end_of(std::string_view program);  // "/usr/bin/swift" → swift
+std::string_view program_name(FrontEnd front_end);
+
+// One file each under commands/.
+int train_command(const Options& options);
+int infer_command(const Options& options);
+int export_command(const Options& options);
+int merge_lora_command(const Options& options);
+int tokenize_command(const Options& options);
+int render_command(const Options& options);
+int preview_command(const Options& options);
+int logits_command(const Options& options);
+int optim_trace_command(const Options& options);
+int doctor_command(const Options& options);
+int devices_command(const Options& options);
+int options_command(const Options& options);
+int completion_command(const Options& options);
+int version_command(const Options& options);
+int help_command(const Options& options);
+int check_args_command(const Options& options);
+
+}  // namespace hone::cli

@@ -1,0 +1,18 @@
+// Help on the program or on one command.
+#include "hone/cli/help.h"
+
+namespace hone::cli {
+
+int help_command(const Options& options) {
+  if (options.words().empty()) {
+    fmt::print("{}", program_help(options.front_end()));
+    return 0;
+  }
+  const auto& topic = options.words()[0];
+  const auto* command = find_command(options.front_end(), topic);
+  if (!command) throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", topic), nearest_command(options.front_end(), topic));
+  fmt::print("{}", command_help(options.front_end(), *command, topic));
+  return 0;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,158 @@
+#include "hone/cli/help.h"
+
+#include "hone/base/terminal.h"
+
+namespace hone::cli {
+namespace {
+
+using terminal::Style;
+using terminal::styled;
+
+constexpr size_t kNameColumn = 34;
+
+size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 60, 120)); }
+
+std::string padded(std::string_view text, size_t cells) {
+  auto width = terminal::display_width(text);
+  return std::string(text) + std::string(width < cells ? cells - width : 0, ' ');
+}
+
+std::string placeholder(const Option& option) {
+  switch (option.type.kind) {
+    case Kind::flag: return "";
+    case Kind::integer: return " INT";
+    case Kind::real: return " REAL";
+    case Kind::text: return " TEXT";
+    case Kind::path: return " PATH";
+    case Kind::choice: return " WORD";
+    case Kind::list: return " WORD…";
+    case Kind::json: return " JSON";
+    case Kind::bytes: return " SIZE";
+  }
+  return "";
+}
+
+std::string choices_note(const Option& option) {
+  if (option.type.kind != Kind::choice) return "";
+  std::string words(option.type.choices);
+  for (size_t at = 0; (at = words.find('|', at)) != std::string::npos;) words.replace(at, 1, ", ");
+  return " One of " + words + ".";
+}
+
+std::string option_help(const Option& option, FrontEnd front_end, Verbs verb, size_t width) {
+  auto flag = option.letter ? fmt::format("-{}, --{}", option.letter, shown_name(option, front_end)) : fmt::format("--{}", shown_name(option, front_end));
+  auto left = "  " + flag + placeholder(option);
+  auto fallback = default_text(option, front_end, verb);
+  auto text = std::string(option.help) + choices_note(option);
+  auto note = fallback.empty() ? std::string() : fmt::format(" [{}]", fallback);
+  auto right = wrap(text + note, width - kNameColumn, kNameColumn);
+  if (!note.empty() && right.ends_with(note.substr(1))) {
+    right.resize(right.size() - (note.size() - 1));
+    right += styled(note.substr(1), Style::dim);
+  }
+  auto head = "  " + styled(flag, Style::cyan) + styled(placeholder(option), Style::dim);
+  if (terminal::display_width(left) + 2 > kNameColumn) return head + "\n" + std::string(kNameColumn, ' ') + right + "\n";
+  return head + std::string(kNameColumn - terminal::display_width(left), ' ') + right + "\n";
+}
+
+bool in_help(const Option& option, FrontEnd front_end, Verbs verb) {
+  return (option.verbs & verb) && option.status == Status::honoured && belongs_to(option, front_end);
+}
+
+}  // namespace
+
+std::string wrap(std::string_view text, size_t width, size_t indent) {
+  std::string out;
+  size_t used = 0;
+  while (!text.empty()) {
+    auto word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (word.empty()) continue;
+    auto cells = terminal::display_width(word);
+    if (used && used + 1 + cells > width) {
+      out += "\n" + std::string(indent, ' ');
+      used = 0;
+    }
+    if (used) out += ' ', ++used;
+    out += word;
+    used += cells;
+  }
+  return out;
+}
+
+std::string program_help(FrontEnd front_end) {
+  auto program = program_name(front_end);
+  auto width = page_width();
+  auto out = fmt::format("{} {} <command> [options]\n\n", styled("Usage:", Style::bold), program);
+  out += wrap("hone post-trains language models on NPUs, GPUs and CPUs. It runs the commands of ms-swift and LLaMA-Factory as they are.", width, 0) + "\n";
+  std::string now, later;
+  for (const auto* command : shown_commands(front_end)) {
+    if (command->run)
+      now += "  " + styled(padded(command->name, 14), Style::cyan) + wrap(command->help, width - 16, 16) + "\n";
+    else
+      later += (later.empty() ? "" : ", ") + std::string(command->name);
+  }
+  out += "\n" + styled("Commands", Style::bold) + "\n" + now;
+  if (!later.empty()) out += "\n" + styled("In a later version", Style::bold) + "\n  " + wrap(later, width - 2, 2) + "\n";
+  out += "\n" + styled("Examples", Style::bold) + "\n";
+  if (front_end == FrontEnd::factory)
+    out += "  llamafactory-cli train train.yaml learning_rate=1e-4\n  llamafactory-cli chat infer.yaml\n";
+  else
+    out += fmt::format("  {0} sft --model Qwen/Qwen2.5-7B-Instruct --dataset train.jsonl\n  {0} infer --adapters output/v0-…/checkpoint-100\n", program);
+  out += "\n" + wrap(fmt::format("{} <command> --help shows a command's options, hone options all of them. --show_config prints what a "
+                                 "command line resolves to and stops.", program), width, 0) + "\n";
+  return out;
+}
+
+std::string command_help(FrontEnd front_end, const Command& command, std::string_view typed) {
+  auto width = page_width();
+  bool config = command.verb & (kDataUsers);
+  auto out = fmt::format("{} {} {}{}{} [options]{}\n\n{}\n", styled("Usage:", Style::bold), program_name(front_end), typed, config ? " [config.yaml]" : "",
+                         command.words.empty() ? "" : fmt::format(" {}", command.words),
+                         config && front_end != FrontEnd::swift ? " [key=value …]" : "", command.help);
+  std::string_view group;
+  size_t left_out = 0;
+  for (const auto& option : options_table()) {
+    if (!(option.verbs & command.verb)) continue;
+    if (!in_help(option, front_end, command.verb)) {
+      left_out += option.status != Status::honoured && belongs_to(option, front_end);
+      continue;
+    }
+    if (option.group != group) out += "\n" + styled(option.group, Style::bold) + "\n", group = option.group;
+    out += option_help(option, front_end, command.verb, width);
+  }
+  if (left_out)
+    out += "\n" + wrap(fmt::format("{} more options are taken for compatibility, or refused with the way to go; hone options lists them with the reason.", left_out),
+                       width, 0) + "\n";
+  return out;
+}
+
+std::string config_table(const Options& options, bool as_json) {
+  auto origin = [](const Setting& s) {
+    if (s.source == Source::built_in) return s.undecided ? std::string("decided later") : std::string("default");
+    return s.source == Source::automatic ? std::string("auto") : fmt::format("{} ({})", source_name(s.source), s.where);
+  };
+  if (as_json) {
+    Json object = Json::object();
+    for (const auto* s : options.in_order())
+      object[std::string(s->option->name)] = Json{{"value", s->value}, {"source", source_name(s->source)}, {"where", s->where}};
+    return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  std::string out;
+  std::string_view group;
+  size_t value_width = 24;
+  for (const auto* s : options.in_order()) {
+    if (s->option->status != Status::honoured || !belongs_to(*s->option, options.front_end())) continue;
+    if (s->option->group != group) {
+      out += fmt::format("{}{}\n", group.empty() ? "" : "\n", styled(s->option->group, Style::bold));
+      group = s->option->group;
+    }
+    auto value = s->undecided ? std::string("auto") : show_value(s->value);
+    auto name = padded(shown_name(*s->option, options.front_end()), 32);
+    bool plain = s->source == Source::built_in;
+    out += fmt::format("  {} {} {}\n", styled(name, plain ? Style::plain : Style::cyan), padded(value, value_width), styled(origin(*s), plain ? Style::dim : Style::green));
+  }
+  return out;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,17 @@
+// Help texts, made from the command and options tables.
+#pragma once
+#include <string>
+
+#include "hone/cli/commands.h"
+
+namespace hone::cli {
+
+std::string program_help(FrontEnd front_end);
+std::string command_help(FrontEnd front_end, const Command& command, std::string_view typed);
+// Every option with its value and where it came from; as one JSON object when `as_json`.
+std::string config_table(const Options& options, bool as_json);
+
+// `text` broken into lines of at most `width` cells, the later ones indented.
+std::string wrap(std::string_view text, size_t width, size_t indent);
+
+}  // namespace hone::cli

@@ -1,0 +1,73 @@
+// The options of one run: every value typed, checked, and aware of where it came from.
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hone/cli/table.h"
+
+namespace hone::cli {
+
+enum class Source { built_in, automatic, environment, checkpoint, file, command_line };
+std::string_view source_name(Source source);
+
+struct Setting {
+  const Option* option = nullptr;
+  Json value;
+  Source source = Source::built_in;
+  std::string where;        // "train.yaml:7", "--learning_rate", "LOG_LEVEL", "checkpoint-5/args.json"
+  bool undecided = false;   // the default is "auto" and nobody has worked it out yet
+  mutable bool read = false;
+};
+
+class Options {
+ public:
+  Options(FrontEnd front_end, std::string command, Verbs verb);
+
+  FrontEnd front_end() const { return front_end_; }
+  const std::string& command() const { return command_; }  // "sft", "train" …
+  Verbs verb() const { return verb_; }
+
+  // Asking for a name that the command does not have, or for a value that is none, is a mistake of ours (HONE_CHECK).
+  // Names are the table's own, whatever the front end called them.
+  bool has(std::string_view name) const;    // not none, not an undecided "auto", not an empty list
+  bool given(std::string_view name) const;  // by anything but a default
+  std::string text(std::string_view name) const;  // "" when none
+  double real(std::string_view name) const;
+  int64_t integer(std::string_view name) const;  // also bytes
+  bool flag(std::string_view name) const;        // none is false
+  std::vector<std::string> list(std::string_view name) const;
+  std::vector<double> reals(std::string_view name) const;  // a list of numbers; throws UserError naming the bad one
+  // Parsed JSON; a path is opened and read. Null when none.
+  Json json(std::string_view name) const;
+  // text() that must be there: UserError naming the option as this front end calls it.
+  std::string required(std::string_view name) const;
+
+  Source source(std::string_view name) const;
+  const Setting& setting(std::string_view name) const;
+  bool knows(std::string_view name) const { return settings_.contains(name); }
+  const std::vector<std::string>& words() const { return words_; }  // what was no option: a file, a topic
+  std::string shown(std::string_view name) const;  // "--model_name_or_path": for messages
+
+  void set(std::string_view name, Json value, Source source, std::string where);
+  // Fills an undecided value and logs it as coming from "auto".
+  void decide(std::string_view name, Json value);
+  void add_word(std::string word) { words_.push_back(std::move(word)); }
+
+  // In the table's order, for --show_config and args.json.
+  std::vector<const Setting*> in_order() const;
+  Json to_json() const;
+  // Options that were given but that no code asked for. The last guard against an option that silently does nothing.
+  std::vector<const Setting*> given_but_unread() const;
+
+ private:
+  const Json& value(std::string_view name, std::string_view wanted) const;
+  FrontEnd front_end_;
+  std::string command_;
+  Verbs verb_;
+  std::map<std::string, Setting, std::less<>> settings_;
+  std::vector<std::string> words_;
+};
+
+}  // namespace hone::cli

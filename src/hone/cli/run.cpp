@@ -1,0 +1,121 @@
+#include "hone/cli/run.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+
+#include "hone/base/log.h"
+#include "hone/base/terminal.h"
+#include "hone/cli/accelerate.h"
+#include "hone/cli/help.h"
+#include "hone/device/tensor.h"
+
+namespace hone::cli {
+namespace {
+
+// Cursor shown, colours reset, a fresh line: whatever was on screen, the shell's prompt starts clean.
+void leave_on_interrupt(int) {
+  constexpr char kReset[] = "\x1b[?25h\x1b[0m\n";
+  if (::isatty(2)) [[maybe_unused]] auto ignored = ::write(2, kReset, sizeof kReset - 1);
+  ::_exit(static_cast<int>(ExitCode::interrupted));
+}
+
+int report(ExitCode code, std::string_view message, std::string_view hint) {
+  using terminal::Style, terminal::styled;
+  fmt::print(stderr, "{} {}\n", styled("error:", Style::red, 2), message);
+  if (!hint.empty()) fmt::print(stderr, "  {} {}\n", styled("hint:", Style::cyan, 2), hint);
+  return static_cast<int>(code);
+}
+
+int world_size() {
+  auto number = [](const char* name) {
+    const char* text = std::getenv(name);
+    return text ? std::max(1, std::atoi(text)) : 1;
+  };
+  return std::getenv("WORLD_SIZE") ? number("WORLD_SIZE") : number("NPROC_PER_NODE") * number("NNODES");
+}
+
+void configure_log(const Options& options) {
+  log::configure({.level = log::parse_level(options.text("log_level")),
+                  .format = options.text("log_format") == "json" ? log::Format::json : log::Format::text});
+}
+
+int run_invocation(const Invocation& invocation) {
+  auto parsed = parse_invocation(invocation, real_world());
+  if (parsed.help) {
+    fmt::print("{}", command_help(invocation.front_end, *invocation.command, invocation.typed));
+    return 0;
+  }
+  auto& options = parsed.options;
+  configure_log(options);
+  for (const auto& [name, value] : parsed.environment) ::setenv(name.c_str(), value.c_str(), 0);
+  for (const auto& remark : parsed.remarks) log::warning("{}", remark);
+  reread_checkpoint(options);
+  decide_automatic(options, world_size());
+  if (options.knows("show_config") && options.flag("show_config")) {
+    fmt::print("{}", config_table(options, options.text("log_format") == "json"));
+    return 0;
+  }
+  int code = invocation.command->run(options);
+  if (code == 0)
+    for (const auto* setting : options.given_but_unread()) log::warning("{} had no effect on this run", setting->where);
+  return code;
+}
+
+int dispatch(FrontEnd front_end, const std::vector<std::string>& words) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    fmt::print("{}", program_help(front_end));
+    return words.empty() ? static_cast<int>(front_end == FrontEnd::factory ? ExitCode::ok : ExitCode::usage) : 0;
+  }
+  if (words[0] == "--version" || words[0] == "-v") return run_invocation(read_invocation(front_end, {"version"}));
+  return run_invocation(read_invocation(front_end, words));
+}
+
+}  // namespace
+
+Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
+  HONE_CHECK(!words.empty());
+  Invocation invocation{front_end, find_command(front_end, words[0]), words[0], {words.begin() + 1, words.end()}};
+  if (!invocation.command) {
+    auto near = nearest_command(front_end, words[0]);
+    throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", words[0]),
+                    near.empty() ? fmt::format("{} --help lists the commands", program_name(front_end)) : "did you mean " + near);
+  }
+  if (!invocation.command->run)
+    throw UserError(ExitCode::usage, fmt::format("{} {} is not in this version of hone", program_name(front_end), words[0]));
+  if (front_end == FrontEnd::accelerate && words[0] == "launch") invocation.words = unwrap_accelerate(invocation.words);
+  return invocation;
+}
+
+Parsed parse_invocation(const Invocation& invocation, const World& world) {
+  Syntax syntax{.front_end = invocation.front_end,
+                .command = invocation.typed,
+                .verb = invocation.command->verb,
+                .config_first = (invocation.command->verb & kDataUsers) != 0,
+                .max_words = invocation.command->max_words};
+  return parse_arguments(syntax, invocation.words, world);
+}
+
+int run_program(const std::string& program, std::vector<std::string> words) {
+  std::signal(SIGINT, leave_on_interrupt);
+  try {
+    return dispatch(front_end_of(program), words);
+  } catch (const UserError& error) {
+    return report(error.code(), error.what(), error.hint());
+  } catch (const InternalError& error) {
+    return report(ExitCode::failure, error.what(), "this is a mistake in hone; please report it with the command line");
+  } catch (const c10::OutOfMemoryError& error) {
+    return report(ExitCode::out_of_memory, error.what_without_backtrace(), "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
+  } catch (const c10::Error& error) {
+    std::string_view text = error.what_without_backtrace();
+    bool memory = text.find("out of memory") != text.npos || text.find("can't allocate memory") != text.npos;
+    return report(memory ? ExitCode::out_of_memory : ExitCode::failure, text, memory ? "smaller --per_device_train_batch_size or --max_length" : "");
+  } catch (const std::bad_alloc&) {
+    return report(ExitCode::out_of_memory, "out of memory", "smaller --per_device_train_batch_size or --max_length");
+  } catch (const std::exception& error) {
+    return report(ExitCode::failure, error.what(), "");
+  }
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,26 @@
+// The program from its words to its exit code.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/cli/commands.h"
+#include "hone/cli/parse.h"
+
+namespace hone::cli {
+
+// What a command line asks for, before anything is done.
+struct Invocation {
+  FrontEnd front_end = FrontEnd::hone;
+  const Command* command = nullptr;
+  std::string typed;               // the verb as typed
+  std::vector<std::string> words;  // behind the verb
+};
+
+// Throws UserError(usage) for an unknown verb. `words` excludes the program's own name.
+Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words);
+Parsed parse_invocation(const Invocation& invocation, const World& world);
+
+// Runs the command; every failure becomes "error: …" with a hint on stderr and the right exit code.
+int run_program(const std::string& program, std::vector<std::string> words);
+
+}  // namespace hone::cli

@@ -1,0 +1,71 @@
+// The options table: every option of every front end, in groups. Help, docs, completion and parsing all read it.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hone/cli/option.h"
+
+namespace hone::cli {
+
+const std::vector<Option>& options_table();
+
+// An option as one front end and verb see it.
+struct NamedOption {
+  const Option* option;
+  const Alias* alias;  // null when called by the row's own name
+};
+
+class NameIndex {
+ public:
+  NameIndex(FrontEnd front_end, Verbs verb);
+
+  std::optional<NamedOption> find(std::string_view name) const;  // "learning_rate", dashes already underscores
+  // argparse's rule: a prefix that only one option has. Used for swift.
+  std::optional<NamedOption> find_prefix(std::string_view prefix) const;
+  std::optional<NamedOption> find_letter(char letter) const;
+  std::string nearest(std::string_view name) const;  // "" when nothing is near
+  const std::vector<const Option*>& rows() const { return rows_; }
+
+ private:
+  struct Entry {
+    std::string_view name;
+    NamedOption target;
+    bool native;  // a name that this front end's own users know
+  };
+  std::vector<Entry> entries_;  // sorted by name
+  std::vector<const Option*> rows_;
+};
+
+// The name this front end's users know the option by.
+std::string_view shown_name(const Option& option, FrontEnd front_end);
+// As typed: "" none, "auto" worked out later.
+std::string_view default_text(const Option& option, FrontEnd front_end, Verbs verb);
+// Is this option part of what the front end's users know?
+bool belongs_to(const Option& option, FrontEnd front_end);
+
+size_t edit_distance(std::string_view a, std::string_view b);
+
+namespace table {
+// Each adds the rows of its file.
+using Rows = std::vector<Option>;
+void add_group(Rows& rows, std::string_view title, Verbs verbs, std::initializer_list<Option> options);
+void add_common(Rows& rows);
+void add_model(Rows& rows);
+void add_data(Rows& rows);
+void add_template(Rows& rows);
+void add_training(Rows& rows);
+void add_tuners(Rows& rows);
+void add_optimizers(Rows& rows);
+void add_output(Rows& rows);
+void add_generation(Rows& rows);
+void add_serving(Rows& rows);
+void add_export(Rows& rows);
+void add_distributed(Rows& rows);
+void add_preference(Rows& rows);
+void add_grpo(Rows& rows);
+void add_tools(Rows& rows);
+}  // namespace table
+
+}  // namespace hone::cli

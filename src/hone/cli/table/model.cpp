@@ -1,0 +1,91 @@
+// Which model, in which precision, from where.
+#include "hone/cli/table.h"
+
+namespace hone::cli::table {
+using namespace note;
+
+void add_model(Rows& rows) {
+  constexpr Verbs kWithModel = kModelUsers | kPreview | kTokenize | kRender | kLogits | kOptimTrace;
+  add_group(rows, "Model", kModelUsers, {
+      {"model", Path, "", "Model folder, or hub id (Qwen/Qwen2.5-7B-Instruct).", verbs{kWithModel}, factory{"model_name_or_path"}, also{"model_id_or_path"}},
+      {"model_type", Text, "auto", "Model family; auto reads config.json.", only_swift{}},
+      {"adapters", List, "", "Adapter folders to load; training continues the last one.", factory{"adapter_name_or_path"}, also{"resume_from_adapter"}},
+      {"model_revision", Text, "", "Branch, tag or commit on the hub.", verbs{kWithModel}, factory_default{"main"}, also{"revision"}},
+      {"adapter_folder", Text, "", "Sub-folder of an adapter repository.", only_factory{}},
+      {"use_hf", Flag, "false", "Look on Hugging Face instead of ModelScope.", verbs{kWithModel}, environment{"USE_HF"}, factory_default{"true"}},
+      {"hub_token", Text, "", "Access token of the hub.", factory{"hf_hub_token"}, also{"ms_hub_token"}, also{"om_hub_token"}},
+      {"cache_dir", Path, "", "Where downloads are kept; none is the hub's own cache.", verbs{kWithModel}},
+      {"local_repo_path", Path, "", "Folder of a model's source code.", only_swift{},
+       accepted{"hone's model families are built in; no repository code is run"}},
+      {"task_type", Choice("causal_lm|seq_cls|embedding|reranker|generative_reranker"), "causal_lm", "What the model is trained to do.", only_swift{}},
+      {"num_labels", Integer(1), "", "Classes of a classification head."},
+      {"problem_type", Choice("regression|single_label_classification|multi_label_classification"), "auto", "Loss of a classification head.", only_swift{}},
+      {"torch_dtype", Choice("bfloat16|float16|float32"), "auto", "Weights in memory; auto is the checkpoint's own.",
+       verbs{kModelUsers | kLogits | kOptimTrace}, factory{"infer_dtype"}, also{"dtype", "bf16=bfloat16|fp16=float16|fp32=float32|AUTO=auto"}},
+      {"attn_impl", Choice("flash_attn|flash_attention_2|flash_attention_3|flash_attention_4|sdpa|eager|flex_attention"), "auto",
+       "Attention kernel; auto takes the fastest that is exact.", factory{"flash_attn", "fa2=flash_attention_2|fa3=flash_attention_3|disabled=eager"}},
+      {"experts_impl", Choice("grouped_mm|batched_mm|eager"), "", "How experts are multiplied.", only_swift{},
+       accepted{"mixture-of-experts layers always use the grouped path"}},
+      {"rope_scaling", JsonText, "", "linear, dynamic, yarn, llama3, or the JSON entry of config.json.", verbs{kModelUsers | kLogits}},
+      {"max_model_len", Integer(1), "", "Longest context; with --rope_scaling it sets the factor.", only_swift{}},
+      {"device_map", JsonText, "auto", "Where the layers of the model are placed.", only_swift{}, accepted{"hone places the model by --devices and its own plan"}},
+      {"max_memory", JsonText, "", "Memory a device may use for weights.", only_swift{}, accepted{"hone places the model by --devices and its own plan"}},
+      {"new_special_tokens", List, "", "Special tokens to add, or .txt files that list them.", factory{"add_special_tokens"}},
+      {"add_tokens", List, "", "Ordinary tokens to add.", only_factory{}},
+      {"new_special_tokens_config", Path, "", "YAML of new tokens with descriptions.", only_factory{}},
+      {"init_special_tokens", Choice("noise_init|desc_init|desc_init_w_noise"), "noise_init", "Start of new embedding rows.", only_factory{}},
+      {"resize_vocab", Flag, "false", "Resize the embedding to the tokenizer.", only_factory{}},
+      {"init_strategy", Choice("zero|uniform|normal|xavier_uniform|xavier_normal|kaiming_uniform|kaiming_normal|orthogonal"), "",
+       "Fill weights that the checkpoint lacks.", only_swift{}},
+      {"train_from_scratch", Flag, "false", "Random weights from config.json.", verbs{kTraining}},
+      {"model_kwargs", JsonText, "", "Model knobs, exported in capitals to the environment.", only_swift{}},
+      {"external_plugins", List, "", "Python files with custom models, rewards or losses.", only_swift{}, also{"custom_register_path"},
+       refused{"hone runs no Python; write a family under src/hone/model/families or a reward command with --reward_funcs"}},
+      {"seed", Integer(0), "42", "Seed of weights, dropout and sampling.", verbs{kModelUsers | kPreview | kOptimTrace}},
+      {"use_fast_tokenizer", Flag, "true", "Fast tokenizer.", only_factory{}, accepted{"hone's tokenizer is always the fast one"}},
+      {"split_special_tokens", Flag, "false", "Treat special tokens in text as plain text.", only_factory{}},
+      {"guard_special_tokens", Flag, "false", "Keep special tokens spelled in messages as text.", verbs{kDataUsers}},
+      {"trust_remote_code", Flag, "false", "Run code of the model's repository.", accepted{"no repository code is ever run"}},
+      {"low_cpu_mem_usage", Flag, "true", "Load weights without a second copy.", only_factory{}, accepted{"weights are always memory-mapped"}},
+      {"use_unsloth", Flag, "false", "Unsloth kernels.", only_factory{}, accepted{"hone's own fused operators are always on"}},
+      {"use_unsloth_gc", Flag, "false", "Unsloth checkpointing.", only_factory{}, accepted{"see --gradient_checkpointing"}},
+      {"use_liger_kernel", Flag, "false", "Liger kernels.", verbs{kTraining}, factory{"enable_liger_kernel"}, accepted{"hone's own fused operators are always on"}},
+      {"liger_kernel_config", JsonText, "", "Which Liger kernels.", verbs{kTraining}, accepted{"hone's own fused operators are always on"}},
+      {"use_v1_kernels", Flag, "false", "Fused NPU kernels.", only_factory{}, accepted{"fused operators are chosen by what the device offers"}},
+      {"enable_npu_model_patch", Flag, "true", "NPU operator patches.", only_swift{}, accepted{"fused operators are chosen by what the device offers"}},
+      {"shift_attn", Flag, "false", "LongLoRA's shifted sparse attention.", only_factory{}, refused{"use full attention; packed variable-length attention is fast"}},
+      {"mixture_of_depths", Choice("convert|load"), "", "Mixture of depths.", only_factory{}, refused{"not part of hone; remove it"}},
+      {"upcast_layernorm", Flag, "false", "Norms in float32.", only_factory{}, accepted{"norm statistics are always float32"}},
+      {"upcast_lmhead_output", Flag, "false", "Logits in float32.", only_factory{}, accepted{"the loss is always computed in float32"}},
+      {"print_param_status", Flag, "false", "List every parameter with dtype and device.", only_factory{}},
+      {"offload_folder", Path, "offload", "Folder for offloaded weights.", only_factory{}, accepted{"weights are memory-mapped from the checkpoint"}},
+      {"use_kv_cache", Flag, "true", "Cache keys and values while generating.", only_factory{}, accepted{"the cache is always used"}},
+      {"use_kt", Flag, "false", "KTransformers.", only_factory{}, refused{"not part of hone; leave it out"}},
+  });
+  add_group(rows, "Quantized weights", kModelUsers, {
+      {"quant_method", Choice("bnb|hqq|eetq|quanto|fp8|awq|gptq|gptq_v2"), "", "Quantize while loading, or the kind to export.", factory{"quantization_method"},
+       refused{"quantized weights are not in this version; train with --torch_dtype bfloat16"}},
+      {"quant_bits", Text, "", "Bits of a weight: 1, 2, 3, 4, 8 or float8.", factory{"quantization_bit"},
+       refused{"quantized weights are not in this version; train with --torch_dtype bfloat16"}},
+      {"hqq_axis", Integer(0, 1), "", "Axis of HQQ groups.", only_swift{}, accepted{"only read together with --quant_method hqq"}},
+      {"bnb_4bit_quant_type", Choice("nf4|fp4"), "nf4", "4-bit code.", factory{"quantization_type"}, accepted{"only read together with --quant_method bnb"}},
+      {"bnb_4bit_use_double_quant", Flag, "true", "Quantize the scales too.", factory{"double_quantization"}, accepted{"only read together with --quant_method bnb"}},
+      {"bnb_4bit_compute_dtype", Choice("bfloat16|float16|float32"), "", "Compute type of 4-bit layers.", only_swift{}, accepted{"only read together with --quant_method bnb"}},
+      {"bnb_4bit_quant_storage", Text, "", "Storage type of 4-bit weights.", only_swift{}, accepted{"only read together with --quant_method bnb"}},
+      {"quantization_device_map", Text, "", "Placement of quantized weights.", only_factory{}, accepted{"hone places the model by --devices"}},
+  });
+  add_group(rows, "Images, video, audio", kModelUsers, {
+      {"max_pixels", Integer(1), "", "Largest image, in pixels.", factory{"image_max_pixels"}, factory_default{"589824"}, verbs{kModelUsers | kPreview}},
+      {"image_min_pixels", Integer(1), "1024", "Smallest image, in pixels.", only_factory{}},
+      {"video_max_pixels", Integer(1), "65536", "Largest frame.", only_factory{}},
+      {"video_min_pixels", Integer(1), "256", "Smallest frame.", only_factory{}},
+      {"video_fps", Real(0), "2.0", "Frames taken from a second of video.", only_factory{}},
+      {"video_maxlen", Integer(1), "128", "Most frames of a video.", only_factory{}},
+      {"image_do_pan_and_scan", Flag, "false", "Gemma 3's crops.", only_factory{}},
+      {"crop_to_patches", Flag, "false", "InternVL's patches.", only_factory{}},
+      {"use_audio_in_video", Flag, "false", "Sound of videos too.", only_factory{}},
+      {"audio_sampling_rate", Integer(1), "16000", "Samples a second.", only_factory{}},
+  });
+}
+
+}  // namespace hone::cli::table
