@@ -1,6 +1,7 @@
 // The three kinds of failure: Result<T> for untrusted bytes, UserError for what a person can mend, HONE_CHECK for our own invariants.
 #pragma once
 #include <fmt/format.h>
+#include <fmt/ranges.h>  // fmt::join, for messages that list things
 
 #include <stdexcept>
 #include <string>
