@@ -52,6 +52,9 @@ class Tokenizer {
   int64_t model_max_length_ = 0;
 };
 
+// A tokenizer out of the text of a tokenizer.json alone: no folder, no configuration.
+Result<std::shared_ptr<const Tokenizer>> tokenizer_from_json(std::string_view json);
+
 // Decodes one token at a time and never emits half a character: bytes of an unfinished one are held back.
 class StreamDecoder {
  public:

@@ -1,0 +1,25 @@
+// Normalizers: what happens to the text before it is split.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "hone/base/json.h"
+
+namespace hone::text::tokenizer {
+
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+  virtual void apply(std::string& text) const = 0;  // valid UTF-8 in and out; thread-safe
+  // True when apply would surely leave `text` as it is, so that no copy is needed.
+  virtual bool leaves(std::string_view text) const { return false; }
+};
+
+// Null for a JSON null.
+Result<std::unique_ptr<Normalizer>> make_normalizer(const Json& json);
+
+// SentencePiece's compiled character map: a double-array trie and the replacement texts.
+Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap);
+Result<std::string> decode_base64(std::string_view text);
+
+}  // namespace hone::text::tokenizer
