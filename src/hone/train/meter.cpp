@@ -15,17 +15,24 @@ void StepMeter::add(const LossSum& loss) {
   }
 }
 
-StepReading StepMeter::read(const Tensor& grad_norm, double count, Group& group) const {
-  std::vector<Tensor> sums{loss_.reshape({})};
+StepReading StepMeter::read(const Tensor& grad_norm, double count, bool stop_requested, Group& group) const {
+  TensorList sums{loss_.reshape({})};
   for (const auto& [name, metric] : metrics_) sums.push_back(metric.sum.reshape({}));
   Tensor packed = at::stack(sums);
-  group.sum_(packed);
-  packed = at::cat({packed, grad_norm.reshape({1}).to(at::kFloat)}).to(at::kCPU, at::kDouble);
+  std::vector<double> host{stop_requested ? 1.0 : 0.0};
+  for (const auto& [name, metric] : metrics_) host.push_back(metric.count);
+  if (group.size() > 1) {
+    packed = at::cat({packed, at::tensor(host).to(packed.options())});
+    group.sum_(packed);
+  }
+  packed = at::cat({grad_norm.reshape({1}).to(at::kFloat), packed}).to(at::kCPU, at::kDouble);
   const double* values = packed.const_data_ptr<double>();
   StepReading reading;
+  reading.grad_norm = *values++;
   reading.loss = *values++ / count;
-  for (const auto& [name, metric] : metrics_) reading.metrics[name] = {*values++, group.sum(metric.count)};
-  reading.grad_norm = *values;
+  const double* counts = group.size() > 1 ? values + metrics_.size() : host.data();
+  reading.stop_requested = *counts++ > 0;
+  for (const auto& [name, metric] : metrics_) reading.metrics[name] = {*values++, *counts++};
   reading.finite = std::isfinite(reading.loss) && std::isfinite(reading.grad_norm);
   return reading;
 }

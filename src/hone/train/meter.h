@@ -15,14 +15,15 @@ struct StepReading {
   double loss = 0, grad_norm = 0, learning_rate = 0;
   std::map<std::string, std::pair<double, double>> metrics;  // name -> sum, count
   bool finite = true;
+  bool stop_requested = false;  // on any process: all of them save the same step
 };
 
 // Adds up a step's losses and metrics. read() is the step's only wait for the device: one small copy just before the optimizer step,
-// which must know whether the numbers are finite.
+// which must know whether the numbers are finite. Several processes share one small sum.
 class StepMeter {
  public:
   void add(const LossSum& loss);
-  StepReading read(const Tensor& grad_norm, double count, Group& group) const;
+  StepReading read(const Tensor& grad_norm, double count, bool stop_requested, Group& group) const;
 
  private:
   Tensor loss_;

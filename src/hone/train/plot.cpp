@@ -21,7 +21,10 @@ struct Axis {
     for (double value : values)
       if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
     if (!(low <= high)) low = 0, high = 1;
-    if (low == high) low -= std::max(0.5, std::abs(low) * 0.05), high += std::max(0.5, std::abs(high) * 0.05);
+    if (low == high) {
+      double margin = low == 0 ? 0.5 : std::abs(low) * 0.05;
+      low -= margin, high += margin;
+    }
     if (pad) {
       double margin = (high - low) * 0.06;
       low = low >= 0 ? std::max(0.0, low - margin) : low - margin;

@@ -117,9 +117,4 @@ TrainState Saver::restore(const fs::path& checkpoint) {
   return state;
 }
 
-void Saver::save_final_weights() const {
-  weights_.save(run_.root);
-  if (weights_.save_companions) weights_.save_companions(run_.root);
-}
-
 }  // namespace hone::train

@@ -39,8 +39,6 @@ class Saver {
   // `checkpoint` is verified already. With resume_only_model the weights and the data position alone.
   TrainState restore(const fs::path& checkpoint);
   void load_weights(const fs::path& checkpoint) const { weights_.load(checkpoint); }
-  // LLaMA-Factory's habit: the final weights in the run folder itself.
-  void save_final_weights() const;
 
  private:
   fs::path write(const TrainState& state);

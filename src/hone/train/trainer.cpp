@@ -52,9 +52,9 @@ Outcome Trainer::train() {
   while (state_.global_step < plan_.max_steps && outcome == Outcome::finished) {
     auto reading = step();
     after_step(reading, log, bar);
-    if (auto stop = StopSignal::requested(); stop != Stop::none) {
+    if (reading.stop_requested) {
       save_now();
-      outcome = stop == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
+      outcome = StopSignal::requested() == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
     } else if (stop_early()) {
       log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model, state_.evaluations_without_gain);
       outcome = Outcome::early_stopped;
@@ -90,7 +90,7 @@ StepReading Trainer::step() {
   scale_.unscale(parts_.optimizer);
   auto norm = parts_.optimizer.clip(config_.max_grad_norm);
   if (fault("train.gradient")) norm = norm * std::numeric_limits<double>::infinity();
-  auto reading = meter.read(norm, count, parts_.group);
+  auto reading = meter.read(norm, count, StopSignal::requested() != Stop::none, parts_.group);
   reading.learning_rate = parts_.schedule.rate(state_.global_step);
   if (accept(reading, batches)) {
     parts_.optimizer.step(reading.learning_rate);

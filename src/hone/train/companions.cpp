@@ -1,0 +1,43 @@
+#include "hone/train/companions.h"
+
+namespace hone::train {
+namespace {
+
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+                                           "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json"};
+constexpr const char* kModelFiles[] = {"generation_config.json", "preprocessor_config.json"};
+
+void copy_if_there(const fs::path& from, const fs::path& to) {
+  if (fs::is_regular_file(from)) fs::copy_file(from, to, fs::copy_options::overwrite_existing);
+}
+
+void write_model_config(const fs::path& from, const fs::path& to, const std::string& weights_type) {
+  auto config = read_config_file(from.string());
+  bool old_name = config.contains("torch_dtype") && !config.contains("dtype");
+  config[old_name ? "torch_dtype" : "dtype"] = weights_type;
+  write_file_atomically(to, config.dump(2) + "\n");
+}
+
+std::string model_card(const Companions& companions) {
+  bool adapter = companions.tuner == "lora";
+  return fmt::format("---\nbase_model: {0}\nlibrary_name: {1}\npipeline_tag: text-generation\ntags:\n- {2}\n- generated_from_trainer\n---\n\n"
+                     "# {3} of {0}\n\nTrained with hone; `args.json` holds every setting of the run.\n",
+                     companions.model_name, adapter ? "peft" : "transformers", companions.tuner, adapter ? "Adapter" : "Fine-tuned model");
+}
+
+}  // namespace
+
+void Companions::write(const fs::path& folder) const {
+  bool whole_model = tuner != "lora";
+  if (whole_model || layout == Layout::factory)
+    for (const char* name : kTokenizerFiles) copy_if_there(model_folder / name, folder / name);
+  if (whole_model) {
+    for (const char* name : kModelFiles) copy_if_there(model_folder / name, folder / name);
+    write_model_config(model_folder / "config.json", folder / "config.json", weights_type);
+  }
+  if (!additional.is_null()) write_file_atomically(folder / "additional_config.json", additional.dump());
+  if (!args.is_null()) write_file_atomically(folder / "args.json", args.dump(2));
+  write_file_atomically(folder / "README.md", model_card(*this));
+}
+
+}  // namespace hone::train

@@ -1,0 +1,23 @@
+// The files that travel with trained weights, so that a checkpoint folder can be loaded by itself.
+#pragma once
+#include <string>
+
+#include "hone/base/file.h"
+#include "hone/base/json.h"
+#include "hone/train/config.h"
+
+namespace hone::train {
+
+struct Companions {
+  fs::path model_folder;    // where config and tokenizer are copied from
+  std::string model_name;   // for the model card
+  std::string tuner;        // "lora", "full", "freeze"
+  std::string weights_type; // "float32" …: config.json's dtype of a whole model
+  Layout layout = Layout::swift;
+  Json args;                // args.json
+  Json additional;          // additional_config.json of ms-swift's LoRA; null: none
+
+  void write(const fs::path& folder) const;
+};
+
+}  // namespace hone::train

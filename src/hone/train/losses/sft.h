@@ -1,0 +1,23 @@
+// Supervised fine-tuning and continued pre-training: cross-entropy of each labelled token.
+#pragma once
+#include "hone/train/method.h"
+
+namespace hone::train {
+
+struct SftConfig {
+  double label_smoothing = 0;
+  bool dft = false;  // each token's loss times its own probability, held constant (dynamic fine-tuning)
+};
+
+class SftLoss final : public Method {
+ public:
+  explicit SftLoss(const SftConfig& config = {}) : config_(config) {}
+
+  double count(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
+  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;  // metric: token_acc
+
+ private:
+  SftConfig config_;
+};
+
+}  // namespace hone::train

@@ -1,0 +1,31 @@
+// What a person reads before the first step and after the last: what is trained, how long, and where everything is.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/base/file.h"
+#include "hone/train/trainer.h"
+#include "hone/tuner/tuner.h"
+
+namespace hone::train {
+
+// One row per kind of parameter, layers folded into one: "model.layers.*.self_attn.q_proj.lora_A.weight  [8, 64]  x24  12,288".
+std::string trainable_table(const tuner::Tuned& tuned);
+
+// transformers' "***** Running training *****" block.
+std::string running_block(const TrainerConfig& config, const StepPlan& plan, int64_t examples, const tuner::Tuned& tuned, int processes);
+
+struct Finished {
+  Outcome outcome = Outcome::finished;
+  const TrainState& state;
+  const RunFolder& run;
+  std::vector<fs::path> plots;
+  std::string program;     // "swift", "llamafactory-cli" or "hone": what the person typed
+  fs::path model_folder;
+  bool adapter = true;
+  Layout layout = Layout::swift;
+};
+// Where weights, logs and pictures are, and the command to type next.
+std::string closing_summary(const Finished& finished);
+
+}  // namespace hone::train

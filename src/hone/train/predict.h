@@ -1,0 +1,20 @@
+// Generated answers for a whole validation set, for text metrics and generated_predictions.jsonl.
+#pragma once
+#include "hone/data/encode/encoder.h"
+#include "hone/data/source.h"
+#include "hone/engine/generator.h"
+#include "hone/train/evaluate.h"
+
+namespace hone::train {
+
+struct GenerationConfig {
+  engine::SamplingConfig sampling;
+  int64_t max_new_tokens = 512;
+  size_t batch_size = 1;
+};
+
+// Each row's last answer is what should be generated from everything before it. Rows that cannot be encoded are left out with a warning.
+std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const data::Encoder& encoder,
+                                        const data::ConversationSource& rows, const GenerationConfig& config);
+
+}  // namespace hone::train

@@ -1,0 +1,55 @@
+// A whole training run: from a model folder and datasets to checkpoints, logs and pictures. Front ends fill in a TrainingJob.
+#pragma once
+#include <string>
+
+#include "hone/data/encode/encoder.h"
+#include "hone/data/loader.h"
+#include "hone/data/open_datasets.h"
+#include "hone/model/causal_lm.h"
+#include "hone/optim/factory.h"
+#include "hone/optim/groups.h"
+#include "hone/optim/schedule.h"
+#include "hone/train/config.h"
+#include "hone/train/losses/sft.h"
+#include "hone/train/predict.h"
+#include "hone/tuner/config.h"
+
+namespace hone::train {
+
+struct TrainingJob {
+  std::string program = "hone";   // what the person typed: hone, swift, llamafactory-cli
+  std::string stage = "sft";      // sft or pt
+  bool do_train = true, do_eval = false, do_predict = false;  // after training; evaluation during it is the trainer's
+  bool predict_with_generate = false;
+
+  fs::path model_folder;
+  std::string model_name;         // as given, for cards and messages
+  model::LoadOptions load;
+  bool gradient_checkpointing = true;
+  double neftune_alpha = 0;
+
+  data::DatasetConfig datasets;
+  data::EncodeConfig encode;
+  data::LoaderConfig loader, eval_loader;
+  GenerationConfig generation;
+
+  tuner::TunerConfig tuner;
+  optim::OptimizerConfig optimizer;
+  optim::GroupConfig groups;
+  optim::ScheduleConfig schedule;  // total and warm-up steps are filled in when the number of steps is known
+  double warmup_steps = 0, warmup_ratio = 0;
+  SftConfig sft;
+  TrainerConfig trainer;
+  size_t max_shard_bytes = 5'000'000'000;
+
+  Json args = Json::object();      // every resolved option, for args.json
+};
+
+// Names the run by what it trains on: model, data, tuner and stage. The same command again is the same run; other rates or lengths too.
+std::string run_identity(const TrainingJob& job);
+
+// Checks everything that can be known, loads the model, trains, saves and says where. Returns the process's exit code; a UserError
+// carries its own.
+int run_training(const TrainingJob& job);
+
+}  // namespace hone::train
