@@ -29,7 +29,7 @@ enum class Recompute { none, block };  // what gradient checkpointing keeps: eve
 
 class CausalLM {
  public:
-  // Reads config.json and the safetensors of a Hugging Face folder. Throws UserError naming missing, extra or misshapen tensors.
+  // Reads config.json and the safetensors of a Hugging Face folder. Throws UserError naming missing or misshapen tensors; warns of extra ones.
   static std::unique_ptr<CausalLM> load(const std::filesystem::path& folder, const LoadOptions& options = {});
   // Random weights (normal, std initializer_range), for tests and train_from_scratch.
   static std::unique_ptr<CausalLM> random(const DecoderConfig& config, uint64_t seed, const LoadOptions& options = {});

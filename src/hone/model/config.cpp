@@ -70,7 +70,7 @@ std::optional<at::ScalarType> parse_dtype(const Json& hf) {
 // Shapes come from a file: what multiplies to a tensor must be sane before anything is allocated or divided by.
 void check(const DecoderConfig& config) {
   const auto& attention = config.attention;
-  if (attention.heads % attention.kv_heads != 0)
+  if (attention.kv_heads < 1 || attention.heads % attention.kv_heads != 0)
     fail(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}", attention.heads, attention.kv_heads));
   if (attention.head_dim < 2 || attention.head_dim % 2 != 0) fail(fmt::format("head_dim {} is not even", attention.head_dim));
   constexpr int64_t kMost = int64_t{1} << 31;

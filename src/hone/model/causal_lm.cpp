@@ -1,0 +1,121 @@
+#include "hone/model/causal_lm.h"
+
+#include <cmath>
+
+#include "hone/model/decoder.h"
+#include "hone/model/kv_cache.h"
+#include "hone/model/loader.h"
+#include "hone/model/recompute.h"
+#include "hone/model/rope_frequencies.h"
+
+namespace hone::model {
+
+struct CausalLM::Impl {
+  Decoder decoder;
+  bool training = false;
+  Recompute recompute = Recompute::none;
+  double neftune = 0.0;
+  RopeFrequencies frequencies;
+
+  explicit Impl(Decoder loaded) : decoder(std::move(loaded)) {
+    frequencies = rope_frequencies(decoder.config, 0);
+    frequencies.inverse = frequencies.inverse.to(decoder.embedding.weight.device());
+  }
+
+  // A tuner that replaces the embedding of a tied model thereby replaces the head.
+  void tie() {
+    if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
+  }
+
+  ops::RopeTable rope(const Tensor& positions_t) {
+    if (decoder.config.rope.kind != RopeKind::dynamic) return ops::rope_table(positions_t, frequencies.inverse, frequencies.magnitude);
+    int64_t length = positions_t.numel() ? positions_t.max().item<int64_t>() + 1 : 0;
+    auto scaled = rope_frequencies(decoder.config, length);
+    return ops::rope_table(positions_t, scaled.inverse.to(positions_t.device()), scaled.magnitude);
+  }
+
+  // Uniform noise of size alpha / sqrt(length * width) on every sequence's embeddings.
+  Tensor with_noise(const Tensor& x_th, const ops::Segments& segments) const {
+    if (!training || neftune <= 0) return x_th;
+    auto lengths = at::empty({x_th.size(0), 1}, at::TensorOptions(at::kFloat));
+    for (int64_t i = 0; i < segments.count(); ++i)
+      lengths.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i)).fill_(static_cast<double>(segments.length(i)));
+    auto size = (lengths * static_cast<double>(x_th.size(1))).rsqrt_().mul_(neftune).to(x_th.device(), x_th.scalar_type());
+    return x_th + at::empty_like(x_th).uniform_(-1.0, 1.0) * size;
+  }
+};
+
+CausalLM::CausalLM(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CausalLM::~CausalLM() = default;
+
+std::unique_ptr<CausalLM> CausalLM::load(const std::filesystem::path& folder, const LoadOptions& options) {
+  return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(load_decoder(folder, options))));
+}
+
+std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t seed, const LoadOptions& options) {
+  return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(random_decoder(config, seed, options))));
+}
+
+Tensor CausalLM::hidden(const Input& input, KvCache* cache) {
+  auto& self = *impl_;
+  self.tie();
+  auto pass = std::make_shared<Pass>(Pass{ops::attention_plan(input.segments, device()), self.rope(input.positions_t), cache, self.training});
+  auto x_th = self.with_noise(self.decoder.embedding(input.tokens_t), input.segments);
+  bool recompute = self.training && self.recompute == Recompute::block && at::GradMode::is_enabled() && !cache;
+  for (const auto& block : self.decoder.blocks) {
+    x_th = recompute ? recomputed([&block, pass](const Tensor& x) { return block_forward(block, x, *pass); }, x_th, block.trained())
+                     : block_forward(block, x_th, *pass);
+  }
+  if (cache) cache->advance(input.segments);
+  return self.decoder.norm(x_th);
+}
+
+Tensor CausalLM::logits(const Tensor& hidden_th) {
+  impl_->tie();
+  return impl_->decoder.head(hidden_th, impl_->training);
+}
+
+const Linear& CausalLM::head() const {
+  impl_->tie();
+  return impl_->decoder.head;
+}
+
+const DecoderConfig& CausalLM::config() const { return impl_->decoder.config; }
+at::Device CausalLM::device() const { return impl_->decoder.embedding.weight.device(); }
+at::ScalarType CausalLM::dtype() const { return impl_->decoder.embedding.weight.scalar_type(); }
+
+std::vector<Linear*> CausalLM::linears() {
+  std::vector<Linear*> list;
+  for (auto& block : impl_->decoder.blocks) {
+    auto more = block.linears();
+    list.insert(list.end(), more.begin(), more.end());
+  }
+  if (!impl_->decoder.config.tied) list.push_back(&impl_->decoder.head);
+  return list;
+}
+
+Embedding& CausalLM::embedding() { return impl_->decoder.embedding; }
+std::vector<NamedParameter> CausalLM::parameters() { return impl_->decoder.parameters(); }
+
+std::vector<NamedParameter> CausalLM::adapter_parameters() {
+  std::vector<NamedParameter> list;
+  for (auto& adapter : impl_->decoder.embedding.adapters) {
+    list.push_back({fmt::format("{}.lora_embedding_A.{}", impl_->decoder.embedding.name, adapter.adapter), &adapter.a});
+    list.push_back({fmt::format("{}.lora_embedding_B.{}", impl_->decoder.embedding.name, adapter.adapter), &adapter.b});
+  }
+  for (auto* linear : linears()) {
+    for (auto& adapter : linear->adapters) {
+      list.push_back({fmt::format("{}.lora_A.{}.weight", linear->name, adapter.adapter), &adapter.a});
+      list.push_back({fmt::format("{}.lora_B.{}.weight", linear->name, adapter.adapter), &adapter.b});
+      if (adapter.magnitude.defined()) list.push_back({fmt::format("{}.lora_magnitude_vector.{}.weight", linear->name, adapter.adapter), &adapter.magnitude});
+    }
+  }
+  return list;
+}
+
+void CausalLM::set_training(bool training) { impl_->training = training; }
+bool CausalLM::training() const { return impl_->training; }
+void CausalLM::set_recompute(Recompute policy) { impl_->recompute = policy; }
+void CausalLM::set_neftune(double alpha) { impl_->neftune = alpha; }
+
+}  // namespace hone::model

@@ -1,0 +1,120 @@
+#include "hone/model/decoder.h"
+
+#include <cmath>
+
+#include "hone/ops/rms_norm.h"
+#include "hone/ops/swiglu_linear.h"
+
+namespace hone::model {
+namespace {
+
+// Undefined tensors carry no shape; a skeleton's are empty tensors on the meta device.
+Tensor placeholder(std::initializer_list<int64_t> shape) { return at::empty(shape, at::TensorOptions(at::kMeta).dtype(at::kFloat)); }
+
+Linear linear(const std::string& name, int64_t in, int64_t out, bool bias) {
+  return {name, placeholder({out, in}), bias ? placeholder({out}) : Tensor(), {}};
+}
+
+Norm norm(const std::string& name, int64_t width, double eps) { return {name, placeholder({width}), eps}; }
+
+Block block_skeleton(const DecoderConfig& config, int64_t layer) {
+  const auto& a = config.attention;
+  auto prefix = fmt::format("model.layers.{}.", layer);
+  int64_t q_width = a.heads * a.head_dim, kv_width = a.kv_heads * a.head_dim;
+  Block block;
+  block.layer = layer;
+  block.shape = {a.heads, a.kv_heads, a.head_dim, 1.0 / std::sqrt(static_cast<double>(a.head_dim)), config.windows[static_cast<size_t>(layer)]};
+  block.input_norm = norm(prefix + "input_layernorm", config.hidden, config.norm_eps);
+  block.attention_norm = norm(prefix + "post_attention_layernorm", config.hidden, config.norm_eps);
+  auto& attention = block.attention;
+  attention.q = linear(prefix + "self_attn.q_proj", config.hidden, q_width, a.qkv_bias);
+  attention.k = linear(prefix + "self_attn.k_proj", config.hidden, kv_width, a.qkv_bias);
+  attention.v = linear(prefix + "self_attn.v_proj", config.hidden, kv_width, a.qkv_bias);
+  attention.o = linear(prefix + "self_attn.o_proj", q_width, config.hidden, a.output_bias);
+  if (a.qk_norm) {
+    attention.q_norm = norm(prefix + "self_attn.q_norm", a.head_dim, config.norm_eps);
+    attention.k_norm = norm(prefix + "self_attn.k_norm", a.head_dim, config.norm_eps);
+  }
+  block.mlp.gate = linear(prefix + "mlp.gate_proj", config.hidden, config.intermediate, config.mlp_bias);
+  block.mlp.up = linear(prefix + "mlp.up_proj", config.hidden, config.intermediate, config.mlp_bias);
+  block.mlp.down = linear(prefix + "mlp.down_proj", config.intermediate, config.hidden, config.mlp_bias);
+  return block;
+}
+
+void append(std::vector<NamedParameter>& list, Linear& linear) {
+  list.push_back({linear.name + ".weight", &linear.weight});
+  if (linear.bias.defined()) list.push_back({linear.name + ".bias", &linear.bias});
+}
+
+Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_dim) {
+  return norm ? (*norm)(x.view({x.size(0), -1, head_dim})).view(x.sizes()) : x;
+}
+
+Tensor attend(const Block& block, const Tensor& x_th, const Pass& pass) {
+  const auto& a = block.attention;
+  auto q = ops::rope(head_norm(a.q_norm, a.q(x_th, pass.training), block.shape.head_dim), pass.rope);
+  auto k = ops::rope(head_norm(a.k_norm, a.k(x_th, pass.training), block.shape.head_dim), pass.rope);
+  auto v = a.v(x_th, pass.training);
+  if (!pass.cache) return a.o(ops::attention(q, k, v, pass.plan, block.shape), pass.training);
+  auto cached = pass.cache->append(block.layer, k, v, pass.plan.segments);
+  return a.o(ops::attention_cached(q, cached, pass.plan, block.shape), pass.training);
+}
+
+Tensor transform(const Mlp& mlp, const Tensor& x_th, bool training) {
+  return ops::swiglu_linear(mlp.gate(x_th, training), mlp.up(x_th, training), mlp.down.weight, mlp.down.bias, mlp.down.adapters, training);
+}
+
+}  // namespace
+
+std::vector<Linear*> Block::linears() {
+  return {&attention.q, &attention.k, &attention.v, &attention.o, &mlp.gate, &mlp.up, &mlp.down};
+}
+
+std::vector<NamedParameter> Block::parameters() {
+  std::vector<NamedParameter> list;
+  for (auto* layer : {&attention.q, &attention.k, &attention.v, &attention.o}) append(list, *layer);
+  for (auto* norm : {&attention.q_norm, &attention.k_norm})
+    if (*norm) list.push_back({(*norm)->name + ".weight", &(*norm)->weight});
+  for (auto* layer : {&mlp.gate, &mlp.up, &mlp.down}) append(list, *layer);
+  for (auto* norm : {&input_norm, &attention_norm}) list.push_back({norm->name + ".weight", &norm->weight});
+  return list;
+}
+
+TensorList Block::trained() const {
+  TensorList list;
+  auto add = [&](const Tensor& tensor) {
+    if (tensor.defined() && tensor.requires_grad()) list.push_back(tensor);
+  };
+  auto& self = const_cast<Block&>(*this);  // the lists point at members so that tuners may replace them; here they are only read
+  for (auto& parameter : self.parameters()) add(*parameter.value);
+  for (auto* layer : self.linears())
+    for (auto& adapter : layer->adapters) add(adapter.a), add(adapter.b), add(adapter.magnitude);
+  return list;
+}
+
+std::vector<NamedParameter> Decoder::parameters() {
+  std::vector<NamedParameter> list{{embedding.name + ".weight", &embedding.weight}};
+  for (auto& block : blocks) {
+    auto more = block.parameters();
+    list.insert(list.end(), more.begin(), more.end());
+  }
+  list.push_back({norm.name + ".weight", &norm.weight});
+  if (!config.tied) append(list, head);
+  return list;
+}
+
+Decoder decoder_skeleton(const DecoderConfig& config) {
+  Decoder decoder{.config = config};
+  decoder.embedding = {"model.embed_tokens", placeholder({config.vocabulary, config.hidden}), {}};
+  for (int64_t layer = 0; layer < config.layers; ++layer) decoder.blocks.push_back(block_skeleton(config, layer));
+  decoder.norm = norm("model.norm", config.hidden, config.norm_eps);
+  decoder.head = linear("lm_head", config.hidden, config.vocabulary, false);
+  return decoder;
+}
+
+Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass) {
+  auto attended = x_th + attend(block, block.input_norm(x_th), pass);
+  return attended + transform(block.mlp, block.attention_norm(attended), pass.training);
+}
+
+}  // namespace hone::model

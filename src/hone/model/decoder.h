@@ -1,0 +1,58 @@
+// The module tree of a decoder and what its blocks compute. A block is written once, for every family.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "hone/model/config.h"
+#include "hone/model/kv_cache.h"
+#include "hone/model/layers.h"
+#include "hone/ops/attention.h"
+#include "hone/ops/rope.h"
+
+namespace hone::model {
+
+struct Attention {
+  Linear q, k, v, o;
+  std::optional<Norm> q_norm, k_norm;
+};
+
+struct Mlp {
+  Linear gate, up, down;
+};
+
+struct Block {
+  Norm input_norm, attention_norm;
+  Attention attention;
+  Mlp mlp;
+  ops::AttentionShape shape;
+  int64_t layer = 0;
+
+  std::vector<Linear*> linears();                 // in Hugging Face's order
+  std::vector<NamedParameter> parameters();       // with the norms
+  TensorList trained() const;                     // every tensor that asks for a gradient, adapters included
+};
+
+struct Decoder {
+  DecoderConfig config;
+  Embedding embedding;
+  std::vector<Block> blocks;
+  Norm norm;
+  Linear head;
+
+  std::vector<NamedParameter> parameters();  // a tied head is not listed
+};
+
+// Names and shapes of every parameter, tensors undefined: what a loader fills.
+Decoder decoder_skeleton(const DecoderConfig& config);
+
+// What all blocks of one forward pass share.
+struct Pass {
+  ops::AttentionPlan plan;
+  ops::RopeTable rope;
+  KvCache* cache = nullptr;
+  bool training = false;
+};
+
+Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass);
+
+}  // namespace hone::model

@@ -1,0 +1,84 @@
+#include "hone/model/recompute.h"
+
+#include <mutex>
+
+namespace hone::model {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Generator generator_of(at::Device device) { return at::globalContext().defaultGenerator(device); }
+
+Tensor random_state(at::Device device) {
+  auto generator = generator_of(device);
+  std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_random_state(at::Device device, const Tensor& state) {
+  auto generator = generator_of(device);
+  std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+// Replays the random numbers of the forward pass, then gives the generator its own place back.
+class RandomReplay {
+ public:
+  RandomReplay(at::Device device, const Tensor& state) : device_(device), present_(random_state(device)) { set_random_state(device, state); }
+  ~RandomReplay() { set_random_state(device_, present_); }
+  RandomReplay(const RandomReplay&) = delete;
+
+ private:
+  at::Device device_;
+  Tensor present_;
+};
+
+// The function lives in the context as a holder, since saved data must be a value libtorch knows.
+struct FunctionHolder : torch::CustomClassHolder {
+  explicit FunctionHolder(BlockFunction function) : function(std::move(function)) {}
+  BlockFunction function;
+};
+
+class Recomputed : public torch::autograd::Function<Recomputed> {
+ public:
+  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<FunctionHolder>& block) {
+    variable_list saved(inputs.begin(), inputs.end());
+    saved.push_back(random_state(inputs[0].device()));
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["block"] = c10::IValue::make_capsule(block);
+    return block->function(inputs[0]);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto saved = ctx->get_saved_variables();
+    auto state = saved.back();
+    saved.pop_back();
+    auto block = c10::static_intrusive_pointer_cast<FunctionHolder>(ctx->saved_data["block"].toCapsule());
+
+    bool wants_x = saved[0].requires_grad();
+    auto x = saved[0].detach().requires_grad_(wants_x);
+    Tensor y;
+    {
+      RandomReplay replay(x.device(), state);
+      at::AutoGradMode record(true);
+      y = block->function(x);
+    }
+    variable_list wanted(saved.begin() + 1, saved.end());
+    if (wants_x) wanted.insert(wanted.begin(), x);
+    auto found = torch::autograd::grad({y}, wanted, {grads[0]}, std::nullopt, false, /*allow_unused=*/true);
+    if (!wants_x) found.insert(found.begin(), Tensor());
+    found.emplace_back();  // for the function
+    return found;
+  }
+};
+
+}  // namespace
+
+Tensor recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters) {
+  TensorList inputs{x};
+  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<FunctionHolder>(block));
+}
+
+}  // namespace hone::model

@@ -1,0 +1,14 @@
+// Gradient checkpointing: keep a block's input only, and run the block again in the backward pass.
+#pragma once
+#include <functional>
+
+#include "hone/device/tensor.h"
+
+namespace hone::model {
+
+using BlockFunction = std::function<Tensor(const Tensor&)>;
+
+// block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout draws the same masks both times.
+Tensor recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters);
+
+}  // namespace hone::model

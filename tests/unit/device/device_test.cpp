@@ -1,0 +1,42 @@
+#include "hone/device/device.h"
+
+#include <gtest/gtest.h>
+
+#include "hone/base/error.h"
+#include "hone/device/memory.h"
+
+namespace hone::device {
+namespace {
+
+TEST(Device, PicksByName) {
+  EXPECT_EQ(pick("cpu"), at::Device(at::kCPU));
+  for (const char* name : {"cuda:99", "npu:x", "tpu", "cuda:", "cpu:1:2"}) EXPECT_THROW(pick(name), UserError) << name;
+}
+
+TEST(Device, SeedRepeats) {
+  seed(3);
+  auto first = at::rand({4});
+  seed(3);
+  EXPECT_TRUE(at::equal(first, at::rand({4})));
+}
+
+TEST(Memory, PeakFollowsALargeTensor) {
+  reset_peak_memory(at::kCPU);
+  auto before = memory_use(at::kCPU);
+  at::ones({32 << 20});
+  auto after = memory_use(at::kCPU);
+  EXPECT_GT(after.peak, before.current + (100 << 20));
+  EXPECT_GT(after.total, after.peak);
+}
+
+TEST(Memory, KeptBuffersAreReusedAndGivenBack) {
+  keep_cpu_buffers();
+  void* first = at::ones({1 << 20}).data_ptr();
+  EXPECT_EQ(at::ones({1 << 20}).data_ptr(), first);
+  auto kept = memory_use(at::kCPU).current;
+  drop_kept_cpu_buffers();
+  EXPECT_LT(memory_use(at::kCPU).current, kept);
+}
+
+}  // namespace
+}  // namespace hone::device

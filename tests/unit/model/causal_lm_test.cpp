@@ -1,0 +1,210 @@
+#include "hone/model/causal_lm.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "hone/base/file.h"
+#include "hone/io/hf_index.h"
+#include "hone/model/kv_cache.h"
+#include "hone/ops/linear_cross_entropy.h"
+
+namespace hone::model {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+Json tiny_json(const std::string& architecture = "Qwen2ForCausalLM") {
+  return {{"architectures", {architecture}}, {"vocab_size", 50}, {"hidden_size", 32}, {"intermediate_size", 48}, {"num_hidden_layers", 2},
+          {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"tie_word_embeddings", true}, {"rope_theta", 10000.0}};
+}
+
+std::unique_ptr<CausalLM> tiny_model(const std::string& architecture = "Qwen2ForCausalLM") {
+  return CausalLM::random(parse_config(tiny_json(architecture), "test"), 4);
+}
+
+Input packed(std::initializer_list<int64_t> lengths) {
+  Input input;
+  TensorList positions;
+  for (int64_t length : lengths) {
+    input.segments.append(length);
+    positions.push_back(at::arange(length));
+  }
+  at::manual_seed(6);
+  input.tokens_t = at::randint(50, {input.segments.total()}, at::kLong);
+  input.positions_t = at::cat(positions);
+  return input;
+}
+
+Tensor slice(const Tensor& rows, const ops::Segments& segments, int64_t i) { return rows.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i)); }
+
+TEST(CausalLM, PackedSequencesDoNotSeeEachOther) {
+  at::NoGradGuard no_grad;
+  for (const auto& architecture : supported_architectures()) {
+    auto model = tiny_model(architecture);
+    auto all = packed({5, 1, 9});
+    auto together = model->hidden(all);
+    for (int64_t i = 0; i < 3; ++i) {
+      Input alone;
+      alone.segments.append(all.segments.length(i));
+      alone.tokens_t = slice(all.tokens_t, all.segments, i);
+      alone.positions_t = slice(all.positions_t, all.segments, i);
+      EXPECT_TRUE(at::allclose(model->hidden(alone), slice(together, all.segments, i), 1e-4, 1e-5)) << architecture << " sequence " << i;
+    }
+  }
+}
+
+TEST(CausalLM, CacheGivesTheSameHiddenStates) {
+  at::NoGradGuard no_grad;
+  auto model = tiny_model("Qwen3ForCausalLM");
+  auto whole = packed({8});
+  auto expected = model->hidden(whole);
+  KvCache cache(model->config(), 2, 16, model->dtype(), model->device());
+  TensorList parts;
+  for (auto [begin, count] : {std::pair<int64_t, int64_t>{0, 3}, {3, 2}, {5, 1}, {6, 1}, {7, 1}}) {
+    Input part;
+    part.segments.append(count);
+    part.tokens_t = whole.tokens_t.narrow(0, begin, count);
+    part.positions_t = whole.positions_t.narrow(0, begin, count);
+    cache.select({1});
+    parts.push_back(model->hidden(part, &cache));
+  }
+  EXPECT_TRUE(at::allclose(at::cat(parts), expected, 1e-4, 1e-5));
+  EXPECT_EQ(cache.length(1), 8);
+  EXPECT_EQ(cache.length(0), 0);
+  cache.truncate(1, 4);
+  cache.copy(1, 0);
+  EXPECT_EQ(cache.length(0), 4);
+}
+
+TensorList gradients(CausalLM& model, const Input& input) {
+  for (auto& parameter : model.parameters()) parameter.value->requires_grad_().mutable_grad().reset();
+  at::manual_seed(8);
+  auto targets = at::roll(input.tokens_t, {-1});
+  auto hidden = model.hidden(input);
+  ops::linear_cross_entropy(hidden, model.head().weight, {}, targets).sum.backward();
+  TensorList grads;
+  for (auto& parameter : model.parameters()) grads.push_back(parameter.value->grad().clone());
+  return grads;
+}
+
+TEST(CausalLM, RecomputationChangesNoBit) {
+  auto model = tiny_model();
+  model->set_training(true);
+  for (auto* linear : model->linears())
+    linear->adapters.push_back({.a = at::randn({2, linear->weight.size(1)}), .b = at::randn({linear->weight.size(0), 2}), .dropout = 0.3});
+  model->set_neftune(5.0);
+  auto input = packed({6, 3});
+  at::manual_seed(1);
+  auto kept = gradients(*model, input);
+  auto after_kept = at::rand({1});
+  model->set_recompute(Recompute::block);
+  auto recomputed = gradients(*model, input);
+  auto after_recomputed = at::rand({1});
+  for (size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], recomputed[i])) << model->parameters()[i].name;
+  EXPECT_TRUE(at::equal(after_kept, after_recomputed)) << "the generator must stand where it stood without recomputation";
+}
+
+TEST(CausalLM, RecomputationReachesAdaptersOfAFrozenModel) {
+  auto model = tiny_model();
+  model->set_training(true);
+  model->set_recompute(Recompute::block);
+  auto* linear = model->linears().front();
+  linear->adapters.push_back({.a = at::randn({2, 32}).requires_grad_(), .b = at::randn({32, 2}).requires_grad_()});
+  ops::linear_cross_entropy(model->hidden(packed({7})), model->head().weight, {}, packed({7}).tokens_t).sum.backward();
+  EXPECT_GT(linear->adapters[0].a.grad().abs().sum().item<float>(), 0);
+}
+
+TEST(CausalLM, TiedHeadFollowsAReplacedEmbedding) {
+  auto model = tiny_model();
+  *model->parameters().front().value = at::ones({50, 32});
+  EXPECT_TRUE(model->head().weight.is_same(model->embedding().weight));
+}
+
+TEST(CausalLM, ThreadsDoNotChangeABit) {
+  auto model = tiny_model();
+  auto input = packed({40, 25});
+  int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  auto one = gradients(*model, input);
+  at::set_num_threads(threads);
+  auto many = gradients(*model, input);
+  auto again = gradients(*model, input);
+  for (size_t i = 0; i < many.size(); ++i) {
+    EXPECT_TRUE(at::equal(many[i], again[i])) << model->parameters()[i].name;
+    EXPECT_TRUE(at::allclose(one[i], many[i], 1e-4, 1e-6)) << model->parameters()[i].name;
+  }
+}
+
+class ModelFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / fmt::format("hone-model-{}", ::getpid());
+    fs::create_directories(folder_);
+    save(tiny_json(), {});
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void save(const Json& config, const std::function<void(std::vector<io::TensorSource>&)>& change) {
+    write_file_atomically(folder_ / "config.json", config.dump());
+    auto model = tiny_model();
+    std::vector<io::TensorSource> tensors;
+    for (auto& parameter : model->parameters()) tensors.push_back(io::TensorSource::of(parameter.name, *parameter.value));
+    if (change) change(tensors);
+    io::write_sharded(folder_, tensors);
+  }
+  std::string failure() const {
+    try {
+      CausalLM::load(folder_);
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_checkpoint);
+      return error.what();
+    }
+    return "";
+  }
+  fs::path folder_;
+};
+
+TEST_F(ModelFolder, LoadsWhatWasSaved) {
+  auto saved = tiny_model(), loaded = CausalLM::load(folder_);
+  at::NoGradGuard no_grad;
+  EXPECT_TRUE(at::equal(saved->hidden(packed({9})), loaded->hidden(packed({9}))));
+  EXPECT_EQ(CausalLM::load(folder_, {.dtype = at::kBFloat16})->dtype(), at::kBFloat16);
+}
+
+TEST_F(ModelFolder, MissingTensorIsNamed) {
+  save(tiny_json(), [](auto& tensors) { std::erase_if(tensors, [](auto& t) { return t.name == "model.norm.weight"; }); });
+  EXPECT_THAT(failure(), HasSubstr("model.norm.weight"));
+}
+
+TEST_F(ModelFolder, MisshapenTensorIsNamedWithBothShapes) {
+  save(tiny_json(), [](auto& tensors) { tensors[0] = io::TensorSource::of(tensors[0].name, at::zeros({49, 32})); });
+  EXPECT_THAT(failure(), testing::AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("[49, 32]"), HasSubstr("[50, 32]")));
+}
+
+TEST_F(ModelFolder, ExtraTensorIsTolerated) {
+  save(tiny_json(), [](auto& tensors) { tensors.push_back(io::TensorSource::of("v_head.weight", at::zeros({3}))); });
+  EXPECT_EQ(failure(), "");
+}
+
+TEST_F(ModelFolder, UnknownArchitectureNamesTheKnown) {
+  save(tiny_json("GptNeoForCausalLM"), {});
+  EXPECT_THAT(failure(), testing::AllOf(HasSubstr("GptNeoForCausalLM"), HasSubstr("Qwen3ForCausalLM"), HasSubstr("MistralForCausalLM")));
+}
+
+TEST_F(ModelFolder, HostileConfigsAreRefused) {
+  for (auto [field, value] : std::vector<std::pair<std::string, Json>>{{"hidden_size", 0}, {"hidden_size", "64"}, {"num_attention_heads", 0}, {"num_key_value_heads", 3},
+                                                                       {"vocab_size", 1ull << 62}, {"num_hidden_layers", -1}, {"rope_scaling", {{"type", "magic"}}},
+                                                                       {"num_key_value_heads", 0}, {"num_hidden_layers", 1 << 30}}) {
+    auto config = tiny_json();
+    config[field] = value;
+    write_file_atomically(folder_ / "config.json", config.dump());
+    EXPECT_NE(failure(), "") << field << " " << value;
+  }
+}
+
+}  // namespace
+}  // namespace hone::model

@@ -1,0 +1,55 @@
+#include "hone/ops/rms_norm.h"
+#include "hone/ops/rope.h"
+#include "hone/ops/swiglu.h"
+#include "ops/ops_testing.h"
+
+namespace hone::ops {
+namespace {
+
+class Elementwise : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override { at::manual_seed(1); }
+};
+INSTANTIATE_TEST_SUITE_P(Types, Elementwise, testing::ValuesIn(kTypes), [](const auto& info) { return c10::toString(info.param); });
+
+TEST_P(Elementwise, RmsNormMatchesItsDefinition) {
+  for (int64_t width : {1, 15, 16, 17, 64, 896}) {
+    for (int64_t rows : {1, 3, 130}) {
+      SCOPED_TRACE(fmt::format("{} x {}", rows, width));
+      expect_same([](auto& in) { return rms_norm(in[0], in[1], 1e-6); }, [](auto& in) { return rms_norm_plain(in[0], in[1], 1e-6); },
+                  {random({rows, width}, GetParam()), random({width}, GetParam())}, tolerance_of(GetParam()));
+    }
+  }
+}
+
+TEST_P(Elementwise, RmsNormOfHeadsKeepsItsShape) {
+  auto y = rms_norm(random({5, 4, 32}, GetParam()), random({32}, GetParam()), 1e-6);
+  EXPECT_EQ(y.sizes(), (at::IntArrayRef{5, 4, 32}));
+}
+
+TEST_P(Elementwise, RopeMatchesItsDefinition) {
+  for (int64_t half : {1, 4, 16, 17, 64}) {
+    auto table = rope_table(at::tensor({0, 1, 2, 7, 100000, 5}, at::kLong), at::rand({half}));
+    SCOPED_TRACE(half);
+    expect_same([&](auto& in) { return rope(in[0], table); }, [&](auto& in) { return rope_plain(in[0], table); },
+                {random({6, 3 * 2 * half}, GetParam())}, tolerance_of(GetParam()));
+  }
+}
+
+TEST_P(Elementwise, SwigluMatchesItsDefinition) {
+  for (int64_t width : {1, 16, 31, 4864}) {
+    SCOPED_TRACE(width);
+    expect_same([](auto& in) { return swiglu(in[0], in[1]); }, [](auto& in) { return swiglu_plain(in[0], in[1]); },
+                {random({9, width}, GetParam()) * 4, random({9, width}, GetParam())}, tolerance_of(GetParam()));
+  }
+}
+
+TEST(Swiglu, ExtremeGatesStayFinite) {
+  auto gate = at::tensor({-1e30f, -200.0f, -88.0f, 0.0f, 88.0f, 200.0f, 1e30f});
+  auto y = swiglu(gate, at::ones_like(gate));
+  EXPECT_TRUE(at::allclose(y, at::silu(gate), 1e-6, 1e-30)) << y;
+  EXPECT_TRUE(swiglu(at::full({1}, NAN), at::ones({1})).isnan().all().item<bool>());
+}
+
+}  // namespace
+}  // namespace hone::ops
