@@ -24,7 +24,8 @@ Json with_reasoning_names(const Json& messages) {
   for (const Json& message : messages) {
     const Json* reasoning = nullptr;
     for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
-      if (reasoning == nullptr && message.is_object() && message.contains(name) && !message[name].is_null()) reasoning = &message[name];
+      if (reasoning == nullptr && message.is_object() && message.contains(name) && !message[name].is_null())
+        reasoning = &message[name];
     }
     if (reasoning == nullptr) {
       result.push_back(message);
@@ -84,6 +85,8 @@ Result<Rendered> ChatTemplate::render(const Json& variables) const {
     jinja::execute_block(program.body, interpreter);
   } catch (const jinja::TemplateFailure& reason) {
     return failure(reason, interpreter.line());
+  } catch (const std::bad_alloc&) {
+    return error("line {}: the template needs more memory than there is", interpreter.line());
   }
   return std::move(interpreter).finish();
 }

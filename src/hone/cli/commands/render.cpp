@@ -57,7 +57,8 @@ TemplateSet read_model_templates(const fs::path& folder) {
 TemplateSet read_templates(const RenderOptions& options) {
   TemplateSet set;
   if (!options.model.empty()) {
-    if (!fs::is_directory(options.model)) throw UserError(ExitCode::usage, options.model + " is no folder", "--model names a model folder");
+    if (!fs::is_directory(options.model))
+      throw UserError(ExitCode::usage, options.model + " is no folder", "--model names a model folder");
     if (options.template_file.empty()) return read_model_templates(options.model);
     fs::path config = fs::path(options.model) / "tokenizer_config.json";
     if (fs::exists(config)) read_special_tokens(read_config_file(config.string()), set.special_tokens);
@@ -95,7 +96,8 @@ Json render_request(const std::string& line, const TemplateSet& set, const Json&
                     std::unordered_map<std::string, ChatTemplate>& parsed) {
   Result<Json> request = parse_json(line);
   if (!request) return {{"error", request.error()}};
-  bool usable = request->is_array() || (request->is_object() && (!request->contains("template") || (*request)["template"].is_string()));
+  bool usable =
+      request->is_array() || (request->is_object() && (!request->contains("template") || (*request)["template"].is_string()));
   if (!usable) return {{"error", "expected an object or a list of messages"}};
   Json variables = gather_variables(set, extra, *request, options.add_generation_prompt);
   std::string source = request->is_object() && request->contains("template") ? (*request)["template"].get<std::string>()
@@ -131,14 +133,16 @@ int render_command(const RenderOptions& options) {
   }
   TemplateSet set = read_templates(options);
   Json extra = options.vars.empty() ? Json::object() : read_config_file(options.vars);
-  if (!extra.is_object()) throw UserError(ExitCode::usage, options.vars + " does not hold a JSON object", "--vars names a file of variables");
+  if (!extra.is_object())
+    throw UserError(ExitCode::usage, options.vars + " does not hold a JSON object", "--vars names a file of variables");
   std::string origin = options.file.empty() ? "standard input" : options.file;
   if (options.format == "jsonl") {
     if (options.file.empty()) return render_lines(std::cin, set, extra, options);
     std::istringstream lines(read_file(options.file));
     return render_lines(lines, set, extra, options);
   }
-  std::string content = options.file.empty() ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(options.file);
+  std::string content =
+      options.file.empty() ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(options.file);
   Json conversation = parse_json(content).or_throw(ExitCode::bad_data, origin, "a list of messages, or {\"messages\": […]}");
   if (!conversation.is_array() && !conversation.is_object()) {
     throw UserError(ExitCode::bad_data, origin + ": expected a list of messages or an object", "see hone render --help");

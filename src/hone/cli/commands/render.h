@@ -5,12 +5,12 @@
 namespace hone::cli {
 
 struct RenderOptions {
-  std::string model;                       // folder with tokenizer_config.json or chat_template.jinja
-  std::string template_file;               // a Jinja file instead of the model's own template
+  std::string model;          // folder with tokenizer_config.json or chat_template.jinja
+  std::string template_file;  // a Jinja file instead of the model's own template
   bool add_generation_prompt = false;
-  std::string vars;                        // JSON file of further variables
-  std::string file;                        // conversation; empty: standard input
-  std::string format = "text";             // text, or jsonl: one request a line in, one result a line out
+  std::string vars;             // JSON file of further variables
+  std::string file;             // conversation; empty: standard input
+  std::string format = "text";  // text, or jsonl: one request a line in, one result a line out
 };
 
 int render_command(const RenderOptions& options);

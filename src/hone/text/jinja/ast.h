@@ -15,7 +15,7 @@ struct Expression {
   virtual ~Expression() = default;
   virtual Value evaluate(Interpreter&) const = 0;
   int line;
-  int height = 1;      // of the tree below; bounded by the parser, and with it the stack evaluation needs
+  int height = 1;  // of the tree below; bounded by the parser, and with it the stack evaluation needs
 };
 using ExpressionPtr = std::unique_ptr<Expression>;
 
@@ -45,14 +45,14 @@ struct CallArguments {
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
   ExpressionPtr star, double_star;
-  Arguments evaluate(Interpreter&) const;
+  Arguments evaluate(Interpreter&, Value caller = Value()) const;  // `caller`: the body of a call block
   bool empty() const { return positional.empty() && named.empty() && !star && !double_star; }
 };
 
 struct Parameter {
   std::string name;
   Symbol symbol;
-  ExpressionPtr fallback;      // may be null
+  ExpressionPtr fallback;  // may be null
 };
 
 // The body of a macro, of a call block, or of a generation block.
@@ -67,7 +67,7 @@ struct MacroDefinition {
 Value make_macro(Interpreter& interpreter, const MacroDefinition& definition);
 
 struct Program {
-  std::vector<std::unique_ptr<Object>> constants;      // the immortal strings of the tree; declared first, so freed last
+  std::vector<std::unique_ptr<Object>> constants;  // the immortal strings of the tree; declared first, so freed last
   std::vector<std::string> symbols;
   Block body;
 };

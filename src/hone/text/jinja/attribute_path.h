@@ -9,13 +9,13 @@ namespace hone::text::jinja {
 
 class AttributePath {
  public:
-  AttributePath() = default;                                          // leads to the value itself
+  AttributePath() = default;  // leads to the value itself
   explicit AttributePath(const Value& attribute, Value fallback = Value::none());
   Value follow(Interpreter& interpreter, Value value) const;
 
  private:
   std::vector<Value> parts_;
-  Value fallback_ = Value::none();                                    // none: an undefined stays undefined
+  Value fallback_ = Value::none();  // none: an undefined stays undefined
 };
 
 // Lower case for text, unchanged otherwise: how jinja2 compares without regard to case.

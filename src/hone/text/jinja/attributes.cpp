@@ -4,6 +4,7 @@
 
 #include "hone/text/jinja/natives.h"
 #include "hone/text/jinja/repr.h"
+#include "hone/text/jinja/text_operations.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::text::jinja {
@@ -17,7 +18,9 @@ class BoundMethod final : public NativeObject {
   BoundMethod(Value self, Method method) : self_(std::move(self)), method_(method) {}
   std::string_view type_name() const override { return "builtin_function_or_method"; }
   bool is_callable() const override { return true; }
-  Value call(Interpreter& interpreter, Arguments& arguments) override { return method_(interpreter, self_, arguments); }
+  Value call(Interpreter& interpreter, Arguments& arguments) override {
+    return like_origin(self_, method_(interpreter, self_, arguments));
+  }
 
  private:
   Value self_;
@@ -44,9 +47,10 @@ Value python_attribute(Interpreter& interpreter, const Value& object, std::strin
 }
 
 bool is_python_internal(std::string_view name) {
-  static constexpr std::string_view kInternal[] = {"__class__", "__doc__",  "__init__", "__dict__",  "__module__", "__len__",
-                                                   "__iter__",  "__eq__",   "__str__",  "__repr__",  "__getitem__", "__hash__",
-                                                   "__new__",   "__dir__",  "__sizeof__", "__contains__", "__reduce__", "__getattribute__"};
+  static constexpr std::string_view kInternal[] = {"__class__",    "__doc__",    "__init__",        "__dict__", "__module__",
+                                                   "__len__",      "__iter__",   "__eq__",          "__str__",  "__repr__",
+                                                   "__getitem__",  "__hash__",   "__new__",         "__dir__",  "__sizeof__",
+                                                   "__contains__", "__reduce__", "__getattribute__"};
   return std::find(std::begin(kInternal), std::end(kInternal), name) != std::end(kInternal);
 }
 
@@ -79,9 +83,12 @@ Value python_item(Interpreter& interpreter, const Value& object, const Value& ke
       bool indexable = object.as_list().flavor <= Sequence::range;
       return indexable && key.is_integral() ? list_item(object.as_list(), key.as_integer()) : Value();
     }
-    case Kind::string: return key.is_integral() ? string_item(interpreter, object.as_string(), key.as_integer()) : Value();
-    case Kind::native: return object.as_native().item(interpreter, key);
-    default: return Value();
+    case Kind::string:
+      return key.is_integral() ? string_item(interpreter, object.as_string(), key.as_integer()) : Value();
+    case Kind::native:
+      return object.as_native().item(interpreter, key);
+    default:
+      return Value();
   }
 }
 
@@ -109,7 +116,8 @@ SliceRange resolve_slice(int64_t length, const Value& start, const Value& stop, 
 
 Value slice_string(Interpreter& interpreter, const StringObject& string, const SliceRange& range) {
   if (string.is_ascii()) {
-    if (range.step == 1) return interpreter.string(string.text.substr(static_cast<size_t>(range.start), static_cast<size_t>(range.count)));
+    if (range.step == 1)
+      return interpreter.string(string.text.substr(static_cast<size_t>(range.start), static_cast<size_t>(range.count)));
     std::string out;
     for (int64_t i = 0; i < range.count; ++i) out += string.text[static_cast<size_t>(range.start + i * range.step)];
     return interpreter.string(std::move(out));
@@ -129,27 +137,32 @@ Value slice_string(Interpreter& interpreter, const StringObject& string, const S
 
 Method find_method(const Value& object, std::string_view name) {
   switch (object.kind()) {
-    case Kind::string: return find_string_method(name);
-    case Kind::dict: return find_dict_method(name);
+    case Kind::string:
+      return find_string_method(name);
+    case Kind::dict:
+      return find_dict_method(name);
     case Kind::list: {
       if (object.as_list().flavor > Sequence::range) return nullptr;
       if (name == "copy" && object.as_list().flavor != Sequence::list) return nullptr;
       return find_list_method(name);
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
 bool is_mutating_method(const Value& object, std::string_view name) {
   static constexpr std::string_view kList[] = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
   static constexpr std::string_view kDict[] = {"clear", "pop", "popitem", "setdefault", "update"};
-  if (object.is(Kind::list) && object.as_list().flavor == Sequence::list) return std::find(std::begin(kList), std::end(kList), name) != std::end(kList);
+  if (object.is(Kind::list) && object.as_list().flavor == Sequence::list)
+    return std::find(std::begin(kList), std::end(kList), name) != std::end(kList);
   return object.is(Kind::dict) && std::find(std::begin(kDict), std::end(kDict), name) != std::end(kDict);
 }
 
 Value Interpreter::get_attribute(const Value& object, std::string_view name) {
   if (object.is(Kind::undefined)) throw TemplateFailure(object.as_undefined().explain());
-  if (name.starts_with("__") && is_python_internal(name)) return make_undefined(Reason::unsafe, std::string(name), type_name(object));
+  if (name.starts_with("__") && is_python_internal(name))
+    return make_undefined(Reason::unsafe, std::string(name), type_name(object));
   Value found = python_attribute(*this, object, name);
   if (!found.is(Kind::missing)) return found;
   if (object.is(Kind::dict)) {
@@ -177,7 +190,7 @@ Value Interpreter::slice(const Value& object, const Value& start, const Value& s
   bool sliceable = object.is(Kind::string) || (object.is(Kind::list) && object.as_list().flavor <= Sequence::range);
   if (!sliceable) throw TemplateFailure("'" + type_name(object) + "' object is not subscriptable");
   SliceRange range = resolve_slice(length(object), start, stop, step_value);
-  if (object.is(Kind::string)) return slice_string(*this, object.as_string(), range);
+  if (object.is(Kind::string)) return like_origin(object, slice_string(*this, object.as_string(), range));
   const ListObject& source = object.as_list();
   std::vector<Value> items;
   items.reserve(static_cast<size_t>(range.count));

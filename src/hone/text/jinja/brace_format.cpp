@@ -48,7 +48,7 @@ class BraceFormatter {
 
   std::string field(std::string_view text, int depth) {
     size_t name_end = std::min(text.find_first_of(":!"), text.size());
-    for (size_t bracket = text.find('['); bracket < name_end;) {      // ':' and '!' inside [] belong to the key
+    for (size_t bracket = text.find('['); bracket < name_end;) {  // ':' and '!' inside [] belong to the key
       size_t close = text.find(']', bracket);
       if (close == std::string_view::npos) throw TemplateFailure("expected '}' before end of string");
       name_end = std::min(text.find_first_of(":!", close), text.size());
@@ -75,6 +75,8 @@ class BraceFormatter {
 
   Value resolve(std::string_view name) {
     size_t end = std::min(name.find_first_of(".["), name.size());
+    // Only a wholly empty field counts up; "{[a]}" asks for an argument of no name.
+    if (end == 0 && !name.empty()) throw TemplateFailure("KeyError: ''");
     Value value = argument(name.substr(0, end));
     name.remove_prefix(end);
     while (!name.empty()) {
@@ -100,14 +102,16 @@ class BraceFormatter {
 
   Value argument(std::string_view name) {
     size_t index = 0;
-    bool number = !name.empty() && std::from_chars(name.data(), name.data() + name.size(), index).ptr == name.data() + name.size();
+    bool number =
+        !name.empty() && std::from_chars(name.data(), name.data() + name.size(), index).ptr == name.data() + name.size();
     if (name.empty() || number) {
       if (numbering_ != Numbering::unknown && (numbering_ == Numbering::manual) != number) {
         throw TemplateFailure("cannot switch between manual field specification and automatic field numbering");
       }
       numbering_ = number ? Numbering::manual : Numbering::automatic;
       if (!number) index = next_++;
-      if (index >= arguments_.positional.size()) throw TemplateFailure("Replacement index out of range for positional args tuple");
+      if (index >= arguments_.positional.size())
+        throw TemplateFailure("Replacement index out of range for positional args tuple");
       return arguments_.positional[index];
     }
     for (const auto& [key, value] : arguments_.named)

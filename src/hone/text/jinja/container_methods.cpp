@@ -72,7 +72,7 @@ Method find_dict_method(std::string_view name) {
   if (name == "items") return dict_items;
   if (name == "keys") return dict_keys;
   if (name == "values") return dict_values;
-  if (name == "copy") return list_copy;      // immutable, so a copy is the dict itself
+  if (name == "copy") return list_copy;  // immutable, so a copy is the dict itself
   return nullptr;
 }
 

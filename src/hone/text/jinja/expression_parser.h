@@ -13,10 +13,10 @@ namespace hone::text::jinja {
 class ExpressionParser {
  protected:
   struct TupleRules {
-    bool simplified = false;        // names and literals only: an assignment target
+    bool simplified = false;  // names and literals only: an assignment target
     bool with_condition = true;
     bool parenthesized = false;
-    std::string_view end_name;      // a name that ends the tuple, such as `in`
+    std::string_view end_name;  // a name that ends the tuple, such as `in`
   };
 
   ExpressionParser(std::vector<Token> tokens, Program& program) : stream_(std::move(tokens)), program_(program) {}
@@ -24,7 +24,7 @@ class ExpressionParser {
   ExpressionPtr parse_expression(bool with_condition = true);
   ExpressionPtr parse_tuple(TupleRules rules);
   CallArguments parse_call_arguments();
-  std::unique_ptr<FilterUse> parse_one_filter(ExpressionPtr subject);      // at the filter's name
+  std::unique_ptr<FilterUse> parse_one_filter(ExpressionPtr subject);  // at the filter's name
   Symbol symbol(const std::string& name);
   void refuse_unknown_names(size_t from);
 
@@ -34,7 +34,7 @@ class ExpressionParser {
     int line;
   };
   std::vector<UnknownName> unknown_names_;
-  std::vector<std::string> names_read_;      // every variable read so far, to tell what a macro's body uses
+  std::vector<std::string> names_read_;  // every variable read so far, to tell what a macro's body uses
   TokenStream stream_;
   Program& program_;
   int nesting_ = 0;

@@ -1,6 +1,7 @@
 #include "hone/text/jinja/expressions.h"
 
 #include "hone/text/jinja/attributes.h"
+#include "hone/text/jinja/text_operations.h"
 
 namespace hone::text::jinja {
 
@@ -12,7 +13,7 @@ Value ListLiteral::evaluate(Interpreter& interpreter) const {
 }
 
 Value DictLiteral::evaluate(Interpreter& interpreter) const {
-  interpreter.step(1 + items.size());
+  interpreter.step(8 + 2 * items.size());
   std::vector<std::pair<Value, Value>> pairs;
   for (const auto& [key, value] : items) {
     Value name = key->evaluate(interpreter);
@@ -42,11 +43,12 @@ Value SliceAccess::evaluate(Interpreter& interpreter) const {
   return interpreter.slice(owner, from, to, stride);
 }
 
-Arguments CallArguments::evaluate(Interpreter& interpreter) const {
+Arguments CallArguments::evaluate(Interpreter& interpreter, Value caller) const {
   Arguments result;
   result.positional.reserve(positional.size());
   for (const auto& argument : positional) result.positional.push_back(argument->evaluate(interpreter));
   for (const auto& [name, argument] : named) result.named.emplace_back(name, argument->evaluate(interpreter));
+  if (!caller.is(Kind::missing)) result.named.emplace_back("caller", std::move(caller));
   if (star) {
     for (Value& value : interpreter.to_vector(star->evaluate(interpreter))) result.positional.push_back(std::move(value));
   }
@@ -72,7 +74,7 @@ Value Call::evaluate(Interpreter& interpreter) const {
       Arguments values = arguments.evaluate(interpreter);
       interpreter.step();
       interpreter.set_line(line);
-      return method(interpreter, owner, values);
+      return like_origin(owner, method(interpreter, owner, values));
     }
     Value function = interpreter.get_attribute(owner, access->name);
     Arguments values = arguments.evaluate(interpreter);
@@ -84,8 +86,7 @@ Value Call::evaluate(Interpreter& interpreter) const {
 
 Value Call::evaluate_with(Interpreter& interpreter, Value caller) const {
   Value function = callee->evaluate(interpreter);
-  Arguments values = arguments.evaluate(interpreter);
-  if (!caller.is(Kind::missing)) values.named.emplace_back("caller", std::move(caller));
+  Arguments values = arguments.evaluate(interpreter, std::move(caller));
   interpreter.set_line(line);
   return interpreter.call(function, values);
 }
@@ -153,9 +154,12 @@ Value Unary::evaluate(Interpreter& interpreter) const {
   Value value = operand->evaluate(interpreter);
   interpreter.set_line(line);
   switch (op) {
-    case Operator::negate: return negate(value);
-    case Operator::positive: return positive(value);
-    case Operator::logical_not: return Value::boolean(!truthy(value));
+    case Operator::negate:
+      return negate(value);
+    case Operator::positive:
+      return positive(value);
+    case Operator::logical_not:
+      return Value::boolean(!truthy(value));
   }
   return value;
 }
@@ -163,8 +167,9 @@ Value Unary::evaluate(Interpreter& interpreter) const {
 Value Conditional::evaluate(Interpreter& interpreter) const {
   if (truthy(condition->evaluate(interpreter))) return then->evaluate(interpreter);
   if (otherwise) return otherwise->evaluate(interpreter);
-  return make_undefined(UndefinedObject::Reason::message,
-                        fmt::format("the inline if-expression on line {} evaluated to false and no else section was defined.", line));
+  return make_undefined(
+      UndefinedObject::Reason::message,
+      fmt::format("the inline if-expression on line {} evaluated to false and no else section was defined.", line));
 }
 
 }  // namespace hone::text::jinja

@@ -51,13 +51,13 @@ struct ItemAccess final : Expression {
 struct SliceAccess final : Expression {
   using Expression::Expression;
   Value evaluate(Interpreter&) const override;
-  ExpressionPtr object, start, stop, step;      // the last three may be null
+  ExpressionPtr object, start, stop, step;  // the last three may be null
 };
 
 struct Call final : Expression {
   using Expression::Expression;
   Value evaluate(Interpreter& interpreter) const override;
-  Value evaluate_with(Interpreter&, Value caller) const;      // a call block passes its body as `caller`
+  Value evaluate_with(Interpreter&, Value caller) const;  // a call block passes its body as `caller`
   ExpressionPtr callee;
   CallArguments arguments;
 };
@@ -66,9 +66,9 @@ struct FilterUse final : Expression {
   using Expression::Expression;
   Value evaluate(Interpreter& interpreter) const override { return apply_to(interpreter, subject->evaluate(interpreter)); }
   Value apply_to(Interpreter&, const Value& subject) const;
-  ExpressionPtr subject;                                      // null in a filter block
+  ExpressionPtr subject;  // null in a filter block
   std::string name;
-  Filter filter = nullptr;                                    // null: unknown, an error only when reached
+  Filter filter = nullptr;  // null: unknown, an error only when reached
   CallArguments arguments;
 };
 
@@ -119,7 +119,7 @@ struct Unary final : Expression {
 struct Conditional final : Expression {
   using Expression::Expression;
   Value evaluate(Interpreter&) const override;
-  ExpressionPtr condition, then, otherwise;                   // `otherwise` may be null
+  ExpressionPtr condition, then, otherwise;  // `otherwise` may be null
 };
 
 }  // namespace hone::text::jinja

@@ -6,7 +6,7 @@ namespace hone::text::jinja {
 
 namespace {
 
-constexpr int64_t kMaxRange = 100'000;      // as jinja2's sandbox has it
+constexpr int64_t kMaxRange = 100'000;  // as jinja2's sandbox has it
 
 Value make_range(Interpreter& interpreter, Arguments& arguments) {
   if (!arguments.named.empty()) throw TemplateFailure("range() takes no keyword arguments");
@@ -19,7 +19,8 @@ Value make_range(Interpreter& interpreter, Arguments& arguments) {
   __int128 span = step > 0 ? static_cast<__int128>(stop) - start : static_cast<__int128>(start) - stop;
   __int128 stride = step > 0 ? static_cast<__int128>(step) : -static_cast<__int128>(step);
   __int128 length = span <= 0 ? 0 : (span + stride - 1) / stride;
-  if (length > kMaxRange) throw TemplateFailure(fmt::format("Range too big. The sandbox blocks ranges larger than MAX_RANGE={}.", kMaxRange));
+  if (length > kMaxRange)
+    throw TemplateFailure(fmt::format("Range too big. The sandbox blocks ranges larger than MAX_RANGE={}.", kMaxRange));
   std::vector<Value> items;
   items.reserve(static_cast<size_t>(length));
   for (int64_t i = 0; i < static_cast<int64_t>(length); ++i) items.push_back(Value::integer(start + i * step));
@@ -62,7 +63,7 @@ Value make_namespace(Interpreter& interpreter, Arguments& arguments) {
   Value given = make_dict(dict_pairs(interpreter, arguments));
   for (const auto& [name, value] : given.as_dict().items) {
     if (!name.is(Kind::string)) continue;
-    if (name.text().starts_with('_')) space->set(name.text(), value);      // refused there
+    if (name.text().starts_with('_')) space->set(name.text(), value);  // refused there
     space->names.emplace_back(name.text(), value);
   }
   return result;
@@ -81,7 +82,7 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
   std::tm local{};
   localtime_r(&now, &local);
   if (format.empty()) return Value::string("");
-  std::string padded = format + ' ';      // so that an empty result differs from a buffer too small
+  std::string padded = format + ' ';  // so that an empty result differs from a buffer too small
   std::string out(padded.size() * 16 + 256, '\0');
   size_t written = std::strftime(out.data(), out.size(), padded.c_str(), &local);
   if (written == 0) throw TemplateFailure("strftime_now: the format gives too long a text");
@@ -139,7 +140,7 @@ Value make_joiner(Interpreter&, Arguments& arguments) {
 
 Value make_global(std::string name, Function::Body body) {
   auto* function = new Function(std::move(name), std::move(body));
-  function->immortal = true;      // shared by every render; lives as long as the process
+  function->immortal = true;  // shared by every render; lives as long as the process
   return Value::object(Kind::native, function);
 }
 

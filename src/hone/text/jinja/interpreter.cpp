@@ -1,5 +1,7 @@
 #include "hone/text/jinja/interpreter.h"
 
+#include <algorithm>
+
 #include "hone/text/jinja/attributes.h"
 #include "hone/text/jinja/natives.h"
 #include "hone/text/jinja/repr.h"
@@ -14,6 +16,15 @@ constexpr int kMaxScopeDepth = 500;
 
 thread_local Interpreter* t_active = nullptr;
 }  // namespace
+
+Rendered Interpreter::finish() && {
+  // A generation block inside a set block or macro has no place of its own in the text: its span must not leave it.
+  for (GenerationSpan& span : answers_) {
+    span.begin = std::min(span.begin, root_out_.size());
+    span.end = std::min(span.end, root_out_.size());
+  }
+  return {std::move(root_out_), std::move(answers_)};
+}
 
 void charge_comparison(size_t cost) {
   if (t_active != nullptr) t_active->step(cost);
@@ -52,10 +63,13 @@ Interpreter::~Interpreter() {
   for (Value& object : cyclic_) static_cast<CyclicObject&>(object.as_native()).clear();
 }
 
-void Interpreter::out_of_steps() const { throw TemplateFailure(fmt::format("the template needs more than {} steps", limits_.steps)); }
+void Interpreter::out_of_steps() const {
+  throw TemplateFailure(fmt::format("the template needs more than {} steps", limits_.steps));
+}
 
 void Interpreter::check_size(size_t bytes) const {
-  if (bytes > limits_.output_bytes) throw TemplateFailure(fmt::format("a text of {} bytes is over the limit of {}", bytes, limits_.output_bytes));
+  if (bytes > limits_.output_bytes)
+    throw TemplateFailure(fmt::format("a text of {} bytes is over the limit of {}", bytes, limits_.output_bytes));
 }
 
 void Interpreter::check_stack() const {
@@ -121,16 +135,21 @@ std::vector<Value> Interpreter::to_vector(const Value& iterable) {
 
 int64_t Interpreter::length(const Value& value) {
   switch (value.kind()) {
-    case Kind::undefined: return 0;
-    case Kind::string: return value.as_string().length();
-    case Kind::list: return static_cast<int64_t>(value.as_list().items.size());
-    case Kind::dict: return static_cast<int64_t>(value.as_dict().items.size());
+    case Kind::undefined:
+      return 0;
+    case Kind::string:
+      return value.as_string().length();
+    case Kind::list:
+      return static_cast<int64_t>(value.as_list().items.size());
+    case Kind::dict:
+      return static_cast<int64_t>(value.as_dict().items.size());
     case Kind::native: {
       Value length = value.as_native().type_name() == "LoopContext" ? value.as_native().attribute(*this, "length") : Value();
       if (length.is(Kind::integer)) return length.as_integer();
       break;
     }
-    default: break;
+    default:
+      break;
   }
   throw TemplateFailure("object of type '" + type_name(value) + "' has no len()");
 }
@@ -166,7 +185,7 @@ void Interpreter::ScopeGuard::open() {
 
 void Interpreter::ScopeGuard::renew() {
   if (interpreter_.scope_->references > 1) {
-    open();      // a macro holds on to the old names
+    open();  // a macro holds on to the old names
   } else {
     interpreter_.scope_->names.clear();
   }
@@ -182,7 +201,8 @@ Interpreter::DepthGuard::DepthGuard(Interpreter& interpreter) : interpreter_(int
 
 Iteration::Iteration(Interpreter& interpreter, const Value& iterable) : interpreter_(interpreter), source_(iterable) {
   bool iterable_native = source_.is(Kind::native) && source_.as_native().is_iterable();
-  bool iterable_data = source_.is(Kind::string) || source_.is(Kind::list) || source_.is(Kind::dict) || source_.is(Kind::undefined);
+  bool iterable_data =
+      source_.is(Kind::string) || source_.is(Kind::list) || source_.is(Kind::dict) || source_.is(Kind::undefined);
   if (!iterable_native && !iterable_data) throw TemplateFailure("'" + type_name(source_) + "' object is not iterable");
 }
 
@@ -205,8 +225,10 @@ bool Iteration::next(Value& item) {
       item = Value::string(text.substr(begin, at_ - begin));
       return true;
     }
-    case Kind::native: return source_.as_native().next(interpreter_, item);
-    default: return false;
+    case Kind::native:
+      return source_.as_native().next(interpreter_, item);
+    default:
+      return false;
   }
 }
 

@@ -27,9 +27,9 @@ struct Scope final : CyclicObject {
   void set(Symbol symbol, Value value);
 
   Scope* parent;
-  Value parent_holder;      // keeps the parent alive when a macro outlives the block
+  Value parent_holder;  // keeps the parent alive when a macro outlives the block
   int depth;
-  bool captured = false;    // by a macro
+  bool captured = false;  // by a macro
   std::vector<std::pair<Symbol, Value>> names;
 };
 
@@ -39,13 +39,13 @@ class Interpreter {
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
 
-  // Budget. Each throws TemplateFailure when it is spent.
+  // Budget: what is allocated costs steps too, so that steps bound memory. Each throws TemplateFailure when it is spent.
   void step(size_t cost = 1) {
     if (cost > steps_left_) out_of_steps();
     steps_left_ -= cost;
   }
-  void charge_bytes(size_t bytes) { step(1 + bytes / 64); }
-  void check_size(size_t bytes) const;                 // of one string about to be made
+  void charge_bytes(size_t bytes) { step(2 + bytes / 64); }
+  void check_size(size_t bytes) const;  // of one string about to be made
   void check_stack() const;
 
   Value string(std::string text) {
@@ -54,7 +54,7 @@ class Interpreter {
     return Value::string(std::move(text));
   }
   Value list(std::vector<Value> items, Sequence flavor = Sequence::list) {
-    step(1 + items.size() / 2);
+    step(8 + items.size() / 2);
     return make_list(std::move(items), flavor);
   }
 
@@ -76,14 +76,14 @@ class Interpreter {
   std::vector<Value> to_vector(const Value& iterable);
   int64_t length(const Value& value);
   bool contains(const Value& container, const Value& item);
-  std::string to_text(const Value& value);             // Python's str()
+  std::string to_text(const Value& value);  // Python's str()
 
   void register_cyclic(CyclicObject* object) { cyclic_.push_back(Value::object(Kind::native, object)); }
   void set_line(int line) { line_ = line; }
   int line() const { return line_; }
   std::vector<GenerationSpan>& answers() { return answers_; }
   size_t root_output_size() const { return root_out_.size(); }
-  Rendered finish() && { return {std::move(root_out_), std::move(answers_)}; }
+  Rendered finish() &&;
 
   // A new scope below `parent` (default: the current one) for the time of a block.
   class ScopeGuard {
@@ -92,7 +92,7 @@ class Interpreter {
     ScopeGuard(Interpreter& interpreter, Scope* parent);
     ~ScopeGuard() { interpreter_.scope_ = saved_; }
     ScopeGuard(const ScopeGuard&) = delete;
-    void renew();                                      // forget the names: the next turn of a loop
+    void renew();  // forget the names: the next turn of a loop
 
    private:
     void open();
@@ -136,14 +136,14 @@ class Interpreter {
   size_t depth_ = 0;
   const char* stack_base_;
   int line_ = 0;
-  std::vector<Value> root_;                            // values of the outermost scope, by symbol
+  std::vector<Value> root_;  // values of the outermost scope, by symbol
   const std::vector<std::string>& symbol_names_;
-  Scope* scope_ = nullptr;                             // null: the outermost
-  std::vector<Value> cyclic_;                          // objects that may form cycles; emptied at the end
+  Scope* scope_ = nullptr;     // null: the outermost
+  std::vector<Value> cyclic_;  // objects that may form cycles; emptied at the end
   std::string root_out_;
   std::string* out_ = &root_out_;
   std::vector<GenerationSpan> answers_;
-  Interpreter* outer_;                                 // the render this thread was busy with before, if any
+  Interpreter* outer_;  // the render this thread was busy with before, if any
 };
 
 // Walks whatever Python could iterate over.

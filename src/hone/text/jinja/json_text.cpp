@@ -16,15 +16,19 @@ constexpr int kMaxDepth = 250;
 Value convert(const Json& json, int depth) {
   if (depth > kMaxDepth) throw TemplateFailure("the variables are nested too deeply");
   switch (json.type()) {
-    case Json::value_t::boolean: return Value::boolean(json.get<bool>());
-    case Json::value_t::number_integer: return Value::integer(json.get<int64_t>());
+    case Json::value_t::boolean:
+      return Value::boolean(json.get<bool>());
+    case Json::value_t::number_integer:
+      return Value::integer(json.get<int64_t>());
     case Json::value_t::number_unsigned:
       if (json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
         throw TemplateFailure("integer " + json.dump() + " in the variables does not fit 64 bits");
       }
       return Value::integer(json.get<int64_t>());
-    case Json::value_t::number_float: return Value::real(json.get<double>());
-    case Json::value_t::string: return Value::string(json.get_ref<const std::string&>());
+    case Json::value_t::number_float:
+      return Value::real(json.get<double>());
+    case Json::value_t::string:
+      return Value::string(json.get_ref<const std::string&>());
     case Json::value_t::array: {
       std::vector<Value> items;
       items.reserve(json.size());
@@ -37,7 +41,8 @@ Value convert(const Json& json, int depth) {
       for (const auto& [key, value] : json.items()) items.emplace_back(Value::string(key), convert(value, depth + 1));
       return make_dict(std::move(items));
     }
-    default: return Value::none();
+    default:
+      return Value::none();
   }
 }
 
@@ -50,16 +55,29 @@ class JsonWriter {
     interpreter_.step();
     interpreter_.check_size(out_.size());
     switch (value.kind()) {
-      case Kind::none: out_ += "null"; return;
-      case Kind::boolean: out_ += value.as_bool() ? "true" : "false"; return;
-      case Kind::integer: out_ += std::to_string(value.as_integer()); return;
-      case Kind::real: out_ += number(value.as_real()); return;
-      case Kind::string: write_string(value.text()); return;
-      case Kind::dict: write_dict(value.as_dict(), level); return;
+      case Kind::none:
+        out_ += "null";
+        return;
+      case Kind::boolean:
+        out_ += value.as_bool() ? "true" : "false";
+        return;
+      case Kind::integer:
+        out_ += std::to_string(value.as_integer());
+        return;
+      case Kind::real:
+        out_ += number(value.as_real());
+        return;
+      case Kind::string:
+        write_string(value.text());
+        return;
+      case Kind::dict:
+        write_dict(value.as_dict(), level);
+        return;
       case Kind::list:
         if (value.as_list().flavor <= Sequence::tuple) return write_list(value.as_list(), level);
         break;
-      default: break;
+      default:
+        break;
     }
     throw TemplateFailure("Object of type " + type_name(value) + " is not JSON serializable");
   }
@@ -119,12 +137,18 @@ class JsonWriter {
 
   static std::string key_text(const Value& key) {
     switch (key.kind()) {
-      case Kind::string: return key.text();
-      case Kind::none: return "null";
-      case Kind::boolean: return key.as_bool() ? "true" : "false";
-      case Kind::integer: return std::to_string(key.as_integer());
-      case Kind::real: return number(key.as_real());
-      default: throw TemplateFailure("keys must be str, int, float, bool or None, not " + type_name(key));
+      case Kind::string:
+        return key.text();
+      case Kind::none:
+        return "null";
+      case Kind::boolean:
+        return key.as_bool() ? "true" : "false";
+      case Kind::integer:
+        return std::to_string(key.as_integer());
+      case Kind::real:
+        return number(key.as_real());
+      default:
+        throw TemplateFailure("keys must be str, int, float, bool or None, not " + type_name(key));
     }
   }
 
@@ -139,14 +163,30 @@ class JsonWriter {
       }
       ++i;
       switch (c) {
-        case '"': out_ += "\\\""; break;
-        case '\\': out_ += "\\\\"; break;
-        case '\n': out_ += "\\n"; break;
-        case '\r': out_ += "\\r"; break;
-        case '\t': out_ += "\\t"; break;
-        case '\f': out_ += "\\f"; break;
-        case '\b': out_ += "\\b"; break;
-        case 0x7F: out_ += static_cast<char>(c); break;
+        case '"':
+          out_ += "\\\"";
+          break;
+        case '\\':
+          out_ += "\\\\";
+          break;
+        case '\n':
+          out_ += "\\n";
+          break;
+        case '\r':
+          out_ += "\\r";
+          break;
+        case '\t':
+          out_ += "\\t";
+          break;
+        case '\f':
+          out_ += "\\f";
+          break;
+        case '\b':
+          out_ += "\\b";
+          break;
+        case 0x7F:
+          out_ += static_cast<char>(c);
+          break;
         default:
           if (c < 0x20) {
             out_ += fmt::format("\\u{:04x}", c);

@@ -68,7 +68,8 @@ class Lexer {
       text = strip_space(text, Side::right);
     } else if (sign != '+' && may_lstrip) {
       size_t line_begin = text.rfind('\n') + 1;
-      if ((line_begin > 0 || line_starting_) && strip_space(text.substr(line_begin), Side::left).empty()) text = text.substr(0, line_begin);
+      if ((line_begin > 0 || line_starting_) && strip_space(text.substr(line_begin), Side::left).empty())
+        text = text.substr(0, line_begin);
     }
     if (!text.empty()) emit(TokenType::data, std::string(text));
     advance(length);
@@ -194,7 +195,8 @@ class Lexer {
   // Digits with single underscores between them, from `i`.
   size_t digits_end(size_t i) const {
     size_t end = i;
-    while (end < source_.size() && (is_ascii_digit(source_[end]) || (source_[end] == '_' && end > i && source_[end - 1] != '_'))) ++end;
+    while (end < source_.size() && (is_ascii_digit(source_[end]) || (source_[end] == '_' && end > i && source_[end - 1] != '_')))
+      ++end;
     while (end > i && source_[end - 1] == '_') --end;
     return end;
   }
@@ -210,7 +212,8 @@ class Lexer {
     if (!is_ascii_digit(source_[at_]) || (at_ > 0 && source_[at_ - 1] == '.')) return 0;
     size_t whole = digits_end(at_);
     size_t fraction = whole;
-    if (whole + 1 < source_.size() && source_[whole] == '.' && is_ascii_digit(source_[whole + 1])) fraction = digits_end(whole + 1);
+    if (whole + 1 < source_.size() && source_[whole] == '.' && is_ascii_digit(source_[whole + 1]))
+      fraction = digits_end(whole + 1);
     if (size_t end = exponent_end(fraction)) return end - at_;
     return fraction > whole ? fraction - at_ : 0;
   }
@@ -255,7 +258,8 @@ class Lexer {
   void lex_string(char quote) {
     size_t end = at_ + 1;
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
-    if (end >= source_.size()) fail(std::string("unexpected char '") + (quote == '\'' ? "\\'" : "\"") + "' at " + std::to_string(at_));
+    if (end >= source_.size())
+      fail(std::string("unexpected char '") + (quote == '\'' ? "\\'" : "\"") + "' at " + std::to_string(at_));
     std::string text = unescape_string_literal(std::string_view(source_).substr(at_ + 1, end - at_ - 1), line_);
     emit(TokenType::string, std::move(text));
     advance(end + 1 - at_);
@@ -291,17 +295,27 @@ std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(
 
 std::string describe(const Token& token) {
   switch (token.type) {
-    case TokenType::data: return "template data";
-    case TokenType::block_begin: return "begin of statement block";
-    case TokenType::block_end: return "end of statement block";
-    case TokenType::variable_begin: return "begin of print statement";
-    case TokenType::variable_end: return "end of print statement";
-    case TokenType::integer: return "integer";
-    case TokenType::real: return "float";
-    case TokenType::string: return "string";
-    case TokenType::end: return "end of template";
+    case TokenType::data:
+      return "template data";
+    case TokenType::block_begin:
+      return "begin of statement block";
+    case TokenType::block_end:
+      return "end of statement block";
+    case TokenType::variable_begin:
+      return "begin of print statement";
+    case TokenType::variable_end:
+      return "end of print statement";
+    case TokenType::integer:
+      return "integer";
+    case TokenType::real:
+      return "float";
+    case TokenType::string:
+      return "string";
+    case TokenType::end:
+      return "end of template";
     case TokenType::name:
-    case TokenType::symbol: return token.text;
+    case TokenType::symbol:
+      return token.text;
   }
   return token.text;
 }

@@ -10,7 +10,7 @@ enum class TokenType { data, block_begin, block_end, variable_begin, variable_en
 
 struct Token {
   TokenType type;
-  std::string text;      // literal text, name, unescaped string, digits or operator
+  std::string text;  // literal text, name, unescaped string, digits or operator
   int line;
 };
 

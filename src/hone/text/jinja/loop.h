@@ -16,16 +16,16 @@ class LoopObject final : public NativeObject {
   Value call(Interpreter&, Arguments&) override;
   Value attribute(Interpreter&, std::string_view name) override;
   bool advance(Interpreter&, Value& item);
-  void finish() { before_ = current_ = after_ = changed_ = Value(); }      // drops what may refer back to the loop
+  void finish() { before_ = current_ = after_ = changed_ = Value(); }  // drops what may refer back to the loop
 
  private:
-  bool fetch(Interpreter&, Value& item);           // the next item that passes the loop's condition
+  bool fetch(Interpreter&, Value& item);  // the next item that passes the loop's condition
   bool peek(Interpreter&);
   int64_t length(Interpreter&);
 
   const For& statement_;
   Iteration iteration_;
-  std::vector<Value> buffered_;                    // items read early to learn the length
+  std::vector<Value> buffered_;  // items read early to learn the length
   size_t buffered_at_ = 0;
   bool buffered_all_ = false;
   int depth_;

@@ -14,7 +14,9 @@ class Macro final : public NativeObject {
   }
   std::string_view type_name() const override { return "Macro"; }
   bool is_callable() const override { return true; }
-  std::string show(Interpreter&) override { return "<Macro '" + definition_.name + "'>"; }
+  std::string show(Interpreter&) override {
+    return definition_.name.empty() ? "<Macro anonymous>" : "<Macro '" + definition_.name + "'>";
+  }
 
   Value attribute(Interpreter& interpreter, std::string_view name) override {
     if (name == "name") return Value::string(definition_.name);
@@ -37,7 +39,8 @@ class Macro final : public NativeObject {
 
  private:
   static Value take_named(Arguments& arguments, std::string_view name) {
-    auto it = std::find_if(arguments.named.begin(), arguments.named.end(), [&](const auto& entry) { return entry.first == name; });
+    auto it =
+        std::find_if(arguments.named.begin(), arguments.named.end(), [&](const auto& entry) { return entry.first == name; });
     if (it == arguments.named.end()) return Value();
     Value value = std::move(it->second);
     arguments.named.erase(it);
@@ -74,7 +77,8 @@ class Macro final : public NativeObject {
       for (auto& [name, value] : arguments.named) rest.emplace_back(Value::string(name), std::move(value));
       interpreter.assign(definition_.kwargs, make_dict(std::move(rest)));
     } else if (!arguments.named.empty()) {
-      throw TemplateFailure(fmt::format("macro '{}' takes no keyword argument '{}'", definition_.name, arguments.named.front().first));
+      throw TemplateFailure(
+          fmt::format("macro '{}' takes no keyword argument '{}'", definition_.name, arguments.named.front().first));
     }
     if (definition_.uses_varargs) {
       std::vector<Value> rest(std::make_move_iterator(arguments.positional.begin() + static_cast<ptrdiff_t>(given)),

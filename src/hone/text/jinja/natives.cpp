@@ -60,7 +60,8 @@ Value make_generator(const Value& source, Generator::Body body) {
 Bound::Bound(std::string_view function, const Arguments& arguments, std::initializer_list<const char*> names, size_t required)
     : function_(function) {
   if (arguments.positional.size() > names.size()) {
-    throw TemplateFailure(fmt::format("{}() takes at most {} arguments ({} given)", function, names.size(), arguments.positional.size()));
+    throw TemplateFailure(
+        fmt::format("{}() takes at most {} arguments ({} given)", function, names.size(), arguments.positional.size()));
   }
   for (size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.named) {
@@ -74,7 +75,8 @@ Bound::Bound(std::string_view function, const Arguments& arguments, std::initial
     values_[i] = &value;
   }
   for (size_t i = 0; i < required; ++i) {
-    if (values_[i] == nullptr) throw TemplateFailure(fmt::format("{}() missing required argument: '{}'", function, names.begin()[i]));
+    if (values_[i] == nullptr)
+      throw TemplateFailure(fmt::format("{}() missing required argument: '{}'", function, names.begin()[i]));
   }
 }
 

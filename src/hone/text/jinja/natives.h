@@ -57,7 +57,7 @@ class Bound {
   bool flag(size_t i, bool fallback = false) const { return has(i) ? truthy(*values_[i]) : fallback; }
   int64_t integer(size_t i, int64_t fallback) const;
   const std::string& text(size_t i) const;
-  bool given(size_t i) const { return has(i) && !values_[i]->is(Kind::none); }     // neither absent nor None
+  bool given(size_t i) const { return has(i) && !values_[i]->is(Kind::none); }  // neither absent nor None
 
  private:
   static constexpr size_t kMost = 8;

@@ -47,7 +47,8 @@ std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
   if (base == 0 && digits->front() == '0' && digits->find_first_not_of('0') != std::string::npos) return std::nullopt;
   std::string signed_digits = (negative ? "-" : "") + *digits;
   int64_t value = 0;
-  auto result = std::from_chars(signed_digits.data(), signed_digits.data() + signed_digits.size(), value, base == 0 ? 10 : static_cast<int>(base));
+  auto result = std::from_chars(signed_digits.data(), signed_digits.data() + signed_digits.size(), value,
+                                base == 0 ? 10 : static_cast<int>(base));
   if (result.ptr != signed_digits.data() + signed_digits.size()) return std::nullopt;
   if (result.ec == std::errc::result_out_of_range) throw TemplateFailure("integer does not fit 64 bits");
   return result.ec == std::errc() ? std::optional(value) : std::nullopt;
@@ -56,7 +57,7 @@ std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
 std::optional<double> parse_real(std::string_view text) {
   std::optional<std::string> digits = without_underscores(strip_space(text, Side::both));
   if (!digits || digits->empty()) return std::nullopt;
-  if (digits->find_first_of("xXpP(") != std::string::npos) return std::nullopt;      // C reads hexadecimal, Python does not
+  if (digits->find_first_of("xXpP(") != std::string::npos) return std::nullopt;  // C reads hexadecimal, Python does not
   char* end = nullptr;
   double value = std::strtod(digits->c_str(), &end);
   return end == digits->c_str() + digits->size() ? std::optional(value) : std::nullopt;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "hone/text/jinja/python_format.h"
+#include "hone/text/jinja/text_operations.h"
 
 namespace hone::text::jinja {
 
@@ -12,8 +13,8 @@ namespace {
 constexpr const char* kSymbols[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
 
 [[noreturn]] void unsupported(BinaryOperator op, const Value& left, const Value& right) {
-  throw TemplateFailure(fmt::format("unsupported operand type(s) for {}: '{}' and '{}'", kSymbols[static_cast<int>(op)], type_name(left),
-                                    type_name(right)));
+  throw TemplateFailure(fmt::format("unsupported operand type(s) for {}: '{}' and '{}'", kSymbols[static_cast<int>(op)],
+                                    type_name(left), type_name(right)));
 }
 
 [[noreturn]] void overflow() { throw TemplateFailure("integer result does not fit 64 bits"); }
@@ -77,23 +78,31 @@ Value integer_arithmetic(BinaryOperator op, int64_t a, int64_t b) {
     case BinaryOperator::divide:
       if (b == 0) zero_division();
       return Value::real(static_cast<double>(a) / static_cast<double>(b));
-    case BinaryOperator::floor_divide: return Value::integer(floor_divide(a, b));
-    case BinaryOperator::modulo: return Value::integer(floor_modulo(a, b));
-    case BinaryOperator::power: return integer_power(a, b);
+    case BinaryOperator::floor_divide:
+      return Value::integer(floor_divide(a, b));
+    case BinaryOperator::modulo:
+      return Value::integer(floor_modulo(a, b));
+    case BinaryOperator::power:
+      return integer_power(a, b);
   }
   return Value();
 }
 
 Value real_arithmetic(BinaryOperator op, double a, double b) {
   switch (op) {
-    case BinaryOperator::add: return Value::real(a + b);
-    case BinaryOperator::subtract: return Value::real(a - b);
-    case BinaryOperator::multiply: return Value::real(a * b);
+    case BinaryOperator::add:
+      return Value::real(a + b);
+    case BinaryOperator::subtract:
+      return Value::real(a - b);
+    case BinaryOperator::multiply:
+      return Value::real(a * b);
     case BinaryOperator::divide:
       if (b == 0) zero_division();
       return Value::real(a / b);
-    case BinaryOperator::floor_divide: return Value::real(real_floor_divide(a, b));
-    case BinaryOperator::modulo: return Value::real(real_modulo(a, b));
+    case BinaryOperator::floor_divide:
+      return Value::real(real_floor_divide(a, b));
+    case BinaryOperator::modulo:
+      return Value::real(real_modulo(a, b));
     case BinaryOperator::power: {
       if (a == 0 && b < 0) throw TemplateFailure("0.0 cannot be raised to a negative power");
       if (a < 0 && b != std::floor(b)) throw TemplateFailure("complex results are not supported");
@@ -119,7 +128,7 @@ Value repeat(Interpreter& interpreter, const Value& sequence, int64_t count) {
     out.reserve(total);
     if (!text.empty())
       for (size_t i = 0; i < times; ++i) out += text;
-    return Value::string(std::move(out));
+    return like_origin(sequence, Value::string(std::move(out)));
   }
   const ListObject& list = sequence.as_list();
   size_t total = 0;
@@ -132,6 +141,13 @@ Value repeat(Interpreter& interpreter, const Value& sequence, int64_t count) {
 }
 
 Value add_sequences(Interpreter& interpreter, const Value& left, const Value& right) {
+  if (left.is_markup() || right.is_markup()) {
+    auto escaped = [](const Value& value) { return value.is_markup() ? value.text() : escape_html(value.text()); };
+    std::string text = escaped(left) + escaped(right);
+    interpreter.check_size(text.size());
+    interpreter.charge_bytes(text.size());
+    return Value::markup(std::move(text));
+  }
   if (left.is(Kind::string)) {
     interpreter.check_size(left.text().size() + right.text().size());
     return interpreter.string(left.text() + right.text());
@@ -155,7 +171,8 @@ Value apply(Interpreter& interpreter, BinaryOperator op, const Value& left, cons
     if (left.is_integral() && right.is_integral()) return integer_arithmetic(op, left.as_integer(), right.as_integer());
     return real_arithmetic(op, left.as_real(), right.as_real());
   }
-  if (left.is(Kind::string) && op == BinaryOperator::modulo) return interpreter.string(percent_format(interpreter, left.text(), right));
+  if (left.is(Kind::string) && op == BinaryOperator::modulo)
+    return interpreter.string(percent_format(interpreter, left.text(), right));
   if (left.is(Kind::undefined)) throw TemplateFailure(left.as_undefined().explain());
   if (right.is(Kind::undefined)) throw TemplateFailure(right.as_undefined().explain());
   if (op == BinaryOperator::add && can_add(left, right)) return add_sequences(interpreter, left, right);
@@ -171,14 +188,22 @@ Value apply(Interpreter& interpreter, BinaryOperator op, const Value& left, cons
 
 bool compare(Interpreter& interpreter, CompareOperator op, const Value& left, const Value& right) {
   switch (op) {
-    case CompareOperator::equal: return equal(left, right);
-    case CompareOperator::not_equal: return !equal(left, right);
-    case CompareOperator::less: return less_than(left, right);
-    case CompareOperator::greater: return less_than(right, left);
-    case CompareOperator::less_equal: return less_than(left, right) || equal(left, right);
-    case CompareOperator::greater_equal: return less_than(right, left) || equal(left, right);
-    case CompareOperator::in: return interpreter.contains(right, left);
-    case CompareOperator::not_in: return !interpreter.contains(right, left);
+    case CompareOperator::equal:
+      return equal(left, right);
+    case CompareOperator::not_equal:
+      return !equal(left, right);
+    case CompareOperator::less:
+      return less_than(left, right);
+    case CompareOperator::greater:
+      return less_than(right, left);
+    case CompareOperator::less_equal:
+      return less_than(left, right) || equal(left, right);
+    case CompareOperator::greater_equal:
+      return less_than(right, left) || equal(left, right);
+    case CompareOperator::in:
+      return interpreter.contains(right, left);
+    case CompareOperator::not_in:
+      return !interpreter.contains(right, left);
   }
   return false;
 }

@@ -70,11 +70,17 @@ class Parser : public ExpressionParser {
     if (!stream_.at(TokenType::name)) stream_.fail("tag name expected");
     Token tag = stream_.take();
     using Rule = void (Parser::*)(int, Block&);
-    static const std::unordered_map<std::string_view, Rule> kRules = {
-        {"for", &Parser::parse_for},       {"if", &Parser::parse_if},           {"set", &Parser::parse_set},
-        {"macro", &Parser::parse_macro},   {"call", &Parser::parse_call_block}, {"filter", &Parser::parse_filter_block},
-        {"with", &Parser::parse_with},     {"generation", &Parser::parse_generation}, {"print", &Parser::parse_print},
-        {"block", &Parser::parse_named_block}, {"autoescape", &Parser::parse_autoescape}};
+    static const std::unordered_map<std::string_view, Rule> kRules = {{"for", &Parser::parse_for},
+                                                                      {"if", &Parser::parse_if},
+                                                                      {"set", &Parser::parse_set},
+                                                                      {"macro", &Parser::parse_macro},
+                                                                      {"call", &Parser::parse_call_block},
+                                                                      {"filter", &Parser::parse_filter_block},
+                                                                      {"with", &Parser::parse_with},
+                                                                      {"generation", &Parser::parse_generation},
+                                                                      {"print", &Parser::parse_print},
+                                                                      {"block", &Parser::parse_named_block},
+                                                                      {"autoescape", &Parser::parse_autoescape}};
     if (auto rule = kRules.find(tag.text); rule != kRules.end()) return (this->*rule->second)(tag.line, block);
     if (tag.text == "break" || tag.text == "continue") return parse_loop_control(tag, block);
     if (tag.text == "include" || tag.text == "import" || tag.text == "from" || tag.text == "extends") {
@@ -231,7 +237,8 @@ class Parser : public ExpressionParser {
     definition.body = parse_hard_body(end);
     loop_depth_ = outer_loops;
     auto is_parameter = [&](std::string_view name) {
-      return std::any_of(definition.parameters.begin(), definition.parameters.end(), [&](const auto& p) { return p.name == name; });
+      return std::any_of(definition.parameters.begin(), definition.parameters.end(),
+                         [&](const auto& p) { return p.name == name; });
     };
     auto uses = [&](std::string_view name) { return was_read(name, names_before) && !is_parameter(name); };
     definition.uses_varargs = uses("varargs");
@@ -249,7 +256,8 @@ class Parser : public ExpressionParser {
     node->definition.parameters = parse_signature();
     for (const Parameter& parameter : node->definition.parameters) {
       if (parameter.name == "caller" && !parameter.fallback) {
-        stream_.fail("When defining macros or call blocks the special \"caller\" argument must be omitted or be given a default.");
+        stream_.fail(
+            "When defining macros or call blocks the special \"caller\" argument must be omitted or be given a default.");
       }
     }
     parse_macro_body(node->definition, "endmacro", names_read_.size());
@@ -258,7 +266,6 @@ class Parser : public ExpressionParser {
 
   void parse_call_block(int line, Block& block) {
     auto node = std::make_unique<CallBlock>(line);
-    node->body.name = "caller";
     if (stream_.at_symbol("(")) node->body.parameters = parse_signature();
     ExpressionPtr expression = parse_expression();
     if (dynamic_cast<Call*>(expression.get()) == nullptr) throw TemplateFailure("expected call", line);

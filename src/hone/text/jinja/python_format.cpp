@@ -56,7 +56,9 @@ Spec parse_spec(std::string_view text) {
   } else if (!text.empty() && is_align(text[0])) {
     spec.align = text[at++];
   }
-  auto take = [&](std::string_view allowed) { return at < text.size() && allowed.find(text[at]) != std::string_view::npos ? text[at++] : '\0'; };
+  auto take = [&](std::string_view allowed) {
+    return at < text.size() && allowed.find(text[at]) != std::string_view::npos ? text[at++] : '\0';
+  };
   if (char sign = take("+- ")) spec.sign = sign;
   spec.alternate = take("#") != '\0';
   if (take("0") != '\0') {
@@ -102,15 +104,21 @@ std::string group_digits(std::string digits, char separator, size_t every) {
 
 std::string integer_digits(uint64_t magnitude, char type) {
   switch (type) {
-    case 'x': return fmt::format("{:x}", magnitude);
-    case 'X': return fmt::format("{:X}", magnitude);
-    case 'o': return fmt::format("{:o}", magnitude);
-    case 'b': return fmt::format("{:b}", magnitude);
-    default: return std::to_string(magnitude);
+    case 'x':
+      return fmt::format("{:x}", magnitude);
+    case 'X':
+      return fmt::format("{:X}", magnitude);
+    case 'o':
+      return fmt::format("{:o}", magnitude);
+    case 'b':
+      return fmt::format("{:b}", magnitude);
+    default:
+      return std::to_string(magnitude);
   }
 }
 
-std::string align_text(Interpreter& interpreter, const std::string& sign, const std::string& body, const Spec& spec, char default_align) {
+std::string align_text(Interpreter& interpreter, const std::string& sign, const std::string& body, const Spec& spec,
+                       char default_align) {
   int64_t missing = spec.width - count_code_points(sign) - count_code_points(body);
   if (missing <= 0) return sign + body;
   char align = spec.align == '\0' ? default_align : spec.align;
@@ -120,7 +128,8 @@ std::string align_text(Interpreter& interpreter, const std::string& sign, const 
 }
 
 std::string format_text(Interpreter& interpreter, const std::string& text, const Spec& spec) {
-  if (spec.type != '\0' && spec.type != 's') throw TemplateFailure(fmt::format("Unknown format code '{}' for object of type 'str'", spec.type));
+  if (spec.type != '\0' && spec.type != 's')
+    throw TemplateFailure(fmt::format("Unknown format code '{}' for object of type 'str'", spec.type));
   if (spec.sign != '-') throw TemplateFailure("Sign not allowed in string format specifier");
   if (spec.align == '=' && !spec.zero) throw TemplateFailure("'=' alignment not allowed in string format specifier");
   Spec used = spec;
@@ -252,16 +261,21 @@ class PercentFormatter {
 
   std::string convert_value(const Value& value, Spec spec, bool left) {
     switch (spec.type) {
-      case 's': return text_field(interpreter_.to_text(value), spec);
+      case 's':
+        return text_field(interpreter_.to_text(value), spec);
       case 'r':
-      case 'a': return text_field(repr(interpreter_, value), spec);
-      case 'c': return text_field(character(value), spec);
+      case 'a':
+        return text_field(repr(interpreter_, value), spec);
+      case 'c':
+        return text_field(character(value), spec);
       case 'd':
       case 'i':
-      case 'u': return number_field(integer_of(value, true), spec, left, 'd');
+      case 'u':
+        return number_field(integer_of(value, true), spec, left, 'd');
       case 'x':
       case 'X':
-      case 'o': return number_field(integer_of(value, false), spec, left, spec.type);
+      case 'o':
+        return number_field(integer_of(value, false), spec, left, spec.type);
       case 'f':
       case 'F':
       case 'e':
@@ -270,7 +284,8 @@ class PercentFormatter {
       case 'G':
         if (!spec.precision) spec.precision = 6;
         return number_field(Value::real(require_real(value)), spec, left, spec.type);
-      default: throw TemplateFailure(fmt::format("unsupported format character '{}'", spec.type));
+      default:
+        throw TemplateFailure(fmt::format("unsupported format character '{}'", spec.type));
     }
   }
 
@@ -283,7 +298,8 @@ class PercentFormatter {
 
   static std::string character(const Value& value) {
     if (value.is(Kind::string) && value.as_string().length() == 1) return value.text();
-    if (!value.is_integral() || value.as_integer() < 0 || value.as_integer() > 0x10FFFF) throw TemplateFailure("%c requires int or char");
+    if (!value.is_integral() || value.as_integer() < 0 || value.as_integer() > 0x10FFFF)
+      throw TemplateFailure("%c requires int or char");
     std::string out;
     append_code_point(out, static_cast<char32_t>(value.as_integer()));
     return out;

@@ -50,18 +50,34 @@ void append_repr(Interpreter& interpreter, const Value& value, std::string& out)
   interpreter.check_size(out.size());
   switch (value.kind()) {
     case Kind::missing:
-    case Kind::undefined: out += "Undefined"; break;
-    case Kind::none: out += "None"; break;
-    case Kind::boolean: out += value.as_bool() ? "True" : "False"; break;
-    case Kind::integer: out += std::to_string(value.as_integer()); break;
-    case Kind::real: out += repr_real(value.as_real()); break;
+    case Kind::undefined:
+      out += "Undefined";
+      break;
+    case Kind::none:
+      out += "None";
+      break;
+    case Kind::boolean:
+      out += value.as_bool() ? "True" : "False";
+      break;
+    case Kind::integer:
+      out += std::to_string(value.as_integer());
+      break;
+    case Kind::real:
+      out += repr_real(value.as_real());
+      break;
     case Kind::string:
       interpreter.charge_bytes(value.text().size());
-      out += repr_string(value.text());
+      out += value.is_markup() ? "Markup(" + repr_string(value.text()) + ")" : repr_string(value.text());
       break;
-    case Kind::list: append_list(interpreter, value.as_list(), out); break;
-    case Kind::dict: append_dict(interpreter, value.as_dict(), out); break;
-    case Kind::native: out += value.as_native().show(interpreter); break;
+    case Kind::list:
+      append_list(interpreter, value.as_list(), out);
+      break;
+    case Kind::dict:
+      append_dict(interpreter, value.as_dict(), out);
+      break;
+    case Kind::native:
+      out += value.as_native().show(interpreter);
+      break;
   }
 }
 

@@ -10,6 +10,6 @@ namespace hone::text::jinja {
 
 std::string repr(Interpreter& interpreter, const Value& value);
 std::string repr_string(std::string_view text);
-std::string repr_real(double value);      // shortest text that reads back as the same number
+std::string repr_real(double value);  // shortest text that reads back as the same number
 
 }  // namespace hone::text::jinja

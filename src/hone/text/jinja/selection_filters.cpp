@@ -40,7 +40,8 @@ Predicate prepare_test(Arguments arguments, bool by_attribute) {
     path = AttributePath(arguments.positional.front(), Value::none());
     arguments.positional.erase(arguments.positional.begin());
   }
-  if (arguments.positional.empty()) return [path](Interpreter& interpreter, const Value& item) { return truthy(path.follow(interpreter, item)); };
+  if (arguments.positional.empty())
+    return [path](Interpreter& interpreter, const Value& item) { return truthy(path.follow(interpreter, item)); };
   const std::string name = require_text(arguments.positional.front(), "select");
   Test test = find_test(name);
   if (test == nullptr) throw TemplateFailure("No test named '" + name + "'.");

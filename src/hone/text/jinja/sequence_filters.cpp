@@ -39,7 +39,8 @@ Value first(Interpreter& interpreter, const Value& subject, const Arguments& arg
 
 Value last(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   Bound("last", arguments, {});
-  if (subject.is(Kind::native) || subject.is(Kind::undefined)) throw TemplateFailure("'" + type_name(subject) + "' object is not reversible");
+  if (subject.is(Kind::native) || subject.is(Kind::undefined))
+    throw TemplateFailure("'" + type_name(subject) + "' object is not reversible");
   std::vector<Value> items = interpreter.to_vector(subject);
   return items.empty() ? no_item("No last item, sequence was empty.") : items.back();
 }
@@ -133,7 +134,7 @@ Value unique(Interpreter& interpreter, const Value& subject, const Arguments& ar
   for (Value& value : interpreter.to_vector(subject)) {
     Value key = path.follow(interpreter, value);
     if (!keeps_case) key = without_case(key);
-    hash_of(key);      // refuses what a Python set refuses
+    hash_of(key);  // refuses what a Python set refuses
     if (seen.find(key) != nullptr) continue;
     seen.set(std::move(key), Value::none());
     kept.push_back(std::move(value));
@@ -287,17 +288,20 @@ Value round(Interpreter&, const Value& subject, const Arguments& arguments) {
   if (method != "common" && method != "ceil" && method != "floor") throw TemplateFailure("method must be common, ceil or floor");
   if (subject.is(Kind::undefined)) throw TemplateFailure(subject.as_undefined().explain());
   if (!subject.is_number()) throw TemplateFailure("type " + type_name(subject) + " doesn't define __round__ method");
-  if (method == "common") return subject.is_integral() ? round_integer(subject.as_integer(), precision) : Value::real(round_real(subject.as_real(), precision));
+  if (method == "common")
+    return subject.is_integral() ? round_integer(subject.as_integer(), precision)
+                                 : Value::real(round_real(subject.as_real(), precision));
   double scale = std::pow(10.0, static_cast<double>(precision));
   double scaled = subject.as_real() * scale;
   return Value::real((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
 }
 
 constexpr FilterEntry kFilters[] = {
-    {"length", length},   {"count", length},     {"default", fallback}, {"d", fallback},     {"items", items},   {"list", to_list},
-    {"first", first},     {"last", last},        {"dictsort", dictsort}, {"sort", sort},     {"reverse", reverse}, {"unique", unique},
-    {"min", extreme<false>}, {"max", extreme<true>}, {"sum", sum},      {"groupby", groupby}, {"batch", batch},   {"slice", slice},
-    {"attr", attr},       {"abs", absolute},     {"int", to_integer},   {"float", to_real},  {"round", round},
+    {"length", length},   {"count", length},  {"default", fallback},   {"d", fallback},        {"items", items},
+    {"list", to_list},    {"first", first},   {"last", last},          {"dictsort", dictsort}, {"sort", sort},
+    {"reverse", reverse}, {"unique", unique}, {"min", extreme<false>}, {"max", extreme<true>}, {"sum", sum},
+    {"groupby", groupby}, {"batch", batch},   {"slice", slice},        {"attr", attr},         {"abs", absolute},
+    {"int", to_integer},  {"float", to_real}, {"round", round},
 };
 
 }  // namespace

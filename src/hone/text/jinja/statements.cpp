@@ -15,7 +15,9 @@ Flow execute_block(const Block& block, Interpreter& interpreter) {
 
 void Target::assign(Interpreter& interpreter, Value value) const {
   switch (form) {
-    case Form::name: interpreter.assign(symbol, std::move(value)); return;
+    case Form::name:
+      interpreter.assign(symbol, std::move(value));
+      return;
     case Form::attribute: {
       Value owner = interpreter.lookup(symbol);
       auto* space = owner.is(Kind::native) ? dynamic_cast<Namespace*>(&owner.as_native()) : nullptr;
@@ -24,7 +26,8 @@ void Target::assign(Interpreter& interpreter, Value value) const {
       return;
     }
     case Form::tuple: {
-      if (value.is(Kind::undefined) && !parts.empty()) throw TemplateFailure("not enough values to unpack: " + value.as_undefined().explain());
+      if (value.is(Kind::undefined) && !parts.empty())
+        throw TemplateFailure("not enough values to unpack: " + value.as_undefined().explain());
       std::vector<Value> values = interpreter.to_vector(value);
       if (values.size() != parts.size()) {
         throw TemplateFailure(fmt::format("cannot unpack {} values into {} names", values.size(), parts.size()));

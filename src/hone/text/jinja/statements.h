@@ -31,9 +31,9 @@ struct If final : Statement {
 struct For final : Statement {
   using Statement::Statement;
   Flow execute(Interpreter& interpreter) const override;
-  void run(Interpreter&, const Value& iterable, int depth, Scope* home) const;      // `home`: the scope the loop stands in
+  void run(Interpreter&, const Value& iterable, int depth, Scope* home) const;  // `home`: the scope the loop stands in
   Target target;
-  ExpressionPtr iterable, condition;      // `condition` may be null
+  ExpressionPtr iterable, condition;  // `condition` may be null
   bool recursive = false;
   bool uses_loop = false;
   Symbol loop = 0;

@@ -29,11 +29,13 @@ char32_t read_hex(std::string_view body, size_t& at, int digits, int line) {
 
 char32_t read_octal(std::string_view body, size_t& at) {
   char32_t point = 0;
-  for (int i = 0; i < 3 && at < body.size() && body[at] >= '0' && body[at] <= '7'; ++i, ++at) point = point * 8 + (body[at] - '0');
+  for (int i = 0; i < 3 && at < body.size() && body[at] >= '0' && body[at] <= '7'; ++i, ++at)
+    point = point * 8 + (body[at] - '0');
   return point;
 }
 
-// jinja2 rewrites characters beyond ASCII to escapes before it undoes all escapes, so a backslash before one hits that escape's backslash.
+// jinja2 rewrites characters beyond ASCII to escapes before it undoes all escapes, so a backslash before one hits that escape's
+// backslash.
 void append_escaped_beyond_ascii(std::string& out, char32_t point) {
   if (point < 0x100) {
     out += fmt::format("\\x{:02x}", static_cast<uint32_t>(point));

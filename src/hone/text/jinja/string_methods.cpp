@@ -248,6 +248,11 @@ Value isidentifier(Interpreter&, const Value& self, const Arguments& arguments) 
   return Value::boolean(valid);
 }
 
+// Known to Python, of no use where all is text: refused when called, yet defined.
+Value refuse_bytes(Interpreter&, const Value&, const Arguments&) {
+  throw TemplateFailure("encode, translate and maketrans are not supported in chat templates");
+}
+
 struct Entry {
   std::string_view name;
   Method method;
@@ -298,6 +303,9 @@ constexpr Entry kMethods[] = {
     {"islower", is_cased_only<false>},
     {"istitle", istitle},
     {"isidentifier", isidentifier},
+    {"encode", refuse_bytes},
+    {"translate", refuse_bytes},
+    {"maketrans", refuse_bytes},
 };
 
 }  // namespace

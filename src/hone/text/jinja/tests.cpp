@@ -24,7 +24,7 @@ bool is_float(const Value& value) { return value.is(Kind::real); }
 bool is_number(const Value& value) { return value.is_number(); }
 bool is_string(const Value& value) { return value.is(Kind::string); }
 bool is_mapping(const Value& value) { return value.is(Kind::dict); }
-bool never(const Value&) { return false; }
+bool is_escaped(const Value& value) { return value.is_markup(); }
 
 bool is_iterable(const Value& value) {
   if (value.is(Kind::native)) return value.as_native().is_iterable() || value.as_native().type_name() == "LoopContext";
@@ -70,12 +70,17 @@ bool same_as(Interpreter&, const Value& subject, const Arguments& arguments) {
   Bound bound("sameas", arguments, {"other"}, 1);
   if (subject.kind() != bound[0].kind()) return false;
   switch (subject.kind()) {
-    case Kind::none: return true;
+    case Kind::none:
+      return true;
     case Kind::boolean:
-    case Kind::integer: return subject.as_integer() == bound[0].as_integer();
-    case Kind::real: return false;
-    case Kind::string: return subject.text() == bound[0].text();
-    default: return subject.identity() == bound[0].identity();
+    case Kind::integer:
+      return subject.as_integer() == bound[0].as_integer();
+    case Kind::real:
+      return false;
+    case Kind::string:
+      return subject.text() == bound[0].text();
+    default:
+      return subject.identity() == bound[0].identity();
   }
 }
 
@@ -119,7 +124,7 @@ constexpr Entry kTests[] = {
     {"float", plain<is_float>},
     {"number", plain<is_number>},
     {"callable", plain<is_callable>},
-    {"escaped", plain<never>},
+    {"escaped", plain<is_escaped>},
     {"odd", odd},
     {"even", even},
     {"divisibleby", divisible_by},

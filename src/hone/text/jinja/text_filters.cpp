@@ -19,12 +19,29 @@ using TextFunction = std::string (*)(std::string_view);
 template <TextFunction transform>
 Value map_text(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   Bound("filter", arguments, {});
-  return interpreter.string(transform(interpreter.to_text(subject)));
+  return like_origin(subject, interpreter.string(transform(interpreter.to_text(subject))));
 }
 
 Value to_string(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   Bound("string", arguments, {});
   return subject.is(Kind::string) ? subject : interpreter.string(interpreter.to_text(subject));
+}
+
+Value mark_safe(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
+  Bound("safe", arguments, {});
+  std::string text = interpreter.to_text(subject);
+  interpreter.charge_bytes(text.size());
+  return Value::markup(std::move(text));
+}
+
+template <bool force>
+Value escape(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
+  Bound("escape", arguments, {});
+  if (!force && subject.is_markup()) return subject;
+  std::string text = escape_html(interpreter.to_text(subject));
+  interpreter.check_size(text.size());
+  interpreter.charge_bytes(text.size());
+  return Value::markup(std::move(text));
 }
 
 // Upper case after the start and after spaces and opening brackets; lower case elsewhere.
@@ -52,25 +69,11 @@ std::string title_words(std::string_view text) {
   return out;
 }
 
-std::string escape_html(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '\'': out += "&#39;"; break;
-      case '"': out += "&#34;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
-
 std::string percent_encode(std::string_view text, bool keep_slash) {
   std::string out;
   for (char c : text) {
-    bool plain = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && keep_slash);
+    bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && keep_slash);
     out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return out;
@@ -105,14 +108,14 @@ Value trim(Interpreter& interpreter, const Value& subject, const Arguments& argu
   std::string text = interpreter.to_text(subject);
   std::string_view trimmed = bound.given(0) ? strip_characters(text, bound.text(0), Side::both) : strip_space(text, Side::both);
   if (subject.is(Kind::string) && trimmed.size() == text.size()) return subject;
-  return interpreter.string(std::string(trimmed));
+  return like_origin(subject, interpreter.string(std::string(trimmed)));
 }
 
 Value replace(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   Bound bound("replace", arguments, {"old", "new", "count"}, 2);
   int64_t count = bound.given(2) ? require_integer(bound[2]) : -1;
-  return interpreter.string(
-      replace_text(interpreter, interpreter.to_text(subject), interpreter.to_text(bound[0]), interpreter.to_text(bound[1]), count));
+  return interpreter.string(replace_text(interpreter, interpreter.to_text(subject), interpreter.to_text(bound[0]),
+                                         interpreter.to_text(bound[1]), count));
 }
 
 Value join(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
@@ -133,7 +136,8 @@ Value join(Interpreter& interpreter, const Value& subject, const Arguments& argu
 
 Value indent(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   Bound bound("indent", arguments, {"width", "first", "blank"});
-  std::string margin = bound.has(0) && bound[0].is(Kind::string) ? bound[0].text() : repeat_text(interpreter, " ", bound.integer(0, 4));
+  std::string margin =
+      bound.has(0) && bound[0].is(Kind::string) ? bound[0].text() : repeat_text(interpreter, " ", bound.integer(0, 4));
   if (subject.is(Kind::undefined)) throw TemplateFailure(subject.as_undefined().explain());
   std::string text = require_text(subject, "indent") + "\n";
   bool indent_first = bound.flag(1), indent_blank = bound.flag(2);
@@ -148,7 +152,7 @@ Value indent(Interpreter& interpreter, const Value& subject, const Arguments& ar
     out += line;
     interpreter.check_size(out.size());
   }
-  return interpreter.string(std::move(out));
+  return like_origin(subject, interpreter.string(std::move(out)));
 }
 
 Value tojson(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
@@ -177,7 +181,8 @@ Value center(Interpreter& interpreter, const Value& subject, const Arguments& ar
   int64_t missing = width - count_code_points(text);
   if (missing <= 0) return interpreter.string(std::move(text));
   int64_t left = missing / 2 + (missing & width & 1);
-  return interpreter.string(repeat_text(interpreter, " ", left) + text + repeat_text(interpreter, " ", missing - left));
+  return like_origin(
+      subject, interpreter.string(repeat_text(interpreter, " ", left) + text + repeat_text(interpreter, " ", missing - left)));
 }
 
 Value truncate(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
@@ -278,14 +283,14 @@ constexpr FilterEntry kFilters[] = {
     {"join", join},
     {"upper", map_text<to_upper>},
     {"lower", map_text<to_lower>},
-    {"safe", to_string},
+    {"safe", mark_safe},
     {"replace", replace},
     {"indent", indent},
     {"capitalize", map_text<capitalize>},
     {"title", map_text<title_words>},
-    {"escape", map_text<escape_html>},
-    {"e", map_text<escape_html>},
-    {"forceescape", map_text<escape_html>},
+    {"escape", escape<false>},
+    {"e", escape<false>},
+    {"forceescape", escape<true>},
     {"striptags", map_text<strip_tags>},
     {"urlencode", urlencode},
     {"center", center},

@@ -7,18 +7,21 @@
 
 namespace hone::text::jinja {
 
-std::vector<Value> split_on(Interpreter& interpreter, std::string_view text, std::string_view separator, int64_t most, bool from_right) {
+std::vector<Value> split_on(Interpreter& interpreter, std::string_view text, std::string_view separator, int64_t most,
+                            bool from_right) {
   std::vector<Value> parts;
   auto push = [&](std::string_view part) { parts.push_back(interpreter.string(std::string(part))); };
   if (!from_right) {
-    for (size_t at; (most < 0 || static_cast<int64_t>(parts.size()) < most) && (at = text.find(separator)) != std::string_view::npos;) {
+    for (size_t at;
+         (most < 0 || static_cast<int64_t>(parts.size()) < most) && (at = text.find(separator)) != std::string_view::npos;) {
       push(text.substr(0, at));
       text.remove_prefix(at + separator.size());
     }
     push(text);
     return parts;
   }
-  for (size_t at; (most < 0 || static_cast<int64_t>(parts.size()) < most) && (at = text.rfind(separator)) != std::string_view::npos;) {
+  for (size_t at;
+       (most < 0 || static_cast<int64_t>(parts.size()) < most) && (at = text.rfind(separator)) != std::string_view::npos;) {
     push(text.substr(at + separator.size()));
     text = text.substr(0, at);
   }
@@ -87,12 +90,13 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
   return lines;
 }
 
-std::string replace_text(Interpreter& interpreter, std::string_view text, std::string_view old_text, std::string_view new_text, int64_t most) {
+std::string replace_text(Interpreter& interpreter, std::string_view text, std::string_view old_text, std::string_view new_text,
+                         int64_t most) {
   std::string out;
   int64_t done = 0;
   size_t at = 0;
   auto may_replace = [&] { return most < 0 || done < most; };
-  if (old_text.empty()) {      // Python puts the new text between all characters
+  if (old_text.empty()) {  // Python puts the new text between all characters
     while (may_replace()) {
       out += new_text;
       ++done;
@@ -123,6 +127,41 @@ std::string repeat_text(Interpreter& interpreter, std::string_view text, int64_t
   out.reserve(total);
   for (int64_t i = 0; i < count; ++i) out += text;
   return out;
+}
+
+std::string escape_html(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+Value like_origin(const Value& origin, Value result) {
+  if (!origin.is_markup()) return result;
+  if (result.is(Kind::string) && !result.is_markup()) return Value::markup(result.text());
+  if (!result.is(Kind::list)) return result;
+  std::vector<Value> items;
+  for (const Value& item : result.as_list().items) items.push_back(like_origin(origin, item));
+  return make_list(std::move(items), result.as_list().flavor);
 }
 
 bool is_upper_text(std::string_view text) {

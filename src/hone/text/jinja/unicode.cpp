@@ -33,7 +33,7 @@ struct Expansion {
   const char32_t* title;
 };
 constexpr Expansion kExpansions[] = {
-    {U'ß', U"SS", U"Ss"}, {U'ŉ', U"ʼN", U"ʼN"}, {U'ﬀ', U"FF", U"Ff"}, {U'ﬁ', U"FI", U"Fi"},  {U'ﬂ', U"FL", U"Fl"},
+    {U'ß', U"SS", U"Ss"},   {U'ŉ', U"ʼN", U"ʼN"},   {U'ﬀ', U"FF", U"Ff"}, {U'ﬁ', U"FI", U"Fi"}, {U'ﬂ', U"FL", U"Fl"},
     {U'ﬃ', U"FFI", U"Ffi"}, {U'ﬄ', U"FFL", U"Ffl"}, {U'ﬅ', U"ST", U"St"}, {U'ﬆ', U"ST", U"St"}, {U'և', U"ԵՒ", U"Եւ"},
 };
 
@@ -171,8 +171,10 @@ bool is_printable(char32_t point) {
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
   }
 }
 

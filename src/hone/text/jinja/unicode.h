@@ -20,7 +20,7 @@ bool is_alpha(char32_t point);
 bool is_digit(char32_t point);
 bool is_decimal(char32_t point);
 bool is_numeric(char32_t point);
-bool is_word(char32_t point);            // \w of a regular expression
+bool is_word(char32_t point);  // \w of a regular expression
 bool is_upper(char32_t point);
 bool is_lower(char32_t point);
 bool is_printable(char32_t point);

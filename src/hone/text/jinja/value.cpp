@@ -37,6 +37,12 @@ Value Value::object(Kind kind, Object* object) {
 
 Value Value::string(std::string text) { return object(Kind::string, new StringObject(std::move(text))); }
 
+Value Value::markup(std::string text) {
+  auto* string = new StringObject(std::move(text));
+  string->markup = true;
+  return object(Kind::string, string);
+}
+
 int64_t StringObject::length() const {
   if (length_ < 0) length_ = count_code_points(text);
   return length_;
@@ -69,11 +75,16 @@ Value make_undefined(UndefinedObject::Reason reason, std::string detail, std::st
 
 std::string UndefinedObject::explain() const {
   switch (reason) {
-    case Reason::name: return "'" + detail + "' is undefined";
-    case Reason::attribute: return "'" + owner + "' object has no attribute '" + detail + "'";
-    case Reason::item: return "'" + owner + "' object has no element " + detail;
-    case Reason::unsafe: return "access to attribute '" + detail + "' of '" + owner + "' object is unsafe";
-    case Reason::message: return detail;
+    case Reason::name:
+      return "'" + detail + "' is undefined";
+    case Reason::attribute:
+      return "'" + owner + "' object has no attribute '" + detail + "'";
+    case Reason::item:
+      return "'" + owner + "' object has no element " + detail;
+    case Reason::unsafe:
+      return "access to attribute '" + detail + "' of '" + owner + "' object is unsafe";
+    case Reason::message:
+      return detail;
   }
   return detail;
 }
@@ -122,14 +133,21 @@ bool truthy(const Value& value) {
   switch (value.kind()) {
     case Kind::missing:
     case Kind::none:
-    case Kind::undefined: return false;
+    case Kind::undefined:
+      return false;
     case Kind::boolean:
-    case Kind::integer: return value.as_integer() != 0;
-    case Kind::real: return value.as_real() != 0;
-    case Kind::string: return !value.text().empty();
-    case Kind::list: return !value.as_list().items.empty();
-    case Kind::dict: return !value.as_dict().items.empty();
-    case Kind::native: return true;
+    case Kind::integer:
+      return value.as_integer() != 0;
+    case Kind::real:
+      return value.as_real() != 0;
+    case Kind::string:
+      return !value.text().empty();
+    case Kind::list:
+      return !value.as_list().items.empty();
+    case Kind::dict:
+      return !value.as_dict().items.empty();
+    case Kind::native:
+      return true;
   }
   return false;
 }
@@ -168,10 +186,14 @@ bool equal(const Value& left, const Value& right) {
     case Kind::string:
       if (left.text().size() > 1024) charge_comparison(left.text().size() / 64);
       return left.identity() == right.identity() || left.text() == right.text();
-    case Kind::list: return left.identity() == right.identity() || equal_lists(left.as_list(), right.as_list());
-    case Kind::dict: return left.identity() == right.identity() || equal_dicts(left.as_dict(), right.as_dict());
-    case Kind::native: return left.identity() == right.identity();
-    default: return true;      // none with none, undefined with undefined
+    case Kind::list:
+      return left.identity() == right.identity() || equal_lists(left.as_list(), right.as_list());
+    case Kind::dict:
+      return left.identity() == right.identity() || equal_dicts(left.as_dict(), right.as_dict());
+    case Kind::native:
+      return left.identity() == right.identity();
+    default:
+      return true;  // none with none, undefined with undefined
   }
 }
 
@@ -191,17 +213,22 @@ size_t hash_of(const Value& value) {
   if (!is_hashable(value)) throw TemplateFailure("unhashable type: '" + type_name(value) + "'");
   switch (value.kind()) {
     case Kind::boolean:
-    case Kind::integer: return std::hash<double>{}(static_cast<double>(value.as_integer()));
-    case Kind::real: return std::hash<double>{}(value.as_real());
-    case Kind::string: return std::hash<std::string>{}(value.text());
+    case Kind::integer:
+      return std::hash<double>{}(static_cast<double>(value.as_integer()));
+    case Kind::real:
+      return std::hash<double>{}(value.as_real());
+    case Kind::string:
+      return std::hash<std::string>{}(value.text());
     case Kind::list: {
       size_t hash = 17;
       charge_comparison(1 + value.as_list().items.size());
       for (const Value& item : value.as_list().items) hash = hash * 31 + hash_of(item);
       return hash;
     }
-    case Kind::native: return std::hash<const Object*>{}(value.identity());
-    default: return static_cast<size_t>(value.kind());
+    case Kind::native:
+      return std::hash<const Object*>{}(value.identity());
+    default:
+      return static_cast<size_t>(value.kind());
   }
 }
 
@@ -229,15 +256,24 @@ bool less_than(const Value& left, const Value& right) {
 std::string type_name(const Value& value) {
   switch (value.kind()) {
     case Kind::missing:
-    case Kind::undefined: return "Undefined";
-    case Kind::none: return "NoneType";
-    case Kind::boolean: return "bool";
-    case Kind::integer: return "int";
-    case Kind::real: return "float";
-    case Kind::string: return "str";
-    case Kind::dict: return "dict";
-    case Kind::native: return std::string(value.as_native().type_name());
-    case Kind::list: break;
+    case Kind::undefined:
+      return "Undefined";
+    case Kind::none:
+      return "NoneType";
+    case Kind::boolean:
+      return "bool";
+    case Kind::integer:
+      return "int";
+    case Kind::real:
+      return "float";
+    case Kind::string:
+      return "str";
+    case Kind::dict:
+      return "dict";
+    case Kind::native:
+      return std::string(value.as_native().type_name());
+    case Kind::list:
+      break;
   }
   static constexpr const char* kNames[] = {"list", "tuple", "range", "dict_keys", "dict_values", "dict_items"};
   return kNames[static_cast<int>(value.as_list().flavor)];

@@ -1,4 +1,5 @@
-// Values a template computes with: Python's none, bool, int, float, str, list, tuple, dict and a few native objects. All immutable but namespaces.
+// Values a template computes with: Python's none, bool, int, float, str, list, tuple, dict and a few native objects. All
+// immutable but namespaces.
 #pragma once
 #include <cstdint>
 #include <stdexcept>
@@ -22,7 +23,8 @@ class TemplateFailure : public std::runtime_error {
 
 enum class Kind : uint8_t { missing, none, boolean, integer, real, undefined, string, list, dict, native };
 
-// Reference counts are plain integers: a render is single-threaded. What several renders share (constants of the program) is immortal.
+// Reference counts are plain integers: a render is single-threaded. What several renders share (constants of the program) is
+// immortal.
 struct Object {
   Object() = default;
   Object(const Object&) = delete;
@@ -55,11 +57,13 @@ class Value {
   static Value integer(int64_t value) { return Value(Kind::integer, value); }
   static Value real(double value);
   static Value string(std::string text);
+  static Value markup(std::string text);
   static Value object(Kind kind, Object* object);
 
   Kind kind() const { return kind_; }
   bool is(Kind kind) const { return kind_ == kind; }
   bool is_number() const { return kind_ == Kind::boolean || kind_ == Kind::integer || kind_ == Kind::real; }
+  bool is_markup() const;
   bool is_integral() const { return kind_ == Kind::boolean || kind_ == Kind::integer; }
   bool as_bool() const { return integer_ != 0; }
   int64_t as_integer() const { return integer_; }
@@ -92,9 +96,10 @@ class Value {
 
 struct StringObject final : Object {
   explicit StringObject(std::string value) : text(std::move(value)) {}
-  int64_t length() const;     // in code points, counted once
+  int64_t length() const;  // in code points, counted once
   bool is_ascii() const { return length() == static_cast<int64_t>(text.size()); }
   std::string text;
+  bool markup = false;  // made by `safe` or `escape`: plain text joined to it with + gets escaped
 
  private:
   mutable int64_t length_ = -1;
@@ -102,13 +107,14 @@ struct StringObject final : Object {
 
 enum class Sequence : uint8_t { list, tuple, range, keys, values, items };
 
-// A list or anything that Python shows as a finite sequence. `depth` bounds how deep containers nest, and with it every recursion over them.
+// A list or anything that Python shows as a finite sequence. `depth` bounds how deep containers nest, and with it every recursion
+// over them.
 struct ListObject final : Object {
   std::vector<Value> items;
   Sequence flavor = Sequence::list;
   uint32_t depth = 1;
-  int64_t start = 0, stop = 0, step = 1;      // of a range
-  std::vector<std::string> field_names;       // of a named tuple (groupby's grouper and list)
+  int64_t start = 0, stop = 0, step = 1;  // of a range
+  std::vector<std::string> field_names;   // of a named tuple (groupby's grouper and list)
 };
 
 struct DictObject final : Object {
@@ -117,10 +123,10 @@ struct DictObject final : Object {
 
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
-  void set(Value key, Value value);           // only while the dict is being built
+  void set(Value key, Value value);  // only while the dict is being built
 
  private:
-  static constexpr size_t kIndexFrom = 12;    // below it a linear search is faster
+  static constexpr size_t kIndexFrom = 12;  // below it a linear search is faster
   size_t position(const Value& key, size_t hash) const;
   std::unordered_multimap<size_t, uint32_t> index_;
 };
@@ -128,8 +134,8 @@ struct DictObject final : Object {
 struct UndefinedObject final : Object {
   enum class Reason : uint8_t { name, attribute, item, message, unsafe };
   Reason reason = Reason::name;
-  std::string detail;         // the name, the attribute, or the whole message
-  std::string owner;          // type of the object that lacks it
+  std::string detail;  // the name, the attribute, or the whole message
+  std::string owner;   // type of the object that lacks it
   std::string explain() const;
 };
 
@@ -144,11 +150,13 @@ struct Arguments {
 struct NativeObject : Object {
   virtual std::string_view type_name() const = 0;
   virtual bool is_callable() const { return false; }
-  virtual Value call(Interpreter&, Arguments&) { throw TemplateFailure("'" + std::string(type_name()) + "' object is not callable"); }
-  virtual Value attribute(Interpreter&, std::string_view) { return Value(); }         // missing: no such attribute
+  virtual Value call(Interpreter&, Arguments&) {
+    throw TemplateFailure("'" + std::string(type_name()) + "' object is not callable");
+  }
+  virtual Value attribute(Interpreter&, std::string_view) { return Value(); }  // missing: no such attribute
   virtual Value item(Interpreter&, const Value&) { return Value(); }
   virtual bool is_iterable() const { return false; }
-  virtual bool next(Interpreter&, Value&) { return false; }                           // for iterables: the following value
+  virtual bool next(Interpreter&, Value&) { return false; }  // for iterables: the following value
   virtual std::string show(Interpreter&) { return "<" + std::string(type_name()) + ">"; }
 };
 
@@ -158,6 +166,7 @@ inline const DictObject& Value::as_dict() const { return static_cast<const DictO
 inline const UndefinedObject& Value::as_undefined() const { return static_cast<const UndefinedObject&>(*object_); }
 inline NativeObject& Value::as_native() const { return static_cast<NativeObject&>(*object_); }
 inline const std::string& Value::text() const { return as_string().text; }
+inline bool Value::is_markup() const { return kind_ == Kind::string && as_string().markup; }
 
 Value make_list(std::vector<Value> items, Sequence flavor = Sequence::list);
 Value make_dict(std::vector<std::pair<Value, Value>> items);

@@ -1,0 +1,75 @@
+// Samples of one window to packs and batches.
+#include <algorithm>
+
+#include "hone/data/encode/truncate.h"
+#include "hone/data/loader_plan.h"
+
+namespace hone::data {
+namespace {
+
+// Texts end to end, cut into blocks of `capacity`; the rest is dropped, as the peer does.
+std::vector<SamplePack> cut_blocks(const std::vector<SamplePack>& samples, int64_t capacity, const Encoder& encoder) {
+  std::vector<SamplePack> blocks;
+  Sample block;
+  for (const auto& pack : samples)
+    for (const auto& sample : pack)
+      for (size_t i = 0; i < sample.ids.size(); ++i) {
+        if (block.ids.empty()) block.row = sample.row, block.origin = sample.origin;
+        block.ids.push_back(sample.ids[i]);
+        block.labels.push_back(sample.labels[i]);
+        if (static_cast<int64_t>(block.ids.size()) == capacity) blocks.push_back({std::exchange(block, {})});
+      }
+  const auto& special = encoder.tokenizer().special();
+  if (special.add_bos && special.bos)
+    for (auto& pack : blocks) pack[0].ids[0] = pack[0].labels[0] = *special.bos;
+  return blocks;
+}
+
+std::vector<SamplePack> pack_samples(std::vector<SamplePack> samples, Packing packing, int64_t capacity) {
+  std::vector<Sample> all;
+  for (auto& pack : samples)
+    for (auto& sample : pack) all.push_back(std::move(sample));
+  std::vector<int64_t> lengths;
+  for (const auto& sample : all) lengths.push_back(static_cast<int64_t>(sample.ids.size()));
+  std::vector<SamplePack> packs;
+  for (const auto& indices : pack(packing, lengths, capacity)) {
+    auto& target = packs.emplace_back();
+    for (size_t index : indices) target.push_back(std::move(all[index]));
+  }
+  return packs;
+}
+
+size_t tokens_of(const SamplePack& pack) {
+  size_t total = 0;
+  for (const auto& sample : pack) total += sample.ids.size();
+  return total;
+}
+
+}  // namespace
+
+Joint joint_of(Packing packing) {
+  return packing == Packing::joined ? Joint::attending : packing == Packing::blocks ? Joint::one_text : Joint::separate;
+}
+
+int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder) {
+  if (config.packing == Packing::none) return 0;
+  int64_t capacity = config.packing_length > 0 ? config.packing_length : encoder.config().max_length;
+  if (capacity <= 0) throw UserError(ExitCode::usage, "packing needs a length", "give --max_length (cutoff_len) or --packing_length");
+  return capacity;
+}
+
+std::vector<Batch> arrange(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle, const Encoder& encoder) {
+  if (config.packing == Packing::blocks) samples = cut_blocks(samples, capacity, encoder);
+  else if (config.packing != Packing::none) samples = pack_samples(std::move(samples), config.packing, capacity);
+  if (config.group_by_length)
+    std::stable_sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return tokens_of(a) > tokens_of(b); });
+  else if (shuffle) shuffle->shuffle(samples);
+  std::vector<Batch> batches;
+  auto step = static_cast<size_t>(config.batch_size);
+  for (size_t at = 0; at < samples.size(); at += step)
+    batches.push_back(assemble(std::span(samples).subspan(at, std::min(step, samples.size() - at)), joint_of(config.packing)));
+  if (config.group_by_length && shuffle) shuffle->shuffle(batches);
+  return batches;
+}
+
+}  // namespace hone::data

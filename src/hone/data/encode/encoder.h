@@ -1,0 +1,103 @@
+// From a conversation to token ids and labels, as ms-swift, LLaMA-Factory or the model's own chat template would have it.
+#pragma once
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/data/conversation.h"
+#include "hone/data/sample.h"
+
+namespace hone::data {
+
+enum class Dialect { swift, factory, jinja };
+enum class Truncation { drop, left, right, split };  // `drop` is the peers' "delete"
+
+// Fields without a remark mean the same in every dialect. peer_defaults() gives what each peer assumes when nothing is said.
+struct EncodeConfig {
+  Dialect dialect = Dialect::swift;
+  std::string template_name;            // empty: the model's default; "jinja" or "auto": the model's own chat template
+  std::optional<std::string> system;    // for conversations without one; swift --system, factory default_system
+  int64_t max_length = 0;               // 0: no limit; factory cutoff_len
+  Truncation truncation = Truncation::drop;  // factory has its own rule
+  std::string loss_scale = "default";   // swift: base[+name…]
+  std::optional<bool> binary_loss_scale;  // swift: weights only mask; unset: when the chosen names allow it
+  bool ignore_empty_think = true;       // swift: hybrid templates add +ignore_empty_think
+  bool train_on_prompt = false;         // factory
+  bool mask_history = false;            // factory: learn the last answer only
+  std::optional<bool> enable_thinking, preserve_thinking;
+  bool add_non_thinking_prefix = true;  // swift
+  std::optional<std::string> response_prefix;
+  bool use_chat_template = true;        // false: bare text between BOS and EOS
+  bool pretraining = false;             // rows are plain text, every token is learned
+  bool concatenate_text = false;        // factory pre-training with packing: texts are joined and cut later
+  bool last_answer_only = false;        // factory preference and KTO rows: history is prompt
+  bool guard_special_tokens = false;    // message text that spells a special token stays text
+  std::string tool_format;              // swift agent_template, factory tool_format; empty: the template's
+};
+
+EncodeConfig peer_defaults(Dialect dialect);
+
+// What chooses a model's default template.
+struct ModelIdentity {
+  std::string name;  // last part of the folder or hub id
+  std::string model_type, architecture;
+};
+ModelIdentity read_model_identity(const std::filesystem::path& folder);
+
+class Encoder {
+ public:
+  // Throws UserError(usage) for an unknown template, tool format or loss_scale, naming the nearest known ones.
+  static std::shared_ptr<const Encoder> make(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const ModelIdentity& model);
+  virtual ~Encoder() = default;
+
+  // All thread-safe. Errors read "file:line: kind: what was found". A row longer than max_length is an error when the rule is `drop`.
+  Result<Sample> encode(const Conversation& conversation) const;
+  // As encode(), but `split` yields several samples.
+  Result<std::vector<Sample>> encode_parts(const Conversation& conversation) const;
+  // Preference data: the chosen and the rejected conversation.
+  Result<std::pair<Sample, Sample>> encode_pair(const Conversation& conversation) const;
+  // Everything up to where the model speaks; a trailing assistant message is kept open to be continued.
+  Result<std::vector<text::TokenId>> encode_prompt(const Conversation& conversation) const;
+
+  const EncodeConfig& config() const { return config_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const std::string& template_name() const { return template_name_; }
+  virtual std::vector<std::string> stop_words() const = 0;
+  virtual text::TokenId eos() const;  // -1 when there is none
+  std::vector<text::TokenId> stop_ids() const;  // EOS and every stop word that is one token
+
+  // Rows so far whose messages spell one of the template's own turn tokens.
+  int64_t rows_with_turn_tokens() const { return turn_token_rows_.load(); }
+
+ protected:
+  Encoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, std::string template_name);
+
+  // Neither cut nor checked for length unless the dialect's own rule cuts. May throw text::FormatError or Json::exception.
+  virtual Sample encode_whole(const Conversation& conversation) const = 0;
+  virtual std::pair<Sample, Sample> encode_whole_pair(const Conversation& conversation) const;
+  virtual std::vector<text::TokenId> encode_open(const Conversation& conversation) const = 0;
+
+  std::vector<text::TokenId> tokens(std::string_view text, bool guarded = false) const;
+  bool spells_special_token(const std::string& text) const;
+
+  EncodeConfig config_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::string template_name_;
+  std::vector<std::string> turn_tokens_;
+
+ private:
+  void note_turn_tokens(const Conversation& conversation) const;
+  mutable std::atomic<int64_t> turn_token_rows_{0};
+};
+
+// The rejected alternative as a conversation of its own.
+Conversation rejected_conversation(const Conversation& conversation);
+
+// Name of the template the peers choose for this model, "" when none is certain and the model's own should be used.
+std::string default_template(Dialect dialect, const ModelIdentity& model);
+
+}  // namespace hone::data

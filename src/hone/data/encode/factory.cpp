@@ -1,0 +1,312 @@
+#include "hone/data/encode/factory.h"
+
+#include <algorithm>
+
+#include "hone/base/log.h"
+#include "hone/data/encode/truncate.h"
+
+namespace hone::data {
+namespace {
+
+using text::FactoryDialog;
+using text::FormatError;
+using text::Piece;
+using text::TokenId;
+using Kind = FactoryDialog::Kind;
+
+const text::ToolFormat* format_named(const std::string& name) {
+  auto format = text::find_tool_format(name);
+  if (!format)
+    throw UserError(ExitCode::usage, "tool_format \"" + name + "\" is unknown", fmt::format("known: {}", fmt::join(text::tool_format_names(), ", ")));
+  return format;
+}
+
+std::string trimmed_words(const std::string& text) {
+  auto begin = text.find_first_not_of(" \n\t\r");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \n\t\r") - begin + 1);
+}
+
+// Several calls in a row are one turn with a list of calls; several results in a row are one result.
+void merge_tool_messages(std::vector<Message>& messages) {
+  std::vector<Message> out;
+  for (auto& message : messages) {
+    bool repeats = !out.empty() && out.back().role == message.role;
+    if (repeats && message.role == "tool_call") {
+      auto before = parse_json(out.back().content), next = parse_json(message.content);
+      if (!before || !next) throw FormatError("a tool call is not JSON");
+      Json list = before->is_array() ? *before : Json::array({*before});
+      for (const auto& call : next->is_array() ? *next : Json::array({*next})) list.push_back(call);
+      out.back().content = list.dump();
+    } else if (repeats && message.role == "tool") {
+      out.back().content += "\n</tool_response>\n<tool_response>\n" + message.content;
+    } else {
+      out.push_back(std::move(message));
+    }
+  }
+  messages = std::move(out);
+}
+
+}  // namespace
+
+FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, FactoryDialog dialog)
+    : Encoder(std::move(config), std::move(tokenizer), dialog.name), dialog_(std::move(dialog)) {
+  if (config_.train_on_prompt && dialog_.efficient_eos)
+    throw UserError(ExitCode::usage, "template \"" + dialog_.name + "\" ends turns without an EOS token, so train_on_prompt cannot be used with it");
+  if (!config_.tool_format.empty()) {
+    dialog_.tools_format = dialog_.function_format = config_.tool_format;
+    dialog_.function = dialog_.efficient_eos ? text::Pieces{"{{content}}"} : text::Pieces{"{{content}}", Piece(Piece::Kind::eos)};
+  }
+  tools_format_ = format_named(dialog_.tools_format);
+  function_format_ = format_named(dialog_.function_format);
+  if (config_.system) dialog_.default_system = *config_.system;
+
+  auto eos = tokenizer_->special().eos;
+  if (dialog_.replace_eos) {
+    auto stop = tokenizer_->id_of(dialog_.stop_words.at(0));
+    if (!stop)
+      log::warning("template {} ends answers with {}, which this vocabulary lacks: they end with the tokenizer's EOS", dialog_.name,
+                   dialog_.stop_words[0]);
+    else eos = stop;
+  }
+  if (!eos) eos = tokenizer_->id_of("<|endoftext|>");
+  eos_ = eos.value_or(-1);
+  empty_thought_ = tokens(dialog_.kind == Kind::reasoning_closing_tag ? dialog_.thought_close : dialog_.thought_open + dialog_.thought_close);
+  turn_tokens_ = dialog_.stop_words;
+}
+
+bool FactoryEncoder::reasoning() const { return dialog_.kind == Kind::reasoning || dialog_.kind == Kind::reasoning_closing_tag; }
+
+bool FactoryEncoder::has_thought(const std::string& content) const {
+  return content.find(trimmed_words(dialog_.thought_open)) != std::string::npos ||
+         content.find(trimmed_words(dialog_.thought_close)) != std::string::npos;
+}
+
+std::string FactoryEncoder::without_thought(const std::string& content) const {
+  std::string out = content;
+  for (size_t open = out.find(dialog_.thought_open); open != std::string::npos; open = out.find(dialog_.thought_open, open)) {
+    auto close = out.find(dialog_.thought_close, open + dialog_.thought_open.size());
+    if (close == std::string::npos) break;
+    out.erase(open, close + dialog_.thought_close.size() - open);
+  }
+  return out.substr(std::min(out.find_first_not_of('\n'), out.size()));
+}
+
+FactoryEncoder::Dialogue FactoryEncoder::arrange(const Conversation& conversation) const {
+  Dialogue dialogue{.tools = conversation.tools, .messages = conversation.messages};
+  auto& messages = dialogue.messages;
+  if (!messages.empty() && messages[0].role == "system") {
+    dialogue.system = std::move(messages[0].content);
+    messages.erase(messages.begin());
+  }
+  merge_tool_messages(messages);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const auto& role = messages[i].role;
+    bool fits = i % 2 == 0 ? role == "user" || role == "tool" : role == "assistant" || role == "tool_call";
+    if (!fits) throw FormatError("message " + std::to_string(i) + " is from \"" + role + "\"; turns must alternate between user and assistant");
+  }
+  return dialogue;
+}
+
+void FactoryEncoder::append(const text::Pieces& pieces, const std::string& content, size_t round, Ids& ids) const {
+  auto encode = [&](const std::string& text, bool guarded) {
+    if (text.empty()) return;
+    auto more = tokens(text, guarded);
+    ids.insert(ids.end(), more.begin(), more.end());
+  };
+  for (const auto& piece : pieces) {
+    switch (piece.kind) {
+      case Piece::Kind::bos:
+        if (tokenizer_->special().bos) ids.push_back(*tokenizer_->special().bos);
+        break;
+      case Piece::Kind::eos:
+        if (eos_ >= 0) ids.push_back(eos_);
+        break;
+      case Piece::Kind::token:
+      case Piece::Kind::id: {
+        auto id = piece.kind == Piece::Kind::id ? std::optional(piece.id) : tokenizer_->id_of(piece.text);
+        if (!id) throw FormatError("the vocabulary has no token \"" + piece.text + "\", which template \"" + dialog_.name + "\" needs");
+        ids.push_back(*id);
+        break;
+      }
+      case Piece::Kind::text: {
+        auto at = piece.text.find("{{content}}");
+        auto text = piece.text;
+        if (at == std::string::npos) {
+          encode(text, false);
+        } else if (config_.guard_special_tokens && spells_special_token(content)) {
+          encode(text.substr(0, at), false);
+          encode(content, true);
+          encode(text.substr(at + 11), false);
+        } else {
+          text.replace(at, 11, content);
+          if (auto index = piece.text.find("{{idx}}"); index != std::string::npos) text = text::replace_all(std::move(text), "{{idx}}", std::to_string(round));
+          encode(text, false);
+        }
+      }
+    }
+  }
+}
+
+std::vector<FactoryEncoder::Ids> FactoryEncoder::encode_messages(const Dialogue& dialogue) const {
+  auto system = dialogue.system.empty() ? dialog_.default_system : dialogue.system;
+  if (!dialogue.tools.empty()) {
+    auto tools = parse_json(dialogue.tools);
+    if (!tools || !tools->is_array()) throw FormatError("\"tools\" is not a JSON list");
+    if (!tools->empty()) system += tools_format_->describe(*tools);
+  }
+  std::vector<Ids> encoded;
+  for (size_t i = 0; i < dialogue.messages.size(); ++i) {
+    const auto& message = dialogue.messages[i];
+    Ids ids;
+    std::string lead;
+    if (i == 0) {
+      append(dialog_.prefix, "", 0, ids);
+      bool shows_system = !system.empty() || !dialogue.tools.empty();
+      if (shows_system && dialog_.kind == Kind::system_in_user) lead = text::replace_all(dialog_.system[0].text, "{{content}}", system);
+      else if (shows_system) append(dialog_.system, system, 0, ids);
+    }
+    if (message.role == "user") append(dialog_.user, lead + message.content, i / 2, ids);
+    else if (message.role == "tool") append(dialog_.observation, message.content, i / 2, ids);
+    else if (message.role == "assistant") append(dialog_.assistant, message.content, i / 2, ids);
+    else append(dialog_.function, text::format_function_turn(dialog_, *function_format_, message.content), i / 2, ids);
+    encoded.push_back(std::move(ids));
+  }
+  return encoded;
+}
+
+std::vector<std::pair<FactoryEncoder::Ids, FactoryEncoder::Ids>> FactoryEncoder::encode_turns(Dialogue dialogue) const {
+  auto& messages = dialogue.messages;
+  bool drop_history = config_.mask_history && !config_.preserve_thinking.value_or(false);
+  if (reasoning()) {
+    bool drop_all = config_.enable_thinking == false;
+    for (size_t i = 1; i < messages.size(); i += 2)
+      if (drop_all || (drop_history && i + 2 < messages.size())) messages[i].content = without_thought(messages[i].content);
+  }
+  auto encoded = encode_messages(dialogue);
+  if (reasoning()) {
+    for (size_t i = drop_history ? messages.size() - 2 : 0; i < messages.size(); i += 2) {
+      if (has_thought(messages[i + 1].content)) continue;
+      if (config_.enable_thinking.value_or(false)) encoded[i + 1].insert(encoded[i + 1].begin(), empty_thought_.begin(), empty_thought_.end());
+      else encoded[i].insert(encoded[i].end(), empty_thought_.begin(), empty_thought_.end());
+    }
+  }
+  std::vector<std::pair<Ids, Ids>> turns;
+  for (size_t i = 0; i + 1 < encoded.size(); i += 2) turns.emplace_back(std::move(encoded[i]), std::move(encoded[i + 1]));
+  return turns;
+}
+
+FactoryEncoder::OneTurn FactoryEncoder::encode_last_turn(Dialogue dialogue) const {
+  auto& messages = dialogue.messages;
+  auto& last = messages.back().content;
+  if (reasoning()) {
+    if (!config_.preserve_thinking.value_or(false))
+      for (size_t i = 1; i + 2 < messages.size(); i += 2) messages[i].content = without_thought(messages[i].content);
+    if (config_.enable_thinking == false) last = without_thought(last);
+  }
+  auto encoded = encode_messages(dialogue);
+  OneTurn turn{.answer = std::move(encoded.back())};
+  for (size_t i = 0; i + 1 < encoded.size(); ++i) turn.prompt.insert(turn.prompt.end(), encoded[i].begin(), encoded[i].end());
+  if (reasoning() && !has_thought(last)) {
+    if (config_.enable_thinking.value_or(false)) turn.answer.insert(turn.answer.begin(), empty_thought_.begin(), empty_thought_.end());
+    else turn.prompt.insert(turn.prompt.end(), empty_thought_.begin(), empty_thought_.end());
+  }
+  return turn;
+}
+
+Sample FactoryEncoder::encode_text(const std::string& text) const {
+  auto ending = template_name_ == "llama3" ? tokenizer_->id_of("<|end_of_text|>") : std::optional(eos_);
+  Sample sample;
+  const auto& special = tokenizer_->special();
+  if (!config_.concatenate_text && special.add_bos && special.bos) sample.ids.push_back(*special.bos);
+  auto ids = tokens(text);
+  sample.ids.insert(sample.ids.end(), ids.begin(), ids.end());
+  if (ending && *ending >= 0) sample.ids.push_back(*ending);
+  if (!config_.concatenate_text && config_.max_length > 0 && static_cast<int64_t>(sample.ids.size()) > config_.max_length)
+    sample.ids.resize(static_cast<size_t>(config_.max_length));
+  sample.labels = sample.ids;
+  return sample;
+}
+
+Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const std::vector<Message>& messages) const {
+  int64_t used = dialog_.efficient_eos ? 1 : 0, limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
+  bool newest_first = config_.mask_history;
+  std::vector<Sample> parts;
+  for (size_t n = 0; n < turns.size() && used < limit; ++n) {
+    size_t at = newest_first ? turns.size() - 1 - n : n;
+    auto& [prompt, answer] = turns[at];
+    auto [prompt_length, answer_length] = share_budget(static_cast<int64_t>(prompt.size()), static_cast<int64_t>(answer.size()), limit - used);
+    prompt.resize(static_cast<size_t>(prompt_length));
+    answer.resize(static_cast<size_t>(answer_length));
+    used += prompt_length + answer_length;
+    Sample part{.ids = prompt, .labels = config_.train_on_prompt ? prompt : Ids(prompt.size(), kIgnore)};
+    if (!config_.train_on_prompt && dialog_.efficient_eos && n != 0 && !prompt.empty()) part.labels[0] = eos_;
+    bool masked = (config_.mask_history && n != 0) || messages[2 * at + 1].loss == false;
+    part.ids.insert(part.ids.end(), answer.begin(), answer.end());
+    if (masked) part.labels.insert(part.labels.end(), answer.size(), kIgnore);
+    else part.labels.insert(part.labels.end(), answer.begin(), answer.end());
+    parts.push_back(std::move(part));
+  }
+  if (newest_first) std::reverse(parts.begin(), parts.end());
+  Sample sample;
+  for (const auto& part : parts) {
+    sample.ids.insert(sample.ids.end(), part.ids.begin(), part.ids.end());
+    sample.labels.insert(sample.labels.end(), part.labels.begin(), part.labels.end());
+  }
+  if (dialog_.efficient_eos) {
+    sample.ids.push_back(eos_);
+    sample.labels.push_back(eos_);
+  }
+  return sample;
+}
+
+Sample FactoryEncoder::labelled(const Ids& prompt, const Ids& answer, int64_t prompt_length, int64_t answer_length) const {
+  auto answer_end = answer.begin() + std::min<ptrdiff_t>(answer_length, static_cast<ptrdiff_t>(answer.size()));
+  Sample sample;
+  sample.ids.assign(prompt.begin(), prompt.begin() + prompt_length);
+  sample.labels.assign(static_cast<size_t>(prompt_length), kIgnore);
+  sample.ids.insert(sample.ids.end(), answer.begin(), answer_end);
+  sample.labels.insert(sample.labels.end(), answer.begin(), answer_end);
+  return sample;
+}
+
+Sample FactoryEncoder::encode_whole(const Conversation& conversation) const {
+  if (conversation.messages.empty()) throw FormatError("the conversation has no messages");
+  if (config_.pretraining || conversation.plain_text) return encode_text(conversation.messages[0].content);
+  auto dialogue = arrange(conversation);
+  if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1) throw FormatError("the conversation does not end with an answer");
+  if (config_.last_answer_only) {
+    auto turn = encode_last_turn(std::move(dialogue));
+    if (dialog_.efficient_eos) turn.answer.push_back(eos_);
+    int64_t limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
+    auto [prompt, answer] = share_budget(static_cast<int64_t>(turn.prompt.size()), static_cast<int64_t>(turn.answer.size()), limit);
+    return labelled(turn.prompt, turn.answer, prompt, answer);
+  }
+  auto messages = dialogue.messages;
+  return join_turns(encode_turns(std::move(dialogue)), messages);
+}
+
+std::pair<Sample, Sample> FactoryEncoder::encode_whole_pair(const Conversation& conversation) const {
+  auto last_turn = [&](const Conversation& alternative) {
+    auto dialogue = arrange(alternative);
+    if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1) throw FormatError("the conversation does not end with an answer");
+    auto turn = encode_last_turn(std::move(dialogue));
+    if (dialog_.efficient_eos) turn.answer.push_back(eos_);
+    return turn;
+  };
+  auto chosen = last_turn(conversation), rejected = last_turn(rejected_conversation(conversation));
+  int64_t limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
+  auto longer = static_cast<int64_t>(std::max(chosen.answer.size(), rejected.answer.size()));
+  auto [prompt, answer] = share_budget(static_cast<int64_t>(chosen.prompt.size()), longer, limit);
+  return {labelled(chosen.prompt, chosen.answer, prompt, answer), labelled(chosen.prompt, rejected.answer, prompt, answer)};
+}
+
+std::vector<TokenId> FactoryEncoder::encode_open(const Conversation& conversation) const {
+  auto dialogue = arrange(conversation);
+  if (dialogue.messages.size() % 2 == 0) throw FormatError("the conversation does not end with a user message");
+  dialogue.messages.push_back({.role = "assistant"});
+  auto turn = encode_last_turn(std::move(dialogue));
+  // With thinking on the model itself opens the thought.
+  return std::move(turn.prompt);
+}
+
+}  // namespace hone::data

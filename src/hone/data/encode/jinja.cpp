@@ -1,0 +1,192 @@
+#include "hone/data/encode/jinja.h"
+
+#include <algorithm>
+
+#include "hone/text/templates/agent_format.h"
+
+namespace hone::data {
+namespace {
+
+using text::FormatError;
+using text::TokenId;
+
+std::string token_text(const text::Tokenizer& tokenizer, const std::optional<TokenId>& id) { return id ? tokenizer.token_of(*id) : ""; }
+
+// Calls become an assistant message's tool_calls, as templates expect them.
+void append_message(const Message& message, Json& messages) {
+  if (message.role != "tool_call") {
+    Json entry = {{"role", message.role}, {"content", message.content}};
+    if (message.extra.is_object())
+      for (const auto& [key, value] : message.extra.items())
+        if (!entry.contains(key)) entry[key] = value;
+    messages.push_back(std::move(entry));
+    return;
+  }
+  auto call = text::parse_tool_call(message.content);
+  bool joins = !messages.empty() && messages.back()["role"] == "assistant";
+  if (!joins) messages.push_back({{"role", "assistant"}, {"content", ""}});
+  Json& calls = messages.back()["tool_calls"];
+  if (calls.is_null()) calls = Json::array();
+  calls.push_back({{"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+}
+
+size_t common_prefix(const std::string& a, const std::string& b) {
+  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+size_t common_suffix(const std::string& a, const std::string& b) {
+  return static_cast<size_t>(std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend()).first - a.rbegin());
+}
+
+}  // namespace
+
+Json template_variables(const text::Tokenizer& tokenizer, Json messages, Json tools, bool add_generation_prompt) {
+  Json variables = {{"messages", std::move(messages)}, {"tools", std::move(tools)}, {"documents", nullptr},
+                    {"add_generation_prompt", add_generation_prompt}};
+  const auto& special = tokenizer.special();
+  if (special.bos) variables["bos_token"] = token_text(tokenizer, special.bos);
+  if (special.eos) variables["eos_token"] = token_text(tokenizer, special.eos);
+  if (special.pad) variables["pad_token"] = token_text(tokenizer, special.pad);
+  if (special.unk) variables["unk_token"] = token_text(tokenizer, special.unk);
+  return variables;
+}
+
+JinjaEncoder::JinjaEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::ChatTemplate chat_template)
+    : Encoder(std::move(config), std::move(tokenizer), "jinja"), template_(std::move(chat_template)) {
+  turn_tokens_ = stop_words();
+}
+
+std::vector<std::string> JinjaEncoder::stop_words() const {
+  auto eos = token_text(*tokenizer_, tokenizer_->special().eos);
+  return eos.empty() ? std::vector<std::string>{} : std::vector{eos};
+}
+
+JinjaEncoder::Prepared JinjaEncoder::prepare(const Conversation& conversation) const {
+  Prepared prepared{.messages = Json::array()};
+  const auto& messages = conversation.messages;
+  if (messages.empty()) throw FormatError("the conversation has no messages");
+  if (config_.system && messages[0].role != "system") append_message({.role = "system", .content = *config_.system}, prepared.messages);
+  prepared.loss.resize(prepared.messages.size());
+  for (const auto& message : messages) {
+    append_message(message, prepared.messages);
+    prepared.loss.resize(prepared.messages.size());
+    if (message.loss) prepared.loss.back() = message.loss;
+  }
+  if (!conversation.tools.empty()) {
+    auto tools = parse_json(conversation.tools);
+    if (!tools) throw FormatError("\"tools\" is not JSON: " + tools.error());
+    prepared.tools = *tools;
+  }
+  if (config_.enable_thinking) prepared.variables["enable_thinking"] = *config_.enable_thinking;
+  if (config_.preserve_thinking) prepared.variables["preserve_thinking"] = *config_.preserve_thinking;
+  if (conversation.extra.is_object())
+    if (auto row = conversation.extra.value("chat_template_kwargs", Json()); row.is_object())
+      for (const auto& [key, value] : row.items()) prepared.variables[key] = value;
+  return prepared;
+}
+
+text::Rendered JinjaEncoder::render(const Prepared& prepared, const Json& messages, bool open) const {
+  auto variables = template_variables(*tokenizer_, messages, prepared.tools, open);
+  if (prepared.variables.is_object())
+    for (const auto& [key, value] : prepared.variables.items()) variables[key] = value;
+  auto rendered = template_.render(variables);
+  if (!rendered) throw FormatError("the model's chat template refuses the conversation: " + rendered.error());
+  return std::move(*rendered);
+}
+
+std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const {
+  Json before = Json::array(), upto;
+  for (size_t i = 0; i < message; ++i) before.push_back(prepared.messages[i]);
+  upto = before;
+  upto.push_back(prepared.messages[message]);
+  auto with_answer = message + 1 == prepared.messages.size() ? whole : render(prepared, upto, false).text;
+  auto open = render(prepared, before, true).text;
+  // A template may open a thought in its generation prompt that a finished answer does not show.
+  if (!with_answer.starts_with(open)) open = render(prepared, before, false).text;
+  if (!with_answer.starts_with(open) || !whole.starts_with(with_answer)) return std::nullopt;
+  return Span{open.size(), with_answer.size(), message};
+}
+
+// Where the text changes when the answer does; `ending` is what closes the last answer and closes this one too when it stands there.
+std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepared& prepared, const std::string& whole, size_t message,
+                                                                   const std::string& ending) const {
+  auto changed = prepared.messages;
+  changed[message]["content"] = "\x01";
+  changed[message].erase("tool_calls");
+  auto other = render(prepared, changed, false).text;
+  size_t begin = common_prefix(whole, other);
+  size_t shared_end = std::min(common_suffix(whole, other), std::min(whole.size(), other.size()) - begin);
+  size_t end = whole.size() - shared_end;
+  if (end <= begin) return std::nullopt;
+  if (whole.compare(end, ending.size(), ending) == 0) end += ending.size();
+  return Span{begin, end, message};
+}
+
+std::vector<JinjaEncoder::Span> JinjaEncoder::answer_spans(const Prepared& prepared, const text::Rendered& whole) const {
+  std::vector<size_t> answers;
+  for (size_t i = 0; i < prepared.messages.size(); ++i)
+    if (prepared.messages[i]["role"] == "assistant") answers.push_back(i);
+  std::vector<Span> spans;
+  if (!whole.answers.empty()) {
+    bool one_each = whole.answers.size() == answers.size();
+    for (size_t i = 0; i < whole.answers.size(); ++i)
+      spans.push_back({whole.answers[i].begin, whole.answers[i].end, one_each ? answers[i] : answers.back()});
+    return spans;
+  }
+  std::string ending;
+  if (!answers.empty() && answers.back() + 1 == prepared.messages.size())
+    if (auto last = span_by_difference(prepared, whole.text, answers.back(), "")) ending = whole.text.substr(last->end);
+  for (size_t message : answers) {
+    auto span = span_by_prefix(prepared, whole.text, message);
+    if (!span) span = span_by_difference(prepared, whole.text, message, ending);
+    if (!span) throw FormatError("the model's chat template does not show answer " + std::to_string(message));
+    spans.push_back(*span);
+  }
+  return spans;
+}
+
+Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const {
+  Sample sample;
+  size_t at = 0;
+  auto add = [&](size_t end, bool learn) {
+    if (end <= at) return;
+    auto ids = tokens(std::string_view(text).substr(at, end - at));
+    sample.ids.insert(sample.ids.end(), ids.begin(), ids.end());
+    if (learn) sample.labels.insert(sample.labels.end(), ids.begin(), ids.end());
+    else sample.labels.insert(sample.labels.end(), ids.size(), kIgnore);
+    at = end;
+  };
+  for (size_t i = 0; i < spans.size(); ++i) {
+    bool learn = prepared.loss[spans[i].message].value_or(!config_.last_answer_only || i + 1 == spans.size());
+    add(spans[i].begin, config_.train_on_prompt);
+    add(spans[i].end, learn);
+  }
+  add(text.size(), config_.train_on_prompt);
+  if (!sample.labels.empty()) sample.labels[0] = kIgnore;
+  return sample;
+}
+
+Sample JinjaEncoder::encode_whole(const Conversation& conversation) const {
+  auto prepared = prepare(conversation);
+  if (config_.loss_scale.starts_with("last_round") || config_.mask_history) {
+    size_t last = 0;
+    for (size_t i = 0; i < prepared.messages.size(); ++i)
+      if (prepared.messages[i]["role"] != "assistant") last = i;
+    for (size_t i = 0; i < last; ++i)
+      if (!prepared.loss[i]) prepared.loss[i] = false;
+  }
+  auto whole = render(prepared, prepared.messages, false);
+  return tokenise(whole.text, answer_spans(prepared, whole), prepared);
+}
+
+std::vector<TokenId> JinjaEncoder::encode_open(const Conversation& conversation) const {
+  auto prepared = prepare(conversation);
+  bool continues = prepared.messages.back()["role"] == "assistant";
+  if (!continues) return tokens(render(prepared, prepared.messages, true).text + config_.response_prefix.value_or(""));
+  auto answer = prepared.messages.back()["content"].get<std::string>();
+  auto before = prepared.messages;
+  before.erase(before.size() - 1);
+  return tokens(render(prepared, before, true).text + answer);
+}
+
+}  // namespace hone::data

@@ -1,0 +1,39 @@
+// The model's own chat template. Answers are the template's {% generation %} blocks, or are found by rendering prefixes of the conversation.
+#pragma once
+#include "hone/data/encode/encoder.h"
+#include "hone/text/chat_template.h"
+
+namespace hone::data {
+
+class JinjaEncoder : public Encoder {
+ public:
+  JinjaEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::ChatTemplate chat_template);
+  std::vector<std::string> stop_words() const override;
+
+ protected:
+  Sample encode_whole(const Conversation& conversation) const override;
+  std::vector<text::TokenId> encode_open(const Conversation& conversation) const override;
+
+ private:
+  struct Span {
+    size_t begin, end;
+    size_t message;
+  };
+  struct Prepared {
+    Json messages, tools, variables;
+    std::vector<std::optional<bool>> loss;  // of each message
+  };
+  Prepared prepare(const Conversation& conversation) const;
+  text::Rendered render(const Prepared& prepared, const Json& messages, bool open) const;
+  std::vector<Span> answer_spans(const Prepared& prepared, const text::Rendered& whole) const;
+  std::optional<Span> span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const;
+  std::optional<Span> span_by_difference(const Prepared& prepared, const std::string& whole, size_t message, const std::string& ending) const;
+  Sample tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const;
+
+  text::ChatTemplate template_;
+};
+
+// What transformers hands to a chat template; `tools` may be null.
+Json template_variables(const text::Tokenizer& tokenizer, Json messages, Json tools, bool add_generation_prompt);
+
+}  // namespace hone::data

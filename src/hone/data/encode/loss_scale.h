@@ -1,0 +1,33 @@
+// ms-swift's loss_scale words: which parts of an answer are learned, and how much they weigh.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hone::data {
+
+struct WeightedText {
+  std::string text;
+  double weight;
+};
+
+// base[+name…]: base is default (every answer), last_round or all; names refine answers and their weights multiply.
+class LossScale {
+ public:
+  enum class Base { every_answer, last_round, all };
+
+  // Throws UserError(usage) naming the known words.
+  explicit LossScale(const std::string& words);
+
+  Base base() const { return base_; }
+  bool binary() const;  // weights are only 0 and 1
+  bool has(std::string_view name) const;
+  std::vector<WeightedText> weigh(const std::string& text, const std::string& query) const;
+
+ private:
+  Base base_ = Base::every_answer;
+  std::vector<std::string> names_;
+};
+
+}  // namespace hone::data

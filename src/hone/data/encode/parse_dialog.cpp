@@ -1,0 +1,62 @@
+// Slots out of a Jinja chat template, by what it renders for conversations whose text is the placeholder itself.
+#include <algorithm>
+
+#include "hone/data/encode/factory.h"
+#include "hone/data/encode/jinja.h"
+
+namespace hone::data {
+namespace {
+
+constexpr const char* kContent = "{{content}}";
+
+Json message(const char* role, const char* content) { return {{"role", role}, {"content", content}}; }
+
+// The characters of `longer` left over when those of `shorter` are taken out in order.
+std::string difference(const std::string& shorter, const std::string& longer) {
+  std::string rest;
+  size_t i = 0, j = 0;
+  for (; i < shorter.size() && j < longer.size(); ++j)
+    if (shorter[i] == longer[j]) ++i;
+    else rest += longer[j];
+  return rest;
+}
+
+std::string tail(const std::string& text, size_t from) { return text.substr(std::min(from, text.size())); }
+
+}  // namespace
+
+Result<text::FactoryDialog> parse_dialog(const text::Tokenizer& tokenizer) {
+  auto parsed = text::ChatTemplate::parse(tokenizer.chat_template());
+  if (!parsed) return Error{parsed.error()};
+  auto prefix = tokenizer.decode(tokenizer.encode("", {.add_special_tokens = true}));
+  std::string failure;
+  auto render = [&](Json messages, bool open) {
+    auto rendered = parsed->render(template_variables(tokenizer, std::move(messages), Json(), open));
+    if (!rendered && failure.empty()) failure = rendered.error();
+    return rendered ? tail(rendered->text, prefix.size()) : std::string();
+  };
+  auto system = render({message("system", kContent)}, false);
+  auto user_without_system = render({message("system", ""), message("user", kContent)}, true);
+  auto user = render({message("user", kContent)}, true);
+  auto both = render({message("user", kContent), message("assistant", kContent)}, false);
+  if (!failure.empty()) return Error{failure};
+
+  auto answer = tail(both, user.size());
+  text::FactoryDialog dialog{.name = "own"};
+  if (answer.find("<think>") != std::string::npos) dialog.kind = text::FactoryDialog::Kind::reasoning;
+  answer = text::replace_all(text::replace_all(answer, "<think>", ""), "</think>", "");
+  answer = tail(answer, std::min(answer.find_first_not_of('\n'), answer.size()));
+  if (user.size() > user_without_system.size()) {
+    dialog.default_system = difference(user_without_system, user);
+    auto alone = system;
+    if (auto at = alone.find(kContent); at != std::string::npos) alone.replace(at, std::string_view(kContent).size(), dialog.default_system);
+    user = tail(user, alone.size());
+  }
+  dialog.user = dialog.observation = {user};
+  dialog.assistant = dialog.function = {answer};
+  dialog.system = {system};
+  if (!prefix.empty()) dialog.prefix = {prefix};
+  return dialog;
+}
+
+}  // namespace hone::data

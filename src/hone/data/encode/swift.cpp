@@ -1,0 +1,337 @@
+#include "hone/data/encode/swift.h"
+
+#include <algorithm>
+
+namespace hone::data {
+namespace {
+
+using text::FormatError;
+using text::Piece;
+using text::SwiftDialog;
+using text::TokenId;
+using Role = Turn::Role;
+
+// Without a chat template a text stands bare between what the tokenizer adds and EOS.
+SwiftDialog bare_dialog(const SwiftDialog& dialog) {
+  return {.name = dialog.name, .prompt = {"{{QUERY}}"}, .chat_sep = std::nullopt, .auto_add_bos = true, .stop_words = dialog.stop_words};
+}
+
+std::string loss_words(const EncodeConfig& config, const SwiftDialog& dialog) {
+  bool hybrid = dialog.thinking && !dialog.non_thinking_prefix.empty();
+  bool add = config.ignore_empty_think && hybrid && config.loss_scale.find("ignore_empty_think") == std::string::npos;
+  return config.loss_scale + (add ? "+ignore_empty_think" : "");
+}
+
+const text::AgentFormat* agent_of(const EncodeConfig& config, const SwiftDialog& dialog) {
+  if (config.tool_format.empty()) return text::find_agent_format(dialog.agent);
+  auto format = text::find_agent_format(config.tool_format);
+  if (!format)
+    throw UserError(ExitCode::usage, "agent_template \"" + config.tool_format + "\" is unknown",
+                    fmt::format("known: {}", fmt::join(text::agent_format_names(), ", ")));
+  return format;
+}
+
+std::string stripped_newlines(const std::string& text) {
+  auto begin = text.find_first_not_of('\n');
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of('\n') - begin + 1);
+}
+
+}  // namespace
+
+SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const SwiftDialog& dialog)
+    : Encoder(std::move(config), std::move(tokenizer), dialog.name),
+      dialog_(config_.use_chat_template ? dialog : bare_dialog(dialog)),
+      loss_scale_(loss_words(config_, dialog)),
+      binary_weights_(config_.binary_loss_scale.value_or(loss_scale_.binary())),
+      agent_(agent_of(config_, dialog)) {
+  if (config_.system) {
+    bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt || dialog_.quirk == SwiftDialog::Quirk::gemma_system;
+    if (config_.use_chat_template && !knows_system)
+      throw UserError(ExitCode::usage, "template \"" + dialog.name + "\" has no place for a system text", "leave --system out, or choose another --template");
+    dialog_.default_system = config_.system;
+  }
+  if (dialog_.auto_add_bos) {
+    auto all = tokenizer_->encode("a", {.add_special_tokens = true}), bare = tokenizer_->encode("a");
+    auto at = std::search(all.begin(), all.end(), bare.begin(), bare.end());
+    opening_ids_.assign(all.begin(), at);
+    if (at != all.end()) closing_ids_.assign(at + static_cast<ptrdiff_t>(bare.size()), all.end());
+  }
+  Segments suffix;
+  append(dialog_.suffix, {}, Part::suffix, suffix);
+  for (const auto& segment : suffix) {
+    auto ids = segment.is_text ? tokens(segment.text) : segment.ids;
+    suffix_ids_.insert(suffix_ids_.end(), ids.begin(), ids.end());
+  }
+  stop_words_ = dialog_.stop_words;
+  auto add_stop = [&](const std::string& word) {
+    if (!word.empty() && std::find(stop_words_.begin(), stop_words_.end(), word) == stop_words_.end()) stop_words_.push_back(word);
+  };
+  if (!dialog_.suffix.empty() && dialog_.suffix.back().kind == Piece::Kind::text) add_stop(trimmed(dialog_.suffix.back().text));
+  if (tokenizer_->special().eos) add_stop(tokenizer_->token_of(*tokenizer_->special().eos));
+  turn_tokens_ = stop_words_;
+}
+
+Sample SwiftEncoder::encode_whole(const Conversation& conversation) const {
+  auto turns = make_turns(conversation, dialog_, agent_);
+  return tokenise(lay_out(std::move(turns), true));
+}
+
+std::vector<TokenId> SwiftEncoder::encode_open(const Conversation& conversation) const {
+  auto turns = make_turns(conversation, dialog_, agent_);
+  return tokenise(lay_out(std::move(turns), false)).ids;
+}
+
+std::optional<std::string> SwiftEncoder::system_text(Turns& turns) const {
+  bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt;
+  if (turns.system && !knows_system) throw FormatError("template \"" + dialog_.name + "\" has no place for a system message");
+  auto system = turns.system ? turns.system : dialog_.default_system;
+  if (!turns.tools.empty()) system = agent_->tools_text(turns.tools, system, turns.turns[0].text);
+  return system;
+}
+
+SwiftEncoder::Segments SwiftEncoder::lay_out(Turns turns, bool training) const {
+  if (dialog_.quirk == SwiftDialog::Quirk::gemma_system) {
+    auto system = turns.system;
+    if (system) turns.turns[0].text = *system + "\n\n" + turns.turns[0].text;
+    turns.system.reset();
+    for (auto& turn : turns.turns)
+      if (turn.answer.size() == 1) turn.answer[0].text = stripped_newlines(turn.answer[0].text);
+  }
+  std::optional<std::string> system;
+  if (config_.use_chat_template) {
+    if (config_.add_non_thinking_prefix) add_non_thinking_prefix(turns, training);
+    if (!preserves_thinking(turns, training)) drop_history_thinking(turns);
+    system = system_text(turns);
+  }
+  turns.system = system;
+  if (turns.turns[0].role == Role::assistant) turns.turns.insert(turns.turns.begin(), Turn{.role = Role::user});
+  if (turns.turns.size() % 2 == 1) turns.turns.push_back({.role = Role::assistant});
+  if (turns.turns.size() > 2 && !dialog_.chat_sep) turns.turns.erase(turns.turns.begin(), turns.turns.end() - 2);
+
+  Segments segments;
+  if (!opening_ids_.empty()) segments.push_back({.is_text = false, .ids = opening_ids_});
+  bool with_system = system && !system->empty() && !dialog_.system_in_prompt && dialog_.system_prefix;
+  append(with_system ? *dialog_.system_prefix : dialog_.prefix, {.system = system ? &*system : nullptr}, Part::other, segments);
+  append_rounds(turns, training, segments);
+  if (!closing_ids_.empty()) segments.push_back({.part = Part::suffix, .is_text = false, .ids = closing_ids_});
+  auto weighted = weigh(segments, turns);
+  if (dialog_.quirk == SwiftDialog::Quirk::glm_newline) strip_glm_newlines(weighted);
+  return weighted;
+}
+
+void SwiftEncoder::append_rounds(const Turns& turns, bool training, Segments& segments) const {
+  size_t rounds = turns.turns.size() / 2;
+  for (size_t i = 0; i < rounds; ++i) {
+    const Turn &query = turns.turns[2 * i], &answer = turns.turns[2 * i + 1];
+    if (query.role == Role::assistant || answer.role != Role::assistant) throw FormatError("user and assistant messages do not alternate");
+    static const std::string none;
+    Values values{.query = query.role == Role::tool ? &none : &query.text, .round0 = std::to_string(i), .round1 = std::to_string(i + 1)};
+    bool last = i + 1 == rounds;
+    if (query.role == Role::tool) {
+      append(query.results, values, Part::other, segments);
+    } else if (dialog_.system_in_prompt) {
+      bool show_system = last && turns.system && !turns.system->empty();
+      if (show_system) values.system = &*turns.system;
+      text::Pieces prompt;
+      for (const auto& piece : dialog_.prompt)
+        if (show_system || piece.text.find("{{SYSTEM}}") == std::string::npos) prompt.push_back(piece);
+      append(prompt, values, Part::other, segments);
+    } else {
+      append(dialog_.prompt, values, Part::other, segments);
+    }
+    if (answer.answer.empty()) {
+      if (auto prefix = response_prefix(turns); !prefix.empty()) segments.push_back({.text = prefix});
+      continue;
+    }
+    segments.push_back({.part = Part::response, .answer = answer.answer});
+    if (last) finish_round(answer, training, segments);
+    else if (turns.turns[2 * i + 2].role != Role::tool) append(*dialog_.chat_sep, {}, Part::other, segments);
+  }
+}
+
+void SwiftEncoder::finish_round(const Turn& answer, bool training, Segments& segments) const {
+  const auto& text = answer.answer.back().text;
+  bool stopped = std::any_of(stop_words_.begin(), stop_words_.end(), [&](const std::string& word) { return text.ends_with(word); });
+  if (training && closing_ids_.empty() && !stopped) append(dialog_.suffix, {}, Part::suffix, segments);
+}
+
+void SwiftEncoder::append(const text::Pieces& pieces, const Values& values, Part part, Segments& segments) const {
+  for (const auto& piece : pieces) {
+    std::optional<TokenId> id;
+    switch (piece.kind) {
+      case Piece::Kind::text: {
+        if (config_.guard_special_tokens && (values.system || values.query)) {
+          append_guarded(piece.text, values, part, segments);
+          continue;
+        }
+        auto text = piece.text;
+        if (values.system) text = text::replace_all(std::move(text), "{{SYSTEM}}", *values.system);
+        if (values.query) text = text::replace_all(std::move(text), "{{QUERY}}", *values.query);
+        if (!values.round0.empty()) text = text::replace_all(text::replace_all(std::move(text), "{{ROUND0}}", values.round0), "{{ROUND1}}", values.round1);
+        if (!values.system) text = text::replace_all(std::move(text), "{{SYSTEM}}", "");
+        if (!text.empty()) segments.push_back({.part = part, .text = std::move(text)});
+        continue;
+      }
+      case Piece::Kind::bos: id = tokenizer_->special().bos; break;
+      case Piece::Kind::eos: id = tokenizer_->special().eos; break;
+      case Piece::Kind::token: id = tokenizer_->id_of(piece.text); break;
+      case Piece::Kind::id: id = piece.id; break;
+    }
+    if (id) segments.push_back({.part = part, .is_text = false, .ids = {*id}});
+  }
+}
+
+// Placeholders are cut out, so that a value that spells a special token can be tokenised as plain text.
+void SwiftEncoder::append_guarded(const std::string& text, const Values& values, Part part, Segments& segments) const {
+  for (size_t at = 0; at < text.size();) {
+    auto open = std::min(text.find("{{", at), text.size());
+    if (open > at) segments.push_back({.part = part, .text = text.substr(at, open - at)});
+    if (open == text.size()) return;
+    auto close = text.find("}}", open);
+    auto name = text.substr(open + 2, close - open - 2);
+    const std::string* value = name == "SYSTEM" ? values.system : name == "QUERY" ? values.query : name == "ROUND0" ? &values.round0 : &values.round1;
+    if (value && !value->empty()) segments.push_back({.part = part, .guarded = spells_special_token(*value), .text = *value});
+    at = close + 2;
+  }
+}
+
+SwiftEncoder::Segments SwiftEncoder::weigh(const Segments& segments, const Turns& turns) const {
+  Segments out;
+  int64_t last_user = turns.last_user(), round = 0;
+  for (const auto& segment : segments) {
+    bool last_round = 2 * round >= last_user;
+    if (segment.part == Part::response) {
+      const auto& query = turns.turns[static_cast<size_t>(2 * round)].text;
+      ++round;
+      for (const auto& part : segment.answer)
+        for (auto& piece : weigh_one(segment, &part, query, last_round)) out.push_back(std::move(piece));
+    } else {
+      for (auto& piece : weigh_one(segment, nullptr, {}, last_round)) out.push_back(std::move(piece));
+    }
+  }
+  return out;
+}
+
+std::vector<SwiftEncoder::Segment> SwiftEncoder::weigh_one(const Segment& segment, const AnswerPart* part, const std::string& query,
+                                                           bool last_round) const {
+  using Base = LossScale::Base;
+  Segment whole{.part = segment.part, .is_text = segment.is_text, .guarded = segment.guarded, .text = part ? part->text : segment.text, .ids = segment.ids};
+  if (part && config_.guard_special_tokens) whole.guarded = spells_special_token(whole.text);
+  bool answer = segment.part != Part::other;
+  bool by_base = loss_scale_.base() == Base::all || (answer && (loss_scale_.base() == Base::every_answer || last_round));
+  auto loss = part ? part->loss : std::nullopt;
+  if (!loss.value_or(by_base)) return {whole};
+  whole.weight = 1;
+  if (part && part->loss_scale) {
+    whole.weight = *part->loss_scale;
+    return {whole};
+  }
+  if (!whole.is_text) return {whole};
+  std::vector<Segment> pieces;
+  for (auto& weighted : loss_scale_.weigh(whole.text, query)) {
+    auto piece = whole;
+    piece.text = std::move(weighted.text);
+    piece.weight = weighted.weight;
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+Sample SwiftEncoder::tokenise(const Segments& segments) const {
+  Sample sample;
+  auto add = [&](const std::vector<TokenId>& ids, double weight) {
+    sample.ids.insert(sample.ids.end(), ids.begin(), ids.end());
+    if (weight > 0) sample.labels.insert(sample.labels.end(), ids.begin(), ids.end());
+    else sample.labels.insert(sample.labels.end(), ids.size(), kIgnore);
+    if (!binary_weights_) sample.loss_scale.insert(sample.loss_scale.end(), ids.size(), static_cast<float>(weight));
+  };
+  for (size_t i = 0; i < segments.size();) {
+    const auto& first = segments[i];
+    if (!first.is_text || first.guarded) {
+      add(first.is_text ? tokens(first.text, true) : first.ids, first.weight);
+      ++i;
+      continue;
+    }
+    std::string text;
+    for (; i < segments.size() && segments[i].is_text && !segments[i].guarded && segments[i].weight == first.weight; ++i) text += segments[i].text;
+    add(tokens(text), first.weight);
+  }
+  learn_middle_suffixes(sample);
+  if (!sample.labels.empty()) sample.labels[0] = kIgnore;
+  if (!sample.loss_scale.empty()) sample.loss_scale[0] = 0;
+  return sample;
+}
+
+// After an answer the masked text opens with what ends a turn; the model must learn to say that too.
+void SwiftEncoder::learn_middle_suffixes(Sample& sample) const {
+  size_t count = sample.labels.size(), length = suffix_ids_.size();
+  if (length == 0) return;
+  for (size_t at = 1; at < count; ++at) {
+    if (sample.labels[at] != kIgnore || sample.labels[at - 1] == kIgnore) continue;
+    size_t end = at;
+    while (end < count && sample.labels[end] == kIgnore) ++end;
+    bool matches = end - at >= length && std::equal(suffix_ids_.begin(), suffix_ids_.end(), sample.ids.begin() + static_cast<ptrdiff_t>(at));
+    if (matches) {
+      std::copy(suffix_ids_.begin(), suffix_ids_.end(), sample.labels.begin() + static_cast<ptrdiff_t>(at));
+      if (!sample.loss_scale.empty()) std::fill_n(sample.loss_scale.begin() + static_cast<ptrdiff_t>(at), length, 1.0f);
+    }
+    at = end;
+  }
+}
+
+bool SwiftEncoder::preserves_thinking(const Turns& turns, bool training) const {
+  if (turns.preserve_thinking) return *turns.preserve_thinking;
+  if (config_.preserve_thinking) return *config_.preserve_thinking;
+  if (dialog_.preserve_thinking) return *dialog_.preserve_thinking;
+  bool enabled = turns.enable_thinking.value_or(config_.enable_thinking.value_or(dialog_.thinking && dialog_.non_thinking_prefix.empty()));
+  if (!dialog_.thinking && !enabled) return true;
+  return training && loss_scale_.base() != LossScale::Base::last_round;
+}
+
+std::string SwiftEncoder::response_prefix(const Turns& turns) const {
+  if (turns.response_prefix) return *turns.response_prefix;
+  if (config_.response_prefix) return *config_.response_prefix;
+  if (!config_.use_chat_template) return "";
+  bool enabled = turns.enable_thinking.value_or(config_.enable_thinking.value_or(dialog_.thinking && dialog_.non_thinking_prefix.empty()));
+  return enabled ? dialog_.thinking_prefix : dialog_.non_thinking_prefix;
+}
+
+void SwiftEncoder::add_non_thinking_prefix(Turns& turns, bool training) const {
+  const auto& prefix = dialog_.non_thinking_prefix;
+  if (prefix.empty()) return;
+  bool last_only = (!training || loss_scale_.base() == LossScale::Base::last_round) && !dialog_.preserve_thinking.value_or(false);
+  int64_t start = last_only ? turns.last_user() : -1;
+  for (size_t i = 0; i < turns.turns.size(); ++i) {
+    auto& turn = turns.turns[i];
+    if (static_cast<int64_t>(i) < start || turn.answer.empty()) continue;
+    if (dialog_.non_thinking_after_user_only && (i == 0 || turns.turns[i - 1].role != Role::user)) continue;
+    auto& text = turn.answer[0].text;
+    if (!text.starts_with("<think>") && !text.starts_with(prefix)) text = prefix + text;
+  }
+}
+
+void SwiftEncoder::drop_history_thinking(Turns& turns) const {
+  int64_t last_user = turns.last_user();
+  for (size_t i = 0; static_cast<int64_t>(i) < last_user; ++i) {
+    auto& turn = turns.turns[i];
+    if (turn.answer.empty()) continue;
+    auto& text = turn.answer[0].text;
+    bool hunyuan = dialog_.quirk == SwiftDialog::Quirk::hunyuan_answer;
+    std::string mark = hunyuan ? "<answer>" : "</think>";
+    if (auto at = text.rfind(mark); at != std::string::npos) text = text.substr(at + mark.size());
+    text = trimmed(text);
+    if (hunyuan && text.ends_with("</answer>")) text = trimmed(text.substr(0, text.size() - 9));
+    text = dialog_.history_thinking_prefix + text;
+  }
+}
+
+void SwiftEncoder::strip_glm_newlines(Segments& segments) const {
+  for (size_t i = 0; i < segments.size(); ++i) {
+    auto& segment = segments[i];
+    bool opens = segment.is_text && (segment.text.ends_with("<|assistant|>\n") || segment.text.ends_with("<think></think>\n"));
+    bool call_follows = i + 1 >= segments.size() || segments[i + 1].text.find("<|observation|>") != std::string::npos;
+    if (opens && call_follows) segment.text.pop_back();
+  }
+}
+
+}  // namespace hone::data

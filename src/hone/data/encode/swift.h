@@ -1,0 +1,62 @@
+// ms-swift's way: segments of text with a loss weight; neighbours of equal weight are one string, each string is tokenised on its own.
+#pragma once
+#include "hone/data/encode/encoder.h"
+#include "hone/data/encode/loss_scale.h"
+#include "hone/data/encode/swift_turns.h"
+#include "hone/text/templates/dialog.h"
+
+namespace hone::data {
+
+class SwiftEncoder : public Encoder {
+ public:
+  SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const text::SwiftDialog& dialog);
+  std::vector<std::string> stop_words() const override { return stop_words_; }
+
+ protected:
+  Sample encode_whole(const Conversation& conversation) const override;
+  std::vector<text::TokenId> encode_open(const Conversation& conversation) const override;
+
+ private:
+  enum class Part { other, response, suffix };
+  struct Segment {
+    Part part = Part::other;
+    bool is_text = true, guarded = false;
+    std::string text;
+    std::vector<text::TokenId> ids;
+    std::vector<AnswerPart> answer;  // of a response
+    double weight = 0;
+  };
+  using Segments = std::vector<Segment>;
+  struct Values {
+    const std::string* system = nullptr;
+    const std::string* query = nullptr;
+    std::string round0, round1;
+  };
+
+  Segments lay_out(Turns turns, bool training) const;
+  void append_rounds(const Turns& turns, bool training, Segments& segments) const;
+  void append(const text::Pieces& pieces, const Values& values, Part part, Segments& segments) const;
+  void append_guarded(const std::string& text, const Values& values, Part part, Segments& segments) const;
+  void finish_round(const Turn& answer, bool training, Segments& segments) const;
+  Segments weigh(const Segments& segments, const Turns& turns) const;
+  std::vector<Segment> weigh_one(const Segment& segment, const AnswerPart* part, const std::string& query, bool last_round) const;
+  Sample tokenise(const Segments& segments) const;
+  void learn_middle_suffixes(Sample& sample) const;
+
+  void add_non_thinking_prefix(Turns& turns, bool training) const;
+  void drop_history_thinking(Turns& turns) const;
+  void strip_glm_newlines(Segments& segments) const;
+  bool preserves_thinking(const Turns& turns, bool training) const;
+  std::string response_prefix(const Turns& turns) const;
+  std::optional<std::string> system_text(Turns& turns) const;
+
+  text::SwiftDialog dialog_;
+  LossScale loss_scale_;
+  bool binary_weights_;
+  const text::AgentFormat* agent_;
+  std::vector<text::TokenId> opening_ids_, closing_ids_;  // what the tokenizer itself puts around a text
+  std::vector<text::TokenId> suffix_ids_;
+  std::vector<std::string> stop_words_;
+};
+
+}  // namespace hone::data

@@ -1,0 +1,160 @@
+#include "hone/data/encode/swift_turns.h"
+
+namespace hone::data {
+namespace {
+
+using text::FormatError;
+
+const text::AgentFormat& needed(const text::AgentFormat* agent, const text::SwiftDialog& dialog) {
+  if (!agent) throw FormatError("template \"" + dialog.name + "\" has no agent format for tools; choose one with --agent_template");
+  return *agent;
+}
+
+std::vector<Json> parse_tools(const std::string& tools) {
+  if (tools.empty()) return {};
+  auto parsed = parse_json(tools);
+  if (!parsed) throw FormatError("\"tools\" is not JSON: " + parsed.error());
+  std::vector<Json> list;
+  for (auto tool : parsed->is_array() ? *parsed : Json::array({*parsed})) {
+    if (tool.is_string()) {
+      auto inner = parse_json(tool.get_ref<const std::string&>());
+      if (!inner) throw FormatError("a tool is not JSON: " + inner.error());
+      tool = *inner;
+    }
+    if (!tool.is_object()) throw FormatError("a tool is not an object");
+    if (!tool.contains("type") && !tool.contains("function")) tool = Json{{"type", "function"}, {"function", tool}};
+    list.push_back(std::move(tool));
+  }
+  return list;
+}
+
+void read_row_settings(const Json& extra, Turns& turns) {
+  if (!extra.is_object() || !extra.contains("chat_template_kwargs")) return;
+  const Json& settings = extra["chat_template_kwargs"];
+  if (!settings.is_object()) return;
+  auto flag = [&](const char* key) -> std::optional<bool> {
+    return settings.contains(key) && settings[key].is_boolean() ? std::optional(settings[key].get<bool>()) : std::nullopt;
+  };
+  turns.enable_thinking = flag("enable_thinking");
+  turns.preserve_thinking = flag("preserve_thinking");
+  if (settings.contains("response_prefix") && settings["response_prefix"].is_string())
+    turns.response_prefix = settings["response_prefix"].get<std::string>();
+}
+
+// As Qwen 3.5's own template does: trimmed messages, think blocks with canonical newlines.
+void apply_qwen3_5_spacing(std::vector<Message>& messages) {
+  for (auto& message : messages) {
+    auto text = trimmed(message.content);
+    auto close = text.find("</think>");
+    if (message.role == "tool_call") continue;
+    if (message.role == "assistant" && close != std::string::npos && text.find("<think>") != std::string::npos) {
+      auto before = text.substr(0, close), after = text.substr(close + 8);
+      if (auto open = before.rfind("<think>"); open != std::string::npos) before = before.substr(open + 7);
+      text = "<think>\n" + trimmed(before) + "\n</think>\n\n" + after.substr(std::min(after.find_first_not_of('\n'), after.size()));
+    }
+    message.content = std::move(text);
+  }
+}
+
+void write_calls(std::vector<Message>& messages, const text::SwiftDialog& dialog, const text::AgentFormat* agent) {
+  std::vector<Message> out;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].role != "tool_call") {
+      out.push_back(std::move(messages[i]));
+      continue;
+    }
+    Message merged{.role = "assistant"};
+    std::vector<text::ToolCall> calls;
+    for (;; ++i) {
+      calls.push_back(text::parse_tool_call(messages[i].content));
+      if (!merged.loss) merged.loss = messages[i].loss;
+      if (!merged.loss_scale) merged.loss_scale = messages[i].loss_scale;
+      if (i + 1 == messages.size() || messages[i + 1].role != "tool_call") break;
+    }
+    const auto& format = needed(agent, dialog);
+    merged.content = format.calls_text(calls);
+    if (!out.empty() && out.back().role == "assistant") merged.content = format.call_separator(out.back().content) + merged.content;
+    out.push_back(std::move(merged));
+  }
+  messages = std::move(out);
+}
+
+// Results that follow a user message directly become part of it.
+void fold_standalone_results(std::vector<Message>& messages, const text::SwiftDialog& dialog, const text::AgentFormat* agent) {
+  std::vector<Message> out;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    bool follows_answer = i > 0 && (messages[i - 1].role == "assistant" || messages[i - 1].role == "tool");
+    if (messages[i].role != "tool" || follows_answer) {
+      out.push_back(messages[i]);
+      continue;
+    }
+    if (i == 0 || messages[i - 1].role != "user") throw FormatError("a tool result follows neither a call nor a user message");
+    std::vector<std::string> results = {messages[i].content};
+    while (i + 1 < messages.size() && messages[i + 1].role == "tool") results.push_back(messages[++i].content);
+    out.back().content += needed(agent, dialog).standalone_results(results, dialog);
+  }
+  messages = std::move(out);
+}
+
+Turn turn_of(Message&& message) {
+  if (message.role == "user") return {.role = Turn::Role::user, .text = std::move(message.content)};
+  if (message.role != "assistant") throw FormatError("a message of role \"" + message.role + "\" stands where only user, assistant or tool may");
+  return {.role = Turn::Role::assistant, .answer = {{std::move(message.content), message.loss, message.loss_scale}}};
+}
+
+void merge_messages(std::vector<Message>&& messages, const text::SwiftDialog& dialog, const text::AgentFormat* agent, std::vector<Turn>& turns) {
+  using Role = Turn::Role;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    Turn* before = turns.empty() ? nullptr : &turns.back();
+    if (messages[i].role == "tool") {
+      if (!before || before->role != Role::assistant) throw FormatError("a tool result does not follow an answer");
+      std::vector<std::string> results = {messages[i].content};
+      while (i + 1 < messages.size() && messages[i + 1].role == "tool") results.push_back(messages[++i].content);
+      std::string* answer = before->answer.size() == 1 ? &before->answer[0].text : nullptr;
+      turns.push_back({.role = Role::tool, .results = needed(agent, dialog).results(answer, results, dialog)});
+      continue;
+    }
+    auto turn = turn_of(std::move(messages[i]));
+    if (before && before->role == Role::assistant && turn.role == Role::assistant) before->answer.push_back(std::move(turn.answer[0]));
+    else if (before && before->role == Role::user && turn.role == Role::user) before->text += turn.text;
+    else turns.push_back(std::move(turn));
+  }
+}
+
+}  // namespace
+
+std::string trimmed(const std::string& text) {
+  constexpr const char* blanks = " \t\n\r\f\v\x1c\x1d\x1e\x1f";
+  auto begin = text.find_first_not_of(blanks);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+int64_t Turns::last_user() const {
+  for (auto i = static_cast<int64_t>(turns.size()) - 1; i >= 0; --i)
+    if (turns[static_cast<size_t>(i)].role != Turn::Role::assistant) return i;
+  return -1;
+}
+
+Turns make_turns(const Conversation& conversation, const text::SwiftDialog& dialog, const text::AgentFormat* agent) {
+  Turns turns;
+  auto messages = conversation.messages;
+  if (conversation.plain_text && !messages.empty()) messages[0].role = "assistant";
+  if (!messages.empty() && messages[0].role == "system") {
+    turns.system = std::move(messages[0].content);
+    messages.erase(messages.begin());
+  }
+  if (messages.empty()) throw FormatError("the conversation has no messages");
+  turns.tools = parse_tools(conversation.tools);
+  if (!turns.tools.empty()) needed(agent, dialog);
+  read_row_settings(conversation.extra, turns);
+  if (dialog.quirk == text::SwiftDialog::Quirk::qwen3_5_spacing) {
+    if (turns.system) turns.system = trimmed(*turns.system);
+    apply_qwen3_5_spacing(messages);
+  }
+  write_calls(messages, dialog, agent);
+  fold_standalone_results(messages, dialog, agent);
+  merge_messages(std::move(messages), dialog, agent, turns.turns);
+  return turns;
+}
+
+}  // namespace hone::data

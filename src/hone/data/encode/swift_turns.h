@@ -1,0 +1,43 @@
+// ms-swift's view of a conversation: alternating user-or-tool and assistant turns, calls and results already written as text.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/data/conversation.h"
+#include "hone/text/templates/agent_format.h"
+
+namespace hone::data {
+
+// One assistant message; several in a row stay apart, since each has its own loss settings.
+struct AnswerPart {
+  std::string text;
+  std::optional<bool> loss;
+  std::optional<double> loss_scale;
+};
+
+struct Turn {
+  enum class Role { user, assistant, tool };
+  Role role;
+  std::string text;                 // user
+  std::vector<AnswerPart> answer;   // assistant; empty when the model is to speak
+  text::Pieces results;             // tool
+};
+
+struct Turns {
+  std::vector<Turn> turns;
+  std::optional<std::string> system;
+  std::vector<Json> tools;
+  // Row settings that override the command's.
+  std::optional<bool> enable_thinking, preserve_thinking;
+  std::optional<std::string> response_prefix;
+
+  int64_t last_user() const;  // index of the last user or tool turn, -1 when none
+};
+
+// Throws text::FormatError for what cannot be arranged. `agent` may be null when no message needs it.
+Turns make_turns(const Conversation& conversation, const text::SwiftDialog& dialog, const text::AgentFormat* agent);
+
+std::string trimmed(const std::string& text);
+
+}  // namespace hone::data

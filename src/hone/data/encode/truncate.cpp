@@ -1,0 +1,47 @@
+#include "hone/data/encode/truncate.h"
+
+#include <algorithm>
+
+namespace hone::data {
+namespace {
+
+template <class T>
+std::vector<T> slice(const std::vector<T>& values, size_t begin, size_t end) {
+  return {values.begin() + static_cast<ptrdiff_t>(begin), values.begin() + static_cast<ptrdiff_t>(end)};
+}
+
+Sample part(const Sample& sample, size_t begin, size_t end) {
+  Sample out{.channel = sample.channel, .origin = sample.origin, .row = sample.row};
+  out.ids = slice(sample.ids, begin, end);
+  out.labels = slice(sample.labels, begin, end);
+  if (!sample.loss_scale.empty()) out.loss_scale = slice(sample.loss_scale, begin, end);
+  if (!out.labels.empty()) out.labels[0] = kIgnore;
+  if (!out.loss_scale.empty()) out.loss_scale[0] = 0;
+  return out;
+}
+
+}  // namespace
+
+void cut(Sample& sample, int64_t limit, Truncation side) {
+  auto length = sample.ids.size(), kept = static_cast<size_t>(limit);
+  if (length <= kept) return;
+  sample = side == Truncation::left ? part(sample, length - kept, length) : part(sample, 0, kept);
+}
+
+std::vector<Sample> split(const Sample& sample, int64_t limit) {
+  std::vector<Sample> parts;
+  for (size_t begin = 0; begin < sample.ids.size(); begin += static_cast<size_t>(limit))
+    parts.push_back(part(sample, begin, std::min(sample.ids.size(), begin + static_cast<size_t>(limit))));
+  return parts;
+}
+
+std::pair<int64_t, int64_t> share_budget(int64_t prompt, int64_t answer, int64_t budget) {
+  int64_t allowed;
+  if (answer * 2 < budget) allowed = budget;
+  else if (prompt * 2 < budget) allowed = budget - prompt;
+  else allowed = static_cast<int64_t>(static_cast<double>(budget) * (static_cast<double>(answer) / static_cast<double>(prompt + answer)));
+  int64_t kept_answer = std::min(allowed, answer);
+  return {std::min(std::max<int64_t>(budget - kept_answer, 0), prompt), kept_answer};
+}
+
+}  // namespace hone::data

@@ -1,0 +1,107 @@
+#include "hone/data/loader.h"
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+
+#include "hone/data/loader_plan.h"
+#include "hone/data/permutation.h"
+
+namespace hone::data {
+namespace {
+
+// Walks a plan unit by unit, with the next ones under way on other threads.
+class PlannedLoader : public Loader {
+ public:
+  PlannedLoader(std::shared_ptr<const Plan> plan, std::unique_ptr<ThreadPool> pool) : plan_(std::move(plan)), pool_(std::move(pool)) {}
+
+  Batch next() override {
+    int empty_units = 0;
+    while (offset_ >= current_.size()) {
+      if (!current_.empty() || empty_units > 0 || started_) step_unit();
+      started_ = true;
+      current_ = take_unit();
+      if (current_.empty() && ++empty_units > plan_->units())
+        throw UserError(ExitCode::bad_data, "a whole epoch holds no usable row", "check the columns, the template and max_length");
+    }
+    return std::move(current_[offset_++]);
+  }
+
+  int64_t batches_per_epoch() const override { return plan_->batches(); }
+
+  double epoch() const override {
+    double inside = current_.empty() ? 0 : static_cast<double>(offset_) / static_cast<double>(current_.size());
+    return static_cast<double>(epoch_) + (static_cast<double>(unit_) + inside) / static_cast<double>(plan_->units());
+  }
+
+  Json state() const override { return {{"epoch", epoch_}, {"unit", unit_}, {"offset", offset_}}; }
+
+  void restore(const Json& state) override {
+    epoch_ = state.at("epoch").get<int64_t>();
+    unit_ = state.at("unit").get<int64_t>();
+    auto offset = state.at("offset").get<size_t>();
+    under_way_.clear();
+    queued_epoch_ = epoch_, queued_unit_ = unit_;
+    started_ = offset > 0;
+    current_.clear();
+    if (started_) current_ = take_unit();
+    if (offset > current_.size())
+      throw UserError(ExitCode::bad_checkpoint, "the data position in the checkpoint lies behind the end of the data",
+                      "resume with the dataset and options of the first run, or with --ignore_data_skip true");
+    offset_ = offset;
+  }
+
+ private:
+  void step_unit() {
+    if (++unit_ == plan_->units()) unit_ = 0, ++epoch_;
+    offset_ = 0;
+  }
+
+  std::vector<Batch> take_unit() {
+    while (under_way_.size() < plan_->prefetch(pool_->size())) {
+      under_way_.push_back(pool_->submit([plan = plan_, epoch = queued_epoch_, unit = queued_unit_] { return plan->build(epoch, unit); }));
+      if (++queued_unit_ == plan_->units()) queued_unit_ = 0, ++queued_epoch_;
+    }
+    auto batches = under_way_.front().get();
+    under_way_.pop_front();
+    offset_ = 0;
+    return batches;
+  }
+
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::deque<std::future<std::vector<Batch>>> under_way_;
+  int64_t queued_epoch_ = 0, queued_unit_ = 0;  // what is handed to the pool next
+  int64_t epoch_ = 0, unit_ = 0;                // where `current_` comes from
+  std::vector<Batch> current_;
+  size_t offset_ = 0;  // batches of `current_` already given out
+  bool started_ = false;
+};
+
+// The input's size as far as it can be told without reading it: the mean of some rows, chosen by the size alone.
+int64_t estimated_bytes(const ConversationSource& source) {
+  constexpr int64_t kLooked = 64;
+  int64_t looked = std::min(source.size(), kLooked), total = 0;
+  if (looked == 0) return 0;
+  Permutation order(static_cast<uint64_t>(source.size()), 0, 0);
+  for (int64_t i = 0; i < looked; ++i)
+    if (auto conversation = source.at(static_cast<int64_t>(order(static_cast<uint64_t>(i)))))
+      for (const auto& message : conversation->messages) total += static_cast<int64_t>(message.content.size());
+  return total / looked * source.size();
+}
+
+}  // namespace
+
+std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
+                                    std::shared_ptr<RowReport> report) {
+  if (source->size() == 0) throw UserError(ExitCode::bad_data, "the dataset has no rows");
+  HONE_CHECK(config.batch_size > 0 && config.world > 0 && config.rank < config.world);
+  auto threads = config.threads ? config.threads : std::max(1u, std::thread::hardware_concurrency());
+  auto pool = std::make_unique<ThreadPool>(threads);
+  bool small = estimated_bytes(*source) <= config.scan_bytes;
+  RowEncoder rows(std::move(source), std::move(encoder), config.pairs);
+  auto plan = small ? make_exact_plan(std::move(rows), config, std::move(report), *pool) : make_lazy_plan(std::move(rows), config, std::move(report));
+  return std::make_unique<PlannedLoader>(std::move(plan), std::move(pool));
+}
+
+}  // namespace hone::data

@@ -1,0 +1,283 @@
+#include "hone/data/loader_plan.h"
+
+#include <algorithm>
+
+#include "hone/data/permutation.h"
+
+namespace hone::data {
+namespace {
+
+constexpr int kRedraws = 100;
+constexpr int64_t kLengthWindow = 50;  // batches sorted together by group_by_length
+
+// Rows of one epoch in their order, dealt out to the ranks in turn; the remainder that not every rank can have is left out.
+class Deal {
+ public:
+  Deal(int64_t total, const LoaderConfig& config) : total_(total), config_(config), share_(std::max<int64_t>(total / config.world, 1)) {}
+  int64_t share() const { return share_; }
+  // Position in the shuffled order of this rank's `index`-th row.
+  int64_t operator()(int64_t epoch, int64_t index) const {
+    auto slot = static_cast<uint64_t>((index * config_.world + config_.rank) % total_);
+    if (!config_.shuffle) return static_cast<int64_t>(slot);
+    return static_cast<int64_t>(Permutation(static_cast<uint64_t>(total_), config_.seed, static_cast<uint64_t>(epoch))(slot));
+  }
+
+ private:
+  int64_t total_;
+  LoaderConfig config_;
+  int64_t share_;
+};
+
+uint64_t mix(int64_t epoch, int64_t index) { return static_cast<uint64_t>(epoch) * 0x100000001B3ull + static_cast<uint64_t>(index) + 0x5851F42D4C957F2Dull; }
+
+std::string nothing_usable(const RowReport& report) { return "the dataset has no usable row\n" + report.summary(); }
+
+// A stretch of one row's tokens.
+struct Slice {
+  int64_t row;
+  size_t part = 0;
+  size_t begin = 0, end = SIZE_MAX;
+};
+using SlicePack = std::vector<Slice>;
+
+// Every pack is known before the first epoch; epochs only reorder them.
+class ExactPlan : public Plan {
+ public:
+  ExactPlan(RowEncoder rows, const LoaderConfig& config, std::vector<SlicePack> packs)
+      : rows_(std::move(rows)), config_(config), packs_(std::move(packs)), deal_(static_cast<int64_t>(packs_.size()), config) {}
+  int64_t units() const override { return (deal_.share() + config_.batch_size - 1) / config_.batch_size; }
+  int64_t batches() const override { return units(); }
+  size_t prefetch(size_t threads) const override { return 2 * threads + 2; }
+
+  std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
+    std::vector<SamplePack> packs;
+    for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i)
+      packs.push_back(load(packs_[static_cast<size_t>(deal_(epoch, i))]));
+    std::vector<Batch> batches;
+    batches.push_back(assemble(packs, joint_of(config_.packing)));
+    return batches;
+  }
+
+ private:
+  SamplePack load(const SlicePack& slices) const {
+    SamplePack samples;
+    for (const auto& slice : slices) {
+      auto encoded = rows_(slice.row);
+      HONE_CHECK(encoded.ok(), "a row that could be encoded no longer can: {}", encoded.error());
+      if (config_.pairs) return std::move(*encoded);
+      samples.push_back(cut_out(std::move((*encoded)[slice.part]), slice));
+    }
+    const auto& special = rows_.encoder().tokenizer().special();
+    if (config_.packing == Packing::blocks && special.add_bos && special.bos) samples[0].ids[0] = samples[0].labels[0] = *special.bos;
+    return samples;
+  }
+
+  static Sample cut_out(Sample sample, const Slice& slice) {
+    auto cut = [&](auto& values) {
+      if (values.empty()) return;
+      values.resize(std::min(slice.end, values.size()));
+      values.erase(values.begin(), values.begin() + static_cast<ptrdiff_t>(slice.begin));
+    };
+    cut(sample.ids);
+    cut(sample.labels);
+    cut(sample.loss_scale);
+    return sample;
+  }
+
+  RowEncoder rows_;
+  LoaderConfig config_;
+  std::vector<SlicePack> packs_;
+  Deal deal_;
+};
+
+// Lengths of a row's parts; empty when the row cannot be used. Every row is reported here, once.
+using RowLengths = std::vector<std::vector<int64_t>>;
+
+RowLengths scan(const RowEncoder& rows, RowReport& report, ThreadPool& pool) {
+  RowLengths lengths(static_cast<size_t>(rows.rows()));
+  std::vector<std::future<void>> jobs;
+  constexpr int64_t kChunk = 64;
+  for (int64_t begin = 0; begin < rows.rows(); begin += kChunk)
+    jobs.push_back(pool.submit([&, begin] {
+      for (int64_t row = begin; row < std::min(begin + kChunk, rows.rows()); ++row) {
+        auto encoded = rows(row);
+        if (!encoded) {
+          report.bad_row(encoded.error());
+          continue;
+        }
+        report.good_row();
+        for (const auto& sample : *encoded) lengths[static_cast<size_t>(row)].push_back(static_cast<int64_t>(sample.ids.size()));
+      }
+    }));
+  // Wait for all before the first exception leaves: jobs refer to what lives here.
+  for (auto& job : jobs) job.wait();
+  for (auto& job : jobs) job.get();
+  return lengths;
+}
+
+std::vector<SlicePack> plan_blocks(const std::vector<Slice>& slices, const std::vector<int64_t>& lengths, int64_t capacity) {
+  std::vector<SlicePack> blocks;
+  SlicePack open;
+  int64_t used = 0;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (i % static_cast<size_t>(kPackingWindow) == 0) open.clear(), used = 0;
+    for (int64_t at = 0; at < lengths[i];) {
+      int64_t take = std::min(capacity - used, lengths[i] - at);
+      open.push_back({slices[i].row, slices[i].part, static_cast<size_t>(at), static_cast<size_t>(at + take)});
+      at += take;
+      used += take;
+      if (used == capacity) blocks.push_back(std::exchange(open, {})), used = 0;
+    }
+  }
+  return blocks;
+}
+
+std::vector<SlicePack> plan_packs(const RowLengths& rows, const LoaderConfig& config, int64_t capacity) {
+  std::vector<Slice> slices;
+  std::vector<int64_t> lengths;
+  for (size_t row = 0; row < rows.size(); ++row)
+    for (size_t part = 0; part < (config.pairs ? std::min<size_t>(rows[row].size(), 1) : rows[row].size()); ++part) {
+      slices.push_back({static_cast<int64_t>(row), part});
+      lengths.push_back(rows[row][part]);
+    }
+  if (config.packing == Packing::blocks) return plan_blocks(slices, lengths, capacity);
+  std::vector<SlicePack> packs;
+  size_t window = config.packing == Packing::none || config.packing == Packing::next_fit ? std::max<size_t>(slices.size(), 1) : kPackingWindow;
+  for (size_t begin = 0; begin < slices.size(); begin += window) {
+    size_t end = std::min(begin + window, slices.size());
+    std::vector<int64_t> part(lengths.begin() + static_cast<ptrdiff_t>(begin), lengths.begin() + static_cast<ptrdiff_t>(end));
+    for (const auto& indices : pack(config.packing, part, capacity)) {
+      auto& target = packs.emplace_back();
+      for (size_t index : indices) target.push_back(slices[begin + index]);
+    }
+  }
+  return packs;
+}
+
+// A batch is the next rows of the order; a row that fails is replaced by one drawn from the whole set.
+class RowPlan : public Plan {
+ public:
+  RowPlan(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report)
+      : rows_(std::move(rows)), config_(config), report_(std::move(report)), deal_(rows_.rows(), config) {}
+  int64_t units() const override { return (deal_.share() + config_.batch_size - 1) / config_.batch_size; }
+  int64_t batches() const override { return units(); }
+  size_t prefetch(size_t threads) const override { return 2 * threads + 2; }
+
+  std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
+    std::vector<SamplePack> samples;
+    for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i) {
+      auto pack = draw(epoch, i);
+      if (config_.pairs) samples.push_back(std::move(pack));
+      else
+        for (auto& sample : pack) samples.push_back({std::move(sample)});
+    }
+    return arrange(std::move(samples), config_, 0, nullptr, rows_.encoder());
+  }
+
+ private:
+  SamplePack draw(int64_t epoch, int64_t index) const {
+    Rng redraw(config_.seed ^ 0xD0D0ull, mix(epoch, index * config_.world + config_.rank));
+    int64_t row = deal_(epoch, index);
+    for (int attempt = 0; attempt <= kRedraws; ++attempt) {
+      auto encoded = rows_(row);
+      // A row has its own turn once an epoch; counting it there, in the first, counts it once.
+      if (attempt == 0 && epoch == 0) encoded ? report_->good_row() : report_->bad_row(encoded.error());
+      if (encoded) return std::move(*encoded);
+      row = static_cast<int64_t>(redraw.below(static_cast<uint64_t>(rows_.rows())));
+    }
+    throw UserError(ExitCode::bad_data, nothing_usable(*report_), "check the columns, the template and max_length");
+  }
+
+  RowEncoder rows_;
+  LoaderConfig config_;
+  std::shared_ptr<RowReport> report_;
+  Deal deal_;
+};
+
+// A unit is a window of rows, encoded and arranged together. Windows are independent, so nothing carries over from one to the next.
+class WindowPlan : public Plan {
+ public:
+  WindowPlan(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report, std::vector<int64_t> usable)
+      : rows_(std::move(rows)), config_(config), report_(std::move(report)), usable_(std::move(usable)),
+        capacity_(pack_capacity(config, rows_.encoder())),
+        deal_(usable_.empty() ? rows_.rows() : static_cast<int64_t>(usable_.size()), config),
+        window_(config.packing == Packing::none ? kLengthWindow * config.batch_size : kPackingWindow) {
+    batches_ = config.packing == Packing::none ? (deal_.share() + config.batch_size - 1) / config.batch_size
+                                               : static_cast<int64_t>(load(0, 0, false).size()) * deal_.share() / std::min(window_, deal_.share());
+  }
+  int64_t units() const override { return (deal_.share() + window_ - 1) / window_; }
+  int64_t batches() const override { return std::max<int64_t>(batches_, 1); }
+  size_t prefetch(size_t threads) const override { return threads + 1; }
+  std::vector<Batch> build(int64_t epoch, int64_t unit) const override { return load(epoch, unit, epoch == 0 && usable_.empty()); }
+
+ private:
+  std::vector<Batch> load(int64_t epoch, int64_t unit, bool report) const {
+    std::vector<SamplePack> samples;
+    for (int64_t i = unit * window_; i < std::min((unit + 1) * window_, deal_.share()); ++i) {
+      int64_t at = deal_(epoch, i);
+      auto encoded = rows_(usable_.empty() ? at : usable_[static_cast<size_t>(at)]);
+      if (report) encoded ? report_->good_row() : report_->bad_row(encoded.error());
+      if (!encoded) continue;
+      if (config_.pairs) samples.push_back(std::move(*encoded));
+      else
+        for (auto& sample : *encoded) samples.push_back({std::move(sample)});
+    }
+    Rng shuffle(config_.seed ^ 0xB10Cull, mix(epoch, unit * config_.world + config_.rank));
+    return arrange(std::move(samples), config_, capacity_, config_.shuffle ? &shuffle : nullptr, rows_.encoder());
+  }
+
+  RowEncoder rows_;
+  LoaderConfig config_;
+  std::shared_ptr<RowReport> report_;
+  std::vector<int64_t> usable_;
+  int64_t capacity_;
+  Deal deal_;
+  int64_t window_;
+  int64_t batches_;
+};
+
+}  // namespace
+
+Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, bool pairs, int64_t row) {
+  SamplePack samples;
+  if (pairs) {
+    auto pair = encoder.encode_pair(conversation);
+    if (!pair) return Error{pair.error()};
+    samples = {std::move(pair->first), std::move(pair->second)};
+  } else {
+    auto parts = encoder.encode_parts(conversation);
+    if (!parts) return Error{parts.error()};
+    samples = std::move(*parts);
+  }
+  for (auto& sample : samples) sample.row = row;
+  return samples;
+}
+
+Result<SamplePack> RowEncoder::operator()(int64_t row) const {
+  auto conversation = source_->at(row);
+  if (!conversation) return Error{conversation.error()};
+  return encode_conversation(*encoder_, *conversation, pairs_, row);
+}
+
+std::shared_ptr<const Plan> make_exact_plan(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report, ThreadPool& pool) {
+  int64_t capacity = pack_capacity(config, rows.encoder());
+  auto lengths = scan(rows, *report, pool);
+  if (config.group_by_length && config.packing == Packing::none) {
+    std::vector<int64_t> usable;
+    for (size_t row = 0; row < lengths.size(); ++row)
+      if (!lengths[row].empty()) usable.push_back(static_cast<int64_t>(row));
+    if (usable.empty()) throw UserError(ExitCode::bad_data, nothing_usable(*report));
+    return std::make_shared<WindowPlan>(std::move(rows), config, std::move(report), std::move(usable));
+  }
+  auto packs = plan_packs(lengths, config, capacity);
+  if (packs.empty()) throw UserError(ExitCode::bad_data, nothing_usable(*report), "check the columns, the template and max_length");
+  return std::make_shared<ExactPlan>(std::move(rows), config, std::move(packs));
+}
+
+std::shared_ptr<const Plan> make_lazy_plan(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report) {
+  bool windows = config.packing != Packing::none || config.group_by_length;
+  if (windows) return std::make_shared<WindowPlan>(std::move(rows), config, std::move(report), std::vector<int64_t>{});
+  return std::make_shared<RowPlan>(std::move(rows), config, std::move(report));
+}
+
+}  // namespace hone::data

@@ -1,0 +1,45 @@
+// What each batch of an epoch holds, as a function of its number alone: any unit can be built at any time, on any thread.
+#pragma once
+#include "hone/base/thread_pool.h"
+#include "hone/data/assemble.h"
+#include "hone/data/make_loader.h"
+
+namespace hone::data {
+
+// One row to its samples: one, several (split), or chosen and rejected.
+class RowEncoder {
+ public:
+  RowEncoder(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, bool pairs)
+      : source_(std::move(source)), encoder_(std::move(encoder)), pairs_(pairs) {}
+  Result<SamplePack> operator()(int64_t row) const;
+  int64_t rows() const { return source_->size(); }
+  const ConversationSource& source() const { return *source_; }
+  const Encoder& encoder() const { return *encoder_; }
+
+ private:
+  std::shared_ptr<const ConversationSource> source_;
+  std::shared_ptr<const Encoder> encoder_;
+  bool pairs_;
+};
+Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, bool pairs, int64_t row);
+
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  virtual int64_t units() const = 0;               // of one epoch, for this rank
+  virtual int64_t batches() const = 0;             // of one epoch, for this rank; an estimate when lengths are not known
+  virtual size_t prefetch(size_t threads) const = 0;  // units to have under way
+  virtual std::vector<Batch> build(int64_t epoch, int64_t unit) const = 0;
+};
+
+// Small inputs: every row is encoded once to know its length; rows that fail are left out.
+std::shared_ptr<const Plan> make_exact_plan(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report, ThreadPool& pool);
+// Large inputs: nothing is read before it is needed.
+std::shared_ptr<const Plan> make_lazy_plan(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report);
+
+// Shared by plans and the stream: samples arranged into packs and packs into batches.
+std::vector<Batch> arrange(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle, const Encoder& encoder);
+int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder);
+Joint joint_of(Packing packing);
+
+}  // namespace hone::data

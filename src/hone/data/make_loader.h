@@ -1,0 +1,31 @@
+// Builds the loader of a run out of conversations and an encoder.
+#pragma once
+#include "hone/data/encode/encoder.h"
+#include "hone/data/loader.h"
+#include "hone/data/pack.h"
+#include "hone/data/row_report.h"
+#include "hone/data/source.h"
+
+namespace hone::data {
+
+struct LoaderConfig {
+  int64_t batch_size = 1;  // samples a batch; packs when packing
+  uint64_t seed = 42;      // with the epoch, all that the order depends on
+  bool shuffle = true;
+  int rank = 0, world = 1;
+  Packing packing = Packing::none;
+  int64_t packing_length = 0;      // tokens a pack; 0: the encoder's max_length
+  bool group_by_length = false;    // batches of like lengths
+  bool pairs = false;              // preference data: chosen and rejected of a row stand side by side
+  int64_t shuffle_buffer = 1000;   // streaming: rows shuffled together
+  size_t threads = 0;              // 0: one a core
+  int64_t scan_bytes = 16 << 20;   // inputs up to this size are looked through first, so that batches per epoch are exact
+};
+
+// Rows that cannot be used are reported once. Small inputs drop them; large ones, which are never read whole, replace each by another row.
+std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
+                                    std::shared_ptr<RowReport> report);
+std::unique_ptr<Loader> make_loader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
+                                    std::shared_ptr<RowReport> report);
+
+}  // namespace hone::data

@@ -1,0 +1,28 @@
+// Which samples share a row of the batch. Works on lengths alone, so plans are made before anything is encoded a second time.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hone::data {
+
+enum class Packing {
+  none,
+  best_fit,    // ms-swift binpack: longest first, each into the fullest pack that still holds it
+  next_fit,    // ms-swift sequential: order kept
+  knapsack,    // LLaMA-Factory neat_packing: repeatedly the longest that still fits
+  joined,      // LLaMA-Factory packing: knapsack, but the samples of a pack attend to each other
+  blocks,      // LLaMA-Factory pre-training: texts end to end, cut into equal blocks
+};
+Packing parse_packing(const std::string& name);  // throws UserError(usage)
+
+inline constexpr int64_t kPackingWindow = 1000;  // samples looked at together, as both peers do
+
+// Indices into `lengths`, one list a pack; every index once, no pack longer than `capacity` (lengths are at most that).
+using Packs = std::vector<std::vector<size_t>>;
+Packs pack_best_fit(const std::vector<int64_t>& lengths, int64_t capacity);
+Packs pack_next_fit(const std::vector<int64_t>& lengths, int64_t capacity);
+Packs pack_knapsack(const std::vector<int64_t>& lengths, int64_t capacity);
+Packs pack(Packing packing, const std::vector<int64_t>& lengths, int64_t capacity);
+
+}  // namespace hone::data

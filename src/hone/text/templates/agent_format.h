@@ -1,0 +1,60 @@
+// How ms-swift's agent templates write tools, tool calls and tool results into a dialog.
+#pragma once
+#include <memory>
+#include <stdexcept>
+
+#include "hone/base/json.h"
+#include "hone/text/templates/dialog.h"
+
+namespace hone::text {
+
+// A conversation that cannot be written with the chosen format; encoders turn it into the row's Error.
+struct FormatError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct ToolCall {
+  std::string name;
+  Json arguments;
+};
+// {"name": …, "arguments" or "parameters": …}; arguments given as JSON text are parsed.
+ToolCall parse_tool_call(const std::string& json_text);
+
+// The words that mark a call written in plain text.
+struct AgentKeywords {
+  const char* action = "Action:";
+  const char* input = "Action Input:";
+  const char* observation = "Observation:";
+};
+
+class AgentFormat {
+ public:
+  virtual ~AgentFormat() = default;
+  // The system text that lists `tools` ({"type": "function", "function": …}); may rewrite the first user message instead.
+  virtual std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string& first_user) const = 0;
+  virtual std::string calls_text(const std::vector<ToolCall>& calls) const;
+  // What stands between an answer (`answer`, null when it was merged from several messages) and the next answer.
+  virtual Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const;
+  // Results that follow a user message directly are appended to it.
+  virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog& dialog) const;
+  // What separates `before`, the assistant text just before a call, from the call.
+  virtual std::string call_separator(const std::string& before) const { (void)before; return {}; }
+
+ protected:
+  virtual AgentKeywords keywords() const { return {}; }
+  bool written_as_action(const std::string* answer) const;
+};
+
+// Null when the name is unknown.
+const AgentFormat* find_agent_format(std::string_view name);
+std::vector<std::string> agent_format_names();
+
+// Families, each in its own file.
+using AgentTable = std::vector<std::pair<std::string, std::unique_ptr<AgentFormat>>>;
+void add_react_formats(AgentTable& table);
+void add_hermes_formats(AgentTable& table);
+void add_glm_formats(AgentTable& table);
+
+Json function_of(const Json& tool);  // the inner "function" object, or the tool itself
+
+}  // namespace hone::text

@@ -1,0 +1,244 @@
+// Formats that put JSON or XML calls between tags: Hermes (Qwen 2.5, Qwen 3), Qwen 3 coder, Hunyuan, Llama 3 and 4, Mistral.
+#include "hone/text/templates/agent_format.h"
+#include "hone/text/templates/python_json.h"
+
+namespace hone::text {
+namespace {
+
+std::string joined(const std::vector<std::string>& parts, const char* separator) { return fmt::format("{}", fmt::join(parts, separator)); }
+
+std::string listed(const std::vector<Json>& tools, const char* separator = "\n") {
+  std::vector<std::string> lines;
+  for (const auto& tool : tools) lines.push_back(python_dumps(tool));
+  return joined(lines, separator);
+}
+
+std::string call_object(const ToolCall& call, const char* arguments_key) {
+  return python_dumps(Json{{"name", call.name}, {arguments_key, call.arguments}});
+}
+
+// A user turn of the template that holds the results, opened by what closes the answer.
+Pieces results_turn(const std::string& results, const SwiftDialog& dialog) {
+  Pieces pieces = dialog.chat_sep.value_or(Pieces{});
+  for (auto piece : dialog.prompt) {
+    if (piece.kind == Piece::Kind::text) piece.text = replace_all(piece.text, "{{QUERY}}", results);
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+class Hermes : public AgentFormat {
+ public:
+  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+    return system.value_or("") +
+           "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+           "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" +
+           listed(tools) +
+           "\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\n"
+           "<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
+  }
+
+  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+    std::vector<std::string> texts;
+    for (const auto& call : calls) texts.push_back("<tool_call>\n" + call_object(call, "arguments") + "\n</tool_call>");
+    return joined(texts, "\n");
+  }
+
+  Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+    if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
+    return results_turn(results_text(results), dialog);
+  }
+
+  std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+    std::string text;
+    auto append = [&](const Piece& piece) {
+      if (piece.kind != Piece::Kind::text) throw FormatError("this template cannot hold a tool result that follows a user message");
+      text += piece.text;
+    };
+    for (const auto& piece : dialog.chat_sep.value_or(Pieces{})) append(piece);
+    for (const auto& piece : dialog.prompt) {
+      auto at = piece.text.find("{{QUERY}}");
+      if (piece.kind == Piece::Kind::text && at != std::string::npos) return text + piece.text.substr(0, at) + results_text(results);
+      append(piece);
+    }
+    return text;
+  }
+
+ protected:
+  virtual std::string results_text(const std::vector<std::string>& results) const {
+    std::vector<std::string> texts;
+    for (const auto& result : results) texts.push_back("<tool_response>\n" + result + "\n</tool_response>");
+    return joined(texts, "\n");
+  }
+};
+
+class HunyuanHermes : public Hermes {
+ public:
+  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+    return (system.value_or("").empty() ? "" : *system + "\n\n") +
+           "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+           "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" +
+           listed(tools) +
+           "\n</tools>\n\nFor function call returns, you should first print <tool_calls>For each function call, you should return object like:\n"
+           "<tool_call>function_name\n```json\nfunction_arguments_in_json_format\n```</tool_call>"
+           "At the end of function call returns, you should print </tool_calls>";
+  }
+  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+    return "<tool_calls>\n" + Hermes::calls_text(calls) + "\n</tool_calls>";
+  }
+
+ protected:
+  std::string results_text(const std::vector<std::string>& results) const override {
+    std::vector<std::string> texts;
+    for (const auto& result : results) texts.push_back("<tool_response>" + result + "</tool_response>");
+    return "<tool_responses>" + joined(texts, "\n") + "</tool_responses>";
+  }
+};
+
+const char* const kXmlCallRules =
+    "</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO suffix:\n\n"
+    "<tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n"
+    "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple lines\n</parameter>\n"
+    "</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n"
+    "- Function calls MUST follow the specified format: an inner <function=...></function> block must be nested within "
+    "<tool_call></tool_call> XML tags\n- Required parameters MUST be specified\n"
+    "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but NOT after\n"
+    "- If there is no function call available, answer the question like normal with your current knowledge and do not tell the user "
+    "about function calls\n</IMPORTANT>";
+
+std::string stripped(const std::string& text) {
+  auto begin = text.find_first_not_of(" \t\n\r\f\v");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\n\r\f\v") - begin + 1);
+}
+
+// Every key not named in `handled` as <key>json</key>.
+std::string extra_keys(const Json& object, std::initializer_list<std::string_view> handled) {
+  std::string text;
+  if (!object.is_object()) return text;
+  for (const auto& [key, value] : object.items())
+    if (std::find(handled.begin(), handled.end(), key) == handled.end()) text += fmt::format("\n<{0}>{1}</{0}>", key, python_dumps(value));
+  return text;
+}
+
+class Qwen3Coder : public Hermes {
+ public:
+  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+    std::string text = system.value_or("You are Qwen, a helpful AI assistant that can interact with a computer to solve tasks.");
+    text += "\n\n# Tools\n\nYou have access to the following functions:\n\n<tools>\n";
+    for (const auto& tool : tools) text += description(tool.contains("function") ? tool["function"] : tool) + "\n";
+    return text + kXmlCallRules;
+  }
+
+  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+    std::vector<std::string> texts;
+    for (const auto& call : calls) {
+      auto text = "<tool_call>\n<function=" + call.name + ">\n";
+      if (!call.arguments.is_object()) throw FormatError("arguments of a tool call are not an object: " + call.name);
+      for (const auto& [name, value] : call.arguments.items())
+        text += fmt::format("<parameter={}>\n{}\n</parameter>\n", name, value.is_structured() ? python_dumps(value) : python_str(value));
+      texts.push_back(text + "</function>\n</tool_call>");
+    }
+    return joined(texts, "\n");
+  }
+
+ protected:
+  std::string results_text(const std::vector<std::string>& results) const override {
+    std::string text;
+    for (const auto& result : results) text += "<tool_response>\n" + result + "\n</tool_response>\n";
+    return text;
+  }
+
+ private:
+  static std::string description(const Json& function) {
+    auto text = "<function>\n<name>" + python_str(function.at("name")) + "</name>";
+    if (function.contains("description")) text += "\n<description>" + stripped(python_str(function["description"])) + "</description>";
+    text += "\n<parameters>";
+    Json parameters = function.value("parameters", Json());
+    if (parameters.is_object() && parameters.contains("properties") && parameters["properties"].is_object())
+      for (const auto& [name, fields] : parameters["properties"].items()) {
+        text += "\n<parameter>\n<name>" + name + "</name>";
+        if (fields.contains("type")) text += "\n<type>" + python_str(fields["type"]) + "</type>";
+        if (fields.contains("description")) text += "\n<description>" + stripped(python_str(fields["description"])) + "</description>";
+        text += extra_keys(fields, {"name", "type", "description"}) + "\n</parameter>";
+      }
+    text += extra_keys(parameters, {"type", "properties"}) + "\n</parameters>";
+    return text + extra_keys(function, {"type", "name", "description", "parameters"}) + "\n</function>";
+  }
+};
+
+class Qwen3_5 : public Qwen3Coder {
+ public:
+  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+    auto text = "# Tools\n\nYou have access to the following functions:\n\n<tools>\n" + listed(tools) + "\n" + kXmlCallRules;
+    return system.value_or("").empty() ? text : text + "\n\n" + *system;
+  }
+  std::string call_separator(const std::string& before) const override {
+    auto end = before.rfind("</think>");
+    return stripped(end == std::string::npos ? before : before.substr(end + 8)).empty() ? "" : "\n\n";
+  }
+
+ protected:
+  std::string results_text(const std::vector<std::string>& results) const override { return Hermes::results_text(results); }
+};
+
+class Llama : public AgentFormat {
+ public:
+  Llama(std::string open, std::string close, std::string end) : open_(std::move(open)), close_(std::move(close)), end_(std::move(end)) {}
+
+  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string& first_user) const override {
+    std::vector<std::string> lines;
+    for (const auto& tool : tools) lines.push_back(python_dumps(tool, 4));
+    first_user =
+        "Given the following functions, please respond with a JSON for a function call with its proper arguments that best answers the "
+        "given prompt.\n\nRespond in the format {\"name\": function name, \"parameters\": dictionary of argument name and its value}. "
+        "Do not use variables.\n\n" +
+        joined(lines, "\n\n") + "\n\n" + first_user;
+    return system.value_or("");
+  }
+  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+    std::vector<std::string> texts;
+    for (const auto& call : calls) texts.push_back(call_object(call, "parameters"));
+    return joined(texts, "\n");
+  }
+  Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+    if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
+    Pieces pieces = {end_};
+    for (const auto& result : results) pieces.push_back(open_ + "tool" + close_ + "\n\n" + result + end_);
+    pieces.push_back(open_ + "assistant" + close_ + "\n\n");
+    return pieces;
+  }
+
+ private:
+  std::string open_, close_, end_;
+};
+
+class Mistral : public AgentFormat {
+ public:
+  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+    return system.value_or("") + "[AVAILABLE_TOOLS]" + listed(tools, " ") + "[/AVAILABLE_TOOLS]";
+  }
+  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+    std::vector<std::string> texts;
+    for (const auto& call : calls) texts.push_back(call_object(call, "arguments"));
+    return "[TOOL_CALLS][\n" + joined(texts, "\n") + "\n]</s>";
+  }
+  Pieces results(std::string*, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+    std::vector<std::string> texts;
+    for (const auto& result : results) texts.push_back("[TOOL_RESULTS]" + python_dumps(Json{{"content", result}}) + "[/TOOL_RESULTS]");
+    return results_turn(joined(texts, "\n"), dialog);
+  }
+};
+
+}  // namespace
+
+void add_hermes_formats(AgentTable& table) {
+  table.emplace_back("hermes", std::make_unique<Hermes>());
+  table.emplace_back("hunyuan_hermes", std::make_unique<HunyuanHermes>());
+  table.emplace_back("qwen3_coder", std::make_unique<Qwen3Coder>());
+  table.emplace_back("qwen3_5", std::make_unique<Qwen3_5>());
+  table.emplace_back("llama3", std::make_unique<Llama>("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"));
+  table.emplace_back("llama4", std::make_unique<Llama>("<|header_start|>", "<|header_end|>", "<|eot|>"));
+  table.emplace_back("mistral", std::make_unique<Mistral>());
+}
+
+}  // namespace hone::text

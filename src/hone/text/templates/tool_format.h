@@ -1,0 +1,19 @@
+// LLaMA-Factory's tool formats: how tools are described in the system text and how an answer calls them.
+#pragma once
+#include "hone/text/templates/agent_format.h"
+
+namespace hone::text {
+
+struct ToolFormat {
+  std::string (*describe)(const Json& tools);                         // tools: a list of function specs
+  std::string (*write_calls)(const std::vector<ToolCall>& calls);
+};
+
+// Null when the name is unknown. Formats throw FormatError for tools or calls they cannot write.
+const ToolFormat* find_tool_format(std::string_view name);
+std::vector<std::string> tool_format_names();
+
+// The text of a tool-call turn: thoughts or words around the JSON are kept, the JSON (one call or a list) is rewritten in the format.
+std::string format_function_turn(const FactoryDialog& dialog, const ToolFormat& format, const std::string& content);
+
+}  // namespace hone::text
