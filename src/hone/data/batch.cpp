@@ -5,14 +5,14 @@
 namespace hone::data {
 namespace {
 
-struct Row {
+struct TokenRow {
   std::vector<int64_t> tokens, positions, targets;
   std::vector<float> weights;
   bool weighted = false;
 };
 
 // Appends `samples` as one sequence: the target of a token is the label of the next one, the last has none.
-void append_sequence(std::span<const Sample> samples, bool positions_restart, Row& row) {
+void append_sequence(std::span<const Sample> samples, bool positions_restart, TokenRow& row) {
   size_t begin = row.targets.size();
   for (const auto& sample : samples) {
     auto first = positions_restart ? 0 : static_cast<int64_t>(row.tokens.size() - begin);
@@ -45,7 +45,7 @@ Tensor tensor_of(const std::vector<T>& values, at::ScalarType type) {
 
 Batch assemble(std::span<const SamplePack> packs, Joint joint) {
   Batch batch;
-  Row row;
+  TokenRow row;
   for (const auto& pack : packs) {
     if (joint == Joint::separate) {
       for (const auto& sample : pack) {

@@ -1,5 +1,6 @@
 // What each batch of an epoch holds, as a function of its number alone: any unit can be built at any time, on any thread.
 #pragma once
+#include "hone/base/rng.h"
 #include "hone/base/thread_pool.h"
 #include "hone/data/assemble.h"
 #include "hone/data/make_loader.h"

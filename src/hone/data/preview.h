@@ -1,0 +1,40 @@
+// What the trainer will see of a dataset: rows with their learned parts, lengths, and what happens to the long ones.
+#pragma once
+#include "hone/data/encode/encoder.h"
+#include "hone/data/row_report.h"
+#include "hone/data/source.h"
+
+namespace hone::data {
+
+struct LengthSummary {
+  int64_t count = 0, min = 0, max = 0, p50 = 0, p95 = 0, total = 0;
+  double mean = 0;
+  struct Bar {
+    int64_t from, to, count;  // lengths in [from, to)
+  };
+  std::vector<Bar> histogram;
+};
+LengthSummary summarise(std::vector<int64_t> lengths, size_t bars = 10);
+
+// A stretch of a sample's text: learned or masked, ordinary or a special token.
+struct TextRun {
+  std::string text;
+  bool learned, special;
+};
+std::vector<TextRun> text_runs(const text::Tokenizer& tokenizer, const Sample& sample);
+
+struct DatasetPreview {
+  struct Row {
+    int64_t row;
+    std::vector<Sample> samples;
+  };
+  std::vector<Row> rows;           // the first usable ones
+  LengthSummary lengths, learned;  // tokens a row before cutting, and how many of them are learned
+  int64_t scanned = 0, too_long = 0, without_target = 0;
+};
+
+// Looks at the first `scan` rows on all cores and keeps the first `shown` usable ones. Bad rows go to `report`.
+DatasetPreview preview(const ConversationSource& source, const EncodeConfig& config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                       const ModelIdentity& model, int64_t shown, int64_t scan, RowReport& report);
+
+}  // namespace hone::data
