@@ -80,6 +80,11 @@ const Linear& CausalLM::head() const {
   return impl_->decoder.head;
 }
 
+void CausalLM::untie_head() {
+  impl_->tie();
+  impl_->decoder.config.tied = false;
+}
+
 const DecoderConfig& CausalLM::config() const { return impl_->decoder.config; }
 at::Device CausalLM::device() const { return impl_->decoder.embedding.weight.device(); }
 at::ScalarType CausalLM::dtype() const { return impl_->decoder.embedding.weight.scalar_type(); }

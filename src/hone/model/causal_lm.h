@@ -40,6 +40,7 @@ class CausalLM {
   Tensor logits(const Tensor& hidden_th);  // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
   const Linear& head() const;              // when tied, its weight is the embedding's tensor
   Linear& head() { return const_cast<Linear&>(static_cast<const CausalLM*>(this)->head()); }
+  void untie_head();                       // from now on the head is a layer of its own, and listed as one
 
   const DecoderConfig& config() const;
   at::Device device() const;

@@ -104,10 +104,14 @@ Result<Manifest> Manifest::from_json(const Json& json) {
 
 CheckpointWriter::CheckpointWriter(const fs::path& run_folder, int64_t step, std::string run_id)
     : run_folder_(run_folder), final_(run_folder / checkpoint_name(step)), manifest_{kCheckpointSchema, std::move(run_id), step, {}} {
-  staging_ = fmt::format("{}.partial-{}", final_.string(), manifest_.run_id);
+  staging_ = staging_folder(run_folder, step, manifest_.run_id);
   fs::remove_all(staging_);
   fs::create_directories(staging_);
   fault("checkpoint.before_first_byte");
+}
+
+fs::path CheckpointWriter::staging_folder(const fs::path& run_folder, int64_t step, const std::string& run_id) {
+  return run_folder / fmt::format("{}.partial-{}", checkpoint_name(step), run_id);
 }
 
 CheckpointWriter::~CheckpointWriter() {

@@ -31,7 +31,7 @@ struct Manifest {
   static Result<Manifest> from_json(const Json& json);
 };
 
-// A save in progress. Files appear under `staging()`; commit() makes them `run_folder/checkpoint-STEP`. Destroyed before that, it
+// A save in progress. Files appear in a staging folder; commit() makes them `run_folder/checkpoint-STEP`. Destroyed before that, it
 // removes what it wrote. Any failure to write leaves as std::system_error or UserError with the older checkpoints untouched.
 class CheckpointWriter {
  public:
@@ -39,7 +39,8 @@ class CheckpointWriter {
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
 
-  const fs::path& staging() const { return staging_; }
+  // Where a save of this step is staged, also by processes other than the one that commits.
+  static fs::path staging_folder(const fs::path& run_folder, int64_t step, const std::string& run_id);
   // Runs one part of the save: `write` puts files into the staging folder.
   void part(const std::function<void(const fs::path& staging)>& write);
   fs::path commit();

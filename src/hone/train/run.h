@@ -3,7 +3,7 @@
 #include <string>
 
 #include "hone/data/encode/encoder.h"
-#include "hone/data/loader.h"
+#include "hone/data/make_loader.h"
 #include "hone/data/open_datasets.h"
 #include "hone/model/causal_lm.h"
 #include "hone/optim/factory.h"

@@ -53,8 +53,9 @@ std::string json_text(const Json& line) { return line.dump(-1, ' ', false, Json:
 
 }  // namespace
 
-RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step)
-    : config_(config), file_(run.log_file(config.layout)), device_(device), first_step_(first_step) {
+RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step, bool silent)
+    : config_(config), file_(run.log_file(config.layout)), device_(device), first_step_(first_step), silent_(silent) {
+  if (silent_) return;
   for (const auto& sink : config.report_to) {
     if (sink == "tensorboard" || sink == "all")
       events_ = std::make_unique<EventFile>(config.logging_dir.empty() ? run.root / "runs" : config.logging_dir);
@@ -108,18 +109,18 @@ Json RunLog::factory_line(const Json& values, const TrainState& state) const {
 }
 
 void RunLog::record(const Json& values, TrainState& state) {
-  Json shown = values;
-  shown["epoch"] = state.epoch;
-  if (config_.layout == Layout::swift) {
-    auto line = swift_line(values, state);
-    print_line(python_repr(line));
-    append(line);
-  } else {
-    print_line(python_repr(round_floats(shown, 8)));
-    append(factory_line(values, state));
-  }
-  shown["step"] = state.global_step;
-  state.log_history.push_back(shown);
+  Json item = values;
+  item["epoch"] = state.epoch;
+  if (!silent_) publish(values, item, state);
+  item["step"] = state.global_step;
+  state.log_history.push_back(std::move(item));
+}
+
+void RunLog::publish(const Json& values, const Json& item, const TrainState& state) {
+  bool swift = config_.layout == Layout::swift;
+  auto line = swift ? swift_line(values, state) : factory_line(values, state);
+  print_line(python_repr(swift ? line : round_floats(item, 8)));
+  append(line);
   if (!events_) return;
   for (const auto& [key, value] : values.items())
     if (value.is_number()) events_->add(tensorboard_tag(key), value.get<double>(), state.global_step);

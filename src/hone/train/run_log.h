@@ -15,7 +15,8 @@ namespace hone::train {
 
 class RunLog {
  public:
-  RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step);
+  // A silent one keeps the history alone: the first of several processes speaks for all.
+  RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step, bool silent = false);
 
   // One event: `values` hold loss, grad_norm, learning_rate …, or eval_loss …, or at the end train_runtime …; position, times and
   // memory are added as the front end's users know them, and the event joins the state's history.
@@ -26,6 +27,7 @@ class RunLog {
   double seconds() const;  // since this process began to train
 
  private:
+  void publish(const Json& values, const Json& item, const TrainState& state);
   Json swift_line(const Json& values, const TrainState& state) const;
   Json factory_line(const Json& values, const TrainState& state) const;
   double remaining_seconds(const TrainState& state) const;
@@ -34,6 +36,7 @@ class RunLog {
   fs::path file_;
   at::Device device_;
   int64_t first_step_;
+  bool silent_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::unique_ptr<EventFile> events_;
 };

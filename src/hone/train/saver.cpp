@@ -8,9 +8,12 @@
 namespace hone::train {
 namespace {
 
-constexpr const char* kTensors = "hone_state.safetensors";
-constexpr const char* kPosition = "hone_state.json";
 constexpr int64_t kFailedSavesToStop = 3;
+
+// hone_state.json, hone_state.safetensors; of another process than the first, hone_state-rank-1.json ….
+std::string state_name(int rank, const char* extension) {
+  return rank == 0 ? fmt::format("hone_state.{}", extension) : fmt::format("hone_state-rank-{}.{}", rank, extension);
+}
 
 // Reading a tensor is when a shard is half written: the place to be killed at in tests.
 io::TensorSource source_of(std::string name, const Tensor& tensor) {
@@ -45,24 +48,36 @@ void require_space(const fs::path& run_folder, const std::string& last_checkpoin
 
 }  // namespace
 
+// Runs `work` here and asks everyone: what failed on one process failed on all, so that none waits for the others for ever.
+bool Saver::together(const std::function<void()>& work) {
+  failure_.clear();
+  try {
+    work();
+  } catch (const InternalError&) {
+    throw;
+  } catch (const std::exception& cause) {
+    failure_ = cause.what();
+  }
+  bool ok = parts_.group.sum(failure_.empty() ? 0 : 1) == 0;
+  if (!ok && failure_.empty()) failure_ = "another process could not write its part";
+  return ok;
+}
+
 bool Saver::save(TrainState& state) {
   fs::path folder = run_.root / checkpoint_name(state.global_step);
   auto previous = state;
   if (state.best_global_step == state.global_step) state.best_model_checkpoint = folder.string();
   state.last_model_checkpoint = folder.string();
   state.failed_saves_in_a_row = 0;
-  try {
-    require_space(run_.root, previous.last_model_checkpoint);
-    write(state);
-  } catch (const std::exception& cause) {
-    if (dynamic_cast<const InternalError*>(&cause)) throw;
+  if (!together([&] { require_space(run_.root, previous.last_model_checkpoint); }) || !write(state)) {
     state = previous;
     ++state.failed_saves;
-    log::error("{} was not saved: {}. Training goes on; older checkpoints are untouched", folder.string(), cause.what());
+    log::error("{} was not saved: {}. Training goes on; older checkpoints are untouched", folder.string(), failure_);
     if (++state.failed_saves_in_a_row < kFailedSavesToStop) return false;
-    throw UserError(ExitCode::out_of_space, fmt::format("{} saves in a row failed, the last with: {}", kFailedSavesToStop, cause.what()),
+    throw UserError(ExitCode::out_of_space, fmt::format("{} saves in a row failed, the last with: {}", kFailedSavesToStop, failure_),
                     fmt::format("free space under {} and continue from the newest checkpoint there", run_.root.string()));
   }
+  if (!is_main()) return true;
   log::info("saved {}", folder.string());
   if (config_.checkpoint_links) {
     point_link(run_, "last", folder);
@@ -72,48 +87,63 @@ bool Saver::save(TrainState& state) {
   return true;
 }
 
-fs::path Saver::write(const TrainState& state) {
-  CheckpointWriter writer(run_.root, state.global_step, run_.run_id);
-  writer.part(weights_.save);
-  if (weights_.save_companions) writer.part(weights_.save_companions);
-  writer.part([&](const fs::path& staging) {
-    write_file_atomically(staging / "trainer_state.json", state.to_transformers(config_).dump(2));
-  });
-  writer.part([&](const fs::path& staging) { write_state(staging, state); });
-  return writer.commit();
+bool Saver::write(const TrainState& state) {
+  std::optional<CheckpointWriter> writer;
+  auto stage_shared = [&] {
+    if (!is_main()) return;
+    writer.emplace(run_.root, state.global_step, run_.run_id);
+    writer->part(weights_.save);
+    if (weights_.save_companions) writer->part(weights_.save_companions);
+    writer->part([&](const fs::path& staging) { write_file_atomically(staging / "trainer_state.json", state.to_transformers(config_).dump(2)); });
+  };
+  auto staging = CheckpointWriter::staging_folder(run_.root, state.global_step, run_.run_id);
+  return together(stage_shared) && together([&] { write_state(staging, state); }) && together([&] {
+           if (is_main()) writer->commit();
+         });
 }
 
 void Saver::write_state(const fs::path& staging, const TrainState& state) {
-  Json position{{"schema", kCheckpointSchema}, {"train", state.to_json()}, {"loader", parts_.loader.state()},
+  fault("checkpoint.write");
+  int rank = parts_.group.rank();
+  Json position{{"schema", kCheckpointSchema}, {"processes", parts_.group.size()}, {"train", state.to_json()}, {"loader", parts_.loader.state()},
                 {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}};
-  write_file_atomically(staging / kPosition, position.dump(1));
+  write_file_atomically(staging / state_name(rank, "json"), position.dump(1));
   if (config_.save_only_model) return;
   std::vector<io::TensorSource> tensors;
-  for (const auto& [name, tensor] : parts_.optimizer.state()) tensors.push_back(source_of("optimizer/" + name, tensor));
-  for (const auto& [name, tensor] : parts_.masters.state()) tensors.push_back(source_of("master/" + name, tensor));
+  if (is_main()) {
+    for (const auto& [name, tensor] : parts_.optimizer.state()) tensors.push_back(source_of("optimizer/" + name, tensor));
+    for (const auto& [name, tensor] : parts_.masters.state()) tensors.push_back(source_of("master/" + name, tensor));
+  }
   tensors.push_back(source_of("random/cpu", generator_of(at::kCPU).get_state()));
   if (!parts_.device.is_cpu()) tensors.push_back(source_of("random/device", generator_of(parts_.device).get_state()));
-  io::write_safetensors(staging / kTensors, tensors);
+  io::write_safetensors(staging / state_name(rank, "safetensors"), tensors);
 }
 
 TrainState Saver::restore(const fs::path& checkpoint) {
   weights_.load(checkpoint);
   parts_.masters.adopt_working();
-  if (!fs::exists(checkpoint / kPosition)) return {};  // another program's checkpoint: its weights are what there is
-  auto position = read_config_file((checkpoint / kPosition).string());
+  int rank = parts_.group.rank();
+  if (!fs::exists(checkpoint / state_name(0, "json"))) return {};  // another program's checkpoint: its weights are what there is
+  auto position = read_config_file((checkpoint / state_name(0, "json")).string());
+  bool weights_alone = config_.resume_only_model && config_.ignore_data_skip;
+  if (weights_alone) return {};
+  if (int wrote = position.at("processes").get<int>(); wrote != parts_.group.size())
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} was written by {} processes; {} are running", checkpoint.string(), wrote, parts_.group.size()),
+                    "start as many, or take the weights alone with --resume_only_model true --ignore_data_skip true");
+  if (rank > 0) position = read_config_file((checkpoint / state_name(rank, "json")).string());
   if (!config_.ignore_data_skip) parts_.loader.restore(position.at("loader"));
   auto state = TrainState::from_json(position.at("train"));
-  if (config_.resume_only_model) return config_.ignore_data_skip ? TrainState{} : state;
-  if (!fs::exists(checkpoint / kTensors))
+  if (config_.resume_only_model) return state;
+  if (!fs::exists(checkpoint / state_name(rank, "safetensors")))
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds weights alone (save_only_model)", checkpoint.string()),
                     "add --resume_only_model true to go on with a fresh optimizer");
-  io::SafetensorsFile tensors(checkpoint / kTensors);
-  parts_.optimizer.load_state(tensors_under(tensors, "optimizer/"));
-  parts_.masters.load_state(tensors_under(tensors, "master/"));
+  io::SafetensorsFile shared(checkpoint / state_name(0, "safetensors")), own(checkpoint / state_name(rank, "safetensors"));
+  parts_.optimizer.load_state(tensors_under(shared, "optimizer/"));
+  parts_.masters.load_state(tensors_under(shared, "master/"));
   parts_.schedule.load_state(position.at("schedule"));
   parts_.scale.restore(position.at("loss_scale"));
-  generator_of(at::kCPU).set_state(tensors.tensor("random/cpu").clone());
-  if (!parts_.device.is_cpu() && tensors.contains("random/device")) generator_of(parts_.device).set_state(tensors.tensor("random/device").clone());
+  generator_of(at::kCPU).set_state(own.tensor("random/cpu").clone());
+  if (!parts_.device.is_cpu() && own.contains("random/device")) generator_of(parts_.device).set_state(own.tensor("random/device").clone());
   return state;
 }
 

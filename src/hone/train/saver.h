@@ -5,6 +5,7 @@
 #include "hone/data/loader.h"
 #include "hone/optim/optimizer.h"
 #include "hone/optim/schedule.h"
+#include "hone/train/group.h"
 #include "hone/train/precision.h"
 #include "hone/train/run_folder.h"
 #include "hone/train/train_state.h"
@@ -25,6 +26,7 @@ struct ResumableParts {
   optim::Schedule& schedule;
   MasterWeights& masters;
   LossScale& scale;
+  Group& group;
   at::Device device;
 };
 
@@ -34,20 +36,23 @@ class Saver {
       : config_(config), run_(run), weights_(std::move(weights)), parts_(parts) {}
 
   // A save that fails (full disk …) is a warning and a count in `state`, the run goes on; three in a row throw
-  // UserError(out_of_space). Returns whether it was saved.
+  // UserError(out_of_space). Returns whether it was saved. Every process calls it; the first writes what all share.
   bool save(TrainState& state);
   // `checkpoint` is verified already. With resume_only_model the weights and the data position alone.
   TrainState restore(const fs::path& checkpoint);
   void load_weights(const fs::path& checkpoint) const { weights_.load(checkpoint); }
 
  private:
-  fs::path write(const TrainState& state);
+  bool write(const TrainState& state);
   void write_state(const fs::path& staging, const TrainState& state);
+  bool together(const std::function<void()>& work);
+  bool is_main() const { return parts_.group.rank() == 0; }
 
   const TrainerConfig& config_;
   const RunFolder& run_;
   WeightFiles weights_;
   ResumableParts parts_;
+  std::string failure_;  // why the last save did not happen
 };
 
 }  // namespace hone::train

@@ -27,7 +27,7 @@ std::string name_rows(const std::vector<data::Batch>& batches, const std::functi
 Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts parts)
     : config_(config), run_(run), parts_(std::move(parts)), device_(parts_.model.device()),
       plan_(StepPlan::make(config, parts_.loader.batches_per_epoch())), scale_(config.precision == Precision::float16 && !config.pure),
-      saver_(config, run, parts_.weights, {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, device_}) {
+      saver_(config, run, parts_.weights, {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, device_}) {
   at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = plan_.max_steps;
 }
@@ -43,15 +43,18 @@ void Trainer::resume(const fs::path& checkpoint) {
 }
 
 Outcome Trainer::train() {
-  RunLog log(config_, run_, device_, state_.global_step);
-  ProgressBar bar("Train", plan_.max_steps, state_.global_step);
+  bool main = parts_.group.rank() == 0;
+  RunLog log(config_, run_, device_, state_.global_step, !main);
+  std::optional<ProgressBar> bar;
+  if (main) bar.emplace("Train", plan_.max_steps, state_.global_step);
   StopSignal signals;
   parts_.model.set_training(true);
   if (config_.eval_on_start && state_.global_step == 0) evaluate_now(log);
   Outcome outcome = Outcome::finished;
   while (state_.global_step < plan_.max_steps && outcome == Outcome::finished) {
     auto reading = step();
-    after_step(reading, log, bar);
+    if (bar) bar->update(state_.global_step, progress_note(reading, log.seconds()));
+    after_step(log);
     if (reading.stop_requested) {
       save_now();
       outcome = StopSignal::requested() == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
@@ -60,7 +63,7 @@ Outcome Trainer::train() {
       outcome = Outcome::early_stopped;
     }
   }
-  bar.finish();
+  bar.reset();
   if (outcome == Outcome::finished || outcome == Outcome::early_stopped) finish(log);
   return outcome;
 }
@@ -125,7 +128,7 @@ bool Trainer::accept(const StepReading& reading, const std::vector<data::Batch>&
   if (config_.on_non_finite == NonFinite::stop || too_many)
     throw UserError(ExitCode::non_finite, what,
                     too_many ? fmt::format("{} steps in a row were skipped; lower --learning_rate or look at these rows", state_.skips_in_a_row)
-                             : "look at these rows, lower --learning_rate, or pass over such steps with --on_non_finite skip");
+                             : "look at these rows, lower --learning_rate, or pass over such steps with --non_finite skip");
   log::warning("{}; the step is skipped, the weights stay as they were", what);
   return false;
 }
@@ -139,9 +142,8 @@ bool Trainer::due(Every every, double interval) const {
   return steps > 0 && state_.global_step % steps == 0;
 }
 
-void Trainer::after_step(const StepReading& reading, RunLog& log, ProgressBar& bar) {
+void Trainer::after_step(RunLog& log) {
   state_.total_flos = parts_.flops_per_token * static_cast<double>(state_.tokens_seen);
-  bar.update(state_.global_step, progress_note(reading, log.seconds()));
   bool first = config_.logging_first_step && state_.global_step == 1;
   auto interval = config_.logging_steps;
   if (interval > 0 && interval < 1) interval = std::ceil(interval * static_cast<double>(plan_.max_steps));

@@ -55,7 +55,7 @@ class Trainer {
   std::vector<data::Batch> next_batches();
   StepReading step();
   bool accept(const StepReading& reading, const std::vector<data::Batch>& batches);
-  void after_step(const StepReading& reading, RunLog& log, ProgressBar& bar);
+  void after_step(RunLog& log);
   std::string progress_note(const StepReading& reading, double seconds) const;
   void evaluate_now(RunLog& log);
   void save_now();

@@ -18,7 +18,6 @@ namespace {
 struct Site {
   std::string path;
   Tensor* weight;
-  Tensor* bias;  // null for the embedding
   std::vector<ops::LoraWeights>* adapters;
   bool embedding;
 };
@@ -26,21 +25,15 @@ struct Site {
 std::vector<Site> sites(model::CausalLM& model) {
   std::vector<Site> all;
   auto& embedding = model.embedding();
-  all.push_back({embedding.name, &embedding.weight, nullptr, &embedding.adapters, true});
-  for (model::Linear* linear : model.linears()) all.push_back({linear->name, &linear->weight, &linear->bias, &linear->adapters, false});
-  if (&model.head() != model.linears().back()) {
-    auto& head = model.head();
-    all.push_back({head.name, &head.weight, &head.bias, &head.adapters, false});
-  }
+  all.push_back({embedding.name, &embedding.weight, &embedding.adapters, true});
+  for (model::Linear* linear : model.linears()) all.push_back({linear->name, &linear->weight, &linear->adapters, false});
   return all;
 }
 
-// Every base weight by name. A tied head appears under its own name too, since an adapter may train a copy of it.
-std::vector<model::NamedParameter> base_parameters(model::CausalLM& model) {
-  auto all = model.parameters();
-  const std::string head = model.head().name + ".weight";
-  if (std::ranges::none_of(all, [&](const auto& parameter) { return parameter.name == head; })) all.push_back({head, &model.head().weight});
-  return all;
+// An adapter that changes the embedding or the head changes that one alone, as in PEFT: a tied model becomes untied.
+template <class Touches>
+void untie_if_touched(model::CausalLM& model, Touches touches) {
+  if (model.config().tied && (touches(model.embedding().name) || touches(model.head().name))) model.untie_head();
 }
 
 // PiSSA's randomised start must come out the same when the adapter is loaded, where the run's seed is not known.
@@ -87,10 +80,10 @@ bool trains_bias(const io::AdapterConfig& config, const TargetMatcher& matcher, 
   return config.bias == "all" || (config.bias == "lora_only" && matcher(parameter.substr(0, parameter.size() - 5)));
 }
 
-// Gives the adapter its own copy of a base weight.
-void take_whole(AttachedAdapter& adapter, const model::NamedParameter& parameter, const Tensor& value, at::ScalarType dtype) {
+// Gives the adapter its own copy of a base weight, in the base's type: the layers around it compute in that.
+void take_whole(AttachedAdapter& adapter, const model::NamedParameter& parameter, const Tensor& value) {
   adapter.whole.push_back({parameter.name, parameter.value, *parameter.value});
-  move_in(*parameter.value, value.to(parameter.value->device(), dtype, /*non_blocking=*/false, /*copy=*/true));
+  move_in(*parameter.value, value.to(parameter.value->device(), parameter.value->scalar_type(), /*non_blocking=*/false, /*copy=*/true));
 }
 
 void require_matches(const io::AdapterConfig& config, const std::vector<Site>& all, size_t adapted) {
@@ -109,6 +102,7 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
   check_init(config.init);
   const TargetMatcher matcher(config);
   AttachedAdapter adapter{options.name, config, {}, {}};
+  untie_if_touched(model, [&](const std::string& path) { return matcher(path) || saves_parameter(config.modules_to_save, path + ".weight"); });
   const auto all = sites(model);
   size_t adapted = 0;
   for (const auto& site : all) {
@@ -123,9 +117,9 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
     ++adapted;
   }
   require_matches(config, all, adapted);
-  for (const auto& parameter : base_parameters(model))
+  for (const auto& parameter : model.parameters())
     if (saves_parameter(config.modules_to_save, parameter.name) || trains_bias(config, matcher, parameter.name))
-      take_whole(adapter, parameter, *parameter.value, options.dtype);
+      take_whole(adapter, parameter, *parameter.value);
   return adapter;
 }
 
@@ -133,14 +127,15 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
   const io::Adapter files = io::read_adapter(folder);
   auto parts = split_adapter(files, folder.string());
   AttachedAdapter adapter{options.name, files.config, {}, {}};
+  untie_if_touched(model, [&](const std::string& path) { return parts.layers.contains(path) || parts.whole.contains(path + ".weight"); });
   // Before the pairs: a file may bring its own base weight for a layer it adapts.
-  for (const auto& parameter : base_parameters(model)) {
+  for (const auto& parameter : model.parameters()) {
     auto found = parts.whole.find(parameter.name);
     if (found == parts.whole.end()) continue;
     if (found->second.sizes() != parameter.value->sizes())
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has shape {}, the base has {}", folder.string(), parameter.name,
                                                             fmt::join(found->second.sizes(), "x"), fmt::join(parameter.value->sizes(), "x")));
-    take_whole(adapter, parameter, found->second, options.dtype);
+    take_whole(adapter, parameter, found->second);
     parts.whole.erase(found);
   }
   for (const auto& site : sites(model)) {
@@ -231,7 +226,6 @@ void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
       if (weights.adapter == adapter.name) move_in(*site.weight, merged_weight(*site.weight, {weights, site.embedding}));
     std::erase_if(*site.adapters, [&](const auto& weights) { return weights.adapter == adapter.name; });
   }
-  for (const auto& whole : adapter.whole) move_in(*whole.value, whole.value->to(whole.base.scalar_type()));
 }
 
 }  // namespace hone::tuner

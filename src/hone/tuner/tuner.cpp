@@ -93,7 +93,7 @@ void train_adapter(model::CausalLM& model, const TunerConfig& config, Tuned& tun
 
 std::string with_commas(int64_t number) {
   std::string text = std::to_string(number);
-  for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
+  for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), 1, ',');
   return text;
 }
 

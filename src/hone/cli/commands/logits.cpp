@@ -7,6 +7,7 @@
 #include "hone/model/causal_lm.h"
 #include "hone/model/kv_cache.h"
 #include "hone/ops/linear_cross_entropy.h"
+#include "hone/tuner/adapter.h"
 
 namespace hone::cli {
 namespace {
@@ -84,6 +85,14 @@ Tensor cached_hidden(model::CausalLM& model, const Sequences& sequences) {
   return at::cat(all);
 }
 
+void attach_adapters(model::CausalLM& model, const LogitsOptions& options) {
+  for (size_t i = 0; i < options.adapters.size(); ++i) tuner::load_adapter(model, options.adapters[i], {.name = fmt::format("adapter{}", i)});
+  if (options.new_adapter.empty()) return;
+  auto config = io::parse_adapter_config(read_file(options.new_adapter)).or_throw(ExitCode::bad_data, options.new_adapter);
+  auto adapter = tuner::attach_adapter(model, config, {});
+  if (!options.save_adapter.empty()) tuner::save_adapter(model, adapter, options.save_adapter);
+}
+
 }  // namespace
 
 int logits_command(const LogitsOptions& options) {
@@ -92,7 +101,9 @@ int logits_command(const LogitsOptions& options) {
   auto model = model::CausalLM::load(options.model, load_options(options));
   model->set_training(options.grads);
   model->set_recompute(options.recompute ? model::Recompute::block : model::Recompute::none);
+  attach_adapters(*model, options);
   for (auto& parameter : model->parameters()) parameter.value->requires_grad_(options.grads);
+  for (auto& parameter : model->adapter_parameters()) parameter.value->requires_grad_(options.grads);
 
   auto packed = pack(sequences, labels, model->device());
   auto hidden_th = options.cached ? cached_hidden(*model, sequences) : model->hidden(packed.input);
@@ -104,6 +115,7 @@ int logits_command(const LogitsOptions& options) {
   if (options.grads) {
     loss.sum.backward();
     for (auto& parameter : model->parameters()) tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
+    for (auto& parameter : model->adapter_parameters()) tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
   }
   io::write_safetensors(options.output, tensors);
   return 0;

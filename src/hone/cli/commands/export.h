@@ -1,0 +1,24 @@
+// export and merge-lora: a base model and adapters become one model folder.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/device/tensor.h"
+
+namespace hone::cli {
+
+struct ExportOptions {
+  std::filesystem::path model;                  // local folder; empty: what the first adapter's adapter_config.json names
+  std::vector<std::filesystem::path> adapters;  // merged in this order
+  std::filesystem::path output_dir;             // empty: "<last adapter>-merged"
+  bool merge_lora = true;
+  std::optional<at::ScalarType> torch_dtype;    // unset: the base's
+  size_t max_shard_bytes = 5'000'000'000;
+  bool exist_ok = false;
+};
+
+int export_command(const ExportOptions& options);
+
+}  // namespace hone::cli

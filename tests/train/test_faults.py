@@ -1,0 +1,86 @@
+"""Damage, full disks, strangers' folders and bad numbers: what is said and what survives."""
+import json
+import os
+import shutil
+
+import pytest
+from conftest import Run  # noqa: F401
+
+
+def damage_truncate(folder):
+    path = folder / "adapter_model.safetensors"
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def damage_flip(folder):
+    path = folder / "adapter_model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def damage_manifest(folder):
+    (folder / "manifest.json").write_text('{"schema": 1')
+
+
+@pytest.mark.parametrize("damage", [damage_truncate, damage_flip, damage_manifest])
+def test_a_damaged_checkpoint_that_is_asked_for_is_refused(sft, tmp_path, damage):
+    run = sft(tmp_path / "run")
+    assert run.code == 0, run.err
+    damage(run.folder / "checkpoint-6")
+    again = sft(tmp_path / "again", resume_from_checkpoint=run.folder / "checkpoint-6", max_steps=9)
+    assert again.code == 4
+    assert "checkpoint-6" in again.err and ("adapter_model.safetensors" in again.err or "manifest.json" in again.err)
+
+
+def test_output_folder_that_is_a_file_fails_before_the_model_loads(sft, tmp_path):
+    taken = tmp_path / "taken"
+    taken.write_text("x")
+    run = sft(taken)
+    assert run.code == 2
+    assert str(taken) in run.err
+
+
+@pytest.mark.parametrize("call", [1, 3, 5, 8])
+def test_a_full_disk_costs_one_save_not_the_run(sft, tmp_path, call):
+    run = sft(tmp_path / "run", fault=f"checkpoint.write:enospc:{call}", max_steps=9)
+    assert run.code == 0, run.err
+    assert "was not saved" in run.err
+    assert run.checkpoints()[-1] == 9
+    assert not list(run.folder.glob("*.partial*"))
+
+
+def test_skipped_steps_are_counted_and_named(sft, dataset, tmp_path):
+    run = sft(tmp_path / "run", fault="train.loss:nan:2")
+    assert run.code == 0, run.err
+    assert "step 2" in run.err and "skipped" in run.err and dataset.name in run.err
+    assert run.log()[-2].get("train_loss") is not None
+
+
+def test_stop_policy_exits_6_and_weights_before_it_are_kept(sft, tmp_path):
+    run = sft(tmp_path / "run", fault="train.gradient:nan:5", non_finite="stop")
+    assert run.code == 6
+    assert "step 5" in run.err and "gradient" in run.err
+    assert run.checkpoints() == [3]
+
+
+def test_retention_never_touches_another_runs_folder(sft, tmp_path):
+    first = sft(tmp_path / "run", max_steps=4, save_steps=2, lora_rank=4)
+    assert first.code == 0, first.err
+    shutil.move(first.folder / "checkpoint-4", first.folder / "checkpoint-400")
+    second = sft(tmp_path / "run", max_steps=6, save_steps=2, save_total_limit=1)
+    assert second.code == 0, second.err
+    assert (second.folder / "checkpoint-400").exists()
+    assert any(p.name.startswith("checkpoint-2.other") for p in second.folder.iterdir())
+    assert second.checkpoints() == [6, 400]
+
+
+def test_save_only_model_says_what_it_cannot_continue(sft, tmp_path):
+    run = sft(tmp_path / "run", save_only_model="true")
+    assert run.code == 0, run.err
+    assert not (run.folder / "checkpoint-6/hone_state.safetensors").exists()
+    again = sft(tmp_path / "again", resume_from_checkpoint=run.folder / "checkpoint-3")
+    assert again.code == 4 and "resume_only_model" in again.err
+    fresh = sft(tmp_path / "fresh", resume_from_checkpoint=run.folder / "checkpoint-3", resume_only_model="true")
+    assert fresh.code == 0, fresh.err
+    assert json.loads((fresh.folder / "checkpoint-6/trainer_state.json").read_text())["global_step"] == 6
