@@ -97,5 +97,16 @@ TEST(TextScores, SameTextIsPerfectAndEmptyIsZero) {
   EXPECT_EQ(score_text("", "x").rouge_1, 0);
 }
 
+// Run by tests/train/test_text_metrics.py: scores each {"predict", "label"} line of $HONE_TEST_FILE into $HONE_TEST_FILE.scores.
+TEST(TextScoresWorker, DISABLED_ScoresAFile) {
+  std::string path = std::getenv("HONE_TEST_FILE"), lines = read_file(path), scored;
+  for (size_t begin = 0, end; (end = lines.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    auto row = parse_json(lines.substr(begin, end - begin)).or_throw(ExitCode::bad_data, path);
+    auto scores = score_text(row["predict"].get<std::string>(), row["label"].get<std::string>());
+    scored += Json{{"rouge-1", scores.rouge_1}, {"rouge-2", scores.rouge_2}, {"rouge-l", scores.rouge_l}, {"bleu-4", scores.bleu_4}}.dump() + "\n";
+  }
+  write_file_atomically(path + ".scores", scored);
+}
+
 }  // namespace
 }  // namespace hone::train
