@@ -18,8 +18,10 @@ Canvas::Canvas(int width, int height, Colour background) : width_(width), height
 // Raises `mask` to the share of each pixel that a round-capped segment covers.
 void Canvas::cover(std::vector<float>& mask, Point from, Point to, double thickness) const {
   double reach = thickness / 2 + 1;
-  int left = std::max(0, static_cast<int>(std::min(from.x, to.x) - reach)), right = std::min(width_ - 1, static_cast<int>(std::max(from.x, to.x) + reach));
-  int top = std::max(0, static_cast<int>(std::min(from.y, to.y) - reach)), bottom = std::min(height_ - 1, static_cast<int>(std::max(from.y, to.y) + reach));
+  int left = std::max(0, static_cast<int>(std::min(from.x, to.x) - reach)),
+      right = std::min(width_ - 1, static_cast<int>(std::max(from.x, to.x) + reach));
+  int top = std::max(0, static_cast<int>(std::min(from.y, to.y) - reach)),
+      bottom = std::min(height_ - 1, static_cast<int>(std::max(from.y, to.y) + reach));
   double dx = to.x - from.x, dy = to.y - from.y, length_squared = dx * dx + dy * dy;
   for (int y = top; y <= bottom; ++y)
     for (int x = left; x <= right; ++x) {
@@ -44,7 +46,9 @@ void Canvas::blend(const std::vector<float>& mask, Colour colour, double opacity
   }
 }
 
-void Canvas::line(Point from, Point to, Colour colour, double thickness, double opacity) { polyline({from, to}, colour, thickness, opacity); }
+void Canvas::line(Point from, Point to, Colour colour, double thickness, double opacity) {
+  polyline({from, to}, colour, thickness, opacity);
+}
 
 void Canvas::polyline(const std::vector<Point>& points, Colour colour, double thickness, double opacity) {
   std::vector<float> mask(static_cast<size_t>(width_ * height_), 0);

@@ -68,7 +68,8 @@ std::vector<std::pair<int64_t, fs::path>> checkpoints_newest_first(const fs::pat
   std::vector<std::pair<int64_t, fs::path>> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(run_folder, ignored))
-    if (auto step = checkpoint_step(entry.path()); step && entry.is_directory() && !entry.is_symlink()) found.emplace_back(*step, entry.path());
+    if (auto step = checkpoint_step(entry.path()); step && entry.is_directory() && !entry.is_symlink())
+      found.emplace_back(*step, entry.path());
   std::sort(found.rbegin(), found.rend());
   return found;
 }
@@ -77,7 +78,8 @@ std::vector<std::pair<int64_t, fs::path>> checkpoints_newest_first(const fs::pat
 
 Json Manifest::to_json() const {
   Json list = Json::array();
-  for (const auto& file : files) list.push_back({{"name", file.name}, {"size", file.size}, {"crc32c", fmt::format("{:08x}", file.crc32c)}});
+  for (const auto& file : files)
+    list.push_back({{"name", file.name}, {"size", file.size}, {"crc32c", fmt::format("{:08x}", file.crc32c)}});
   return {{"schema", schema}, {"written_by", "hone"}, {"run_id", run_id}, {"step", step}, {"files", std::move(list)}};
 }
 
@@ -93,7 +95,8 @@ Result<Manifest> Manifest::from_json(const Json& json) {
       auto digits = entry.at("crc32c").get<std::string>();
       CheckpointFile file{entry.at("name").get<std::string>(), entry.at("size").get<uint64_t>(), 0};
       auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), file.crc32c, 16);
-      if (status != std::errc() || end != digits.data() + digits.size()) return error("manifest.json: \"{}\" is no checksum", digits);
+      if (status != std::errc() || end != digits.data() + digits.size())
+        return error("manifest.json: \"{}\" is no checksum", digits);
       manifest.files.push_back(std::move(file));
     }
     return manifest;
@@ -103,7 +106,9 @@ Result<Manifest> Manifest::from_json(const Json& json) {
 }
 
 CheckpointWriter::CheckpointWriter(const fs::path& run_folder, int64_t step, std::string run_id)
-    : run_folder_(run_folder), final_(run_folder / checkpoint_name(step)), manifest_{kCheckpointSchema, std::move(run_id), step, {}} {
+    : run_folder_(run_folder),
+      final_(run_folder / checkpoint_name(step)),
+      manifest_{kCheckpointSchema, std::move(run_id), step, {}} {
   staging_ = staging_folder(run_folder, step, manifest_.run_id);
   fs::remove_all(staging_);
   fs::create_directories(staging_);
@@ -166,7 +171,8 @@ Result<Manifest> verify_checkpoint(const fs::path& folder) {
       fs::path path = folder / stated.name;
       if (!is_inside(folder, path)) return error("manifest.json names \"{}\", which lies outside the folder", stated.name);
       if (!fs::is_regular_file(path)) return error("{} is missing", stated.name);
-      if (auto size = fs::file_size(path); size != stated.size) return error("{} has {} bytes; {} were written", stated.name, size, stated.size);
+      if (auto size = fs::file_size(path); size != stated.size)
+        return error("{} has {} bytes; {} were written", stated.name, size, stated.size);
       if (describe(folder, path).crc32c != stated.crc32c) return error("{} does not match its checksum", stated.name);
     }
     return manifest;
@@ -181,8 +187,10 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run_folder, std::strin
     if (!manifest)
       log::warning("{} is passed over: {}", folder.string(), manifest.error());
     else if (manifest->run_id != run_id)
-      log::warning("{} is passed over: it belongs to another run (other model, data or tuner); name it in --resume_from_checkpoint to "
-                   "continue it", folder.string());
+      log::warning(
+          "{} is passed over: it belongs to another run (other model, data or tuner); name it in --resume_from_checkpoint to "
+          "continue it",
+          folder.string());
     else
       return folder;
   }
@@ -205,7 +213,8 @@ void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int
       fault("checkpoint.during_retention");
       fs::remove_all(doomed);
     } catch (const std::system_error& cause) {
-      log::warning("cannot remove the old {}: {}; it is tried again after the next save", own.back().string(), cause.code().message());
+      log::warning("cannot remove the old {}: {}; it is tried again after the next save", own.back().string(),
+                   cause.code().message());
     }
   }
 }

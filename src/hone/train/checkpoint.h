@@ -31,8 +31,8 @@ struct Manifest {
   static Result<Manifest> from_json(const Json& json);
 };
 
-// A save in progress. Files appear in a staging folder; commit() makes them `run_folder/checkpoint-STEP`. Destroyed before that, it
-// removes what it wrote. Any failure to write leaves as std::system_error or UserError with the older checkpoints untouched.
+// A save in progress. Files appear in a staging folder; commit() makes them `run_folder/checkpoint-STEP`. Destroyed before that,
+// it removes what it wrote. Any failure to write leaves as std::system_error or UserError with the older checkpoints untouched.
 class CheckpointWriter {
  public:
   CheckpointWriter(const fs::path& run_folder, int64_t step, std::string run_id);
@@ -51,15 +51,15 @@ class CheckpointWriter {
   bool committed_ = false;
 };
 
-std::string checkpoint_name(int64_t step);                              // "checkpoint-12"
-std::optional<int64_t> checkpoint_step(const fs::path& folder);         // 12, or nothing when the name is of another kind
+std::string checkpoint_name(int64_t step);                       // "checkpoint-12"
+std::optional<int64_t> checkpoint_step(const fs::path& folder);  // 12, or nothing when the name is of another kind
 // Reads the manifest and compares sizes and checksums of all files: an Error names the file and what is wrong with it.
 Result<Manifest> verify_checkpoint(const fs::path& folder);
 // The newest whole checkpoint of `run_id` in `run_folder`; each one passed over is named in a warning with the reason.
 std::optional<fs::path> newest_checkpoint(const fs::path& run_folder, std::string_view run_id);
 
-// Removes the oldest checkpoints of `run_id` beyond `limit`, never one of `keep`. A folder that cannot be removed is a warning; the
-// next call tries again. Other runs' folders are not touched.
+// Removes the oldest checkpoints of `run_id` beyond `limit`, never one of `keep`. A folder that cannot be removed is a warning;
+// the next call tries again. Other runs' folders are not touched.
 void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int64_t limit, const std::vector<fs::path>& keep);
 // Removes what a killed process of `run_id` left behind: staging folders and half-removed checkpoints.
 void sweep_leftovers(const fs::path& run_folder, std::string_view run_id);

@@ -3,8 +3,9 @@
 namespace hone::train {
 namespace {
 
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-                                           "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json"};
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "chat_template.json"};
 constexpr const char* kModelFiles[] = {"generation_config.json", "preprocessor_config.json"};
 
 void copy_if_there(const fs::path& from, const fs::path& to) {
@@ -20,9 +21,10 @@ void write_model_config(const fs::path& from, const fs::path& to, const std::str
 
 std::string model_card(const Companions& companions) {
   bool adapter = companions.tuner == "lora";
-  return fmt::format("---\nbase_model: {0}\nlibrary_name: {1}\npipeline_tag: text-generation\ntags:\n- {2}\n- generated_from_trainer\n---\n\n"
-                     "# {3} of {0}\n\nTrained with hone; `args.json` holds every setting of the run.\n",
-                     companions.model_name, adapter ? "peft" : "transformers", companions.tuner, adapter ? "Adapter" : "Fine-tuned model");
+  return fmt::format(
+      "---\nbase_model: {0}\nlibrary_name: {1}\npipeline_tag: text-generation\ntags:\n- {2}\n- generated_from_trainer\n---\n\n"
+      "# {3} of {0}\n\nTrained with hone; `args.json` holds every setting of the run.\n",
+      companions.model_name, adapter ? "peft" : "transformers", companions.tuner, adapter ? "Adapter" : "Fine-tuned model");
 }
 
 }  // namespace

@@ -9,13 +9,13 @@
 namespace hone::train {
 
 struct Companions {
-  fs::path model_folder;    // where config and tokenizer are copied from
-  std::string model_name;   // for the model card
-  std::string tuner;        // "lora", "full", "freeze"
-  std::string weights_type; // "float32" …: config.json's dtype of a whole model
+  fs::path model_folder;     // where config and tokenizer are copied from
+  std::string model_name;    // for the model card
+  std::string tuner;         // "lora", "full", "freeze"
+  std::string weights_type;  // "float32" …: config.json's dtype of a whole model
   Layout layout = Layout::swift;
-  Json args;                // args.json
-  Json additional;          // additional_config.json of ms-swift's LoRA; null: none
+  Json args;        // args.json
+  Json additional;  // additional_config.json of ms-swift's LoRA; null: none
 
   void write(const fs::path& folder) const;
 };

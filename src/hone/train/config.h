@@ -9,7 +9,7 @@
 
 namespace hone::train {
 
-enum class Layout { swift, factory };        // whose output folder: ms-swift's or LLaMA-Factory's
+enum class Layout { swift, factory };  // whose output folder: ms-swift's or LLaMA-Factory's
 enum class Every { never, steps, epoch };
 enum class NonFinite { skip, stop };
 enum class Precision { float32, bfloat16, float16 };
@@ -51,17 +51,17 @@ struct TrainerConfig {
   // Where.
   Layout layout = Layout::swift;
   fs::path output_dir = "output";
-  bool add_version = true;              // ms-swift: a folder vN-date inside output_dir
-  bool overwrite_output_dir = false;    // LLaMA-Factory: start anew although checkpoints are there
-  bool checkpoint_links = false;        // `last` and `best` beside the checkpoints
-  std::vector<std::string> report_to;   // "tensorboard"; others are named once as not available
-  fs::path logging_dir;                 // empty: runs/ in the run folder
+  bool add_version = true;             // ms-swift: a folder vN-date inside output_dir
+  bool overwrite_output_dir = false;   // LLaMA-Factory: start anew although checkpoints are there
+  bool checkpoint_links = false;       // `last` and `best` beside the checkpoints
+  std::vector<std::string> report_to;  // "tensorboard"; others are named once as not available
+  fs::path logging_dir;                // empty: runs/ in the run folder
   bool plot_loss = true;
-  bool count_tokens = false;            // include_num_input_tokens_seen
+  bool count_tokens = false;  // include_num_input_tokens_seen
 
   // Going on.
   std::optional<fs::path> resume_from_checkpoint;
-  bool auto_resume = false;             // LLaMA-Factory: the newest whole checkpoint in output_dir
+  bool auto_resume = false;  // LLaMA-Factory: the newest whole checkpoint in output_dir
   bool resume_only_model = false;
   bool ignore_data_skip = false;
 };

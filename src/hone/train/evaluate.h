@@ -10,9 +10,10 @@
 
 namespace hone::train {
 
-// One pass over `loader`: PREFIX_loss, the method's metrics, runtime, samples and steps per second. As in transformers, the loss is the
-// mean over samples of their batch's mean loss. The model leaves in the mode it came in; random states are not touched.
-Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::Device device, const std::string& prefix = "eval");
+// One pass over `loader`: PREFIX_loss, the method's metrics, runtime, samples and steps per second. As in transformers, the loss
+// is the mean over samples of their batch's mean loss. The model leaves in the mode it came in; random states are not touched.
+Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::Device device,
+              const std::string& prefix = "eval");
 
 // A prompt as text, what was generated for it and what should have been.
 struct Prediction {

@@ -9,7 +9,8 @@ namespace hone::train {
 
 class EventFile {
  public:
-  // Creates `folder` and a new events.out.tfevents file in it. A run continued in the same folder adds another file, as TensorBoard expects.
+  // Creates `folder` and a new events.out.tfevents file in it. A run continued in the same folder adds another file, as
+  // TensorBoard expects.
   explicit EventFile(const fs::path& folder);
   ~EventFile();
   EventFile(const EventFile&) = delete;

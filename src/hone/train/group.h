@@ -11,7 +11,7 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual double sum(double value) = 0;
-  virtual void sum_(Tensor& values) = 0;                        // in place, over all processes
+  virtual void sum_(Tensor& values) = 0;                           // in place, over all processes
   virtual void finish_gradients(optim::Optimizer& optimizer) = 0;  // afterwards every process holds the summed gradient
 };
 

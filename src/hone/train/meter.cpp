@@ -49,7 +49,9 @@ void LogWindow::add(const StepReading& reading) {
 }
 
 Json LogWindow::take() {
-  Json values{{"loss", loss_ / static_cast<double>(std::max<int64_t>(steps_, 1))}, {"grad_norm", grad_norm_}, {"learning_rate", learning_rate_}};
+  Json values{{"loss", loss_ / static_cast<double>(std::max<int64_t>(steps_, 1))},
+              {"grad_norm", grad_norm_},
+              {"learning_rate", learning_rate_}};
   for (const auto& [name, total] : metrics_)
     if (total.second > 0) values[name] = total.first / total.second;
   *this = {};

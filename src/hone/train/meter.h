@@ -18,8 +18,8 @@ struct StepReading {
   bool stop_requested = false;  // on any process: all of them save the same step
 };
 
-// Adds up a step's losses and metrics. read() is the step's only wait for the device: one small copy just before the optimizer step,
-// which must know whether the numbers are finite. Several processes share one small sum.
+// Adds up a step's losses and metrics. read() is the step's only wait for the device: one small copy just before the optimizer
+// step, which must know whether the numbers are finite. Several processes share one small sum.
 class StepMeter {
  public:
   void add(const LossSum& loss);

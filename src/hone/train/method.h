@@ -1,5 +1,5 @@
-// A training method: a loss over the batches its loader builds. Supervised and continued pre-training share one; rewards, preferences
-// and policy gradients add theirs in losses/.
+// A training method: a loss over the batches its loader builds. Supervised and continued pre-training share one; rewards,
+// preferences and policy gradients add theirs in losses/.
 #pragma once
 #include <string>
 #include <vector>

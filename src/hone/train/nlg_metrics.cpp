@@ -47,7 +47,8 @@ double f1(double overlap, double predicted, double reference) {
 
 std::set<Words> distinct_ngrams(const Words& words, size_t n) {
   std::set<Words> found;
-  for (size_t i = 0; i + n <= words.size(); ++i) found.emplace(words.begin() + static_cast<long>(i), words.begin() + static_cast<long>(i + n));
+  for (size_t i = 0; i + n <= words.size(); ++i)
+    found.emplace(words.begin() + static_cast<long>(i), words.begin() + static_cast<long>(i + n));
   return found;
 }
 
@@ -78,7 +79,8 @@ std::map<Words, int64_t> count_ngrams(const Words& words, size_t n) {
   return counts;
 }
 
-// Sentence BLEU over 1- to 4-grams; an order without a match counts 1/2, the next 1/4 … of one match (NIST's geometric smoothing).
+// Sentence BLEU over 1- to 4-grams; an order without a match counts 1/2, the next 1/4 … of one match (NIST's geometric
+// smoothing).
 double bleu_4(const Words& predicted, const Words& reference) {
   double log_precision = 0, unseen = 1;
   for (size_t n = 1; n <= 4; ++n) {

@@ -52,10 +52,12 @@ std::string entry(std::string_view label, const std::string& value) { return fmt
 
 std::string next_command(const Finished& finished, const std::string& weights) {
   if (finished.outcome == Outcome::preempted || finished.outcome == Outcome::interrupted)
-    return finished.layout == Layout::factory ? "the same command again continues from there"
-                                              : fmt::format("the same command with --resume_from_checkpoint {}", finished.state.last_model_checkpoint);
+    return finished.layout == Layout::factory
+               ? "the same command again continues from there"
+               : fmt::format("the same command with --resume_from_checkpoint {}", finished.state.last_model_checkpoint);
   if (finished.layout == Layout::factory)
-    return fmt::format("{} chat --model_name_or_path {} {}", finished.program, finished.adapter ? finished.model_folder.string() : weights,
+    return fmt::format("{} chat --model_name_or_path {} {}", finished.program,
+                       finished.adapter ? finished.model_folder.string() : weights,
                        finished.adapter ? "--adapter_name_or_path " + weights : "");
   return fmt::format("{} infer {} {}", finished.program, finished.adapter ? "--adapters" : "--model", weights);
 }
@@ -71,23 +73,26 @@ std::string trainable_table(const tuner::Tuned& tuned) {
   }
   std::string table = tuned.summary() + "\n";
   for (const auto& row : rows)
-    table += fmt::format("  {:<{}}  {:<{}}  x{:<4} {:>14}\n", row.name, name_width, row.shape, shape_width, row.tensors, with_commas(row.elements));
+    table += fmt::format("  {:<{}}  {:<{}}  x{:<4} {:>14}\n", row.name, name_width, row.shape, shape_width, row.tensors,
+                         with_commas(row.elements));
   return table;
 }
 
-std::string running_block(const TrainerConfig& config, const StepPlan& plan, int64_t examples, const tuner::Tuned& tuned, int processes) {
+std::string running_block(const TrainerConfig& config, const StepPlan& plan, int64_t examples, const tuner::Tuned& tuned,
+                          int processes) {
   int64_t total_batch = config.micro_batch_size * plan.accumulation * processes;
   int64_t epochs = plan.updates_per_epoch > 0 ? (plan.max_steps + plan.updates_per_epoch - 1) / plan.updates_per_epoch : 1;
-  return fmt::format("***** Running training *****\n"
-                     "  Num examples = {}\n"
-                     "  Num Epochs = {}\n"
-                     "  Instantaneous batch size per device = {}\n"
-                     "  Total train batch size (w. parallel, distributed & accumulation) = {}\n"
-                     "  Gradient Accumulation steps = {}\n"
-                     "  Total optimization steps = {}\n"
-                     "  Number of trainable parameters = {}\n",
-                     examples < 0 ? "unknown (streaming)" : with_commas(examples), epochs, config.micro_batch_size, total_batch, plan.accumulation,
-                     with_commas(plan.max_steps), with_commas(tuned.trainable_count));
+  return fmt::format(
+      "***** Running training *****\n"
+      "  Num examples = {}\n"
+      "  Num Epochs = {}\n"
+      "  Instantaneous batch size per device = {}\n"
+      "  Total train batch size (w. parallel, distributed & accumulation) = {}\n"
+      "  Gradient Accumulation steps = {}\n"
+      "  Total optimization steps = {}\n"
+      "  Number of trainable parameters = {}\n",
+      examples < 0 ? "unknown (streaming)" : with_commas(examples), epochs, config.micro_batch_size, total_batch,
+      plan.accumulation, with_commas(plan.max_steps), with_commas(tuned.trainable_count));
 }
 
 std::string closing_summary(const Finished& finished) {
@@ -101,7 +106,8 @@ std::string closing_summary(const Finished& finished) {
   if (final_weights) text += entry("model", weights);
   if (!state.last_model_checkpoint.empty()) text += entry("last checkpoint", state.last_model_checkpoint);
   if (!state.best_model_checkpoint.empty())
-    text += entry("best checkpoint", fmt::format("{} (metric {:.6g})", state.best_model_checkpoint, state.best_metric.value_or(0)));
+    text +=
+        entry("best checkpoint", fmt::format("{} (metric {:.6g})", state.best_model_checkpoint, state.best_metric.value_or(0)));
   text += entry("log", finished.run.log_file(finished.layout).string());
   if (!finished.plots.empty()) text += entry("plots", finished.plots.front().parent_path().string());
   if (state.skipped_steps > 0) text += entry("skipped steps", fmt::format("{} with non-finite numbers", state.skipped_steps));

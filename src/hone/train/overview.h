@@ -13,14 +13,15 @@ namespace hone::train {
 std::string trainable_table(const tuner::Tuned& tuned);
 
 // transformers' "***** Running training *****" block.
-std::string running_block(const TrainerConfig& config, const StepPlan& plan, int64_t examples, const tuner::Tuned& tuned, int processes);
+std::string running_block(const TrainerConfig& config, const StepPlan& plan, int64_t examples, const tuner::Tuned& tuned,
+                          int processes);
 
 struct Finished {
   Outcome outcome = Outcome::finished;
   const TrainState& state;
   const RunFolder& run;
   std::vector<fs::path> plots;
-  std::string program;     // "swift", "llamafactory-cli" or "hone": what the person typed
+  std::string program;  // "swift", "llamafactory-cli" or "hone": what the person typed
   fs::path model_folder;
   bool adapter = true;
   Layout layout = Layout::swift;

@@ -42,13 +42,15 @@ struct Axis {
   double share(double value) const { return (value - low) / (high - low); }
   std::vector<double> ticks() const {
     std::vector<double> all;
-    for (double at = std::ceil(low / tick - 1e-9) * tick; at <= high + tick * 1e-9; at += tick) all.push_back(std::abs(at) < tick * 1e-9 ? 0.0 : at);
+    for (double at = std::ceil(low / tick - 1e-9) * tick; at <= high + tick * 1e-9; at += tick)
+      all.push_back(std::abs(at) < tick * 1e-9 ? 0.0 : at);
     return all;
   }
   std::string label(double value) const {
     double largest = std::max(std::abs(low), std::abs(high));
     if (largest < 1e-3 || largest >= 1e6) return value == 0 ? "0" : fmt::format("{:.3g}", value);
-    int digits = std::max(0, static_cast<int>(std::ceil(-std::log10(tick) - 1e-9)) + (std::abs(tick * std::pow(10, -std::floor(std::log10(tick))) - 2.5) < 1e-6));
+    int digits = std::max(0, static_cast<int>(std::ceil(-std::log10(tick) - 1e-9)) +
+                                 (std::abs(tick * std::pow(10, -std::floor(std::log10(tick))) - 2.5) < 1e-6));
     return fmt::format("{:.{}f}", value, digits);
   }
 };
@@ -56,7 +58,9 @@ struct Axis {
 struct Frame {
   double left, top, right, bottom;
   Axis x, y;
-  Point at(double step, double value) const { return {left + x.share(step) * (right - left), bottom - y.share(value) * (bottom - top)}; }
+  Point at(double step, double value) const {
+    return {left + x.share(step) * (right - left), bottom - y.share(value) * (bottom - top)};
+  }
 };
 
 void draw_axes(Canvas& canvas, const Frame& frame, const Curve& curve) {
@@ -77,7 +81,8 @@ void draw_axes(Canvas& canvas, const Frame& frame, const Curve& curve) {
 }
 
 // Pieces of a line between non-finite values, so that a NaN shows as a gap.
-void draw_line(Canvas& canvas, const Frame& frame, const std::vector<double>& steps, const std::vector<double>& values, double thickness, double opacity) {
+void draw_line(Canvas& canvas, const Frame& frame, const std::vector<double>& steps, const std::vector<double>& values,
+               double thickness, double opacity) {
   std::vector<Point> piece;
   auto flush = [&] {
     if (!piece.empty()) canvas.polyline(piece, kLine, thickness, opacity);
@@ -148,7 +153,12 @@ std::vector<double> smooth_by_length(const std::vector<double>& values) {
 
 void write_plot(const fs::path& path, const Curve& curve, int width, int height) {
   Canvas canvas(width, height, kPaper);
-  Frame frame{92, 52, static_cast<double>(width) - 28, static_cast<double>(height) - 66, Axis::over(curve.steps, 8, false), Axis::over(curve.values, 6, true)};
+  Frame frame{92,
+              52,
+              static_cast<double>(width) - 28,
+              static_cast<double>(height) - 66,
+              Axis::over(curve.steps, 8, false),
+              Axis::over(curve.values, 6, true)};
   draw_axes(canvas, frame, curve);
   bool two = !curve.smoothed.empty();
   draw_line(canvas, frame, curve.steps, curve.values, 1.6, two ? 0.35 : 1.0);
@@ -169,7 +179,8 @@ std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const
       if (layout == Layout::swift) {
         if (name == "train_loss") curve.smoothed = smooth_debiased(curve.values, 0.9);
       } else {
-        static constexpr std::string_view kShown[] = {"train_loss", "eval_loss", "eval_accuracy", "train_rewards/accuracies", "train_reward"};
+        static constexpr std::string_view kShown[] = {"train_loss", "eval_loss", "eval_accuracy", "train_rewards/accuracies",
+                                                      "train_reward"};
         if (std::find(std::begin(kShown), std::end(kShown), name) == std::end(kShown)) continue;
         curve.smoothed = smooth_by_length(curve.values);
         curve.title = fmt::format("training {}", curve.y_label);

@@ -10,8 +10,9 @@ bool is_answer(const data::Message& message) { return message.role == "assistant
 
 }  // namespace
 
-std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const data::Encoder& encoder,
-                                        const data::ConversationSource& rows, const GenerationConfig& config) {
+std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer,
+                                        const data::Encoder& encoder, const data::ConversationSource& rows,
+                                        const GenerationConfig& config) {
   std::vector<Prediction> predictions;
   std::vector<engine::Request> requests;
   for (int64_t i = 0; i < rows.size(); ++i) {
@@ -22,7 +23,8 @@ std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<
         label = conversation->messages.back().content + label;
         conversation->messages.pop_back();
       }
-    auto prompt = conversation ? encoder.encode_prompt(*conversation) : Result<std::vector<text::TokenId>>(Error{conversation.error()});
+    auto prompt =
+        conversation ? encoder.encode_prompt(*conversation) : Result<std::vector<text::TokenId>>(Error{conversation.error()});
     if (!prompt) {
       log::warning("left out of the predictions: {}", prompt.error());
       continue;
@@ -36,7 +38,8 @@ std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<
   engine::Generator generator(model, tokenizer);
   for (size_t first = 0; first < requests.size(); first += config.batch_size) {
     auto last = std::min(requests.size(), first + config.batch_size);
-    auto completions = generator.run({requests.begin() + static_cast<long>(first), requests.begin() + static_cast<long>(last)}, config.batch_size);
+    auto completions = generator.run({requests.begin() + static_cast<long>(first), requests.begin() + static_cast<long>(last)},
+                                     config.batch_size);
     for (size_t i = first; i < last; ++i) predictions[i].predict = completions[i - first].text;
     bar.update(static_cast<int64_t>(last));
   }

@@ -13,8 +13,10 @@ struct GenerationConfig {
   size_t batch_size = 1;
 };
 
-// Each row's last answer is what should be generated from everything before it. Rows that cannot be encoded are left out with a warning.
-std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const data::Encoder& encoder,
-                                        const data::ConversationSource& rows, const GenerationConfig& config);
+// Each row's last answer is what should be generated from everything before it. Rows that cannot be encoded are left out with a
+// warning.
+std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer,
+                                        const data::Encoder& encoder, const data::ConversationSource& rows,
+                                        const GenerationConfig& config);
 
 }  // namespace hone::train

@@ -22,9 +22,13 @@
 namespace hone::train {
 namespace {
 
-const char* tuner_name(tuner::Kind kind) { return kind == tuner::Kind::lora ? "lora" : kind == tuner::Kind::full ? "full" : "freeze"; }
+const char* tuner_name(tuner::Kind kind) {
+  return kind == tuner::Kind::lora ? "lora" : kind == tuner::Kind::full ? "full" : "freeze";
+}
 
-std::string type_name(at::ScalarType type) { return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32"; }
+std::string type_name(at::ScalarType type) {
+  return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
+}
 
 // This process among those that train together.
 struct Processes {
@@ -89,7 +93,8 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
   }
   bool wants_rows = job.trainer.eval != Every::never || job.do_eval || job.do_predict;
   if (wants_rows && !ready.data.validation && job.trainer.layout == Layout::factory)
-    throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data", "add --eval_dataset or --val_size");
+    throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data",
+                    "add --eval_dataset or --val_size");
   if (processes.world.is_main()) ready.run = make_run_folder(job.trainer, identity);
   ready.run = {processes.share_text(ready.run.root.string()), identity};
   return ready;
@@ -101,7 +106,8 @@ struct LoadedModel {
 };
 
 LoadedModel load_model(const TrainingJob& job) {
-  auto model = model::CausalLM::load(job.model_folder, job.load);
+  auto model = job.from_scratch ? model::CausalLM::random(model::read_config(job.model_folder), job.trainer.seed, job.load)
+                                : model::CausalLM::load(job.model_folder, job.load);
   device::seed(job.trainer.seed);
   auto tuned = tuner::apply_tuner(*model, job.tuner);
   model->set_recompute(job.gradient_checkpointing ? model::Recompute::block : model::Recompute::none);
@@ -139,14 +145,19 @@ std::function<std::unique_ptr<data::Loader>()> eval_loader_of(const TrainingJob&
 
 Predict predictor_of(const TrainingJob& job, const Prepared& ready, model::CausalLM& model) {
   if (!ready.data.validation) return {};
-  return [&job, &ready, &model] { return predict_answers(model, ready.tokenizer, *ready.encoder, *ready.data.validation, job.generation); };
+  return [&job, &ready, &model] {
+    return predict_answers(model, ready.tokenizer, *ready.encoder, *ready.data.validation, job.generation);
+  };
 }
 
 int exit_code(Outcome outcome) {
   switch (outcome) {
-    case Outcome::preempted: return static_cast<int>(ExitCode::preempted);
-    case Outcome::interrupted: return static_cast<int>(ExitCode::interrupted);
-    default: return static_cast<int>(ExitCode::ok);
+    case Outcome::preempted:
+      return static_cast<int>(ExitCode::preempted);
+    case Outcome::interrupted:
+      return static_cast<int>(ExitCode::interrupted);
+    default:
+      return static_cast<int>(ExitCode::ok);
   }
 }
 
@@ -175,16 +186,19 @@ int train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Pr
   SftLoss method(job.sft);
   auto group = group_of(processes, optimizer->groups());
   auto companions = companions_of(job, loaded);
-  WeightFiles weights{[&](const fs::path& folder) { tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes); },
-                      [&](const fs::path& folder) { tuner::load_trained(*loaded.model, loaded.tuned, folder); },
-                      [&](const fs::path& folder) { companions.write(folder); }};
+  WeightFiles weights{
+      [&](const fs::path& folder) { tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes); },
+      [&](const fs::path& folder) { tuner::load_trained(*loaded.model, loaded.tuned, folder); },
+      [&](const fs::path& folder) { companions.write(folder); }};
   Trainer trainer(config, ready.run,
-                  {*loaded.model, method, *ready.loader, *optimizer, *ready.schedule, masters, *group, weights, eval_loader_of(job, ready),
-                   job.predict_with_generate ? predictor_of(job, ready, *loaded.model) : Predict(), row_namer(ready), flops_per_token(*loaded.model)});
+                  {*loaded.model, method, *ready.loader, *optimizer, *ready.schedule, masters, *group, weights,
+                   eval_loader_of(job, ready), job.predict_with_generate ? predictor_of(job, ready, *loaded.model) : Predict(),
+                   row_namer(ready), flops_per_token(*loaded.model)});
   if (ready.resume) trainer.resume(*ready.resume);
   if (processes.world.is_main()) {
     log::info("{}", trainable_table(loaded.tuned));
-    log::info("{}", running_block(config, ready.plan, ready.data.train ? ready.data.train->size() : -1, loaded.tuned, group->size()));
+    log::info("{}",
+              running_block(config, ready.plan, ready.data.train ? ready.data.train->size() : -1, loaded.tuned, group->size()));
   }
   auto outcome = trainer.train();
 
@@ -199,7 +213,8 @@ int train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Pr
     }
     write_train_results(config, ready.run, trainer.state(), trainer.results());
   }
-  fmt::print("\n{}", closing_summary({outcome, trainer.state(), ready.run, plots, job.program, job.model_folder, loaded.tuned.adapter.has_value(), config.layout}));
+  fmt::print("\n{}", closing_summary({outcome, trainer.state(), ready.run, plots, job.program, job.model_folder,
+                                      loaded.tuned.adapter.has_value(), config.layout}));
   return exit_code(outcome);
 }
 
@@ -223,8 +238,8 @@ void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded)
 }  // namespace
 
 std::string run_identity(const TrainingJob& job) {
-  Json identity{job.stage, fs::absolute(job.model_folder).lexically_normal().string(), job.datasets.datasets, tuner_name(job.tuner.kind),
-                job.tuner.kind == tuner::Kind::lora ? job.tuner.lora.rank : 0};
+  Json identity{job.stage, fs::absolute(job.model_folder).lexically_normal().string(), job.datasets.datasets,
+                tuner_name(job.tuner.kind), job.tuner.kind == tuner::Kind::lora ? job.tuner.lora.rank : 0};
   auto text = identity.dump();
   return fmt::format("{:08x}{:08x}", crc32c(text), crc32c(text + "hone"));
 }
@@ -234,7 +249,8 @@ int run_training(const TrainingJob& job) {
   auto processes = Processes::join();
   auto ready = prepare(job, processes);
   bool main = processes.world.is_main();
-  if (main && !job.args.empty() && job.trainer.layout == Layout::swift) write_file_atomically(ready.run.root / "args.json", job.args.dump(2));
+  if (main && !job.args.empty() && job.trainer.layout == Layout::swift)
+    write_file_atomically(ready.run.root / "args.json", job.args.dump(2));
   try {
     auto loaded = load_model(job);
     int code = job.do_train ? train(job, ready, loaded, processes) : 0;
@@ -242,10 +258,11 @@ int run_training(const TrainingJob& job) {
     return code;
   } catch (const c10::OutOfMemoryError& error) {
     auto use = device::memory_use(job.load.device);
-    throw UserError(ExitCode::out_of_memory,
-                    fmt::format("{} ran out of memory ({} in use at the peak, {} in all)", device::describe(job.load.device),
-                                format_bytes(static_cast<double>(use.peak)), format_bytes(static_cast<double>(use.total))),
-                    "lower the batch size or --max_length, raise --gradient_accumulation_steps, or add --gradient_checkpointing true");
+    throw UserError(
+        ExitCode::out_of_memory,
+        fmt::format("{} ran out of memory ({} in use at the peak, {} in all)", device::describe(job.load.device),
+                    format_bytes(static_cast<double>(use.peak)), format_bytes(static_cast<double>(use.total))),
+        "lower the batch size or --max_length, raise --gradient_accumulation_steps, or add --gradient_checkpointing true");
   }
 }
 

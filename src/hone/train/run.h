@@ -17,14 +17,15 @@
 namespace hone::train {
 
 struct TrainingJob {
-  std::string program = "hone";   // what the person typed: hone, swift, llamafactory-cli
-  std::string stage = "sft";      // sft or pt
+  std::string program = "hone";                               // what the person typed: hone, swift, llamafactory-cli
+  std::string stage = "sft";                                  // sft or pt
   bool do_train = true, do_eval = false, do_predict = false;  // after training; evaluation during it is the trainer's
   bool predict_with_generate = false;
 
   fs::path model_folder;
-  std::string model_name;         // as given, for cards and messages
+  std::string model_name;  // as given, for cards and messages
   model::LoadOptions load;
+  bool from_scratch = false;  // random weights in the shape of config.json
   bool gradient_checkpointing = true;
   double neftune_alpha = 0;
 
@@ -42,14 +43,15 @@ struct TrainingJob {
   TrainerConfig trainer;
   size_t max_shard_bytes = 5'000'000'000;
 
-  Json args = Json::object();      // every resolved option, for args.json
+  Json args = Json::object();  // every resolved option, for args.json
 };
 
-// Names the run by what it trains on: model, data, tuner and stage. The same command again is the same run; other rates or lengths too.
+// Names the run by what it trains on: model, data, tuner and stage. The same command again is the same run; other rates or
+// lengths too.
 std::string run_identity(const TrainingJob& job);
 
-// Checks everything that can be known, loads the model, trains, saves and says where. Returns the process's exit code; a UserError
-// carries its own.
+// Checks everything that can be known, loads the model, trains, saves and says where. Returns the process's exit code; a
+// UserError carries its own.
 int run_training(const TrainingJob& job);
 
 }  // namespace hone::train

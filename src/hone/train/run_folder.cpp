@@ -35,7 +35,7 @@ std::string time_stamp() {
 
 bool holds_final_weights(const fs::path& folder) {
   static constexpr const char* kNames[] = {"model.safetensors", "adapter_model.safetensors", "model.safetensors.index.json",
-                                           "pytorch_model.bin", "adapter_model.bin", "pytorch_model.bin.index.json"};
+                                           "pytorch_model.bin", "adapter_model.bin",         "pytorch_model.bin.index.json"};
   return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* name) { return fs::exists(folder / name); });
 }
 
@@ -43,7 +43,8 @@ bool holds_final_weights(const fs::path& folder) {
 
 void check_output_folder(const fs::path& folder) {
   auto refuse = [&](const std::string& why) {
-    throw UserError(ExitCode::usage, fmt::format("output folder {}: {}", folder.string(), why), "name another one with --output_dir");
+    throw UserError(ExitCode::usage, fmt::format("output folder {}: {}", folder.string(), why),
+                    "name another one with --output_dir");
   };
   std::error_code status;
   if (fs::exists(folder, status) && !fs::is_directory(folder)) refuse("is a file; expected a folder");
@@ -79,7 +80,8 @@ std::optional<fs::path> checkpoint_to_resume(const TrainerConfig& config, const 
   if (config.resume_from_checkpoint) {
     const fs::path& asked = *config.resume_from_checkpoint;
     if (!fs::is_directory(asked))
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));
+      throw UserError(ExitCode::bad_checkpoint,
+                      fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));
     if (config.resume_only_model && !fs::exists(asked / "manifest.json")) return asked;  // another program's weights
     auto manifest = verify_checkpoint(asked);
     if (!manifest)
@@ -91,8 +93,10 @@ std::optional<fs::path> checkpoint_to_resume(const TrainerConfig& config, const 
   auto newest = newest_checkpoint(config.output_dir, run_id);
   if (newest) log::info("continuing from {}; start anew with --overwrite_output_dir true", newest->string());
   if (!newest && holds_final_weights(config.output_dir))
-    throw UserError(ExitCode::usage, fmt::format("{} already holds a trained model and no checkpoint to continue from", config.output_dir.string()),
-                    "name another --output_dir, or write over it with --overwrite_output_dir true");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} already holds a trained model and no checkpoint to continue from", config.output_dir.string()),
+        "name another --output_dir, or write over it with --overwrite_output_dir true");
   return newest;
 }
 

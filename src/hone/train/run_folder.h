@@ -11,17 +11,18 @@ namespace hone::train {
 void check_output_folder(const fs::path& folder);
 
 struct RunFolder {
-  fs::path root;     // holds checkpoint-N, logs, plots
+  fs::path root;  // holds checkpoint-N, logs, plots
   std::string run_id;
 
   fs::path log_file(Layout layout) const { return root / (layout == Layout::swift ? "logging.jsonl" : "trainer_log.jsonl"); }
 };
 
-// ms-swift: output_dir/vN-YYYYmmdd-HHMMSS with N one above the highest there; LLaMA-Factory and add_version false: output_dir itself.
+// ms-swift: output_dir/vN-YYYYmmdd-HHMMSS with N one above the highest there; LLaMA-Factory and add_version false: output_dir
+// itself.
 RunFolder make_run_folder(const TrainerConfig& config, std::string run_id);
 
-// The checkpoint to continue from, verified: the one asked for, else (auto_resume) the newest whole one of this run in output_dir.
-// Throws UserError(bad_checkpoint) when the one asked for is damaged or cannot be continued.
+// The checkpoint to continue from, verified: the one asked for, else (auto_resume) the newest whole one of this run in
+// output_dir. Throws UserError(bad_checkpoint) when the one asked for is damaged or cannot be continued.
 std::optional<fs::path> checkpoint_to_resume(const TrainerConfig& config, const std::string& run_id);
 
 // Points the link `run.root / name` ("last", "best") at a checkpoint beside it; swapped in one rename.

@@ -60,8 +60,9 @@ RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device dev
     if (sink == "tensorboard" || sink == "all")
       events_ = std::make_unique<EventFile>(config.logging_dir.empty() ? run.root / "runs" : config.logging_dir);
     else if (sink != "none")
-      log::warn_once(fmt::format("--report_to {}: this program writes TensorBoard files and {} alone; import those with {}'s own tool", sink,
-                                 file_.filename().string(), sink));
+      log::warn_once(
+          fmt::format("--report_to {}: this program writes TensorBoard files and {} alone; import those with {}'s own tool", sink,
+                      file_.filename().string(), sink));
   }
 }
 
@@ -94,7 +95,8 @@ Json RunLog::swift_line(const Json& values, const TrainState& state) const {
 
 Json RunLog::factory_line(const Json& values, const TrainState& state) const {
   Json line{{"current_steps", state.global_step}, {"total_steps", state.max_steps}};
-  for (auto [from, to] : {std::pair{"loss", "loss"}, {"eval_loss", "eval_loss"}, {"rewards/accuracies", "accuracy"}, {"learning_rate", "lr"}})
+  for (auto [from, to] :
+       {std::pair{"loss", "loss"}, {"eval_loss", "eval_loss"}, {"rewards/accuracies", "accuracy"}, {"learning_rate", "lr"}})
     if (values.contains(from)) line[to] = values[from];
   line["epoch"] = state.epoch;
   auto share = state.max_steps > 0 ? static_cast<double>(state.global_step) / static_cast<double>(state.max_steps) : 1.0;
@@ -154,9 +156,10 @@ std::string metrics_table(const std::string& split, const Json& metrics) {
   std::vector<std::pair<std::string, std::string>> rows;
   size_t key_width = 0, value_width = 0;
   for (const auto& [key, value] : metrics.items()) {
-    std::string text = key.ends_with("_runtime") ? clock_duration(value.get<double>()) + fmt::format("{:.2f}", std::fmod(value.get<double>(), 1.0)).substr(1)
-                       : key == "total_flos"     ? fmt::format("{}GF", static_cast<int64_t>(value.get<double>()) >> 30)
-                                                 : python_repr(round_floats(value, 4));
+    std::string text = key.ends_with("_runtime") ? clock_duration(value.get<double>()) +
+                                                       fmt::format("{:.2f}", std::fmod(value.get<double>(), 1.0)).substr(1)
+                       : key == "total_flos" ? fmt::format("{}GF", static_cast<int64_t>(value.get<double>()) >> 30)
+                                             : python_repr(round_floats(value, 4));
     key_width = std::max(key_width, key.size());
     value_width = std::max(value_width, text.size());
     rows.emplace_back(key, std::move(text));

@@ -74,7 +74,8 @@ bool Saver::save(TrainState& state) {
     ++state.failed_saves;
     log::error("{} was not saved: {}. Training goes on; older checkpoints are untouched", folder.string(), failure_);
     if (++state.failed_saves_in_a_row < kFailedSavesToStop) return false;
-    throw UserError(ExitCode::out_of_space, fmt::format("{} saves in a row failed, the last with: {}", kFailedSavesToStop, failure_),
+    throw UserError(ExitCode::out_of_space,
+                    fmt::format("{} saves in a row failed, the last with: {}", kFailedSavesToStop, failure_),
                     fmt::format("free space under {} and continue from the newest checkpoint there", run_.root.string()));
   }
   if (!is_main()) return true;
@@ -83,7 +84,8 @@ bool Saver::save(TrainState& state) {
     point_link(run_, "last", folder);
     if (!state.best_model_checkpoint.empty()) point_link(run_, "best", state.best_model_checkpoint);
   }
-  if (config_.save_total_limit) retain_checkpoints(run_.root, run_.run_id, *config_.save_total_limit, {folder, state.best_model_checkpoint});
+  if (config_.save_total_limit)
+    retain_checkpoints(run_.root, run_.run_id, *config_.save_total_limit, {folder, state.best_model_checkpoint});
   return true;
 }
 
@@ -94,7 +96,9 @@ bool Saver::write(const TrainState& state) {
     writer.emplace(run_.root, state.global_step, run_.run_id);
     writer->part(weights_.save);
     if (weights_.save_companions) writer->part(weights_.save_companions);
-    writer->part([&](const fs::path& staging) { write_file_atomically(staging / "trainer_state.json", state.to_transformers(config_).dump(2)); });
+    writer->part([&](const fs::path& staging) {
+      write_file_atomically(staging / "trainer_state.json", state.to_transformers(config_).dump(2));
+    });
   };
   auto staging = CheckpointWriter::staging_folder(run_.root, state.global_step, run_.run_id);
   return together(stage_shared) && together([&] { write_state(staging, state); }) && together([&] {
@@ -105,8 +109,8 @@ bool Saver::write(const TrainState& state) {
 void Saver::write_state(const fs::path& staging, const TrainState& state) {
   fault("checkpoint.write");
   int rank = parts_.group.rank();
-  Json position{{"schema", kCheckpointSchema}, {"processes", parts_.group.size()}, {"train", state.to_json()}, {"loader", parts_.loader.state()},
-                {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}};
+  Json position{{"schema", kCheckpointSchema},     {"processes", parts_.group.size()},    {"train", state.to_json()},
+                {"loader", parts_.loader.state()}, {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}};
   write_file_atomically(staging / state_name(rank, "json"), position.dump(1));
   if (config_.save_only_model) return;
   std::vector<io::TensorSource> tensors;
@@ -128,8 +132,10 @@ TrainState Saver::restore(const fs::path& checkpoint) {
   bool weights_alone = config_.resume_only_model && config_.ignore_data_skip;
   if (weights_alone) return {};
   if (int wrote = position.at("processes").get<int>(); wrote != parts_.group.size())
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} was written by {} processes; {} are running", checkpoint.string(), wrote, parts_.group.size()),
-                    "start as many, or take the weights alone with --resume_only_model true --ignore_data_skip true");
+    throw UserError(
+        ExitCode::bad_checkpoint,
+        fmt::format("{} was written by {} processes; {} are running", checkpoint.string(), wrote, parts_.group.size()),
+        "start as many, or take the weights alone with --resume_only_model true --ignore_data_skip true");
   if (rank > 0) position = read_config_file((checkpoint / state_name(rank, "json")).string());
   if (!config_.ignore_data_skip) parts_.loader.restore(position.at("loader"));
   auto state = TrainState::from_json(position.at("train"));
@@ -143,7 +149,8 @@ TrainState Saver::restore(const fs::path& checkpoint) {
   parts_.schedule.load_state(position.at("schedule"));
   parts_.scale.restore(position.at("loss_scale"));
   generator_of(at::kCPU).set_state(own.tensor("random/cpu").clone());
-  if (!parts_.device.is_cpu() && own.contains("random/device")) generator_of(parts_.device).set_state(own.tensor("random/device").clone());
+  if (!parts_.device.is_cpu() && own.contains("random/device"))
+    generator_of(parts_.device).set_state(own.tensor("random/device").clone());
   return state;
 }
 

@@ -5,13 +5,16 @@
 namespace hone::train {
 
 StepPlan StepPlan::make(const TrainerConfig& config, int64_t batches_per_epoch) {
-  StepPlan plan{.max_steps = config.max_steps, .batches_per_epoch = batches_per_epoch, .accumulation = std::max<int64_t>(config.accumulation, 1)};
+  StepPlan plan{.max_steps = config.max_steps,
+                .batches_per_epoch = batches_per_epoch,
+                .accumulation = std::max<int64_t>(config.accumulation, 1)};
   if (batches_per_epoch < 0 && config.max_steps <= 0)
     throw UserError(ExitCode::usage, "a streamed dataset has no length, so the number of steps is unknown", "add --max_steps N");
   if (batches_per_epoch == 0)
     throw UserError(ExitCode::bad_data, "the training data holds not one batch", "check the dataset, or lower the batch size");
   if (batches_per_epoch > 0) plan.updates_per_epoch = (batches_per_epoch + plan.accumulation - 1) / plan.accumulation;
-  if (plan.max_steps <= 0) plan.max_steps = static_cast<int64_t>(std::ceil(config.epochs * static_cast<double>(plan.updates_per_epoch)));
+  if (plan.max_steps <= 0)
+    plan.max_steps = static_cast<int64_t>(std::ceil(config.epochs * static_cast<double>(plan.updates_per_epoch)));
   return plan;
 }
 

@@ -11,7 +11,9 @@ struct Drawing {
   const char* strokes;
 };
 
-// Points are two digits x y in half units (0-9, then a-g for 10-16); '|' lifts the pen; '~' bends a stroke smoothly through its points.
+// Points are two digits x y in half units (0-9, then a-g for 10-16); '|' lifts the pen; '~' bends a stroke smoothly through its
+// points.
+// clang-format off
 constexpr Drawing kDrawings[] = {
     {'0', "~30 63 69 3c 09 03 30"}, {'1', "02 30 3c|0c 6c"}, {'2', "~03 30 63 57|57 0c 6c"}, {'3', "~02 30 63 36|~36 69 3c 0a"},
     {'4', "5c 50 08 78"}, {'5', "60 10 05|~05 35 68 3c 0b"}, {'6', "~50 14 08 3c 68 35 08"}, {'7', "00 60 2c"},
@@ -33,6 +35,7 @@ constexpr Drawing kDrawings[] = {
     {'(', "~30 07 3e"}, {')', "~00 37 0e"}, {'[', "30 00 0e 3e"}, {']', "00 30 3e 0e"}, {':', "15 16|1b 1c"}, {'\'', "10 13"},
     {'%', "80 0c|~20 42 24 02 20|~68 8a 6c 4a 68"}, {'#', "21 1b|61 5b|04 84|08 88"}, {'*', "34 3a|15 59|55 19"},
 };
+// clang-format on
 constexpr const char* kUnknown = "02 62 6c 0c 02";
 
 float unit(char digit) { return static_cast<float>(digit <= '9' ? digit - '0' : digit - 'a' + 10) / 2; }

@@ -16,13 +16,13 @@ struct TrainState {
   std::string best_model_checkpoint, last_model_checkpoint;
   Json log_history = Json::array();
   int64_t tokens_seen = 0, samples_seen = 0;
-  double loss_sum = 0;           // over all steps taken, for train_loss
+  double loss_sum = 0;  // over all steps taken, for train_loss
   int64_t loss_steps = 0;
   double total_flos = 0;
   int64_t skipped_steps = 0, skips_in_a_row = 0;
   int64_t failed_saves = 0, failed_saves_in_a_row = 0;
   int64_t evaluations_without_gain = 0;
-  Json log_window;               // steps not logged yet, so that a resumed run logs the same means
+  Json log_window;  // steps not logged yet, so that a resumed run logs the same means
 
   // trainer_state.json, keys as transformers sorts them.
   Json to_transformers(const TrainerConfig& config) const;

@@ -25,9 +25,14 @@ std::string name_rows(const std::vector<data::Batch>& batches, const std::functi
 }  // namespace
 
 Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts parts)
-    : config_(config), run_(run), parts_(std::move(parts)), device_(parts_.model.device()),
-      plan_(StepPlan::make(config, parts_.loader.batches_per_epoch())), scale_(config.precision == Precision::float16 && !config.pure),
-      saver_(config, run, parts_.weights, {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, device_}) {
+    : config_(config),
+      run_(run),
+      parts_(std::move(parts)),
+      device_(parts_.model.device()),
+      plan_(StepPlan::make(config, parts_.loader.batches_per_epoch())),
+      scale_(config.precision == Precision::float16 && !config.pure),
+      saver_(config, run, parts_.weights,
+             {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, device_}) {
   at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = plan_.max_steps;
 }
@@ -59,7 +64,8 @@ Outcome Trainer::train() {
       save_now();
       outcome = StopSignal::requested() == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
     } else if (stop_early()) {
-      log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model, state_.evaluations_without_gain);
+      log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model,
+                state_.evaluations_without_gain);
       outcome = Outcome::early_stopped;
     }
   }
@@ -70,7 +76,8 @@ Outcome Trainer::train() {
 
 std::vector<data::Batch> Trainer::next_batches() {
   std::vector<data::Batch> batches;
-  for (int64_t i = 0, count = plan_.batches_in_update(state_.global_step); i < count; ++i) batches.push_back(parts_.loader.next());
+  for (int64_t i = 0, count = plan_.batches_in_update(state_.global_step); i < count; ++i)
+    batches.push_back(parts_.loader.next());
   return batches;
 }
 
@@ -127,7 +134,8 @@ bool Trainer::accept(const StepReading& reading, const std::vector<data::Batch>&
   bool too_many = ++state_.skips_in_a_row >= config_.max_skips_in_a_row;
   if (config_.on_non_finite == NonFinite::stop || too_many)
     throw UserError(ExitCode::non_finite, what,
-                    too_many ? fmt::format("{} steps in a row were skipped; lower --learning_rate or look at these rows", state_.skips_in_a_row)
+                    too_many ? fmt::format("{} steps in a row were skipped; lower --learning_rate or look at these rows",
+                                           state_.skips_in_a_row)
                              : "look at these rows, lower --learning_rate, or pass over such steps with --non_finite skip");
   log::warning("{}; the step is skipped, the weights stay as they were", what);
   return false;
@@ -162,7 +170,8 @@ std::string Trainer::progress_note(const StepReading& reading, double seconds) c
   auto rate = [&](int64_t now, int64_t before) { return static_cast<double>(now - before) / std::max(seconds, 1e-9); };
   return fmt::format("loss {:.4f}  lr {:.2e}  grad {:.3f}  {} tok/s  {:.1f} samples/s  {}", reading.loss, reading.learning_rate,
                      reading.grad_norm, format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))),
-                     rate(state_.samples_seen, resumed_.samples_seen), format_bytes(static_cast<double>(device::memory_use(device_).peak)));
+                     rate(state_.samples_seen, resumed_.samples_seen),
+                     format_bytes(static_cast<double>(device::memory_use(device_).peak)));
 }
 
 void Trainer::save_now() {
@@ -181,11 +190,14 @@ void Trainer::evaluate_now(RunLog& log) {
   std::string name = config_.metric_for_best_model;
   if (!name.starts_with("eval_")) name = "eval_" + name;
   if (!metrics.contains(name))
-    throw UserError(ExitCode::usage, fmt::format("--metric_for_best_model {}: evaluation gives no {}", config_.metric_for_best_model, name));
+    throw UserError(ExitCode::usage,
+                    fmt::format("--metric_for_best_model {}: evaluation gives no {}", config_.metric_for_best_model, name));
   double value = metrics[name].get<double>();
   if (parts_.schedule.wants_metric()) parts_.schedule.observe(value);
   bool greater = config_.greater_is_better.value_or(!name.ends_with("loss"));
-  double gain = !state_.best_metric ? std::numeric_limits<double>::infinity() : greater ? value - *state_.best_metric : *state_.best_metric - value;
+  double gain = !state_.best_metric ? std::numeric_limits<double>::infinity()
+                : greater           ? value - *state_.best_metric
+                                    : *state_.best_metric - value;
   state_.evaluations_without_gain = gain > config_.early_stop_threshold ? 0 : state_.evaluations_without_gain + 1;
   if (gain <= 0) return;
   state_.best_metric = value;
@@ -207,7 +219,8 @@ void Trainer::finish(RunLog& log) {
               {"train_loss", state_.loss_sum / static_cast<double>(std::max<int64_t>(state_.loss_steps, 1))}};
   log.record(results_, state_);
   if (config_.load_best_model_at_end && !state_.best_model_checkpoint.empty()) {
-    log::info("loading the best model: {} ({} {:.6g})", state_.best_model_checkpoint, config_.metric_for_best_model, *state_.best_metric);
+    log::info("loading the best model: {} ({} {:.6g})", state_.best_model_checkpoint, config_.metric_for_best_model,
+              *state_.best_metric);
     saver_.load_weights(state_.best_model_checkpoint);
   }
 }

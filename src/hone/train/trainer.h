@@ -31,11 +31,13 @@ struct TrainerParts {
 
 enum class Outcome { finished, early_stopped, preempted, interrupted };
 
-// Updates and micro-batches per epoch, and the number of steps a configuration comes to. The last update of an epoch takes what is left.
+// Updates and micro-batches per epoch, and the number of steps a configuration comes to. The last update of an epoch takes what
+// is left.
 struct StepPlan {
   int64_t max_steps = 0, updates_per_epoch = 0, batches_per_epoch = -1, accumulation = 1;
 
-  static StepPlan make(const TrainerConfig& config, int64_t batches_per_epoch);  // throws UserError(usage) for a stream without max_steps
+  static StepPlan make(const TrainerConfig& config,
+                       int64_t batches_per_epoch);  // throws UserError(usage) for a stream without max_steps
   int64_t batches_in_update(int64_t step) const;
   bool ends_epoch(int64_t finished_steps) const { return updates_per_epoch > 0 && finished_steps % updates_per_epoch == 0; }
 };

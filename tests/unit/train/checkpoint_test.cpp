@@ -15,7 +15,8 @@ constexpr const char* kRun = "run-a";
 
 fs::path save(const fs::path& folder, int64_t step, const std::string& run_id = kRun, const std::string& content = "weights") {
   CheckpointWriter writer(folder, step, run_id);
-  writer.part([&](const fs::path& staging) { write_file_atomically(staging / "model.safetensors", content + std::to_string(step)); });
+  writer.part(
+      [&](const fs::path& staging) { write_file_atomically(staging / "model.safetensors", content + std::to_string(step)); });
   writer.part([&](const fs::path& staging) { write_file_atomically(staging / "state.json", "{}"); });
   return writer.commit();
 }
@@ -33,8 +34,8 @@ int run_worker(const fs::path& folder, const std::string& fault) {
   if (child == 0) {
     ::setenv("HONE_FAULT", fault.c_str(), 1);
     ::setenv("HONE_TEST_FOLDER", folder.c_str(), 1);
-    ::execl("/proc/self/exe", "train_test", "--gtest_filter=CheckpointWorker.DISABLED_SavesSteps3And4", "--gtest_also_run_disabled_tests",
-            "--gtest_brief=1", nullptr);
+    ::execl("/proc/self/exe", "train_test", "--gtest_filter=CheckpointWorker.DISABLED_SavesSteps3And4",
+            "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
     ::_exit(127);
   }
   int status = 0;
@@ -76,7 +77,8 @@ TEST_P(KilledAt, RestartFindsTheNewestWholeOne) {
   auto newest = newest_checkpoint(scratch.path(), kRun);
   ASSERT_TRUE(newest.has_value());
   EXPECT_TRUE(verify_checkpoint(*newest).ok());
-  bool after = std::string(GetParam()).find("after_rename") != std::string::npos || std::string(GetParam()).find("retention") != std::string::npos;
+  bool after = std::string(GetParam()).find("after_rename") != std::string::npos ||
+               std::string(GetParam()).find("retention") != std::string::npos;
   EXPECT_EQ(checkpoint_step(*newest), after ? 3 : 2);
   sweep_leftovers(scratch.path(), kRun);
   for (const auto& name : names_in(scratch.path())) EXPECT_TRUE(checkpoint_step(name).has_value()) << name;
@@ -105,10 +107,13 @@ TEST(Checkpoint, DamageIsNamedAndPassedOver) {
   };
   const Case cases[] = {
       {"truncated", [](const fs::path& folder) { fs::resize_file(folder / "model.safetensors", 3); }, "has 3 bytes"},
-      {"flipped byte", [](const fs::path& folder) { std::ofstream(folder / "model.safetensors") << "weightz5"; }, "does not match its checksum"},
+      {"flipped byte", [](const fs::path& folder) { std::ofstream(folder / "model.safetensors") << "weightz5"; },
+       "does not match its checksum"},
       {"missing file", [](const fs::path& folder) { fs::remove(folder / "state.json"); }, "state.json is missing"},
-      {"damaged manifest", [](const fs::path& folder) { std::ofstream(folder / "manifest.json") << "{\"schema\": 1"; }, "manifest.json is damaged"},
-      {"future schema", [](const fs::path& folder) { std::ofstream(folder / "manifest.json") << "{\"schema\": 99}"; }, "schema 99"},
+      {"damaged manifest", [](const fs::path& folder) { std::ofstream(folder / "manifest.json") << "{\"schema\": 1"; },
+       "manifest.json is damaged"},
+      {"future schema", [](const fs::path& folder) { std::ofstream(folder / "manifest.json") << "{\"schema\": 99}"; },
+       "schema 99"},
       {"no manifest", [](const fs::path& folder) { fs::remove(folder / "manifest.json"); }, "no manifest.json"},
   };
   for (const auto& test : cases) {

@@ -47,15 +47,20 @@ TEST(Plot, WritesPngsUnderTheNamesOfTheFrontEnd) {
   ScratchFolder scratch;
   Json history = Json::array();
   for (int step = 1; step <= 60; ++step)
-    history.push_back({{"loss", 2.5 * std::exp(-step / 25.0) + 0.15 * std::sin(step * 1.7)}, {"learning_rate", 1e-4}, {"epoch", step / 20.0}, {"step", step}});
+    history.push_back({{"loss", 2.5 * std::exp(-step / 25.0) + 0.15 * std::sin(step * 1.7)},
+                       {"learning_rate", 1e-4},
+                       {"epoch", step / 20.0},
+                       {"step", step}});
   history.push_back({{"eval_loss", 1.2}, {"step", 30}});
   history.push_back({{"train_runtime", 3.0}, {"train_loss", 1.0}, {"step", 60}});
   plot_history(history, Layout::swift, scratch.path());
   plot_history(history, Layout::factory, scratch.path());
-  for (const char* name : {"images/train_loss.png", "images/train_learning_rate.png", "images/eval_loss.png", "training_loss.png", "training_eval_loss.png"})
+  for (const char* name : {"images/train_loss.png", "images/train_learning_rate.png", "images/eval_loss.png", "training_loss.png",
+                           "training_eval_loss.png"})
     EXPECT_EQ(read_file(scratch.path() / name).substr(1, 3), "PNG") << name;
   EXPECT_FALSE(fs::exists(scratch.path() / "images/train_train_loss.png"));
-  if (const char* keep = std::getenv("HONE_KEEP_PLOTS")) fs::copy(scratch.path(), keep, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  if (const char* keep = std::getenv("HONE_KEEP_PLOTS"))
+    fs::copy(scratch.path(), keep, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
 }
 
 TEST(Plot, SurvivesNanAndASinglePoint) {
@@ -73,8 +78,10 @@ TEST(Smoothing, AConstantStaysWhatItIs) {
 }
 
 TEST(LogLine, LooksLikePythons) {
-  Json line{{"loss", 2.0}, {"learning_rate", 1e-05}, {"global_step/max_steps", "5/40"}, {"best", nullptr}, {"on", true}, {"n", 3}};
-  EXPECT_EQ(python_repr(line), "{'loss': 2.0, 'learning_rate': 1e-05, 'global_step/max_steps': '5/40', 'best': None, 'on': True, 'n': 3}");
+  Json line{{"loss", 2.0}, {"learning_rate", 1e-05}, {"global_step/max_steps", "5/40"}, {"best", nullptr}, {"on", true},
+            {"n", 3}};
+  EXPECT_EQ(python_repr(line),
+            "{'loss': 2.0, 'learning_rate': 1e-05, 'global_step/max_steps': '5/40', 'best': None, 'on': True, 'n': 3}");
   EXPECT_EQ(python_repr(round_floats(Json{{"x", 0.123456789123}}, 8)), "{'x': 0.12345679}");
 }
 
@@ -84,7 +91,8 @@ TEST(MetricsTable, IsSortedAndAligned) {
 }
 
 TEST(TextScores, WordsAreLatinRunsOrSingleCharacters) {
-  EXPECT_EQ(rouge_words("It's 3.14 (50%), node.js"), (std::vector<std::string>{"It", "'", "s", "3.14", "(", "50%", ")", ",", "node", ".", "js"}));
+  EXPECT_EQ(rouge_words("It's 3.14 (50%), node.js"),
+            (std::vector<std::string>{"It", "'", "s", "3.14", "(", "50%", ")", ",", "node", ".", "js"}));
   EXPECT_EQ(rouge_words("你好 a1"), (std::vector<std::string>{"你", "好", "a1"}));
 }
 
@@ -103,7 +111,10 @@ TEST(TextScoresWorker, DISABLED_ScoresAFile) {
   for (size_t begin = 0, end; (end = lines.find('\n', begin)) != std::string::npos; begin = end + 1) {
     auto row = parse_json(lines.substr(begin, end - begin)).or_throw(ExitCode::bad_data, path);
     auto scores = score_text(row["predict"].get<std::string>(), row["label"].get<std::string>());
-    scored += Json{{"rouge-1", scores.rouge_1}, {"rouge-2", scores.rouge_2}, {"rouge-l", scores.rouge_l}, {"bleu-4", scores.bleu_4}}.dump() + "\n";
+    scored +=
+        Json{{"rouge-1", scores.rouge_1}, {"rouge-2", scores.rouge_2}, {"rouge-l", scores.rouge_l}, {"bleu-4", scores.bleu_4}}
+            .dump() +
+        "\n";
   }
   write_file_atomically(path + ".scores", scored);
 }

@@ -99,7 +99,8 @@ struct Setting {
 
 // A model, an optimizer and all a trainer needs, built the same way each time.
 struct Rig {
-  Rig(const fs::path& folder, Setting setting = {}, TrainerConfig base = {}) : config(std::move(base)), loader(setting.batches, setting.batch_size) {
+  Rig(const fs::path& folder, Setting setting = {}, TrainerConfig base = {})
+      : config(std::move(base)), loader(setting.batches, setting.batch_size) {
     config.output_dir = folder;
     config.add_version = false;
     run = make_run_folder(config, "run");
@@ -111,11 +112,15 @@ struct Rig {
     auto groups = optim::make_groups(tuned.trainable, {.learning_rate = setting.learning_rate, .weight_decay = 0.1});
     masters = MasterWeights(groups);
     optimizer = optim::make_optimizer({}, std::move(groups));
-    schedule.emplace(optim::ScheduleConfig{.name = "linear", .learning_rate = setting.learning_rate, .total_steps = config.max_steps});
-    files = {[this](const fs::path& to) { tuner::save_trained(*model, tuned, to); }, [this](const fs::path& from) { tuner::load_trained(*model, tuned, from); }, {}};
+    schedule.emplace(
+        optim::ScheduleConfig{.name = "linear", .learning_rate = setting.learning_rate, .total_steps = config.max_steps});
+    files = {[this](const fs::path& to) { tuner::save_trained(*model, tuned, to); },
+             [this](const fs::path& from) { tuner::load_trained(*model, tuned, from); },
+             {}};
   }
   std::unique_ptr<Trainer> trainer() {
-    return std::make_unique<Trainer>(config, run, TrainerParts{*model, *method, loader, *optimizer, *schedule, masters, group, files, eval_loader, {}, {}, 0});
+    return std::make_unique<Trainer>(
+        config, run, TrainerParts{*model, *method, loader, *optimizer, *schedule, masters, group, files, eval_loader, {}, {}, 0});
   }
   std::vector<float> weights() const {
     std::vector<float> all;
@@ -195,7 +200,8 @@ TEST(Trainer, AccumulationDoesNotChangeTheUpdate) {
   std::vector<std::vector<float>> weights;
   for (auto [size, batches, accumulation] : {std::tuple{4, 2, 1}, {2, 4, 2}, {1, 8, 4}}) {
     ScratchFolder scratch;
-    Rig rig(scratch.path(), {.batch_size = size, .batches = batches}, {.max_steps = 1, .accumulation = accumulation, .save = Every::never});
+    Rig rig(scratch.path(), {.batch_size = size, .batches = batches},
+            {.max_steps = 1, .accumulation = accumulation, .save = Every::never});
     // Gradients are what must agree, so the update is plain descent: Adam's first step would only show their signs.
     rig.optimizer = optim::make_optimizer({.name = "sgd"}, optim::make_groups(rig.tuned.trainable, {.learning_rate = 1.0}));
     rig.schedule.emplace(optim::ScheduleConfig{.name = "constant", .learning_rate = 1.0, .total_steps = 1});
@@ -281,7 +287,13 @@ TEST(FullDisk, TrainingGoesOnAndThreeMissesStopIt) {
 TEST(Evaluation, StopsEarlyAndKeepsTheBest) {
   ScratchFolder scratch;
   Rig rig(scratch.path(), {.learning_rate = 0},
-          {.max_steps = 40, .save_steps = 2, .save_total_limit = 1, .eval = Every::steps, .eval_steps = 2, .load_best_model_at_end = true, .early_stop_patience = 3});
+          {.max_steps = 40,
+           .save_steps = 2,
+           .save_total_limit = 1,
+           .eval = Every::steps,
+           .eval_steps = 2,
+           .load_best_model_at_end = true,
+           .early_stop_patience = 3});
   rig.eval_loader = [] { return std::make_unique<FakeLoader>(2, 2); };
   auto trainer = rig.trainer();
   EXPECT_EQ(trainer->train(), Outcome::early_stopped);
