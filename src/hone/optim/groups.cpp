@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 namespace hone::optim {
 namespace {
@@ -22,9 +23,18 @@ void add(ParameterGroup& group, const std::pair<std::string, Tensor>& parameter)
   group.parameters.push_back(parameter.second);
 }
 
-std::vector<ParameterGroup> without_empty(std::vector<ParameterGroup> groups) {
-  std::erase_if(groups, [](const auto& group) { return group.parameters.empty(); });
-  return groups;
+// One number type per group, which fused kernels need; groups without parameters disappear.
+std::vector<ParameterGroup> by_dtype(const std::vector<ParameterGroup>& groups) {
+  std::vector<ParameterGroup> split;
+  for (const auto& group : groups) {
+    std::map<at::ScalarType, ParameterGroup> parts;
+    for (size_t i = 0; i < group.parameters.size(); ++i) {
+      auto& part = parts.try_emplace(group.parameters[i].scalar_type(), ParameterGroup{{}, {}, group.rate_ratio, group.weight_decay}).first->second;
+      add(part, {group.names[i], group.parameters[i]});
+    }
+    for (auto& [dtype, part] : parts) split.push_back(std::move(part));
+  }
+  return split;
 }
 
 std::vector<ParameterGroup> loraplus_groups(const NamedTensors& trainable, const GroupConfig& config) {
@@ -40,7 +50,7 @@ std::vector<ParameterGroup> loraplus_groups(const NamedTensors& trainable, const
     else if (name.find("lora_B") != std::string::npos || parameter.second.dim() == 1) add(groups[takes_weight_decay(name) ? 1 : 2], parameter);
     else add(groups[0], parameter);
   }
-  return without_empty(std::move(groups));
+  return by_dtype(groups);
 }
 
 }  // namespace
@@ -58,7 +68,7 @@ std::vector<ParameterGroup> make_groups(const NamedTensors& trainable, const Gro
   std::vector<ParameterGroup> groups(2);
   groups[0].weight_decay = config.weight_decay;
   for (const auto& parameter : trainable) add(groups[takes_weight_decay(parameter.first) ? 0 : 1], parameter);
-  return without_empty(std::move(groups));
+  return by_dtype(groups);
 }
 
 }  // namespace hone::optim

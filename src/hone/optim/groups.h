@@ -16,6 +16,6 @@ struct GroupConfig {
 
 // False for biases and norms.
 bool takes_weight_decay(std::string_view parameter_name);
-std::vector<ParameterGroup> make_groups(const NamedTensors& trainable, const GroupConfig& config);  // empty groups are left out
+std::vector<ParameterGroup> make_groups(const NamedTensors& trainable, const GroupConfig& config);  // no group is empty or mixes number types
 
 }  // namespace hone::optim

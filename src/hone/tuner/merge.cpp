@@ -32,17 +32,16 @@ struct Plan {
   bool untie = false;  // the embedding or the head is changed alone, so that a tied model has to be written with both
 };
 
+// In float32 once anything is added, so that the result is rounded a single time, when it is written.
 Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::string& path) {
   for (const auto& change : changes) {
-    if (change.replacement.defined()) weight = change.replacement.to(weight.scalar_type());
+    if (change.replacement.defined()) weight = change.replacement;
     if (!change.layer) continue;
-    // Rounded once, at the end: intermediate results of several adapters stay in float32.
-    Tensor full = weight.to(at::kFloat);
     if (changes_base(change.init)) {
       auto generator = layer_generator(path, 0);
-      full = initial_lora(weight, change.layer->weights.a.size(0), change.layer->weights.scale, change.init, generator).residual.to(at::kFloat);
+      weight = initial_lora(weight, change.layer->weights.a.size(0), change.layer->weights.scale, change.init, generator).residual;
     }
-    weight = merged_weight(full, *change.layer).to(changes.size() == 1 ? weight.scalar_type() : at::kFloat);
+    weight = merged_weight(weight.to(at::kFloat), *change.layer);
   }
   return weight;
 }

@@ -79,7 +79,6 @@ bool TargetMatcher::in_chosen_layer(const std::string& path) const {
 bool TargetMatcher::operator()(const std::string& path) const {
   if (config_.excluded.regex.empty() ? any_ends(config_.excluded.names, path) : std::regex_match(path, excluded_)) return false;
   if (is_saved_whole(path)) return false;
-  if (config_.targets.regex == "all-linear") return path != "lm_head";
   if (!config_.targets.regex.empty()) return std::regex_match(path, target_);
   // A full path in the list wins over the choice of layers, as in PEFT.
   if (std::ranges::count(config_.targets.names, path)) return true;

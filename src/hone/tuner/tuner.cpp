@@ -151,7 +151,11 @@ Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config) {
 }
 
 void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes) {
-  if (tuned.adapter) return save_adapter(model, *tuned.adapter, folder);
+  if (tuned.adapter) {
+    save_adapter(model, *tuned.adapter, folder);
+    if (!tuned.adapter->initial.empty()) save_converted_adapter(model, *tuned.adapter, folder / "converted" / "default");
+    return;
+  }
   std::vector<io::TensorSource> sources;
   for (const auto& parameter : model.parameters()) sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
   io::write_sharded(folder, sources, max_shard_bytes);
