@@ -82,6 +82,8 @@ def request(seed):
     variables = {"bos_token": "<s>", "eos_token": "</s>"}
     if rng.random() < 0.5:
         variables["enable_thinking"] = rng.random() < 0.5
+    if rng.random() < 0.5:      # what one published template insists on
+        variables |= {"functions": "[]", "datetime": "2025-01-01"}
     for name, choices in {"thinking": [True, False], "reasoning_effort": ["low", "high"], "custom_tools": [None],
                           "tools_in_user_message": [True, False], "date_string": ["1 Jan 2025"], "xml_tools": [None],
                           "preserve_thinking": [True]}.items():

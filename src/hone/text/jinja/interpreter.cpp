@@ -165,6 +165,7 @@ bool Interpreter::contains(const Value& container, const Value& item) {
     if (!is_hashable(item)) throw TemplateFailure("unhashable type: '" + type_name(item) + "'");
     return container.as_dict().find(item) != nullptr;
   }
+  if (container.is(Kind::list) && container.as_list().flavor == Sequence::keys) hash_of(item);  // refuses what a dict refuses
   Iteration iteration(*this, container);
   Value candidate;
   while (iteration.next(candidate))

@@ -192,7 +192,8 @@ class PercentFormatter {
       interpreter_.check_size(out_.size());
     }
     size_t given = is_tuple_ ? values_.as_list().items.size() : 1;
-    bool may_ignore = values_.is(Kind::dict) || (values_.is(Kind::list) && !is_tuple_) || values_.is(Kind::undefined);
+    bool subscriptable = values_.is(Kind::list) && !is_tuple_ && values_.as_list().flavor <= Sequence::range;
+    bool may_ignore = subscriptable || values_.is(Kind::dict) || values_.is(Kind::undefined);
     if (used_ < given && !may_ignore) throw TemplateFailure("not all arguments converted during string formatting");
     return std::move(out_);
   }

@@ -193,10 +193,9 @@ Value truncate(Interpreter& interpreter, const Value& subject, const Arguments& 
   int64_t end_length = count_code_points(end);
   if (length < end_length) throw TemplateFailure(fmt::format("expected length >= {}, got {}", end_length, length));
   if (leeway < 0) throw TemplateFailure(fmt::format("expected leeway >= 0, got {}", leeway));
-  if (subject.is(Kind::undefined)) return subject;
-  const std::string& text = require_text(subject, "truncate");
   int64_t limit = 0;
-  if (__builtin_add_overflow(length, leeway, &limit) || subject.as_string().length() <= limit) return subject;
+  if (__builtin_add_overflow(length, leeway, &limit) || interpreter.length(subject) <= limit) return subject;
+  const std::string& text = require_text(subject, "truncate");
   std::string kept = text.substr(0, byte_offset(text, length - end_length));
   if (!bound.flag(1)) kept = kept.substr(0, kept.rfind(' '));
   return interpreter.string(kept + end);
