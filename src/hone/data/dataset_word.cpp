@@ -1,0 +1,64 @@
+#include "hone/data/dataset_word.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "hone/base/error.h"
+
+namespace hone::data {
+namespace {
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return !path.empty() && std::filesystem::exists(path, ignored);
+}
+
+std::string trimmed(const std::string& text) {
+  auto first = text.find_first_not_of(" \t\n"), last = text.find_last_not_of(" \t\n");
+  return first == text.npos ? "" : text.substr(first, last - first + 1);
+}
+
+int64_t parse_count(const std::string& text, const std::string& word) {
+  int64_t count = 0;
+  auto digits = trimmed(text);
+  auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  if (status != std::errc() || end != digits.data() + digits.size() || count <= 0)
+    throw UserError(ExitCode::usage, fmt::format("--dataset {}: \"{}\" after # is no row count", word, text), "write a positive number, as in train.jsonl#500");
+  return count;
+}
+
+}  // namespace
+
+DatasetWord parse_dataset_word(const std::string& word) {
+  DatasetWord parsed;
+  std::string rest = word;
+  if (!exists(rest)) {
+    if (auto at = rest.find("::"); at != rest.npos) {
+      auto hub = rest.substr(0, at);
+      for (char& c : hub) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (hub == "hf" || hub == "ms") parsed.hub = hub;
+      rest = rest.substr(at + 2);
+    }
+  }
+  if (!exists(rest)) {
+    if (auto at = rest.rfind('#'); at != rest.npos) {
+      parsed.sample = parse_count(rest.substr(at + 1), word);
+      rest = rest.substr(0, at);
+    }
+  }
+  if (!exists(rest)) {
+    if (auto at = rest.find(':'); at != rest.npos) {
+      for (size_t from = at + 1; from <= rest.size();) {
+        auto slash = std::min(rest.find('/', from), rest.size());
+        if (auto subset = trimmed(rest.substr(from, slash - from)); !subset.empty()) parsed.subsets.push_back(subset);
+        from = slash + 1;
+      }
+      rest = rest.substr(0, at);
+    }
+  }
+  parsed.name = trimmed(rest);
+  if (parsed.name.empty()) throw UserError(ExitCode::usage, fmt::format("--dataset \"{}\" names nothing", word), "give a file, a folder or an id");
+  return parsed;
+}
+
+}  // namespace hone::data

@@ -1,0 +1,20 @@
+// A list of messages in any of the shapes in use (role/content, from/value, {human, assistant} pairs, OpenAI tool_calls and content
+// parts, Anthropic blocks) to canonical messages.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/data/formats/checks.h"
+
+namespace hone::data {
+
+struct ParsedMessages {
+  std::vector<Message> messages;
+  std::vector<std::string> images, videos, audios;  // found inside the contents
+};
+
+// `system`: text of a separate system column, used when the list brings none.
+Result<ParsedMessages> parse_messages(const Json& list, const std::optional<std::string>& system, const SwiftFormatOptions& options,
+                                      const std::string& origin);
+
+}  // namespace hone::data

@@ -1,0 +1,13 @@
+// Text that holds a value: JSON, or a Python literal ("[{'from': 'human', 'value': None}]") as some CSV files carry it.
+#pragma once
+#include <string_view>
+
+#include "hone/base/json.h"
+
+namespace hone::data {
+
+Result<Json> parse_python_literal(std::string_view text);
+// JSON first, then a Python literal.
+Result<Json> parse_value_text(std::string_view text);
+
+}  // namespace hone::data

@@ -1,0 +1,230 @@
+// Rows as ms-swift reads them: the columns decide between messages, alpaca and query/response; preference, KTO and media columns ride along.
+#include <algorithm>
+
+#include "hone/data/formats/checks.h"
+#include "hone/data/formats/columns.h"
+#include "hone/data/formats/format.h"
+#include "hone/data/formats/messages.h"
+#include "hone/data/formats/python_literal.h"
+
+namespace hone::data {
+namespace {
+
+enum class Kind { messages, alpaca, response };
+
+bool holds(const std::vector<std::string>& columns, const char* name) {
+  return std::find(columns.begin(), columns.end(), name) != columns.end();
+}
+
+Kind kind_of(const SwiftFormatOptions& options, const std::vector<std::string>& columns) {
+  if (options.messages_only || holds(columns, "messages") || holds(columns, "conversation") || holds(columns, "conversations"))
+    return Kind::messages;
+  return holds(columns, "instruction") && holds(columns, "input") ? Kind::alpaca : Kind::response;
+}
+
+std::map<std::string, std::string> automatic_columns(Kind kind, const std::string& system_role) {
+  std::map<std::string, std::string> map;
+  auto add = [&](std::initializer_list<const char*> sources, const char* target) {
+    for (auto source : sources) map[source] = target;
+  };
+  add({"images", "image"}, "images");
+  add({"videos", "video"}, "videos");
+  add({"audios", "audio"}, "audios");
+  add({"system", "system_prompt"}, "system");
+  if (kind == Kind::messages) {
+    add({"messages", "conversation", "conversations"}, "messages");
+    map[system_role] = "system";
+    return map;
+  }
+  // Alpaca's instruction and input contest "query", so both keep their names until they are joined.
+  add({"query", "prompt", "input", "instruction", "question", "problem"}, "query");
+  add({"response", "answer", "output", "targets", "target", "answer_key", "answers", "solution", "text", "completion", "content"}, "response");
+  return map;
+}
+
+std::map<std::string, std::string> wanted(std::map<std::string, std::string> map, bool enabled) {
+  if (!enabled) map.clear();
+  return map;
+}
+
+class SwiftFormat : public RowFormat {
+ public:
+  SwiftFormat(const SwiftFormatOptions& options, const std::vector<std::string>& present)
+      : options_(options),
+        given_(options.columns, present),
+        info_(options.info_columns, given_.renamed(present)),
+        kind_(kind_of(options, info_.renamed(given_.renamed(present)))),
+        automatic_(wanted(automatic_columns(kind_, options.system_role), options.auto_columns), info_.renamed(given_.renamed(present))) {}
+
+  Result<Conversation> convert(Row row) const override {
+    auto& fields = row.fields;
+    rename(fields);
+    Conversation conversation;
+    conversation.origin = row.origin;
+    auto where = row.origin.str();
+    auto bad = fill_messages(fields, conversation, where);
+    if (!bad) bad = fill_rest(fields, conversation, where);
+    if (!bad) bad = check(conversation);
+    if (bad) return bad->details.starts_with(where) ? Error{bad->details} : row_error(bad->problem, where, bad->details);
+    if (options_.demands.pretraining) make_plain_text(conversation);
+    return conversation;
+  }
+
+ private:
+  void rename(Json& fields) const {
+    if (!options_.columns.empty()) given_.apply(fields);
+    Json solution = has_value(fields, "solution") ? fields["solution"] : Json();
+    if (!options_.info_columns.empty()) info_.apply(fields);
+    if (options_.auto_columns) automatic_.apply(fields);
+    take_column(fields, "_");
+    if (!solution.is_null()) fields["solution"] = std::move(solution);
+  }
+
+  Verdict fill_messages(Json& fields, Conversation& conversation, const std::string& where) const {
+    std::optional<std::string> system;
+    if (Json value = take_column(fields, "system"); value.is_string()) system = value.get<std::string>();
+    else if (!value.is_null()) return complaint(RowProblem::type, "\"system\" is {}; expected text", type_word(value));
+    if (has_value(fields, "messages")) return parse_into(take_column(fields, "messages"), system, conversation, where);
+    if (has_value(fields, "chosen") && fields["chosen"].is_array() && !has_value(fields, "query"))
+      return parse_into(take_column(fields, "chosen"), system, conversation, where);
+    if (auto bad = join_alpaca(fields)) return bad;
+    return fill_turns(fields, system, conversation);
+  }
+
+  Verdict parse_into(const Json& list, const std::optional<std::string>& system, Conversation& conversation, const std::string& where) const {
+    auto parsed = parse_messages(list, system, options_, where);
+    if (!parsed) return Complaint{problem_of(parsed.error()), parsed.error()};
+    conversation.messages = std::move(parsed->messages);
+    conversation.images = std::move(parsed->images);
+    conversation.videos = std::move(parsed->videos);
+    conversation.audios = std::move(parsed->audios);
+    return std::nullopt;
+  }
+
+  Verdict join_alpaca(Json& fields) const {
+    if (kind_ != Kind::alpaca) return std::nullopt;
+    Json instruction = take_column(fields, "instruction"), input = take_column(fields, "input"), output = take_column(fields, "output");
+    for (const auto* part : {&instruction, &input})
+      if (!part->is_null() && !part->is_string())
+        return complaint(RowProblem::type, "\"{}\" is {}; expected text", part == &input ? "input" : "instruction", type_word(*part));
+    auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : std::string(); };
+    if (instruction.is_null() && input.is_null()) return complaint(RowProblem::columns, "neither instruction nor input; expected a question");
+    auto question = text(instruction), more = text(input);
+    fields["query"] = question.empty() || more.empty() ? question + more : question + "\n" + more;
+    if (!output.is_null()) fields["response"] = std::move(output);
+    return std::nullopt;
+  }
+
+  Verdict add_turn(const Json& value, const char* role, const char* column, Conversation& conversation) const {
+    if (value.is_null()) return std::nullopt;
+    if (!value.is_string()) return complaint(RowProblem::type, "\"{}\" is {}; expected text", column, type_word(value));
+    conversation.messages.push_back({role, value.get<std::string>(), {}, {}, nullptr});
+    return std::nullopt;
+  }
+
+  Verdict fill_turns(Json& fields, const std::optional<std::string>& system, Conversation& conversation) const {
+    Json query = take_column(fields, "query"), response = take_column(fields, "response"), history = take_column(fields, "history");
+    if (response.is_array()) response = response.empty() ? Json() : Json(response.front());
+    // TRL's and LLaMA-Factory's pairs: the chosen text is the answer.
+    if (response.is_null() && has_value(fields, "chosen") && fields["chosen"].is_string()) response = take_column(fields, "chosen");
+    if (query.is_null() && response.is_null()) return complaint(RowProblem::columns, "columns {}; expected messages, or a question and an answer", names(fields));
+    if (history.is_string() && !history.get_ref<const std::string&>().empty()) {
+      auto parsed = parse_value_text(history.get_ref<const std::string&>());
+      if (!parsed) return complaint(RowProblem::type, "\"history\" is text that holds no list ({})", parsed.error());
+      history = std::move(parsed).value();
+    }
+    if (system) conversation.messages.push_back({"system", *system, {}, {}, nullptr});
+    if (history.is_array()) {
+      for (const auto& pair : history) {
+        if (!pair.is_array() || pair.size() != 2) return complaint(RowProblem::type, "\"history\" holds {}; expected pairs [question, answer]", type_word(pair));
+        if (auto bad = add_turn(pair[0], "user", "history", conversation)) return bad;
+        if (auto bad = add_turn(pair[1], "assistant", "history", conversation)) return bad;
+      }
+    } else if (!history.is_null() && !history.is_string()) {
+      return complaint(RowProblem::type, "\"history\" is {}; expected a list of pairs", type_word(history));
+    }
+    if (auto bad = add_turn(query, "user", "query", conversation)) return bad;
+    return add_turn(response, "assistant", "response", conversation);
+  }
+
+  static std::string names(const Json& fields) {
+    std::string list;
+    for (const auto& field : fields.items()) list += (list.empty() ? "" : ", ") + field.key().substr(0, 40);
+    return list.empty() ? "(none)" : list.substr(0, 200);
+  }
+
+  Verdict fill_rest(Json& fields, Conversation& conversation, const std::string& where) const {
+    if (auto bad = read_media(take_column(fields, "images"), "images", conversation.images)) return bad;
+    if (auto bad = read_media(take_column(fields, "videos"), "videos", conversation.videos)) return bad;
+    if (auto bad = read_media(take_column(fields, "audios"), "audios", conversation.audios)) return bad;
+    if (auto bad = read_tools(take_column(fields, "tools"), conversation.tools)) return bad;
+    if (has_value(fields, "label")) conversation.label = read_label(fields["label"]);
+    if (auto bad = fill_rejected(fields, conversation, where)) return bad;
+    if (!fields.empty()) conversation.extra = std::move(fields);
+    return std::nullopt;
+  }
+
+  // The messages up to and including the last question.
+  static size_t answer_start(const std::vector<Message>& messages) {
+    for (size_t i = messages.size(); i-- > 0;)
+      if (messages[i].role == "user") return i + 1;
+    return 0;
+  }
+
+  Verdict fill_rejected(Json& fields, Conversation& conversation, const std::string& where) const {
+    if (Json list = take_column(fields, "rejected_messages"); !list.is_null()) return parse_rejected(list, 0, conversation, where);
+    Json answer = take_column(fields, "rejected_response");
+    bool chosen_is_message = has_value(fields, "chosen") && fields["chosen"].is_object();
+    if (answer.is_null() && has_value(fields, "rejected")) {
+      answer = take_column(fields, "rejected");
+      if (chosen_is_message)
+        if (auto bad = append_message(take_column(fields, "chosen"), conversation.messages, where)) return bad;
+    }
+    if (answer.is_null()) return std::nullopt;
+    size_t start = answer_start(conversation.messages);
+    if (answer.is_array()) {
+      bool whole = std::any_of(answer.begin(), answer.end(), [](const Json& m) { return m.is_object() && (m.value("role", Json()) == "user" || m.value("from", Json()) == "human"); });
+      return parse_rejected(answer, whole ? 0 : start, conversation, where);
+    }
+    conversation.rejected.assign(conversation.messages.begin(), conversation.messages.begin() + static_cast<long>(start));
+    if (answer.is_object()) return append_message(answer, conversation.rejected, where);
+    if (!answer.is_string()) return complaint(RowProblem::preference, "the rejected answer is {}; expected text or messages", type_word(answer));
+    conversation.rejected.push_back({"assistant", answer.get<std::string>(), {}, {}, nullptr});
+    return std::nullopt;
+  }
+
+  Verdict append_message(const Json& message, std::vector<Message>& to, const std::string& where) const {
+    auto parsed = parse_messages(Json::array({message}), std::nullopt, options_, where);
+    if (!parsed) return Complaint{problem_of(parsed.error()), parsed.error()};
+    std::move(parsed->messages.begin(), parsed->messages.end(), std::back_inserter(to));
+    return std::nullopt;
+  }
+
+  Verdict parse_rejected(const Json& list, size_t shared, Conversation& conversation, const std::string& where) const {
+    auto parsed = parse_messages(list, std::nullopt, options_, where);
+    if (!parsed) return Complaint{problem_of(parsed.error()), parsed.error()};
+    conversation.rejected.assign(conversation.messages.begin(), conversation.messages.begin() + static_cast<long>(shared));
+    std::move(parsed->messages.begin(), parsed->messages.end(), std::back_inserter(conversation.rejected));
+    return std::nullopt;
+  }
+
+  Verdict check(const Conversation& conversation) const {
+    if (auto bad = check_messages(conversation.messages, options_.demands)) return bad;
+    if (!conversation.rejected.empty())
+      if (auto bad = check_messages(conversation.rejected, options_.demands)) return bad;
+    return check_preference(conversation);
+  }
+
+  SwiftFormatOptions options_;
+  ColumnRenaming given_, info_;
+  Kind kind_;
+  ColumnRenaming automatic_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowFormat> swift_format(const SwiftFormatOptions& options, const std::vector<std::string>& columns) {
+  return std::make_unique<SwiftFormat>(options, columns);
+}
+
+}  // namespace hone::data

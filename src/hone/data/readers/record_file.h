@@ -1,0 +1,81 @@
+// Random access to the records of a file through a sparse index: one entry per 8 KiB of file, whatever the number of records.
+#pragma once
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/data/readers/plain_file.h"
+#include "hone/data/readers/scanners.h"
+
+namespace hone::data {
+
+inline constexpr int64_t kIndexStride = 8 << 10;
+inline constexpr int64_t kReadAhead = 1 << 20;
+// Bytes that must be readable behind a record: simdjson reads whole vectors.
+inline constexpr int64_t kPadding = 64;
+
+struct IndexEntry {
+  int64_t row;
+  ScanPoint start;
+};
+
+struct RecordIndex {
+  std::vector<IndexEntry> entries;
+  int64_t rows = 0;
+
+  void add(const Record& record) {
+    if (entries.empty() || record.begin - entries.back().start.offset >= kIndexStride)
+      entries.push_back({rows, {record.begin, record.line}});
+    ++rows;
+  }
+};
+
+// Scans [start, file end). Lines are scanned by several threads; the other layouts need what came before.
+template <class Scanner>
+RecordIndex build_index(const PlainFile& file, const Scanner& scanner, ScanPoint start);
+template <>
+RecordIndex build_index(const PlainFile& file, const LineScanner& scanner, ScanPoint start);
+
+// A record's bytes, valid until the same thread asks for another.
+struct RecordText {
+  std::string_view text;
+  int64_t line = 0;
+  enum class Status { ok, too_long, unreadable } status = Status::ok;
+};
+
+template <class Scanner>
+class RecordFile {
+ public:
+  RecordFile(std::shared_ptr<const PlainFile> file, Scanner first, ScanPoint start, int64_t max_bytes)
+      : file_(std::move(file)), first_(first), max_bytes_(max_bytes), index_(build_index(*file_, first, start)), id_(next_id()) {}
+
+  int64_t rows() const { return index_.rows; }
+  const PlainFile& file() const { return *file_; }
+  RecordText at(int64_t row) const;
+
+ private:
+  // The records between two index entries, kept per thread so that reading in order reads the file once.
+  struct Span {
+    uint64_t owner = 0;
+    size_t entry = 0;
+    std::string bytes;
+    int64_t offset = 0;
+    std::vector<Record> records;
+    bool readable = true;
+  };
+  static uint64_t next_id();
+  const Span& load(size_t entry) const;
+
+  std::shared_ptr<const PlainFile> file_;
+  Scanner first_;
+  int64_t max_bytes_;
+  RecordIndex index_;
+  uint64_t id_;
+};
+
+extern template class RecordFile<LineScanner>;
+extern template class RecordFile<CsvScanner>;
+extern template class RecordFile<JsonScanner>;
+
+}  // namespace hone::data
