@@ -1,4 +1,5 @@
 """Runs inside a Python that has LLaMA-Factory: encodes the rows of argv[1] with it and writes ids and labels to argv[2]."""
+import functools
 import importlib.machinery
 import json
 import sys
@@ -41,9 +42,15 @@ def encode(request, row, processor_of):
     return {"ids": [ids], "labels": [labels]}
 
 
+@functools.cache
+def load(folder):
+    return AutoTokenizer.from_pretrained(folder)
+
+
 def answer(request):
     config = request["config"]
-    tokenizer = AutoTokenizer.from_pretrained(request["model"])
+    tokenizer = load(request["model"])
+    before = (tokenizer.eos_token, tokenizer.pad_token)  # a template changes them for good
     arguments = DataArguments(
         template=config.get("template") or None, cutoff_len=config.get("max_length", 2048), train_on_prompt=config.get("train_on_prompt", False),
         mask_history=config.get("mask_history", False), default_system=config.get("system"), tool_format=config.get("tool_format") or None,
@@ -57,6 +64,7 @@ def answer(request):
         except Exception as problem:  # a refusal is an answer too
             rows.append({"error": repr(problem)})
     TEMPLATES.update(saved)
+    tokenizer.eos_token, tokenizer.pad_token = before
     return rows
 
 

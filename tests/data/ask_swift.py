@@ -1,4 +1,5 @@
 """Runs inside a Python that has ms-swift: encodes the rows of argv[1] with it and writes ids and labels to argv[2]."""
+import functools
 import json
 import os
 import sys
@@ -7,7 +8,7 @@ os.environ.setdefault("LOG_LEVEL", "ERROR")
 from swift.model import get_processor  # noqa: E402
 from swift.template import get_template  # noqa: E402
 
-MODEL_TYPES = {"qwen2": "qwen2", "qwen3": "qwen3", "llama": "llama"}
+get_processor = functools.cache(get_processor)
 
 
 def encode(template, row):
