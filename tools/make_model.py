@@ -100,7 +100,7 @@ def small_ranks():
     return {t: i for i, t in enumerate([bytes([b]) for b in range(256)] + sorted(SMALL_PAIRS, key=len))}
 
 
-def main():
+def main(arguments=None):
     p = argparse.ArgumentParser()
     p.add_argument("--family", choices=SHAPES, default="qwen2")
     p.add_argument("--size", default="tiny")
@@ -110,7 +110,7 @@ def main():
     p.add_argument("--vocab", choices=["real", "small"], default="real")
     p.add_argument("--config", type=json.loads, default={}, help="JSON object of further fields of config.json")
     p.add_argument("--max-shard-size", default="5GB")
-    a = p.parse_args()
+    a = p.parse_args(arguments)
     import torch, transformers
     a.out.mkdir(parents=True, exist_ok=True)
     hidden, inter, layers, heads, kv, head_dim, tied = SHAPES[a.family][a.size]

@@ -2,8 +2,8 @@
 import json
 import os
 import pathlib
+import runpy
 import subprocess
-import sys
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
-MAKE_MODEL = ROOT / "tools" / "make_model.py"
+make_model = runpy.run_path(str(ROOT / "tools" / "make_model.py"))["main"]
 
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 64}
@@ -41,8 +41,7 @@ def model_dir(tmp_path_factory):
         if key not in made:
             family, fields = VARIANTS[variant]
             made[key] = tmp_path_factory.mktemp(variant)
-            subprocess.run([sys.executable, MAKE_MODEL, "--family", family, "--vocab", "small", "--config", json.dumps(fields),
-                            "--out", made[key], *arguments], check=True, capture_output=True)
+            make_model(["--family", family, "--vocab", "small", "--config", json.dumps(fields), "--out", str(made[key]), *arguments])
             spread_parameters(made[key])
         return made[key]
 

@@ -1,6 +1,7 @@
 // A CPU allocator that keeps large blocks. Small ones go to libtorch's own allocator.
 #include <sys/mman.h>
 
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -19,19 +20,20 @@ class BlockStore {
   void* take(size_t size) {
     size = round_up(size);
     std::lock_guard lock(mutex_);
+    void* block;
     auto found = free_.lower_bound(size);
     if (found != free_.end() && found->first - size <= found->first / 8) {
-      void* block = found->second;
-      used_.emplace(block, found->first);
-      free_bytes_ -= found->first;
+      size = found->first;
+      block = found->second;
+      free_bytes_ -= size;
       free_.erase(found);
-      return block;
+    } else {
+      make_room(size);
+      block = map(size);
+      mapped_bytes_ += size;
     }
-    // Sizes that no longer occur must not pile up: what is free never exceeds what is in use.
-    if (free_bytes_ > used_bytes()) release_free();
-    void* block = map(size);
     used_.emplace(block, size);
-    mapped_bytes_ += size;
+    most_used_ = std::max(most_used_, mapped_bytes_ - free_bytes_);
     return block;
   }
 
@@ -45,7 +47,7 @@ class BlockStore {
 
   void drop_free() {
     std::lock_guard lock(mutex_);
-    release_free();
+    while (!free_.empty()) release(free_.begin());
   }
 
  private:
@@ -59,18 +61,21 @@ class BlockStore {
     if (size >= kHugePage) ::madvise(block, size, MADV_HUGEPAGE);
     return block;
   }
-  size_t used_bytes() const { return mapped_bytes_ - free_bytes_; }
-  void release_free() {
-    for (auto [size, block] : free_) ::munmap(block, size);
-    mapped_bytes_ -= free_bytes_;
-    free_bytes_ = 0;
-    free_.clear();
+  // Sizes that no longer occur must not pile up: at most a quarter more is held than was ever in use at once.
+  void make_room(size_t size) {
+    while (!free_.empty() && mapped_bytes_ + size > most_used_ + most_used_ / 4) release(std::prev(free_.end()));
+  }
+  void release(std::multimap<size_t, void*>::iterator block) {
+    ::munmap(block->second, block->first);
+    mapped_bytes_ -= block->first;
+    free_bytes_ -= block->first;
+    free_.erase(block);
   }
 
   std::mutex mutex_;
   std::multimap<size_t, void*> free_;
   std::unordered_map<void*, size_t> used_;
-  size_t mapped_bytes_ = 0, free_bytes_ = 0;
+  size_t mapped_bytes_ = 0, free_bytes_ = 0, most_used_ = 0;
 };
 
 BlockStore& store() {

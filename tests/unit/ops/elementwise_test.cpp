@@ -13,7 +13,7 @@ class Elementwise : public testing::TestWithParam<at::ScalarType> {
 INSTANTIATE_TEST_SUITE_P(Types, Elementwise, testing::ValuesIn(kTypes), [](const auto& info) { return c10::toString(info.param); });
 
 TEST_P(Elementwise, RmsNormMatchesItsDefinition) {
-  for (int64_t width : {1, 15, 16, 17, 64, 896}) {
+  for (int64_t width : {5, 15, 16, 17, 64, 896}) {
     for (int64_t rows : {1, 3, 130}) {
       SCOPED_TRACE(fmt::format("{} x {}", rows, width));
       expect_same([](auto& in) { return rms_norm(in[0], in[1], 1e-6); }, [](auto& in) { return rms_norm_plain(in[0], in[1], 1e-6); },

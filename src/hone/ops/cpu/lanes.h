@@ -102,7 +102,7 @@ HONE_INLINE float max(Lane lane) {
   return largest;
 }
 
-// Within two units in the last place of expf; 0 below the smallest normal number.
+// Within two units in the last place of expf; 0 below the smallest normal number, infinity above the largest.
 HONE_INLINE Lane exp(Lane x) {
   const Lane magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
   auto clamped = min(max(x, splat(-87.33654f)), splat(88.72283f));
@@ -121,6 +121,7 @@ HONE_INLINE Lane exp(Lane x) {
   auto low = reinterpret_cast<Lane>((half + 127) << 23), high = reinterpret_cast<Lane>((exponent - half + 127) << 23);
   p = p * low * high;
   p = x < splat(-87.33654f) ? Lane{} : p;
+  p = x > splat(88.72283f) ? splat(__builtin_inff()) : p;
   return x != x ? x : p;
 }
 
