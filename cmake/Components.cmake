@@ -82,12 +82,12 @@ function(hone_benchmarks)
   endforeach()
 endfunction()
 
-# tests/fuzz/NAME_fuzz.cpp: a LLVMFuzzerTestOneInput over base, text or data (no libtorch code runs in them).
+# tests/fuzz/NAME_fuzz.cpp: a LLVMFuzzerTestOneInput over any component (no tensor is made in them).
 function(hone_fuzzers)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source} ${CMAKE_SOURCE_DIR}/tests/fuzz/driver.cpp)
-    target_link_libraries(${name} PRIVATE hone_data)
+    target_link_libraries(${name} PRIVATE hone_cli)
   endforeach()
 endfunction()

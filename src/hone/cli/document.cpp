@@ -95,8 +95,9 @@ std::string options_text() {
     if (option.status != Status::honoured) text += fmt::format(" ({}: {})", status_name(option.status), option.reason);
     auto name = fmt::format("--{}", option.name);
     auto style = option.status == Status::honoured ? Style::cyan : option.status == Status::accepted ? Style::dim : Style::red;
-    auto gap = name.size() + 4 > 36 ? "\n" + std::string(36, ' ') : std::string(34 - name.size(), ' ');
-    out += "  " + styled(name, style) + gap + wrap(text, width - 36, 36) + "\n";
+    size_t column = width < 80 ? 26 : 36;
+    auto gap = name.size() + 4 > column ? "\n" + std::string(column, ' ') : std::string(column - 2 - name.size(), ' ');
+    out += "  " + styled(name, style) + gap + wrap(text, width - column, column) + "\n";
   }
   return out;
 }

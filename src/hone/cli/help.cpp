@@ -8,7 +8,8 @@ namespace {
 using terminal::Style;
 using terminal::styled;
 
-constexpr size_t kNameColumn = 34;
+// Where the explanations begin; narrow terminals need the room for the longest of their words.
+size_t name_column(size_t width) { return width < 80 ? 26 : 34; }
 
 size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 60, 120)); }
 
@@ -41,18 +42,19 @@ std::string choices_note(const Option& option) {
 
 std::string option_help(const Option& option, FrontEnd front_end, Verbs verb, size_t width) {
   auto flag = option.letter ? fmt::format("-{}, --{}", option.letter, shown_name(option, front_end)) : fmt::format("--{}", shown_name(option, front_end));
+  auto column = name_column(width);
   auto left = "  " + flag + placeholder(option);
   auto fallback = default_text(option, front_end, verb);
   auto text = std::string(option.help) + choices_note(option);
   auto note = fallback.empty() ? std::string() : fmt::format(" [{}]", fallback);
-  auto right = wrap(text + note, width - kNameColumn, kNameColumn);
+  auto right = wrap(text + note, width - column, column);
   if (!note.empty() && right.ends_with(note.substr(1))) {
     right.resize(right.size() - (note.size() - 1));
     right += styled(note.substr(1), Style::dim);
   }
   auto head = "  " + styled(flag, Style::cyan) + styled(placeholder(option), Style::dim);
-  if (terminal::display_width(left) + 2 > kNameColumn) return head + "\n" + std::string(kNameColumn, ' ') + right + "\n";
-  return head + std::string(kNameColumn - terminal::display_width(left), ' ') + right + "\n";
+  if (terminal::display_width(left) + 2 > column) return head + "\n" + std::string(column, ' ') + right + "\n";
+  return head + std::string(column - terminal::display_width(left), ' ') + right + "\n";
 }
 
 bool in_help(const Option& option, FrontEnd front_end, Verbs verb) {

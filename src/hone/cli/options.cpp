@@ -59,6 +59,7 @@ bool Options::given(std::string_view name) const {
 }
 
 std::string Options::text(std::string_view name) const {
+  if (setting(name).undecided) return "auto";
   const auto& value = setting(name).value;
   return value.is_null() ? std::string() : value.is_string() ? value.get<std::string>() : show_value(value);
 }
@@ -116,6 +117,11 @@ void Options::set(std::string_view name, Json value, Source source, std::string 
   setting.value = std::move(value), setting.source = source, setting.where = std::move(where), setting.undecided = false;
 }
 
+void Options::leave_undecided(std::string_view name) {
+  set(name, nullptr, Source::built_in, "");
+  settings_.find(name)->second.undecided = true;
+}
+
 void Options::decide(std::string_view name, Json value) {
   log::info("{}: {} (auto)", shown_name(*setting(name).option, front_end_), show_value(value));
   set(name, std::move(value), Source::automatic, "auto");
@@ -138,7 +144,8 @@ std::vector<const Setting*> Options::given_but_unread() const {
   std::vector<const Setting*> rows;
   for (const auto* setting : in_order()) {
     bool by_hand = setting->source == Source::file || setting->source == Source::command_line;
-    if (by_hand && !setting->read && setting->option->status == Status::honoured) rows.push_back(setting);
+    bool for_parsing = setting->option->group == "Every command";
+    if (by_hand && !for_parsing && !setting->read && setting->option->status == Status::honoured) rows.push_back(setting);
   }
   return rows;
 }

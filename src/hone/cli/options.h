@@ -33,7 +33,7 @@ class Options {
   // Names are the table's own, whatever the front end called them.
   bool has(std::string_view name) const;    // not none, not an undecided "auto", not an empty list
   bool given(std::string_view name) const;  // by anything but a default
-  std::string text(std::string_view name) const;  // "" when none
+  std::string text(std::string_view name) const;  // "" when none, "auto" when undecided
   double real(std::string_view name) const;
   int64_t integer(std::string_view name) const;  // also bytes
   bool flag(std::string_view name) const;        // none is false
@@ -51,6 +51,7 @@ class Options {
   std::string shown(std::string_view name) const;  // "--model_name_or_path": for messages
 
   void set(std::string_view name, Json value, Source source, std::string where);
+  void leave_undecided(std::string_view name);  // somebody wrote "auto"
   // Fills an undecided value and logs it as coming from "auto".
   void decide(std::string_view name, Json value);
   void add_word(std::string word) { words_.push_back(std::move(word)); }

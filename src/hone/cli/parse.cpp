@@ -52,7 +52,7 @@ class Parser {
     take_environment();
     size_t first = 0;
     if (syntax_.config_first && !words.empty() && is_config_path(words[0])) take_file(words[first++]);
-    for (size_t i = first; i < words.size(); ++i) take_config_option(words, i);
+    for (size_t i = first; syntax_.config_first && i < words.size(); ++i) take_config_option(words, i);
     take_words(words, first);
     return std::move(parsed_);
   }
@@ -131,7 +131,7 @@ class Parser {
     bool overrides = syntax_.config_first && syntax_.front_end != FrontEnd::swift && equals != std::string::npos && equals > 0;
     if (overrides) return take_override(word.substr(0, equals), word.substr(equals + 1));
     if (static_cast<int>(parsed_.options.words().size()) < syntax_.max_words) return parsed_.options.add_word(word);
-    unknown(fmt::format("unexpected word \"{}\"", word), underscored(word), "");
+    unknown(fmt::format("unexpected word \"{}\"", word), underscored(word), "--");
   }
 
   void take_override(const std::string& key, const std::string& text) {
@@ -211,7 +211,7 @@ class Parser {
     }
     if (target.alias && target.alias->negated && value->is_boolean()) *value = !value->get<bool>();
     judge(option, *value, where);
-    if (option.type.kind == Kind::text && given == "auto") return;  // stays undecided
+    if (given == "auto" && default_text(option, syntax_.front_end, syntax_.verb) == "auto") return parsed_.options.leave_undecided(option.name);
     parsed_.options.set(option.name, std::move(*value), source, std::move(where));
   }
 

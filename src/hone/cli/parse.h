@@ -51,5 +51,7 @@ void reread_checkpoint(Options& options);
 
 // Fills every "auto" that can be known before the model is loaded.
 void decide_automatic(Options& options, int world_size);
+// Throws UserError for options that exclude or need each other.
+void check_combinations(const Options& options);
 
 }  // namespace hone::cli

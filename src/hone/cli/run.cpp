@@ -57,6 +57,7 @@ int run_invocation(const Invocation& invocation) {
     fmt::print("{}", config_table(options, options.text("log_format") == "json"));
     return 0;
   }
+  check_combinations(Options(options));  // a copy, so that looking does not count as use
   int code = invocation.command->run(options);
   if (code == 0)
     for (const auto* setting : options.given_but_unread()) log::warning("{} had no effect on this run", setting->where);

@@ -9,7 +9,7 @@ void add_model(Rows& rows) {
   add_group(rows, "Model", kModelUsers, {
       {"model", Path, "", "Model folder, or hub id (Qwen/Qwen2.5-7B-Instruct).", verbs{kWithModel}, factory{"model_name_or_path"}, also{"model_id_or_path"}},
       {"model_type", Text, "auto", "Model family; auto reads config.json.", only_swift{}},
-      {"adapters", List, "", "Adapter folders to load; training continues the last one.", factory{"adapter_name_or_path"}, also{"resume_from_adapter"}},
+      {"adapters", List, "", "Adapter folders to load; training continues the last one.", verbs{kModelUsers | kLogits}, factory{"adapter_name_or_path"}, also{"resume_from_adapter"}},
       {"model_revision", Text, "", "Branch, tag or commit on the hub.", verbs{kWithModel}, factory_default{"main"}, also{"revision"}},
       {"adapter_folder", Text, "", "Sub-folder of an adapter repository.", only_factory{}},
       {"use_hf", Flag, "false", "Look on Hugging Face instead of ModelScope.", verbs{kWithModel}, environment{"USE_HF"}, factory_default{"true"}},
@@ -43,7 +43,7 @@ void add_model(Rows& rows) {
        refused{"hone runs no Python; write a family under src/hone/model/families or a reward command with --reward_funcs"}},
       {"seed", Integer(0), "42", "Seed of weights, dropout and sampling.", verbs{kModelUsers | kPreview | kOptimTrace}},
       {"use_fast_tokenizer", Flag, "true", "Fast tokenizer.", only_factory{}, accepted{"hone's tokenizer is always the fast one"}},
-      {"split_special_tokens", Flag, "false", "Treat special tokens in text as plain text.", only_factory{}},
+      {"split_special_tokens", Flag, "false", "Treat special tokens in text as plain text.", only_factory{}, verbs{kDataUsers}},
       {"guard_special_tokens", Flag, "false", "Keep special tokens spelled in messages as text.", verbs{kDataUsers}},
       {"trust_remote_code", Flag, "false", "Run code of the model's repository.", accepted{"no repository code is ever run"}},
       {"low_cpu_mem_usage", Flag, "true", "Load weights without a second copy.", only_factory{}, accepted{"weights are always memory-mapped"}},

@@ -1,0 +1,85 @@
+// The machine's devices as a table, the links between them, or both for programs.
+#include "hone/base/progress.h"
+#include "hone/base/terminal.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/text_table.h"
+#include "hone/device/inventory.h"
+
+namespace hone::cli {
+namespace {
+
+using device::DeviceRecord;
+using terminal::Style;
+using terminal::styled;
+
+std::string memory_bar(const DeviceRecord& device, int cells) {
+  double part = device.memory_total ? static_cast<double>(device.memory_used) / static_cast<double>(device.memory_total) : 0;
+  int full = static_cast<int>(part * cells + 0.5);
+  std::string bar;
+  for (int i = 0; i < cells; ++i) bar += i < full ? "█" : "░";
+  return styled(bar, part > 0.9 ? Style::red : part > 0.7 ? Style::yellow : Style::green);
+}
+
+std::string with_unit(const std::optional<int>& value, const char* unit) { return value ? fmt::format("{}{}", *value, unit) : "–"; }
+
+void print_table(const std::vector<DeviceRecord>& devices) {
+  bool narrow = terminal::columns() < 110;
+  TextTable table({"device", "model", "memory", "used", "busy", "temp", "power", "health"});
+  for (const auto& d : devices)
+    table.add({styled(d.name, Style::cyan), narrow ? terminal::truncate(d.model, 24) : d.model, memory_bar(d, narrow ? 4 : 10),
+               fmt::format("{} of {}", format_bytes(static_cast<double>(d.memory_used)), format_bytes(static_cast<double>(d.memory_total))),
+               with_unit(d.busy_percent, " %"), with_unit(d.celsius, " °C"), with_unit(d.watts, " W"),
+               d.trouble.empty() ? styled("✓ well", Style::green) : styled("✗ " + d.trouble, Style::red)});
+  fmt::print("{}", table.str(static_cast<size_t>(terminal::columns())));
+}
+
+void print_links(const device::LinkMatrix& matrix) {
+  if (matrix.names.empty()) {
+    fmt::print("no accelerators, so there are no links to show\n");
+    return;
+  }
+  std::vector<std::string> titles{""};
+  titles.insert(titles.end(), matrix.names.begin(), matrix.names.end());
+  titles.push_back("near cores");
+  TextTable table(titles);
+  for (size_t i = 0; i < matrix.names.size(); ++i) {
+    std::vector<std::string> row{styled(matrix.names[i], Style::cyan)};
+    row.insert(row.end(), matrix.links[i].begin(), matrix.links[i].end());
+    row.push_back(matrix.cpus[i]);
+    table.add(row);
+  }
+  fmt::print("{}\nNV#  # NVLinks   PIX  one PCIe switch   PXB  several   PHB  through the CPU   NODE  within a NUMA node   SYS  between nodes\n",
+             table.str(static_cast<size_t>(terminal::columns())));
+}
+
+Json to_json(const DeviceRecord& d) {
+  auto number = [](const std::optional<int>& value) { return value ? Json(*value) : Json(nullptr); };
+  return {{"name", d.name}, {"model", d.model}, {"memory_total", d.memory_total}, {"memory_used", d.memory_used},
+          {"busy_percent", number(d.busy_percent)}, {"celsius", number(d.celsius)}, {"watts", number(d.watts)},
+          {"healthy", d.trouble.empty()}, {"trouble", d.trouble}};
+}
+
+}  // namespace
+
+int devices_command(const Options& options) {
+  bool json = options.text("format") == "json";
+  if (options.text("show") == "topo") {
+    auto matrix = device::link_matrix();
+    if (json)
+      fmt::print("{}\n", Json{{"devices", matrix.names}, {"links", matrix.links}, {"cpus", matrix.cpus}}.dump(2));
+    else
+      print_links(matrix);
+    return 0;
+  }
+  auto devices = device::inventory();
+  Json rows = Json::array();
+  for (const auto& device : devices) rows.push_back(to_json(device));
+  if (json)
+    fmt::print("{}\n", rows.dump(2));
+  else
+    print_table(devices);
+  bool well = std::all_of(devices.begin(), devices.end(), [](const auto& d) { return d.trouble.empty(); });
+  return static_cast<int>(well ? ExitCode::ok : ExitCode::failure);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,73 @@
+// What is installed, what each part enables, what is wrong and how to mend it.
+#include "hone/base/terminal.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/doctor/check.h"
+#include "hone/cli/text_table.h"
+
+namespace hone::cli {
+namespace {
+
+using doctor::Effect;
+using doctor::Mark;
+using terminal::Style;
+using terminal::styled;
+
+std::string mark_sign(Mark mark) {
+  switch (mark) {
+    case Mark::good: return styled("✓", Style::green);
+    case Mark::absent: return styled("–", Style::dim);
+    case Mark::warning: return styled("!", Style::yellow);
+    case Mark::bad: return styled("✗", Style::red);
+  }
+  return "";
+}
+
+size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 60, 120)); }
+
+// Prints one section; returns how many findings are bad.
+int print_section(std::string_view title, const doctor::Findings& findings) {
+  size_t subject_width = 20;
+  fmt::print("{}\n", styled(title, Style::bold));
+  int bad = 0;
+  for (const auto& finding : findings) {
+    bad += finding.mark == Mark::bad;
+    TextTable row;
+    row.add({mark_sign(finding.mark), finding.subject + std::string(subject_width - std::min(subject_width, finding.subject.size()), ' '), finding.found});
+    fmt::print("{}", row.str(page_width(), 2));
+    if (finding.advice.empty()) continue;
+    bool quiet = finding.mark == Mark::good || finding.mark == Mark::absent;
+    TextTable advice;
+    advice.add({std::string(subject_width + 3, ' '), styled((quiet ? "" : "→ ") + finding.advice, quiet ? Style::dim : Style::yellow)});
+    fmt::print("{}", advice.str(page_width(), 2));
+  }
+  fmt::print("\n");
+  return bad;
+}
+
+void print_variables() {
+  auto variables = doctor::known_variables_set();
+  fmt::print("{}\n", styled("Environment", Style::bold));
+  if (variables.empty()) fmt::print("  none of the variables that hone knows is set\n");
+  TextTable table;
+  for (const auto& v : variables) {
+    auto effect = v.effect == Effect::honoured ? styled("honoured", Style::green)
+                  : v.effect == Effect::passed_on ? styled("passed on", Style::cyan)
+                                                  : styled("no effect", Style::yellow);
+    table.add({v.name, terminal::truncate(v.value, 28), effect, v.note});
+  }
+  fmt::print("{}\n", table.str(page_width(), 2));
+}
+
+}  // namespace
+
+int doctor_command(const Options& options) {
+  int bad = print_section("Software", doctor::examine_software());
+  bad += print_section("Devices", doctor::examine_devices());
+  bad += print_section("Machine", doctor::examine_machine());
+  bad += print_section("Hubs", doctor::examine_hubs(options.flag("network")));
+  if (options.flag("env")) print_variables();
+  fmt::print("{}\n", bad ? styled(fmt::format("{} thing{} to mend, marked ✗", bad, bad == 1 ? "" : "s"), Style::red) : styled("All well.", Style::green));
+  return static_cast<int>(bad ? ExitCode::failure : ExitCode::ok);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,30 @@
+// One finding of the doctor, and the examinations that make them.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace hone::cli::doctor {
+
+enum class Mark { good, absent, warning, bad };
+
+struct Finding {
+  Mark mark;
+  std::string subject, found;
+  std::string advice;  // what to do, or what the part would enable
+};
+using Findings = std::vector<Finding>;
+
+Findings examine_software();  // libtorch, CUDA, CANN, optional parts
+Findings examine_devices();
+Findings examine_machine();   // memory, disks, limits, ports, terminal
+Findings examine_hubs(bool ask_network);
+
+// Known environment variables that are set, with what they do here.
+enum class Effect { honoured, passed_on, none };
+struct Variable {
+  std::string name, value, note;
+  Effect effect;
+};
+std::vector<Variable> known_variables_set();
+
+}  // namespace hone::cli::doctor

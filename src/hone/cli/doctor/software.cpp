@@ -1,0 +1,86 @@
+// libtorch and what it was built with, drivers and toolkits, optional parts of hone.
+#include <dlfcn.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+
+#include "hone/base/file.h"
+#include "hone/base/progress.h"
+#include "hone/cli/doctor/check.h"
+#include "hone/data/readers/parquet.h"
+#include "hone/device/cpu_features.h"
+#include "hone/device/inventory.h"
+#include "hone/device/tensor.h"
+
+namespace hone::cli::doctor {
+namespace {
+
+std::string library_folder() {
+  Dl_info info{};
+  return ::dladdr(reinterpret_cast<void*>(&at::globalContext), &info) && info.dli_fname ? fs::path(info.dli_fname).parent_path().string() : "unknown folder";
+}
+
+Finding torch_finding() {
+  constexpr const char* kAbi = _GLIBCXX_USE_CXX11_ABI ? "C++11 ABI" : "old ABI";
+  return {Mark::good, "libtorch", fmt::format("{}, {}, {}", TORCH_VERSION, kAbi, at::hasCUDA() ? "with CUDA" : "for CPUs"), library_folder()};
+}
+
+Finding cuda_finding() {
+  auto driver = device::cuda_driver();
+  if (driver.empty()) return {Mark::absent, "CUDA driver", "not installed", "only needed for NVIDIA devices"};
+  if (!at::hasCUDA())
+    return {Mark::bad, "CUDA driver", driver + ", but libtorch cannot use a device", "install a torch wheel with CUDA, or check the driver with nvidia-smi"};
+  return {Mark::good, "CUDA driver", driver, ""};
+}
+
+std::string cann_version(const fs::path& home) {
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(home, fs::directory_options::skip_permission_denied, ignored)) {
+    auto name = entry.path().filename().string();
+    if (!name.starts_with("ascend_") || !name.ends_with("_install.info")) continue;
+    auto text = read_file(entry.path());
+    auto at = text.find("version=");
+    if (at != std::string::npos) return text.substr(at + 8, text.find('\n', at) - at - 8);
+  }
+  return "of unknown version";
+}
+
+Finding cann_finding() {
+  std::error_code ignored;
+  bool hardware = fs::exists("/dev/davinci_manager", ignored);
+  const char* home = std::getenv("ASCEND_HOME_PATH");
+  if (!home) home = std::getenv("ASCEND_TOOLKIT_HOME");
+  if (home && fs::is_directory(home, ignored)) return {Mark::good, "CANN", fmt::format("{} in {}", cann_version(home), home), ""};
+  if (home) return {Mark::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home), "source the toolkit's set_env.sh"};
+  if (hardware) return {Mark::bad, "CANN", "an Ascend device is there, the toolkit is not", "source /usr/local/Ascend/ascend-toolkit/set_env.sh"};
+  return {Mark::absent, "CANN", "not installed", "only needed for Ascend NPUs"};
+}
+
+Finding cpu_finding() {
+  const auto& features = device::cpu_features();
+  if (!features.bfloat16())
+    return {Mark::good, "CPU arithmetic", "float32", "no bf16 instructions: bf16 weights are widened on the way"};
+  auto how = features.amx_bf16 ? "AMX" : features.avx512_bf16 ? "AVX512-BF16" : "ARM bf16";
+  return {Mark::good, "CPU arithmetic", fmt::format("float32, bf16 by {}", how), ""};
+}
+
+}  // namespace
+
+Findings examine_software() {
+  Findings out{torch_finding(), cpu_finding(), cuda_finding(), cann_finding()};
+  if (data::can_read_parquet())
+    out.push_back({Mark::good, "Parquet", "Arrow is built in", ""});
+  else
+    out.push_back({Mark::warning, "Parquet", "built without Arrow", "to read .parquet files: .venv/bin/pip install pyarrow, then make build"});
+  return out;
+}
+
+Findings examine_devices() {
+  Findings out;
+  for (const auto& d : device::inventory())
+    out.push_back({d.trouble.empty() ? Mark::good : Mark::bad, d.name, fmt::format("{}, {}", d.model, format_bytes(static_cast<double>(d.memory_total))),
+                   d.trouble});
+  return out;
+}
+
+}  // namespace hone::cli::doctor

@@ -1,0 +1,22 @@
+// Rows of cells lined up for a terminal; colours do not disturb the columns.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace hone::cli {
+
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> titles = {}) : titles_(std::move(titles)) {}
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void align_right(size_t column) { right_.push_back(column); }
+  // The last column is wrapped to what is left of `width`.
+  std::string str(size_t width, size_t indent = 0) const;
+
+ private:
+  std::vector<std::string> titles_;
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<size_t> right_;
+};
+
+}  // namespace hone::cli

@@ -1,0 +1,34 @@
+// What devices this machine has and how they are: asked of the system, without touching a device through libtorch.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hone::device {
+
+struct DeviceRecord {
+  std::string name;   // "cpu", "cuda:0"
+  std::string model;  // "Neoverse-N1, 2 cores", "NVIDIA H200"
+  int64_t memory_total = 0, memory_used = 0;
+  std::optional<int> busy_percent, celsius, watts;
+  std::string trouble;  // empty when healthy
+};
+
+// The links between devices, as nvidia-smi names them: NV4, PIX, PXB, PHB, NODE, SYS; X on the diagonal.
+struct LinkMatrix {
+  std::vector<std::string> names;
+  std::vector<std::vector<std::string>> links;
+  std::vector<std::string> cpus;  // cores near each device: "0-15"
+};
+
+// The CPU first, then accelerators. Watching how busy the CPU is takes a tenth of a second.
+std::vector<DeviceRecord> inventory();
+LinkMatrix link_matrix();
+
+// Driver version of the NVIDIA devices and the CUDA version it brings: "580.82 (CUDA 13.0)"; empty without a driver.
+std::string cuda_driver();
+
+std::string core_list(const std::vector<int>& cores);  // {0, 1, 2, 5} → "0-2,5"
+
+}  // namespace hone::device

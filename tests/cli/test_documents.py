@@ -1,0 +1,102 @@
+"""Help, completion and the options page, all made from one table."""
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def table(hone):
+    return json.loads(hone("options", "--format", "json").stdout)
+
+
+def test_program_help_lists_commands(hone, swift, factory):
+    for program, verbs in ((hone, ["sft", "pt", "infer", "export", "tokenize", "render", "preview", "doctor", "devices"]),
+                           (swift, ["sft", "pt", "infer", "export", "merge-lora"]), (factory, ["train", "export"])):
+        done = program("--help")
+        assert done.returncode == 0
+        for verb in verbs:
+            assert re.search(rf"^  {verb} ", done.stdout, re.M), verb
+    assert hone().returncode == 2 and factory().returncode == 0
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_help_fits_the_terminal(hone, columns):
+    for words in (["--help"], ["sft", "--help"], ["infer", "--help"], ["options"]):
+        text = hone(*words, env={"COLUMNS": columns}).stdout
+        longest = max(text.splitlines(), key=len)
+        assert len(longest) <= columns, longest
+
+
+def test_help_groups_and_defaults(hone, factory):
+    text = hone("sft", "--help").stdout
+    for group in ("Model", "Data", "Training", "LoRA", "Output"):
+        assert re.search(rf"^{group}$", text, re.M)
+    assert re.search(r"--lora_alpha REAL .*\[32\]", text)
+    text = factory("train", "--help").stdout
+    assert "--model_name_or_path" in text and "--cutoff_len" in text and "--model_id_or_path" not in text
+    assert re.search(r"--lora_alpha REAL .*\[auto\]", text)
+
+
+def test_help_by_word_equals_help_by_flag(hone):
+    assert hone("help", "sft").stdout == hone("sft", "--help").stdout
+    assert hone("help", "nonsense").returncode == 2
+
+
+def test_every_option_shows_up_in_help_or_has_a_reason(table, hone):
+    text = hone("sft", "--help").stdout
+    for row in table:
+        if "sft" not in row["commands"].split(", ") and row["commands"] != "every command":
+            continue
+        if row["status"] == "honoured":
+            assert f"--{row['name']}" in text
+        else:
+            assert row["reason"]
+
+
+def test_table_is_tidy(table):
+    for row in table:
+        assert row["help"].rstrip().endswith((".", "…", ")")), row["name"]
+        assert re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_]*", row["name"])
+
+
+def test_options_page_is_current(hone):
+    assert (ROOT / "docs/options.md").read_text() == hone("options", "--format", "markdown").stdout, "make docs writes it anew"
+
+
+def test_bash_completion(hone, tmp_path):
+    script = tmp_path / "hone.bash"
+    script.write_text(hone("completion", "bash").stdout)
+
+    def complete(*words):
+        line = f'source {script}; COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _hone {words[0]}; echo "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        assert done.returncode == 0 and not done.stderr, done.stderr
+        return done.stdout.split()
+
+    assert "tokenize" in complete("hone", "to")
+    assert complete("hone", "sft", "--learning_r") == ["--learning_rate"]
+    assert complete("llamafactory-cli", "train", "--model_name_o") == ["--model_name_or_path"]
+    assert set(complete("hone", "sft", "--truncation_strategy", '""')) == {"delete", "left", "right", "split"}
+
+
+@pytest.mark.parametrize("shell, check", [("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])])
+def test_other_shells_accept_their_script(hone, tmp_path, shell, check):
+    done = hone("completion", shell)
+    assert done.returncode == 0 and "learning_rate" in done.stdout
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "script"
+    script.write_text(done.stdout)
+    assert subprocess.run([*check, str(script)], capture_output=True).returncode == 0
+
+
+def test_version(hone):
+    for words in (["version"], ["--version"]):
+        assert re.match(r"hone \d+\.\d+\.\d+ \(libtorch \d+\.\d+", hone(*words).stdout)

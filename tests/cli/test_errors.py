@@ -1,0 +1,147 @@
+"""What a mistake on the command line says, and the exit code it gives."""
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+
+@pytest.mark.parametrize("words, said", [
+    (["sft", "--learning_rat", "1"], "did you mean --learning_rate"),
+    (["sft", "--leanring_rate", "1"], "did you mean --learning_rate"),
+    (["sft", "--lora_rnak=8"], "did you mean --lora_rank"),
+    (["sfft"], "did you mean sft"),
+    (["sft", "--learning_rate", "fast"], '--learning_rate is "fast"; expected a number >= 0'),
+    (["sft", "--learning_rate", "-1"], "expected a number >= 0"),
+    (["sft", "--lora_rank", "0"], "expected a whole number >= 1"),
+    (["sft", "--lora_rank", "8.5"], "expected a whole number >= 1"),
+    (["sft", "--seed"], "--seed needs a value"),
+    (["sft", "--streaming=maybe"], "expected true or false"),
+    (["sft", "--truncation_strategy", "middle"], "expected one of delete, left, right, split"),
+    (["sft", "--max_shard_size", "2 pounds"], "expected a size such as 2GB"),
+    (["sft", "--lr_scheduler_kwargs", "{broken"], "not valid JSON"),
+    (["sft", "stray"], 'unexpected word "stray"'),
+    (["infer", "--learning_rate", "1e-4"], "infer does not take it"),
+    (["sft", "no_such_file.yaml"], "no_such_file.yaml"),
+    (["completion", "csh"], "expected bash, zsh or fish"),
+    (["rlhf", "--model", "x"], "rlhf is not in this version"),
+    (["deploy"], "deploy is not in this version"),
+    (["sft", "--deepspeed", "zero2"], "--deepspeed is not available"),
+])
+def test_usage_mistakes(hone, words, said):
+    done = hone(*words)
+    assert done.returncode in (2, 3), done.stderr
+    assert done.stderr.startswith("error: ") and said in done.stderr, done.stderr
+    assert done.stdout == ""
+
+
+def test_unknown_yaml_key_names_file_line_and_nearest(factory, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("model_name_or_path: x\n# a comment\nlerning_rate: 1e-4\n")
+    done = factory("train", file)
+    assert done.returncode == 2 and f'{file}:3: unknown key "lerning_rate"' in done.stderr and "learning_rate" in done.stderr.split("hint:")[1]
+
+
+def test_bad_yaml_value_names_line(factory, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("model_name_or_path: x\nlora_rank: many\n")
+    done = factory("train", file)
+    assert done.returncode == 2 and f"{file}:2: lora_rank" in done.stderr
+
+
+def test_broken_yaml(factory, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("a: [1, 2\nb: {")
+    done = factory("train", file)
+    assert done.returncode == 2 and str(file) in done.stderr and "line" in done.stderr
+
+
+def test_unknown_options_can_be_tolerated(swift, factory, tmp_path):
+    done = swift("sft", "--colour", "blue", "--ignore_args_error", "true", "--show_config")
+    assert done.returncode == 0 and "--colour, ignored" in done.stderr
+    file = tmp_path / "run.yaml"
+    file.write_text("colour: blue\n")
+    assert factory("train", file, "--show_config").returncode == 2
+    assert factory("train", file, "--show_config", env={"ALLOW_EXTRA_ARGS": "1"}).returncode == 0
+
+
+def test_accepted_options_say_why(swift):
+    done = swift("sft", "--use_liger_kernel", "true", "--show_config")
+    assert done.returncode == 0 and "--use_liger_kernel is accepted without effect: " in done.stderr
+    quiet = swift("sft", "--use_liger_kernel", "false", "--show_config")
+    assert "use_liger_kernel" not in quiet.stderr
+
+
+def test_refused_options_name_the_alternative(swift):
+    done = swift("infer", "--ckpt_dir", "x")
+    assert done.returncode == 2 and "--adapters" in done.stderr
+    assert swift("sft", "--deepspeed", "none", "--show_config").returncode == 0
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--bf16", "--fp16"], "--bf16 and --fp16: exclude each other"),
+    (["--streaming"], "the number of steps must be given"),
+    (["--warmup_ratio", "0.1", "--warmup_steps", "5"], "in two ways"),
+    (["--eval_strategy", "steps"], "--eval_strategy: needs validation data"),
+    (["--tuner_type", "full", "--use_dora"], "is a form of lora"),
+])
+def test_options_that_do_not_go_together(swift, words, said):
+    done = swift("sft", "--model", "x", "--dataset", "y", *words)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_later_verbs_answer_in_each_front_end(swift, factory):
+    for program, verbs in ((swift, ["rlhf", "deploy", "eval", "sample", "rollout", "app", "web-ui"]), (factory, ["api", "webchat", "webui", "eval"])):
+        for verb in verbs:
+            done = program(verb)
+            assert done.returncode == 2 and done.stderr.count("\n") == 1 and "is not in this version" in done.stderr
+
+
+def test_log_lines_as_json(hone):
+    done = hone("sft", "--show_config", "--log_format", "json", "--use_liger_kernel", "true")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert any(line["level"] == "warning" for line in lines)
+
+
+def read_terminal(fd, process, seconds=20):
+    seen, end = b"", time.time() + seconds
+    while time.time() < end:
+        ready, _, _ = select.select([fd], [], [], 0.1)
+        if ready:
+            try:
+                seen += os.read(fd, 65536)
+            except OSError:
+                break
+        elif process.poll() is not None:
+            break
+    return seen
+
+
+def open_when_read(fifo, seconds=60):
+    """Opens the pipe once the program has opened its end, and so is past its start."""
+    end = time.time() + seconds
+    while True:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert time.time() < end, "nobody reads the config"
+            time.sleep(0.05)
+
+
+def test_interrupt_leaves_a_clean_terminal(hone, tmp_path):
+    """A run that waits for its input, on a terminal, stopped by Ctrl-C."""
+    fifo = tmp_path / "config.yaml"
+    os.mkfifo(fifo)
+    main, side = pty.openpty()
+    process = subprocess.Popen([str(hone.path), "sft", str(fifo)], stdin=side, stdout=side, stderr=side, start_new_session=True)
+    os.close(side)
+    writer = open_when_read(fifo)
+    process.send_signal(signal.SIGINT)
+    seen = read_terminal(main, process)
+    os.close(writer)
+    assert process.wait(10) == 130
+    assert b"\x1b[?25h" in seen and b"\x1b[0m" in seen and seen.endswith(b"\n")

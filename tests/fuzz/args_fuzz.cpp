@@ -1,0 +1,33 @@
+// Any words as a command line of any front end: options or a UserError, nothing else. The first line picks program and command,
+// the others are words; what follows a NUL is what every config file contains.
+#include <string>
+#include <vector>
+
+#include "hone/cli/run.h"
+
+using namespace hone;
+using namespace hone::cli;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string text(reinterpret_cast<const char*>(data), size);
+  auto cut = text.find('\0');
+  std::string file = cut == std::string::npos ? "" : text.substr(cut + 1);
+  text.resize(std::min(cut, text.size()));
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin <= text.size();) {
+    auto end = std::min(text.find('\n', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (words.size() < 2) return 0;
+  World world{[&](const std::string&) { return file; }, [](const std::string&) { return std::optional<std::string>(); }};
+  try {
+    auto program = words.front();
+    words.erase(words.begin());
+    auto parsed = parse_invocation(read_invocation(front_end_of(program), words), world);
+    decide_automatic(parsed.options, 1);
+    (void)parsed.options.to_json();
+  } catch (const UserError&) {
+  }
+  return 0;
+}

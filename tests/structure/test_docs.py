@@ -1,0 +1,54 @@
+"""Every command line in the documentation parses, and every `make` target it names exists."""
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROGRAMS = ("hone", "swift", "llamafactory-cli", "lmf", "accelerate")
+
+
+def pages():
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def command_lines():
+    """Lines of shell blocks, continuation lines joined, comments and pipes cut off."""
+    for page in pages():
+        if not page.exists():
+            continue
+        for block in re.findall(r"```(?:bash|sh|shell|console)\n(.*?)```", page.read_text(), re.S):
+            for line in block.replace("\\\n", " ").splitlines():
+                line = re.split(r"\s[|<>]\s|\s&&\s|;|\s#", line.strip().removeprefix("$ "))[0]
+                if line.strip():
+                    yield page.name, line.strip()
+
+
+LINES = list(command_lines())
+
+
+def is_ours(line):
+    words = [w for w in shlex.split(line) if not re.match(r"[A-Z_0-9]+=", w)]
+    return bool(words) and words[0].split("/")[-1] in PROGRAMS
+
+
+def test_there_are_command_lines():
+    assert any(is_ours(line) for _, line in LINES)
+
+
+@pytest.mark.parametrize("page, line", [pair for pair in LINES if is_ours(pair[1])])
+def test_command_line_parses(hone, page, line):
+    if "…" in line or "..." in line:
+        pytest.skip("abbreviated")
+    done = hone("check-args", "--", *shlex.split(line), cwd=ROOT)
+    assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page, line", [pair for pair in LINES if pair[1].startswith("make ")])
+def test_make_target_exists(page, line):
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.M))
+    for word in shlex.split(line)[1:]:
+        if "=" not in word and not word.startswith("-"):
+            assert word in targets, f"{page}: {line}"

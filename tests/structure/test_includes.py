@@ -1,0 +1,59 @@
+"""Components include only what stands below them."""
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+BELOW = {"base": [], "device": ["base"], "text": ["base"], "io": ["device"], "ops": ["device"], "hub": ["base"], "data": ["text", "io", "ops", "hub"],
+         "model": ["text", "io", "ops", "hub"], "tuner": ["data", "model"], "optim": ["data", "model"], "parallel": ["data", "model"],
+         "engine": ["tuner", "optim", "parallel"], "train": ["engine"], "serve": ["train"], "cli": ["serve"]}
+
+
+def allowed(component):
+    reach = {component}
+    for below in BELOW[component]:
+        reach |= allowed(below)
+    return reach
+
+
+@pytest.mark.parametrize("component", BELOW)
+def test_includes_point_down(component):
+    may = allowed(component)
+    wrong = []
+    for file in (ROOT / "src/hone" / component).rglob("*"):
+        if file.suffix not in (".h", ".cpp", ".cu"):
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            found = re.match(r'#include "hone/(\w+)/', line)
+            if found and found[1] not in may:
+                wrong.append(f"{file.relative_to(ROOT)}:{number}: {line}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_component_is_known():
+    folders = {f.name for f in (ROOT / "src/hone").iterdir() if f.is_dir()}
+    assert folders <= set(BELOW)
+
+
+def sources():
+    return [f for f in (ROOT / "src/hone").rglob("*") if f.suffix in (".h", ".cpp", ".cu")]
+
+
+def test_headers_begin_with_what_they_are():
+    wrong = [str(f.relative_to(ROOT)) for f in sources() if f.suffix == ".h" and not f.read_text().startswith("// ")]
+    assert not wrong, wrong
+
+
+def test_files_stay_readable():
+    wrong = [f"{f.relative_to(ROOT)}: {len(f.read_text().splitlines())} lines" for f in sources() if len(f.read_text().splitlines()) > 500]
+    assert not wrong, wrong
+
+
+def test_folders_introduce_themselves():
+    for folder in (ROOT / "src/hone").iterdir():
+        if folder.is_dir() and any(f.suffix == ".cpp" for f in folder.iterdir()):
+            readme = folder / "README.md"
+            assert readme.exists(), folder
+            assert len(readme.read_text().splitlines()) <= 10, folder

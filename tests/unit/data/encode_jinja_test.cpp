@@ -1,0 +1,78 @@
+// The model's own chat template: learned spans by generation blocks, by prefixes, and where a template rewrites history.
+#include <gtest/gtest.h>
+
+#include "byte_tokenizer.h"
+#include "hone/data/encode/encoder.h"
+
+namespace hone::data {
+namespace {
+
+const std::vector<Message> kTwoRounds = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "bc"}, {.role = "user", .content = "d"}, {.role = "assistant", .content = "e"}};
+
+constexpr const char* kPlain =
+    "{%- for m in messages -%}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor -%}"
+    "{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}";
+
+constexpr const char* kMarked =
+    "{%- for m in messages -%}<|im_start|>{{ m['role'] }}\n"
+    "{%- if m['role'] == 'assistant' %}{% generation %}{{ m['content'] }}<|im_end|>{% endgeneration %}{% else %}{{ m['content'] }}<|im_end|>{% endif %}\n"
+    "{% endfor -%}{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}";
+
+// Thoughts of earlier answers are dropped, so no prefix of the rendering shows them.
+constexpr const char* kForgetful =
+    "{%- for m in messages -%}<|im_start|>{{ m['role'] }}\n"
+    "{{ m['content'] if loop.last else m['content'].split('</t>')[-1] }}<|im_end|>\n{% endfor -%}"
+    "{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}";
+
+std::string labels(const char* chat_template, std::vector<Message> messages, EncodeConfig config = {}) {
+  config.dialect = Dialect::jinja;
+  auto encoder = Encoder::make(config, chatml_tokenizer(chat_template), {});
+  auto sample = encoder->encode({.messages = std::move(messages)});
+  EXPECT_TRUE(sample) << (sample ? "" : sample.error());
+  return sample ? learned(encoder->tokenizer(), sample->labels) : "";
+}
+
+TEST(JinjaEncode, PrefixesFindAnswers) { EXPECT_EQ(labels(kPlain, kTwoRounds), "[20]bc<|im_end|>\n[18]e<|im_end|>\n"); }
+
+TEST(JinjaEncode, GenerationBlocksAreTheAnswers) {
+  auto text = labels(kMarked, kTwoRounds);
+  EXPECT_NE(text.find("]bc<|im_end|>["), std::string::npos) << text;
+  EXPECT_NE(text.find("]e<|im_end|>["), std::string::npos) << text;
+}
+
+TEST(JinjaEncode, RewrittenHistoryIsStillFound) {
+  auto messages = kTwoRounds;
+  messages[1].content = "x</t>bc";
+  EXPECT_EQ(labels(kForgetful, messages), "[20]bc<|im_end|>\n[18]e<|im_end|>\n");
+}
+
+TEST(JinjaEncode, LastRoundAndMessageLoss) {
+  EXPECT_EQ(labels(kPlain, kTwoRounds, {.loss_scale = "last_round"}), "[42]e<|im_end|>\n");
+  auto messages = kTwoRounds;
+  messages[3].loss = false;
+  EXPECT_EQ(labels(kPlain, messages), "[20]bc<|im_end|>\n[21]");
+}
+
+TEST(JinjaEncode, IsTheDefaultWhenNothingElseIsKnown) {
+  auto encoder = Encoder::make({}, chatml_tokenizer(kPlain), {.name = "my-model", .model_type = "qwen2"});
+  EXPECT_EQ(encoder->template_name(), "jinja");
+  EXPECT_EQ(Encoder::make({}, chatml_tokenizer(kPlain), {.name = "Qwen2.5-0.5B-Instruct", .model_type = "qwen2"})->template_name(), "qwen2_5");
+  EXPECT_THROW(Encoder::make({}, chatml_tokenizer(), {.name = "my-model"}), UserError);
+}
+
+TEST(JinjaEncode, FactoryTakesTheTemplateApart) {
+  auto encoder = Encoder::make({.dialect = Dialect::factory}, chatml_tokenizer(kPlain), {});
+  auto sample = encoder->encode({.messages = kTwoRounds});
+  ASSERT_TRUE(sample) << sample.error();
+  EXPECT_EQ(learned(encoder->tokenizer(), sample->labels), "[20]bc<|im_end|>\n[18]e<|im_end|>\n");
+}
+
+TEST(JinjaEncode, PromptIsOpen) {
+  auto encoder = Encoder::make({.dialect = Dialect::jinja}, chatml_tokenizer(kPlain), {});
+  auto prompt = encoder->encode_prompt({.messages = {{.role = "user", .content = "q"}}});
+  ASSERT_TRUE(prompt);
+  EXPECT_EQ(encoder->tokenizer().decode(*prompt, false), "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n");
+}
+
+}  // namespace
+}  // namespace hone::data
