@@ -73,6 +73,7 @@ void Bpe::start_symbols(std::string_view piece, std::vector<TokenId>& symbols) c
 }
 
 void Bpe::prepare_bytes() {
+  whole_characters_.prepare(vocabulary_, merges_, byte_ids_);
   if (!options_.ignore_merges) return;
   raw_.reserve(vocabulary_.count(), vocabulary_.count() * 8);
   std::string bytes;
@@ -91,7 +92,8 @@ void Bpe::encode_bytes(std::string_view bytes, std::vector<TokenId>& out) const 
     }
   }
   auto& symbols = scratch_symbols();
-  for (char c : bytes) symbols.push_back(byte_ids_[static_cast<unsigned char>(c)]);
+  if (!whole_characters_.start(bytes, byte_ids_, symbols))
+    for (char c : bytes) symbols.push_back(byte_ids_[static_cast<unsigned char>(c)]);
   merge_symbols(merges_, symbols);
   out.insert(out.end(), symbols.begin(), symbols.end());
 }

@@ -28,7 +28,12 @@ class MergeTable {
       if (slots_[i].key == kEmpty) return {};
     }
   }
-  size_t size() const { return count_; }
+  // Calls visit(left, right, merge) for every pair, in no order.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (auto& slot : slots_)
+      if (slot.key != kEmpty) visit(static_cast<TokenId>(slot.key >> 32), static_cast<TokenId>(slot.key & UINT32_MAX), slot.merge);
+  }
 
  private:
   static constexpr uint64_t kEmpty = UINT64_MAX;
@@ -47,6 +52,21 @@ class MergeTable {
 
 // Merges `symbols` in place by the table: the lowest rank first, the leftmost of equals first.
 void merge_symbols(const MergeTable& table, std::vector<TokenId>& symbols);
+
+// Which characters of several bytes a byte-level vocabulary holds whole. A word may start from whole characters instead of bytes when
+// no merge could cross one of its character boundaries before both sides are whole: the result is the same, with a third of the work.
+class WholeCharacters {
+ public:
+  // Stays empty when ranks do not grow with the tokens they build, because then the order of merges could differ.
+  void prepare(const Vocabulary& vocabulary, const MergeTable& merges, const std::array<TokenId, 256>& byte_ids);
+  // Appends the starting symbols of a word (valid UTF-8), or nothing and false when it must start from bytes.
+  bool start(std::string_view word, const std::array<TokenId, 256>& byte_ids, std::vector<TokenId>& symbols) const;
+
+ private:
+  void find_risks(const Vocabulary& vocabulary, const MergeTable& merges);
+  std::vector<TokenId> tokens_;  // by code point below U+10000; -1: not whole
+  std::vector<bool> risks_;      // by last byte before and first byte after a boundary
+};
 
 struct BpeOptions {
   std::optional<std::string> unk_token, continuing_subword_prefix, end_of_word_suffix;
@@ -74,6 +94,7 @@ class Bpe : public Model {
   std::array<TokenId, 256> byte_ids_{};    // ids of the byte-level alphabet
   bool byte_level_ = false;
   Vocabulary raw_;                         // tokens as bytes, for ignore_merges
+  WholeCharacters whole_characters_;
 };
 
 }  // namespace hone::text::tokenizer

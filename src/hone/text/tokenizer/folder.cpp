@@ -102,7 +102,7 @@ std::unique_ptr<Pipeline> read_vocabulary_file(const fs::path& folder, bool lega
 void settle_surroundings(Pipeline& pipeline, const Json& config, bool own_file) {
   auto& special = pipeline.mutable_special();
   if (own_file) {
-    special.add_bos = flag_or(config, "add_bos_token", true);
+    special.add_bos = flag_or(config, "add_bos_token", false);
     special.add_eos = flag_or(config, "add_eos_token", false);
     std::vector<TokenId> before, after;
     if (special.add_bos && special.bos) before.push_back(*special.bos);

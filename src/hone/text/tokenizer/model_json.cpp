@@ -41,6 +41,7 @@ Result<MergeTable> read_merges(dom::element model, const Vocabulary& vocabulary,
   merges.reserve(entries.size());
   std::string joined;
   uint32_t rank = 0;
+  TokenId expected = -1;  // trained vocabularies number tokens in the order of merges, which saves most searches
   for (auto entry : entries) {
     std::string_view line, left, right;
     if (!entry.get(line) && line.starts_with("#version")) continue;
@@ -49,9 +50,11 @@ Result<MergeTable> read_merges(dom::element model, const Vocabulary& vocabulary,
     if (!left_id || !right_id) return error("model: merge {} names '{}', which is not in the vocabulary", rank, left_id ? right : left);
     if (right.size() < prefix_length) return error("model: merge {}: '{}' lacks the continuing_subword_prefix", rank, right);
     joined.assign(left).append(right.substr(prefix_length));
-    auto result = vocabulary.find(joined);
+    bool guessed = expected >= 0 && vocabulary.token(expected) == joined;
+    auto result = guessed ? std::optional<TokenId>(expected) : vocabulary.find(joined);
     if (!result) return error("model: merge {} makes '{}', which is not in the vocabulary", rank, joined);
     merges.add(*left_id, *right_id, {rank++, *result});
+    expected = *result + 1;
   }
   return merges;
 }

@@ -206,7 +206,7 @@ Result<NormalizerPtr> make_normalizer(const Json& json) {
     if (!fields.has("precompiled_charsmap")) return NormalizerPtr();  // SentencePiece's identity rule
     auto charsmap = decode_base64(fields.text("precompiled_charsmap"));
     if (!charsmap) return error("Precompiled: {}", charsmap.error());
-    return make_precompiled(*charsmap);
+    return make_precompiled(*charsmap, CharsmapMatching::grapheme);
   }
   auto simple = make_simple(type, fields);
   if (!fields.error().empty()) return Error{fields.error()};

@@ -19,7 +19,11 @@ class Normalizer {
 Result<std::unique_ptr<Normalizer>> make_normalizer(const Json& json);
 
 // SentencePiece's compiled character map: a double-array trie and the replacement texts.
-Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap);
+enum class CharsmapMatching {
+  grapheme,  // per grapheme cluster, as the reference applies it for tokenizer.json
+  longest,   // the longest key at each place, as SentencePiece itself does
+};
+Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap, CharsmapMatching matching);
 Result<std::string> decode_base64(std::string_view text);
 
 }  // namespace hone::text::tokenizer

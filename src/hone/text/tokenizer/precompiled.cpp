@@ -10,20 +10,40 @@ namespace {
 
 class Precompiled : public Normalizer {
  public:
-  Precompiled(std::vector<uint32_t> units, std::string texts) : units_(std::move(units)), texts_(std::move(texts)) {}
+  Precompiled(std::vector<uint32_t> units, std::string texts, CharsmapMatching matching)
+      : units_(std::move(units)), texts_(std::move(texts)), matching_(matching) {}
 
   void apply(std::string& text) const override {
     std::string out;
     out.reserve(text.size());
-    for (size_t begin = 0; begin < text.size();) {
-      size_t end = grapheme_end(text, begin);
-      append_grapheme(out, std::string_view(text).substr(begin, end - begin));
-      begin = end;
-    }
+    if (matching_ == CharsmapMatching::longest) append_longest(out, text);
+    else append_graphemes(out, text);
     text = std::move(out);
   }
 
  private:
+  void append_longest(std::string& out, std::string_view text) const {
+    while (!text.empty()) {
+      size_t length = static_cast<size_t>(utf8_length(static_cast<unsigned char>(text[0])));
+      const char* replacement = nullptr;
+      search(text, [&](size_t matched, const char* found) {
+        length = matched, replacement = found;
+        return true;
+      });
+      if (replacement) out.append(replacement);
+      else out.append(text.substr(0, length));
+      text.remove_prefix(length);
+    }
+  }
+
+  void append_graphemes(std::string& out, std::string_view text) const {
+    for (size_t begin = 0; begin < text.size();) {
+      size_t end = grapheme_end(text, begin);
+      append_grapheme(out, text.substr(begin, end - begin));
+      begin = end;
+    }
+  }
+
   static size_t grapheme_end(std::string_view text, size_t begin) {
     utf8proc_int32_t state = 0;
     auto current = static_cast<utf8proc_int32_t>(code_point_at(text.data() + begin));
@@ -53,32 +73,40 @@ class Precompiled : public Normalizer {
     });
   }
 
-  // The replacement of the shortest key that begins `key`, or null. Every index is checked: the map comes from a file.
+  // The replacement of the shortest key that begins `key`, or null.
   const char* lookup(std::string_view key) const {
-    size_t node = 0;
-    if (units_.empty()) return nullptr;
-    node ^= offset_of(units_[0]);
-    for (char c : key) {
-      auto byte = static_cast<unsigned char>(c);
-      if (byte == 0) return nullptr;
+    const char* replacement = nullptr;
+    search(key, [&](size_t, const char* found) {
+      replacement = found;
+      return false;
+    });
+    return replacement;
+  }
+
+  // Calls found(length, replacement) for every key that begins `text` until it returns false. Indices come from a file: all are checked.
+  template <class Found>
+  void search(std::string_view text, Found&& found) const {
+    if (units_.empty()) return;
+    size_t node = offset_of(units_[0]);
+    for (size_t i = 0; i < text.size(); ++i) {
+      auto byte = static_cast<unsigned char>(text[i]);
       node ^= byte;
-      if (node >= units_.size()) return nullptr;
+      if (byte == 0 || node >= units_.size()) return;
       uint32_t unit = units_[node];
-      if ((unit & 0x800000FFu) != byte) return nullptr;
+      if ((unit & 0x800000FFu) != byte) return;
       node ^= offset_of(unit);
-      if (unit >> 8 & 1) {
-        if (node >= units_.size()) return nullptr;
-        size_t at = units_[node] & 0x7FFFFFFFu;
-        return at <= texts_.size() ? texts_.c_str() + at : nullptr;
-      }
+      if (!(unit >> 8 & 1)) continue;
+      size_t at = node < units_.size() ? units_[node] & 0x7FFFFFFFu : texts_.size() + 1;
+      bool whole = i + 1 == text.size() || (static_cast<unsigned char>(text[i + 1]) & 0xC0) != 0x80;
+      if (at > texts_.size() || !whole || !found(i + 1, texts_.c_str() + at)) return;
     }
-    return nullptr;
   }
 
   static size_t offset_of(uint32_t unit) { return static_cast<size_t>(unit >> 10) << ((unit & 1u << 9) >> 6); }
 
   std::vector<uint32_t> units_;
   std::string texts_;
+  CharsmapMatching matching_;
 };
 
 int base64_value(char c) {
@@ -110,7 +138,7 @@ Result<std::string> decode_base64(std::string_view text) {
   return out;
 }
 
-Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap) {
+Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap, CharsmapMatching matching) {
   uint32_t trie_bytes = 0;
   if (charsmap.size() < sizeof trie_bytes) return error("precompiled_charsmap of {} bytes is truncated", charsmap.size());
   std::memcpy(&trie_bytes, charsmap.data(), sizeof trie_bytes);
@@ -128,7 +156,7 @@ Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap) 
       if (at < texts.size() && (static_cast<unsigned char>(texts[at]) & 0xC0) == 0x80)
         return error("precompiled_charsmap points into the middle of a character");
     }
-  return std::unique_ptr<Normalizer>(std::make_unique<Precompiled>(std::move(units), std::move(texts)));
+  return std::unique_ptr<Normalizer>(std::make_unique<Precompiled>(std::move(units), std::move(texts), matching));
 }
 
 }  // namespace hone::text::tokenizer

@@ -152,7 +152,7 @@ Result<std::unique_ptr<Normalizer>> unigram_normalizer(const Proto& proto) {
   };
   auto both = std::make_unique<Both>();
   if (!proto.charsmap.empty()) {
-    auto mapped = make_precompiled(proto.charsmap);
+    auto mapped = make_precompiled(proto.charsmap, CharsmapMatching::longest);
     if (!mapped) return mapped;
     both->first = std::move(*mapped);
   }
