@@ -59,9 +59,10 @@ Result<Json> read_bytes(const Json& given) {
   while (unit.starts_with(' ')) unit.erase(0, 1);
   static constexpr std::string_view kScales = "kmgt";
   double scale = 1;
-  size_t power = unit.empty() || unit == "b" ? 0 : kScales.find(unit[0]) + 1;
-  auto suffix = power ? unit.substr(1) : std::string();
-  bool known = power <= kScales.size() && (suffix.empty() || suffix == "b" || suffix == "ib");
+  auto prefix = unit.empty() ? std::string_view::npos : kScales.find(unit[0]);
+  size_t power = prefix == std::string_view::npos ? 0 : prefix + 1;
+  auto suffix = power ? unit.substr(1) : unit;
+  bool known = suffix.empty() || suffix == "b" || (power && suffix == "ib");
   if (!number || *number < 0 || !known) return error("expected a size such as 2GB or 512MiB");
   for (size_t i = 0; i < power; ++i) scale *= suffix == "ib" ? 1024 : 1000;
   double bytes = *number * scale;
