@@ -40,12 +40,24 @@ std::string choices_note(const Option& option) {
   return " One of " + words + ".";
 }
 
+// disable_gradient_checkpointing and the like, where that is the name shown.
+bool shown_negated(const Option& option, FrontEnd front_end) {
+  auto name = shown_name(option, front_end);
+  for (const auto& alias : option.other_names())
+    if (alias.negated && alias.name == name) return true;
+  return false;
+}
+
 std::string option_help(const Option& option, FrontEnd front_end, Verbs verb, size_t width) {
   auto flag = option.letter ? fmt::format("-{}, --{}", option.letter, shown_name(option, front_end)) : fmt::format("--{}", shown_name(option, front_end));
   auto column = name_column(width);
   auto left = "  " + flag + placeholder(option);
-  auto fallback = default_text(option, front_end, verb);
+  std::string fallback(default_text(option, front_end, verb));
   auto text = std::string(option.help) + choices_note(option);
+  if (shown_negated(option, front_end)) {
+    text = "The opposite of: " + text;
+    fallback = fallback == "true" ? "false" : "true";
+  }
   auto note = fallback.empty() ? std::string() : fmt::format(" [{}]", fallback);
   auto right = wrap(text + note, width - column, column);
   if (!note.empty() && right.ends_with(note.substr(1))) {
@@ -131,8 +143,8 @@ std::string command_help(FrontEnd front_end, const Command& command, std::string
 
 std::string config_table(const Options& options, bool as_json) {
   auto origin = [](const Setting& s) {
-    if (s.source == Source::built_in) return s.undecided ? std::string("decided later") : std::string("default");
-    return s.source == Source::automatic ? std::string("auto") : fmt::format("{} ({})", source_name(s.source), s.where);
+    if (s.source == Source::built_in) return std::string(s.undecided ? "decided later" : "default");
+    return s.source == Source::environment ? "$" + s.where : s.where;
   };
   if (as_json) {
     Json object = Json::object();
@@ -142,7 +154,7 @@ std::string config_table(const Options& options, bool as_json) {
   }
   std::string out;
   std::string_view group;
-  size_t value_width = 24;
+  size_t name_width = page_width() < 100 ? 30 : 36, value_width = page_width() < 100 ? 20 : 30;
   for (const auto* s : options.in_order()) {
     if (s->option->status != Status::honoured || !belongs_to(*s->option, options.front_end())) continue;
     if (s->option->group != group) {
@@ -150,7 +162,9 @@ std::string config_table(const Options& options, bool as_json) {
       group = s->option->group;
     }
     auto value = s->undecided ? std::string("auto") : show_value(s->value);
-    auto name = padded(shown_name(*s->option, options.front_end()), 32);
+    // The value is the row's own, so a name that means the opposite would mislead.
+    bool opposite = shown_negated(*s->option, options.front_end());
+    auto name = padded(opposite ? s->option->name : shown_name(*s->option, options.front_end()), name_width);
     bool plain = s->source == Source::built_in;
     out += fmt::format("  {} {} {}\n", styled(name, plain ? Style::plain : Style::cyan), padded(value, value_width), styled(origin(*s), plain ? Style::dim : Style::green));
   }
