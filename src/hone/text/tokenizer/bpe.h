@@ -65,7 +65,7 @@ class WholeCharacters {
  private:
   void find_risks(const Vocabulary& vocabulary, const MergeTable& merges);
   std::vector<TokenId> tokens_;  // by code point below U+10000; -1: not whole
-  std::vector<bool> risks_;      // by last byte before and first byte after a boundary
+  std::vector<bool> risks_;      // by the byte before a boundary and the two after it
 };
 
 struct BpeOptions {

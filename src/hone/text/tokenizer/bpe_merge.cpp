@@ -109,12 +109,12 @@ class BucketMerger {
 }  // namespace
 
 void MergeTable::reserve(size_t merges) {
-  slots_.assign(std::bit_ceil(merges * 2 + 16), Slot{});
+  slots_.assign(std::bit_ceil(merges * 3 / 2 + 16), Slot{});  // small tables miss the caches less
   mask_ = slots_.size() - 1;
 }
 
 void MergeTable::add(TokenId left, TokenId right, Merge merge) {
-  if ((count_ + 1) * 2 > slots_.size()) {
+  if ((count_ + 1) * 3 / 2 > slots_.size()) {
     auto old = std::move(slots_);
     reserve(std::max<size_t>(64, old.size()));
     count_ = 0;

@@ -30,7 +30,7 @@ uint64_t hash_bytes(std::string_view bytes) {
 void Vocabulary::reserve(size_t tokens, size_t bytes) {
   arena_.reserve(bytes);
   spans_.reserve(tokens);
-  grow(std::bit_ceil(tokens * 2 + 16));
+  grow(std::bit_ceil(tokens * 3 / 2 + 16));
 }
 
 Result<bool> Vocabulary::add(std::string_view token, int64_t id) {
@@ -44,7 +44,7 @@ Result<bool> Vocabulary::add(std::string_view token, int64_t id) {
   if (index >= spans_.size()) spans_.resize(index + 1);
   spans_[index] = {static_cast<uint32_t>(arena_.size()), static_cast<uint32_t>(token.size()), true};
   arena_.append(token);
-  if ((count_ + 1) * 2 > slots_.size()) grow(std::max<size_t>(64, slots_.size() * 2));
+  if ((count_ + 1) * 3 / 2 > slots_.size()) grow(std::max<size_t>(64, slots_.size() * 2));
   uint64_t hash = hash_bytes(token);
   auto& slot = slots_[slot_of(token, hash)];
   if (slot.id < 0) ++count_;

@@ -11,9 +11,15 @@ bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
 
 // What a merge needs to know about a token's bytes.
 struct Edges {
-  unsigned char first = 0, last = 0;
+  unsigned char first = 0, second = 0, last = 0;
+  bool single = true;
   bool starts_inside = false, ends_inside = false;  // of a character
 };
+
+// Where the risk of a boundary is noted: by the byte before it and the two bytes after it.
+size_t risk_index(unsigned char before, unsigned char first, unsigned char second) {
+  return static_cast<size_t>(before) << 16 | static_cast<size_t>(first) << 8 | second;
+}
 
 // True when every merge comes after all merges that build its parts.
 bool ranks_grow(const Vocabulary& vocabulary, const MergeTable& merges) {
@@ -59,14 +65,18 @@ void WholeCharacters::find_risks(const Vocabulary& vocabulary, const MergeTable&
     bytes.clear();
     auto token = vocabulary.token(static_cast<TokenId>(id));
     if (token.empty() || !append_from_byte_level(bytes, token)) continue;
-    edges[id] = {static_cast<unsigned char>(bytes.front()), static_cast<unsigned char>(bytes.back()),
-                 is_continuation(static_cast<unsigned char>(bytes.front())), unfinished_tail(bytes) > 0};
+    auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
+    bool single = bytes.size() == 1;
+    edges[id] = {byte(0), single ? byte(0) : byte(1), byte(bytes.size() - 1), single, is_continuation(byte(0)), unfinished_tail(bytes) > 0};
   }
-  risks_.assign(0x10000, false);
+  risks_.assign(0x1000000, false);
   merges.for_each([&](TokenId left, TokenId right, Merge) {
     auto &before = edges[static_cast<size_t>(left)], &after = edges[static_cast<size_t>(right)];
     bool between_characters = !is_continuation(after.first);
-    if (between_characters && (before.starts_inside || after.ends_inside)) risks_[static_cast<size_t>(before.last) << 8 | after.first] = true;
+    if (!between_characters || (!before.starts_inside && !after.ends_inside)) return;
+    size_t base = risk_index(before.last, after.first, 0);
+    if (!after.single) risks_[base | after.second] = true;
+    else std::fill_n(risks_.begin() + static_cast<ptrdiff_t>(base), 256, true);  // whatever byte follows
   });
 }
 
@@ -76,7 +86,8 @@ bool WholeCharacters::start(std::string_view word, const std::array<TokenId, 256
   for (size_t at = 0; at < word.size();) {
     auto lead = static_cast<unsigned char>(word[at]);
     auto length = static_cast<size_t>(utf8_length(lead));
-    if (at > 0 && risks_[static_cast<size_t>(previous) << 8 | lead]) {
+    auto second = static_cast<unsigned char>(at + 1 < word.size() ? word[at + 1] : 0);
+    if (at > 0 && risks_[risk_index(previous, lead, second)]) {
       symbols.clear();
       return false;
     }
