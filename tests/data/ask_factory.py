@@ -50,7 +50,7 @@ def load(folder):
 def answer(request):
     config = request["config"]
     tokenizer = load(request["model"])
-    before = (tokenizer.eos_token, tokenizer.pad_token)  # a template changes them for good
+    before = (tokenizer.eos_token, tokenizer.pad_token, tokenizer.chat_template)  # a template changes them for good
     arguments = DataArguments(
         template=config.get("template") or None, cutoff_len=config.get("max_length", 2048), train_on_prompt=config.get("train_on_prompt", False),
         mask_history=config.get("mask_history", False), default_system=config.get("system"), tool_format=config.get("tool_format") or None,
@@ -64,7 +64,7 @@ def answer(request):
         except Exception as problem:  # a refusal is an answer too
             rows.append({"error": repr(problem)})
     TEMPLATES.update(saved)
-    tokenizer.eos_token, tokenizer.pad_token = before
+    tokenizer.eos_token, tokenizer.pad_token, tokenizer.chat_template = before
     return rows
 
 

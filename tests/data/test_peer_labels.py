@@ -85,7 +85,7 @@ def tool_rows(parallel):
     return rows
 
 
-def rows_of(seed, thoughts=False, count=25):
+def rows_of(seed, thoughts=False, count=12):
     rng = random.Random(seed)
     systems = [None, "You are terse.", "多语言\n助手", ""]
     return [{"messages": talk(rng, rng.randint(1, 4), rng.choice(systems), thoughts)} for _ in range(count)]
@@ -186,8 +186,9 @@ def test_ms_swift(probe, models, tmp_path):
     compare(requests, ours(probe, requests, tmp_path), theirs(python, "ask_swift.py", requests, tmp_path))
 
 
-FACTORY_TEMPLATES = {"qwen2": ["qwen", "chatml", "default", "alpaca", "vicuna", "empty", "fewshot", "zephyr", ""], "qwen3": ["qwen3", "qwen3_nothink", "qwen3_5", ""],
-                     "llama3": ["llama3", "llama2", "mistral", "gemma", "deepseek3", "phi4", "glm4", "intern2", "yi", ""]}
+# Templates whose stop words the vocabulary has: others make the peer add tokens to its tokenizer.
+FACTORY_TEMPLATES = {"qwen2": ["qwen", "chatml", "default", "alpaca", "vicuna", "empty", "fewshot", ""], "qwen3": ["qwen3", "qwen3_nothink", ""],
+                     "llama3": ["llama3", "llama2", "mistral", "deepseek3", ""]}
 
 
 def test_llama_factory(probe, models, tmp_path):
@@ -202,7 +203,7 @@ def test_llama_factory(probe, models, tmp_path):
             add()
             for cutoff, history in itertools.product((20, 50, 100, 1000), (False, True)):
                 add(max_length=cutoff, mask_history=history)
-            if template not in ("fewshot", "glm4"):
+            if template != "fewshot":  # efficient EOS
                 add(train_on_prompt=True, max_length=60)
             add(system="Custom system")
             add([{"messages": [{"role": "user", "content": text(random.Random(i))}], "plain_text": True} for i in range(5)], pretraining=True)

@@ -18,7 +18,7 @@ class PlannedLoader : public Loader {
   Batch next() override {
     int empty_units = 0;
     while (offset_ >= current_.size()) {
-      if (!current_.empty() || empty_units > 0 || started_) step_unit();
+      if (started_) step_unit();
       started_ = true;
       current_ = take_unit();
       if (current_.empty() && ++empty_units > plan_->units())

@@ -21,10 +21,10 @@ std::string labels(const std::shared_ptr<const Encoder>& encoder, const Conversa
   return sample ? learned(encoder->tokenizer(), sample->labels) : "";
 }
 
-TEST(FactoryEncode, EveryAnswerIsLearned) { EXPECT_EQ(labels(encoder({.template_name = "qwen3_nothink"}), kTwoRounds), "[20]bc<|im_end|>\n[18]e<|im_end|>\n"); }
+TEST(FactoryEncode, EveryAnswerIsLearned) { EXPECT_EQ(labels(encoder({.template_name = "qwen3_nothink"}), kTwoRounds), "[20]bc<|im_end|>\n[20]e<|im_end|>\n"); }
 
 TEST(FactoryEncode, MaskHistoryLearnsTheLastAnswer) {
-  EXPECT_EQ(labels(encoder({.template_name = "qwen3_nothink", .mask_history = true}), kTwoRounds), "[42]e<|im_end|>\n");
+  EXPECT_EQ(labels(encoder({.template_name = "qwen3_nothink", .mask_history = true}), kTwoRounds), "[44]e<|im_end|>\n");
 }
 
 TEST(FactoryEncode, TrainOnPromptLearnsEverything) {
@@ -74,8 +74,8 @@ TEST(FactoryEncode, PairsShareTheirPrompt) {
   conversation.rejected.back().content = "no";
   auto pair = factory->encode_pair(conversation);
   ASSERT_TRUE(pair) << pair.error();
-  EXPECT_EQ(learned(factory->tokenizer(), pair->first.labels), "[42]e<|im_end|>\n");
-  EXPECT_EQ(learned(factory->tokenizer(), pair->second.labels), "[42]no<|im_end|>\n");
+  EXPECT_EQ(learned(factory->tokenizer(), pair->first.labels), "[44]e<|im_end|>\n");
+  EXPECT_EQ(learned(factory->tokenizer(), pair->second.labels), "[44]no<|im_end|>\n");
 }
 
 TEST(FactoryEncode, WrongOrderIsAnError) {

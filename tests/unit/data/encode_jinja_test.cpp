@@ -32,25 +32,24 @@ std::string labels(const char* chat_template, std::vector<Message> messages, Enc
   return sample ? learned(encoder->tokenizer(), sample->labels) : "";
 }
 
-TEST(JinjaEncode, PrefixesFindAnswers) { EXPECT_EQ(labels(kPlain, kTwoRounds), "[20]bc<|im_end|>\n[18]e<|im_end|>\n"); }
+TEST(JinjaEncode, PrefixesFindAnswers) { EXPECT_EQ(labels(kPlain, kTwoRounds), "[20]bc<|im_end|>\n[20]e<|im_end|>\n"); }
 
 TEST(JinjaEncode, GenerationBlocksAreTheAnswers) {
-  auto text = labels(kMarked, kTwoRounds);
-  EXPECT_NE(text.find("]bc<|im_end|>["), std::string::npos) << text;
-  EXPECT_NE(text.find("]e<|im_end|>["), std::string::npos) << text;
+  // The newline after an answer stands outside the block, and trim_blocks takes the ones that follow a tag.
+  EXPECT_EQ(labels(kMarked, kTwoRounds), "[17]bc<|im_end|>[17]e<|im_end|>");
 }
 
 TEST(JinjaEncode, RewrittenHistoryIsStillFound) {
   auto messages = kTwoRounds;
   messages[1].content = "x</t>bc";
-  EXPECT_EQ(labels(kForgetful, messages), "[20]bc<|im_end|>\n[18]e<|im_end|>\n");
+  EXPECT_EQ(labels(kForgetful, messages), "[20]bc<|im_end|>\n[20]e<|im_end|>\n");
 }
 
 TEST(JinjaEncode, LastRoundAndMessageLoss) {
-  EXPECT_EQ(labels(kPlain, kTwoRounds, {.loss_scale = "last_round"}), "[42]e<|im_end|>\n");
+  EXPECT_EQ(labels(kPlain, kTwoRounds, {.loss_scale = "last_round"}), "[44]e<|im_end|>\n");
   auto messages = kTwoRounds;
   messages[3].loss = false;
-  EXPECT_EQ(labels(kPlain, messages), "[20]bc<|im_end|>\n[21]");
+  EXPECT_EQ(labels(kPlain, messages), "[20]bc<|im_end|>\n[23]");
 }
 
 TEST(JinjaEncode, IsTheDefaultWhenNothingElseIsKnown) {
@@ -64,7 +63,7 @@ TEST(JinjaEncode, FactoryTakesTheTemplateApart) {
   auto encoder = Encoder::make({.dialect = Dialect::factory}, chatml_tokenizer(kPlain), {});
   auto sample = encoder->encode({.messages = kTwoRounds});
   ASSERT_TRUE(sample) << sample.error();
-  EXPECT_EQ(learned(encoder->tokenizer(), sample->labels), "[20]bc<|im_end|>\n[18]e<|im_end|>\n");
+  EXPECT_EQ(learned(encoder->tokenizer(), sample->labels), "[20]bc<|im_end|>\n[20]e<|im_end|>\n");
 }
 
 TEST(JinjaEncode, PromptIsOpen) {

@@ -45,10 +45,10 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-struct Setup {
+struct Fixture {
   std::shared_ptr<RowReport> report = std::make_shared<RowReport>();
   std::unique_ptr<Loader> loader;
-  Setup(const Case& c, int64_t rows, std::set<int64_t> bad = {}) {
+  Fixture(const Case& c, int64_t rows, std::set<int64_t> bad = {}) {
     auto config = c.config;
     if (c.kind == Kind::lazy) config.scan_bytes = -1;
     EncodeConfig encode{.template_name = "qwen3_nothinking", .max_length = 64};
@@ -94,12 +94,12 @@ TEST_P(EveryLoader, SameBatchesWhateverTheThreads) {
   auto one = GetParam(), many = GetParam();
   one.config.threads = 1;
   many.config.threads = 5;
-  Setup a(one, 50, {3, 7}), b(many, 50, {3, 7});
+  Fixture a(one, 50, {3, 7}), b(many, 50, {3, 7});
   EXPECT_EQ(take(*a.loader, 40), take(*b.loader, 40));
 }
 
 TEST_P(EveryLoader, ResumesFromAnyBatch) {
-  Setup reference(GetParam(), 40, {5});
+  Fixture reference(GetParam(), 40, {5});
   constexpr int kSteps = 30;
   std::vector<std::string> batches;
   std::vector<Json> states = {reference.loader->state()};
@@ -108,7 +108,7 @@ TEST_P(EveryLoader, ResumesFromAnyBatch) {
     states.push_back(parse_json(reference.loader->state().dump()).value());
   }
   for (int at = 0; at < kSteps; ++at) {
-    Setup resumed(GetParam(), 40, {5});
+    Fixture resumed(GetParam(), 40, {5});
     resumed.loader->restore(states[static_cast<size_t>(at)]);
     for (int i = at; i < std::min(at + 4, kSteps); ++i) ASSERT_EQ(text_of(resumed.loader->next()), batches[static_cast<size_t>(i)]) << "from " << at << ", batch " << i;
   }
@@ -116,7 +116,7 @@ TEST_P(EveryLoader, ResumesFromAnyBatch) {
 
 TEST_P(EveryLoader, EveryRowIsUsedOrCounted) {
   constexpr int64_t kRows = 60;
-  Setup setup(GetParam(), kRows, {0, 59});
+  Fixture setup(GetParam(), kRows, {0, 59});
   std::set<int64_t> used;
   while (setup.loader->epoch() < 1 && used.size() < 1000) {
     auto batch = setup.loader->next();
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Loader, EveryLoader, testing::ValuesIn(kCases), [](cons
 TEST(Loader, RanksShareAnEpoch) {
   std::multiset<int64_t> rows;
   for (int rank = 0; rank < 3; ++rank) {
-    Setup setup({"", Kind::exact, {.batch_size = 2, .rank = rank, .world = 3}}, 30);
+    Fixture setup({"", Kind::exact, {.batch_size = 2, .rank = rank, .world = 3}}, 30);
     EXPECT_EQ(setup.loader->batches_per_epoch(), 5);
     for (int i = 0; i < 5; ++i)
       for (auto row : setup.loader->next().rows) rows.insert(row);
@@ -141,13 +141,13 @@ TEST(Loader, RanksShareAnEpoch) {
 }
 
 TEST(Loader, EpochsDiffer) {
-  Setup setup({"", Kind::exact, {.batch_size = 30}}, 30);
+  Fixture setup({"", Kind::exact, {.batch_size = 30}}, 30);
   auto first = text_of(setup.loader->next()), second = text_of(setup.loader->next());
   EXPECT_NE(first, second);
 }
 
 TEST(Loader, BatchesShiftTargetsInsideASample) {
-  Setup setup({"", Kind::exact, {.batch_size = 2, .shuffle = false}}, 2);
+  Fixture setup({"", Kind::exact, {.batch_size = 2, .shuffle = false}}, 2);
   auto batch = setup.loader->next();
   EXPECT_EQ(batch.segments.count(), 2);
   EXPECT_EQ(batch.positions_t[batch.segments.offsets[1]].item<int64_t>(), 0);
@@ -159,8 +159,8 @@ TEST(Loader, BatchesShiftTargetsInsideASample) {
 }
 
 TEST(Loader, NothingUsableIsAnError) {
-  EXPECT_THROW(Setup({"", Kind::exact, {}}, 2, {0, 1}), UserError);
-  Setup lazy({"", Kind::lazy, {}}, 2, {0, 1});
+  EXPECT_THROW(Fixture({"", Kind::exact, {}}, 2, {0, 1}), UserError);
+  Fixture lazy({"", Kind::lazy, {}}, 2, {0, 1});
   EXPECT_THROW(lazy.loader->next(), UserError);
 }
 
