@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kSpaces = R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr std::string_view kHexDigits = "0-9a-fA-F";
+constexpr std::string_view kYoungHan = R"(\x{2ebf0}-\x{2ee5d}\x{31350}-\x{323af})";  // extensions H and I
 constexpr int kMaxNesting = 50;
 
 std::string range_text(uint32_t first, uint32_t last) {
@@ -163,6 +164,7 @@ class Translator {
     }
     auto known = property_body(name);
     body = "\\p{" + known + "}" + (known.size() <= 2 ? young_characters(known) : "");
+    if (known == "sc:Han") body += kYoungHan;
     at_ = close + 1;
     return true;
   }
@@ -202,7 +204,9 @@ class Translator {
       } else if (rest().starts_with("[:")) {
         size_t close = source_.find(":]", at_);
         size_t end = close == std::string_view::npos ? source_.size() : close + 2;
-        members += source_.substr(at_, end - at_);
+        auto name = source_.substr(at_, end - at_);
+        if (name == "[:punct:]") members += "\\p{P}\\p{S}" + young_characters("P") + young_characters("S");  // symbols count too
+        else members += name;
         at_ = end;
       } else if (source_[at_] == '[' && depth < kMaxNesting) {
         alternatives.push_back(char_class(depth + 1));
