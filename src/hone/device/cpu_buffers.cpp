@@ -37,12 +37,15 @@ class BlockStore {
     return block;
   }
 
-  void give_back(void* block) {
+  // False for a block that is not of this store.
+  bool give_back(void* block) {
     std::lock_guard lock(mutex_);
     auto found = used_.find(block);
+    if (found == used_.end()) return false;
     free_.emplace(found->second, block);
     free_bytes_ += found->second;
     used_.erase(found);
+    return true;
   }
 
   void drop_free() {
@@ -83,7 +86,10 @@ BlockStore& store() {
   return *blocks;
 }
 
-void give_back(void* block) { store().give_back(block); }
+// oneDNN frees by pointer alone, small and large blocks alike.
+void give_back(void* block) {
+  if (!store().give_back(block)) c10::GetDefaultCPUAllocator()->raw_deallocate(block);
+}
 
 class KeepingAllocator final : public c10::Allocator {
  public:
@@ -92,6 +98,7 @@ class KeepingAllocator final : public c10::Allocator {
     void* block = store().take(size);
     return {block, block, &give_back, at::Device(at::kCPU)};
   }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, std::size_t count) const override { default_copy_data(to, from, count); }
 };
 

@@ -27,11 +27,18 @@ struct CausalLM::Impl {
     if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
   }
 
-  ops::RopeTable rope(const Tensor& positions_t) {
-    if (decoder.config.rope.kind != RopeKind::dynamic) return ops::rope_table(positions_t, frequencies.inverse, frequencies.magnitude);
-    int64_t length = positions_t.numel() ? positions_t.max().item<int64_t>() + 1 : 0;
-    auto scaled = rope_frequencies(decoder.config, length);
-    return ops::rope_table(positions_t, scaled.inverse.to(positions_t.device()), scaled.magnitude);
+  ops::RopeTable rope(const Input& input) {
+    if (decoder.config.rope.kind != RopeKind::dynamic) return ops::rope_table(input.positions_t, frequencies.inverse, frequencies.magnitude);
+    // Dynamic scaling follows each sequence's own length, whatever it is packed with.
+    TensorList cos, sin;
+    for (int64_t i = 0; i < input.segments.count(); ++i) {
+      auto positions_t = input.positions_t.narrow(0, input.segments.offsets[static_cast<size_t>(i)], input.segments.length(i));
+      int64_t length = positions_t.numel() ? positions_t.max().item<int64_t>() + 1 : 0;
+      auto scaled = rope_frequencies(decoder.config, length);
+      auto table = ops::rope_table(positions_t, scaled.inverse.to(positions_t.device()), scaled.magnitude);
+      cos.push_back(table.cos), sin.push_back(table.sin);
+    }
+    return {at::cat(cos), at::cat(sin)};
   }
 
   // Uniform noise of size alpha / sqrt(length * width) on every sequence's embeddings.
@@ -59,7 +66,7 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
 Tensor CausalLM::hidden(const Input& input, KvCache* cache) {
   auto& self = *impl_;
   self.tie();
-  auto pass = std::make_shared<Pass>(Pass{ops::attention_plan(input.segments, device()), self.rope(input.positions_t), cache, self.training});
+  auto pass = std::make_shared<Pass>(Pass{ops::attention_plan(input.segments, device()), self.rope(input), cache, self.training});
   auto x_th = self.with_noise(self.decoder.embedding(input.tokens_t), input.segments);
   bool recompute = self.training && self.recompute == Recompute::block && at::GradMode::is_enabled() && !cache;
   for (const auto& block : self.decoder.blocks) {

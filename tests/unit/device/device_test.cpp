@@ -38,5 +38,15 @@ TEST(Memory, KeptBuffersAreReusedAndGivenBack) {
   EXPECT_LT(memory_use(at::kCPU).current, kept);
 }
 
+TEST(Memory, KeptBuffersServeCallersThatFreeByPointer) {
+  keep_cpu_buffers();
+  for (size_t size : {size_t{64}, size_t{4} << 20}) {
+    auto* allocator = c10::GetCPUAllocator();
+    void* block = allocator->raw_allocate(size);
+    ASSERT_NE(block, nullptr);
+    allocator->raw_deallocate(block);
+  }
+}
+
 }  // namespace
 }  // namespace hone::device

@@ -1,0 +1,69 @@
+// Each fused operator beside its plain composition, forward and backward, in the shapes of a 0.5B model at 2,048 tokens.
+#include <benchmark/benchmark.h>
+
+#include "hone/device/memory.h"
+#include "hone/ops/attention.h"
+#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/rms_norm.h"
+#include "hone/ops/rope.h"
+#include "hone/ops/swiglu_linear.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr int64_t kTokens = 2048, kHidden = 896, kInner = 4864, kHeads = 14, kKvHeads = 2, kHeadDim = 64;
+
+Tensor leaf(std::initializer_list<int64_t> shape) { return at::randn(shape).requires_grad_(); }
+
+template <class Operator>
+void forward_and_backward(benchmark::State& state, Operator op) {
+  device::keep_cpu_buffers();
+  for (auto _ : state) op().sum().backward();
+  state.SetItemsProcessed(state.iterations() * kTokens);
+}
+
+void norm(benchmark::State& state, bool fused) {
+  auto x = leaf({kTokens, kHidden}), w = at::randn({kHidden});
+  forward_and_backward(state, [&] { return fused ? rms_norm(x, w, 1e-6) : rms_norm_plain(x, w, 1e-6); });
+}
+
+void rotary(benchmark::State& state, bool fused) {
+  auto x = leaf({kTokens, kHidden});
+  auto table = rope_table(at::arange(kTokens), at::rand({kHeadDim / 2}));
+  forward_and_backward(state, [&] { return fused ? rope(x, table) : rope_plain(x, table); });
+}
+
+void mlp(benchmark::State& state, bool fused) {
+  auto gate = leaf({kTokens, kInner}), up = leaf({kTokens, kInner}), weight = at::randn({kHidden, kInner});
+  std::vector<LoraWeights> adapters{{.a = leaf({8, kInner}), .b = leaf({kHidden, 8})}};
+  forward_and_backward(state, [&] { return (fused ? swiglu_linear : swiglu_linear_plain)(gate, up, weight, {}, adapters, true); });
+}
+
+void attend(benchmark::State& state, bool fused) {
+  auto q = leaf({kTokens, kHeads * kHeadDim}), k = leaf({kTokens, kKvHeads * kHeadDim}), v = leaf({kTokens, kKvHeads * kHeadDim});
+  AttentionPlan plan;
+  for (int i = 0; i < 4; ++i) plan.segments.append(kTokens / 4);
+  AttentionShape shape{kHeads, kKvHeads, kHeadDim, 0.125};
+  forward_and_backward(state, [&] { return (fused ? attention : attention_plain)(q, k, v, plan, shape); });
+}
+
+void loss(benchmark::State& state, bool fused) {
+  auto hidden = leaf({512, kHidden}), weight = at::randn({151936, kHidden}), targets = at::randint(151936, {512}, at::kLong);
+  forward_and_backward(state, [&] { return (fused ? linear_cross_entropy : linear_cross_entropy_plain)(hidden, weight, {}, targets, {}).sum; });
+}
+
+BENCHMARK_CAPTURE(norm, fused, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(norm, plain, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(rotary, fused, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(rotary, plain, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(mlp, fused, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(mlp, plain, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(attend, fused, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(attend, plain, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(loss, fused, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(loss, plain, false)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace hone::ops
+
+BENCHMARK_MAIN();
