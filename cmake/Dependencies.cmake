@@ -1,7 +1,13 @@
 # Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, SentencePiece is read by our own code.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_package(fmt REQUIRED)  # header-only: the torch wheel brings its own fmt headers, and each file must carry the code of the version it saw
+find_package(fmt REQUIRED)
+# The torch wheel carries fmt headers of its own version. A folder searched first makes every file see those of the library we link.
+get_target_property(fmt_headers fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+list(GET fmt_headers 0 fmt_headers)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/first)
+file(CREATE_LINK ${fmt_headers}/fmt ${CMAKE_BINARY_DIR}/first/fmt SYMBOLIC)
+include_directories(BEFORE ${CMAKE_BINARY_DIR}/first)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(yaml-cpp REQUIRED)

@@ -1,0 +1,169 @@
+// infer and chat: a conversation in the terminal, or answers for a whole dataset.
+#include <chrono>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/base/progress.h"
+#include "hone/cli/chat.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/generation_job.h"
+#include "hone/cli/jobs/tuning_job.h"
+#include "hone/device/device.h"
+#include "hone/hub/locate.h"
+#include "hone/tuner/adapter.h"
+
+namespace hone::cli {
+namespace {
+
+using data::Conversation;
+
+// A model with its adapters, its template and its sampling settings: everything an answer needs.
+class Answerer {
+ public:
+  explicit Answerer(const Options& options)
+      : folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
+        model_(model::CausalLM::load(folder_, {dtype_option(options, "torch_dtype"), device::pick(options.text("devices"))})),
+        tokenizer_(text::Tokenizer::load(folder_)),
+        encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder_))),
+        settings_(generation_request(options, folder_)),
+        generator_(*model_, tokenizer_) {
+    auto adapters = options.list("adapters");
+    for (size_t i = 0; i < adapters.size(); ++i) {
+      tuner::AttachOptions attach;
+      attach.name = i == 0 ? "default" : fmt::format("adapter{}", i);
+      auto adapter = tuner::load_adapter(*model_, adapters[i], attach);
+      // Adapters stack: each one was trained on top of those before it.
+      if (i + 1 < adapters.size() || (options.knows("merge_lora") && options.flag("merge_lora"))) tuner::merge_adapter(*model_, adapter);
+    }
+    settings_.stop_tokens = encoder_->stop_ids();
+    for (auto token : end_tokens(folder_)) settings_.stop_tokens.push_back(token);
+    model_->set_training(false);
+  }
+
+  const fs::path& folder() const { return folder_; }
+
+  engine::Request request_for(const Conversation& conversation) const {
+    auto request = settings_;
+    request.prompt = encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt");
+    int64_t context = model_->config().context;
+    auto used = static_cast<int64_t>(request.prompt.size());
+    if (used >= context)
+      throw UserError(ExitCode::bad_data, fmt::format("the prompt has {} tokens; the model's context holds {}", used, context),
+                      "shorten it, or clear the history");
+    request.max_new_tokens = std::min(request.max_new_tokens, context - used);
+    return request;
+  }
+
+  std::vector<engine::Completion> answer(const std::vector<engine::Request>& requests, size_t batch, const engine::OnText& on_text = {}) {
+    return generator_.run(requests, batch, on_text);
+  }
+
+ private:
+  fs::path folder_;
+  std::unique_ptr<model::CausalLM> model_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::shared_ptr<const data::Encoder> encoder_;
+  engine::Request settings_;
+  engine::Generator generator_;
+};
+
+int run_chat(const Options& options, Answerer& answerer) {
+  bool stream = !options.has("stream") || options.flag("stream");
+  auto answer = [&](const Conversation& conversation, const std::function<void(std::string_view)>& show) {
+    auto on_text = [&](size_t, std::string_view piece) {
+      if (stream) show(piece);
+      return true;
+    };
+    auto text = answerer.answer({answerer.request_for(conversation)}, 1, on_text)[0].text;
+    if (!stream) show(text);
+    return text;
+  };
+  return chat(speaks_factory(options) ? factory_manner() : swift_manner(), {}, answer);
+}
+
+// A row's last answer is the reference; what stands before it is the question.
+std::string take_reference(Conversation& conversation) {
+  std::string reference;
+  while (!conversation.messages.empty() && conversation.messages.back().role == "assistant") {
+    reference = conversation.messages.back().content;
+    conversation.messages.pop_back();
+  }
+  return reference;
+}
+
+Json result_row(const Conversation& question, const std::string& response, const std::string& reference) {
+  Json messages = Json::array();
+  for (const auto& message : question.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+  messages.push_back({{"role", "assistant"}, {"content", response}});
+  Json row{{"response", response}, {"labels", reference.empty() ? Json() : Json(reference)}, {"logprobs", nullptr}, {"messages", messages}};
+  if (!question.images.empty()) row["images"] = question.images;
+  return row;
+}
+
+fs::path result_file(const Options& options, const Answerer& answerer) {
+  if (options.has("result_path")) return options.text("result_path");
+  auto base = options.list("adapters").empty() ? fs::path("result") / answerer.folder().filename() : fs::path(options.list("adapters").back());
+  char stamp[32];
+  auto now = std::time(nullptr);
+  std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&now));
+  return base / "infer_result" / fmt::format("{}.jsonl", stamp);
+}
+
+int run_batch(const Options& options, Answerer& answerer, const data::ConversationSource& rows) {
+  auto path = result_file(options, answerer);
+  if (path.has_parent_path()) fs::create_directories(path.parent_path());
+  auto limit = options.knows("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
+  auto count = std::min(limit, rows.size());
+  auto batch = options.knows("max_batch_size") ? options.integer("max_batch_size") : 8;
+  if (batch <= 0) batch = count;
+  auto began = std::chrono::steady_clock::now();
+  int64_t prompt_tokens = 0, answer_tokens = 0, skipped = 0, exact = 0;
+  ProgressBar bar("Infer", count);
+  for (int64_t first = 0; first < count; first += batch) {
+    std::vector<Conversation> questions;
+    std::vector<std::string> references;
+    std::vector<engine::Request> requests;
+    for (int64_t i = first; i < std::min(first + batch, count); ++i) {
+      auto row = rows.at(i);
+      if (!row) {
+        log::warning("{}", row.error());
+        ++skipped;
+        continue;
+      }
+      references.push_back(take_reference(*row));
+      requests.push_back(answerer.request_for(*row));
+      questions.push_back(std::move(*row));
+    }
+    auto answers = answerer.answer(requests, requests.empty() ? 1 : requests.size());
+    for (size_t i = 0; i < answers.size(); ++i) {
+      append_line(path, result_row(questions[i], answers[i].text, references[i]).dump(-1, ' ', false, Json::error_handler_t::replace));
+      prompt_tokens += static_cast<int64_t>(requests[i].prompt.size());
+      answer_tokens += static_cast<int64_t>(answers[i].tokens.size());
+      exact += answers[i].text == references[i];
+    }
+    bar.update(std::min(first + batch, count), fmt::format("{} tokens", answer_tokens));
+  }
+  bar.finish();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  auto samples = count - skipped;
+  Json summary{{"num_prompt_tokens", prompt_tokens}, {"num_generated_tokens", answer_tokens}, {"num_samples", samples}, {"runtime", seconds},
+               {"samples/s", static_cast<double>(samples) / seconds}, {"tokens/s", static_cast<double>(answer_tokens) / seconds}};
+  if (options.knows("metric") && options.text("metric") == "acc") summary["acc"] = samples ? static_cast<double>(exact) / static_cast<double>(samples) : 0.0;
+  fmt::print("{}\n", summary.dump());
+  log::info("{} answers written to {}", samples, path.string());
+  return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
+}
+
+}  // namespace
+
+int infer_command(const Options& options) {
+  auto config = dataset_config(options);
+  bool batch = !config.val_datasets.empty() || (!config.datasets.empty() && (config.split_dataset_ratio > 0 || config.val_size > 0));
+  data::OpenedData opened;
+  if (batch) opened = data::open_datasets(config);
+  Answerer answerer(options);
+  return batch ? run_batch(options, answerer, *opened.validation) : run_chat(options, answerer);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,115 @@
+#include "hone/cli/jobs/data_job.h"
+
+#include "hone/base/file.h"
+
+namespace hone::cli {
+namespace {
+
+using data::DatasetConfig;
+using data::EncodeConfig;
+
+bool pretraining(const Options& options) {
+  return options.verb() & kPt || (speaks_factory(options) && options.knows("stage") && options.text("stage") == "pt");
+}
+
+void read_swift_data(const Options& options, DatasetConfig& config) {
+  config.split_dataset_ratio = options.real("split_dataset_ratio");
+  if (config.split_dataset_ratio >= 1)
+    throw UserError(ExitCode::usage, fmt::format("{} is {}; expected a part below 1", options.shown("split_dataset_ratio"), config.split_dataset_ratio));
+  if (!config.val_datasets.empty() || config.streaming) config.split_dataset_ratio = 0;  // ms-swift's rule
+  config.shuffle = options.flag("dataset_shuffle");
+  config.val_shuffle = options.flag("val_dataset_shuffle");
+  config.custom_dataset_info = options.list("custom_dataset_info");
+  config.disable_auto_column_mapping = options.flag("disable_auto_column_mapping");
+  config.model_name = options.list("model_name");
+  config.model_author = options.list("model_author");
+  if (auto columns = options.json("columns"); columns.is_object())
+    for (const auto& [from, to] : columns.items()) config.columns[from] = to.get<std::string>();
+  if (!config.interleave_prob.empty()) config.mix = data::MixStrategy::interleave;
+  if (options.text("stopping_strategy") == "all_exhausted") config.stopping = data::StoppingStrategy::all_exhausted;
+}
+
+void read_factory_data(const Options& options, DatasetConfig& config) {
+  config.dialect = DatasetConfig::Dialect::factory;
+  config.dataset_dir = options.text("dataset_dir");
+  config.media_dir = options.text("media_dir");
+  config.val_size = options.real("split_dataset_ratio");
+  if (options.has("max_samples")) config.max_samples = options.integer("max_samples");
+  auto mix = options.text("mix_strategy");
+  if (mix != "concat") config.mix = data::MixStrategy::interleave;
+  if (mix == "interleave_over") config.stopping = data::StoppingStrategy::all_exhausted;
+  if (mix == "interleave_once") config.stopping = data::StoppingStrategy::all_exhausted_once;
+}
+
+// A path ending in .txt is read; otherwise the two characters \n are a newline.
+std::string prompt_text(std::string value) {
+  if (value.ends_with(".txt") && fs::is_regular_file(value)) return read_file(value);
+  for (size_t at = 0; (at = value.find("\\n", at)) != std::string::npos; ++at) value.replace(at, 2, "\n");
+  return value;
+}
+
+std::optional<bool> decided(const Options& options, std::string_view name) {
+  return options.setting(name).undecided || !options.has(name) ? std::nullopt : std::optional(options.flag(name));
+}
+
+data::Truncation truncation_of(const std::string& name) {
+  if (name == "left") return data::Truncation::left;
+  if (name == "right") return data::Truncation::right;
+  return name == "split" ? data::Truncation::split : data::Truncation::drop;
+}
+
+void read_swift_template(const Options& options, EncodeConfig& config) {
+  config.truncation = truncation_of(options.text("truncation_strategy"));
+  config.loss_scale = options.text("loss_scale");
+  config.binary_loss_scale = decided(options, "is_binary_loss_scale");
+  config.ignore_empty_think = !options.flag("disable_ignore_empty_think");
+  config.add_non_thinking_prefix = options.flag("add_non_thinking_prefix");
+  config.use_chat_template = options.flag("use_chat_template");
+  if (options.has("response_prefix")) config.response_prefix = prompt_text(options.text("response_prefix"));
+  if (options.text("template_backend") == "jinja") config.dialect = data::Dialect::jinja;
+}
+
+}  // namespace
+
+bool speaks_factory(const Options& options) {
+  return options.front_end() == FrontEnd::factory || options.front_end() == FrontEnd::accelerate;
+}
+
+DatasetConfig dataset_config(const Options& options) {
+  DatasetConfig config;
+  config.datasets = options.list("dataset");
+  config.val_datasets = options.list("val_dataset");
+  config.data_seed = options.has("data_seed") ? options.integer("data_seed") : options.integer("seed");
+  config.streaming = options.flag("streaming");
+  config.strict = options.flag("strict");
+  config.interleave_prob = options.reals("interleave_prob");
+  config.shuffle_buffer_size = options.integer("shuffle_buffer_size");
+  config.pretraining = pretraining(options);
+  config.prefer_hf = options.knows("use_hf") && options.flag("use_hf");
+  speaks_factory(options) ? read_factory_data(options, config) : read_swift_data(options, config);
+  return config;
+}
+
+EncodeConfig encode_config(const Options& options, int64_t length_limit) {
+  bool factory = speaks_factory(options);
+  EncodeConfig config = data::peer_defaults(factory ? data::Dialect::factory : data::Dialect::swift);
+  if (auto name = options.text("template"); name != "auto") config.template_name = name;
+  if (options.has("system")) config.system = prompt_text(options.text("system"));
+  config.max_length = options.has("max_length") ? options.integer("max_length") : length_limit;
+  config.pretraining = pretraining(options);
+  config.enable_thinking = decided(options, "enable_thinking");
+  config.preserve_thinking = decided(options, "preserve_thinking");
+  config.guard_special_tokens = options.flag("guard_special_tokens");
+  if (auto format = options.text("agent_template"); format != "auto") config.tool_format = format;
+  if (factory) {
+    config.train_on_prompt = options.flag("train_on_prompt");
+    config.mask_history = options.flag("mask_history");
+    config.guard_special_tokens |= options.flag("split_special_tokens");
+    config.concatenate_text = config.pretraining && options.flag("packing");
+  } else {
+    read_swift_template(options, config);
+  }
+  return config;
+}
+
+}  // namespace hone::cli

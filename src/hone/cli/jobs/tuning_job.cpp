@@ -1,0 +1,125 @@
+#include "hone/cli/jobs/tuning_job.h"
+
+#include "hone/cli/jobs/data_job.h"
+
+namespace hone::cli {
+namespace {
+
+void read_lora(const Options& options, tuner::Lora& lora) {
+  lora.rank = options.integer("lora_rank");
+  lora.alpha = options.real("lora_alpha");
+  lora.dropout = options.real("lora_dropout");
+  lora.targets = options.list("target_modules");
+  lora.modules_to_save = options.list("modules_to_save");
+  lora.rslora = options.flag("use_rslora");
+  lora.dora = options.flag("use_dora");
+  if (speaks_factory(options)) {
+    if (options.flag("pissa_init"))
+      lora.init = options.integer("pissa_iter") == -1 ? "pissa" : fmt::format("pissa_niter_{}", options.integer("pissa_iter"));
+  } else {
+    lora.target_regex = options.text("target_regex");
+    lora.bias = options.text("lora_bias");
+    lora.dtype = dtype_option(options, "lora_dtype");
+    lora.init = options.text("init_weights");
+  }
+}
+
+void read_freezing(const Options& options, tuner::TunerConfig& config) {
+  if (speaks_factory(options)) {
+    config.layers.trainable_layers = options.integer("freeze_trainable_layers");
+    config.layers.modules = options.list("freeze_trainable_modules");
+    config.layers.extra_modules = options.list("freeze_extra_modules");
+    return;
+  }
+  config.parameters.freeze = options.list("freeze_parameters");
+  config.parameters.freeze_regex = options.text("freeze_parameters_regex");
+  config.parameters.freeze_ratio = options.real("freeze_parameters_ratio");
+  config.parameters.trainable = options.list("trainable_parameters");
+  config.parameters.trainable_regex = options.text("trainable_parameters_regex");
+}
+
+// GaLore's own options, as optim_args would spell them.
+void add_galore(const Options& options, optim::OptimizerConfig& config) {
+  config.arguments["rank"] = options.integer("galore_rank");
+  config.arguments["update_proj_gap"] = options.integer("galore_update_proj_gap");
+  config.arguments["scale"] = options.real("galore_scale");
+  config.arguments["proj_type"] = options.text("galore_proj_type");
+  if (options.has("galore_target_modules")) config.target_modules = options.list("galore_target_modules");
+}
+
+std::string optimizer_name(const Options& options) {
+  if (options.flag("adafactor")) return "adafactor";
+  if (options.flag("use_galore")) return "galore_adamw";
+  if (options.knows("use_muon") && options.flag("use_muon")) return "muon";
+  std::string plugin = options.knows("optimizer") ? options.text("optimizer") : "";
+  if (plugin == "galore") return "galore_adamw";
+  if (plugin == "lorap" || plugin.empty()) return options.text("optim");  // LoRA+ is a matter of parameter groups
+  return plugin;
+}
+
+}  // namespace
+
+std::optional<at::ScalarType> dtype_option(const Options& options, std::string_view name) {
+  auto text = options.has(name) ? options.text(name) : "";
+  if (text == "bfloat16") return at::kBFloat16;
+  if (text == "float16") return at::kHalf;
+  if (text == "float32") return at::kFloat;
+  return std::nullopt;
+}
+
+tuner::TunerConfig tuner_config(const Options& options) {
+  tuner::TunerConfig config;
+  auto kind = options.text("tuner_type");
+  if (kind != "lora" && kind != "full" && kind != "freeze")
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", options.shown("tuner_type"), kind),
+                    "expected lora, full or freeze");
+  config.kind = kind == "full" ? tuner::Kind::full : kind == "freeze" ? tuner::Kind::freeze : tuner::Kind::lora;
+  read_lora(options, config.lora);
+  read_freezing(options, config);
+  for (const auto& folder : options.list("adapters")) config.adapters.emplace_back(folder);
+  config.create_new_adapter = options.knows("create_new_adapter") && options.flag("create_new_adapter");
+  config.base_model = options.text("model");
+  config.seed = static_cast<uint64_t>(options.integer("seed"));
+  if (!config.adapters.empty() && config.kind != tuner::Kind::lora)
+    throw UserError(ExitCode::usage, fmt::format("{} is given with {} {}", options.shown("adapters"), options.shown("tuner_type"), kind),
+                    "adapters are continued by lora; merge them first to tune the whole model");
+  return config;
+}
+
+optim::OptimizerConfig optimizer_config(const Options& options) {
+  optim::OptimizerConfig config;
+  config.name = optimizer_name(options);
+  config.adam.beta1 = options.real("adam_beta1");
+  config.adam.beta2 = options.real("adam_beta2");
+  config.adam.epsilon = options.real("adam_epsilon");
+  if (config.name.starts_with("galore")) add_galore(options, config);
+  if (options.has("optim_target_modules")) config.target_modules = options.list("optim_target_modules");
+  for (const auto& [key, value] : optim::parse_optim_args(options.text("optim_args")).items()) config.arguments[key] = value;
+  return config;
+}
+
+optim::GroupConfig group_config(const Options& options) {
+  optim::GroupConfig config;
+  config.learning_rate = options.real("learning_rate");
+  config.weight_decay = options.real("weight_decay");
+  if (options.has("lorap_lr_ratio")) config.loraplus_ratio = options.real("lorap_lr_ratio");
+  if (options.knows("loraplus_lr_embedding")) config.loraplus_embedding_rate = options.real("loraplus_lr_embedding");
+  return config;
+}
+
+optim::ScheduleConfig schedule_config(const Options& options) {
+  optim::ScheduleConfig config;
+  config.name = options.text("lr_scheduler_type");
+  config.learning_rate = options.real("learning_rate");
+  if (auto arguments = options.json("lr_scheduler_kwargs"); arguments.is_object()) config.arguments = arguments;
+  return config;
+}
+
+WarmUp warm_up(const Options& options) {
+  WarmUp result{options.real("warmup_steps"), options.real("warmup_ratio")};
+  if (result.steps > 0 && result.ratio > 0)
+    throw UserError(ExitCode::usage, fmt::format("{} and {} are both given", options.shown("warmup_steps"), options.shown("warmup_ratio")), "keep one of them");
+  return result;
+}
+
+}  // namespace hone::cli
