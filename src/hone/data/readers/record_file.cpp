@@ -49,8 +49,6 @@ Section scan_lines(const PlainFile& file, int64_t from, int64_t to) {
 
 constexpr int64_t kSectionBytes = 32 << 20;
 
-}  // namespace
-
 template <class Scanner>
 RecordIndex build_index(const PlainFile& file, const Scanner& first, ScanPoint start) {
   RecordIndex index;
@@ -61,7 +59,6 @@ RecordIndex build_index(const PlainFile& file, const Scanner& first, ScanPoint s
   return index;
 }
 
-template <>
 RecordIndex build_index(const PlainFile& file, const LineScanner&, ScanPoint start) {
   auto count = static_cast<size_t>((file.size() - start.offset) / kSectionBytes + 1);
   std::vector<Section> sections(count);
@@ -89,6 +86,12 @@ RecordIndex build_index(const PlainFile& file, const LineScanner&, ScanPoint sta
   }
   return whole;
 }
+
+}  // namespace
+
+template <class Scanner>
+RecordFile<Scanner>::RecordFile(std::shared_ptr<const PlainFile> file, Scanner first, ScanPoint start, int64_t max_bytes)
+    : file_(std::move(file)), first_(first), max_bytes_(max_bytes), index_(build_index(*file_, first, start)), id_(next_id()) {}
 
 template <class Scanner>
 uint64_t RecordFile<Scanner>::next_id() {

@@ -31,12 +31,6 @@ struct RecordIndex {
   }
 };
 
-// Scans [start, file end). Lines are scanned by several threads; the other layouts need what came before.
-template <class Scanner>
-RecordIndex build_index(const PlainFile& file, const Scanner& scanner, ScanPoint start);
-template <>
-RecordIndex build_index(const PlainFile& file, const LineScanner& scanner, ScanPoint start);
-
 // A record's bytes, valid until the same thread asks for another.
 struct RecordText {
   std::string_view text;
@@ -47,8 +41,8 @@ struct RecordText {
 template <class Scanner>
 class RecordFile {
  public:
-  RecordFile(std::shared_ptr<const PlainFile> file, Scanner first, ScanPoint start, int64_t max_bytes)
-      : file_(std::move(file)), first_(first), max_bytes_(max_bytes), index_(build_index(*file_, first, start)), id_(next_id()) {}
+  // Scans the file from `start` on; lines by several threads, the other layouts by one, since they need what came before.
+  RecordFile(std::shared_ptr<const PlainFile> file, Scanner first, ScanPoint start, int64_t max_bytes);
 
   int64_t rows() const { return index_.rows; }
   const PlainFile& file() const { return *file_; }
