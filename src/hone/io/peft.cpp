@@ -12,12 +12,13 @@ constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 
 // Keys that change what the layer computes in ways hone does not have. Null, false and empty values mean "not used".
-constexpr const char* kUnsupported[] = {"fan_in_fan_out",   "lora_bias",      "layer_replication", "use_qalora",       "target_parameters",
-                                        "use_bdlora",       "arrow_config",   "kasa_config",       "monteclora_config", "velora_config",
-                                        "alora_invocation_tokens", "trainable_token_indices"};
+constexpr const char* kUnsupported[] = {
+    "fan_in_fan_out", "lora_bias",   "layer_replication", "use_qalora",    "target_parameters",       "use_bdlora",
+    "arrow_config",   "kasa_config", "monteclora_config", "velora_config", "alora_invocation_tokens", "trainable_token_indices"};
 
 bool is_used(const Json& value) {
-  return !(value.is_null() || (value.is_boolean() && !value.get<bool>()) || ((value.is_array() || value.is_object()) && value.empty()));
+  return !(value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
+           ((value.is_array() || value.is_object()) && value.empty()));
 }
 
 // Reads typed fields and remembers the first that has another type.
@@ -29,9 +30,13 @@ class Fields {
   void read(const char* key, T& target) {
     const Json* value = find(key);
     if (!value) return;
-    const bool fits = std::is_same_v<T, bool> ? value->is_boolean() : std::is_arithmetic_v<T> ? value->is_number() : value->is_string();
-    if (fits) target = value->get<T>();
-    else complain(key, *value);
+    const bool fits = std::is_same_v<T, bool>   ? value->is_boolean()
+                      : std::is_arithmetic_v<T> ? value->is_number()
+                                                : value->is_string();
+    if (fits)
+      target = value->get<T>();
+    else
+      complain(key, *value);
   }
   template <class T>
   void read_list(const char* key, std::vector<T>& target) {
@@ -39,13 +44,17 @@ class Fields {
     if (!value) return;
     const Json list = value->is_array() ? *value : Json::array({*value});
     for (const auto& item : list) {
-      if (std::is_arithmetic_v<T> ? item.is_number_integer() : item.is_string()) target.push_back(item.get<T>());
-      else complain(key, item);
+      if (std::is_arithmetic_v<T> ? item.is_number_integer() : item.is_string())
+        target.push_back(item.get<T>());
+      else
+        complain(key, item);
     }
   }
   void read_pattern(const char* key, ModulePattern& target) {
-    if (const Json* value = find(key); value && value->is_string()) target.regex = value->get<std::string>();
-    else read_list(key, target.names);
+    if (const Json* value = find(key); value && value->is_string())
+      target.regex = value->get<std::string>();
+    else
+      read_list(key, target.names);
   }
   template <class T>
   void read_map(const char* key, std::vector<std::pair<std::string, T>>& target) {
@@ -53,15 +62,19 @@ class Fields {
     if (!value) return;
     if (!value->is_object()) return complain(key, *value);
     for (const auto& [name, number] : value->items()) {
-      if (number.is_number()) target.emplace_back(name, number.template get<T>());
-      else complain(key, number);
+      if (number.is_number())
+        target.emplace_back(name, number.template get<T>());
+      else
+        complain(key, number);
     }
   }
   void read_init(std::string& target) {
     const Json* value = find("init_lora_weights");
     if (!value) return;
-    if (value->is_boolean()) target = value->get<bool>() ? "true" : "false";
-    else read("init_lora_weights", target);
+    if (value->is_boolean())
+      target = value->get<bool>() ? "true" : "false";
+    else
+      read("init_lora_weights", target);
   }
   const std::string& problem() const { return problem_; }
 
@@ -112,7 +125,8 @@ Result<AdapterConfig> parse_adapter_config(std::string_view text) {
   if (!parsed) return error("{}", parsed.error());
   const Json& json = *parsed;
   if (!json.is_object()) return error("expected an object");
-  const std::string type = json.contains("peft_type") && json["peft_type"].is_string() ? json["peft_type"].get<std::string>() : "";
+  const std::string type =
+      json.contains("peft_type") && json["peft_type"].is_string() ? json["peft_type"].get<std::string>() : "";
   if (type != "LORA") return error("\"peft_type\" is \"{}\"; hone reads LORA (with rsLoRA, DoRA, PiSSA, OLoRA)", type);
   for (const char* key : kUnsupported)
     if (json.contains(key) && is_used(json[key])) return error("\"{}\" is used, which hone does not support", key);
@@ -183,12 +197,14 @@ Adapter read_adapter(const fs::path& folder) {
   const fs::path path = folder / kWeightsFile;
   if (!fs::exists(path))
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kWeightsFile),
-                    fs::exists(folder / "adapter_model.bin") ? "adapter_model.bin is a pickle, which hone never reads; save it with safe_serialization=True"
-                                                             : "the folder is not a whole checkpoint");
+                    fs::exists(folder / "adapter_model.bin")
+                        ? "adapter_model.bin is a pickle, which hone never reads; save it with safe_serialization=True"
+                        : "the folder is not a whole checkpoint");
   SafetensorsFile file(path);
   for (const auto& entry : file.entries()) {
     if (!entry.name.starts_with(kPrefix))
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: tensor \"{}\" does not start with {}", path.string(), entry.name, kPrefix));
+      throw UserError(ExitCode::bad_checkpoint,
+                      fmt::format("{}: tensor \"{}\" does not start with {}", path.string(), entry.name, kPrefix));
     adapter.tensors.emplace_back(entry.name.substr(kPrefix.size()), file.tensor(entry));
   }
   return adapter;

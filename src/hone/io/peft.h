@@ -34,7 +34,8 @@ struct AdapterConfig {
   double scale(int64_t layer_rank, double layer_alpha) const;
 };
 
-Result<AdapterConfig> parse_adapter_config(std::string_view text);  // refuses other methods and LoRA variants that change the forward pass
+Result<AdapterConfig> parse_adapter_config(
+    std::string_view text);  // refuses other methods and LoRA variants that change the forward pass
 Json to_json(const AdapterConfig& config);
 
 using NamedTensorList = std::vector<std::pair<std::string, Tensor>>;

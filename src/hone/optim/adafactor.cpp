@@ -15,7 +15,8 @@ Tensor inverse_root_of_factored(const Tensor& row, const Tensor& column) {
 
 }  // namespace
 
-Adafactor::Adafactor(std::vector<ParameterGroup> groups, const AdafactorConfig& config) : Optimizer(std::move(groups)), config_(config) {
+Adafactor::Adafactor(std::vector<ParameterGroup> groups, const AdafactorConfig& config)
+    : Optimizer(std::move(groups)), config_(config) {
   if (config_.warmup_init && !config_.relative_step)
     throw UserError(ExitCode::usage, "Adafactor's warmup_init=True needs relative_step=True");
   for (const auto& group : groups_) {

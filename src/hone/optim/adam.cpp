@@ -15,11 +15,11 @@ struct Update {
 };
 
 void fused_update(const Update& u, const AdamConfig& config) {
-  Tensor step = at::full({}, static_cast<double>(u.step), u.active.parameters.front().options().dtype(at::kFloat).requires_grad(false));
+  Tensor step =
+      at::full({}, static_cast<double>(u.step), u.active.parameters.front().options().dtype(at::kFloat).requires_grad(false));
   TensorList steps(u.active.parameters.size(), step);
-  auto fused = config.decoupled_decay
-                   ? static_cast<decltype(&at::_ops::_fused_adam_::call)>(&at::_ops::_fused_adamw_::call)
-                   : &at::_ops::_fused_adam_::call;
+  auto fused = config.decoupled_decay ? static_cast<decltype(&at::_ops::_fused_adam_::call)>(&at::_ops::_fused_adamw_::call)
+                                      : &at::_ops::_fused_adam_::call;
   fused(u.active.parameters, u.active.gradients, u.first, u.second, {}, steps, u.rate, config.beta1, config.beta2, u.weight_decay,
         config.epsilon, /*amsgrad=*/false, /*maximize=*/false, {}, {});
 }
@@ -27,7 +27,8 @@ void fused_update(const Update& u, const AdamConfig& config) {
 void foreach_update(const Update& u, const AdamConfig& config) {
   TensorList gradients = u.active.gradients;
   if (config.decoupled_decay && u.weight_decay != 0) at::_foreach_mul_(u.active.parameters, 1 - u.rate * u.weight_decay);
-  if (!config.decoupled_decay && u.weight_decay != 0) gradients = at::_foreach_add(gradients, u.active.parameters, u.weight_decay);
+  if (!config.decoupled_decay && u.weight_decay != 0)
+    gradients = at::_foreach_add(gradients, u.active.parameters, u.weight_decay);
   at::_foreach_lerp_(u.first, gradients, 1 - config.beta1);
   at::_foreach_mul_(u.second, config.beta2);
   at::_foreach_addcmul_(u.second, gradients, gradients, 1 - config.beta2);

@@ -20,8 +20,8 @@ class Adam : public Optimizer {
     TensorList first, second;
   };
   AdamConfig config_;
-  std::vector<Moments> moments_;                      // one per group
-  Tensor step_ = at::zeros({}, at::kLong);            // on the host; counts updates of the whole set
+  std::vector<Moments> moments_;            // one per group
+  Tensor step_ = at::zeros({}, at::kLong);  // on the host; counts updates of the whole set
 };
 
 }  // namespace hone::optim

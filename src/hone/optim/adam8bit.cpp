@@ -7,7 +7,8 @@ namespace hone::optim {
 Adam8bit::Adam8bit(std::vector<ParameterGroup> groups, const AdamConfig& config) : Optimizer(std::move(groups)), config_(config) {
   for (const auto& group : groups_) {
     auto& moments = moments_.emplace_back();
-    for (const auto& parameter : group.parameters) moments.push_back({BlockQuantized(parameter, true), BlockQuantized(parameter, false)});
+    for (const auto& parameter : group.parameters)
+      moments.push_back({BlockQuantized(parameter, true), BlockQuantized(parameter, false)});
   }
 }
 

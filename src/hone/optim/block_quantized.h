@@ -13,15 +13,15 @@ class BlockQuantized {
   BlockQuantized() = default;
   BlockQuantized(const Tensor& like, bool has_sign);  // all zero
 
-  Tensor values() const;             // float32, shape of `like`
+  Tensor values() const;  // float32, shape of `like`
   void assign(const Tensor& values);
   void visit(const Optimizer::StateVisitor& visit, const std::string& name);  // "<name>.codes" and "<name>.scales", or "<name>"
 
  private:
   std::vector<int64_t> shape_;
-  Tensor table_, bounds_;   // the 256 code values, ascending, and the midpoints between them
-  Tensor codes_, scales_;   // uint8 [blocks, 256], float32 [blocks]
-  Tensor plain_;            // small tensors
+  Tensor table_, bounds_;  // the 256 code values, ascending, and the midpoints between them
+  Tensor codes_, scales_;  // uint8 [blocks, 256], float32 [blocks]
+  Tensor plain_;           // small tensors
 };
 
 }  // namespace hone::optim

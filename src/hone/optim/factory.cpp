@@ -22,7 +22,8 @@ using Groups = std::vector<ParameterGroup>;
 // Reads optim_args; a value may be typed or a string. finish() refuses what nobody read.
 class Arguments {
  public:
-  explicit Arguments(const OptimizerConfig& config) : name_(config.name), left_(config.arguments.is_null() ? Json::object() : config.arguments) {}
+  explicit Arguments(const OptimizerConfig& config)
+      : name_(config.name), left_(config.arguments.is_null() ? Json::object() : config.arguments) {}
 
   double number(const char* key, double fallback) {
     auto text = take(key);
@@ -41,7 +42,8 @@ class Arguments {
   }
   std::string word(const char* key, const std::string& fallback) { return take(key).value_or(fallback); }
   void finish() const {
-    if (!left_.empty()) throw UserError(ExitCode::usage, fmt::format("optim_args: {} does not know \"{}\"", name_, left_.begin().key()));
+    if (!left_.empty())
+      throw UserError(ExitCode::usage, fmt::format("optim_args: {} does not know \"{}\"", name_, left_.begin().key()));
   }
 
  private:
@@ -58,7 +60,9 @@ class Arguments {
 
 using Maker = std::function<std::unique_ptr<Optimizer>(const OptimizerConfig&, Arguments&, Groups)>;
 
-std::unique_ptr<Optimizer> adamw(const OptimizerConfig& c, Arguments&, Groups g) { return std::make_unique<Adam>(std::move(g), c.adam); }
+std::unique_ptr<Optimizer> adamw(const OptimizerConfig& c, Arguments&, Groups g) {
+  return std::make_unique<Adam>(std::move(g), c.adam);
+}
 
 std::unique_ptr<Optimizer> adam(const OptimizerConfig& c, Arguments&, Groups g) {
   AdamConfig config = c.adam;
@@ -128,12 +132,30 @@ struct Named {
 
 const std::vector<Named>& table() {
   static const std::vector<Named> makers = {
-      {"adamw_torch", adamw},           {"adamw_torch_fused", adamw},  {"adamw_torch_npu_fused", adamw}, {"adamw_hf", adamw},
-      {"adamw", adamw},                 {"adam", adam},                {"paged_adamw_32bit", adamw},     {"paged_adamw", adamw},
-      {"adamw_8bit", adamw_8bit},       {"adamw_bnb_8bit", adamw_8bit}, {"adamw_torch_8bit", adamw_8bit}, {"paged_adamw_8bit", adamw_8bit},
-      {"adafactor", adafactor},         {"sgd", sgd},                  {"rmsprop", rmsprop},             {"adagrad", adagrad},
-      {"lion_32bit", lion<false>},      {"lion", lion<false>},         {"paged_lion_32bit", lion<false>}, {"lion_8bit", lion<true>},
-      {"paged_lion_8bit", lion<true>},  {"muon", muon},                {"galore_adamw", galore},         {"galore", galore},
+      {"adamw_torch", adamw},
+      {"adamw_torch_fused", adamw},
+      {"adamw_torch_npu_fused", adamw},
+      {"adamw_hf", adamw},
+      {"adamw", adamw},
+      {"adam", adam},
+      {"paged_adamw_32bit", adamw},
+      {"paged_adamw", adamw},
+      {"adamw_8bit", adamw_8bit},
+      {"adamw_bnb_8bit", adamw_8bit},
+      {"adamw_torch_8bit", adamw_8bit},
+      {"paged_adamw_8bit", adamw_8bit},
+      {"adafactor", adafactor},
+      {"sgd", sgd},
+      {"rmsprop", rmsprop},
+      {"adagrad", adagrad},
+      {"lion_32bit", lion<false>},
+      {"lion", lion<false>},
+      {"paged_lion_32bit", lion<false>},
+      {"lion_8bit", lion<true>},
+      {"paged_lion_8bit", lion<true>},
+      {"muon", muon},
+      {"galore_adamw", galore},
+      {"galore", galore},
   };
   return makers;
 }
@@ -155,7 +177,8 @@ Json parse_optim_args(const std::string& text) {
     const std::string item = compact.substr(begin, end - begin);
     const size_t equals = item.find('=');
     if (equals == std::string::npos)
-      throw UserError(ExitCode::usage, fmt::format("optim_args: \"{}\" has no \"=\"", trimmed(item)), "write name=value,name=value");
+      throw UserError(ExitCode::usage, fmt::format("optim_args: \"{}\" has no \"=\"", trimmed(item)),
+                      "write name=value,name=value");
     arguments[trimmed(item.substr(0, equals))] = trimmed(item.substr(equals + 1));
     begin = end + 1;
   }
@@ -174,7 +197,8 @@ const std::vector<std::string>& optimizer_names() {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups) {
   auto entry = std::ranges::find(table(), config.name, &Named::name);
   if (entry == table().end())
-    throw UserError(ExitCode::usage, fmt::format("optim is \"{}\"", config.name), fmt::format("one of {}", fmt::join(optimizer_names(), ", ")));
+    throw UserError(ExitCode::usage, fmt::format("optim is \"{}\"", config.name),
+                    fmt::format("one of {}", fmt::join(optimizer_names(), ", ")));
   if (config.name.starts_with("paged_"))
     log::warn_once(fmt::format("optim {}: the state stays in device memory; there is nothing to page", config.name));
   Arguments arguments(config);

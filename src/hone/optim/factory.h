@@ -10,7 +10,7 @@ namespace hone::optim {
 
 struct OptimizerConfig {
   std::string name = "adamw_torch";
-  AdamConfig adam;                  // adam_beta1, adam_beta2, adam_epsilon
+  AdamConfig adam;  // adam_beta1, adam_beta2, adam_epsilon
   // optim_args: rank, update_proj_gap, scale, proj_type (GaLore), momentum, nesterov …; a value may be a string, as in "rank=64".
   Json arguments = Json::object();
   std::vector<std::string> target_modules = {"all"};  // optim_target_modules, galore_target

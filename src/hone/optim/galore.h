@@ -13,7 +13,7 @@ struct GaloreConfig {
   AdamConfig adam;
   int64_t rank = 128, update_interval = 200;
   double scale = 0.25;
-  std::string projection = "std";  // std, reverse_std, right, left, full
+  std::string projection = "std";              // std, reverse_std, right, left, full
   std::vector<std::string> targets = {"all"};  // "all": every hidden matrix; else parts of parameter names
 };
 

@@ -29,7 +29,9 @@ std::vector<ParameterGroup> by_dtype(const std::vector<ParameterGroup>& groups) 
   for (const auto& group : groups) {
     std::map<at::ScalarType, ParameterGroup> parts;
     for (size_t i = 0; i < group.parameters.size(); ++i) {
-      auto& part = parts.try_emplace(group.parameters[i].scalar_type(), ParameterGroup{{}, {}, group.rate_ratio, group.weight_decay}).first->second;
+      auto& part =
+          parts.try_emplace(group.parameters[i].scalar_type(), ParameterGroup{{}, {}, group.rate_ratio, group.weight_decay})
+              .first->second;
       add(part, {group.names[i], group.parameters[i]});
     }
     for (auto& [dtype, part] : parts) split.push_back(std::move(part));
@@ -46,9 +48,12 @@ std::vector<ParameterGroup> loraplus_groups(const NamedTensors& trainable, const
   groups[3].rate_ratio = embedding;
   for (const auto& parameter : trainable) {
     const std::string& name = parameter.first;
-    if (name.find("lora_embedding_B") != std::string::npos) add(groups[3], parameter);
-    else if (name.find("lora_B") != std::string::npos || parameter.second.dim() == 1) add(groups[takes_weight_decay(name) ? 1 : 2], parameter);
-    else add(groups[0], parameter);
+    if (name.find("lora_embedding_B") != std::string::npos)
+      add(groups[3], parameter);
+    else if (name.find("lora_B") != std::string::npos || parameter.second.dim() == 1)
+      add(groups[takes_weight_decay(name) ? 1 : 2], parameter);
+    else
+      add(groups[0], parameter);
   }
   return by_dtype(groups);
 }

@@ -8,14 +8,15 @@
 namespace hone::optim {
 
 struct GroupConfig {
-  double learning_rate = 5e-5;              // the schedule's peak: rates given in absolute terms become ratios of it
+  double learning_rate = 5e-5;  // the schedule's peak: rates given in absolute terms become ratios of it
   double weight_decay = 0;
-  std::optional<double> loraplus_ratio;     // lora_B's rate over lora_A's
-  double loraplus_embedding_rate = 1e-6;    // of lora_embedding_B under LoRA+
+  std::optional<double> loraplus_ratio;   // lora_B's rate over lora_A's
+  double loraplus_embedding_rate = 1e-6;  // of lora_embedding_B under LoRA+
 };
 
 // False for biases and norms.
 bool takes_weight_decay(std::string_view parameter_name);
-std::vector<ParameterGroup> make_groups(const NamedTensors& trainable, const GroupConfig& config);  // no group is empty or mixes number types
+std::vector<ParameterGroup> make_groups(const NamedTensors& trainable,
+                                        const GroupConfig& config);  // no group is empty or mixes number types
 
 }  // namespace hone::optim

@@ -48,7 +48,8 @@ Muon::Muon(std::vector<ParameterGroup> groups, const MuonConfig& config)
     : Optimizer(std::move(groups)),
       config_(config),
       matrices_(filtered(groups_, is_hidden_matrix)),
-      rest_(filtered(groups_, [](const auto& name, const auto& parameter) { return !is_hidden_matrix(name, parameter); }), config.rest) {
+      rest_(filtered(groups_, [](const auto& name, const auto& parameter) { return !is_hidden_matrix(name, parameter); }),
+            config.rest) {
   for (const auto& group : matrices_) momentum_.push_back(zeros_like_group(group));
 }
 

@@ -24,8 +24,9 @@ void Optimizer::load_state(const NamedTensors& state) {
                       "it was written by another optimizer or for other parameters; resume with the options of that run, or use "
                       "--resume_only_model true");
     if (found->second.sizes() != tensor.sizes())
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("optimizer state \"{}\" has shape {}, expected {}", name,
-                                                            fmt::join(found->second.sizes(), "x"), fmt::join(tensor.sizes(), "x")));
+      throw UserError(ExitCode::bad_checkpoint,
+                      fmt::format("optimizer state \"{}\" has shape {}, expected {}", name, fmt::join(found->second.sizes(), "x"),
+                                  fmt::join(tensor.sizes(), "x")));
     tensor.copy_(found->second);
   });
 }

@@ -14,7 +14,7 @@ namespace hone::optim {
 struct ParameterGroup {
   std::vector<std::string> names;  // checkpoint names, parallel to `parameters`
   TensorList parameters;
-  double rate_ratio = 1.0;         // this group's learning rate over the schedule's (LoRA+)
+  double rate_ratio = 1.0;  // this group's learning rate over the schedule's (LoRA+)
   double weight_decay = 0.0;
 };
 

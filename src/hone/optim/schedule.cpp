@@ -17,9 +17,11 @@ using Factor = std::function<double(int64_t)>;
 // Takes arguments out of lr_scheduler_kwargs; what is left at the end is unknown.
 class Arguments {
  public:
-  explicit Arguments(const ScheduleConfig& config) : config_(config), left_(config.arguments.is_null() ? Json::object() : config.arguments) {
+  explicit Arguments(const ScheduleConfig& config)
+      : config_(config), left_(config.arguments.is_null() ? Json::object() : config.arguments) {
     if (!left_.is_object())
-      throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs is {}, expected an object", left_.dump()), R"(e.g. '{"min_lr": 1e-6}')");
+      throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs is {}, expected an object", left_.dump()),
+                      R"(e.g. '{"min_lr": 1e-6}')");
   }
   std::optional<double> number(const char* key) {
     auto found = left_.find(key);
@@ -27,7 +29,8 @@ class Arguments {
     std::optional<double> value;
     if (found->is_number()) value = found->get<double>();
     if (found->is_string()) value = parse(key, found->get<std::string>());
-    if (!value) throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs: {} is {}, expected a number", key, found->dump()));
+    if (!value)
+      throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs: {} is {}, expected a number", key, found->dump()));
     left_.erase(key);
     return value;
   }
@@ -36,18 +39,17 @@ class Arguments {
     const Json value = left_[key];
     left_.erase(key);
     if (value.is_string() && std::ranges::count(choices, value.get<std::string>())) return value.get<std::string>();
-    throw UserError(ExitCode::usage,
-                    fmt::format("lr_scheduler_kwargs: {} is {}, expected one of {}", key, value.dump(), fmt::join(choices, ", ")));
+    throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs: {} is {}, expected one of {}", key, value.dump(),
+                                                 fmt::join(choices, ", ")));
   }
   void finish() const {
     if (!left_.empty())
-      throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs: {} does not know \"{}\"", config_.name, left_.begin().key()));
+      throw UserError(ExitCode::usage,
+                      fmt::format("lr_scheduler_kwargs: {} does not know \"{}\"", config_.name, left_.begin().key()));
   }
 
  private:
-  static double parse(const char* key, const std::string& text) try {
-    return std::stod(text);
-  } catch (const std::exception&) {
+  static double parse(const char* key, const std::string& text) try { return std::stod(text); } catch (const std::exception&) {
     throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs: {} is \"{}\", expected a number", key, text));
   }
   const ScheduleConfig& config_;
@@ -67,7 +69,8 @@ double raised(double factor, double floor) { return std::max(0.0, factor * (1 - 
 double minimum_share(Arguments& arguments, const ScheduleConfig& config) {
   auto rate = arguments.number("min_lr"), share = arguments.number("min_lr_rate");
   if (rate.has_value() == share.has_value())
-    throw UserError(ExitCode::usage, fmt::format("{} needs min_lr or min_lr_rate (one of them) in lr_scheduler_kwargs", config.name),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} needs min_lr or min_lr_rate (one of them) in lr_scheduler_kwargs", config.name),
                     R"(e.g. --lr_scheduler_kwargs '{"min_lr": 1e-6}')");
   return share ? *share : *rate / config.learning_rate;
 }
@@ -94,7 +97,8 @@ Factor cosine_with_restarts(Arguments& a, const ScheduleConfig&, Steps s) {
 
 Factor polynomial(Arguments& a, const ScheduleConfig& config, Steps s) {
   const double end = a.number("lr_end").value_or(1e-7), power = a.number("power").value_or(1.0), peak = config.learning_rate;
-  if (end >= peak) throw UserError(ExitCode::usage, fmt::format("polynomial: lr_end ({}) must be below learning_rate ({})", end, peak));
+  if (end >= peak)
+    throw UserError(ExitCode::usage, fmt::format("polynomial: lr_end ({}) must be below learning_rate ({})", end, peak));
   return [=](double step) {
     if (step < s.warmup) return s.warming(step);
     if (step > s.total) return end / peak;
@@ -112,9 +116,8 @@ Factor constant_with_warmup(Arguments&, const ScheduleConfig&, Steps s) {
 
 Factor inverse_sqrt(Arguments& a, const ScheduleConfig&, Steps s) {
   const double timescale = a.number("timescale").value_or(s.warmup > 0 ? s.warmup : 10'000);
-  return [=](double step) {
-    return step < s.warmup ? s.warming(step) : 1.0 / std::sqrt((step + timescale - s.warmup) / timescale);
-  };
+  return
+      [=](double step) { return step < s.warmup ? s.warming(step) : 1.0 / std::sqrt((step + timescale - s.warmup) / timescale); };
 }
 
 Factor cosine_with_min_lr(Arguments& a, const ScheduleConfig& config, Steps s) {

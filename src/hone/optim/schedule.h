@@ -17,7 +17,8 @@ struct ScheduleConfig {
   Json arguments = Json::object();  // lr_scheduler_kwargs
 };
 
-// `steps` below one is a share of the total, as transformers reads a fractional warmup_steps; else `ratio` counts when steps is zero.
+// `steps` below one is a share of the total, as transformers reads a fractional warmup_steps; else `ratio` counts when steps is
+// zero.
 int64_t warmup_step_count(double steps, double ratio, int64_t total_steps);
 
 class Schedule {

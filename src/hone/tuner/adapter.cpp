@@ -41,7 +41,8 @@ uint64_t seed_for(const std::string& init, uint64_t seed) { return changes_base(
 
 void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
 
-LayerAdapter fresh_layer(const Site& site, const io::AdapterConfig& config, const TargetMatcher& matcher, uint64_t seed, Tensor* residual) {
+LayerAdapter fresh_layer(const Site& site, const io::AdapterConfig& config, const TargetMatcher& matcher, uint64_t seed,
+                         Tensor* residual) {
   LayerAdapter layer;
   layer.embedding = site.embedding;
   const int64_t rank = matcher.rank(site.path);
@@ -62,7 +63,8 @@ LayerAdapter fresh_layer(const Site& site, const io::AdapterConfig& config, cons
 void put(const Site& site, ops::LoraWeights weights, const AttachOptions& options) {
   weights.adapter = options.name;
   const auto settle = [&](Tensor& tensor) {
-    if (tensor.defined()) tensor = tensor.to(site.weight->device(), options.dtype, /*non_blocking=*/false, /*copy=*/true).detach();
+    if (tensor.defined())
+      tensor = tensor.to(site.weight->device(), options.dtype, /*non_blocking=*/false, /*copy=*/true).detach();
   };
   settle(weights.a);
   settle(weights.b);
@@ -83,7 +85,8 @@ bool trains_bias(const io::AdapterConfig& config, const TargetMatcher& matcher, 
 // Gives the adapter its own copy of a base weight, in the base's type: the layers around it compute in that.
 void take_whole(AttachedAdapter& adapter, const model::NamedParameter& parameter, const Tensor& value) {
   adapter.whole.push_back({parameter.name, parameter.value, *parameter.value});
-  move_in(*parameter.value, value.to(parameter.value->device(), parameter.value->scalar_type(), /*non_blocking=*/false, /*copy=*/true));
+  move_in(*parameter.value,
+          value.to(parameter.value->device(), parameter.value->scalar_type(), /*non_blocking=*/false, /*copy=*/true));
 }
 
 void require_matches(const io::AdapterConfig& config, const std::vector<Site>& all, size_t adapted) {
@@ -102,7 +105,8 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
   check_init(config.init);
   const TargetMatcher matcher(config);
   AttachedAdapter adapter{options.name, config, {}, {}};
-  untie_if_touched(model, [&](const std::string& path) { return matcher(path) || saves_parameter(config.modules_to_save, path + ".weight"); });
+  untie_if_touched(
+      model, [&](const std::string& path) { return matcher(path) || saves_parameter(config.modules_to_save, path + ".weight"); });
   const auto all = sites(model);
   size_t adapted = 0;
   for (const auto& site : all) {
@@ -127,14 +131,16 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
   const io::Adapter files = io::read_adapter(folder);
   auto parts = split_adapter(files, folder.string());
   AttachedAdapter adapter{options.name, files.config, {}, {}};
-  untie_if_touched(model, [&](const std::string& path) { return parts.layers.contains(path) || parts.whole.contains(path + ".weight"); });
+  untie_if_touched(
+      model, [&](const std::string& path) { return parts.layers.contains(path) || parts.whole.contains(path + ".weight"); });
   // Before the pairs: a file may bring its own base weight for a layer it adapts.
   for (const auto& parameter : model.parameters()) {
     auto found = parts.whole.find(parameter.name);
     if (found == parts.whole.end()) continue;
     if (found->second.sizes() != parameter.value->sizes())
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has shape {}, the base has {}", folder.string(), parameter.name,
-                                                            fmt::join(found->second.sizes(), "x"), fmt::join(parameter.value->sizes(), "x")));
+      throw UserError(ExitCode::bad_checkpoint,
+                      fmt::format("{}: {} has shape {}, the base has {}", folder.string(), parameter.name,
+                                  fmt::join(found->second.sizes(), "x"), fmt::join(parameter.value->sizes(), "x")));
     take_whole(adapter, parameter, found->second);
     parts.whole.erase(found);
   }
@@ -152,10 +158,11 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
     parts.layers.erase(found);
   }
   if (!parts.layers.empty() || !parts.whole.empty())
-    throw UserError(ExitCode::bad_checkpoint,
-                    fmt::format("{}: the base model has no \"{}\"", folder.string(),
-                                parts.layers.empty() ? parts.whole.begin()->first : parts.layers.begin()->first),
-                    fmt::format("the adapter was made for {}", files.config.base_model.empty() ? "another model" : files.config.base_model));
+    throw UserError(
+        ExitCode::bad_checkpoint,
+        fmt::format("{}: the base model has no \"{}\"", folder.string(),
+                    parts.layers.empty() ? parts.whole.begin()->first : parts.layers.begin()->first),
+        fmt::format("the adapter was made for {}", files.config.base_model.empty() ? "another model" : files.config.base_model));
   return adapter;
 }
 
@@ -216,7 +223,8 @@ void set_active(model::CausalLM& model, const std::vector<std::string>& adapters
     }
   for (const auto& name : adapters)
     if (!known.contains(name))
-      throw UserError(ExitCode::usage, fmt::format("no adapter is called \"{}\"", name), fmt::format("loaded: {}", fmt::join(known, ", ")));
+      throw UserError(ExitCode::usage, fmt::format("no adapter is called \"{}\"", name),
+                      fmt::format("loaded: {}", fmt::join(known, ", ")));
 }
 
 void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {

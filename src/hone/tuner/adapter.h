@@ -12,7 +12,8 @@ namespace hone::tuner {
 
 namespace fs = std::filesystem;
 
-// A base weight that belongs to the adapter (modules_to_save, a trained bias): its place in the model and what stood there before.
+// A base weight that belongs to the adapter (modules_to_save, a trained bias): its place in the model and what stood there
+// before.
 struct WholeParameter {
   std::string name;
   Tensor* value;
@@ -37,13 +38,15 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
 // From files. Throws UserError(bad_checkpoint) when it does not fit the model. The adapter is active and not trained.
 AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options = {});
 
-// Every tensor of the adapter under its name in PEFT's file, without the "base_model.model." prefix. Lives as long as the adapter is attached.
+// Every tensor of the adapter under its name in PEFT's file, without the "base_model.model." prefix. Lives as long as the adapter
+// is attached.
 std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const AttachedAdapter& adapter);
 void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
 // The same change as a plain LoRA of twice the rank over the untouched base, for adapters that took their start out of it.
 void save_converted_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
 
-void set_active(model::CausalLM& model, const std::vector<std::string>& adapters);  // others are switched off; unknown names throw
+void set_active(model::CausalLM& model,
+                const std::vector<std::string>& adapters);  // others are switched off; unknown names throw
 // Adds the adapter's change to the base weights and removes it.
 void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter);
 

@@ -50,10 +50,12 @@ AdapterParts split_adapter(const io::Adapter& adapter, const std::string& origin
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has only one of its two matrices", origin, path));
     const int64_t rank = matcher.rank(path);
     if (weights.a.dim() != 2 || weights.b.dim() != 2 || weights.a.size(0) != rank || weights.b.size(1) != rank)
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has matrices {} and {}, the config says rank {}", origin, path,
-                                                            fmt::join(weights.a.sizes(), "x"), fmt::join(weights.b.sizes(), "x"), rank));
+      throw UserError(ExitCode::bad_checkpoint,
+                      fmt::format("{}: {} has matrices {} and {}, the config says rank {}", origin, path,
+                                  fmt::join(weights.a.sizes(), "x"), fmt::join(weights.b.sizes(), "x"), rank));
     if (adapter.config.dora && !layer.embedding && !weights.magnitude.defined())
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has no lora_magnitude_vector, the config says use_dora", origin, path));
+      throw UserError(ExitCode::bad_checkpoint,
+                      fmt::format("{}: {} has no lora_magnitude_vector, the config says use_dora", origin, path));
     weights.scale = adapter.config.scale(rank, matcher.alpha(path));
     weights.dropout = adapter.config.dropout;
   }
@@ -67,7 +69,8 @@ void check_fits(const std::string& path, const LayerAdapter& layer, at::IntArray
   const std::vector<int64_t> expected = layer.embedding ? std::vector{in, out} : std::vector{out, in};
   if (base_shape != at::IntArrayRef(expected))
     throw UserError(ExitCode::bad_checkpoint,
-                    fmt::format("{}: {} was made for a weight {}, the base has {}", origin, path, fmt::join(expected, "x"), fmt::join(base_shape, "x")),
+                    fmt::format("{}: {} was made for a weight {}, the base has {}", origin, path, fmt::join(expected, "x"),
+                                fmt::join(base_shape, "x")),
                     "the adapter belongs to another base model; base_model_name_or_path in its adapter_config.json says which");
 }
 

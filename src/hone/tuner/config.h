@@ -13,31 +13,32 @@ namespace fs = std::filesystem;
 
 enum class Kind { full, lora, freeze };
 
-// Full tuning with parts switched off: everything trains, then the freeze_* fields switch off, then the trainable_* fields on again.
+// Full tuning with parts switched off: everything trains, then the freeze_* fields switch off, then the trainable_* fields on
+// again.
 struct FreezeParameters {
-  std::vector<std::string> freeze, trainable;      // name prefixes
-  std::string freeze_regex, trainable_regex;       // searched in the name
-  double freeze_ratio = 0;                         // share of all parameters, counted from the embedding up
+  std::vector<std::string> freeze, trainable;  // name prefixes
+  std::string freeze_regex, trainable_regex;   // searched in the name
+  double freeze_ratio = 0;                     // share of all parameters, counted from the embedding up
 };
 
 // LLaMA-Factory's freeze tuning: nothing trains but some layers.
 struct FreezeLayers {
-  int64_t trainable_layers = 2;                          // the last n; the first |n| when negative
-  std::vector<std::string> modules = {"all"};            // names inside a layer: self_attn, mlp …
-  std::vector<std::string> extra_modules;                // names outside the layers: embed_tokens, norm, lm_head
+  int64_t trainable_layers = 2;                // the last n; the first |n| when negative
+  std::vector<std::string> modules = {"all"};  // names inside a layer: self_attn, mlp …
+  std::vector<std::string> extra_modules;      // names outside the layers: embed_tokens, norm, lm_head
 };
 
 struct Lora {
   int64_t rank = 8;
   double alpha = 32, dropout = 0.05;
-  std::string bias = "none";                             // none, all, lora_only
-  std::vector<std::string> targets = {"all-linear"};     // all-linear, all, all-embedding, or ends of module paths
-  std::string target_regex;                              // instead of targets: matched against the whole path
-  std::vector<std::string> excluded;                     // exclude_modules
-  std::vector<std::string> modules_to_save;              // trained whole; also all-embedding, all-norm
+  std::string bias = "none";                          // none, all, lora_only
+  std::vector<std::string> targets = {"all-linear"};  // all-linear, all, all-embedding, or ends of module paths
+  std::string target_regex;                           // instead of targets: matched against the whole path
+  std::vector<std::string> excluded;                  // exclude_modules
+  std::vector<std::string> modules_to_save;           // trained whole; also all-embedding, all-norm
   bool rslora = false, dora = false;
-  std::string init = "true";                             // true, false, gaussian, pissa, pissa_niter_N, olora
-  std::optional<at::ScalarType> dtype;                   // unset: float32
+  std::string init = "true";            // true, false, gaussian, pissa, pissa_niter_N, olora
+  std::optional<at::ScalarType> dtype;  // unset: float32
   std::vector<std::pair<std::string, int64_t>> rank_pattern;
   std::vector<std::pair<std::string, double>> alpha_pattern;
 };
@@ -45,13 +46,13 @@ struct Lora {
 struct TunerConfig {
   Kind kind = Kind::lora;
   Lora lora;
-  FreezeParameters parameters;                           // Kind::full
-  FreezeLayers layers;                                   // Kind::freeze, and the count for use_llama_pro
-  bool use_llama_pro = false;                            // only every n-th layer: the blocks that were inserted
-  std::vector<fs::path> adapters;                        // all but the last are merged; the last is continued
-  bool create_new_adapter = false;                       // merge them all and start a fresh one
-  std::optional<at::ScalarType> trainable_dtype;         // of base weights that train; unset: as loaded
-  std::string base_model;                                // written into adapter_config.json
+  FreezeParameters parameters;                    // Kind::full
+  FreezeLayers layers;                            // Kind::freeze, and the count for use_llama_pro
+  bool use_llama_pro = false;                     // only every n-th layer: the blocks that were inserted
+  std::vector<fs::path> adapters;                 // all but the last are merged; the last is continued
+  bool create_new_adapter = false;                // merge them all and start a fresh one
+  std::optional<at::ScalarType> trainable_dtype;  // of base weights that train; unset: as loaded
+  std::string base_model;                         // written into adapter_config.json
   uint64_t seed = 42;
 };
 

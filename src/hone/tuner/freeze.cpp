@@ -11,8 +11,8 @@
 namespace hone::tuner {
 namespace {
 
-void switch_by_prefix(const std::vector<ParameterSize>& parameters, const std::vector<std::string>& prefixes, const char* option, bool on,
-                      std::vector<bool>& trained) {
+void switch_by_prefix(const std::vector<ParameterSize>& parameters, const std::vector<std::string>& prefixes, const char* option,
+                      bool on, std::vector<bool>& trained) {
   for (const auto& prefix : prefixes) {
     bool found = false;
     for (size_t i = 0; i < parameters.size(); ++i)
@@ -34,7 +34,8 @@ void switch_by_regex(const std::vector<ParameterSize>& parameters, const std::st
 }
 
 void freeze_bottom(const std::vector<ParameterSize>& parameters, double ratio, std::vector<bool>& trained) {
-  if (ratio < 0 || ratio > 1) throw UserError(ExitCode::usage, fmt::format("freeze_parameters_ratio is {}, expected 0 to 1", ratio));
+  if (ratio < 0 || ratio > 1)
+    throw UserError(ExitCode::usage, fmt::format("freeze_parameters_ratio is {}, expected 0 to 1", ratio));
   int64_t total = 0, below = 0;
   for (const auto& parameter : parameters) total += parameter.elements;
   const auto budget = static_cast<int64_t>(static_cast<double>(total) * ratio);
@@ -59,7 +60,8 @@ std::string module_outside_layers(std::string_view name) {
 void require_known(const std::vector<std::string>& wanted, const std::set<std::string>& known, const char* option) {
   for (const auto& name : wanted)
     if (name != "all" && !known.contains(name))
-      throw UserError(ExitCode::usage, fmt::format("{}: there is no module \"{}\"", option, name), fmt::format("choose from {}", fmt::join(known, ", ")));
+      throw UserError(ExitCode::usage, fmt::format("{}: there is no module \"{}\"", option, name),
+                      fmt::format("choose from {}", fmt::join(known, ", ")));
 }
 
 }  // namespace
@@ -74,7 +76,8 @@ std::vector<int64_t> trained_layers(int64_t layers, int64_t count, bool llama_pr
   std::vector<int64_t> chosen;
   if (llama_pro) {
     if (count < 1 || layers % count != 0)
-      throw UserError(ExitCode::usage, fmt::format("use_llama_pro: {} layers cannot be divided by freeze_trainable_layers {}", layers, count));
+      throw UserError(ExitCode::usage,
+                      fmt::format("use_llama_pro: {} layers cannot be divided by freeze_trainable_layers {}", layers, count));
     for (int64_t stride = layers / count, i = stride - 1; i < layers; i += stride) chosen.push_back(i);
     return chosen;
   }

@@ -72,10 +72,13 @@ void check_init(const std::string& kind) {
     if (!count.empty() && count.size() < 4 && std::ranges::all_of(count, [](unsigned char c) { return std::isdigit(c); })) return;
   }
   if (kind == "loftq")
-    throw UserError(ExitCode::usage, "init_weights loftq starts from a quantised base, which hone does not load", "use pissa or true");
+    throw UserError(ExitCode::usage, "init_weights loftq starts from a quantised base, which hone does not load",
+                    "use pissa or true");
   if (kind == "lora-ga" || kind == "lora_ga")
-    throw UserError(ExitCode::usage, "init_weights lora-ga needs gradients of the whole base, which hone does not collect", "use pissa or true");
-  throw UserError(ExitCode::usage, fmt::format("init_weights is \"{}\"", kind), "one of true, false, gaussian, pissa, pissa_niter_16, olora");
+    throw UserError(ExitCode::usage, "init_weights lora-ga needs gradients of the whole base, which hone does not collect",
+                    "use pissa or true");
+  throw UserError(ExitCode::usage, fmt::format("init_weights is \"{}\"", kind),
+                  "one of true, false, gaussian, pissa, pissa_niter_16, olora");
 }
 
 at::Generator layer_generator(const std::string& path, uint64_t seed) {
@@ -95,9 +98,11 @@ LoraPair initial_lora(const Tensor& weight, int64_t rank, double scale, const st
   // Kaiming's uniform bound with negative slope sqrt(5), what torch.nn.Linear starts from.
   const double bound = 1.0 / std::sqrt(static_cast<double>(in));
   LoraPair pair;
-  pair.a = kind == "gaussian" ? normal({rank, in}, 1.0 / static_cast<double>(rank), generator) : uniform({rank, in}, bound, generator);
+  pair.a =
+      kind == "gaussian" ? normal({rank, in}, 1.0 / static_cast<double>(rank), generator) : uniform({rank, in}, bound, generator);
   // "false" keeps both matrices random, so that a fresh adapter already changes the output: useful in tests only.
-  pair.b = kind == "false" ? uniform({out, rank}, 1.0 / std::sqrt(static_cast<double>(rank)), generator) : at::zeros({out, rank}, at::kFloat);
+  pair.b = kind == "false" ? uniform({out, rank}, 1.0 / std::sqrt(static_cast<double>(rank)), generator)
+                           : at::zeros({out, rank}, at::kFloat);
   pair.a = pair.a.to(weight.device());
   pair.b = pair.b.to(weight.device());
   return pair;

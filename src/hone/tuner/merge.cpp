@@ -39,7 +39,8 @@ Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::strin
     if (!change.layer) continue;
     if (changes_base(change.init)) {
       auto generator = layer_generator(path, 0);
-      weight = initial_lora(weight, change.layer->weights.a.size(0), change.layer->weights.scale, change.init, generator).residual;
+      weight =
+          initial_lora(weight, change.layer->weights.a.size(0), change.layer->weights.scale, change.init, generator).residual;
     }
     weight = merged_weight(weight.to(at::kFloat), *change.layer);
   }
@@ -53,13 +54,15 @@ void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folde
     const auto* entry = base.find(tied && parameter == kHead ? kEmbedding : parameter);
     if (!entry)
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the base model has no \"{}\"", folder.string(), parameter),
-                      fmt::format("the adapter was made for {}", adapter.config.base_model.empty() ? "another model" : adapter.config.base_model));
+                      fmt::format("the adapter was made for {}",
+                                  adapter.config.base_model.empty() ? "another model" : adapter.config.base_model));
     return entry->shape;
   };
   std::map<std::string, Change> changes;
   for (const auto& [parameter, value] : parts.whole) {
     if (value.sizes() != shape_of(parameter))
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has another shape than the base's", folder.string(), parameter),
+      throw UserError(ExitCode::bad_checkpoint,
+                      fmt::format("{}: {} has another shape than the base's", folder.string(), parameter),
                       "the adapter belongs to another base model, or its vocabulary was resized");
     changes[parameter].replacement = value;
   }
@@ -101,7 +104,8 @@ bool is_weight_file(const fs::path& path) {
 void copy_small_files(const fs::path& from, const fs::path& to, const std::set<std::string>* only) {
   for (const auto& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
-    if (!entry.is_regular_file() || is_weight_file(entry.path()) || name.starts_with(".") || (only && !only->contains(name))) continue;
+    if (!entry.is_regular_file() || is_weight_file(entry.path()) || name.starts_with(".") || (only && !only->contains(name)))
+      continue;
     fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
   }
 }
@@ -117,7 +121,8 @@ void write_config(const fs::path& base, const fs::path& output, const Plan& plan
 }
 
 bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
-  return !weights.find(kHead) && weights.find(kEmbedding) && read_config_file((base / "config.json").string()).value("tie_word_embeddings", true);
+  return !weights.find(kHead) && weights.find(kEmbedding) &&
+         read_config_file((base / "config.json").string()).value("tie_word_embeddings", true);
 }
 
 // A folder beside the output that is gone again unless the merge came to its end.
@@ -146,9 +151,11 @@ class Staging {
 
 }  // namespace
 
-MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& adapters, const fs::path& output, const MergeOptions& options) {
+MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& adapters, const fs::path& output,
+                           const MergeOptions& options) {
   if (fs::exists(output) && !fs::is_empty(output) && !options.exist_ok)
-    throw UserError(ExitCode::usage, fmt::format("{} exists already", output.string()), "choose another --output_dir, or pass --exist_ok true");
+    throw UserError(ExitCode::usage, fmt::format("{} exists already", output.string()),
+                    "choose another --output_dir, or pass --exist_ok true");
   const io::WeightFolder weights(base);
   const bool tied = is_tied(base, weights);
   Plan plan;
@@ -158,9 +165,11 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   const auto tensors = sources(weights, plan, options.dtype);
   io::write_sharded(staging.folder(), tensors, options.max_shard_bytes);
   copy_small_files(base, staging.folder(), nullptr);
-  // A run may have added tokens or a template; its own files win over the base's. args.json tells infer how the model was trained.
-  static const std::set<std::string> kFromAdapter = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                                     "vocab.json", "merges.txt", "tokenizer.model", "chat_template.jinja", "args.json"};
+  // A run may have added tokens or a template; its own files win over the base's. args.json tells infer how the model was
+  // trained.
+  static const std::set<std::string> kFromAdapter = {
+      "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+      "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "args.json"};
   for (const auto& adapter : adapters) copy_small_files(adapter, staging.folder(), &kFromAdapter);
   write_config(base, staging.folder(), plan, options.dtype);
   staging.publish();

@@ -1,4 +1,5 @@
-// Base folder + adapters = a plain Hugging Face folder. Weights go from file to file one tensor at a time: the model is never in memory.
+// Base folder + adapters = a plain Hugging Face folder. Weights go from file to file one tensor at a time: the model is never in
+// memory.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -11,17 +12,18 @@ namespace hone::tuner {
 namespace fs = std::filesystem;
 
 struct MergeOptions {
-  std::optional<at::ScalarType> dtype;         // unset: each tensor keeps the base's
+  std::optional<at::ScalarType> dtype;  // unset: each tensor keeps the base's
   size_t max_shard_bytes = 5'000'000'000;
-  bool exist_ok = false;                       // replace a folder that is already there
+  bool exist_ok = false;  // replace a folder that is already there
 };
 
 struct MergeReport {
   size_t tensors = 0, changed = 0, bytes = 0;
 };
 
-// Several adapters are merged in the given order. The output appears whole, by a rename, or not at all. Throws UserError when an adapter does
-// not fit the base, naming the tensor, and when the output exists.
-MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& adapters, const fs::path& output, const MergeOptions& options = {});
+// Several adapters are merged in the given order. The output appears whole, by a rename, or not at all. Throws UserError when an
+// adapter does not fit the base, naming the tensor, and when the output exists.
+MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& adapters, const fs::path& output,
+                           const MergeOptions& options = {});
 
 }  // namespace hone::tuner

@@ -13,8 +13,8 @@ std::vector<std::regex> pattern_keys(const auto& entries, const char* option) {
 }
 
 template <class T>
-T matched_value(const std::vector<std::pair<std::string, T>>& entries, const std::vector<std::regex>& keys, const std::string& path,
-                T fallback) {
+T matched_value(const std::vector<std::pair<std::string, T>>& entries, const std::vector<std::regex>& keys,
+                const std::string& path, T fallback) {
   for (size_t i = 0; i < keys.size(); ++i)
     if (std::regex_match(path, keys[i])) return entries[i].second;
   return fallback;
@@ -49,7 +49,8 @@ bool ends_in(std::string_view path, std::string_view name) {
 std::regex compile_regex(const std::string& expression, const char* option) try {
   return std::regex(expression, std::regex::ECMAScript | std::regex::optimize);
 } catch (const std::regex_error& problem) {
-  throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" is not a regular expression hone reads ({})", option, expression, problem.what()));
+  throw UserError(ExitCode::usage,
+                  fmt::format("{}: \"{}\" is not a regular expression hone reads ({})", option, expression, problem.what()));
 }
 
 TargetMatcher::TargetMatcher(const io::AdapterConfig& config)

@@ -16,7 +16,8 @@ namespace {
 
 // Own memory in the wanted type. set_data keeps the tensor's identity, so that a tied head follows its embedding.
 void make_trainable(Tensor& weight, std::optional<at::ScalarType> dtype) {
-  weight.set_data(weight.detach().to(weight.device(), dtype.value_or(weight.scalar_type()), /*non_blocking=*/false, /*copy=*/true));
+  weight.set_data(
+      weight.detach().to(weight.device(), dtype.value_or(weight.scalar_type()), /*non_blocking=*/false, /*copy=*/true));
   weight.requires_grad_(true);
 }
 
@@ -44,9 +45,12 @@ void add_all_linear(model::CausalLM& model, std::set<std::string>& names) {
 std::vector<std::string> expanded_targets(model::CausalLM& model, const std::vector<std::string>& targets) {
   std::set<std::string> names;
   for (const auto& target : targets) {
-    if (target == "all-linear" || target == "all") add_all_linear(model, names);
-    else if (target == "all-embedding") names.emplace(last_part(model.embedding().name));
-    else names.insert(target);
+    if (target == "all-linear" || target == "all")
+      add_all_linear(model, names);
+    else if (target == "all-embedding")
+      names.emplace(last_part(model.embedding().name));
+    else
+      names.insert(target);
   }
   return {names.begin(), names.end()};
 }
@@ -61,7 +65,8 @@ std::vector<std::string> expanded_modules_to_save(model::CausalLM& model, const 
       add(last_part(model.embedding().name));
     } else if (module == "all-norm") {
       for (const auto& parameter : model.parameters())
-        if (parameter.name.find("norm") != std::string::npos) add(last_part(std::string_view(parameter.name).substr(0, parameter.name.rfind('.'))));
+        if (parameter.name.find("norm") != std::string::npos)
+          add(last_part(std::string_view(parameter.name).substr(0, parameter.name.rfind('.'))));
     } else {
       add(module);
     }
@@ -74,7 +79,8 @@ AttachedAdapter start_adapter(model::CausalLM& model, const TunerConfig& config)
   for (size_t i = 0; i < config.adapters.size(); ++i) {
     auto loaded = load_adapter(model, config.adapters[i], options);
     if (i + 1 == config.adapters.size() && !config.create_new_adapter) {
-      log::info("continuing adapter {} (rank {}, alpha {})", config.adapters[i].string(), loaded.config.rank, loaded.config.alpha);
+      log::info("continuing adapter {} (rank {}, alpha {})", config.adapters[i].string(), loaded.config.rank,
+                loaded.config.alpha);
       return loaded;
     }
     merge_adapter(model, loaded);
@@ -99,8 +105,8 @@ std::string with_commas(int64_t number) {
 
 void copy_checked(Tensor target, const Tensor& source, const std::string& name, const fs::path& folder) {
   if (source.sizes() != target.sizes())
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has shape {}, expected {}", folder.string(), name, fmt::join(source.sizes(), "x"),
-                                                          fmt::join(target.sizes(), "x")));
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has shape {}, expected {}", folder.string(), name,
+                                                          fmt::join(source.sizes(), "x"), fmt::join(target.sizes(), "x")));
   at::NoGradGuard no_grad;
   target.copy_(source);
 }
@@ -120,8 +126,10 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   made.alpha = lora.alpha;
   made.dropout = lora.dropout;
   made.bias = lora.bias;
-  if (lora.target_regex.empty()) made.targets.names = expanded_targets(model, lora.targets);
-  else made.targets.regex = lora.target_regex;
+  if (lora.target_regex.empty())
+    made.targets.names = expanded_targets(model, lora.targets);
+  else
+    made.targets.regex = lora.target_regex;
   made.excluded.names = lora.excluded;
   made.modules_to_save = expanded_modules_to_save(model, lora.modules_to_save);
   made.rslora = lora.rslora;
@@ -129,20 +137,28 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   made.init = lora.init;
   made.rank_pattern = lora.rank_pattern;
   made.alpha_pattern = lora.alpha_pattern;
-  if (config.use_llama_pro) made.layers_to_transform = trained_layers(count_layers(parameter_sizes(model)), config.layers.trainable_layers, true);
+  if (config.use_llama_pro)
+    made.layers_to_transform = trained_layers(count_layers(parameter_sizes(model)), config.layers.trainable_layers, true);
   return made;
 }
 
 Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config) {
   if (!config.adapters.empty() && config.kind != Kind::lora)
-    throw UserError(ExitCode::usage, "adapters are given, yet the tuner is not lora", "train with --tuner_type lora, or merge them first: hone export --merge_lora true");
+    throw UserError(ExitCode::usage, "adapters are given, yet the tuner is not lora",
+                    "train with --tuner_type lora, or merge them first: hone export --merge_lora true");
   Tuned tuned;
   for (const auto& parameter : model.parameters()) parameter.value->requires_grad_(false);
   const auto sizes = parameter_sizes(model);
   switch (config.kind) {
-    case Kind::full: train_chosen(model, trained_by_prefix(sizes, config.parameters), config, tuned); break;
-    case Kind::freeze: train_chosen(model, trained_by_layer(sizes, config.layers, config.use_llama_pro), config, tuned); break;
-    case Kind::lora: train_adapter(model, config, tuned); break;
+    case Kind::full:
+      train_chosen(model, trained_by_prefix(sizes, config.parameters), config, tuned);
+      break;
+    case Kind::freeze:
+      train_chosen(model, trained_by_layer(sizes, config.layers, config.use_llama_pro), config, tuned);
+      break;
+    case Kind::lora:
+      train_adapter(model, config, tuned);
+      break;
   }
   for (const auto& size : sizes) tuned.total_count += size.elements;
   for (const auto& [name, tensor] : tuned.trainable) tuned.trainable_count += tensor.numel();
@@ -157,7 +173,8 @@ void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
     return;
   }
   std::vector<io::TensorSource> sources;
-  for (const auto& parameter : model.parameters()) sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
+  for (const auto& parameter : model.parameters())
+    sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
   io::write_sharded(folder, sources, max_shard_bytes);
 }
 
@@ -167,7 +184,8 @@ void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
     const std::map<std::string, Tensor> saved(files.tensors.begin(), files.tensors.end());
     for (const auto& [name, tensor] : tuned.trainable) {
       auto found = saved.find(name);
-      if (found == saved.end()) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter has no \"{}\"", folder.string(), name));
+      if (found == saved.end())
+        throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter has no \"{}\"", folder.string(), name));
       copy_checked(tensor, found->second, name, folder);
     }
     return;

@@ -19,14 +19,15 @@ struct Tuned {
   std::string summary() const;  // "trainable parameters: 1,081,344 of 495,114,112 (0.2184%)"
 };
 
-// Everything not chosen is frozen. Weights that train get memory of their own, away from the mapped file; ties between weights are kept.
+// Everything not chosen is frozen. Weights that train get memory of their own, away from the mapped file; ties between weights
+// are kept.
 Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config);
 
 // adapter_config.json's content for a fresh LoRA: short names such as all-linear become module names of this model.
 io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& config);
 
-// What is trained, as PEFT's or Hugging Face's files; config, tokenizer and the like are the caller's. PiSSA and OLoRA adapters come with a
-// plain LoRA form in converted/default.
+// What is trained, as PEFT's or Hugging Face's files; config, tokenizer and the like are the caller's. PiSSA and OLoRA adapters
+// come with a plain LoRA form in converted/default.
 void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes = 5'000'000'000);
 // Copies the values of files written by save_trained into the model, for a resume. Throws UserError(bad_checkpoint).
 void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder);

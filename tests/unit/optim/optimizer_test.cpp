@@ -14,7 +14,8 @@ using testing::HasSubstr;
 
 NamedTensors two_parameters() {
   at::manual_seed(0);
-  return {{"model.layers.0.mlp.up_proj.weight", at::randn({8, 4}).requires_grad_(true)}, {"model.norm.weight", at::ones({4}).requires_grad_(true)}};
+  return {{"model.layers.0.mlp.up_proj.weight", at::randn({8, 4}).requires_grad_(true)},
+          {"model.norm.weight", at::ones({4}).requires_grad_(true)}};
 }
 
 void set_gradients(const NamedTensors& parameters, double value) {

@@ -38,7 +38,8 @@ TEST(FreezeLayers, LastFirstAndInsertedLayers) {
 }
 
 TEST(FreezeLayers, ModulesInsideAndOutside) {
-  EXPECT_THAT(names_of(trained_by_layer(four_layers(), {1, {"mlp"}, {"norm"}}, false)), ElementsAre("model.layers.3.mlp.up_proj.weight", "model.norm.weight"));
+  EXPECT_THAT(names_of(trained_by_layer(four_layers(), {1, {"mlp"}, {"norm"}}, false)),
+              ElementsAre("model.layers.3.mlp.up_proj.weight", "model.norm.weight"));
   EXPECT_THAT(names_of(trained_by_layer(four_layers(), {-1, {"all"}, {}}, false)),
               ElementsAre("model.layers.0.self_attn.q_proj.weight", "model.layers.0.mlp.up_proj.weight"));
 }
@@ -58,7 +59,8 @@ TEST(FreezeParameters, FreezesThenSwitchesOnAgain) {
   config.freeze = {"model."};
   config.trainable = {"model.norm"};
   config.trainable_regex = R"(layers\.3\..*up_proj)";
-  EXPECT_THAT(names_of(trained_by_prefix(four_layers(), config)), ElementsAre("model.layers.3.mlp.up_proj.weight", "model.norm.weight", "lm_head.weight"));
+  EXPECT_THAT(names_of(trained_by_prefix(four_layers(), config)),
+              ElementsAre("model.layers.3.mlp.up_proj.weight", "model.norm.weight", "lm_head.weight"));
 }
 
 TEST(FreezeParameters, RatioCountsFromTheEmbeddingUp) {

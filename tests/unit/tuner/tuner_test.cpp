@@ -12,8 +12,15 @@ namespace {
 using testing::HasSubstr;
 
 std::unique_ptr<model::CausalLM> tiny_model(bool tied = true) {
-  const Json config = {{"architectures", {"Qwen2ForCausalLM"}}, {"vocab_size", 50}, {"hidden_size", 32}, {"intermediate_size", 48},
-                       {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"tie_word_embeddings", tied}, {"rope_theta", 10000.0}};
+  const Json config = {{"architectures", {"Qwen2ForCausalLM"}},
+                       {"vocab_size", 50},
+                       {"hidden_size", 32},
+                       {"intermediate_size", 48},
+                       {"num_hidden_layers", 2},
+                       {"num_attention_heads", 4},
+                       {"num_key_value_heads", 2},
+                       {"tie_word_embeddings", tied},
+                       {"rope_theta", 10000.0}};
   return model::CausalLM::random(model::parse_config(config, "test"), 4);
 }
 
@@ -32,7 +39,9 @@ void shake(const Tuned& tuned) {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_(fs::temp_directory_path() / fmt::format("hone-tuner-{}-{}", getpid(), count_++)) { fs::create_directories(path_); }
+  TemporaryFolder() : path_(fs::temp_directory_path() / fmt::format("hone-tuner-{}-{}", getpid(), count_++)) {
+    fs::create_directories(path_);
+  }
   ~TemporaryFolder() { fs::remove_all(path_); }
   const fs::path& path() const { return path_; }
 
@@ -48,9 +57,11 @@ TEST(Tuner, FreshLoraChangesNothingAndTrainsOnlyItself) {
   EXPECT_TRUE(at::equal(logits(*model), before));
   EXPECT_EQ(tuned.trainable.size(), 2U * 7 * 2);
   for (const auto& parameter : model->parameters()) EXPECT_FALSE(parameter.value->requires_grad()) << parameter.name;
-  for (const auto& [name, tensor] : tuned.trainable) EXPECT_TRUE(tensor.requires_grad() && tensor.is_leaf() && tensor.scalar_type() == at::kFloat) << name;
+  for (const auto& [name, tensor] : tuned.trainable)
+    EXPECT_TRUE(tensor.requires_grad() && tensor.is_leaf() && tensor.scalar_type() == at::kFloat) << name;
   EXPECT_THAT(tuned.summary(), HasSubstr("trainable parameters: "));
-  EXPECT_EQ(tuned.adapter->config.targets.names, (std::vector<std::string>{"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"}));
+  EXPECT_EQ(tuned.adapter->config.targets.names,
+            (std::vector<std::string>{"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"}));
 }
 
 TEST(Tuner, SameSeedSameAdapter) {
@@ -69,7 +80,8 @@ TEST(Tuner, TiedHeadFollowsTheEmbeddingUnderFullTuning) {
   TunerConfig config;
   config.kind = Kind::full;
   const Tuned tuned = apply_tuner(*model, config);
-  EXPECT_TRUE(model->head().weight.is_same(model->embedding().weight) || model->head().weight.data_ptr() == model->embedding().weight.data_ptr());
+  EXPECT_TRUE(model->head().weight.is_same(model->embedding().weight) ||
+              model->head().weight.data_ptr() == model->embedding().weight.data_ptr());
   EXPECT_EQ(tuned.trainable_count, tuned.total_count);
   shake(tuned);
   EXPECT_TRUE(at::equal(model->head().weight, model->embedding().weight));

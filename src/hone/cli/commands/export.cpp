@@ -21,22 +21,26 @@ fs::path base_of(const ExportOptions& options) {
   if (!options.model.empty()) return options.model;
   const auto config = io::read_adapter_config(options.adapters.front());
   if (!config.base_model.empty() && fs::exists(fs::path(config.base_model) / "config.json")) return config.base_model;
-  throw UserError(ExitCode::usage, fmt::format("the adapter's base model \"{}\" is not a folder here", config.base_model), "pass --model <folder>");
+  throw UserError(ExitCode::usage, fmt::format("the adapter's base model \"{}\" is not a folder here", config.base_model),
+                  "pass --model <folder>");
 }
 
 }  // namespace
 
 int export_command(const ExportOptions& options) {
   if (options.adapters.empty() || !options.merge_lora)
-    throw UserError(ExitCode::usage, "there is nothing to export: no adapter to merge", "pass --adapters <checkpoint> --merge_lora true");
+    throw UserError(ExitCode::usage, "there is nothing to export: no adapter to merge",
+                    "pass --adapters <checkpoint> --merge_lora true");
   const fs::path base = base_of(options);
-  const fs::path output = options.output_dir.empty() ? fs::path(without_trailing_slash(options.adapters.back()).string() + "-merged") : options.output_dir;
+  const fs::path output = options.output_dir.empty()
+                              ? fs::path(without_trailing_slash(options.adapters.back()).string() + "-merged")
+                              : options.output_dir;
   const auto report =
       tuner::merge_adapters(base, options.adapters, output, {options.torch_dtype, options.max_shard_bytes, options.exist_ok});
   std::vector<std::string> names;
   for (const auto& adapter : options.adapters) names.push_back(adapter.string());
-  fmt::print("merged {} into {}: {} of {} tensors changed, {}\n", fmt::join(names, ", "), base.string(), report.changed, report.tensors,
-             format_bytes(static_cast<double>(report.bytes)));
+  fmt::print("merged {} into {}: {} of {} tensors changed, {}\n", fmt::join(names, ", "), base.string(), report.changed,
+             report.tensors, format_bytes(static_cast<double>(report.bytes)));
   fmt::print("written to {}\nnext: hone infer --model {}\n", output.string(), output.string());
   return 0;
 }

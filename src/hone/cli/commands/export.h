@@ -14,7 +14,7 @@ struct ExportOptions {
   std::vector<std::filesystem::path> adapters;  // merged in this order
   std::filesystem::path output_dir;             // empty: "<last adapter>-merged"
   bool merge_lora = true;
-  std::optional<at::ScalarType> torch_dtype;    // unset: the base's
+  std::optional<at::ScalarType> torch_dtype;  // unset: the base's
   size_t max_shard_bytes = 5'000'000'000;
   bool exist_ok = false;
 };

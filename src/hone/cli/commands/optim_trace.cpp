@@ -12,7 +12,8 @@ namespace {
 optim::NamedTensors read_parameters(const io::SafetensorsFile& file) {
   optim::NamedTensors parameters;
   for (const auto& entry : file.entries())
-    if (entry.name.starts_with("param/")) parameters.emplace_back(entry.name.substr(6), file.tensor(entry).clone().requires_grad_(true));
+    if (entry.name.starts_with("param/"))
+      parameters.emplace_back(entry.name.substr(6), file.tensor(entry).clone().requires_grad_(true));
   return parameters;
 }
 
@@ -47,7 +48,8 @@ optim::ScheduleConfig schedule_config(const Json& config) {
   made.name = config.value("lr_scheduler_type", "constant");
   made.learning_rate = config.value("learning_rate", made.learning_rate);
   made.total_steps = config.value("total_steps", made.total_steps);
-  made.warmup_steps = optim::warmup_step_count(config.value("warmup_steps", 0.0), config.value("warmup_ratio", 0.0), made.total_steps);
+  made.warmup_steps =
+      optim::warmup_step_count(config.value("warmup_steps", 0.0), config.value("warmup_ratio", 0.0), made.total_steps);
   made.arguments = config.value("lr_scheduler_kwargs", Json::object());
   return made;
 }
