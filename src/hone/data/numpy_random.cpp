@@ -131,17 +131,13 @@ uint32_t NumpyGenerator::next32() {
   return static_cast<uint32_t>(both);
 }
 
-// Lemire's multiplication method, as NumPy's bounded integers use it.
+// Shuffling draws by mask and rejection, unlike NumPy's bounded integers.
 uint32_t NumpyGenerator::interval(uint32_t largest) {
   if (largest == 0) return 0;
-  if (largest == 0xffffffffu) return next32();
-  uint32_t count = largest + 1;
-  uint64_t product = uint64_t{next32()} * count;
-  if (static_cast<uint32_t>(product) < count) {
-    uint32_t threshold = (0xffffffffu - largest) % count;
-    while (static_cast<uint32_t>(product) < threshold) product = uint64_t{next32()} * count;
-  }
-  return static_cast<uint32_t>(product >> 32);
+  uint32_t mask = ~uint32_t{0} >> std::countl_zero(largest), value;
+  do value = next32() & mask;
+  while (value > largest);
+  return value;
 }
 
 std::vector<uint32_t> NumpyGenerator::permutation(uint32_t size) {

@@ -27,7 +27,8 @@ Result<Conversation> convert(const RowFormat& format, const std::string& json) {
 
 std::vector<std::string> keys(const std::string& json) {
   std::vector<std::string> names;
-  for (const auto& [key, value] : Json::parse(json).items()) names.push_back(key);
+  auto row = Json::parse(json);
+  for (const auto& field : row.items()) names.push_back(field.key());
   return names;
 }
 

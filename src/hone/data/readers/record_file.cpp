@@ -1,6 +1,8 @@
 #include "hone/data/readers/record_file.h"
 
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <thread>
 
 namespace hone::data {
@@ -63,7 +65,9 @@ RecordIndex build_index(const PlainFile& file, const LineScanner&, ScanPoint sta
   auto count = static_cast<size_t>((file.size() - start.offset) / kSectionBytes + 1);
   std::vector<Section> sections(count);
   std::atomic<size_t> next{0};
-  auto work = [&] {
+  std::exception_ptr failure;
+  std::once_flag failed;
+  auto scan = [&] {
     for (size_t i; (i = next++) < count;) {
       auto from = next_line_start(file, start.offset + static_cast<int64_t>(i) * kSectionBytes, start.offset);
       auto to = i + 1 == count ? file.size()
@@ -71,10 +75,18 @@ RecordIndex build_index(const PlainFile& file, const LineScanner&, ScanPoint sta
       if (from < to) sections[i] = scan_lines(file, from, to);
     }
   };
+  auto work = [&] {
+    try {
+      scan();
+    } catch (...) {
+      std::call_once(failed, [&] { failure = std::current_exception(); });
+    }
+  };
   std::vector<std::jthread> helpers;
   for (size_t i = 1; i < std::min<size_t>(count, std::thread::hardware_concurrency()); ++i) helpers.emplace_back(work);
   work();
   helpers.clear();
+  if (failure) std::rethrow_exception(failure);
 
   RecordIndex whole;
   int64_t lines = start.line - 1;

@@ -102,7 +102,7 @@ std::optional<size_t> data_list(std::string_view head) {
   return at;
 }
 
-enum class JsonKind { lines, array, sequence };
+enum class JsonKind { lines, array, member, sequence };
 struct JsonLayout {
   JsonKind kind;
   ScanPoint start;
@@ -110,7 +110,7 @@ struct JsonLayout {
 
 JsonLayout json_layout(const Opened& opened) {
   std::string_view head = opened.head;
-  if (auto at = data_list(head)) return {JsonKind::array, advanced(opened.start, head.substr(0, *at))};
+  if (auto at = data_list(head)) return {JsonKind::member, advanced(opened.start, head.substr(0, *at))};
   auto first = head.find_first_not_of(" \t\r\n");
   if (first != head.npos && head[first] == '[') return {JsonKind::array, advanced(opened.start, head.substr(0, first + 1))};
   // An object that goes on after its first line is not JSONL. A broken first line of JSONL has more brackets on the next.
@@ -160,7 +160,9 @@ auto with_layout(const fs::path& path, const Opened& opened, Use&& use) {
   }
   auto layout = json_layout(opened);
   if (layout.kind == JsonKind::lines) return use(LineScanner(layout.start), layout.start, Decoder(parse_json_row));
-  auto scanner_layout = layout.kind == JsonKind::array ? JsonScanner::Layout::array : JsonScanner::Layout::sequence;
+  auto scanner_layout = layout.kind == JsonKind::array    ? JsonScanner::Layout::array
+                        : layout.kind == JsonKind::member ? JsonScanner::Layout::member
+                                                          : JsonScanner::Layout::sequence;
   return use(JsonScanner(layout.start, scanner_layout), layout.start, Decoder(parse_json_row));
 }
 

@@ -95,13 +95,14 @@ class CsvScanner {
 // here; whether an element is valid JSON is its parser's business.
 class JsonScanner {
  public:
-  enum class Layout { array, sequence };
+  enum class Layout { array, member, sequence };  // member: the array is an object's, what follows it is none of ours
   explicit JsonScanner(ScanPoint start = {}, Layout layout = Layout::array)
       : layout_(layout), fed_(start.offset), begin_(start.offset), line_(start.line), first_line_(start.line) {}
 
   template <class Emit>
   void feed(std::string_view piece, Emit&& emit) {
     for (const char *p = piece.data(), *end = p + piece.size(); p < end; ++p, ++fed_) {
+      if (after_ && layout_ == Layout::member) continue;
       if (in_string_) {
         if (escaped_) escaped_ = false;
         else if (*p == '\\') escaped_ = true;
@@ -128,9 +129,9 @@ class JsonScanner {
       case '\n': ++line_; return true;
       case ' ': case '\t': case '\r': return true;
       case ',':
-        return layout_ == Layout::array && depth_ == 0 && !after_ ? close(emit, fed_) : (start(), true);
+        return layout_ != Layout::sequence && depth_ == 0 && !after_ ? close(emit, fed_) : (start(), true);
       case ']': case '}':
-        if (depth_ == 0 && layout_ == Layout::array && !after_) {
+        if (depth_ == 0 && layout_ != Layout::sequence && !after_) {
           after_ = true;
           return close(emit, fed_);
         }
