@@ -56,7 +56,9 @@ if(HONE_ARROW)
     set(HONE_WITH_ARROW ON)
     add_library(hone_part_arrow INTERFACE)
     target_include_directories(hone_part_arrow SYSTEM INTERFACE ${arrow_include})
-    target_link_libraries(hone_part_arrow INTERFACE ${arrow_lib}/libparquet.so.${arrow_so} ${arrow_lib}/libarrow.so.${arrow_so})
+    # libarrow exports the functions of its own simdjson. Ours must stand before it, or we would call those with our version's objects.
+    target_link_libraries(hone_part_arrow INTERFACE $<TARGET_FILE:simdjson::simdjson> ${arrow_lib}/libparquet.so.${arrow_so}
+                          ${arrow_lib}/libarrow.so.${arrow_so})
   endif()
 endif()
 message(STATUS "Parquet (Arrow from pyarrow): ${HONE_WITH_ARROW}")

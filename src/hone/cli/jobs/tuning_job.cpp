@@ -94,7 +94,8 @@ optim::OptimizerConfig optimizer_config(const Options& options) {
   config.adam.epsilon = options.real("adam_epsilon");
   if (config.name.starts_with("galore")) add_galore(options, config);
   if (options.has("optim_target_modules")) config.target_modules = options.list("optim_target_modules");
-  for (const auto& [key, value] : optim::parse_optim_args(options.text("optim_args")).items()) config.arguments[key] = value;
+  auto given = optim::parse_optim_args(options.text("optim_args"));
+  for (const auto& [key, value] : given.items()) config.arguments[key] = value;
   return config;
 }
 
