@@ -47,7 +47,8 @@ def run(*words, ok=True):
 
 def hone_logits(folder, model, *more):
     (folder / "tokens.json").write_text(json.dumps({"sequences": TOKENS}))
-    run("logits", "--model", model, "--input", folder / "tokens.json", "--output", folder / "logits.safetensors", *more)
+    run("logits", "--model", model, "--input", folder / "tokens.json", "--output", folder / "logits.safetensors",
+        "--torch_dtype", "float32", *more)
     return load_file(folder / "logits.safetensors")["logits"]
 
 
@@ -213,7 +214,8 @@ def test_damaged_or_foreign_adapters_are_named(tmp_path, bases):
     make_adapter(bases["untied"], tmp_path / "adapter", ADAPTERS["names"])
     config = json.loads((tmp_path / "adapter/adapter_config.json").read_text())
     (tmp_path / "tokens.json").write_text(json.dumps({"sequences": TOKENS}))
-    words = ["logits", "--model", bases["untied"], "--input", tmp_path / "tokens.json", "--output", tmp_path / "o", "--adapters", tmp_path / "adapter"]
+    words = ["logits", "--model", bases["untied"], "--input", tmp_path / "tokens.json", "--output", tmp_path / "o", "--torch_dtype", "float32",
+             "--adapters", tmp_path / "adapter"]
     for change, said in (({"peft_type": "IA3"}, "IA3"), ({"r": 5}, "rank 5"), ({"use_dora": True}, "magnitude"), ({"r": -1}, "positive rank"),
                          ({"lora_bias": True}, "lora_bias"), ({"rank_pattern": [1]}, "rank_pattern")):
         (tmp_path / "adapter/adapter_config.json").write_text(json.dumps({**config, **change}))

@@ -74,7 +74,7 @@ int logits_command(const Options& options) {
                                       .save_adapter = options.text("save_adapter"),
                                       .input = options.required("input"),
                                       .output = options.required("output"),
-                                      .dtype = options.text("torch_dtype"),
+                                      .dtype = options.has("torch_dtype") ? options.text("torch_dtype") : std::string(),
                                       .device = options.has("devices") ? options.text("devices") : "cpu",
                                       .grads = options.flag("grads"),
                                       .recompute = options.flag("recompute"),
