@@ -1,5 +1,6 @@
 // Runs a fuzz target without a fuzzing engine: every file of a folder, then seeded random changes of them for some seconds.
 // Usage: NAME_fuzz FOLDER SECONDS [SEED]. A crash prints the input that caused it to ./crash-NAME; sanitizers do the finding.
+#include <unistd.h>
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -10,7 +11,6 @@
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include "hone/base/rng.h"
@@ -73,8 +73,12 @@ void change(Bytes& input, const std::vector<Bytes>& corpus, hone::Rng& rng) {
     case 0:
       if (!input.empty()) input[rng.below(input.size())] ^= static_cast<uint8_t>(1u << rng.below(8));
       break;
-    case 1: input.insert(input.begin() + place(), static_cast<uint8_t>(rng.next())); break;
-    case 2: input.insert(input.begin() + place(), static_cast<uint8_t>(kTelling[rng.below(sizeof kTelling - 1)])); break;
+    case 1:
+      input.insert(input.begin() + place(), static_cast<uint8_t>(rng.next()));
+      break;
+    case 2:
+      input.insert(input.begin() + place(), static_cast<uint8_t>(kTelling[rng.below(sizeof kTelling - 1)]));
+      break;
     case 3:
       if (!input.empty()) {
         auto begin = static_cast<std::ptrdiff_t>(rng.below(input.size()));

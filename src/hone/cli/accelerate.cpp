@@ -8,8 +8,8 @@
 namespace hone::cli {
 namespace {
 
-constexpr std::string_view kBareOptions[] = {"--multi_gpu", "--cpu", "--mps", "--tpu", "--use_deepspeed", "--use_fsdp", "--quiet",
-                                             "-q", "--debug", "--no_python", "--same_network"};
+constexpr std::string_view kBareOptions[] = {"--multi_gpu", "--cpu", "--mps",   "--tpu",       "--use_deepspeed", "--use_fsdp",
+                                             "--quiet",     "-q",    "--debug", "--no_python", "--same_network"};
 
 bool is_script(std::string_view word) { return word.ends_with(".py"); }
 
@@ -26,7 +26,8 @@ std::vector<std::string> unwrap_accelerate(const std::vector<std::string>& words
     bool bare = std::find(std::begin(kBareOptions), std::end(kBareOptions), word) != std::end(kBareOptions);
     if (word.starts_with("-") && !bare && word.find('=') == std::string::npos) ++i;
   }
-  throw UserError(ExitCode::usage, "accelerate launch: no script in the command line", "accelerate launch src/train.py train.yaml");
+  throw UserError(ExitCode::usage, "accelerate launch: no script in the command line",
+                  "accelerate launch src/train.py train.yaml");
 }
 
 }  // namespace hone::cli

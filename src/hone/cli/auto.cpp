@@ -36,8 +36,10 @@ void decide_automatic(Options& options, int world_size) {
     bool factory = options.front_end() == FrontEnd::factory || options.front_end() == FrontEnd::accelerate;
     options.decide("eval_steps", options.real(factory ? "logging_steps" : "save_steps"));
   }
-  if (undecided("metric_for_best_model")) options.decide("metric_for_best_model", options.flag("predict_with_generate") ? "rouge-l" : "loss");
-  if (undecided("greater_is_better")) options.decide("greater_is_better", !options.text("metric_for_best_model").ends_with("loss"));
+  if (undecided("metric_for_best_model"))
+    options.decide("metric_for_best_model", options.flag("predict_with_generate") ? "rouge-l" : "loss");
+  if (undecided("greater_is_better"))
+    options.decide("greater_is_better", !options.text("metric_for_best_model").ends_with("loss"));
   if (options.verb() & kRlhf && undecided("beta")) options.decide("beta", beta_of(options.text("rlhf_type")));
 }
 

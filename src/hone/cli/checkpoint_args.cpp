@@ -7,14 +7,51 @@ namespace hone::cli {
 namespace {
 
 constexpr std::string_view kAlways[] = {"tuner_type", "task_type", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"};
-constexpr std::string_view kIfUnset[] = {"external_plugins", "model", "model_type", "model_revision", "torch_dtype", "attn_impl", "experts_impl",
-                                         "new_special_tokens", "num_labels", "problem_type", "rope_scaling", "max_model_len", "quant_method",
-                                         "quant_bits", "hqq_axis", "bnb_4bit_compute_dtype", "template", "system", "truncation_strategy",
-                                         "agent_template", "norm_bbox", "use_chat_template", "response_prefix"};
-constexpr std::string_view kData[] = {"dataset", "val_dataset", "cached_dataset", "cached_val_dataset", "split_dataset_ratio", "data_seed",
-                                      "dataset_num_proc", "load_from_cache_file", "dataset_shuffle", "val_dataset_shuffle", "streaming",
-                                      "interleave_prob", "stopping_strategy", "shuffle_buffer_size", "download_mode", "columns", "strict",
-                                      "remove_unused_columns", "disable_auto_column_mapping", "model_name", "model_author", "custom_dataset_info"};
+constexpr std::string_view kIfUnset[] = {"external_plugins",
+                                         "model",
+                                         "model_type",
+                                         "model_revision",
+                                         "torch_dtype",
+                                         "attn_impl",
+                                         "experts_impl",
+                                         "new_special_tokens",
+                                         "num_labels",
+                                         "problem_type",
+                                         "rope_scaling",
+                                         "max_model_len",
+                                         "quant_method",
+                                         "quant_bits",
+                                         "hqq_axis",
+                                         "bnb_4bit_compute_dtype",
+                                         "template",
+                                         "system",
+                                         "truncation_strategy",
+                                         "agent_template",
+                                         "norm_bbox",
+                                         "use_chat_template",
+                                         "response_prefix"};
+constexpr std::string_view kData[] = {"dataset",
+                                      "val_dataset",
+                                      "cached_dataset",
+                                      "cached_val_dataset",
+                                      "split_dataset_ratio",
+                                      "data_seed",
+                                      "dataset_num_proc",
+                                      "load_from_cache_file",
+                                      "dataset_shuffle",
+                                      "val_dataset_shuffle",
+                                      "streaming",
+                                      "interleave_prob",
+                                      "stopping_strategy",
+                                      "shuffle_buffer_size",
+                                      "download_mode",
+                                      "columns",
+                                      "strict",
+                                      "remove_unused_columns",
+                                      "disable_auto_column_mapping",
+                                      "model_name",
+                                      "model_author",
+                                      "custom_dataset_info"};
 
 class CheckpointArgs {
  public:
@@ -25,7 +62,8 @@ class CheckpointArgs {
     auto found = lookup(name);
     if (!found || found->is_null() || !options_.knows(name)) return;
     auto value = read_value(*options_.setting(name).option, *found);
-    if (!value) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} is {}; {}", where_, name, found->dump(), value.error()));
+    if (!value)
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} is {}; {}", where_, name, found->dump(), value.error()));
     options_.set(name, std::move(*value), Source::checkpoint, where_);
   }
   // "Unset" is what ms-swift calls none: neither a default nor the user gave a value.

@@ -14,33 +14,46 @@ struct Rule {
 bool factory(const Options& o) { return o.front_end() == FrontEnd::factory || o.front_end() == FrontEnd::accelerate; }
 bool lora(const Options& o) { return o.text("tuner_type") == "lora"; }
 bool sft(const Options& o) { return o.text("stage") == "sft"; }
-bool validation_data(const Options& o) { return o.has("val_dataset") || o.has("cached_val_dataset") || o.real("split_dataset_ratio") > 0; }
+bool validation_data(const Options& o) {
+  return o.has("val_dataset") || o.has("cached_val_dataset") || o.real("split_dataset_ratio") > 0;
+}
 
 constexpr Rule kRules[] = {
-    {[](const Options& o) { return o.given("warmup_ratio") && o.given("warmup_steps") && o.real("warmup_ratio") > 0 && o.real("warmup_steps") > 0; },
+    {[](const Options& o) {
+       return o.given("warmup_ratio") && o.given("warmup_steps") && o.real("warmup_ratio") > 0 && o.real("warmup_steps") > 0;
+     },
      "warmup_ratio", "warmup_steps", "say the same thing in two ways; give one of them"},
     {[](const Options& o) { return o.flag("bf16") && o.flag("fp16"); }, "bf16", "fp16", "exclude each other"},
     {[](const Options& o) { return o.flag("streaming") && o.integer("max_steps") <= 0; }, "streaming", "max_steps",
      "a stream has no known length, so the number of steps must be given"},
-    {[](const Options& o) { return o.flag("streaming") && o.has("max_samples"); }, "streaming", "max_samples", "exclude each other"},
-    {[](const Options& o) { return o.has("val_dataset") && factory(o) && o.real("split_dataset_ratio") > 0; }, "val_dataset", "split_dataset_ratio",
+    {[](const Options& o) { return o.flag("streaming") && o.has("max_samples"); }, "streaming", "max_samples",
      "exclude each other"},
-    {[](const Options& o) { return o.flag("load_best_model_at_end") && o.text("eval_strategy") == "no"; }, "load_best_model_at_end", "eval_strategy",
-     "the best checkpoint is only known when there is evaluation"},
-    {[](const Options& o) { return o.given("eval_strategy") && o.text("eval_strategy") != "no" && !validation_data(o); }, "eval_strategy", nullptr,
+    {[](const Options& o) { return o.has("val_dataset") && factory(o) && o.real("split_dataset_ratio") > 0; }, "val_dataset",
+     "split_dataset_ratio", "exclude each other"},
+    {[](const Options& o) { return o.flag("load_best_model_at_end") && o.text("eval_strategy") == "no"; },
+     "load_best_model_at_end", "eval_strategy", "the best checkpoint is only known when there is evaluation"},
+    {[](const Options& o) { return o.given("eval_strategy") && o.text("eval_strategy") != "no" && !validation_data(o); },
+     "eval_strategy", nullptr, "needs validation data"},
+    {[](const Options& o) { return (o.flag("do_predict") || o.flag("do_eval")) && !validation_data(o); }, "do_predict", nullptr,
      "needs validation data"},
-    {[](const Options& o) { return (o.flag("do_predict") || o.flag("do_eval")) && !validation_data(o); }, "do_predict", nullptr, "needs validation data"},
-    {[](const Options& o) { return o.flag("mask_history") && o.flag("train_on_prompt"); }, "mask_history", "train_on_prompt", "exclude each other"},
-    {[](const Options& o) { return o.flag("mask_history") && !sft(o); }, "mask_history", nullptr, "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.flag("train_on_prompt") && !sft(o); }, "train_on_prompt", nullptr, "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.flag("neat_packing") && !sft(o); }, "neat_packing", nullptr, "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.flag("predict_with_generate") && !sft(o); }, "predict_with_generate", nullptr, "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.has("adapters") && factory(o) && !lora(o); }, "adapters", "tuner_type", "an adapter is only continued by lora"},
+    {[](const Options& o) { return o.flag("mask_history") && o.flag("train_on_prompt"); }, "mask_history", "train_on_prompt",
+     "exclude each other"},
+    {[](const Options& o) { return o.flag("mask_history") && !sft(o); }, "mask_history", nullptr,
+     "belongs to supervised fine-tuning"},
+    {[](const Options& o) { return o.flag("train_on_prompt") && !sft(o); }, "train_on_prompt", nullptr,
+     "belongs to supervised fine-tuning"},
+    {[](const Options& o) { return o.flag("neat_packing") && !sft(o); }, "neat_packing", nullptr,
+     "belongs to supervised fine-tuning"},
+    {[](const Options& o) { return o.flag("predict_with_generate") && !sft(o); }, "predict_with_generate", nullptr,
+     "belongs to supervised fine-tuning"},
+    {[](const Options& o) { return o.has("adapters") && factory(o) && !lora(o); }, "adapters", "tuner_type",
+     "an adapter is only continued by lora"},
     {[](const Options& o) { return o.flag("use_dora") && !lora(o); }, "use_dora", "tuner_type", "is a form of lora"},
     {[](const Options& o) { return o.flag("use_rslora") && !lora(o); }, "use_rslora", "tuner_type", "is a form of lora"},
     {[](const Options& o) { return o.flag("pissa_init") && !lora(o); }, "pissa_init", "tuner_type", "is a start of lora"},
     {[](const Options& o) { return o.has("lorap_lr_ratio") && !lora(o); }, "lorap_lr_ratio", "tuner_type", "is a form of lora"},
-    {[](const Options& o) { return o.flag("use_galore") && lora(o); }, "use_galore", "tuner_type", "projects full gradients; use full tuning"},
+    {[](const Options& o) { return o.flag("use_galore") && lora(o); }, "use_galore", "tuner_type",
+     "projects full gradients; use full tuning"},
 };
 
 }  // namespace
@@ -49,7 +62,8 @@ void check_combinations(const Options& options) {
   if (!(options.verb() & kTraining)) return;
   for (const auto& rule : kRules) {
     if (!rule.broken(options)) continue;
-    auto names = rule.second ? fmt::format("{} and {}", options.shown(rule.first), options.shown(rule.second)) : options.shown(rule.first);
+    auto names =
+        rule.second ? fmt::format("{} and {}", options.shown(rule.first), options.shown(rule.second)) : options.shown(rule.first);
     throw UserError(ExitCode::usage, fmt::format("{}: {}", names, rule.message));
   }
 }

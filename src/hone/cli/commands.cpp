@@ -37,8 +37,8 @@ struct OtherName {
 };
 // LLaMA-Factory's verbs; the native front end knows them too where they do not clash.
 constexpr OtherName kOtherNames[] = {
-    {FrontEnd::factory, "chat", "infer"},     {FrontEnd::factory, "api", "deploy"},   {FrontEnd::factory, "webchat", "app"},
-    {FrontEnd::factory, "webui", "web-ui"},   {FrontEnd::factory, "env", "doctor"},   {FrontEnd::accelerate, "launch", "train"},
+    {FrontEnd::factory, "chat", "infer"},    {FrontEnd::factory, "api", "deploy"}, {FrontEnd::factory, "webchat", "app"},
+    {FrontEnd::factory, "webui", "web-ui"},  {FrontEnd::factory, "env", "doctor"}, {FrontEnd::accelerate, "launch", "train"},
     {FrontEnd::accelerate, "env", "doctor"},
 };
 constexpr std::string_view kSwiftVerbs = " sft pt rlhf infer export deploy eval sample rollout merge-lora app web-ui ";
@@ -71,10 +71,13 @@ const Command* find_command(FrontEnd front_end, std::string_view typed) {
 
 std::vector<const Command*> shown_commands(FrontEnd front_end) {
   std::vector<const Command*> shown;
-  auto listed = [&](std::string_view verbs, std::string_view name) { return verbs.find(fmt::format(" {} ", name)) != std::string_view::npos; };
+  auto listed = [&](std::string_view verbs, std::string_view name) {
+    return verbs.find(fmt::format(" {} ", name)) != std::string_view::npos;
+  };
   for (const auto& command : kCommands) {
     if (command.hidden) continue;
-    if (front_end == FrontEnd::swift && !listed(kSwiftVerbs, command.name) && command.verb != kOther && command.verb != kDoctor) continue;
+    if (front_end == FrontEnd::swift && !listed(kSwiftVerbs, command.name) && command.verb != kOther && command.verb != kDoctor)
+      continue;
     if (front_end == FrontEnd::factory && !listed(kFactoryVerbs, command.name) && command.verb != kInfer) continue;
     shown.push_back(&command);
   }
@@ -101,10 +104,14 @@ FrontEnd front_end_of(std::string_view program) {
 
 std::string_view program_name(FrontEnd front_end) {
   switch (front_end) {
-    case FrontEnd::hone: return "hone";
-    case FrontEnd::swift: return "swift";
-    case FrontEnd::factory: return "llamafactory-cli";
-    case FrontEnd::accelerate: return "accelerate";
+    case FrontEnd::hone:
+      return "hone";
+    case FrontEnd::swift:
+      return "swift";
+    case FrontEnd::factory:
+      return "llamafactory-cli";
+    case FrontEnd::accelerate:
+      return "accelerate";
   }
   return "hone";
 }

@@ -31,7 +31,9 @@ std::string spaced(std::string_view choices) {
 std::string choice_cases() {
   std::string cases;
   for (const auto& option : options_table()) {
-    auto words = option.type.kind == Kind::choice ? spaced(option.type.choices) : option.type.kind == Kind::flag ? "true false" : "";
+    auto words = option.type.kind == Kind::choice ? spaced(option.type.choices)
+                 : option.type.kind == Kind::flag ? "true false"
+                                                  : "";
     if (words.empty() || cases.find(fmt::format("    --{})", option.name)) != std::string::npos) continue;
     cases += fmt::format("    --{}) words=\"{}\" ;;\n", option.name, words);
   }
@@ -50,11 +52,12 @@ std::string shared_functions() {
   std::string out = "_hone_values() {\n  case \"$1\" in\n" + choice_cases() + "    *) words=\"\" ;;\n  esac\n}\n";
   for (auto front_end : kFrontEnds) {
     auto name = std::string(front_end == FrontEnd::factory ? "factory" : program_name(front_end));
-    out += fmt::format("_hone_words_{}() {{\n  case \"$1\" in\n    '') words=\"{}\" ;;\n{}    *) words=\"\" ;;\n  esac\n}}\n", name, verbs_for(front_end),
-                       verb_cases(front_end));
+    out += fmt::format("_hone_words_{}() {{\n  case \"$1\" in\n    '') words=\"{}\" ;;\n{}    *) words=\"\" ;;\n  esac\n}}\n",
+                       name, verbs_for(front_end), verb_cases(front_end));
   }
   return out +
-         "_hone_words() {\n  case \"${1##*/}\" in\n    swift) _hone_words_swift \"$2\" ;;\n    llamafactory-cli|lmf) _hone_words_factory \"$2\" ;;\n"
+         "_hone_words() {\n  case \"${1##*/}\" in\n    swift) _hone_words_swift \"$2\" ;;\n    llamafactory-cli|lmf) "
+         "_hone_words_factory \"$2\" ;;\n"
          "    *) _hone_words_hone \"$2\" ;;\n  esac\n}\n";
 }
 
@@ -71,7 +74,8 @@ std::string bash_script() {
 }
 
 std::string zsh_script() {
-  return "#compdef hone swift llamafactory-cli lmf\n# hone completion for zsh: source <(hone completion zsh)\n" + shared_functions() +
+  return "#compdef hone swift llamafactory-cli lmf\n# hone completion for zsh: source <(hone completion zsh)\n" +
+         shared_functions() +
          "_hone() {\n"
          "  local -x words_before=\"${words[CURRENT-1]}\" program=\"${words[1]}\" verb=\"${words[2]//_/-}\"\n"
          "  local current=\"${words[CURRENT]}\" position=$CURRENT\n"
@@ -95,12 +99,14 @@ std::string fish_script() {
   for (auto front_end : kFrontEnds) {
     auto program = program_name(front_end);
     for (const auto* command : shown_commands(front_end)) {
-      out += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", program, command->name, fish_quoted(command->help));
+      out += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", program, command->name,
+                         fish_quoted(command->help));
       for (const auto& option : options_table()) {
         if (!(option.verbs & command->verb) || option.status == Status::refused || !belongs_to(option, front_end)) continue;
-        auto values = option.type.kind == Kind::choice ? fmt::format(" -x -a {}", fish_quoted(spaced(option.type.choices))) : std::string();
-        out += fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n", program, command->name, shown_name(option, front_end), values,
-                           fish_quoted(option.help));
+        auto values =
+            option.type.kind == Kind::choice ? fmt::format(" -x -a {}", fish_quoted(spaced(option.type.choices))) : std::string();
+        out += fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n", program, command->name,
+                           shown_name(option, front_end), values, fish_quoted(option.help));
       }
     }
   }
@@ -109,6 +115,8 @@ std::string fish_script() {
 
 }  // namespace
 
-std::string completion_script(Shell shell) { return shell == Shell::bash ? bash_script() : shell == Shell::zsh ? zsh_script() : fish_script(); }
+std::string completion_script(Shell shell) {
+  return shell == Shell::bash ? bash_script() : shell == Shell::zsh ? zsh_script() : fish_script();
+}
 
 }  // namespace hone::cli

@@ -50,7 +50,8 @@ std::string meaning_of(const Option& option) {
   for (const auto& other : option.verb_defaults)
     if (other.verbs)
       for (const auto& command : all_commands())
-        if (command.verb & other.verbs && !command.hidden && command.verb & option.verbs && command.name != "app" && command.name != "web-ui")
+        if (command.verb & other.verbs && !command.hidden && command.verb & option.verbs && command.name != "app" &&
+            command.name != "web-ui")
           text += fmt::format(" In {}: {}.", command.name, code(other.value));
   if (option.status != Status::honoured) text += fmt::format(" **{}**: {}.", status_name(option.status), escaped(option.reason));
   return text;
@@ -62,19 +63,23 @@ std::string options_markdown() {
   size_t counts[3] = {};
   for (const auto& option : options_table()) ++counts[static_cast<int>(option.status)];
   auto out = fmt::format(
-      "# Options\n\nWritten by `hone options --format markdown`. {} options: {} honoured, {} accepted (they cannot matter here; the reason is given and "
-      "printed when one is used), {} refused (with what to use instead).\n\nThe native front end `hone` has ms-swift's names and defaults; "
-      "`llamafactory-cli` has its own names and, where the last column but two differs, its own defaults. Every front end understands all names; where "
-      "two meanings clash, its own wins. An empty default is none; `auto` is worked out and logged.\n",
+      "# Options\n\nWritten by `hone options --format markdown`. {} options: {} honoured, {} accepted without effect (the reason is given, "
+      "and printed when one is used), {} refused (with what to use instead).\n\nThe native front end `hone` has ms-swift's names and "
+      "defaults; `llamafactory-cli` has its own names and, where the third column differs, its own defaults. Every front end "
+      "understands all names; where two meanings clash, its own wins. An empty default is none; `auto` is worked out and logged.\n",
       options_table().size(), counts[0], counts[1], counts[2]);
   std::string_view group;
   for (const auto& option : options_table()) {
     if (option.group != group) {
       group = option.group;
-      out += fmt::format("\n## {}\n\n| option | default | LLaMA-Factory | also called | commands | meaning |\n|---|---|---|---|---|---|\n", group);
+      out += fmt::format(
+          "\n## {}\n\n| option | default | LLaMA-Factory | also called | commands | meaning |\n|---|---|---|---|---|---|\n",
+          group);
     }
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", code(option.name), code(option.fallback),
-                       option.swift_only ? "" : option.factory_differs ? (option.factory_fallback.empty() ? "none" : code(option.factory_fallback)) : code(option.fallback),
+                       option.swift_only        ? ""
+                       : option.factory_differs ? (option.factory_fallback.empty() ? "none" : code(option.factory_fallback))
+                                                : code(option.fallback),
                        aliases_of(option), verbs_of(option), meaning_of(option));
   }
   return out;

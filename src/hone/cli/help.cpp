@@ -20,15 +20,24 @@ std::string padded(std::string_view text, size_t cells) {
 
 std::string placeholder(const Option& option) {
   switch (option.type.kind) {
-    case Kind::flag: return "";
-    case Kind::integer: return " INT";
-    case Kind::real: return " REAL";
-    case Kind::text: return " TEXT";
-    case Kind::path: return " PATH";
-    case Kind::choice: return " WORD";
-    case Kind::list: return " WORD…";
-    case Kind::json: return " JSON";
-    case Kind::bytes: return " SIZE";
+    case Kind::flag:
+      return "";
+    case Kind::integer:
+      return " INT";
+    case Kind::real:
+      return " REAL";
+    case Kind::text:
+      return " TEXT";
+    case Kind::path:
+      return " PATH";
+    case Kind::choice:
+      return " WORD";
+    case Kind::list:
+      return " WORD…";
+    case Kind::json:
+      return " JSON";
+    case Kind::bytes:
+      return " SIZE";
   }
   return "";
 }
@@ -49,7 +58,8 @@ bool shown_negated(const Option& option, FrontEnd front_end) {
 }
 
 std::string option_help(const Option& option, FrontEnd front_end, Verbs verb, size_t width) {
-  auto flag = option.letter ? fmt::format("-{}, --{}", option.letter, shown_name(option, front_end)) : fmt::format("--{}", shown_name(option, front_end));
+  auto flag = option.letter ? fmt::format("-{}, --{}", option.letter, shown_name(option, front_end))
+                            : fmt::format("--{}", shown_name(option, front_end));
   auto column = name_column(width);
   auto left = "  " + flag + placeholder(option);
   std::string fallback(default_text(option, front_end, verb));
@@ -98,7 +108,11 @@ std::string program_help(FrontEnd front_end) {
   auto program = program_name(front_end);
   auto width = page_width();
   auto out = fmt::format("{} {} <command> [options]\n\n", styled("Usage:", Style::bold), program);
-  out += wrap("hone post-trains language models on NPUs, GPUs and CPUs. It runs the commands of ms-swift and LLaMA-Factory as they are.", width, 0) + "\n";
+  out += wrap(
+             "hone post-trains language models on NPUs, GPUs and CPUs. It runs the commands of ms-swift and LLaMA-Factory as "
+             "they are.",
+             width, 0) +
+         "\n";
   std::string now, later;
   for (const auto* command : shown_commands(front_end)) {
     if (command->run)
@@ -112,17 +126,22 @@ std::string program_help(FrontEnd front_end) {
   if (front_end == FrontEnd::factory)
     out += "  llamafactory-cli train train.yaml learning_rate=1e-4\n  llamafactory-cli chat infer.yaml\n";
   else
-    out += fmt::format("  {0} sft --model Qwen/Qwen2.5-7B-Instruct --dataset train.jsonl\n  {0} infer --adapters output/v0-…/checkpoint-100\n", program);
-  out += "\n" + wrap(fmt::format("{} <command> --help shows a command's options, hone options all of them. --show_config prints what a "
-                                 "command line resolves to and stops.", program), width, 0) + "\n";
+    out += fmt::format("  {0} sft --model models/nano --dataset train.jsonl\n  {0} infer --adapters output/v0-…/checkpoint-100\n",
+                       program);
+  out += "\n" +
+         wrap(fmt::format("{} <command> --help shows a command's options, hone options all of them. --show_config prints what a "
+                          "command line resolves to and stops.",
+                          program),
+              width, 0) +
+         "\n";
   return out;
 }
 
 std::string command_help(FrontEnd front_end, const Command& command, std::string_view typed) {
   auto width = page_width();
   bool config = command.verb & (kDataUsers);
-  auto out = fmt::format("{} {} {}{}{} [options]{}\n\n{}\n", styled("Usage:", Style::bold), program_name(front_end), typed, config ? " [config.yaml]" : "",
-                         command.words.empty() ? "" : fmt::format(" {}", command.words),
+  auto out = fmt::format("{} {} {}{}{} [options]{}\n\n{}\n", styled("Usage:", Style::bold), program_name(front_end), typed,
+                         config ? " [config.yaml]" : "", command.words.empty() ? "" : fmt::format(" {}", command.words),
                          config && front_end != FrontEnd::swift ? " [key=value …]" : "", command.help);
   std::string_view group;
   size_t left_out = 0;
@@ -136,8 +155,12 @@ std::string command_help(FrontEnd front_end, const Command& command, std::string
     out += option_help(option, front_end, command.verb, width);
   }
   if (left_out)
-    out += "\n" + wrap(fmt::format("{} more options are taken for compatibility, or refused with the way to go; hone options lists them with the reason.", left_out),
-                       width, 0) + "\n";
+    out += "\n" +
+           wrap(fmt::format("{} more options are taken for compatibility, or refused with the way to go; hone options lists them "
+                            "with the reason.",
+                            left_out),
+                width, 0) +
+           "\n";
   return out;
 }
 
@@ -166,7 +189,8 @@ std::string config_table(const Options& options, bool as_json) {
     bool opposite = shown_negated(*s->option, options.front_end());
     auto name = padded(opposite ? s->option->name : shown_name(*s->option, options.front_end()), name_width);
     bool plain = s->source == Source::built_in;
-    out += fmt::format("  {} {} {}\n", styled(name, plain ? Style::plain : Style::cyan), padded(value, value_width), styled(origin(*s), plain ? Style::dim : Style::green));
+    out += fmt::format("  {} {} {}\n", styled(name, plain ? Style::plain : Style::cyan), padded(value, value_width),
+                       styled(origin(*s), plain ? Style::dim : Style::green));
   }
   return out;
 }

@@ -1,4 +1,5 @@
-// One row of the options table: what an option is called in each front end, what it may hold, what it starts as, what hone does with it.
+// One row of the options table: what an option is called in each front end, what it may hold, what it starts as, what hone does
+// with it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -52,11 +53,14 @@ struct Type {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   std::string_view choices = {};  // "a|b|c"
 };
-inline constexpr Type Flag{Kind::flag}, Text{Kind::text}, Path{Kind::path}, List{Kind::list}, JsonText{Kind::json}, Bytes{Kind::bytes, 0};
-constexpr Type Integer(double low = -std::numeric_limits<double>::infinity(), double high = std::numeric_limits<double>::infinity()) {
+inline constexpr Type Flag{Kind::flag}, Text{Kind::text}, Path{Kind::path}, List{Kind::list}, JsonText{Kind::json},
+    Bytes{Kind::bytes, 0};
+constexpr Type Integer(double low = -std::numeric_limits<double>::infinity(),
+                       double high = std::numeric_limits<double>::infinity()) {
   return {Kind::integer, low, high};
 }
-constexpr Type Real(double low = -std::numeric_limits<double>::infinity(), double high = std::numeric_limits<double>::infinity()) {
+constexpr Type Real(double low = -std::numeric_limits<double>::infinity(),
+                    double high = std::numeric_limits<double>::infinity()) {
   return {Kind::real, low, high};
 }
 constexpr Type Choice(std::string_view choices) { return {Kind::choice, 0, 0, choices}; }
@@ -94,7 +98,7 @@ struct Option {
   char letter = 0;
   bool factory_only = false;
   bool swift_only = false;
-  Verbs verbs = 0;                // 0: those of the group
+  Verbs verbs = 0;  // 0: those of the group
   std::string_view group = {};
 
   template <class... Notes>
@@ -162,8 +166,8 @@ struct only_swift {
 };
 }  // namespace note
 
-// The value that `given` (a word from the command line, or a typed value from a file) means for this option, checked against its type,
-// range and choices. `commas` splits a list's single word at commas, as LLaMA-Factory writes lists.
+// The value that `given` (a word from the command line, or a typed value from a file) means for this option, checked against its
+// type, range and choices. `commas` splits a list's single word at commas, as LLaMA-Factory writes lists.
 Result<Json> read_value(const Option& option, const Json& given, bool commas = false);
 
 // "INT >= 1", "lora|full|freeze", "true|false" … for help and error messages.

@@ -7,17 +7,24 @@ namespace hone::cli {
 
 std::string_view source_name(Source source) {
   switch (source) {
-    case Source::built_in: return "default";
-    case Source::automatic: return "auto";
-    case Source::environment: return "environment";
-    case Source::checkpoint: return "checkpoint";
-    case Source::file: return "file";
-    case Source::command_line: return "command line";
+    case Source::built_in:
+      return "default";
+    case Source::automatic:
+      return "auto";
+    case Source::environment:
+      return "environment";
+    case Source::checkpoint:
+      return "checkpoint";
+    case Source::file:
+      return "file";
+    case Source::command_line:
+      return "command line";
   }
   return "";
 }
 
-Options::Options(FrontEnd front_end, std::string command, Verbs verb) : front_end_(front_end), command_(std::move(command)), verb_(verb) {
+Options::Options(FrontEnd front_end, std::string command, Verbs verb)
+    : front_end_(front_end), command_(std::move(command)), verb_(verb) {
   for (const auto& option : options_table()) {
     if (!(option.verbs & verb)) continue;
     auto text = default_text(option, front_end, verb);
@@ -100,7 +107,8 @@ Json Options::json(std::string_view name) const {
 
 std::string Options::required(std::string_view name) const {
   if (!has(name))
-    throw UserError(ExitCode::usage, fmt::format("{} is required", shown(name)), fmt::format("hone {} --help lists the options", command_));
+    throw UserError(ExitCode::usage, fmt::format("{} is required", shown(name)),
+                    fmt::format("hone {} --help lists the options", command_));
   return text(name);
 }
 

@@ -16,8 +16,8 @@ struct Setting {
   const Option* option = nullptr;
   Json value;
   Source source = Source::built_in;
-  std::string where;        // "train.yaml:7", "--learning_rate", "LOG_LEVEL", "checkpoint-5/args.json"
-  bool undecided = false;   // the default is "auto" and nobody has worked it out yet
+  std::string where;       // "train.yaml:7", "--learning_rate", "LOG_LEVEL", "checkpoint-5/args.json"
+  bool undecided = false;  // the default is "auto" and nobody has worked it out yet
   mutable bool read = false;
 };
 
@@ -31,8 +31,8 @@ class Options {
 
   // Asking for a name that the command does not have, or for a value that is none, is a mistake of ours (HONE_CHECK).
   // Names are the table's own, whatever the front end called them.
-  bool has(std::string_view name) const;    // not none, not an undecided "auto", not an empty list
-  bool given(std::string_view name) const;  // by anything but a default
+  bool has(std::string_view name) const;          // not none, not an undecided "auto", not an empty list
+  bool given(std::string_view name) const;        // by anything but a default
   std::string text(std::string_view name) const;  // "" when none, "auto" when undecided
   double real(std::string_view name) const;
   int64_t integer(std::string_view name) const;  // also bytes
@@ -48,7 +48,7 @@ class Options {
   const Setting& setting(std::string_view name) const;
   bool knows(std::string_view name) const { return settings_.contains(name); }
   const std::vector<std::string>& words() const { return words_; }  // what was no option: a file, a topic
-  std::string shown(std::string_view name) const;  // "--model_name_or_path": for messages
+  std::string shown(std::string_view name) const;                   // "--model_name_or_path": for messages
 
   void set(std::string_view name, Json value, Source source, std::string where);
   void leave_undecided(std::string_view name);  // somebody wrote "auto"

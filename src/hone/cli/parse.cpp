@@ -17,7 +17,9 @@ bool is_option(std::string_view word) {
   return !number;
 }
 
-bool is_config_path(std::string_view word) { return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json"); }
+bool is_config_path(std::string_view word) {
+  return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
+}
 
 std::string underscored(std::string_view name) {
   std::string out(name);
@@ -30,7 +32,8 @@ Json translate_word(const Alias& alias, const Json& word) {
   if (!alias.unit.empty() && word.is_number()) return Json(word.dump() + std::string(alias.unit));
   if (!word.is_string()) return word;
   const auto& text = word.get_ref<const std::string&>();
-  if (!alias.unit.empty() && text.find_first_not_of("0123456789.") == std::string::npos) return Json(text + std::string(alias.unit));
+  if (!alias.unit.empty() && text.find_first_not_of("0123456789.") == std::string::npos)
+    return Json(text + std::string(alias.unit));
   for (std::string_view rest = alias.values; !rest.empty();) {
     auto pair = rest.substr(0, rest.find('|'));
     auto equals = pair.find('=');
@@ -43,7 +46,9 @@ Json translate_word(const Alias& alias, const Json& word) {
 class Parser {
  public:
   Parser(const Syntax& syntax, const World& world)
-      : syntax_(syntax), world_(world), names_(syntax.front_end, syntax.verb),
+      : syntax_(syntax),
+        world_(world),
+        names_(syntax.front_end, syntax.verb),
         parsed_{Options(syntax.front_end, syntax.command, syntax.verb), {}, {}, false},
         factory_(syntax.front_end == FrontEnd::factory || syntax.front_end == FrontEnd::accelerate) {}
 
@@ -64,7 +69,8 @@ class Parser {
     for (size_t i = 0; i < words.size(); ++i) {
       auto word = underscored(words[i]);
       if (word == "__ignore_args_error=true" || word == "__ignore_args_error=1") return true;
-      if (word == "__ignore_args_error") return i + 1 == words.size() || words[i + 1] == "true" || words[i + 1] == "1" || is_option(words[i + 1]);
+      if (word == "__ignore_args_error")
+        return i + 1 == words.size() || words[i + 1] == "true" || words[i + 1] == "1" || is_option(words[i + 1]);
     }
     return false;
   }
@@ -73,7 +79,8 @@ class Parser {
     for (const auto* option : names_.rows()) {
       if (option->variable.empty()) continue;
       auto value = world_.environment(std::string(option->variable));
-      if (value && !value->empty()) assign({option, nullptr}, Json(*value), Source::environment, std::string(option->variable), false);
+      if (value && !value->empty())
+        assign({option, nullptr}, Json(*value), Source::environment, std::string(option->variable), false);
     }
   }
 
@@ -206,12 +213,14 @@ class Parser {
     if (target.alias) given = translate(*target.alias, given, commas && option.type.kind == Kind::list);
     auto value = read_value(option, given, commas);
     if (!value) {
-      auto place = source == Source::command_line ? where : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
+      auto place =
+          source == Source::command_line ? where : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
       throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; {}", place, show_value(given), value.error()));
     }
     if (target.alias && target.alias->negated && value->is_boolean()) *value = !value->get<bool>();
     judge(option, *value, where);
-    if (given == "auto" && default_text(option, syntax_.front_end, syntax_.verb) == "auto") return parsed_.options.leave_undecided(option.name);
+    if (given == "auto" && default_text(option, syntax_.front_end, syntax_.verb) == "auto")
+      return parsed_.options.leave_undecided(option.name);
     parsed_.options.set(option.name, std::move(*value), source, std::move(where));
   }
 

@@ -12,7 +12,7 @@ namespace hone::cli {
 
 // What parsing may ask of the world; tests and the fuzzer give their own.
 struct World {
-  std::function<std::string(const std::string& path)> read_file;                       // throws UserError
+  std::function<std::string(const std::string& path)> read_file;  // throws UserError
   std::function<std::optional<std::string>(const std::string& variable)> environment;
 };
 World real_world();
@@ -26,7 +26,7 @@ struct Parsed {
 
 struct Syntax {
   FrontEnd front_end = FrontEnd::hone;
-  std::string command;     // as typed
+  std::string command;  // as typed
   Verbs verb = 0;
   bool config_first = false;  // a .yaml, .yml or .json as first word is a config file
   int max_words = 0;          // words that are no option
@@ -43,8 +43,8 @@ struct FileEntry {
 };
 std::vector<FileEntry> read_entries(const std::string& path, const std::string& text);
 
-// Takes from a checkpoint's args.json what ms-swift takes: some values always, some only where nothing was given, the data options on request.
-// `folder` is where args.json was found.
+// Takes from a checkpoint's args.json what ms-swift takes: some values always, some only where nothing was given, the data
+// options on request. `folder` is where args.json was found.
 void apply_checkpoint_args(Options& options, const std::string& folder, const Json& args);
 // The first of --adapters, --model that holds an args.json; applies it when --load_args asks for it.
 void reread_checkpoint(Options& options);

@@ -1,9 +1,9 @@
 #include "hone/cli/run.h"
 
+#include <unistd.h>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <unistd.h>
 
 #include "hone/base/log.h"
 #include "hone/base/terminal.h"
@@ -17,7 +17,8 @@ namespace {
 // Cursor shown, colours reset, a fresh line: whatever was on screen, the shell's prompt starts clean.
 void leave_on_interrupt(int) {
   constexpr char kReset[] = "\x1b[?25h\x1b[0m\n";
-  if (::isatty(2)) [[maybe_unused]] auto ignored = ::write(2, kReset, sizeof kReset - 1);
+  if (::isatty(2)) [[maybe_unused]]
+    auto ignored = ::write(2, kReset, sizeof kReset - 1);
   ::_exit(static_cast<int>(ExitCode::interrupted));
 }
 
@@ -107,11 +108,13 @@ int run_program(const std::string& program, std::vector<std::string> words) {
   } catch (const InternalError& error) {
     return report(ExitCode::failure, error.what(), "this is a mistake in hone; please report it with the command line");
   } catch (const c10::OutOfMemoryError& error) {
-    return report(ExitCode::out_of_memory, error.what_without_backtrace(), "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
+    return report(ExitCode::out_of_memory, error.what_without_backtrace(),
+                  "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
   } catch (const c10::Error& error) {
     std::string_view text = error.what_without_backtrace();
     bool memory = text.find("out of memory") != text.npos || text.find("can't allocate memory") != text.npos;
-    return report(memory ? ExitCode::out_of_memory : ExitCode::failure, text, memory ? "smaller --per_device_train_batch_size or --max_length" : "");
+    return report(memory ? ExitCode::out_of_memory : ExitCode::failure, text,
+                  memory ? "smaller --per_device_train_batch_size or --max_length" : "");
   } catch (const std::bad_alloc&) {
     return report(ExitCode::out_of_memory, "out of memory", "smaller --per_device_train_batch_size or --max_length");
   } catch (const std::exception& error) {

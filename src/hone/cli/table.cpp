@@ -10,14 +10,23 @@ void add_group(Rows& rows, std::string_view title, Verbs verbs, std::initializer
     rows.push_back(option);
   }
 }
+
+void add_later_group(Rows& rows, std::string_view title, Verbs verbs, std::string_view reason,
+                     std::initializer_list<Option> options) {
+  auto first = static_cast<std::ptrdiff_t>(rows.size());
+  add_group(rows, title, verbs, options);
+  std::for_each(rows.begin() + first, rows.end(), [reason](Option& option) {
+    if (option.status == Status::honoured) option.status = Status::accepted, option.reason = reason;
+  });
+}
 }  // namespace table
 
 const std::vector<Option>& options_table() {
   static const std::vector<Option> rows = [] {
     table::Rows all;
-    for (auto add : {table::add_model, table::add_data, table::add_template, table::add_training, table::add_tuners, table::add_optimizers,
-                     table::add_output, table::add_generation, table::add_serving, table::add_export, table::add_distributed,
-                     table::add_preference, table::add_grpo, table::add_tools, table::add_common})
+    for (auto add : {table::add_model, table::add_data, table::add_template, table::add_training, table::add_tuners,
+                     table::add_optimizers, table::add_output, table::add_generation, table::add_serving, table::add_export,
+                     table::add_distributed, table::add_preference, table::add_grpo, table::add_tools, table::add_common})
       add(all);
     return all;
   }();
@@ -57,20 +66,21 @@ NameIndex::NameIndex(FrontEnd front_end, Verbs verb) {
     for (const auto& alias : option.other_names()) add(alias.name, option, &alias);
   }
   // Where two rows share a name, the one that this front end's users mean comes first and wins.
-  std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-    return a.name != b.name ? a.name < b.name : a.native > b.native;
-  });
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [](const Entry& a, const Entry& b) { return a.name != b.name ? a.name < b.name : a.native > b.native; });
 }
 
 std::optional<NamedOption> NameIndex::find(std::string_view name) const {
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), name, [](const Entry& e, std::string_view n) { return e.name < n; });
+  auto at =
+      std::lower_bound(entries_.begin(), entries_.end(), name, [](const Entry& e, std::string_view n) { return e.name < n; });
   if (at == entries_.end() || at->name != name) return std::nullopt;
   return at->target;
 }
 
 std::optional<NamedOption> NameIndex::find_prefix(std::string_view prefix) const {
   std::optional<NamedOption> found;
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), prefix, [](const Entry& e, std::string_view n) { return e.name < n; });
+  auto at =
+      std::lower_bound(entries_.begin(), entries_.end(), prefix, [](const Entry& e, std::string_view n) { return e.name < n; });
   for (; at != entries_.end() && at->name.starts_with(prefix); ++at) {
     if (!at->native) continue;
     if (found && found->option != at->target.option) return std::nullopt;

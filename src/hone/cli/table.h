@@ -51,6 +51,9 @@ namespace table {
 // Each adds the rows of its file.
 using Rows = std::vector<Option>;
 void add_group(Rows& rows, std::string_view title, Verbs verbs, std::initializer_list<Option> options);
+// The same for options of what is not in this version: they are accepted, and `reason` says why they do nothing yet.
+void add_later_group(Rows& rows, std::string_view title, Verbs verbs, std::string_view reason,
+                     std::initializer_list<Option> options);
 void add_common(Rows& rows);
 void add_model(Rows& rows);
 void add_data(Rows& rows);

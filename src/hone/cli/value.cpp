@@ -13,7 +13,9 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-bool is_none(std::string_view word) { return word == "none" || word == "None" || word == "null" || word == "NULL" || word == "~"; }
+bool is_none(std::string_view word) {
+  return word == "none" || word == "None" || word == "null" || word == "NULL" || word == "~";
+}
 
 Result<Json> read_flag(const Json& given) {
   if (given.is_boolean()) return given;
@@ -105,7 +107,8 @@ Result<Json> read_list(const Json& given, bool commas) {
     }
   };
   if (given.is_string() && given.get_ref<const std::string&>().starts_with('[')) {
-    if (auto parsed = parse_json(given.get_ref<const std::string&>()); parsed && parsed->is_array()) return read_list(*parsed, false);
+    if (auto parsed = parse_json(given.get_ref<const std::string&>()); parsed && parsed->is_array())
+      return read_list(*parsed, false);
   }
   if (!given.is_array()) {
     auto word = read_text(given);
@@ -141,20 +144,25 @@ Result<Json> read_value(const Option& option, const Json& given, bool commas) {
   if (given.is_null()) return Json(nullptr);
   bool none = given.is_string() && is_none(given.get_ref<const std::string&>());
   switch (option.type.kind) {
-    case Kind::flag: return none ? Result<Json>(Json(nullptr)) : read_flag(given);
+    case Kind::flag:
+      return none ? Result<Json>(Json(nullptr)) : read_flag(given);
     case Kind::integer:
     case Kind::real:
       if (none || given == "auto") return Json(nullptr);
       return read_number(option.type, given);
-    case Kind::bytes: return none ? Result<Json>(Json(nullptr)) : read_bytes(given);
+    case Kind::bytes:
+      return none ? Result<Json>(Json(nullptr)) : read_bytes(given);
     case Kind::choice: {
       auto choice = read_choice(option.type, given);
       return !choice && (none || given == "auto") ? Result<Json>(Json(nullptr)) : choice;
     }
-    case Kind::list: return none ? Result<Json>(Json::array()) : read_list(given, commas);
-    case Kind::json: return none ? Result<Json>(Json(nullptr)) : read_json(given);
+    case Kind::list:
+      return none ? Result<Json>(Json::array()) : read_list(given, commas);
+    case Kind::json:
+      return none ? Result<Json>(Json(nullptr)) : read_json(given);
     case Kind::text:
-    case Kind::path: return none ? Result<Json>(Json(nullptr)) : read_text(given);
+    case Kind::path:
+      return none ? Result<Json>(Json(nullptr)) : read_text(given);
   }
   return error("expected {}", describe(option.type));
 }
@@ -168,15 +176,24 @@ std::string describe(const Type& type) {
     return word;
   };
   switch (type.kind) {
-    case Kind::flag: return "true or false";
-    case Kind::integer: return ranged("a whole number");
-    case Kind::real: return ranged("a number");
-    case Kind::text: return "text";
-    case Kind::path: return "a path";
-    case Kind::list: return "a list of words";
-    case Kind::json: return "JSON, or a path to a JSON file";
-    case Kind::bytes: return "a size such as 2GB";
-    case Kind::choice: break;
+    case Kind::flag:
+      return "true or false";
+    case Kind::integer:
+      return ranged("a whole number");
+    case Kind::real:
+      return ranged("a number");
+    case Kind::text:
+      return "text";
+    case Kind::path:
+      return "a path";
+    case Kind::list:
+      return "a list of words";
+    case Kind::json:
+      return "JSON, or a path to a JSON file";
+    case Kind::bytes:
+      return "a size such as 2GB";
+    case Kind::choice:
+      break;
   }
   std::string words = "one of ";
   for (char c : type.choices) words += c == '|' ? std::string(", ") : std::string(1, c);

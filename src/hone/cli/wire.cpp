@@ -20,7 +20,8 @@ std::string model_folder(const Options& options) {
 }
 
 int merge(const Options& options, bool merge_lora) {
-  ExportOptions merged{.merge_lora = merge_lora, .torch_dtype = dtype_option(options, "torch_dtype"), .exist_ok = options.flag("exist_ok")};
+  ExportOptions merged{
+      .merge_lora = merge_lora, .torch_dtype = dtype_option(options, "torch_dtype"), .exist_ok = options.flag("exist_ok")};
   if (options.has("model")) merged.model = hub::locate_model(options.text("model"), options.text("model_revision"));
   for (const auto& adapter : options.list("adapters")) merged.adapters.emplace_back(adapter);
   if (options.has("output_dir")) merged.output_dir = options.text("output_dir");

@@ -80,7 +80,8 @@ DeviceRecord cpu_record() {
   DeviceRecord out{.name = "cpu", .model = cpu_model()};
   out.memory_total = memory_field("MemTotal:");
   out.memory_used = out.memory_total - memory_field("MemAvailable:");
-  if (after.total > before.total) out.busy_percent = static_cast<int>(100 * (after.busy - before.busy) / (after.total - before.total));
+  if (after.total > before.total)
+    out.busy_percent = static_cast<int>(100 * (after.busy - before.busy) / (after.total - before.total));
   return out;
 }
 

@@ -37,12 +37,17 @@ struct Nvml::Functions {
   int (*utilization)(Handle, Utilization*) = symbol<int(Handle, Utilization*)>(library, "nvmlDeviceGetUtilizationRates");
   int (*temperature)(Handle, int, unsigned*) = symbol<int(Handle, int, unsigned*)>(library, "nvmlDeviceGetTemperature");
   int (*power)(Handle, unsigned*) = symbol<int(Handle, unsigned*)>(library, "nvmlDeviceGetPowerUsage");
-  int (*ecc_errors)(Handle, int, int, unsigned long long*) = symbol<int(Handle, int, int, unsigned long long*)>(library, "nvmlDeviceGetTotalEccErrors");
-  int (*slowdown)(Handle, unsigned long long*) = symbol<int(Handle, unsigned long long*)>(library, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  int (*ecc_errors)(Handle, int, int,
+                    unsigned long long*) = symbol<int(Handle, int, int, unsigned long long*)>(library,
+                                                                                              "nvmlDeviceGetTotalEccErrors");
+  int (*slowdown)(Handle,
+                  unsigned long long*) = symbol<int(Handle, unsigned long long*)>(library,
+                                                                                  "nvmlDeviceGetCurrentClocksThrottleReasons");
   int (*ancestor)(Handle, Handle, int*) = symbol<int(Handle, Handle, int*)>(library, "nvmlDeviceGetTopologyCommonAncestor");
   int (*peer)(Handle, Handle, int, int*) = symbol<int(Handle, Handle, int, int*)>(library, "nvmlDeviceGetP2PStatus");
   int (*link_state)(Handle, unsigned, int*) = symbol<int(Handle, unsigned, int*)>(library, "nvmlDeviceGetNvLinkState");
-  int (*affinity)(Handle, unsigned, unsigned long*) = symbol<int(Handle, unsigned, unsigned long*)>(library, "nvmlDeviceGetCpuAffinity");
+  int (*affinity)(Handle, unsigned, unsigned long*) = symbol<int(Handle, unsigned, unsigned long*)>(library,
+                                                                                                    "nvmlDeviceGetCpuAffinity");
   int (*driver)(char*, unsigned) = symbol<int(char*, unsigned)>(library, "nvmlSystemGetDriverVersion");
   int (*cuda)(int*) = symbol<int(int*)>(library, "nvmlSystemGetCudaDriverVersion_v2");
 

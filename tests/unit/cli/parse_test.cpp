@@ -38,7 +38,8 @@ struct Scene {
 };
 
 TEST(Parse, TypedValues) {
-  auto options = Scene{}.options({"sft", "--lora_rank", "16", "--learning_rate=1.0e-4", "--dataset", "a", "b", "--streaming", "--max_shard_size", "2GB"});
+  auto options = Scene{}.options(
+      {"sft", "--lora_rank", "16", "--learning_rate=1.0e-4", "--dataset", "a", "b", "--streaming", "--max_shard_size", "2GB"});
   EXPECT_EQ(options.integer("lora_rank"), 16);
   EXPECT_DOUBLE_EQ(options.real("learning_rate"), 1e-4);
   EXPECT_THAT(options.list("dataset"), ElementsAre("a", "b"));
@@ -49,7 +50,8 @@ TEST(Parse, TypedValues) {
 }
 
 TEST(Parse, NoneAndAutoAreAbsent) {
-  auto options = Scene{}.options({"sft", "--neftune_noise_alpha", "none", "--learning_rate", "auto", "--template", "auto", "--report_to", "none"});
+  auto options = Scene{}.options(
+      {"sft", "--neftune_noise_alpha", "none", "--learning_rate", "auto", "--template", "auto", "--report_to", "none"});
   for (auto name : {"neftune_noise_alpha", "learning_rate", "template", "report_to"}) EXPECT_FALSE(options.has(name)) << name;
 }
 

@@ -7,7 +7,8 @@ namespace hone::cli {
 int completion_command(const Options& options) {
   auto shell = options.words().empty() ? std::string() : options.words()[0];
   if (shell != "bash" && shell != "zsh" && shell != "fish")
-    throw UserError(ExitCode::usage, fmt::format("completion for \"{}\"; expected bash, zsh or fish", shell), "source <(hone completion bash)");
+    throw UserError(ExitCode::usage, fmt::format("completion for \"{}\"; expected bash, zsh or fish", shell),
+                    "source <(hone completion bash)");
   fmt::print("{}", completion_script(shell == "bash" ? Shell::bash : shell == "zsh" ? Shell::zsh : Shell::fish));
   return 0;
 }

@@ -20,14 +20,17 @@ std::string memory_bar(const DeviceRecord& device, int cells) {
   return styled(bar, part > 0.9 ? Style::red : part > 0.7 ? Style::yellow : Style::green);
 }
 
-std::string with_unit(const std::optional<int>& value, const char* unit) { return value ? fmt::format("{}{}", *value, unit) : "–"; }
+std::string with_unit(const std::optional<int>& value, const char* unit) {
+  return value ? fmt::format("{}{}", *value, unit) : "–";
+}
 
 void print_table(const std::vector<DeviceRecord>& devices) {
   bool narrow = terminal::columns() < 110;
   TextTable table({"device", "model", "memory", "used", "busy", "temp", "power", "health"});
   for (const auto& d : devices)
     table.add({styled(d.name, Style::cyan), narrow ? terminal::truncate(d.model, 24) : d.model, memory_bar(d, narrow ? 4 : 10),
-               fmt::format("{} of {}", format_bytes(static_cast<double>(d.memory_used)), format_bytes(static_cast<double>(d.memory_total))),
+               fmt::format("{} of {}", format_bytes(static_cast<double>(d.memory_used)),
+                           format_bytes(static_cast<double>(d.memory_total))),
                with_unit(d.busy_percent, " %"), with_unit(d.celsius, " °C"), with_unit(d.watts, " W"),
                d.trouble.empty() ? styled("✓ well", Style::green) : styled("✗ " + d.trouble, Style::red)});
   fmt::print("{}", table.str(static_cast<size_t>(terminal::columns())));
@@ -48,15 +51,23 @@ void print_links(const device::LinkMatrix& matrix) {
     row.push_back(matrix.cpus[i]);
     table.add(row);
   }
-  fmt::print("{}\nNV#  # NVLinks   PIX  one PCIe switch   PXB  several   PHB  through the CPU   NODE  within a NUMA node   SYS  between nodes\n",
-             table.str(static_cast<size_t>(terminal::columns())));
+  fmt::print(
+      "{}\nNV#  # NVLinks   PIX  one PCIe switch   PXB  several   PHB  through the CPU   NODE  within a NUMA node   SYS  between "
+      "nodes\n",
+      table.str(static_cast<size_t>(terminal::columns())));
 }
 
 Json to_json(const DeviceRecord& d) {
   auto number = [](const std::optional<int>& value) { return value ? Json(*value) : Json(nullptr); };
-  return {{"name", d.name}, {"model", d.model}, {"memory_total", d.memory_total}, {"memory_used", d.memory_used},
-          {"busy_percent", number(d.busy_percent)}, {"celsius", number(d.celsius)}, {"watts", number(d.watts)},
-          {"healthy", d.trouble.empty()}, {"trouble", d.trouble}};
+  return {{"name", d.name},
+          {"model", d.model},
+          {"memory_total", d.memory_total},
+          {"memory_used", d.memory_used},
+          {"busy_percent", number(d.busy_percent)},
+          {"celsius", number(d.celsius)},
+          {"watts", number(d.watts)},
+          {"healthy", d.trouble.empty()},
+          {"trouble", d.trouble}};
 }
 
 }  // namespace

@@ -14,10 +14,14 @@ using terminal::styled;
 
 std::string mark_sign(Mark mark) {
   switch (mark) {
-    case Mark::good: return styled("✓", Style::green);
-    case Mark::absent: return styled("–", Style::dim);
-    case Mark::warning: return styled("!", Style::yellow);
-    case Mark::bad: return styled("✗", Style::red);
+    case Mark::good:
+      return styled("✓", Style::green);
+    case Mark::absent:
+      return styled("–", Style::dim);
+    case Mark::warning:
+      return styled("!", Style::yellow);
+    case Mark::bad:
+      return styled("✗", Style::red);
   }
   return "";
 }
@@ -32,12 +36,14 @@ int print_section(std::string_view title, const doctor::Findings& findings) {
   for (const auto& finding : findings) {
     bad += finding.mark == Mark::bad;
     TextTable row;
-    row.add({mark_sign(finding.mark), finding.subject + std::string(subject_width - std::min(subject_width, finding.subject.size()), ' '), finding.found});
+    row.add({mark_sign(finding.mark),
+             finding.subject + std::string(subject_width - std::min(subject_width, finding.subject.size()), ' '), finding.found});
     fmt::print("{}", row.str(page_width(), 2));
     if (finding.advice.empty()) continue;
     bool quiet = finding.mark == Mark::good || finding.mark == Mark::absent;
     TextTable advice;
-    advice.add({std::string(subject_width + 3, ' '), styled((quiet ? "" : "→ ") + finding.advice, quiet ? Style::dim : Style::yellow)});
+    advice.add(
+        {std::string(subject_width + 3, ' '), styled((quiet ? "" : "→ ") + finding.advice, quiet ? Style::dim : Style::yellow)});
     fmt::print("{}", advice.str(page_width(), 2));
   }
   fmt::print("\n");
@@ -50,7 +56,7 @@ void print_variables() {
   if (variables.empty()) fmt::print("  none of the variables that hone knows is set\n");
   TextTable table;
   for (const auto& v : variables) {
-    auto effect = v.effect == Effect::honoured ? styled("honoured", Style::green)
+    auto effect = v.effect == Effect::honoured    ? styled("honoured", Style::green)
                   : v.effect == Effect::passed_on ? styled("passed on", Style::cyan)
                                                   : styled("no effect", Style::yellow);
     table.add({v.name, terminal::truncate(v.value, 28), effect, v.note});
@@ -66,7 +72,8 @@ int doctor_command(const Options& options) {
   bad += print_section("Machine", doctor::examine_machine());
   bad += print_section("Hubs", doctor::examine_hubs(options.flag("network")));
   if (options.flag("env")) print_variables();
-  fmt::print("{}\n", bad ? styled(fmt::format("{} thing{} to mend, marked ✗", bad, bad == 1 ? "" : "s"), Style::red) : styled("All well.", Style::green));
+  fmt::print("{}\n", bad ? styled(fmt::format("{} thing{} to mend, marked ✗", bad, bad == 1 ? "" : "s"), Style::red)
+                         : styled("All well.", Style::green));
   return static_cast<int>(bad ? ExitCode::failure : ExitCode::ok);
 }
 

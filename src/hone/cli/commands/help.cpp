@@ -10,7 +10,8 @@ int help_command(const Options& options) {
   }
   const auto& topic = options.words()[0];
   const auto* command = find_command(options.front_end(), topic);
-  if (!command) throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", topic), nearest_command(options.front_end(), topic));
+  if (!command)
+    throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", topic), nearest_command(options.front_end(), topic));
   fmt::print("{}", command_help(options.front_end(), *command, topic));
   return 0;
 }

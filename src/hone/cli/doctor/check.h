@@ -16,7 +16,7 @@ using Findings = std::vector<Finding>;
 
 Findings examine_software();  // libtorch, CUDA, CANN, optional parts
 Findings examine_devices();
-Findings examine_machine();   // memory, disks, limits, ports, terminal
+Findings examine_machine();  // memory, disks, limits, ports, terminal
 Findings examine_hubs(bool ask_network);
 
 // Known environment variables that are set, with what they do here.

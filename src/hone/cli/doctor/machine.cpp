@@ -28,7 +28,8 @@ Finding memory_finding() {
   auto cpu = device::inventory().front();
   auto available = static_cast<double>(cpu.memory_total - cpu.memory_used);
   auto found = fmt::format("{} free of {}", format_bytes(available), format_bytes(static_cast<double>(cpu.memory_total)));
-  if (available < 2 * kGiB) return {Mark::warning, "memory", found, "models beyond a few hundred million parameters will not fit"};
+  if (available < 2 * kGiB)
+    return {Mark::warning, "memory", found, "models beyond a few hundred million parameters will not fit"};
   return {Mark::good, "memory", found, ""};
 }
 
@@ -46,8 +47,10 @@ Finding disk_finding(const std::string& subject, const fs::path& folder) {
   if (error) return {Mark::bad, subject, fmt::format("{}: {}", place.string(), error.message()), ""};
   bool writable = ::access(place.c_str(), W_OK) == 0;
   auto found = fmt::format("{} free in {}", format_bytes(static_cast<double>(space.available)), folder.string());
-  if (!writable) return {Mark::warning, subject, found + ", read-only", "choose another folder with --output_dir or the cache's variable"};
-  if (static_cast<double>(space.available) < 5 * kGiB) return {Mark::warning, subject, found, "a checkpoint of a 7B model takes 15 GiB; make room"};
+  if (!writable)
+    return {Mark::warning, subject, found + ", read-only", "choose another folder with --output_dir or the cache's variable"};
+  if (static_cast<double>(space.available) < 5 * kGiB)
+    return {Mark::warning, subject, found, "a checkpoint of a 7B model takes 15 GiB; make room"};
   return {Mark::good, subject, found, ""};
 }
 

@@ -17,19 +17,23 @@ namespace {
 
 std::string library_folder() {
   Dl_info info{};
-  return ::dladdr(reinterpret_cast<void*>(&at::globalContext), &info) && info.dli_fname ? fs::path(info.dli_fname).parent_path().string() : "unknown folder";
+  return ::dladdr(reinterpret_cast<void*>(&at::globalContext), &info) && info.dli_fname
+             ? fs::path(info.dli_fname).parent_path().string()
+             : "unknown folder";
 }
 
 Finding torch_finding() {
   constexpr const char* kAbi = _GLIBCXX_USE_CXX11_ABI ? "C++11 ABI" : "old ABI";
-  return {Mark::good, "libtorch", fmt::format("{}, {}, {}", TORCH_VERSION, kAbi, at::hasCUDA() ? "with CUDA" : "for CPUs"), library_folder()};
+  return {Mark::good, "libtorch", fmt::format("{}, {}, {}", TORCH_VERSION, kAbi, at::hasCUDA() ? "with CUDA" : "for CPUs"),
+          library_folder()};
 }
 
 Finding cuda_finding() {
   auto driver = device::cuda_driver();
   if (driver.empty()) return {Mark::absent, "CUDA driver", "not installed", "only needed for NVIDIA devices"};
   if (!at::hasCUDA())
-    return {Mark::bad, "CUDA driver", driver + ", but libtorch cannot use a device", "install a torch wheel with CUDA, or check the driver with nvidia-smi"};
+    return {Mark::bad, "CUDA driver", driver + ", but libtorch cannot use a device",
+            "install a torch wheel with CUDA, or check the driver with nvidia-smi"};
   return {Mark::good, "CUDA driver", driver, ""};
 }
 
@@ -51,8 +55,12 @@ Finding cann_finding() {
   const char* home = std::getenv("ASCEND_HOME_PATH");
   if (!home) home = std::getenv("ASCEND_TOOLKIT_HOME");
   if (home && fs::is_directory(home, ignored)) return {Mark::good, "CANN", fmt::format("{} in {}", cann_version(home), home), ""};
-  if (home) return {Mark::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home), "source the toolkit's set_env.sh"};
-  if (hardware) return {Mark::bad, "CANN", "an Ascend device is there, the toolkit is not", "source /usr/local/Ascend/ascend-toolkit/set_env.sh"};
+  if (home)
+    return {Mark::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home),
+            "source the toolkit's set_env.sh"};
+  if (hardware)
+    return {Mark::bad, "CANN", "an Ascend device is there, the toolkit is not",
+            "source /usr/local/Ascend/ascend-toolkit/set_env.sh"};
   return {Mark::absent, "CANN", "not installed", "only needed for Ascend NPUs"};
 }
 
@@ -71,15 +79,16 @@ Findings examine_software() {
   if (data::can_read_parquet())
     out.push_back({Mark::good, "Parquet", "Arrow is built in", ""});
   else
-    out.push_back({Mark::warning, "Parquet", "built without Arrow", "to read .parquet files: .venv/bin/pip install pyarrow, then make build"});
+    out.push_back({Mark::warning, "Parquet", "built without Arrow",
+                   "to read .parquet files: .venv/bin/pip install pyarrow, then make build"});
   return out;
 }
 
 Findings examine_devices() {
   Findings out;
   for (const auto& d : device::inventory())
-    out.push_back({d.trouble.empty() ? Mark::good : Mark::bad, d.name, fmt::format("{}, {}", d.model, format_bytes(static_cast<double>(d.memory_total))),
-                   d.trouble});
+    out.push_back({d.trouble.empty() ? Mark::good : Mark::bad, d.name,
+                   fmt::format("{}, {}", d.model, format_bytes(static_cast<double>(d.memory_total))), d.trouble});
   return out;
 }
 

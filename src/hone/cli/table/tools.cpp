@@ -5,59 +5,72 @@ namespace hone::cli::table {
 using namespace note;
 
 void add_tools(Rows& rows) {
-  add_group(rows, "Tokenize", kTokenize, {
-      {"decode", Flag, "false", "Read ids and print text."},
-      {"lines", Flag, "false", "Each line on its own instead of the whole input."},
-      {"format", Choice("text|jsonl"), "text", "Ids with blanks between, or one JSON list a line."},
-      {"special_tokens", Flag, "false", "Add the tokens that the model puts around a text."},
-  });
-  add_group(rows, "Render", kRender, {
-      {"add_generation_prompt", Flag, "false", "End with the opening of an answer."},
-      {"vars", Path, "", "JSON file with more variables for the template."},
-      {"format", Choice("text|jsonl"), "text", "One conversation in, its text out; or one request and one result a line."},
-  });
-  add_group(rows, "Preview", kPreview, {
-      {"rows", Integer(0), "3", "Rows shown.", letter{'n'}},
-      {"scan", Integer(0), "10000", "Rows looked at for the table of lengths and problems."},
-      {"ids", Flag, "false", "Token ids too."},
-      {"format", Choice("text|jsonl"), "text", "For people, or one JSON object a row without the table."},
-  });
-  add_group(rows, "Logits", kLogits, {
-      {"input", Path, "", "Token ids as JSON."},
-      {"output", Path, "", "Where the result goes."},
-      {"grads", Flag, "false", "Gradients of every parameter too."},
-      {"recompute", Flag, "false", "Recompute activations."},
-      {"cached", Flag, "false", "Token by token through the cache."},
-      {"new_adapter", Path, "", "adapter_config.json of an adapter to start."},
-      {"save_adapter", Path, "", "Folder to write the started adapter to."},
-  });
-  add_group(rows, "Optimizer trace", kOptimTrace, {
-      {"optim", Text, "adamw_torch", "Optimizer."},
-      {"config", Path, "", "JSON with its settings and the schedule's."},
-      {"input", Path, "", "Parameters, gradients and settings."},
-      {"output", Path, "", "Where the result goes."},
-  });
-  add_group(rows, "Doctor", kDoctor, {
-      {"env", Flag, "false", "List environment variables that are set and what they do here."},
-      {"network", Flag, "false", "Ask the model hubs whether they can be reached."},
-  });
-  add_group(rows, "Devices", kDevices, {
-      {"show", Choice("table|topo"), "table", "What to show: the table, or the links between devices.", letter{'t'}, also{"type"}},
-      {"format", Choice("text|json"), "text", "For people or for programs."},
-  });
-  add_group(rows, "Options", kOptions, {
-      {"format", Choice("text|markdown|json"), "text", "How the options table is printed."},
-  });
+  add_group(rows, "Tokenize", kTokenize,
+            {
+                {"decode", Flag, "false", "Read ids and print text."},
+                {"lines", Flag, "false", "Each line on its own instead of the whole input."},
+                {"format", Choice("text|jsonl"), "text", "Ids with blanks between, or one JSON list a line."},
+                {"special_tokens", Flag, "false", "Add the tokens that the model puts around a text."},
+            });
+  add_group(
+      rows, "Render", kRender,
+      {
+          {"add_generation_prompt", Flag, "false", "End with the opening of an answer."},
+          {"vars", Path, "", "JSON file with more variables for the template."},
+          {"format", Choice("text|jsonl"), "text", "One conversation in, its text out; or one request and one result a line."},
+      });
+  add_group(rows, "Preview", kPreview,
+            {
+                {"rows", Integer(0), "3", "Rows shown.", letter{'n'}},
+                {"scan", Integer(0), "10000", "Rows looked at for the table of lengths and problems."},
+                {"ids", Flag, "false", "Token ids too."},
+                {"format", Choice("text|jsonl"), "text", "For people, or one JSON object a row without the table."},
+            });
+  add_group(rows, "Logits", kLogits,
+            {
+                {"input", Path, "", "Token ids as JSON."},
+                {"output", Path, "", "Where the result goes."},
+                {"grads", Flag, "false", "Gradients of every parameter too."},
+                {"recompute", Flag, "false", "Recompute activations."},
+                {"cached", Flag, "false", "Token by token through the cache."},
+                {"new_adapter", Path, "", "adapter_config.json of an adapter to start."},
+                {"save_adapter", Path, "", "Folder to write the started adapter to."},
+            });
+  add_group(rows, "Optimizer trace", kOptimTrace,
+            {
+                {"optim", Text, "adamw_torch", "Optimizer."},
+                {"config", Path, "", "JSON with its settings and the schedule's."},
+                {"input", Path, "", "Parameters, gradients and settings."},
+                {"output", Path, "", "Where the result goes."},
+            });
+  add_group(rows, "Doctor", kDoctor,
+            {
+                {"env", Flag, "false", "List environment variables that are set and what they do here."},
+                {"network", Flag, "false", "Ask the model hubs whether they can be reached."},
+            });
+  add_group(rows, "Devices", kDevices,
+            {
+                {"show", Choice("table|topo"), "table", "What to show: the table, or the links between devices.", letter{'t'},
+                 also{"type"}},
+                {"format", Choice("text|json"), "text", "For people or for programs."},
+            });
+  add_group(rows, "Options", kOptions,
+            {
+                {"format", Choice("text|markdown|json"), "text", "How the options table is printed."},
+            });
 }
 
 void add_common(Rows& rows) {
-  add_group(rows, "Every command", kEveryVerb, {
-      {"config", Path, "", "YAML or JSON file with options; what follows on the command line wins.", verbs{kDataUsers}},
-      {"show_config", Flag, "false", "Print every option with its value and source, and stop.", verbs{kEveryVerb & ~kOther}},
-      {"ignore_args_error", Flag, "false", "Unknown options are warnings.", verbs{kEveryVerb & ~kOther}},
-      {"log_level", Choice("debug|info|warning|error|off|warn|critical|passive"), "info", "Least severity that is printed.", environment{"LOG_LEVEL"}},
-      {"log_format", Choice("text|json"), "text", "Log lines for people, or JSON."},
-  });
+  add_group(
+      rows, "Every command", kEveryVerb,
+      {
+          {"config", Path, "", "YAML or JSON file with options; what follows on the command line wins.", verbs{kDataUsers}},
+          {"show_config", Flag, "false", "Print every option with its value and source, and stop.", verbs{kEveryVerb & ~kOther}},
+          {"ignore_args_error", Flag, "false", "Unknown options are warnings.", verbs{kEveryVerb & ~kOther}},
+          {"log_level", Choice("debug|info|warning|error|off|warn|critical|passive"), "info", "Least severity that is printed.",
+           environment{"LOG_LEVEL"}},
+          {"log_format", Choice("text|json"), "text", "Log lines for people, or JSON."},
+      });
 }
 
 }  // namespace hone::cli::table
