@@ -15,6 +15,10 @@ CHATML = (
 WORDS = "red green blue one two three cat dog bird runs sleeps sings under over near the a small big house river tree".split()
 
 
+# Waiting threads that spin are slow when tests share the cores.
+ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "HONE_FAULT"}, "NO_COLOR": "1", "OMP_WAIT_POLICY": "passive"}
+
+
 def hone_binary():
     return pathlib.Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
 
@@ -75,6 +79,10 @@ class Run:
         return sorted(int(p.name.split("-")[1]) for p in self.folder.glob("checkpoint-*") if p.name.split("-")[1].isdigit())
 
 
+def processes(count):
+    return {"NPROC_PER_NODE": str(count), "OMP_NUM_THREADS": "1"} if count > 1 else {}
+
+
 def command(model, dataset, folder, **options):
     settings = dict(model=model, dataset=dataset, output_dir=folder, add_version="false", torch_dtype="float32", tuner_type="lora",
                     max_steps=6, per_device_train_batch_size=2, gradient_accumulation_steps=1, learning_rate="1e-3", logging_steps=1,
@@ -89,11 +97,9 @@ def sft(model_folder, dataset):
     if not hone_binary().exists():
         pytest.skip(f"{hone_binary()} is not built")
 
-    def run(folder, fault=None, verb="sft", **options):
-        environment = dict(os.environ, NO_COLOR="1")
-        environment.pop("HONE_FAULT", None)
-        if fault:
-            environment["HONE_FAULT"] = fault
+    def run(folder, fault=None, verb="sft", count=1, **options):
+        environment = dict(ENVIRONMENT)
+        environment.update({"HONE_FAULT": fault} if fault else {}, **processes(count))
         words = [str(hone_binary()), verb, *command(options.pop("model", model_folder), options.pop("dataset", dataset), folder, **options)]
         return Run(subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120), pathlib.Path(folder))
 

@@ -1,14 +1,13 @@
 """Stopped and continued equals uninterrupted, bit for bit; a killed run finds its newest whole checkpoint."""
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import time
 
 import pytest
 
-from conftest import command, hone_binary
+from conftest import ENVIRONMENT, command, hone_binary
 
 
 def digest(folder, name):
@@ -36,6 +35,17 @@ def test_continued_equals_uninterrupted(sft, tmp_path, options):
     assert rest.losses() == whole.losses()[3:]
     assert weights(rest.folder / "checkpoint-6") == weights(whole.folder / "checkpoint-6")
     assert digest(rest.folder / "checkpoint-6", "hone_state.safetensors") == digest(whole.folder / "checkpoint-6", "hone_state.safetensors")
+
+
+def test_two_processes_continue_as_if_never_stopped(sft, tmp_path):
+    options = dict(lora_dropout=0.1, per_device_train_batch_size=1, count=2)
+    whole = sft(tmp_path / "whole", **options)
+    assert whole.code == 0, whole.err
+    rest = sft(tmp_path / "rest", resume_from_checkpoint=whole.folder / "checkpoint-3", **options)
+    assert rest.code == 0, rest.err
+    assert weights(rest.folder / "checkpoint-6") == weights(whole.folder / "checkpoint-6")
+    alone = sft(tmp_path / "alone", resume_from_checkpoint=whole.folder / "checkpoint-3", **{**options, "count": 1})
+    assert alone.code == 4 and "2 processes" in alone.err
 
 
 def test_same_seed_same_bits_whatever_the_threads(sft, tmp_path):
@@ -76,7 +86,7 @@ def test_killed_in_retention(sft, tmp_path):
 
 def start(model_folder, dataset, folder, **options):
     words = [str(hone_binary()), "sft", *command(model_folder, dataset, folder, **options)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, NO_COLOR="1"))
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     deadline = time.time() + 60
     while time.time() < deadline and not (folder / "logging.jsonl").exists():
         time.sleep(0.02)

@@ -22,7 +22,7 @@ class EvaluationMode {
   at::NoGradGuard no_grad_;
 };
 
-double rounded(double value, double unit) { return std::round(value / unit) * unit; }
+double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
 }  // namespace
 
@@ -50,9 +50,9 @@ Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::
   Json result{{prefix + "_loss", samples > 0 ? weighted_loss / static_cast<double>(samples) : 0.0}};
   for (const auto& [name, total] : metrics)
     if (total.second > 0) result[prefix + "_" + name] = total.first / total.second;
-  result[prefix + "_runtime"] = rounded(seconds, 1e-4);
-  result[prefix + "_samples_per_second"] = rounded(static_cast<double>(samples) / seconds, 1e-3);
-  result[prefix + "_steps_per_second"] = rounded(static_cast<double>(batches) / seconds, 1e-3);
+  result[prefix + "_runtime"] = rounded(seconds, 1e4);
+  result[prefix + "_samples_per_second"] = rounded(static_cast<double>(samples) / seconds, 1e3);
+  result[prefix + "_steps_per_second"] = rounded(static_cast<double>(batches) / seconds, 1e3);
   return result;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 std::string with_commas(int64_t number) {
   std::string digits = std::to_string(number);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 
@@ -51,7 +51,7 @@ std::vector<Row> fold(const tuner::Tuned& tuned) {
 std::string entry(std::string_view label, const std::string& value) { return fmt::format("  {:<18} {}\n", label, value); }
 
 std::string next_command(const Finished& finished, const std::string& weights) {
-  if (finished.outcome == Outcome::preempted || finished.outcome == Outcome::interrupted)
+  if (!finished.complete())
     return finished.layout == Layout::factory
                ? "the same command again continues from there"
                : fmt::format("the same command with --resume_from_checkpoint {}", finished.state.last_model_checkpoint);
@@ -101,7 +101,7 @@ std::string closing_summary(const Finished& finished) {
                                                "Stopped by a signal; saved", "Stopped by Ctrl-C; saved"};
   std::string text = terminal::styled(kHeadlines[static_cast<int>(finished.outcome)], terminal::Style::bold, 1) + "\n";
   text += entry("steps", fmt::format("{} of {} (epoch {:.2f})", state.global_step, state.max_steps, state.epoch));
-  bool final_weights = finished.layout == Layout::factory && finished.outcome <= Outcome::early_stopped;
+  bool final_weights = finished.layout == Layout::factory && finished.complete();
   std::string weights = final_weights ? finished.run.root.string() : state.last_model_checkpoint;
   if (final_weights) text += entry("model", weights);
   if (!state.last_model_checkpoint.empty()) text += entry("last checkpoint", state.last_model_checkpoint);

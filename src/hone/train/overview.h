@@ -18,13 +18,15 @@ std::string running_block(const TrainerConfig& config, const StepPlan& plan, int
 
 struct Finished {
   Outcome outcome = Outcome::finished;
-  const TrainState& state;
-  const RunFolder& run;
+  TrainState state;
+  RunFolder run;
   std::vector<fs::path> plots;
   std::string program;  // "swift", "llamafactory-cli" or "hone": what the person typed
   fs::path model_folder;
   bool adapter = true;
   Layout layout = Layout::swift;
+
+  bool complete() const { return outcome == Outcome::finished || outcome == Outcome::early_stopped; }
 };
 // Where weights, logs and pictures are, and the command to type next.
 std::string closing_summary(const Finished& finished);

@@ -1,5 +1,6 @@
 #include "hone/train/results.h"
 
+#include <cstdio>
 #include <map>
 
 #include "hone/train/run_log.h"
@@ -27,15 +28,18 @@ void write_results(const RunFolder& run, const std::string& split, const Json& m
   all.update(metrics);
   write_file_atomically(all_path, sorted_text(all));
   fmt::print("{}", metrics_table(split, metrics));
+  std::fflush(stdout);
 }
 
-void write_train_results(const TrainerConfig& config, const RunFolder& run, const TrainState& state, const Json& results) {
+void write_train_results(const TrainerConfig& config, const RunFolder& run, const TrainState& state, const Json& results,
+                         const Json& about) {
   if (config.layout == Layout::swift) {
-    Json summary{{"last_model_checkpoint", path_or_null(state.last_model_checkpoint)},
-                 {"best_model_checkpoint", path_or_null(state.best_model_checkpoint)},
-                 {"best_metric", state.best_metric ? Json(*state.best_metric) : Json(nullptr)},
-                 {"global_step", state.global_step},
-                 {"log_history", state.log_history}};
+    Json summary = about;
+    summary["last_model_checkpoint"] = path_or_null(state.last_model_checkpoint);
+    summary["best_model_checkpoint"] = path_or_null(state.best_model_checkpoint);
+    summary["best_metric"] = state.best_metric ? Json(*state.best_metric) : Json(nullptr);
+    summary["global_step"] = state.global_step;
+    summary["log_history"] = state.log_history;
     append_line(run.log_file(config.layout), summary.dump());
     return;
   }

@@ -178,7 +178,20 @@ std::function<std::string(int64_t)> row_namer(const Prepared& ready) {
   };
 }
 
-int train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Processes& processes) {
+// The head of ms-swift's summary line.
+Json about_run(const Prepared& ready, const LoadedModel& loaded) {
+  auto millions = [](int64_t count) { return static_cast<double>(count) / 1e6; };
+  const auto& tuned = loaded.tuned;
+  Json about{{"model_parameter_info",
+              fmt::format("{}: {:.4f}M Params ({:.4f}M Trainable [{:.4f}%]), 0.0000M Buffers.",
+                          loaded.model->config().architecture, millions(tuned.total_count), millions(tuned.trainable_count),
+                          100 * millions(tuned.trainable_count) / std::max(millions(tuned.total_count), 1e-9))}};
+  if (ready.data.train) about["train_dataset"] = fmt::format("size={}", ready.data.train->size());
+  if (ready.data.validation) about["val_dataset"] = fmt::format("size={}", ready.data.validation->size());
+  return about;
+}
+
+Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Processes& processes) {
   const auto& config = job.trainer;
   auto groups = optim::make_groups(loaded.tuned.trainable, job.groups);
   MasterWeights masters = config.pure ? MasterWeights() : MasterWeights(groups);
@@ -201,21 +214,16 @@ int train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Pr
               running_block(config, ready.plan, ready.data.train ? ready.data.train->size() : -1, loaded.tuned, group->size()));
   }
   auto outcome = trainer.train();
-
-  if (!processes.world.is_main()) return exit_code(outcome);
-  bool complete = outcome == Outcome::finished || outcome == Outcome::early_stopped;
-  std::vector<fs::path> plots;
-  if (complete) {
-    if (config.plot_loss) plots = plot_history(trainer.state().log_history, config.layout, ready.run.root);
-    if (config.layout == Layout::factory) {
-      weights.save(ready.run.root);
-      weights.save_companions(ready.run.root);
-    }
-    write_train_results(config, ready.run, trainer.state(), trainer.results());
+  Finished finished{outcome,      trainer.state(), ready.run, {}, job.program, job.model_folder, loaded.tuned.adapter.has_value(),
+                    config.layout};
+  if (!processes.world.is_main() || !finished.complete()) return finished;
+  if (config.plot_loss) finished.plots = plot_history(finished.state.log_history, config.layout, ready.run.root);
+  if (config.layout == Layout::factory) {
+    weights.save(ready.run.root);
+    weights.save_companions(ready.run.root);
   }
-  fmt::print("\n{}", closing_summary({outcome, trainer.state(), ready.run, plots, job.program, job.model_folder,
-                                      loaded.tuned.adapter.has_value(), config.layout}));
-  return exit_code(outcome);
+  write_train_results(config, ready.run, finished.state, trainer.results(), about_run(ready, loaded));
+  return finished;
 }
 
 // What LLaMA-Factory does after training, or without any: a last evaluation, generated answers.
@@ -253,9 +261,11 @@ int run_training(const TrainingJob& job) {
     write_file_atomically(ready.run.root / "args.json", job.args.dump(2));
   try {
     auto loaded = load_model(job);
-    int code = job.do_train ? train(job, ready, loaded, processes) : 0;
-    if (code == 0 && main) measure(job, ready, loaded);
-    return code;
+    std::optional<Finished> finished;
+    if (job.do_train) finished = train(job, ready, loaded, processes);
+    if (main && (!finished || finished->complete())) measure(job, ready, loaded);
+    if (main && finished) fmt::print("\n{}", closing_summary(*finished));
+    return finished ? exit_code(finished->outcome) : static_cast<int>(ExitCode::ok);
   } catch (const c10::OutOfMemoryError& error) {
     auto use = device::memory_use(job.load.device);
     throw UserError(

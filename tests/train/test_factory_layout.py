@@ -1,0 +1,58 @@
+"""`llamafactory-cli train x.yaml`: the files its users know, and continuing by typing the same command again."""
+import json
+import signal
+import subprocess
+
+import pytest
+from conftest import ENVIRONMENT, hone_binary
+
+
+@pytest.fixture
+def train(model_folder, dataset, tmp_path):
+    program = hone_binary().with_name("llamafactory-cli")
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant", "system_tag": "system"}
+    entry = {"file_name": dataset.name, "formatting": "sharegpt", "columns": {"messages": "messages"}, "tags": tags}
+    (dataset.parent / "dataset_info.json").write_text(json.dumps({"mini": entry}))
+
+    def run(fault=None, **changes):
+        settings = dict(model_name_or_path=str(model_folder), stage="sft", do_train=True, finetuning_type="lora", lora_target="all", dataset="mini",
+                        dataset_dir=str(dataset.parent), template="qwen", cutoff_len=256, output_dir=str(tmp_path / "out"), logging_steps=1,
+                        save_steps=4, per_device_train_batch_size=4, learning_rate=1e-3, max_steps=8, plot_loss=True, lr_scheduler_type="constant")
+        (tmp_path / "run.yaml").write_text(json.dumps({**settings, **changes}))
+        environment = {**ENVIRONMENT, **({"HONE_FAULT": fault} if fault else {})}
+        return subprocess.run([program, "train", tmp_path / "run.yaml"], capture_output=True, text=True, env=environment, timeout=120)
+
+    return run
+
+
+def test_files_and_results(train, tmp_path):
+    done = train(val_size=0.1, do_eval=True)
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "out"
+    for name in ("adapter_model.safetensors", "adapter_config.json", "tokenizer.json", "trainer_log.jsonl", "trainer_state.json",
+                 "train_results.json", "eval_results.json", "training_loss.png", "README.md"):
+        assert (out / name).exists(), name
+    results = json.loads((out / "all_results.json").read_text())
+    assert {"train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos", "epoch", "eval_loss"} <= results.keys()
+    events = [json.loads(line) for line in (out / "trainer_log.jsonl").read_text().splitlines()]
+    assert {"current_steps", "total_steps", "loss", "lr", "epoch", "percentage", "elapsed_time", "remaining_time"} <= events[0].keys()
+    assert "***** train metrics *****" in done.stdout and "***** eval metrics *****" in done.stdout
+
+
+def test_the_same_command_continues_a_killed_run(train, tmp_path):
+    killed = train(fault="checkpoint.before_rename:kill:2")
+    assert killed.returncode == -signal.SIGKILL
+    again = train()
+    assert again.returncode == 0, again.stderr
+    assert "continuing from" in again.stderr and "checkpoint-4" in again.stderr
+    steps = [json.loads(line)["current_steps"] for line in (tmp_path / "out/trainer_log.jsonl").read_text().splitlines()]
+    assert steps[-5:-1] == [5, 6, 7, 8]
+
+
+def test_a_finished_model_without_checkpoints_is_not_written_over(train, tmp_path):
+    assert train(save_strategy="no").returncode == 0
+    refused = train(save_strategy="no")
+    assert refused.returncode == 2 and "overwrite_output_dir" in refused.stderr
+    assert train(save_strategy="no", overwrite_output_dir=True).returncode == 0
