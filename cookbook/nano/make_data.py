@@ -161,7 +161,7 @@ def write_jsonl(path, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--documents", type=int, default=9000)
+    parser.add_argument("--documents", type=int, default=6000)
     parser.add_argument("--rounds", type=int, default=6)
     options = parser.parse_args()
     random.seed(20260101)

@@ -15,8 +15,8 @@ CHAT_TEMPLATE = (
     "{%- for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{%- endfor %}"
     "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}")
 CONFIG = {
-    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 6,
-    "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 1024, "rope_theta": 10000.0, "rms_norm_eps": 1e-6,
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 160, "intermediate_size": 416, "num_hidden_layers": 5,
+    "num_attention_heads": 5, "num_key_value_heads": 1, "max_position_embeddings": 1024, "rope_theta": 10000.0, "rms_norm_eps": 1e-6,
     "hidden_act": "silu", "initializer_range": 0.02, "tie_word_embeddings": True, "use_sliding_window": False, "attention_dropout": 0.0,
     "use_cache": True, "torch_dtype": "float32", "vocab_size": VOCABULARY,
 }

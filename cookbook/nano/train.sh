@@ -8,4 +8,7 @@ factory=$(dirname "$hone")/llamafactory-cli
 .venv/bin/python cookbook/nano/make_model.py --data .cache/nano --out .cache/nano/start
 "$factory" train cookbook/nano/pretrain.yaml
 "$factory" train cookbook/nano/chat.yaml
-"$hone" export --model .cache/nano/chat --output_dir models/nano --torch_dtype bfloat16 --exist_ok true
+"$hone" export --model .cache/nano/chat --load_args false --output_dir .cache/nano/export --torch_dtype bfloat16 --exist_ok true
+for file in config.json generation_config.json model.safetensors tokenizer.json tokenizer_config.json; do
+  cp ".cache/nano/export/$file" models/nano/
+done

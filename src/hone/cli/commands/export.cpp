@@ -28,9 +28,12 @@ fs::path base_of(const ExportOptions& options) {
 }  // namespace
 
 int export_command(const ExportOptions& options) {
-  if (options.adapters.empty() || !options.merge_lora)
-    throw UserError(ExitCode::usage, "there is nothing to export: no adapter to merge",
-                    "pass --adapters <checkpoint> --merge_lora true");
+  bool merges = !options.adapters.empty();
+  if (merges && !options.merge_lora)
+    throw UserError(ExitCode::usage, "adapters are given, yet not to be merged", "pass --merge_lora true");
+  if (!merges && options.output_dir.empty())
+    throw UserError(ExitCode::usage, "there is nothing to export: no adapter to merge and no folder to write to",
+                    "pass --adapters <checkpoint> --merge_lora true, or --output_dir to write the model anew");
   const fs::path base = base_of(options);
   const fs::path output = options.output_dir.empty()
                               ? fs::path(without_trailing_slash(options.adapters.back()).string() + "-merged")
@@ -39,8 +42,11 @@ int export_command(const ExportOptions& options) {
       tuner::merge_adapters(base, options.adapters, output, {options.torch_dtype, options.max_shard_bytes, options.exist_ok});
   std::vector<std::string> names;
   for (const auto& adapter : options.adapters) names.push_back(adapter.string());
-  fmt::print("merged {} into {}: {} of {} tensors changed, {}\n", fmt::join(names, ", "), base.string(), report.changed,
-             report.tensors, format_bytes(static_cast<double>(report.bytes)));
+  if (merges)
+    fmt::print("merged {} into {}: {} of {} tensors changed, {}\n", fmt::join(names, ", "), base.string(), report.changed,
+               report.tensors, format_bytes(static_cast<double>(report.bytes)));
+  else
+    fmt::print("rewrote {}: {} tensors, {}\n", base.string(), report.tensors, format_bytes(static_cast<double>(report.bytes)));
   fmt::print("written to {}\nnext: hone infer --model {}\n", output.string(), output.string());
   return 0;
 }
