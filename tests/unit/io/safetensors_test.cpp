@@ -125,7 +125,7 @@ TEST_F(Folder, UnalignedTensorsAreCopied) {
 
 TEST_F(Folder, ShardsHoldTheLimitAndAreReadAsOne) {
   std::vector<TensorSource> sources;
-  for (int i = 0; i < 5; ++i) sources.push_back(TensorSource::of(fmt::format("t{}", i), at::full({100}, i)));
+  for (int i = 0; i < 5; ++i) sources.push_back(TensorSource::of(fmt::format("t{}", i), at::full({100}, static_cast<float>(i))));
   write_sharded(folder_, sources, 900);
   EXPECT_TRUE(fs::exists(folder_ / "model-00001-of-00003.safetensors"));
   WeightFolder weights(folder_);
