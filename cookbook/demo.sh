@@ -20,7 +20,7 @@ ask --model models/nano
 say "2. Fine-tune it with LoRA to know who it is"
 run "$hone" sft --model models/nano --dataset data/demo.jsonl --tuner_type lora --lora_rank 16 --lora_alpha 32 \
   --learning_rate 2e-3 --num_train_epochs 15 --per_device_train_batch_size 8 --gradient_accumulation_steps 1 --gradient_checkpointing false \
-  --save_steps 500 --logging_steps 20 --output_dir "$out" --add_version false --create_checkpoint_symlink true
+  --save_steps 500 --logging_steps 5 --output_dir "$out" --add_version false --create_checkpoint_symlink true
 
 say "3. Merge the adapter into the model"
 run "$hone" export --adapters "$out/last" --merge_lora true --output_dir "$out/merged"
