@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/base/log.h"
 #include "hone/cli/run.h"
 
 using namespace hone;
@@ -20,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     begin = end + 1;
   }
   if (words.size() < 2) return 0;
+  log::configure({.level = log::Level::off});
   World world{[&](const std::string&) { return file; }, [](const std::string&) { return std::optional<std::string>(); }};
   try {
     auto program = words.front();

@@ -63,10 +63,13 @@ std::string options_markdown() {
   size_t counts[3] = {};
   for (const auto& option : options_table()) ++counts[static_cast<int>(option.status)];
   auto out = fmt::format(
-      "# Options\n\nWritten by `hone options --format markdown`. {} options: {} honoured, {} accepted without effect (the reason is given, "
-      "and printed when one is used), {} refused (with what to use instead).\n\nThe native front end `hone` has ms-swift's names and "
+      "# Options\n\nWritten by `hone options --format markdown`. {} options: {} honoured, {} accepted without effect (the reason "
+      "is given, "
+      "and printed when one is used), {} refused (with what to use instead).\n\nThe native front end `hone` has ms-swift's names "
+      "and "
       "defaults; `llamafactory-cli` has its own names and, where the third column differs, its own defaults. Every front end "
-      "understands all names; where two meanings clash, its own wins. An empty default is none; `auto` is worked out and logged.\n",
+      "understands all names; where two meanings clash, its own wins. An empty default is none; `auto` is worked out and "
+      "logged.\n",
       options_table().size(), counts[0], counts[1], counts[2]);
   std::string_view group;
   for (const auto& option : options_table()) {

@@ -201,12 +201,15 @@ std::string describe(const Type& type) {
 }
 
 std::string show_value(const Json& value) {
+  // What a person typed may hold any bytes.
+  auto dumped = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
   if (value.is_null()) return "none";
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());
-  if (!value.is_array()) return value.dump();
+  if (!value.is_array()) return dumped(value);
   std::string words;
-  for (const auto& item : value) words += (words.empty() ? "" : " ") + (item.is_string() ? item.get<std::string>() : item.dump());
+  for (const auto& item : value)
+    words += (words.empty() ? "" : " ") + (item.is_string() ? item.get<std::string>() : dumped(item));
   return words.empty() ? "[]" : words;
 }
 
