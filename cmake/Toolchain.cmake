@@ -26,6 +26,6 @@ endif()
 
 option(HONE_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 if(HONE_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer -g1)
+  add_compile_options(-O1 -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=address,undefined)
 endif()
