@@ -40,18 +40,22 @@ class PlannedLoader : public Loader {
     epoch_ = state.at("epoch").get<int64_t>();
     unit_ = state.at("unit").get<int64_t>();
     auto offset = state.at("offset").get<size_t>();
+    if (epoch_ < 0 || unit_ < 0 || unit_ >= plan_->units()) throw wrong_position();
     under_way_.clear();
     queued_epoch_ = epoch_, queued_unit_ = unit_;
     started_ = offset > 0;
     current_.clear();
     if (started_) current_ = take_unit();
-    if (offset > current_.size())
-      throw UserError(ExitCode::bad_checkpoint, "the data position in the checkpoint lies behind the end of the data",
-                      "resume with the dataset and options of the first run, or with --ignore_data_skip true");
+    if (offset > current_.size()) throw wrong_position();
     offset_ = offset;
   }
 
  private:
+  static UserError wrong_position() {
+    return UserError(ExitCode::bad_checkpoint, "the data position in the checkpoint lies behind the end of the data",
+                     "resume with the dataset and options of the first run, or with --ignore_data_skip true");
+  }
+
   void step_unit() {
     if (++unit_ == plan_->units()) unit_ = 0, ++epoch_;
     offset_ = 0;

@@ -2,9 +2,9 @@
 
 #include "hone/data/dataset_info.h"
 #include "hone/data/formats/format.h"
-#include "hone/data/formats/python_json.h"
 #include "hone/data/formats/python_literal.h"
 #include "hone/data/row_report.h"
+#include "hone/text/templates/python_json.h"
 
 namespace hone::data {
 namespace {
@@ -231,7 +231,8 @@ TEST(PythonLiteral, ReadsWhatPythonWrites) {
 }
 
 TEST(PythonJson, WritesWhatPythonWrites) {
-  EXPECT_EQ(dump_python_json(Json::parse(R"({"a":[1,2.5,null,true],"é":"\n\"","e":{},"l":[]})")), R"({"a": [1, 2.5, null, true], "é": "\n\"", "e": {}, "l": []})");
+  EXPECT_EQ(text::python_dumps(Json::parse(R"({"a":[1,2.5,null,true],"é":"\n\"","e":{},"l":[]})")), R"({"a": [1, 2.5, null, true], "é": "\n\"", "e": {}, "l": []})");
+  EXPECT_EQ(text::python_dumps(Json::parse("[1e15, 1e16, 0.0001, 0.00001]")), "[1000000000000000.0, 1e+16, 0.0001, 1e-05]");
 }
 
 }  // namespace

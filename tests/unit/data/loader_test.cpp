@@ -164,6 +164,12 @@ TEST(Loader, NothingUsableIsAnError) {
   EXPECT_THROW(lazy.loader->next(), UserError);
 }
 
+TEST(Loader, APositionBeyondTheDataIsAnError) {
+  Fixture fixture({"", Kind::exact, {.batch_size = 2}}, 6);  // three batches an epoch
+  for (const char* state : {R"({"epoch":0,"unit":3,"offset":0})", R"({"epoch":0,"unit":-1,"offset":0})", R"({"epoch":0,"unit":1,"offset":2})"})
+    EXPECT_THROW(fixture.loader->restore(Json::parse(state)), UserError) << state;
+}
+
 TEST(Loader, StrictStopsAtTheFirstBadRow) {
   auto encoder = Encoder::make({.template_name = "qwen"}, chatml_tokenizer(), {});
   EXPECT_THROW(make_loader(std::make_shared<Numbers>(5, std::set<int64_t>{2}), encoder, {}, std::make_shared<RowReport>(true)), UserError);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/data/formats/python_json.h"
+#include "hone/text/templates/python_json.h"
 
 namespace hone::data {
 
@@ -35,7 +35,7 @@ namespace {
 
 Verdict read_medium(const Json& item, std::string_view column, std::vector<std::string>& out) {
   if (item.is_string()) return out.push_back(item.get<std::string>()), std::nullopt;
-  if (item.is_array()) return out.push_back(dump_python_json(item)), std::nullopt;
+  if (item.is_array()) return out.push_back(text::python_dumps(item)), std::nullopt;
   if (item.is_object())
     for (const char* key : {"path", "url"})
       if (auto path = item.find(key); path != item.end() && path->is_string()) return out.push_back(path->get<std::string>()), std::nullopt;
@@ -54,7 +54,7 @@ Verdict read_media(const Json& value, std::string_view column, std::vector<std::
 
 Verdict read_tools(const Json& value, std::string& out) {
   if (value.is_null()) return std::nullopt;
-  if (value.is_array() || value.is_object()) return out = value.empty() ? "" : dump_python_json(value), std::nullopt;
+  if (value.is_array() || value.is_object()) return out = value.empty() ? "" : text::python_dumps(value), std::nullopt;
   if (!value.is_string()) return complaint(RowProblem::type, "\"tools\" is {}; expected a list or its JSON text", type_word(value));
   out = value.get<std::string>();
   if (out.find_first_not_of(" \t\r\n") == out.npos) return out.clear(), std::nullopt;

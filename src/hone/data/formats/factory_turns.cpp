@@ -1,6 +1,6 @@
 #include "hone/data/formats/factory_turns.h"
 
-#include "hone/data/formats/python_json.h"
+#include "hone/text/templates/python_json.h"
 
 namespace hone::data {
 namespace {
@@ -38,7 +38,7 @@ Verdict FactoryTurns::read_turn(const Json& message, size_t index, Turn& out) co
         return complaint(RowProblem::type, "messages[{}].tool_calls holds no function; expected {{\"function\": …}}", index);
       functions.push_back(call["function"]);
     }
-    out = {"tool_call", dump_python_json(functions)};
+    out = {"tool_call", text::python_dumps(functions)};
     return std::nullopt;
   }
   if (content == message.end() || !content->is_string())

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "hone/data/formats/python_json.h"
 #include "hone/data/formats/python_literal.h"
+#include "hone/text/templates/python_json.h"
 
 namespace hone::data {
 namespace {
@@ -107,7 +107,7 @@ class MessagesParser {
                      content.front().contains("type");
     if (text_list) return add_blocks(content, index, std::move(message));
     if (content.is_string()) message.content = content.get<std::string>();
-    else if (message.role == "tool_call" || message.role == "tool") message.content = dump_python_json(content);
+    else if (message.role == "tool_call" || message.role == "tool") message.content = text::python_dumps(content);
     else return complaint(RowProblem::type, "messages[{}].content is {}; expected text", index, type_word(content));
     pending_empty_ = message.content.empty() && message.role == "assistant" && message.extra.is_null();
     parsed_.messages.push_back(std::move(message));
@@ -191,7 +191,7 @@ class MessagesParser {
   }
 
   void add_call(const Json& call, const Message& like) {
-    Message message{"tool_call", dump_python_json(call), like.loss, like.loss_scale, nullptr};
+    Message message{"tool_call", text::python_dumps(call), like.loss, like.loss_scale, nullptr};
     parsed_.messages.push_back(std::move(message));
   }
 
