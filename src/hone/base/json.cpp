@@ -72,6 +72,8 @@ class YamlConverter {
         Json map = Json::object();
         for (const auto& entry : node) {
           if (!entry.first.IsScalar()) throw YAML::Exception(entry.first.Mark(), "a key must be a plain word");
+          if (map.contains(entry.first.Scalar()))
+            throw YAML::Exception(entry.first.Mark(), fmt::format("the key \"{}\" stands twice", entry.first.Scalar()));
           map[entry.first.Scalar()] = convert(entry.second, depth + 1);
         }
         return map;
