@@ -148,6 +148,8 @@ int render_command(const RenderOptions& options) {
     throw UserError(ExitCode::bad_data, origin + ": expected a list of messages or an object", "see hone render --help");
   }
   Json variables = gather_variables(set, extra, conversation, options.add_generation_prompt);
+  if (!variables.contains("messages") && options.template_file.empty())
+    throw UserError(ExitCode::bad_data, origin + ": no messages", "a list of messages, or {\"messages\": […]}");
   ChatTemplate chat_template =
       ChatTemplate::parse(choose_source(set, has_tools(variables))).or_throw(ExitCode::bad_data, "chat template");
   text::Rendered rendered = chat_template.render(variables).or_throw(ExitCode::bad_data, "chat template");
