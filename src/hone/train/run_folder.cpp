@@ -79,6 +79,13 @@ RunFolder make_run_folder(const TrainerConfig& config, std::string run_id) {
 std::optional<fs::path> checkpoint_to_resume(const TrainerConfig& config, const std::string& run_id) {
   if (config.resume_from_checkpoint) {
     const fs::path& asked = *config.resume_from_checkpoint;
+    if (asked == "true") {  // as in transformers: the newest of the folder
+      if (auto newest = newest_checkpoint(config.output_dir, run_id)) return newest;
+      throw UserError(
+          ExitCode::bad_checkpoint,
+          fmt::format("--resume_from_checkpoint true: {} holds no whole checkpoint of this run", config.output_dir.string()),
+          "name the checkpoint folder");
+    }
     if (!fs::is_directory(asked))
       throw UserError(ExitCode::bad_checkpoint,
                       fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));

@@ -77,7 +77,7 @@ void add_training(Rows& rows) {
            refused{"set --per_device_train_batch_size; hone says what would fit when memory runs out"}},
           {"torch_empty_cache_steps", Integer(1), "", "Give memory back every N steps.",
            accepted{"the allocator keeps what the next step needs"}},
-          {"resume_from_checkpoint", Path, "", "Continue a run from this checkpoint folder."},
+          {"resume_from_checkpoint", Path, "", "Continue a run from this checkpoint folder; true is the newest in --output_dir."},
           {"resume_only_model", Flag, "false", "Take weights and position, not the optimizer.", only_swift{}},
           {"ignore_data_skip", Flag, "false", "Start the data anew when resuming."},
           {"train_dataset_sample", Integer(-1), "-1", "Use N training rows.", only_swift{}, refused{"write --dataset path#N"}},
