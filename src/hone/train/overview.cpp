@@ -56,9 +56,9 @@ std::string next_command(const Finished& finished, const std::string& weights) {
                ? "the same command again continues from there"
                : fmt::format("the same command with --resume_from_checkpoint {}", finished.state.last_model_checkpoint);
   if (finished.layout == Layout::factory)
-    return fmt::format("{} chat --model_name_or_path {} {}", finished.program,
+    return fmt::format("{} chat --model_name_or_path {}{}", finished.program,
                        finished.adapter ? finished.model_folder.string() : weights,
-                       finished.adapter ? "--adapter_name_or_path " + weights : "");
+                       finished.adapter ? " --adapter_name_or_path " + weights : "");
   return fmt::format("{} infer {} {}", finished.program, finished.adapter ? "--adapters" : "--model", weights);
 }
 

@@ -1,5 +1,6 @@
 #include "hone/cli/jobs/training_job.h"
 
+#include "hone/base/log.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
@@ -76,11 +77,16 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
   bool bf16 = options.has("bf16") && options.flag("bf16"), fp16 = options.has("fp16") && options.flag("fp16");
   if (bf16 && fp16) throw UserError(ExitCode::usage, "bf16 and fp16 are both true", "keep one of them");
   job.load.dtype = dtype_option(options, "torch_dtype");
-  bool pure_bf16 = factory && options.flag("pure_bf16");
+  bool pure_bf16 = options.knows("pure_bf16") && options.flag("pure_bf16");
   if (pure_bf16) job.load.dtype = at::kBFloat16;
   bool whole = job.tuner.kind != tuner::Kind::lora;
+  if (!whole && !job.load.dtype && (bf16 || fp16)) job.load.dtype = fp16 ? at::kHalf : at::kBFloat16;
   if (factory && whole && !bf16 && !fp16 && !pure_bf16 && !job.load.dtype) job.load.dtype = at::kFloat;
   auto type = job.load.dtype.value_or(stored);
+  if ((fp16 && type != at::kHalf) || (bf16 && type != at::kBFloat16))
+    log::warning("{}: the weights are {} and are computed with as they are; {} {} changes that",
+                 options.shown(fp16 ? "fp16" : "bf16"), type == at::kHalf ? "float16" : type == at::kBFloat16 ? "bfloat16" : "float32",
+                 options.shown("torch_dtype"), fp16 ? "float16" : "bfloat16");
   bool half = type == at::kHalf || fp16, brain = type == at::kBFloat16 || bf16;
   job.trainer.precision = half ? Precision::float16 : brain ? Precision::bfloat16 : Precision::float32;
   job.trainer.pure = pure_bf16 || (!factory && type == at::kBFloat16);
@@ -88,9 +94,10 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
 
 data::Packing packing_of(const Options& options, bool pretraining) {
   bool factory = speaks_factory(options);
-  bool neat = factory && options.flag("neat_packing");
+  bool neat = options.knows("neat_packing") && options.flag("neat_packing");
   if (!options.flag("packing") && !neat) return data::Packing::none;
   if (factory) return pretraining ? data::Packing::blocks : neat ? data::Packing::knapsack : data::Packing::joined;
+  if (neat) return data::Packing::knapsack;
   return options.text("packing_strategy") == "sequential" ? data::Packing::next_fit : data::Packing::best_fit;
 }
 
@@ -128,7 +135,8 @@ void read_actions(const Options& options, train::TrainingJob& job) {
 
 train::TrainingJob training_job(const Options& options) {
   train::TrainingJob job;
-  job.program = std::string(program_name(options.front_end()));
+  bool launched = options.front_end() == FrontEnd::accelerate;  // which can launch a run, but has no chat to go on with
+  job.program = std::string(program_name(launched ? FrontEnd::factory : options.front_end()));
   job.model_name = options.required("model");
   job.model_folder = hub::locate_model(job.model_name, options.text("model_revision"));
   auto config = model::read_config(job.model_folder);

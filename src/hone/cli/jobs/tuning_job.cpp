@@ -13,24 +13,23 @@ void read_lora(const Options& options, tuner::Lora& lora) {
   lora.modules_to_save = options.list("modules_to_save");
   lora.rslora = options.flag("use_rslora");
   lora.dora = options.flag("use_dora");
-  if (speaks_factory(options)) {
-    if (options.flag("pissa_init"))
-      lora.init = options.integer("pissa_iter") == -1 ? "pissa" : fmt::format("pissa_niter_{}", options.integer("pissa_iter"));
-  } else {
+  if (!speaks_factory(options)) {
     lora.target_regex = options.text("target_regex");
     lora.bias = options.text("lora_bias");
     lora.dtype = dtype_option(options, "lora_dtype");
     lora.init = options.text("init_weights");
   }
+  if (options.knows("pissa_init") && options.flag("pissa_init"))
+    lora.init = options.integer("pissa_iter") == -1 ? "pissa" : fmt::format("pissa_niter_{}", options.integer("pissa_iter"));
 }
 
 void read_freezing(const Options& options, tuner::TunerConfig& config) {
-  if (speaks_factory(options)) {
+  if (config.kind == tuner::Kind::freeze && options.knows("freeze_trainable_layers")) {
     config.layers.trainable_layers = options.integer("freeze_trainable_layers");
     config.layers.modules = options.list("freeze_trainable_modules");
     config.layers.extra_modules = options.list("freeze_extra_modules");
-    return;
   }
+  if (speaks_factory(options)) return;
   config.parameters.freeze = options.list("freeze_parameters");
   config.parameters.freeze_regex = options.text("freeze_parameters_regex");
   config.parameters.freeze_ratio = options.real("freeze_parameters_ratio");
