@@ -18,6 +18,7 @@ struct TrainerConfig {
   // How long. max_steps > 0 wins over epochs; a stream of unknown length needs it.
   double epochs = 3;
   int64_t max_steps = -1;
+  std::optional<double> max_epochs;  // ends the run early, a stream's too; the schedule does not know
   int64_t accumulation = 1;
   int64_t micro_batch_size = 1;  // per_device_train_batch_size, as trainer_state.json reports it
   double max_grad_norm = 1.0;    // 0: no clipping
@@ -31,7 +32,8 @@ struct TrainerConfig {
   int64_t max_skips_in_a_row = 10;
 
   // When. Values in (0, 1) are a share of all steps.
-  double logging_steps = 5;
+  Every logging = Every::steps;
+  double logging_steps = 5;  // 0: never
   bool logging_first_step = true;
   Every save = Every::steps;
   double save_steps = 500;

@@ -109,6 +109,8 @@ StepReading Trainer::step() {
   parts_.optimizer.zero_grad();
   ++state_.global_step;
   state_.epoch = parts_.loader.epoch();
+  // A stream's passes end at different steps on different processes: the first to be through ends the run for all.
+  if (config_.max_epochs && parts_.group.sum(state_.epoch >= *config_.max_epochs ? 1 : 0) > 0) plan_.max_steps = state_.global_step;
   return reading;
 }
 
@@ -156,7 +158,8 @@ void Trainer::after_step(RunLog& log) {
   auto interval = config_.logging_steps;
   if (interval > 0 && interval < 1) interval = std::ceil(interval * static_cast<double>(plan_.max_steps));
   auto steps = static_cast<int64_t>(interval);
-  if (window_.steps() > 0 && (first || (steps > 0 && state_.global_step % steps == 0))) {
+  bool now = config_.logging == Every::epoch ? due(Every::epoch, 0) : steps > 0 && state_.global_step % steps == 0;
+  if (window_.steps() > 0 && (first || now)) {
     auto values = window_.take();
     if (state_.skipped_steps > 0) values["skipped_steps"] = state_.skipped_steps;
     if (state_.failed_saves > 0) values["failed_saves"] = state_.failed_saves;
@@ -195,9 +198,11 @@ void Trainer::evaluate_now(RunLog& log) {
   double value = metrics[name].get<double>();
   if (parts_.schedule.wants_metric()) parts_.schedule.observe(value);
   bool greater = config_.greater_is_better.value_or(!name.ends_with("loss"));
-  double gain = !state_.best_metric ? std::numeric_limits<double>::infinity()
-                : greater           ? value - *state_.best_metric
-                                    : *state_.best_metric - value;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double gain = !std::isfinite(value) ? -kInfinity
+                : !state_.best_metric ? kInfinity
+                : greater             ? value - *state_.best_metric
+                                      : *state_.best_metric - value;
   state_.evaluations_without_gain = gain > config_.early_stop_threshold ? 0 : state_.evaluations_without_gain + 1;
   if (gain <= 0) return;
   state_.best_metric = value;

@@ -196,6 +196,16 @@ TEST(Trainer, LearnsAndLogs) {
   EXPECT_TRUE(fs::exists(scratch.path() / "checkpoint-20/trainer_state.json"));
 }
 
+TEST(Trainer, MaxEpochsEndsTheRunWithASave) {
+  ScratchFolder scratch;
+  Rig rig(scratch.path(), {}, {.max_steps = 100, .max_epochs = 2, .logging = Every::epoch, .logging_first_step = false});
+  auto trainer = rig.trainer();
+  EXPECT_EQ(trainer->train(), Outcome::finished);
+  EXPECT_EQ(trainer->state().global_step, 10);
+  EXPECT_EQ(losses(trainer->state()).size(), 2u);  // one line an epoch
+  EXPECT_TRUE(fs::exists(scratch.path() / "checkpoint-10/trainer_state.json"));
+}
+
 TEST(Trainer, AccumulationDoesNotChangeTheUpdate) {
   std::vector<std::vector<float>> weights;
   for (auto [size, batches, accumulation] : {std::tuple{4, 2, 1}, {2, 4, 2}, {1, 8, 4}}) {
@@ -302,6 +312,17 @@ TEST(Evaluation, StopsEarlyAndKeepsTheBest) {
   EXPECT_TRUE(fs::exists(scratch.path() / "checkpoint-2"));
   EXPECT_TRUE(fs::exists(scratch.path() / "checkpoint-8"));
   EXPECT_FALSE(fs::exists(scratch.path() / "checkpoint-6"));
+}
+
+TEST(Evaluation, ALossThatIsNoNumberIsNeverTheBest) {
+  ScratchFolder scratch;
+  Rig rig(scratch.path(), {.learning_rate = 0}, {.max_steps = 2, .eval = Every::steps, .eval_steps = 1});
+  rig.eval_loader = [] { return std::make_unique<FakeLoader>(1, 2); };
+  PoisonedLoss poisoned(2);  // in the first evaluation: one batch of training comes before it
+  rig.method = &poisoned;
+  auto trainer = rig.trainer();
+  trainer->train();
+  EXPECT_EQ(trainer->state().best_global_step, 2);
 }
 
 TEST(LossScale, FallsOnOverflowAndIsSaved) {

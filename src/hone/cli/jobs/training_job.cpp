@@ -25,7 +25,7 @@ Every every(const Options& options, std::string_view name) {
 
 void read_length(const Options& options, TrainerConfig& config) {
   config.epochs = options.real("num_train_epochs");
-  if (options.knows("max_epochs") && options.has("max_epochs")) config.epochs = options.real("max_epochs");
+  if (options.knows("max_epochs") && options.has("max_epochs")) config.max_epochs = options.real("max_epochs");
   config.max_steps = options.integer("max_steps");
   config.accumulation = options.integer("gradient_accumulation_steps");
   config.micro_batch_size = options.integer("per_device_train_batch_size");
@@ -36,6 +36,7 @@ void read_length(const Options& options, TrainerConfig& config) {
 }
 
 void read_moments(const Options& options, TrainerConfig& config) {
+  config.logging = every(options, "logging_strategy");
   config.logging_steps = options.text("logging_strategy") == "no" ? 0 : options.real("logging_steps");
   config.logging_first_step = options.flag("logging_first_step");
   config.save = every(options, "save_strategy");
