@@ -106,6 +106,9 @@ EncodeConfig encode_config(const Options& options, int64_t length_limit) {
     config.mask_history = options.flag("mask_history");
     config.guard_special_tokens |= options.flag("split_special_tokens");
     config.concatenate_text = config.pretraining && options.flag("packing");
+    // LLaMA-Factory keeps one token of a pack free when packing is asked for, and none when pre-training turns it on by itself.
+    bool packs = options.flag("neat_packing") || (options.given("packing") && options.flag("packing"));
+    if (packs) config.max_length = std::max<int64_t>(config.max_length - 1, 1);
   } else {
     read_swift_template(options, config);
   }

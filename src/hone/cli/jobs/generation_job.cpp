@@ -28,7 +28,7 @@ engine::Request generation_request(const Options& options, const fs::path& model
   auto& sampling = request.sampling;
   sampling.temperature = number(options, "temperature", file, 1.0);
   sampling.top_p = number(options, "top_p", file, 1.0);
-  sampling.top_k = std::max<int64_t>(0, options.has("top_k") ? options.integer("top_k") : file.value("top_k", int64_t{50}));
+  sampling.top_k = std::max<int64_t>(0, options.has("top_k") ? options.integer("top_k") : static_cast<int64_t>(number(options, "top_k", file, 50)));
   sampling.min_p = options.knows("min_p") ? number(options, "min_p", file, 0.0) : 0.0;
   sampling.repetition_penalty = number(options, "repetition_penalty", file, 1.0);
   sampling.seed = static_cast<uint64_t>(options.integer("seed"));

@@ -25,7 +25,7 @@ void add_data(Rows& rows) {
           {"train_dataloader_shuffle", Flag, "true", "Shuffle anew each epoch.", factory_not{"disable_shuffling"},
            verbs{kTraining}},
           {"max_samples", Integer(1), "", "Use the first N rows of every dataset.", only_factory{}},
-          {"val_dataset_sample", Integer(1), "", "Use N rows of the validation data.", only_swift{}},
+          {"val_dataset_sample", Integer(1), "", "Use N rows of the validation data.", only_swift{}, verbs{kInfer}},
           {"interleave_prob", List, "", "Chance of each dataset when interleaving.", factory{"interleave_probs"}},
           {"stopping_strategy", Choice("first_exhausted|all_exhausted"), "first_exhausted", "When interleaving ends.",
            only_swift{}},
