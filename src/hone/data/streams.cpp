@@ -127,6 +127,9 @@ class InterleaveStream : public ConversationStream {
   void seek(const Json& position) override {
     draws_.seek(position.at("drawn").get<int64_t>());
     exhausted_ = position.at("exhausted").get<std::vector<bool>>();
+    if (exhausted_.size() != parts_.size())
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("the data position in the checkpoint is of {} datasets; {} are given", exhausted_.size(), parts_.size()),
+                      "resume with the datasets of the first run, or with --ignore_data_skip true");
     finished_ = position.at("finished").get<bool>();
     for (size_t i = 0; i < parts_.size(); ++i) parts_[i]->seek(position.at("parts").at(i));
   }
@@ -200,7 +203,7 @@ void ShuffleStream::seek(const Json& position) {
   }
   base_->seek(position.at("base"));
   round_ = position.at("round").get<int64_t>();
-  ready_ = position.at("ready").get<size_t>();
+  ready_ = std::min(position.at("ready").get<size_t>(), buffer_.size());  // rows may be gone since
 }
 
 }  // namespace
