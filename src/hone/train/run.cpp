@@ -207,6 +207,8 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
                   {*loaded.model, method, *ready.loader, *optimizer, *ready.schedule, masters, *group, weights,
                    eval_loader_of(job, ready), job.predict_with_generate ? predictor_of(job, ready, *loaded.model) : Predict(),
                    row_namer(ready), flops_per_token(*loaded.model)});
+  // Weights began alike on all processes; dropout must not.
+  if (int rank = processes.world.rank; rank > 0) device::seed(job.trainer.seed + static_cast<uint64_t>(rank));
   if (ready.resume) trainer.resume(*ready.resume);
   if (processes.world.is_main()) {
     log::info("{}", trainable_table(loaded.tuned));
