@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/data/encode/loss_scale.h"
 #include "hone/text/templates/agent_format.h"
 
 namespace hone::data {
@@ -51,8 +52,18 @@ Json template_variables(const text::Tokenizer& tokenizer, Json messages, Json to
   return variables;
 }
 
+// The model's own template learns whole answers, so of loss_scale only the base can be followed.
+static EncodeConfig read_loss_scale(EncodeConfig config) {
+  LossScale scale(config.loss_scale);
+  if (scale.base() == LossScale::Base::all) config.train_on_prompt = true;
+  if (scale.has_names())
+    throw UserError(ExitCode::usage, "loss_scale \"" + config.loss_scale + "\" does not go with the model's own chat template",
+                    "name a built-in one with --template, or use default, last_round or all");
+  return config;
+}
+
 JinjaEncoder::JinjaEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::ChatTemplate chat_template)
-    : Encoder(std::move(config), std::move(tokenizer), "jinja"), template_(std::move(chat_template)) {
+    : Encoder(read_loss_scale(std::move(config)), std::move(tokenizer), "jinja"), template_(std::move(chat_template)) {
   turn_tokens_ = stop_words();
 }
 

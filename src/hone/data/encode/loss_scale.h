@@ -23,6 +23,7 @@ class LossScale {
   Base base() const { return base_; }
   bool binary() const;  // weights are only 0 and 1
   bool has(std::string_view name) const;
+  bool has_names() const { return !names_.empty(); }
   std::vector<WeightedText> weigh(const std::string& text, const std::string& query) const;
 
  private:
