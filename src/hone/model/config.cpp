@@ -134,6 +134,8 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
 
 DecoderConfig read_config(const std::filesystem::path& folder) {
   auto path = folder / "config.json";
+  if (!std::filesystem::exists(path) && std::filesystem::exists(folder / "adapter_config.json"))
+    throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds an adapter, not a model", "name it in --adapters instead");
   return parse_config(parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string()), path.string());
 }
 

@@ -1,6 +1,7 @@
 #include "hone/cli/jobs/data_job.h"
 
 #include "hone/base/file.h"
+#include "hone/base/log.h"
 
 namespace hone::cli {
 namespace {
@@ -16,7 +17,12 @@ void read_swift_data(const Options& options, DatasetConfig& config) {
   config.split_dataset_ratio = options.real("split_dataset_ratio");
   if (config.split_dataset_ratio >= 1)
     throw UserError(ExitCode::usage, fmt::format("{} is {}; expected a part below 1", options.shown("split_dataset_ratio"), config.split_dataset_ratio));
-  if (!config.val_datasets.empty() || config.streaming) config.split_dataset_ratio = 0;  // ms-swift's rule
+  if (!config.val_datasets.empty() || config.streaming) {  // ms-swift's rule
+    if (config.split_dataset_ratio > 0)
+      log::warning("{} is left aside: {}", options.shown("split_dataset_ratio"),
+                   config.streaming ? "a stream is not split; give validation data of its own" : "there is validation data of its own");
+    config.split_dataset_ratio = 0;
+  }
   config.shuffle = options.flag("dataset_shuffle");
   config.val_shuffle = options.flag("val_dataset_shuffle");
   config.custom_dataset_info = options.list("custom_dataset_info");
