@@ -32,7 +32,7 @@ class KvCache {
 
   int64_t capacity_, kv_heads_, head_dim_;
   std::vector<int64_t> lengths_, rows_;
-  TensorList keys_, values_;  // per layer [sequences, capacity, kv_heads, head_dim]
+  TensorList keys_, values_;  // per layer [sequences, rows so far, kv_heads, head_dim]; rows grow up to the capacity
 };
 
 }  // namespace hone::model

@@ -80,6 +80,29 @@ TEST(CausalLM, CacheGivesTheSameHiddenStates) {
   EXPECT_EQ(cache.length(0), 4);
 }
 
+TEST(KvCache, GrowsWithWhatItHolds) {
+  DecoderConfig config;
+  config.layers = 1;
+  config.attention = {.heads = 1, .kv_heads = 1, .head_dim = 2};
+  KvCache cache(config, 2, 1000, at::kFloat, at::kCPU);
+  auto all = at::arange(1400, at::kFloat).view({700, 2});
+  auto feed = [&](int64_t begin, int64_t count) {
+    ops::Segments segments;
+    segments.append(0);
+    segments.append(count);
+    auto part = all.narrow(0, begin, count);
+    auto seen = cache.append(0, part, part, segments);
+    cache.advance(segments);
+    return seen;
+  };
+  feed(0, 200);
+  feed(200, 1);
+  auto seen = feed(201, 499);
+  EXPECT_EQ(cache.length(1), 700);
+  EXPECT_TRUE(at::equal(seen.keys.select(0, 1).narrow(0, 0, 700).reshape({700, 2}), all));
+  EXPECT_THROW(feed(0, 301), InternalError);
+}
+
 TensorList gradients(CausalLM& model, const Input& input) {
   for (auto& parameter : model.parameters()) parameter.value->requires_grad_().mutable_grad().reset();
   at::manual_seed(8);
