@@ -66,7 +66,11 @@ Packs pack_knapsack(const std::vector<int64_t>& lengths, int64_t capacity) {
       if (longest->second.empty()) by_length.erase(longest);
       if (by_length.empty()) break;
     }
-    HONE_CHECK(!pack.empty(), "a sample longer than the pack");
+    if (!pack.empty()) continue;
+    auto& too_long = by_length.rbegin()->second;  // a pack of its own, as the other rules have it
+    pack.push_back(too_long.back());
+    too_long.pop_back();
+    if (too_long.empty()) by_length.erase(std::prev(by_length.end()));
   }
   return packs;
 }

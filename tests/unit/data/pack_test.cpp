@@ -33,6 +33,7 @@ TEST(Pack, BestFitFillsTheFullest) { EXPECT_EQ(pack_best_fit({6, 5, 4, 3, 2}, 10
 TEST(Pack, NextFitKeepsOrder) { EXPECT_EQ(pack_next_fit({6, 5, 4, 3, 2}, 10), (Packs{{0}, {1, 2}, {3, 4}})); }
 TEST(Pack, KnapsackTakesTheLongestThatFitsAndTheLastOfEquals) {
   EXPECT_EQ(pack_knapsack({4, 4, 6, 3}, 10), (Packs{{2, 1}, {0, 3}}));
+  EXPECT_EQ(pack_knapsack({12, 4, 11}, 10), (Packs{{1}, {0}, {2}}));  // what no pack holds gets its own
 }
 
 }  // namespace
