@@ -26,6 +26,8 @@ int merge(const Options& options, bool merge_lora) {
   for (const auto& adapter : options.list("adapters")) merged.adapters.emplace_back(adapter);
   if (options.has("output_dir")) merged.output_dir = options.text("output_dir");
   merged.max_shard_bytes = static_cast<size_t>(options.integer("max_shard_size"));
+  bool factory = options.front_end() == FrontEnd::factory;
+  merged.next = fmt::format("{} {}", program_name(options.front_end()), factory ? "chat --model_name_or_path" : "infer --model");
   return export_command(merged);
 }
 

@@ -47,7 +47,7 @@ int export_command(const ExportOptions& options) {
                report.tensors, format_bytes(static_cast<double>(report.bytes)));
   else
     fmt::print("rewrote {}: {} tensors, {}\n", base.string(), report.tensors, format_bytes(static_cast<double>(report.bytes)));
-  fmt::print("written to {}\nnext: hone infer --model {}\n", output.string(), output.string());
+  fmt::print("written to {}\nnext: {} {}\n", output.string(), options.next, output.string());
   return 0;
 }
 

@@ -17,6 +17,7 @@ struct ExportOptions {
   std::optional<at::ScalarType> torch_dtype;  // unset: the base's
   size_t max_shard_bytes = 5'000'000'000;
   bool exist_ok = false;
+  std::string next = "hone infer --model";  // what the reader may type next, before the folder
 };
 
 int export_command(const ExportOptions& options);
