@@ -213,7 +213,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   if (processes.world.is_main()) {
     log::info("{}", trainable_table(loaded.tuned));
     log::info("{}",
-              running_block(config, ready.plan, ready.data.train ? ready.data.train->size() : -1, loaded.tuned, group->size()));
+              running_block(config, ready.plan, ready.data.train ? ready.data.train->size() - ready.report->bad() : -1, loaded.tuned, group->size()));
   }
   auto outcome = trainer.train();
   Finished finished{outcome,      trainer.state(), ready.run, {}, job.program, job.model_folder, loaded.tuned.adapter.has_value(),

@@ -75,7 +75,11 @@ int tokenize_command(const TokenizeOptions& options) {
   auto input = read_input(options.file);
   if (options.decode) {
     for_each_part(input, options.lines || json, [&](std::string_view line, size_t number) {
-      auto text = tokenizer->decode(parse_ids(line, number), !options.special_tokens);
+      auto ids = parse_ids(line, number);
+      for (auto id : ids)
+        if (id < 0 || static_cast<size_t>(id) >= tokenizer->size())
+          throw UserError(ExitCode::bad_data, fmt::format("line {}: token id {}; this vocabulary ends at {}", number, id, tokenizer->size() - 1));
+      auto text = tokenizer->decode(ids, !options.special_tokens);
       if (json) write(Json(text).dump() + "\n");
       else write(options.lines ? text + "\n" : text);
     });

@@ -1,5 +1,6 @@
 #include "hone/cli/jobs/tuning_job.h"
 
+#include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
 
 namespace hone::cli {
@@ -82,6 +83,9 @@ tuner::TunerConfig tuner_config(const Options& options) {
   if (!config.adapters.empty() && config.kind != tuner::Kind::lora)
     throw UserError(ExitCode::usage, fmt::format("{} is given with {} {}", options.shown("adapters"), options.shown("tuner_type"), kind),
                     "adapters are continued by lora; merge them first to tune the whole model");
+  if (!config.adapters.empty() && !config.create_new_adapter)
+    for (const char* name : {"lora_rank", "lora_alpha", "target_modules"})
+      if (options.given(name)) log::warning("{} is left aside: the adapter that is continued has its own", options.shown(name));
   return config;
 }
 
