@@ -78,7 +78,7 @@ int tokenize_command(const TokenizeOptions& options) {
       auto ids = parse_ids(line, number);
       for (auto id : ids)
         if (id < 0 || static_cast<size_t>(id) >= tokenizer->size())
-          throw UserError(ExitCode::bad_data, fmt::format("line {}: token id {}; this vocabulary ends at {}", number, id, tokenizer->size() - 1));
+          throw UserError(ExitCode::bad_data, fmt::format("{}token id {}; this vocabulary ends at {}", number ? fmt::format("line {}: ", number) : "", id, tokenizer->size() - 1));
       auto text = tokenizer->decode(ids, !options.special_tokens);
       if (json) write(Json(text).dump() + "\n");
       else write(options.lines ? text + "\n" : text);
