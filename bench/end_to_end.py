@@ -31,7 +31,8 @@ def rows(path):
 def command(program, model, data, out):
     return [str(program), "sft", "--model", str(model), "--dataset", str(data), "--output_dir", str(out), "--lora_rank", "8", "--torch_dtype", "float32",
             "--per_device_train_batch_size", "4", "--gradient_accumulation_steps", "1", "--num_train_epochs", "1", "--logging_steps", "1",
-            "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "1e-4", "--add_version", "false"]
+            "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "1e-4", "--add_version", "false",
+            "--model_type", "qwen2", "--template", "qwen2_5", "--check_model", "false"]
 
 
 def run(words):
