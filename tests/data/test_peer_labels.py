@@ -28,7 +28,7 @@ def probe():
     """The unit-test program that answers encoding requests."""
     path = os.environ.get("HONE_DATA_TEST") or ROOT / "build" / "data_test"
     if not pathlib.Path(path).exists():
-        pytest.skip(f"{path} is not built")
+        pytest.fail(f"{path} is not built; make test builds it")
     return str(path)
 
 

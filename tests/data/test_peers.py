@@ -17,7 +17,7 @@ HELD_OUT = "all_exhausted_without_replacement"
 def probe(tmp_path_factory):
     program = Path(os.environ.get("HONE_BUILD", ROOT / "build")) / "data_test"
     if not program.exists():
-        pytest.skip(f"{program} is not built")
+        pytest.fail(f"{program} is not built; make test builds it")
 
     def ask(requests):
         path = tmp_path_factory.mktemp("probe") / "requests.json"

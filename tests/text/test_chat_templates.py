@@ -22,7 +22,7 @@ warnings.simplefilter("ignore")
 @pytest.fixture(scope="module")
 def renderer():
     if not pathlib.Path(BINARY).exists():
-        pytest.skip(f"{BINARY} is not built")
+        pytest.fail(f"{BINARY} is not built; make test builds it")
     renderer = HoneRenderer(BINARY)
     yield renderer
     renderer.close()

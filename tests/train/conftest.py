@@ -95,7 +95,7 @@ def command(model, dataset, folder, **options):
 def sft(model_folder, dataset):
     """sft(folder, max_steps=8, fault="checkpoint.before_rename:kill", …) runs `hone sft` to its end."""
     if not hone_binary().exists():
-        pytest.skip(f"{hone_binary()} is not built")
+        pytest.fail(f"{hone_binary()} is not built; make test builds it")
 
     def run(folder, fault=None, verb="sft", count=1, **options):
         environment = dict(ENVIRONMENT)

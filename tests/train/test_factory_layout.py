@@ -11,7 +11,7 @@ from conftest import ENVIRONMENT, hone_binary
 def train(model_folder, dataset, tmp_path):
     program = hone_binary().with_name("llamafactory-cli")
     if not program.exists():
-        pytest.skip(f"{program} is not built")
+        pytest.fail(f"{program} is not built; make test builds it")
     tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant", "system_tag": "system"}
     entry = {"file_name": dataset.name, "formatting": "sharegpt", "columns": {"messages": "messages"}, "tags": tags}
     (dataset.parent / "dataset_info.json").write_text(json.dumps({"mini": entry}))

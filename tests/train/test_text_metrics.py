@@ -27,7 +27,7 @@ def their_scores(predict, label, segmented):
 def our_scores(tmp_path, rows):
     program = hone_binary().parents[1] / "train_test"
     if not program.exists():
-        pytest.skip(f"{program} is not built")
+        pytest.fail(f"{program} is not built; make test builds it")
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     subprocess.run([program, "--gtest_filter=TextScoresWorker.*", "--gtest_also_run_disabled_tests"], check=True, capture_output=True,

@@ -1,25 +1,11 @@
 // The named templates of LLaMA-Factory, names up to "llama", as data. One entry, one template; fields left out have their defaults.
-#include "hone/text/templates/tables.h"
+#include "hone/text/templates/factory_pieces.h"
 
 namespace hone::text {
 namespace {
 
+using namespace factory_pieces;
 using Kind = FactoryDialog::Kind;
-const Pieces kContent = {"{{content}}"};
-const Pieces kContentEos = {"{{content}}", kEos};
-const Pieces kBosOnly = {kBos};
-const Pieces kChatmlUser = {"<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n"};
-const Pieces kChatmlAnswer = {"{{content}}<|im_end|>\n"};
-const Pieces kChatmlSystem = {"<|im_start|>system\n{{content}}<|im_end|>\n"};
-const Pieces kChatmlTool = {"<|im_start|>tool\n{{content}}<|im_end|>\n<|im_start|>assistant\n"};
-const Pieces kQwenTool = {"<|im_start|>user\n<tool_response>\n{{content}}\n</tool_response><|im_end|>\n<|im_start|>assistant\n"};
-const Pieces kLlama3User = {"<|start_header_id|>user<|end_header_id|>\n\n{{content}}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"};
-const Pieces kLlama3Answer = {"{{content}}<|eot_id|>"};
-const Pieces kLlama3System = {"<|start_header_id|>system<|end_header_id|>\n\n{{content}}<|eot_id|>"};
-const Pieces kLlama3Tool = {"<|start_header_id|>ipython<|end_header_id|>\n\n{{content}}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"};
-const Pieces kGemmaUser = {"<start_of_turn>user\n{{content}}<end_of_turn>\n<start_of_turn>model\n"};
-const Pieces kGemmaAnswer = {"{{content}}<end_of_turn>\n"};
-const Pieces kGemmaTool = {"<start_of_turn>tool\n{{content}}<end_of_turn>\n<start_of_turn>model\n"};
 const Pieces kDeepseekUser = {"<｜User｜>{{content}}<｜Assistant｜>"};
 const Pieces kGlmOpen = {"[gMASK]<sop>"};
 const Pieces kGlmUser = {"<|user|>\n{{content}}<|assistant|>"};

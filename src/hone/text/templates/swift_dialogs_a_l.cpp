@@ -1,17 +1,11 @@
 // The named templates of ms-swift, names up to "longchat", as data. One entry, one template; fields left out have their defaults.
-#include "hone/text/templates/tables.h"
+#include "hone/text/templates/swift_pieces.h"
 
 namespace hone::text {
 namespace {
 
+using namespace swift_pieces;
 using Quirk = SwiftDialog::Quirk;
-const Pieces kChatmlUser = {"<|im_start|>user\n{{QUERY}}<|im_end|>\n<|im_start|>assistant\n"};
-const Pieces kChatmlEnd = {"<|im_end|>\n"};
-const Pieces kChatmlSystem = {"<|im_start|>system\n{{SYSTEM}}<|im_end|>\n"};
-const Pieces kLlama3User = {"<|start_header_id|>user<|end_header_id|>\n\n{{QUERY}}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"};
-const Pieces kLlama3End = {"<|eot_id|>"};
-const Pieces kLlama3Open = {"<|begin_of_text|>"};
-const Pieces kLlama3System = {"<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n{{SYSTEM}}<|eot_id|>"};
 const Pieces kGemmaUser = {"<start_of_turn>user\n{{QUERY}}<end_of_turn>\n<start_of_turn>model\n"};
 const Pieces kDeepseekUser = {"<｜User｜>{{QUERY}}<｜Assistant｜>"};
 const Pieces kDeepseekEnd = {"<｜end▁of▁sentence｜>"};
