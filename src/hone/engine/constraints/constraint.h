@@ -1,0 +1,30 @@
+// What may follow: an automaton over bytes, asked by token. Immutable for its users; masks are worked out when first needed.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "hone/text/tokenizer.h"
+
+namespace hone::engine {
+
+class Constraint {
+ public:
+  using State = int32_t;
+  static constexpr State kStart = 0;
+
+  // A bit per token id; a set bit may be chosen. End tokens are allowed exactly where the text may end.
+  struct Mask {
+    std::vector<uint64_t> bits;
+    bool allows(text::TokenId token) const {
+      auto word = static_cast<size_t>(token) / 64;
+      return word < bits.size() && (bits[word] >> (static_cast<size_t>(token) % 64) & 1);
+    }
+  };
+
+  virtual ~Constraint() = default;
+  virtual std::shared_ptr<const Mask> mask(State state) const = 0;
+  virtual State next(State state, text::TokenId token) const = 0;  // of an allowed token
+};
+
+}  // namespace hone::engine

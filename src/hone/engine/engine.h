@@ -1,0 +1,83 @@
+// The engine: requests in, tokens out, many at a time. Call `step()` until `idle()`. One thread uses an engine; a server gives it one.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/engine/request.h"
+
+namespace hone::model {
+class CausalLM;
+}
+
+namespace hone::engine {
+
+struct EngineConfig {
+  int64_t block_size = 16;           // tokens per block of the cache
+  int64_t cache_tokens = 0;          // size of the cache; 0: what memory_utilization leaves beside the weights
+  double memory_utilization = 0.9;   // of an accelerator's memory, weights included; of the CPU's free memory a quarter of it
+  int64_t max_context = 0;           // longest prompt and answer together; 0: the model's
+  int64_t max_sequences = 256;       // generated together
+  int64_t max_step_tokens = 0;       // computed in one step, prompts in parts if need be; 0: chosen by the device
+  bool prefix_cache = true;          // prompts that begin alike are computed once
+  bool graphs = true;                // replay captured decode steps where the device can
+  int64_t speculative_tokens = 0;    // guessed from the text so far and checked in one step; 0: none
+  int quant_bits = 0;                // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
+};
+
+struct Stats {
+  int64_t running = 0, waiting = 0;                   // requests
+  int64_t blocks = 0, blocks_used = 0;                // of the cache; blocks kept only for their prefix count as free
+  int64_t steps = 0, prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0, preemptions = 0;  // since the start
+  int64_t guessed_tokens = 0, accepted_tokens = 0;    // speculation
+  int64_t weights_version = 0;
+  bool asleep = false;
+};
+
+class Engine {
+ public:
+  // `model` must outlive the engine and is switched to inference.
+  Engine(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config = {});
+  ~Engine();
+
+  // Throws UserError(bad_data) for a request that can never run: an empty prompt, one beyond the context or the cache, an unknown adapter.
+  // max_tokens is cut to what the context leaves.
+  RequestId add(Request request);
+  // Frees its blocks at once. The next step reports FinishReason::cancelled. Unknown ids are ignored.
+  void cancel(RequestId id);
+
+  std::vector<Output> step();
+  bool idle() const;  // nothing to compute and nothing to report
+  Stats stats() const;
+  int64_t max_context() const;
+
+  // PEFT folders, usable by name from the next request on. Throw UserError; an adapter in use is not unloaded.
+  void load_adapter(const std::string& name, const std::filesystem::path& folder);
+  void unload_adapter(const std::string& name);
+  std::vector<std::string> adapters() const;
+
+  // The model's weights were changed in place: forget every cached key and value, go on with running requests from their tokens.
+  void update_weights(int64_t version);
+  // Gives the cache's memory back until wake(); requests wait and are computed again.
+  void sleep();
+  void wake();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// All requests through one engine, in their order: what a caller without a server wants.
+struct Completion {
+  std::vector<text::TokenId> tokens;
+  std::string text;
+  std::vector<PositionLogprobs> logprobs, prompt_logprobs;
+  FinishReason finish = FinishReason::none;
+  std::string stop_string, error;
+};
+using OnText = std::function<void(size_t request, std::string_view piece)>;
+std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, const OnText& on_text = {});
+
+}  // namespace hone::engine

@@ -1,0 +1,47 @@
+// What goes into the engine and what comes out of it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/engine/sampling_params.h"
+
+namespace hone::engine {
+
+using RequestId = uint64_t;
+
+struct Request {
+  std::vector<text::TokenId> prompt;
+  SamplingParams sampling;
+  std::string adapter;    // "" is the base model
+  int64_t priority = 0;   // lower goes first; equal ones in the order they came
+  bool want_text = true;  // false: token ids only, and stop strings are not looked for
+};
+
+enum class FinishReason { none, stop, length, cancelled, error };
+
+struct TokenLogprob {
+  text::TokenId token = 0;
+  float logprob = 0;
+};
+struct PositionLogprobs {
+  TokenLogprob chosen;
+  int64_t rank = 0;                // of the chosen token, 1 is the likeliest
+  std::vector<TokenLogprob> top;   // likeliest first, as many as were asked for
+};
+
+// What one step added to one request. The last of a request has a finish reason; nothing follows it.
+struct Output {
+  RequestId id = 0;
+  std::vector<text::TokenId> tokens;             // new ones, end tokens left out
+  std::string text;                              // what became final: never half a character, never a part of a stop string
+  std::vector<PositionLogprobs> logprobs;        // one per new token, when asked for
+  std::vector<PositionLogprobs> prompt_logprobs; // once, with the first output, when asked for; of prompt tokens 1, 2 …
+  FinishReason finish = FinishReason::none;
+  std::string stop_string;                       // the stop string that ended it, if one did
+  text::TokenId stop_token = -1;                 // the stop or end token that ended it, if one did
+  std::string error;                             // why, for FinishReason::error
+  int64_t prompt_tokens = 0, cached_tokens = 0;  // of the prompt; how many of them were found in the prefix cache
+  int64_t weights_version = 0;                   // that computed these tokens
+};
+
+}  // namespace hone::engine

@@ -1,0 +1,43 @@
+// How one request's tokens are chosen and when it ends. Defaults choose the most likely token until the model ends its turn.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/text/tokenizer.h"
+
+namespace hone::engine {
+
+class Constraint;
+
+struct SamplingParams {
+  double temperature = 0.0;  // 0: the most likely token
+  int64_t top_k = 0;         // 0: all
+  double top_p = 1.0;
+  double min_p = 0.0;  // relative to the likeliest token
+  uint64_t seed = 0;   // the same seed and prompt give the same tokens, whatever else is in the batch (on the CPU)
+
+  double repetition_penalty = 1.0;  // of tokens in the prompt or the answer: divides positive logits, multiplies negative ones
+  double presence_penalty = 0.0;    // subtracted once for a token of the answer
+  double frequency_penalty = 0.0;   // subtracted for each time it stands there
+  std::vector<std::pair<text::TokenId, float>> logit_bias;
+  std::vector<std::vector<text::TokenId>> bad_words;  // sequences that never appear in the answer
+  std::shared_ptr<const Constraint> constraint;       // only what it allows is chosen
+
+  int64_t max_tokens = 512;                // of the answer
+  int64_t min_tokens = 0;                  // before that many, neither an end nor a stop token is chosen, and stop strings do not count
+  std::vector<text::TokenId> end_tokens;   // the model's end of turn or text: not part of the answer
+  bool ignore_end = false;                 // end tokens are ordinary tokens
+  std::vector<text::TokenId> stop_tokens;  // end the answer and are its last token
+  std::vector<std::string> stop;           // the text ends before the first of them
+  bool include_stop = false;               // the text ends behind it instead
+  bool skip_special_tokens = true;         // in the text
+
+  std::optional<int64_t> logprobs;         // of each chosen token and so many of the likeliest; of the raw logits, before any setting above
+  std::optional<int64_t> prompt_logprobs;  // the same for every prompt token but the first; such a request reads no prefix cache
+};
+
+}  // namespace hone::engine
