@@ -1,0 +1,218 @@
+#include "hone/serve/engine_loop.h"
+
+#include <boost/asio/post.hpp>
+
+#include "hone/base/fault.h"
+#include "hone/base/log.h"
+
+namespace hone::serve {
+namespace {
+
+size_t weight(const engine::Output& output) {
+  size_t bytes = 64 + output.text.size();
+  for (const auto& position : output.logprobs) bytes += 64 * (1 + position.top.size());
+  return bytes;
+}
+
+size_t tokens_of(const engine::Request& request) {
+  return request.prompt.size() + static_cast<size_t>(std::max<int64_t>(request.sampling.max_tokens, 0));
+}
+
+}  // namespace
+
+Generation::Generation(EngineLoop& loop, uint64_t ticket, size_t choices, const asio::any_io_executor& executor)
+    : loop_(loop), ticket_(ticket), unfinished_(choices), signal_(executor) {}
+
+Generation::~Generation() {
+  if (unfinished_ > 0) loop_.enqueue([&loop = loop_, ticket = ticket_] { loop.cancel(ticket); });
+}
+
+asio::awaitable<std::vector<Event>> Generation::next() {
+  while (pending_.empty() && !interrupted_) co_await signal_.wait_until(Clock::time_point::max());
+  pending_bytes_ = 0;
+  co_return std::exchange(pending_, {});
+}
+
+void Generation::interrupt() {
+  interrupted_ = true;
+  signal_.notify();
+}
+
+void Generation::push(Event event) {
+  if (event.output.finish != engine::FinishReason::none) --unfinished_;
+  pending_bytes_ += weight(event.output);
+  if (pending_bytes_ > loop_.limits_.unread_bytes) overrun_ = interrupted_ = true;
+  pending_.push_back(std::move(event));
+  signal_.notify();
+}
+
+EngineLoop::EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits)
+    : engine_(engine), io_(io), limits_(limits), stats_(engine.stats()), thread_([this] { run(); }) {}
+
+EngineLoop::~EngineLoop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  ready_.notify_one();
+  thread_.join();
+}
+
+std::shared_ptr<Generation> EngineLoop::submit(std::vector<engine::Request> answers) {
+  size_t tokens = 0;
+  for (const auto& answer : answers) tokens += tokens_of(answer);
+  if (live_answers_ + answers.size() > limits_.live_answers || live_tokens_ + tokens > limits_.live_tokens) return nullptr;
+  live_answers_ += answers.size();
+  live_tokens_ += tokens;
+  auto generation = std::make_shared<Generation>(*this, ++last_ticket_, answers.size(), io_.get_executor());
+  enqueue([this, weak = std::weak_ptr(generation), ticket = last_ticket_, answers = std::move(answers)]() mutable {
+    add(std::move(weak), ticket, std::move(answers));
+  });
+  return generation;
+}
+
+asio::awaitable<void> EngineLoop::call(std::function<void(engine::Engine&)> work) {
+  struct State {
+    explicit State(const asio::any_io_executor& executor) : done(executor) {}
+    Signal done;
+    std::exception_ptr failure;
+  };
+  auto state = std::make_shared<State>(io_.get_executor());
+  enqueue([this, state, work = std::move(work)] {
+    try {
+      work(engine_);
+    } catch (...) {
+      state->failure = std::current_exception();
+    }
+    asio::post(io_, [state] { state->done.notify(); });
+  });
+  co_await state->done.wait_until(Clock::time_point::max());
+  if (state->failure) std::rethrow_exception(state->failure);
+}
+
+engine::Stats EngineLoop::stats() const {
+  std::lock_guard lock(stats_mutex_);
+  return stats_;
+}
+
+std::chrono::milliseconds EngineLoop::in_step() const {
+  int64_t began = step_began_;
+  if (began == 0) return {};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch() - std::chrono::nanoseconds(began));
+}
+
+void EngineLoop::enqueue(std::function<void()> command) {
+  {
+    std::lock_guard lock(mutex_);
+    commands_.push_back(std::move(command));
+  }
+  ready_.notify_one();
+}
+
+void EngineLoop::run() {
+  while (run_commands()) step();
+}
+
+bool EngineLoop::run_commands() {
+  std::deque<std::function<void()>> commands;
+  {
+    std::unique_lock lock(mutex_);
+    ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || !engine_.idle(); });
+    if (stopping_) return false;
+    commands.swap(commands_);
+  }
+  for (auto& command : commands) command();
+  return true;
+}
+
+void EngineLoop::add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> answers) {
+  std::vector<Delivery> deliveries;
+  for (size_t choice = 0; choice < answers.size(); ++choice) {
+    Live live{generation, ticket, choice, tokens_of(answers[choice])};
+    try {
+      auto id = engine_.add(std::move(answers[choice]));
+      live_.emplace(id, live);
+      tickets_[ticket].push_back(id);
+    } catch (const UserError& error) {
+      report(live, {.finish = engine::FinishReason::error, .error = error.what()}, true, deliveries);
+    } catch (const std::exception& error) {
+      log::error("the engine could not take a request: {}", error.what());
+      report(live, {.finish = engine::FinishReason::error, .error = error.what()}, false, deliveries);
+    }
+  }
+  deliver(std::move(deliveries));
+}
+
+void EngineLoop::cancel(uint64_t ticket) {
+  auto found = tickets_.find(ticket);
+  if (found == tickets_.end()) return;
+  for (auto id : found->second) engine_.cancel(id);  // the next step reports each of them once
+}
+
+// Counts the answer out when this is its last output.
+void EngineLoop::report(Live live, engine::Output output, bool refused, std::vector<Delivery>& deliveries) {
+  if (output.finish != engine::FinishReason::none) {
+    --live_answers_;
+    live_tokens_ -= live.tokens;
+  }
+  deliveries.push_back({std::move(live.generation), {live.choice, std::move(output), refused}});
+}
+
+void EngineLoop::step() {
+  if (engine_.idle()) return;
+  std::vector<Delivery> deliveries;
+  step_began_ = Clock::now().time_since_epoch().count();
+  try {
+    fault("serve.step");
+    auto outputs = engine_.step();
+    failures_ = 0;
+    for (auto& output : outputs) {
+      auto found = live_.find(output.id);
+      if (found == live_.end()) continue;
+      auto live = found->second;
+      if (output.finish != engine::FinishReason::none) {
+        live_.erase(found);
+        auto ids = tickets_.find(live.ticket);
+        std::erase(ids->second, output.id);
+        if (ids->second.empty()) tickets_.erase(ids);
+      }
+      report(std::move(live), std::move(output), false, deliveries);
+    }
+  } catch (const std::exception& error) {
+    fail_everything(error.what());
+  }
+  step_began_ = 0;
+  {
+    std::lock_guard lock(stats_mutex_);
+    stats_ = engine_.stats();
+  }
+  deliver(std::move(deliveries));
+}
+
+// A step that throws leaves no request in a known state: all of them end, the engine starts empty.
+void EngineLoop::fail_everything(const std::string& why) {
+  log::error("a step of the engine failed; {} answers are given up: {}", live_.size(), why);
+  std::vector<Delivery> deliveries;
+  for (auto& [id, live] : live_) {
+    engine_.cancel(id);
+    report(live, {.id = id, .finish = engine::FinishReason::error, .error = "the engine failed"}, false, deliveries);
+  }
+  live_.clear();
+  tickets_.clear();
+  deliver(std::move(deliveries));
+  if (++failures_ >= limits_.failures_in_a_row) {
+    broken_ = true;
+    log::error("the engine failed {} times in a row", failures_);
+  }
+}
+
+// One message to the I/O thread per step, whatever the number of answers.
+void EngineLoop::deliver(std::vector<Delivery> deliveries) {
+  if (deliveries.empty()) return;
+  asio::post(io_, [deliveries = std::move(deliveries)]() mutable {
+    for (auto& delivery : deliveries)
+      if (auto generation = delivery.generation.lock()) generation->push(std::move(delivery.event));
+  });
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,121 @@
+// The engine's own thread. Sessions hand requests in and read what comes out; nothing else touches the engine while it runs.
+#pragma once
+#include <boost/asio/io_context.hpp>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "hone/engine/engine.h"
+#include "hone/serve/http/signal.h"
+
+namespace hone::serve {
+
+class EngineLoop;
+
+// One step's addition to one of a request's answers.
+struct Event {
+  size_t choice = 0;
+  engine::Output output;
+  bool refused = false;  // the engine would not take the request: its fault, not ours
+};
+
+// The answers to one request (n of them) as its session sees them. Dropping it cancels what still runs. I/O thread only.
+class Generation {
+ public:
+  Generation(EngineLoop& loop, uint64_t ticket, size_t choices, const asio::any_io_executor& executor);
+  ~Generation();
+  Generation(const Generation&) = delete;
+
+  // What came since the last call, waiting for something to come; empty after interrupt().
+  asio::awaitable<std::vector<Event>> next();
+  void interrupt();
+  bool interrupted() const { return interrupted_; }
+  bool overrun() const { return overrun_; }  // the session reads too slowly to keep what comes
+  bool finished() const { return unfinished_ == 0; }
+
+ private:
+  friend class EngineLoop;
+  void push(Event event);
+
+  EngineLoop& loop_;
+  uint64_t ticket_;
+  size_t unfinished_;
+  size_t pending_bytes_ = 0;
+  std::vector<Event> pending_;
+  Signal signal_;
+  bool interrupted_ = false, overrun_ = false;
+};
+
+struct EngineLoopLimits {
+  size_t live_answers = 1280;        // generated or waiting for it
+  size_t live_tokens = 16u << 20;    // their prompts and the longest answers they may become, together
+  size_t unread_bytes = 1u << 20;    // of one request, until its client is cut
+  int failures_in_a_row = 3;         // steps that throw, until the engine counts as broken
+};
+
+class EngineLoop {
+ public:
+  EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits);
+  ~EngineLoop();  // joins
+
+  // Null when there is no room: the caller answers 429. I/O thread only.
+  std::shared_ptr<Generation> submit(std::vector<engine::Request> answers);
+
+  // Runs `work` on the engine's thread, between two steps. What it throws is thrown here.
+  asio::awaitable<void> call(std::function<void(engine::Engine&)> work);
+
+  engine::Stats stats() const;
+  size_t live_answers() const { return live_answers_; }
+  // How long the present step has been running; 0 between steps.
+  std::chrono::milliseconds in_step() const;
+  bool broken() const { return broken_; }
+
+ private:
+  friend class Generation;
+  struct Live {
+    std::weak_ptr<Generation> generation;
+    uint64_t ticket = 0;
+    size_t choice = 0, tokens = 0;
+  };
+  struct Delivery {
+    std::weak_ptr<Generation> generation;
+    Event event;
+  };
+
+  void run();
+  void enqueue(std::function<void()> command);
+  bool run_commands();  // false: time to stop
+  void add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> answers);
+  void cancel(uint64_t ticket);
+  void step();
+  void fail_everything(const std::string& why);
+  void report(Live live, engine::Output output, bool refused, std::vector<Delivery>& deliveries);
+  void deliver(std::vector<Delivery> deliveries);
+
+  engine::Engine& engine_;
+  asio::io_context& io_;
+  const EngineLoopLimits limits_;
+  uint64_t last_ticket_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<std::function<void()>> commands_;
+  bool stopping_ = false;
+
+  std::map<engine::RequestId, Live> live_;                     // engine thread only
+  std::map<uint64_t, std::vector<engine::RequestId>> tickets_;  // engine thread only
+  int failures_ = 0;
+
+  mutable std::mutex stats_mutex_;
+  engine::Stats stats_;
+  std::atomic<size_t> live_answers_{0}, live_tokens_{0};
+  std::atomic<int64_t> step_began_{0};  // steady clock, nanoseconds
+  std::atomic<bool> broken_{false};
+  std::thread thread_;
+};
+
+}  // namespace hone::serve

@@ -1,0 +1,4 @@
+// The compiled half of Asio and Beast.
+#include <boost/asio/impl/src.hpp>
+#include <boost/asio/ssl/impl/src.hpp>
+#include <boost/beast/src.hpp>

@@ -1,0 +1,221 @@
+#include "hone/serve/http/connection.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "hone/serve/http/problem.h"
+
+namespace hone::serve {
+namespace {
+
+namespace http = boost::beast::http;
+constexpr size_t kReadSize = 16u << 10;
+constexpr size_t kDrainable = 256u << 10;  // a refused body of this size is read and dropped, so that the connection lives on
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  return out;
+}
+
+}  // namespace
+
+struct Connection::Reading {
+  http::request_parser<http::string_body> parser;
+  std::optional<HttpResponse> trouble;  // why the bytes are no request
+  bool any = false;                     // a byte of this request has arrived
+  Clock::time_point deadline;
+};
+
+Connection::Connection(asio::any_io_executor executor, std::unique_ptr<Transport> transport, Service& service, const HttpLimits& limits)
+    : executor_(executor), transport_(std::move(transport)), service_(service), limits_(limits),
+      inbox_(limits.header_bytes + 4 * kReadSize), arrived_(executor), taken_(executor), write_limit_(executor) {}
+
+Connection::~Connection() = default;
+
+void Connection::close() {
+  gone_ = true;
+  transport_->close();
+  arrived_.notify();
+  taken_.notify();
+  if (auto callback = std::exchange(on_gone_, nullptr)) callback();
+}
+
+void Connection::leave() {
+  leaving_ = true;
+  if (!busy_) close();
+}
+
+// Always reading is how a client that goes away is noticed while its answer is still being made.
+asio::awaitable<void> Connection::keep_reading() {
+  auto self = shared_from_this();
+  while (!gone_) {
+    while (!gone_ && inbox_.size() + kReadSize > inbox_.max_size()) co_await taken_.wait_until(Clock::time_point::max());
+    if (gone_) break;
+    size_t count = co_await transport_->read_some(inbox_.prepare(kReadSize));
+    if (count == 0) break;
+    inbox_.commit(count);
+    arrived_.notify();
+  }
+  gone_ = true;
+  arrived_.notify();
+  if (auto callback = std::exchange(on_gone_, nullptr)) callback();
+}
+
+asio::awaitable<bool> Connection::write(std::string_view bytes) {
+  if (gone_) co_return false;
+  write_limit_.expires_after(limits_.write);
+  write_limit_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
+    if (auto self = weak.lock(); self && !cancelled) self->close();
+  });
+  bool written = co_await transport_->write(asio::const_buffer(bytes.data(), bytes.size()));
+  write_limit_.cancel();
+  co_return written;
+}
+
+// Feeds the parser until the head (or all) is there. False: the client left, or `trouble` says what is wrong.
+asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
+  auto& parser = reading.parser;
+  while (!(whole ? parser.is_done() : parser.is_header_done())) {
+    size_t used = 0;
+    if (inbox_.size() > 0) {
+      if (!std::exchange(reading.any, true)) reading.deadline = Clock::now() + limits_.head;
+      error_code failure;
+      used = parser.put(inbox_.data(), failure);
+      inbox_.consume(used);
+      taken_.notify();
+      if (failure && failure != http::error::need_more) {
+        reading.trouble = failure == http::error::header_limit ? too_large_head() : failure == http::error::body_limit ? too_large_body(limits_.body_bytes)
+                                                                                                             : malformed_request(failure.message());
+        co_return false;
+      }
+      if (used > 0) continue;
+    }
+    if (gone_) co_return false;
+    if (!co_await arrived_.wait_until(reading.deadline)) {
+      if (reading.any) reading.trouble = request_timed_out();
+      co_return false;
+    }
+  }
+  co_return true;
+}
+
+asio::awaitable<void> Connection::refuse(HttpResponse response, bool http_1_0) {
+  auto bytes = response_head(response, static_cast<int64_t>(response.body.size()), false, http_1_0) + response.body;
+  co_await write(bytes);
+  // Closing with unread bytes would reset the connection and could lose the answer: say goodbye and let the client close.
+  transport_->finish_sending();
+  auto deadline = Clock::now() + std::chrono::seconds(2);
+  while (!gone_ && Clock::now() < deadline) {
+    inbox_.consume(inbox_.size());
+    taken_.notify();
+    if (!co_await arrived_.wait_until(deadline)) break;
+  }
+  close();
+}
+
+asio::awaitable<std::optional<HttpRequest>> Connection::read_request() {
+  Reading reading;
+  auto& parser = reading.parser;
+  parser.header_limit(static_cast<uint32_t>(limits_.header_bytes));
+  parser.body_limit(limits_.body_bytes);
+  reading.deadline = Clock::now() + limits_.idle;
+  bool ready = co_await read_until(reading, false);
+  busy_ = true;
+  if (!ready) {
+    if (reading.trouble) co_await refuse(std::move(*reading.trouble), false);
+    co_return std::nullopt;
+  }
+  HttpRequest request;
+  auto& head = parser.get();
+  request.method = head.method_string();
+  std::string_view target(head.target().data(), head.target().size());
+  request.path = target.substr(0, target.find('?'));
+  if (auto mark = target.find('?'); mark != target.npos) request.query = target.substr(mark + 1);
+  request.http_1_0 = head.version() < 11;
+  request.keep_alive = head.keep_alive();
+  for (const auto& field : head)
+    request.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
+
+  auto refusal = request.headers.size() > limits_.header_fields ? too_large_head() : service_.refuse(request);
+  auto length = parser.content_length();
+  if (refusal && !(parser.is_done() || (length && *length <= kDrainable))) {
+    co_await refuse(std::move(*refusal), request.http_1_0);
+    co_return std::nullopt;
+  }
+  if (!refusal && lower(request.header("expect")) == "100-continue") co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+  reading.deadline = Clock::now() + limits_.body;
+  if (!co_await read_until(reading, true)) {
+    if (reading.trouble) co_await refuse(std::move(*reading.trouble), request.http_1_0);
+    co_return std::nullopt;
+  }
+  if (refusal) {
+    bool stays = request.keep_alive && !leaving_;
+    auto bytes = response_head(*refusal, static_cast<int64_t>(refusal->body.size()), stays, request.http_1_0) + refusal->body;
+    if (!co_await write(bytes) || !stays) co_return std::nullopt;
+    busy_ = false;
+    co_return co_await read_request();
+  }
+  request.body = std::move(head.body());
+  co_return request;
+}
+
+asio::awaitable<void> Connection::run() {
+  auto self = shared_from_this();
+  if (co_await transport_->handshake()) co_return close();
+  asio::co_spawn(executor_, keep_reading(), asio::detached);
+  while (!gone_ && !leaving_) {
+    busy_ = false;
+    auto request = co_await read_request();
+    if (!request) break;
+    bool stays = request->keep_alive;
+    Exchange exchange(self, std::move(*request));
+    co_await service_.handle(exchange);
+    exchange.on_gone({});
+    if (!exchange.answered() || !stays) break;
+  }
+  close();
+}
+
+bool Exchange::gone() const { return connection_->gone_; }
+asio::any_io_executor Exchange::executor() const { return connection_->executor_; }
+
+void Exchange::on_gone(std::function<void()> callback) {
+  if (callback && connection_->gone_) return callback();
+  connection_->on_gone_ = std::move(callback);
+}
+
+asio::awaitable<void> Exchange::respond(HttpResponse response) {
+  HONE_CHECK(!answered_);
+  answered_ = true;
+  bool stays = request_.keep_alive && !connection_->leaving_;
+  auto bytes = response_head(response, static_cast<int64_t>(response.body.size()), stays, request_.http_1_0) + response.body;
+  if (!co_await connection_->write(bytes)) connection_->close();
+}
+
+asio::awaitable<bool> Exchange::start_events(Headers headers) {
+  HONE_CHECK(!answered_);
+  answered_ = true;
+  HttpResponse response{.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)};
+  response.headers.emplace_back("Cache-Control", "no-cache");
+  response.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in front must not hold events back
+  if (request_.http_1_0) request_.keep_alive = false;        // the end of the connection ends the body
+  auto bytes = response_head(response, -1, request_.keep_alive, request_.http_1_0);
+  co_return co_await connection_->write(bytes);
+}
+
+asio::awaitable<bool> Exchange::send(std::string_view events) {
+  if (events.empty()) co_return !gone();
+  if (request_.http_1_0) co_return co_await connection_->write(events);
+  auto chunk = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
+  co_return co_await connection_->write(chunk);
+}
+
+asio::awaitable<void> Exchange::finish_events() {
+  if (request_.http_1_0) co_return connection_->close();
+  if (!co_await connection_->write("0\r\n\r\n")) connection_->close();
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,91 @@
+// One client: reads requests, hands each to the service, writes its answer or stream. Runs on the I/O thread.
+#pragma once
+#include <boost/beast/core/flat_buffer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "hone/serve/http/message.h"
+#include "hone/serve/http/transport.h"
+
+namespace hone::serve {
+
+struct HttpLimits {
+  size_t header_bytes = 16u << 10;
+  size_t header_fields = 100;
+  size_t body_bytes = 32u << 20;
+  size_t connections = 4096;
+  std::chrono::milliseconds idle{75'000};   // between requests
+  std::chrono::milliseconds head{15'000};   // from a request's first byte to its last header
+  std::chrono::milliseconds body{120'000};  // from there to its last byte
+  std::chrono::milliseconds write{30'000};  // a client that takes no byte for so long is cut
+};
+
+class Connection;
+
+// One request and the way to answer it: respond() once, or start_events(), send() …, finish_events().
+class Exchange {
+ public:
+  Exchange(std::shared_ptr<Connection> connection, HttpRequest request) : connection_(std::move(connection)), request_(std::move(request)) {}
+  Exchange(const Exchange&) = delete;
+
+  const HttpRequest& request() const { return request_; }
+  HttpRequest& request() { return request_; }
+  bool answered() const { return answered_; }
+  bool gone() const;  // the client has closed its side, or was cut
+  // Called once when the client goes; an empty function forgets it.
+  void on_gone(std::function<void()> callback);
+  asio::any_io_executor executor() const;
+
+  asio::awaitable<void> respond(HttpResponse response);
+  // Server-sent events. False: nobody listens any more.
+  asio::awaitable<bool> start_events(Headers headers = {});
+  asio::awaitable<bool> send(std::string_view events);
+  asio::awaitable<void> finish_events();
+
+ private:
+  std::shared_ptr<Connection> connection_;
+  HttpRequest request_;
+  bool answered_ = false;
+};
+
+// What stands behind the connections.
+class Service {
+ public:
+  virtual ~Service() = default;
+  // Asked when the head has arrived and before a byte of the body is taken: who may not come in is told so here.
+  virtual std::optional<HttpResponse> refuse(const HttpRequest& head) = 0;
+  virtual asio::awaitable<void> handle(Exchange& exchange) = 0;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(asio::any_io_executor executor, std::unique_ptr<Transport> transport, Service& service, const HttpLimits& limits);
+  ~Connection();
+
+  asio::awaitable<void> run();
+  // Ends the connection now when no request is being answered, else behind the answer.
+  void leave();
+  void close();
+
+ private:
+  friend class Exchange;
+  struct Reading;
+  asio::awaitable<void> keep_reading();
+  asio::awaitable<std::optional<HttpRequest>> read_request();
+  asio::awaitable<bool> read_until(Reading& reading, bool whole);
+  asio::awaitable<void> refuse(HttpResponse response, bool http_1_0);
+  asio::awaitable<bool> write(std::string_view bytes);
+
+  asio::any_io_executor executor_;
+  std::unique_ptr<Transport> transport_;
+  Service& service_;
+  const HttpLimits& limits_;
+  boost::beast::flat_buffer inbox_;  // what arrived and no parser has taken
+  Signal arrived_, taken_;
+  asio::steady_timer write_limit_;
+  std::function<void()> on_gone_;
+  bool gone_ = false, leaving_ = false, busy_ = false;
+};
+
+}  // namespace hone::serve

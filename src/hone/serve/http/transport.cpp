@@ -1,0 +1,105 @@
+#include "hone/serve/http/transport.h"
+
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/write.hpp>
+
+#include "hone/base/error.h"
+
+namespace hone::serve {
+namespace {
+
+using asio::ip::tcp;
+constexpr auto quietly = [](error_code& failure) { return asio::redirect_error(asio::use_awaitable, failure); };
+
+class PlainTransport : public Transport {
+ public:
+  explicit PlainTransport(tcp::socket socket) : socket_(std::move(socket)) {}
+
+  asio::awaitable<error_code> handshake() override { co_return error_code(); }
+
+  asio::awaitable<size_t> read_some(asio::mutable_buffer room) override {
+    error_code failure;
+    size_t count = co_await socket_.async_read_some(room, quietly(failure));
+    co_return failure ? 0 : count;
+  }
+
+  asio::awaitable<bool> write(asio::const_buffer bytes) override {
+    error_code failure;
+    co_await asio::async_write(socket_, bytes, quietly(failure));
+    co_return !failure;
+  }
+
+  void finish_sending() override {
+    error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  }
+
+  void close() override {
+    error_code ignored;
+    socket_.close(ignored);
+  }
+
+ private:
+  tcp::socket socket_;
+};
+
+class TlsTransport : public Transport {
+ public:
+  TlsTransport(tcp::socket socket, asio::ssl::context& context) : stream_(std::move(socket), context) {}
+
+  asio::awaitable<error_code> handshake() override {
+    error_code failure;
+    co_await stream_.async_handshake(asio::ssl::stream_base::server, quietly(failure));
+    co_return failure;
+  }
+
+  asio::awaitable<size_t> read_some(asio::mutable_buffer room) override {
+    error_code failure;
+    size_t count = co_await stream_.async_read_some(room, quietly(failure));
+    co_return failure ? 0 : count;
+  }
+
+  asio::awaitable<bool> write(asio::const_buffer bytes) override {
+    error_code failure;
+    co_await asio::async_write(stream_, bytes, quietly(failure));
+    co_return !failure;
+  }
+
+  void finish_sending() override {
+    error_code ignored;
+    stream_.next_layer().shutdown(tcp::socket::shutdown_send, ignored);
+  }
+
+  void close() override {
+    error_code ignored;
+    stream_.next_layer().close(ignored);
+  }
+
+ private:
+  asio::ssl::stream<tcp::socket> stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> plain_transport(tcp::socket socket) { return std::make_unique<PlainTransport>(std::move(socket)); }
+
+std::unique_ptr<Transport> tls_transport(tcp::socket socket, asio::ssl::context& context) {
+  return std::make_unique<TlsTransport>(std::move(socket), context);
+}
+
+std::shared_ptr<asio::ssl::context> tls_context(const std::string& certificate_file, const std::string& key_file) {
+  auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
+  context->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1 | asio::ssl::context::no_compression);
+  error_code failure;
+  context->use_certificate_chain_file(certificate_file, failure);
+  if (failure)
+    throw UserError(ExitCode::usage, fmt::format("{}: no certificate can be read from it: {}", certificate_file, failure.message()),
+                    "--ssl_certfile is a PEM file");
+  context->use_private_key_file(key_file, asio::ssl::context::pem, failure);
+  if (failure)
+    throw UserError(ExitCode::usage, fmt::format("{}: not the certificate's private key: {}", key_file, failure.message()),
+                    "--ssl_keyfile is a PEM file that belongs to --ssl_certfile");
+  return context;
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,117 @@
+#include "hone/serve/schema/fields.h"
+
+namespace hone::serve {
+namespace {
+
+constexpr double kBillion = 1e9;
+constexpr double kLongText = 32 << 20;
+constexpr std::string_view kHosted = "an account's setting on OpenAI's service; there is no account here";
+constexpr std::string_view kOneModel = "part of OpenAI's service, not of a model";
+
+constexpr Field kFields[] = {
+    // name, endpoints, kind, low, high, default, help, why it has no effect, required
+    {"model", kGenerates | kEmbedding | kTokenize | kDetokenize, FieldKind::text, 1, 512, "the served model", "The served model's name, or an adapter's.", ""},
+    {"messages", kChat | kMessages, FieldKind::list, 1, 4096, "", "The conversation.", "", true},
+    {"messages", kTokenize, FieldKind::list, 1, 4096, "", "A conversation, rendered with the model's template.", ""},
+    {"prompt", kCompletion, FieldKind::any, 0, 0, "", "A text, a list of texts (at most 64), token ids, or a list of those.", "", true},
+    {"prompt", kTokenize, FieldKind::text, 0, kLongText, "", "A text.", ""},
+    {"input", kEmbedding, FieldKind::any, 0, 0, "", "A text, a list of texts (at most 256), token ids, or a list of those.", "", true},
+    {"system", kMessages, FieldKind::any, 0, 0, "", "The system prompt: a text, or a list of text blocks.", ""},
+    {"suffix", kCompletion, FieldKind::text, 0, 0, "", "Text behind the completion.", ""},
+    {"echo", kCompletion, FieldKind::flag, 0, 1, "false", "The prompt stands before the completion.", ""},
+    {"best_of", kCompletion, FieldKind::integer, 1, 64, "n", "So many are generated and the n likeliest returned.", ""},
+
+    {"max_tokens", kOpenAi, FieldKind::integer, 1, kBillion, "chat: what the context leaves; completions: 16", "Longest answer.", ""},
+    {"max_tokens", kMessages, FieldKind::integer, 1, kBillion, "", "Longest answer.", "", true},
+    {"max_completion_tokens", kChat, FieldKind::integer, 1, kBillion, "", "The newer name of max_tokens.", ""},
+    {"min_tokens", kOpenAi, FieldKind::integer, 0, kBillion, "0", "Shortest answer.", ""},
+    {"temperature", kGenerates, FieldKind::real, 0, 100, "the server's", "0 takes the likeliest token.", ""},
+    {"top_p", kGenerates, FieldKind::real, 0, 1, "the server's", "Smallest set of tokens with this probability.", ""},
+    {"top_k", kGenerates, FieldKind::integer, -1, kBillion, "the server's", "Only the k likeliest; -1 and 0 are all.", ""},
+    {"min_p", kOpenAi, FieldKind::real, 0, 1, "the server's", "Only tokens this likely relative to the best.", ""},
+    {"n", kOpenAi, FieldKind::integer, 1, 64, "1", "Answers.", ""},
+    {"seed", kOpenAi, FieldKind::integer, -9.2e18, 9.2e18, "drawn", "The same seed gives the same answer.", ""},
+    {"stop", kOpenAi, FieldKind::text_or_list, 0, 16, "", "Texts that end the answer, each of at most 256 bytes.", ""},
+    {"stop_sequences", kMessages, FieldKind::list, 0, 16, "", "Texts that end the answer, each of at most 256 bytes.", ""},
+    {"stop_token_ids", kOpenAi, FieldKind::list, 0, 64, "", "Tokens that end the answer.", ""},
+    {"include_stop_str_in_output", kOpenAi, FieldKind::flag, 0, 1, "false", "The stop text stays in the answer.", ""},
+    {"ignore_eos", kOpenAi, FieldKind::flag, 0, 1, "false", "The model's end of turn does not end the answer.", ""},
+    {"skip_special_tokens", kOpenAi, FieldKind::flag, 0, 1, "true", "Special tokens are left out of the text.", ""},
+    {"repetition_penalty", kOpenAi, FieldKind::real, 0.01, 100, "the server's", "Above 1 discourages repeats, the prompt's included.", ""},
+    {"presence_penalty", kOpenAi, FieldKind::real, -2, 2, "0", "Above 0 discourages tokens that stand in the answer.", ""},
+    {"frequency_penalty", kOpenAi, FieldKind::real, -2, 2, "0", "The same, for each time.", ""},
+    {"logit_bias", kOpenAi, FieldKind::object, 0, 1024, "", "Token id to what is added to its logit, -100 to 100.", ""},
+    {"bad_words", kOpenAi, FieldKind::list, 0, 64, "", "Texts that never appear, each of at most 256 bytes.", ""},
+    {"logprobs", kChat, FieldKind::flag, 0, 1, "false", "Log-probabilities of the answer's tokens.", ""},
+    {"top_logprobs", kChat, FieldKind::integer, 0, kBillion, "0", "So many alternatives per token, at most --max_logprobs.", ""},
+    {"logprobs", kCompletion, FieldKind::integer, 0, kBillion, "", "The same for completions, as a number of alternatives.", ""},
+    {"prompt_logprobs", kOpenAi, FieldKind::integer, 0, kBillion, "", "The prompt's tokens too.", ""},
+    {"priority", kOpenAi, FieldKind::integer, -1000, 1000, "0", "Lower goes first.", ""},
+
+    {"stream", kGenerates, FieldKind::flag, 0, 1, "false", "Send the answer as it grows.", ""},
+    {"stream_options", kOpenAi, FieldKind::object, 0, 8, "", "include_usage: token counts at the end; continuous_usage_stats: with each event.", ""},
+    {"response_format", kChat | kCompletion, FieldKind::object, 0, 8, "text", "text, json_object or json_schema.", ""},
+    {"structured_outputs", kOpenAi, FieldKind::object, 0, 8, "", "vLLM's: one of json, regex, choice, json_object.", ""},
+    {"guided_json", kOpenAi, FieldKind::text_or_object, 0, 1 << 16, "", "vLLM's older name of structured_outputs.json.", ""},
+    {"guided_regex", kOpenAi, FieldKind::text, 1, 1 << 16, "", "The same of structured_outputs.regex.", ""},
+    {"guided_choice", kOpenAi, FieldKind::list, 1, 256, "", "The same of structured_outputs.choice.", ""},
+    {"structured_outputs_regex", kChat, FieldKind::text, 1, 1 << 16, "", "ms-swift's name of structured_outputs.regex.", ""},
+    {"tools", kChat | kMessages, FieldKind::list, 0, 256, "", "Functions the model may call.", ""},
+    {"tools", kTokenize, FieldKind::list, 0, 256, "", "Functions, for messages.", ""},
+    {"tool_choice", kChat, FieldKind::text_or_object, 0, 64, "auto with tools", "none, auto, required or one function.", ""},
+    {"tool_choice", kMessages, FieldKind::object, 0, 8, "auto with tools", "type auto, any, tool or none.", ""},
+    {"parallel_tool_calls", kChat, FieldKind::flag, 0, 1, "true", "More than one call in an answer.", ""},
+    {"functions", kChat, FieldKind::list, 0, 256, "", "The older form of tools.", ""},
+    {"function_call", kChat, FieldKind::text_or_object, 0, 64, "", "The older form of tool_choice.", ""},
+    {"chat_template_kwargs", kChat | kTokenize, FieldKind::object, 0, 16, "", "Plain values for the model's template, such as enable_thinking.", ""},
+    {"reasoning_effort", kChat, FieldKind::text, 1, 16, "", "none switches thinking off where the template can; other values leave it.", ""},
+    {"thinking", kMessages, FieldKind::object, 0, 8, "", "type disabled switches thinking off where the template can.", ""},
+    {"add_generation_prompt", kChat | kTokenize, FieldKind::flag, 0, 1, "true", "Open the answer's turn.", ""},
+    {"continue_final_message", kChat, FieldKind::flag, 0, 1, "false", "Go on with the last message, an assistant's.", ""},
+    {"separate_reasoning", kChat, FieldKind::flag, 0, 1, "true", "Thoughts go into reasoning_content.", ""},
+
+    {"encoding_format", kEmbedding, FieldKind::text, 1, 16, "float", "float or base64.", ""},
+    {"dimensions", kEmbedding, FieldKind::integer, 1, kBillion, "the model's", "Keep the first so many numbers, normalised again.", ""},
+    {"pooling", kEmbedding, FieldKind::text, 1, 16, "last", "last or mean: which hidden states become the vector.", ""},
+    {"add_special_tokens", kCompletion | kTokenize | kEmbedding, FieldKind::flag, 0, 1, "true", "Tokens the tokenizer puts around a text.", ""},
+    {"return_token_strs", kTokenize, FieldKind::flag, 0, 1, "false", "The tokens as text too.", ""},
+    {"tokens", kDetokenize, FieldKind::list, 0, 1'000'000, "", "Token ids.", "", true},
+    {"lora_name", kLoadAdapter | kUnloadAdapter, FieldKind::text, 1, 128, "", "The adapter's name in requests: letters, digits, . _ - and /.", "", true},
+    {"lora_path", kLoadAdapter, FieldKind::text, 1, 512, "", "Its folder, relative to --adapter_root.", "", true},
+    {"load_inplace", kLoadAdapter, FieldKind::flag, 0, 1, "false", "Replace an adapter of that name.", ""},
+    {"lora_int_id", kUnloadAdapter, FieldKind::integer, -kBillion, kBillion, "", "vLLM's number of it.", "adapters go by name"},
+
+    {"user", kOpenAi | kEmbedding, FieldKind::text, 0, 512, "", "Who asks; shown in the log.", ""},
+    {"metadata", kOpenAi | kMessages, FieldKind::object, 0, 32, "", "Notes of the client.", kHosted},
+    {"store", kChat, FieldKind::flag, 0, 1, "", "", kHosted},
+    {"service_tier", kChat | kMessages, FieldKind::text, 0, 64, "", "", kHosted},
+    {"safety_identifier", kChat, FieldKind::text, 0, 512, "", "", kHosted},
+    {"prompt_cache_key", kChat, FieldKind::text, 0, 512, "", "", "equal beginnings are always computed once"},
+    {"prompt_cache_retention", kChat, FieldKind::text, 0, 64, "", "", "equal beginnings are always computed once"},
+    {"verbosity", kChat, FieldKind::text, 0, 64, "", "", kOneModel},
+    {"modalities", kChat, FieldKind::list, 0, 8, "", "", "answers are text"},
+    {"prediction", kChat, FieldKind::object, 0, 8, "", "", kOneModel},
+    {"num_beams", kOpenAi, FieldKind::integer, 1, 1, "1", "Beams are not offered.", ""},
+    {"length_penalty", kOpenAi, FieldKind::real, -100, 100, "", "", "only read by beams"},
+    {"do_sample", kChat, FieldKind::flag, 0, 1, "", "LLaMA-Factory's: false takes the likeliest token.", ""},
+};
+
+}  // namespace
+
+std::span<const Field> field_table() { return kFields; }
+
+std::string_view path_of(Endpoint endpoint) {
+  switch (endpoint) {
+    case kChat: return "/v1/chat/completions";
+    case kCompletion: return "/v1/completions";
+    case kEmbedding: return "/v1/embeddings";
+    case kMessages: return "/v1/messages";
+    case kTokenize: return "/tokenize";
+    case kDetokenize: return "/detokenize";
+    case kLoadAdapter: return "/v1/load_lora_adapter";
+    case kUnloadAdapter: return "/v1/unload_lora_adapter";
+  }
+  return "";
+}
+
+}  // namespace hone::serve

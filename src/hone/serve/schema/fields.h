@@ -1,0 +1,72 @@
+// Every field a request may carry: one table that the parser, its error messages, /openapi.json, the documentation and the tests read.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "hone/base/json.h"
+
+namespace hone::serve {
+
+using Endpoints = uint32_t;
+enum Endpoint : Endpoints {
+  kChat = 1u << 0,
+  kCompletion = 1u << 1,
+  kEmbedding = 1u << 2,
+  kMessages = 1u << 3,  // Anthropic's
+  kTokenize = 1u << 4,
+  kDetokenize = 1u << 5,
+  kLoadAdapter = 1u << 6,
+  kUnloadAdapter = 1u << 7,
+};
+inline constexpr Endpoints kOpenAi = kChat | kCompletion;
+inline constexpr Endpoints kGenerates = kOpenAi | kMessages;
+std::string_view path_of(Endpoint endpoint);
+
+enum class FieldKind { flag, integer, real, text, list, object, text_or_list, text_or_object, any };
+
+struct Field {
+  std::string_view name;
+  Endpoints endpoints;
+  FieldKind kind;
+  double low, high;            // of numbers; bytes of a text, items of a list, keys of an object
+  std::string_view fallback;   // as documented; "" is none
+  std::string_view help;
+  std::string_view no_effect;  // why giving it changes nothing; "" when it does something
+  bool required = false;
+};
+
+std::span<const Field> field_table();
+const Field* find_field(Endpoint endpoint, std::string_view name);
+
+// A body whose every field is known, of its kind and within its bounds. null counts as absent, as clients mean it.
+class Fields {
+ public:
+  // Throws Problem(400) naming the field, what was found and what is allowed.
+  Fields(Endpoint endpoint, const Json& body);
+
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  bool flag(std::string_view name, bool fallback) const;
+  int64_t integer(std::string_view name, int64_t fallback) const;
+  double real(std::string_view name, double fallback) const;
+  std::string text(std::string_view name, std::string_view fallback = "") const;
+  const Json& json(std::string_view name) const;  // null when absent
+  // One text or several.
+  std::vector<std::string> texts(std::string_view name, size_t most, size_t most_bytes) const;
+
+ private:
+  const Json* find(std::string_view name) const;
+  Endpoint endpoint_;
+  const Json& body_;
+};
+
+// For nested values, whose bounds stand beside their meaning: Problem(400) about `where`, e.g. "messages[2].role".
+[[noreturn]] void bad_value(const std::string& where, const std::string& message);
+std::string kind_name(const Json& value);  // "a number", "null" …
+
+// The table as Markdown, and as the paths of an OpenAPI document.
+std::string field_markdown();
+Json openapi_document(const std::string& title, const std::string& version);
+
+}  // namespace hone::serve
