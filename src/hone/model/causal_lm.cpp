@@ -9,17 +9,59 @@
 #include "hone/model/rope_frequencies.h"
 
 namespace hone::model {
+namespace {
+
+// Tells the residency, if there is one, where a pass is; the way back, by hooks on what flows between two parts.
+struct Passage {
+  Residency* residency;
+
+  void enter(size_t part) const {
+    if (residency) residency->before_forward(part);
+  }
+  void leave(size_t part) const {
+    if (residency) residency->after_forward(part);
+  }
+  void on_way_back(const Tensor& x, std::optional<size_t> done, std::optional<size_t> next) const {
+    if (!residency || !x.requires_grad()) return;
+    x.register_hook([residency = residency, done, next](const Tensor&) {
+      if (done) residency->after_backward(*done);
+      if (next) residency->before_backward(*next);
+    });
+  }
+};
+
+void append(Part& part, Linear& linear) {
+  part.parameters.push_back({linear.name + ".weight", &linear.weight});
+  if (linear.bias.defined()) part.parameters.push_back({linear.name + ".bias", &linear.bias});
+}
+
+void append_adapters(Part& part, const std::string& owner, std::vector<ops::LoraWeights>& adapters) {
+  for (auto& adapter : adapters) {
+    part.parameters.push_back({fmt::format("{}.lora_A.{}", owner, adapter.adapter), &adapter.a});
+    part.parameters.push_back({fmt::format("{}.lora_B.{}", owner, adapter.adapter), &adapter.b});
+    if (adapter.magnitude.defined()) part.parameters.push_back({fmt::format("{}.lora_magnitude.{}", owner, adapter.adapter), &adapter.magnitude});
+  }
+}
+
+}  // namespace
 
 struct CausalLM::Impl {
   Decoder decoder;
+  Residency* residency = nullptr;
   bool training = false;
   Recompute recompute = Recompute::none;
+  std::vector<int64_t> recomputed_blocks;  // empty: all
   double neftune = 0.0;
   RopeFrequencies frequencies;
 
   explicit Impl(Decoder loaded) : decoder(std::move(loaded)) {
     frequencies = rope_frequencies(decoder.config, 0);
     frequencies.inverse = frequencies.inverse.to(decoder.embedding.weight.device());
+  }
+
+  Recompute recompute_in(size_t block) const {
+    bool chosen = recomputed_blocks.empty() || std::ranges::count(recomputed_blocks, static_cast<int64_t>(block));
+    return chosen ? recompute : Recompute::none;
   }
 
   // A tuner that replaces the embedding of a tied model thereby replaces the head.
@@ -67,12 +109,22 @@ Tensor CausalLM::hidden(const Input& input, KvCache* cache) {
   auto& self = *impl_;
   self.tie();
   auto pass = std::make_shared<Pass>(Pass{ops::attention_plan(input.segments, device()), self.rope(input), cache, self.training});
+  Passage passage{self.residency};
+  const size_t last = self.decoder.blocks.size(), first = self.decoder.config.tied ? last : last + 1;
+  passage.enter(first);
   auto x_th = self.with_noise(self.decoder.embedding(input.tokens_t), input.segments);
-  bool recompute = self.training && self.recompute == Recompute::block && at::GradMode::is_enabled() && !cache;
-  for (const auto& block : self.decoder.blocks) {
-    x_th = recompute ? recomputed([&block, pass](const Tensor& x) { return block_forward(block, x, *pass); }, x_th, block.trained())
-                     : block_forward(block, x_th, *pass);
+  if (first != last) passage.leave(first);
+  passage.on_way_back(x_th, 0, {});
+  bool recompute = self.training && at::GradMode::is_enabled() && !cache;
+  for (size_t i = 0; i < last; ++i) {
+    const auto& block = self.decoder.blocks[i];
+    passage.enter(i);
+    x_th = recompute ? block_forward(block, x_th, pass, self.recompute_in(i)) : block_forward(block, x_th, *pass);
+    passage.leave(i);
+    bool before_last = i + 1 == last, last_is_done = before_last && first != last;  // a tied one waits for the embedding's gradient
+    passage.on_way_back(x_th, before_last ? last_is_done ? std::optional(last) : std::nullopt : std::optional(i + 1), i);
   }
+  passage.enter(last);  // and stays: whoever asked for hidden states goes on with the head
   if (cache) cache->advance(input.segments);
   return self.decoder.norm(x_th);
 }
@@ -125,9 +177,35 @@ std::vector<NamedParameter> CausalLM::adapter_parameters() {
   return list;
 }
 
+std::vector<Part> CausalLM::parts() {
+  auto& decoder = impl_->decoder;
+  std::vector<Part> parts;
+  for (auto& block : decoder.blocks) {
+    auto& part = parts.emplace_back(Part{block.parameters()});
+    for (auto* linear : block.linears()) append_adapters(part, linear->name, linear->adapters);
+  }
+  Part embedding{{{decoder.embedding.name + ".weight", &decoder.embedding.weight}}};
+  append_adapters(embedding, decoder.embedding.name, decoder.embedding.adapters);
+  Part last{{{decoder.norm.name + ".weight", &decoder.norm.weight}}};
+  if (decoder.config.tied) {
+    last.parameters.insert(last.parameters.end(), embedding.parameters.begin(), embedding.parameters.end());
+  } else {
+    append(last, decoder.head);
+    append_adapters(last, decoder.head.name, decoder.head.adapters);
+  }
+  parts.push_back(std::move(last));
+  if (!decoder.config.tied) parts.push_back(std::move(embedding));
+  return parts;
+}
+
+void CausalLM::set_residency(Residency* residency) { impl_->residency = residency; }
+
 void CausalLM::set_training(bool training) { impl_->training = training; }
 bool CausalLM::training() const { return impl_->training; }
-void CausalLM::set_recompute(Recompute policy) { impl_->recompute = policy; }
+void CausalLM::set_recompute(Recompute what, std::vector<int64_t> blocks) {
+  impl_->recompute = what;
+  impl_->recomputed_blocks = std::move(blocks);
+}
 void CausalLM::set_neftune(double alpha) { impl_->neftune = alpha; }
 
 }  // namespace hone::model

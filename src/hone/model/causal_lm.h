@@ -8,6 +8,8 @@
 
 #include "hone/model/config.h"
 #include "hone/model/layers.h"
+#include "hone/model/recompute.h"
+#include "hone/model/residency.h"
 #include "hone/ops/segments.h"
 
 namespace hone::model {
@@ -24,8 +26,6 @@ struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
   at::Device device{at::kCPU};
 };
-
-enum class Recompute { none, block };  // what gradient checkpointing keeps: everything, or only the input of each block
 
 class CausalLM {
  public:
@@ -54,8 +54,12 @@ class CausalLM {
 
   void set_training(bool training);  // dropout, NEFTune and recomputation act only in training
   bool training() const;
-  void set_recompute(Recompute policy);
+  void set_recompute(Recompute what, std::vector<int64_t> blocks = {});  // in these blocks; none given: in all
   void set_neftune(double alpha);
+
+  // Every parameter and adapter tensor, by what is used together: the blocks in order, then the rest.
+  std::vector<Part> parts();
+  void set_residency(Residency* residency);  // told of each part as parts() numbers them; null: all weights are always here
 
  private:
   struct Impl;
