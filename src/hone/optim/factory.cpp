@@ -9,9 +9,13 @@
 #include "hone/base/log.h"
 #include "hone/optim/adafactor.h"
 #include "hone/optim/adam8bit.h"
+#include "hone/optim/adam_mini.h"
+#include "hone/optim/apollo.h"
+#include "hone/optim/block_adam.h"
 #include "hone/optim/classic.h"
 #include "hone/optim/galore.h"
 #include "hone/optim/lion.h"
+#include "hone/optim/masked_adam.h"
 #include "hone/optim/muon.h"
 
 namespace hone::optim {
@@ -40,7 +44,13 @@ class Arguments {
     std::ranges::transform(*text, text->begin(), [](unsigned char c) { return std::tolower(c); });
     return *text == "true" || *text == "1" || *text == "yes";
   }
+  int64_t whole(const char* key, int64_t fallback) { return static_cast<int64_t>(number(key, static_cast<double>(fallback))); }
   std::string word(const char* key, const std::string& fallback) { return take(key).value_or(fallback); }
+  std::string choice(const char* key, const std::vector<std::string>& choices) {
+    auto text = take(key).value_or(choices.front());
+    if (std::ranges::count(choices, text)) return text;
+    throw UserError(ExitCode::usage, fmt::format("optim_args: {} is \"{}\", expected one of {}", key, text, fmt::join(choices, ", ")));
+  }
   void finish() const {
     if (!left_.empty())
       throw UserError(ExitCode::usage, fmt::format("optim_args: {} does not know \"{}\"", name_, left_.begin().key()));
@@ -117,12 +127,44 @@ std::unique_ptr<Optimizer> muon(const OptimizerConfig& c, Arguments& a, Groups g
 std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups g) {
   GaloreConfig config;
   config.adam = c.adam;
-  config.rank = static_cast<int64_t>(a.number("rank", static_cast<double>(config.rank)));
-  config.update_interval = static_cast<int64_t>(a.number("update_proj_gap", static_cast<double>(config.update_interval)));
+  config.rank = a.whole("rank", config.rank);
+  config.update_interval = a.whole("update_proj_gap", config.update_interval);
   config.scale = a.number("scale", config.scale);
   config.projection = a.word("proj_type", config.projection);
   config.targets = c.target_modules;
   return std::make_unique<Galore>(std::move(g), config);
+}
+
+std::unique_ptr<Optimizer> apollo(const OptimizerConfig& c, Arguments& a, Groups g) {
+  ApolloConfig config;
+  config.adam = c.adam;
+  // Without arguments, what transformers means by the name: APOLLO-Mini.
+  config.rank = a.whole("rank", 1);
+  config.update_interval = a.whole("update_proj_gap", config.update_interval);
+  config.scale = a.number("scale", 128);
+  config.by_svd = a.choice("proj", {"random", "svd"}) == "svd";
+  config.per_channel = a.choice("scale_type", {"tensor", "channel"}) == "channel";
+  config.scale_front = a.truth("scale_front", config.scale_front);
+  config.projection = a.word("proj_type", config.projection);
+  config.targets = c.target_modules;
+  return std::make_unique<Apollo>(std::move(g), config);
+}
+
+std::unique_ptr<Optimizer> badam(const OptimizerConfig& c, Arguments& a, Groups g) {
+  const bool by_ratio = a.choice("mode", {"layer", "ratio"}) == "ratio";
+  const int64_t interval = a.whole("switch_interval", 50), start = a.whole("start_block", -1);
+  const std::vector<std::string> orders = {"ascending", "descending", "random", "fixed"};
+  const std::string order = a.choice("switch_mode", orders);
+  MaskedAdamConfig masked{c.adam, a.number("update_ratio", 0.05), interval, a.choice("mask_mode", {"adjacent", "scatter"}) == "scatter"};
+  const bool verbose = a.whole("verbose", 0) > 0;
+  if (by_ratio) return std::make_unique<MaskedAdam>(std::move(g), masked);
+  const auto place = std::ranges::find(orders, order) - orders.begin();
+  return std::make_unique<BlockAdam>(std::move(g),
+                                     BlockAdamConfig{c.adam, static_cast<BlockOrder>(place), interval, start, verbose});
+}
+
+std::unique_ptr<Optimizer> adam_mini(const OptimizerConfig& c, Arguments& a, Groups g) {
+  return std::make_unique<AdamMini>(std::move(g), AdamMiniConfig{c.adam, a.whole("head_dim", 0)});
 }
 
 struct Named {
@@ -156,6 +198,10 @@ const std::vector<Named>& table() {
       {"muon", muon},
       {"galore_adamw", galore},
       {"galore", galore},
+      {"apollo_adamw", apollo},
+      {"apollo", apollo},
+      {"badam", badam},
+      {"adam_mini", adam_mini},
   };
   return makers;
 }

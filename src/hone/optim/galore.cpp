@@ -6,29 +6,8 @@
 #include <cmath>
 
 #include "hone/base/error.h"
-#include "hone/optim/muon.h"
 
 namespace hone::optim {
-namespace {
-
-Projection side_for(const std::string& kind, const Tensor& parameter) {
-  const bool tall = parameter.size(0) >= parameter.size(1);
-  if (kind == "std") return tall ? Projection::right : Projection::left;
-  if (kind == "reverse_std") return tall ? Projection::left : Projection::right;
-  if (kind == "left") return Projection::left;
-  if (kind == "right") return Projection::right;
-  if (kind == "full") return Projection::full;
-  throw UserError(ExitCode::usage, fmt::format("galore_proj_type is \"{}\"", kind), "one of std, reverse_std, right, left, full");
-}
-
-bool is_target(const std::vector<std::string>& targets, const std::string& name, const Tensor& parameter) {
-  if (parameter.dim() != 2) return false;
-  return std::ranges::any_of(targets, [&](const std::string& target) {
-    return target == "all" || target == "all-linear" ? is_hidden_matrix(name, parameter) : name.find(target) != std::string::npos;
-  });
-}
-
-}  // namespace
 
 Galore::Galore(std::vector<ParameterGroup> groups, const GaloreConfig& config) : Optimizer(std::move(groups)), config_(config) {
   bool any = false;
@@ -48,8 +27,8 @@ Galore::State Galore::initial_state(const std::string& name, const Tensor& param
   State state;
   auto shape = parameter.sizes().vec();
   const auto options = parameter.options().requires_grad(false);
-  if (is_target(config_.targets, name, parameter)) {
-    state.side = side_for(config_.projection, parameter);
+  if (is_projected(config_.targets, name, parameter)) {
+    state.side = projection_side(config_.projection, parameter);
     const int64_t rank = std::min({config_.rank, shape[0], shape[1]});
     if (state.side != Projection::right) state.left = at::zeros({shape[0], rank}, options);
     if (state.side != Projection::left) state.right = at::zeros({rank, shape[1]}, options);

@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "hone/optim/adam.h"
+#include "hone/optim/projection.h"
 
 namespace hone::optim {
-
-enum class Projection { none, left, right, full };
 
 struct GaloreConfig {
   AdamConfig adam;
