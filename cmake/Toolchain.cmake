@@ -24,6 +24,9 @@ if(MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
+# Some torch wheels export parts of an older libstdc++ (std::filesystem). Named first, the compiler's own is found before them.
+add_link_options("SHELL:-Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state")
+
 option(HONE_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 if(HONE_SANITIZE)
   add_compile_options(-O1 -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer -g1)

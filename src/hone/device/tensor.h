@@ -1,14 +1,10 @@
-// The one place that includes libtorch. Everything that touches a tensor includes this file, and it is precompiled.
+// The one place that includes libtorch's tensors. Everything that touches one includes this file, and it is precompiled.
 #pragma once
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/CPUAllocator.h>
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/generated/variable_factories.h>
-#include <torch/csrc/autograd/grad_mode.h>
-#include <torch/csrc/autograd/variable.h>
 
 namespace hone {
 

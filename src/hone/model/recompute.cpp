@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "hone/device/autograd.h"
+
 namespace hone::model {
 namespace {
 

@@ -1,5 +1,6 @@
 #include "hone/ops/linear_cross_entropy.h"
 
+#include "hone/device/autograd.h"
 #include "hone/ops/cross_entropy_rows.h"
 #include "hone/ops/matmul.h"
 

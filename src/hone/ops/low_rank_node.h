@@ -1,5 +1,6 @@
 // How an autograd node that contains a low-rank linear layer lists, keeps and finds again the layer's tensors.
 #pragma once
+#include "hone/device/autograd.h"
 #include "hone/ops/low_rank.h"
 
 namespace hone::ops {

@@ -1,5 +1,6 @@
 #include "hone/ops/rms_norm.h"
 
+#include "hone/device/autograd.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/rms_norm.h"
 

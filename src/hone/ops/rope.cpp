@@ -1,5 +1,6 @@
 #include "hone/ops/rope.h"
 
+#include "hone/device/autograd.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/rope.h"
 

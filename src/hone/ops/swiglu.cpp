@@ -1,5 +1,6 @@
 #include "hone/ops/swiglu.h"
 
+#include "hone/device/autograd.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/swiglu.h"
 

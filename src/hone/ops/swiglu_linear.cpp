@@ -1,5 +1,6 @@
 #include "hone/ops/swiglu_linear.h"
 
+#include "hone/device/autograd.h"
 #include "hone/ops/low_rank_node.h"
 #include "hone/ops/swiglu.h"
 

@@ -1,5 +1,7 @@
 #include "hone/ops/cpu/attention.h"
 
+#include "hone/device/autograd.h"
+
 namespace hone::ops::cpu {
 namespace {
 
