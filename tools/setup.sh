@@ -50,4 +50,11 @@ if $tests; then
     .venv/bin/pip install -q --disable-pip-version-check "$torch" -r tools/requirements.txt
     mark_done "$tests_stamp"
   fi
+  # Beside the other packages, not among them: torch imports every backend it finds, and this one needs an (emulated) CANN.
+  npu_stamp=npu-$(stamp_of tools/npu-requirements.txt)
+  if ! done_with "$npu_stamp" || [ ! -d .venv/npu/torch_npu ]; then
+    rm -rf .venv/npu
+    .venv/bin/pip install -q --disable-pip-version-check --no-deps --target .venv/npu -r tools/npu-requirements.txt
+    mark_done "$npu_stamp"
+  fi
 fi

@@ -1,0 +1,85 @@
+#include "cann_emulator/machine/report.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "cann_emulator/machine/settings.h"
+
+namespace cann::report {
+namespace {
+
+struct Counts {
+  std::mutex mutex;
+  std::map<std::string, long, std::less<>> launches, missing;
+  std::array<long, 4> copies{}, bytes{};
+  long waits = 0;
+
+  ~Counts() { write(); }
+  void write();
+};
+
+std::string object(const std::map<std::string, long, std::less<>>& counts) {
+  std::string out = "{";
+  for (const auto& [name, count] : counts) out += (out.size() > 1 ? ",\"" : "\"") + name + "\":" + std::to_string(count);
+  return out + "}";
+}
+
+void Counts::write() {
+  const auto& path = settings().report;
+  if (path.empty() || (launches.empty() && missing.empty())) return;
+  long total = 0;
+  for (const auto& [name, count] : launches) total += count;
+  std::string line = "{\"pid\":" + std::to_string(::getpid()) + ",\"launches\":" + std::to_string(total);
+  constexpr std::array<const char*, 4> kKinds{"host_to_host", "host_to_device", "device_to_host", "device_to_device"};
+  for (size_t i = 0; i < kKinds.size(); ++i) {
+    line += std::string(",\"") + kKinds[i] + "\":" + std::to_string(copies[i]);
+    line += std::string(",\"") + kKinds[i] + "_bytes\":" + std::to_string(bytes[i]);
+  }
+  line += ",\"waits\":" + std::to_string(waits) + ",\"operators\":" + object(launches) + ",\"missing\":" + object(missing) + "}\n";
+  int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file < 0) return;
+  [[maybe_unused]] auto written = ::write(file, line.data(), line.size());  // one write: lines of several processes do not mix
+  ::close(file);
+}
+
+Counts& counts() {
+  static Counts kCounts;
+  return kCounts;
+}
+
+void add(std::map<std::string, long, std::less<>>& where, std::string_view name) {
+  auto found = where.find(name);
+  if (found == where.end()) found = where.emplace(name, 0).first;
+  ++found->second;
+}
+
+}  // namespace
+
+void launched(std::string_view op) {
+  std::lock_guard lock(counts().mutex);
+  add(counts().launches, op);
+}
+
+void missing(std::string_view what) {
+  std::lock_guard lock(counts().mutex);
+  add(counts().missing, what);
+}
+
+void copied(int kind, size_t bytes) {
+  if (kind < 0 || kind > 3) return;
+  std::lock_guard lock(counts().mutex);
+  ++counts().copies[static_cast<size_t>(kind)];
+  counts().bytes[static_cast<size_t>(kind)] += static_cast<long>(bytes);
+}
+
+void waited() {
+  std::lock_guard lock(counts().mutex);
+  ++counts().waits;
+}
+
+}  // namespace cann::report

@@ -1,0 +1,13 @@
+// What the program asked of the cards: launches by operator, copies, waits, and what was asked for that is not here.
+// Each process adds one line of JSON to the file HONE_EMULATED_REPORT names when it ends.
+#pragma once
+#include <string_view>
+
+namespace cann::report {
+
+void launched(std::string_view op);
+void missing(std::string_view what);
+void copied(int kind, size_t bytes);
+void waited();  // the host waited for a stream, an event or a device
+
+}  // namespace cann::report
