@@ -95,6 +95,7 @@ endfunction()
 # tests/fuzz/NAME_fuzz.cpp: a LLVMFuzzerTestOneInput over one parser, linked to no more than the component that holds it.
 function(hone_fuzzers)
   set(yaml_fuzz_component base)
+  set(listing_fuzz_component hub)
   set(tokenizer_fuzz_component text)
   set(template_fuzz_component text)
   set(args_fuzz_component cli)

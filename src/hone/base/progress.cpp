@@ -39,8 +39,8 @@ void put(std::string_view text) {
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::string label, int64_t total, int64_t start)
-    : label_(std::move(label)), total_(total), start_(start), done_(start), began_(Clock::now()), drawn_(began_ - kLogInterval),
+ProgressBar::ProgressBar(std::string label, int64_t total, int64_t start, Unit unit)
+    : label_(std::move(label)), total_(total), start_(start), done_(start), unit_(unit), began_(Clock::now()), drawn_(began_ - kLogInterval),
       live_(terminal::is_terminal(2)) {
   std::lock_guard lock(g_mutex);
   g_active = this;
@@ -67,14 +67,19 @@ void ProgressBar::finish() {
   if (g_active == this) g_active = nullptr;
 }
 
+std::string ProgressBar::amount(int64_t value) const {
+  return unit_ == Unit::bytes ? format_bytes(static_cast<double>(value)) : fmt::format("{}", value);
+}
+
 void ProgressBar::draw() {
   drawn_ = Clock::now();
   double fraction = total_ > 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 0.0;
   double elapsed = seconds_since(began_);
   double rate = elapsed > 0 ? static_cast<double>(done_ - start_) / elapsed : 0.0;
-  std::string left = rate > 0 && total_ > 0 ? format_duration(static_cast<double>(total_ - done_) / rate) : "?";
-  std::string counts = total_ > 0 ? fmt::format("{}/{}", done_, total_) : fmt::format("{}", done_);
+  std::string left = rate > 0 && total_ > 0 && elapsed > 1 ? format_duration(static_cast<double>(total_ - done_) / rate) : "?";
+  std::string counts = total_ > 0 ? fmt::format("{}/{}", amount(done_), amount(total_)) : amount(done_);
   std::string times = fmt::format("{}<{}", format_duration(elapsed), left);
+  if (unit_ == Unit::bytes) times += fmt::format(" {}/s", format_bytes(rate));
   if (!live_) {
     log::info("{} {} ({:.0f}%) {} {}", label_, counts, fraction * 100, times, note_);
     return;

@@ -9,7 +9,8 @@ namespace hone {
 
 class ProgressBar {
  public:
-  ProgressBar(std::string label, int64_t total, int64_t start = 0);
+  enum class Unit { count, bytes };
+  ProgressBar(std::string label, int64_t total, int64_t start = 0, Unit unit = Unit::count);
   ~ProgressBar();  // leaves the cursor on a fresh line
   ProgressBar(const ProgressBar&) = delete;
 
@@ -23,8 +24,10 @@ class ProgressBar {
 
  private:
   void draw();
+  std::string amount(int64_t value) const;
   std::string label_, note_;
   int64_t total_, start_, done_;
+  Unit unit_;
   std::chrono::steady_clock::time_point began_, drawn_;
   bool live_, finished_ = false;
 };

@@ -1,93 +1,102 @@
 #include "hone/hub/locate.h"
 
-#include <algorithm>
 #include <cstdlib>
 
-#include "hone/base/error.h"
 #include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/hub/cache.h"
+#include "hone/hub/download.h"
 
 namespace hone::hub {
 namespace {
 
-std::string setting(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
+// The chosen site's cache comes first; the other's is as good.
+std::vector<Repo> repos_for(const std::string& id, Kind kind, const std::string& revision, Site site) {
+  return {{site, kind, id, revision}, {other_site(site), kind, id, revision}};
 }
 
-fs::path home() { return setting("HOME").empty() ? fs::path("/") : fs::path(setting("HOME")); }
-
-std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
-  return text;
-}
-
-// An id is "owner/name" in plain characters; anything else must not become part of a path.
-bool is_id(const std::string& name) {
-  auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.' || c == '/'; };
-  return std::all_of(name.begin(), name.end(), plain) && name.find("..") == std::string::npos && !name.starts_with('/') &&
-         std::count(name.begin(), name.end(), '/') == 1;
-}
-
-// models--Qwen--Qwen2-7B/refs/main names the snapshot; without refs a single snapshot is unambiguous.
-std::optional<fs::path> hugging_face_snapshot(const std::string& id, Kind kind, const std::string& revision) {
-  fs::path root = hugging_face_cache() / ((kind == Kind::model ? "models--" : "datasets--") + replace_all(id, "/", "--"));
-  fs::path snapshots = root / "snapshots";
-  if (!fs::is_directory(snapshots)) return {};
-  std::string wanted = revision.empty() ? "main" : revision;
-  if (fs::exists(snapshots / wanted)) return snapshots / wanted;
-  fs::path ref = root / "refs" / wanted;
-  if (fs::is_regular_file(ref)) {
-    auto commit = read_file(ref);
-    while (!commit.empty() && std::isspace(static_cast<unsigned char>(commit.back()))) commit.pop_back();
-    if (commit.find('/') == std::string::npos && fs::is_directory(snapshots / commit)) return snapshots / commit;
-  }
-  if (!revision.empty()) return {};
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(snapshots)) found.push_back(entry.path());
-  return found.size() == 1 ? std::optional(found[0]) : std::nullopt;
-}
-
-// ModelScope has written three layouts: <cache>/models/owner/name, <cache>/hub/models/…, <cache>/hub/…; dots in names as "___".
-std::optional<fs::path> modelscope_folder(const std::string& id, Kind kind) {
-  std::string part = kind == Kind::model ? "models" : "datasets";
-  auto slash = id.find('/');
-  std::string escaped = id.substr(0, slash + 1) + replace_all(id.substr(slash + 1), ".", "___");
-  for (const fs::path& root : {modelscope_cache() / part, modelscope_cache() / "hub" / part, modelscope_cache() / "hub"})
-    for (const auto& name : {id, escaped})
-      if (fs::is_directory(root / name)) return root / name;
+std::optional<fs::path> whole_in_caches(const std::string& id, Kind kind, const std::string& revision, Site site) {
+  for (const auto& repo : repos_for(id, kind, revision, site))
+    if (auto place = find_place(repo, cache_of(repo.site)); place && missing_files(*place, kind).empty()) return place->snapshot;
   return {};
+}
+
+// ", but there without model-00002-of-00004.safetensors": what a cache holds of it.
+std::string found_in_part(const std::string& id, Kind kind, const std::string& revision, Site site) {
+  for (const auto& repo : repos_for(id, kind, revision, site))
+    if (auto place = find_place(repo, cache_of(repo.site)))
+      if (auto missing = missing_files(*place, kind); !missing.empty())
+        return fmt::format("; {} lacks {}{}", place->snapshot.string(), missing[0], missing.size() > 1 ? fmt::format(" and {} more", missing.size() - 1) : "");
+  return "";
+}
+
+fs::path fetched(const std::string& id, Kind kind, const std::string& revision, Site site, const Patterns& patterns) {
+  auto caches = fmt::format("{} or {}", cache_of(site).string(), cache_of(other_site(site)).string());
+  if (offline() || !can_download())
+    throw UserError(ExitCode::usage,
+                    fmt::format("{}: not in the caches {}{}; {}", id, caches, found_in_part(id, kind, revision, site), offline() ? "HF_HUB_OFFLINE forbids to fetch it" : "this build cannot fetch it"),
+                    "put it there or pass a folder");
+  if (!is_revision(Repo{site, kind, id, revision}.branch())) throw UserError(ExitCode::usage, fmt::format("\"{}\" is no branch, tag or commit", revision));
+  return download({.repo = {site, kind, id, revision}, .patterns = patterns, .local_dir = {}, .to_be_loaded = true});
+}
+
+fs::path expanded(const std::string& name) {
+  const char* home = std::getenv("HOME");
+  return name.starts_with("~/") && home ? fs::path(home) / name.substr(2) : fs::path(name);
+}
+
+struct Wanted {
+  const char* option;    // "--model"
+  const char* contents;  // "config.json and *.safetensors"
+};
+
+// "id:subfolder" names a folder of a repository; only its files are fetched.
+fs::path in_repository(const std::string& id, const std::string& subfolder, const std::string& revision, const Wanted& wanted) {
+  auto inside = subfolder.empty() ? Result<fs::path>(fs::path()) : file_name_from_server(subfolder);
+  if (!inside) throw UserError(ExitCode::usage, fmt::format("{} {}:{}: no name of a folder", wanted.option, id, subfolder));
+  auto below = [&](const fs::path& snapshot) { return inside->empty() ? snapshot : snapshot / *inside; };
+  for (const auto& repo : repos_for(id, Kind::model, revision, config().site)) {
+    auto place = find_place(repo, cache_of(repo.site));
+    if (place && fs::is_directory(below(place->snapshot)) && missing_files(*place, Kind::model, *inside).empty())
+      return below(place->snapshot);
+  }
+  Patterns patterns;
+  if (!subfolder.empty()) patterns.include = {subfolder + "/*"};
+  return below(fetched(id, Kind::model, revision, config().site, patterns));
+}
+
+fs::path locate(const std::string& name, const std::string& revision, const Wanted& wanted) {
+  if (fs::path path = expanded(name); fs::is_directory(path)) return path;
+  else if (fs::exists(path)) throw UserError(ExitCode::usage, fmt::format("{}: is a file; {} expects a folder with {}", name, wanted.option, wanted.contents));
+  auto colon = std::min(name.find(':'), name.size());
+  auto id = name.substr(0, colon), subfolder = colon < name.size() ? name.substr(colon + 1) : "";
+  if (fs::is_directory(fs::path(id) / subfolder)) return fs::path(id) / subfolder;
+  if (!is_repo_id(id)) throw UserError(ExitCode::usage, name + ": no such folder", fmt::format("check the path; it should hold {}", wanted.contents));
+  auto folder = in_repository(id, subfolder, revision, wanted);
+  log::info("{}: {}", name, folder.string());
+  return folder;
 }
 
 }  // namespace
 
-fs::path hugging_face_cache() {
-  if (auto path = setting("HF_HUB_CACHE"); !path.empty()) return path;
-  if (auto path = setting("HUGGINGFACE_HUB_CACHE"); !path.empty()) return path;
-  if (auto path = setting("HF_HOME"); !path.empty()) return fs::path(path) / "hub";
-  if (auto path = setting("XDG_CACHE_HOME"); !path.empty()) return fs::path(path) / "huggingface" / "hub";
-  return home() / ".cache" / "huggingface" / "hub";
-}
-
-fs::path modelscope_cache() {
-  if (auto path = setting("MODELSCOPE_CACHE"); !path.empty()) return path;
-  return home() / ".cache" / "modelscope";
-}
-
 std::optional<fs::path> find_in_caches(const std::string& id, Kind kind, const std::string& revision) {
-  if (!is_id(id)) return {};
-  if (auto folder = modelscope_folder(id, kind)) return folder;
-  return hugging_face_snapshot(id, kind, revision);
+  return whole_in_caches(id, kind, revision, config().site);
 }
 
 fs::path locate_model(const std::string& name, const std::string& revision) {
   if (name.empty()) throw UserError(ExitCode::usage, "no model given", "pass --model FOLDER, for example --model models/nano");
-  if (fs::is_directory(name)) return name;
-  if (fs::exists(name)) throw UserError(ExitCode::usage, name + ": is a file; --model expects a folder with config.json and weights");
-  if (auto folder = find_in_caches(name, Kind::model, revision)) return *folder;
-  if (!is_id(name)) throw UserError(ExitCode::usage, name + ": no such folder", "check the path; a model folder holds config.json and *.safetensors");
-  throw UserError(ExitCode::usage,
-                  fmt::format("{}: not a folder here, and not in the caches {} or {}", name, modelscope_cache().string(), hugging_face_cache().string()),
-                  "download it with its hub's own tool, or pass the path of a folder that holds it");
+  return locate(name, revision, {"--model", "config.json and *.safetensors"});
+}
+
+fs::path locate_adapter(const std::string& name, const std::string& revision) {
+  return locate(name, revision, {"--adapters", "adapter_config.json and adapter_model.safetensors"});
+}
+
+fs::path locate_dataset(const std::string& id, Site site) {
+  if (!is_repo_id(id)) throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is not a local file or folder", id), "check the path");
+  if (!config().refresh)
+    if (auto folder = whole_in_caches(id, Kind::dataset, "", site)) return *folder;
+  return fetched(id, Kind::dataset, "", site, {});
 }
 
 }  // namespace hone::hub

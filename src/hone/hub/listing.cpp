@@ -1,0 +1,158 @@
+#include "hone/hub/listing.h"
+
+#include <set>
+
+#include "hone/base/json.h"
+
+namespace hone::hub {
+namespace {
+
+constexpr uint64_t kLargestFile = uint64_t{1} << 50;
+
+std::string text_of(const Json& object, const char* key) {
+  auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Result<uint64_t> size_of(const Json& object, const char* key, const std::string& path) {
+  auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer() || *found < 0 || *found > kLargestFile) return error("the hub gives no size for \"{}\"", path);
+  return found->get<uint64_t>();
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// The parts that both listings share: a path that stays in its folder and a size that can be.
+Result<RemoteFile> read_entry(const Json& entry, const char* path_key, const char* size_key) {
+  auto name = text_of(entry, path_key);
+  auto path = file_name_from_server(name);
+  if (!path) return Error{path.error()};
+  auto size = size_of(entry, size_key, name);
+  if (!size) return Error{size.error()};
+  return RemoteFile{.path = name, .size = *size, .sha256 = {}, .blob = {}};
+}
+
+Result<RemoteFile> read_tree_entry(const Json& entry) {
+  auto file = read_entry(entry, "path", "size");
+  if (!file) return file;
+  if (auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
+    file->sha256 = lower(text_of(*lfs, "oid"));
+    auto size = size_of(*lfs, "size", file->path);
+    if (!size) return Error{size.error()};
+    file->size = *size;
+  } else {
+    file->blob = lower(text_of(entry, "oid"));
+  }
+  // It becomes the name of a file in the cache.
+  bool known = file->sha256.empty() ? is_hex(file->blob, 40) : is_hex(file->sha256, 64);
+  if (!known) return error("the hub gives no checksum for \"{}\"", file->path);
+  return file;
+}
+
+Result<RemoteFile> read_modelscope_entry(const Json& entry) {
+  auto file = read_entry(entry, entry.contains("Path") ? "Path" : "path", entry.contains("Size") ? "Size" : "size");
+  if (!file) return file;
+  file->sha256 = lower(text_of(entry, entry.contains("Sha256") ? "Sha256" : "sha256"));
+  if (!file->sha256.empty() && !is_hex(file->sha256, 64)) return error("\"{}\" has a checksum that is no SHA-256", file->path);
+  return file;
+}
+
+std::string repo_path(const Repo& repo) { return (repo.kind == Kind::dataset ? "datasets/" : "") + repo.id; }
+std::string_view plural(Kind kind) { return kind == Kind::model ? "models" : "datasets"; }
+
+}  // namespace
+
+std::string encoded(std::string_view text, bool keep_slashes) {
+  std::string out;
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    bool plain = std::isalnum(byte) || c == '-' || c == '_' || c == '.' || c == '~' || (keep_slashes && c == '/');
+    if (plain) out += c;
+    else out += fmt::format("%{:02X}", byte);
+  }
+  return out;
+}
+
+Result<std::string> read_commit(std::string_view json) {
+  auto parsed = parse_json(json);
+  if (!parsed) return error("the hub's answer is no JSON: {}", parsed.error());
+  auto commit = parsed->is_object() ? lower(text_of(*parsed, "sha")) : "";
+  if (!is_hex(commit, 40)) return error("the hub's answer names no commit");
+  return commit;
+}
+
+Result<std::vector<RemoteFile>> read_tree(std::string_view json) {
+  auto parsed = parse_json(json);
+  if (!parsed) return error("the hub's file list is no JSON: {}", parsed.error());
+  if (!parsed->is_array()) return error("the hub's file list is no list");
+  std::vector<RemoteFile> files;
+  for (const auto& entry : *parsed) {
+    if (!entry.is_object() || text_of(entry, "type") != "file") continue;
+    auto file = read_tree_entry(entry);
+    if (!file) return Error{file.error()};
+    files.push_back(std::move(*file));
+  }
+  return files;
+}
+
+std::string next_page(std::string_view header) {
+  // <https://…?cursor=…>; rel="next"
+  for (size_t from = 0; from < header.size();) {
+    auto open = header.find('<', from), close = header.find('>', open);
+    if (open == header.npos || close == header.npos) return "";
+    auto end = std::min(header.find(',', close), header.size());
+    if (header.substr(close, end - close).find("rel=\"next\"") != header.npos) return std::string(header.substr(open + 1, close - open - 1));
+    from = end + 1;
+  }
+  return "";
+}
+
+Result<FilePage> read_files(std::string_view json) {
+  auto parsed = parse_json(json);
+  if (!parsed) return error("the hub's file list is no JSON: {}", parsed.error());
+  if (parsed->is_object() && parsed->contains("Success") && (*parsed)["Success"] == false) return error("the hub refuses: {}", text_of(*parsed, "Message"));
+  const Json* data = parsed->is_object() && parsed->contains("Data") ? &(*parsed)["Data"] : &*parsed;
+  if (data->is_object() && data->contains("Files")) data = &(*data)["Files"];
+  if (data->is_null()) return FilePage{};
+  if (!data->is_array()) return error("the hub's file list is no list");
+  FilePage page;
+  page.entries = data->size();
+  for (const auto& entry : *data) {
+    if (!entry.is_object() || text_of(entry, "Type") == "tree" || text_of(entry, "type") == "tree") continue;
+    auto file = read_modelscope_entry(entry);
+    if (!file) return Error{file.error()};
+    page.files.push_back(std::move(*file));
+  }
+  return page;
+}
+
+std::string revision_address(const Access& access, const Repo& repo) {
+  return fmt::format("{}/api/{}/{}/revision/{}", access.endpoint, plural(repo.kind), repo.id, encoded(repo.branch(), false));
+}
+
+std::string tree_address(const Access& access, const Repo& repo, const std::string& commit) {
+  return fmt::format("{}/api/{}/{}/tree/{}?recursive=true&expand=false", access.endpoint, plural(repo.kind), repo.id, commit);
+}
+
+std::string files_address(const Access& access, const Repo& repo, int page) {
+  auto base = fmt::format("{}/api/v1/{}/{}/repo/", access.endpoint, plural(repo.kind), repo.id);
+  auto query = fmt::format("?Revision={}&Recursive=True", encoded(repo.branch(), false));
+  if (repo.kind == Kind::model) return base + "files" + query;
+  return base + "tree" + query + fmt::format("&PageNumber={}&PageSize={}", page, kDatasetPage);
+}
+
+std::string file_address(const Access& access, const Repo& repo, const std::string& commit, const std::string& path) {
+  if (access.site == Site::hugging_face) return fmt::format("{}/{}/resolve/{}/{}", access.endpoint, repo_path(repo), commit, encoded(path, true));
+  return fmt::format("{}/api/v1/{}/{}/repo?Revision={}&FilePath={}", access.endpoint, plural(repo.kind), repo.id, encoded(repo.branch(), false),
+                     encoded(path, false));
+}
+
+std::string page_of_repo(const Access& access, const Repo& repo) {
+  if (access.site == Site::hugging_face) return fmt::format("{}/{}", access.endpoint, repo_path(repo));
+  return fmt::format("{}/{}/{}", access.endpoint, plural(repo.kind), repo.id);
+}
+
+}  // namespace hone::hub

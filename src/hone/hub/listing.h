@@ -1,0 +1,52 @@
+// What a hub says a repository holds, read from the answers of both hubs' interfaces. The bytes come from outside: nothing here throws.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hone/base/error.h"
+#include "hone/hub/access.h"
+
+namespace hone::hub {
+
+struct RemoteFile {
+  std::string path;    // checked: a relative path that stays inside its folder
+  uint64_t size = 0;
+  std::string sha256;  // of the content, or
+  std::string blob;    // git's SHA-1 of the content, for small files on Hugging Face
+
+  // The name of its content: what Hugging Face calls its etag.
+  const std::string& checksum() const { return sha256.empty() ? blob : sha256; }
+};
+
+struct Listing {
+  std::string commit;  // Hugging Face: what the revision stands for
+  std::vector<RemoteFile> files;
+};
+
+// Hugging Face: the commit of a revision, one page of a commit's tree, and the page after it out of the Link header.
+Result<std::string> read_commit(std::string_view json);
+Result<std::vector<RemoteFile>> read_tree(std::string_view json);
+std::string next_page(std::string_view link_header);
+// ModelScope: the files of a model, or one page of a dataset's.
+struct FilePage {
+  std::vector<RemoteFile> files;
+  size_t entries = 0;  // folders too: what a page is counted by
+};
+Result<FilePage> read_files(std::string_view json);
+
+// Addresses. `page` counts from 1.
+std::string revision_address(const Access& access, const Repo& repo);
+std::string tree_address(const Access& access, const Repo& repo, const std::string& commit);
+std::string files_address(const Access& access, const Repo& repo, int page);
+std::string file_address(const Access& access, const Repo& repo, const std::string& commit, const std::string& path);
+std::string page_of_repo(const Access& access, const Repo& repo);  // for people
+inline constexpr int kDatasetPage = 200;                           // entries that a page of a ModelScope dataset holds
+inline constexpr size_t kMostModelFiles = 3000;                    // ModelScope cuts a model's listing here without saying so
+
+// Percent-encoded; `keep_slashes` for the path of an address.
+std::string encoded(std::string_view text, bool keep_slashes);
+
+}  // namespace hone::hub

@@ -1,0 +1,26 @@
+// Which files of a repository are wanted: shell patterns as the hubs' tools have them, and what ms-swift leaves out by default.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/hub/listing.h"
+
+namespace hone::hub {
+
+// `*` matches slashes too, as in Python's fnmatch; a pattern that ends in "/" means everything below.
+bool matches(const std::string& pattern, const std::string& path);
+
+struct Patterns {
+  std::vector<std::string> include;  // empty: all
+  std::vector<std::string> exclude;
+};
+
+// Other frameworks' weights, archives, and pickled weights where safetensors lie beside them.
+std::vector<std::string> unwanted_by_default(const std::vector<RemoteFile>& files, Kind kind);
+// Patterns of a person's own replace the default ones.
+std::vector<RemoteFile> wanted_files(const std::vector<RemoteFile>& files, const Patterns& patterns, Kind kind);
+
+// Weights are there, but only in files that hone does not read because loading them can run code.
+bool only_pickled_weights(const std::vector<RemoteFile>& files);
+
+}  // namespace hone::hub

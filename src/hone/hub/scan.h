@@ -1,0 +1,26 @@
+// Everything that lies in the two caches, with sizes.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "hone/hub/repo.h"
+
+namespace hone::hub {
+
+struct CachedRepo {
+  Site site = Site::modelscope;
+  Kind kind = Kind::model;
+  std::string id;
+  std::vector<std::string> revisions;  // names of snapshots; empty in ModelScope's older layouts
+  std::filesystem::path folder;        // what a command would be given
+  uint64_t bytes = 0, files = 0;       // on the disk; a blob that several snapshots share counts once
+  std::filesystem::file_time_type changed;
+  std::vector<std::string> missing;    // as missing_files() says
+};
+
+// Sorted by kind and id. Entries that are no repositories are passed over.
+std::vector<CachedRepo> scan_caches();
+
+}  // namespace hone::hub

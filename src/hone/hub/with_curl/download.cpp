@@ -1,0 +1,123 @@
+#include "hone/hub/download.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/base/progress.h"
+#include "hone/hub/cache.h"
+#include "hone/hub/file_lock.h"
+#include "hone/hub/with_curl/digest.h"
+#include "hone/hub/with_curl/interrupt.h"
+#include "hone/hub/with_curl/transfer.h"
+
+namespace hone::hub {
+namespace {
+
+constexpr uint64_t kSpare = 256 << 20;  // a disk filled to the last byte hurts others
+
+void refuse_what_cannot_load(const Repo& repo, const std::vector<RemoteFile>& files) {
+  if (repo.kind == Kind::model && only_pickled_weights(files))
+    throw UserError(ExitCode::usage, fmt::format("{}: its weights are pickled (.bin, .pt), which hone does not read: loading them can run code", repo.id),
+                    "look for a revision with safetensors, or convert it with transformers' save_pretrained");
+}
+
+uint64_t total_of(const std::vector<WantedFile>& files) {
+  uint64_t total = 0;
+  for (const auto& file : files) total += file.listed.size;
+  return total;
+}
+
+// A file that is there counts when it is the listed one. Names of blobs are their checksums; other files are read and compared.
+bool is_here(const RemoteFile& listed, const fs::path& target, bool by_name) {
+  std::error_code error;
+  if (!fs::is_regular_file(target, error) || fs::file_size(target, error) != listed.size || error) return false;
+  return by_name || has_checksum(target, listed);
+}
+
+std::vector<WantedFile> absent_files(const std::vector<RemoteFile>& files, const Place& place) {
+  std::vector<WantedFile> absent;
+  for (const auto& file : files) {
+    auto target = place.blobs ? place.root / "blobs" / file.checksum() : place.snapshot / file.path;
+    bool twice = place.blobs && std::any_of(absent.begin(), absent.end(), [&](const WantedFile& other) { return other.target == target; });
+    if (twice || is_here(file, target, place.blobs)) continue;
+    auto name = place.blobs ? file.checksum() : fmt::format("{:016x}", std::hash<std::string>()(file.path));
+    absent.push_back({file, place.partial() / (name + ".part"), target});
+  }
+  return absent;
+}
+
+void check_space(const std::vector<WantedFile>& files, const fs::path& folder) {
+  uint64_t total = total_of(files), begun = bytes_begun(files), needed = total - std::min(total, begun);
+  std::error_code error;
+  auto space = fs::space(folder, error);
+  if (error || needed + kSpare <= space.available) return;
+  throw UserError(ExitCode::out_of_space, fmt::format("{}: {} are free, {} are needed", folder.string(), format_bytes(static_cast<double>(space.available)), format_bytes(static_cast<double>(needed))),
+                  "make room, or choose another place by --cache_dir, MODELSCOPE_CACHE or HF_HUB_CACHE");
+}
+
+// snapshots/<commit>/a/b.json -> ../../../../blobs/<checksum>
+void link_blob(const Place& place, const RemoteFile& file) {
+  auto link = place.snapshot / file.path, blob = place.root / "blobs" / file.checksum();
+  fs::create_directories(link.parent_path());
+  auto aim = blob.lexically_relative(link.parent_path());
+  std::error_code error;
+  if (fs::read_symlink(link, error) == aim && !error) return;
+  auto staging = link;
+  staging += fmt::format(".tmp.{}", ::getpid());
+  fs::create_symlink(aim, staging);
+  fs::rename(staging, link);
+}
+
+void write_ref(const Place& place, const std::string& branch, const std::string& commit) {
+  if (branch == commit) return;
+  auto ref = place.root / "refs" / branch;
+  fs::create_directories(ref.parent_path());
+  write_file_atomically(ref, commit);
+}
+
+void fetch_into(const Place& place, const Remote& remote, const std::string& commit, const std::vector<RemoteFile>& files) {
+  auto absent = absent_files(files, place);
+  if (!absent.empty()) {
+    check_space(absent, place.root);
+    auto bytes = total_of(absent);
+    log::info("{}: {} files, {} from {} to {}", remote.repo().id, absent.size(), format_bytes(static_cast<double>(bytes)), remote.access().endpoint, place.snapshot.string());
+    if (!place.blobs) write_file_atomically(place.unfinished(), "");
+    transfer(remote, commit, absent);
+  }
+  for (const auto& file : files)
+    if (place.blobs) link_blob(place, file);
+  std::error_code ignored;
+  fs::remove(place.unfinished(), ignored);
+}
+
+}  // namespace
+
+bool can_download() { return true; }
+
+fs::path download(const DownloadRequest& request) {
+  InterruptGuard guard;
+  Remote remote(access_to(request.repo.site), request.repo);
+  auto listing = remote.list();
+  if (request.to_be_loaded) refuse_what_cannot_load(request.repo, listing.files);
+  auto files = wanted_files(listing.files, request.patterns, request.repo.kind);
+  if (files.empty())
+    throw UserError(ExitCode::usage, fmt::format("{}: none of its {} files is wanted", request.repo.id, listing.files.size()), "check the id and the patterns");
+  Place place = request.local_dir ? Place{*request.local_dir, *request.local_dir, false} : new_place(request.repo, remote.access().cache, listing.commit);
+  fs::create_directories(place.root);
+  {
+    FileLock lock(place.partial() / "lock", [&](bool first) {
+      throw_if_interrupted();
+      if (first) log::info("{}: another process is fetching it; waiting", request.repo.id);
+    });
+    fetch_into(place, remote, listing.commit, files);
+    if (place.blobs) write_ref(place, request.repo.branch(), listing.commit);
+  }
+  std::error_code ignored;
+  fs::remove(place.partial(), ignored);  // when nothing is left in it
+  return place.snapshot;
+}
+
+}  // namespace hone::hub

@@ -1,0 +1,46 @@
+// The way of one file: asked for in ranges, resumed, retried, bounded by what the listing said, and checked.
+#pragma once
+#include <atomic>
+#include <mutex>
+
+#include "hone/base/progress.h"
+#include "hone/hub/part_file.h"
+#include "hone/hub/with_curl/transfer.h"
+
+namespace hone::hub {
+
+inline constexpr uint64_t kPieceSize = 64 << 20;
+
+// What all files of a download share.
+struct Tally {
+  ProgressBar& bar;
+  std::atomic<int64_t> bytes;
+  std::atomic<bool> stop{false};  // another file failed
+  void add(int64_t count) { bar.update(bytes += count); }
+};
+
+class FileTransfer {
+ public:
+  FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, Tally& tally);
+  // Uses up to `connections` at once when the file is large and the server has ranges.
+  void run(size_t connections);
+
+ private:
+  void fetch_all(size_t connections);
+  void fetch_piece(Http& http, Piece& piece, const std::function<void()>& ranges_confirmed);
+  void receive(Http& http, Piece& piece, const std::function<void()>& ranges_confirmed);
+  void check_head(const HttpReply& head, const Piece& piece, bool asked_for_range);
+  void write(Piece& piece, std::span<const char> bytes);
+  Piece* next_piece();
+  void start_over(bool one_piece);
+
+  const Remote& remote_;
+  std::string commit_;
+  const WantedFile& file_;
+  Tally& tally_;
+  PartFile part_;
+  std::atomic<size_t> next_{0};
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace hone::hub

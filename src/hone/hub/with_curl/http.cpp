@@ -1,0 +1,225 @@
+#include "hone/hub/with_curl/http.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <utility>
+
+#include "hone/base/error.h"
+#include "hone/base/log.h"
+#include "hone/hub/with_curl/interrupt.h"
+
+namespace hone::hub {
+namespace {
+
+constexpr int kMostRedirects = 6;
+constexpr size_t kLongestRefusal = 64 << 10, kMostHeaders = 200;
+
+// One answer while it arrives; curl's callbacks must not let exceptions through, so they are kept here.
+struct Exchange {
+  CURL* curl;
+  const HttpBody& body;
+  HttpReply reply;
+  bool begun = false;
+  std::exception_ptr trouble;
+
+  bool carries_body() const { return reply.status >= 200 && reply.status < 300; }
+  void begin() {
+    if (std::exchange(begun, true)) return;
+    if (carries_body() && body.begin) body.begin(reply);
+  }
+};
+
+size_t on_header(char* data, size_t, size_t length, void* pointer) {
+  auto& exchange = *static_cast<Exchange*>(pointer);
+  std::string_view line(data, length);
+  if (line.starts_with("HTTP/")) {  // also behind a "100 Continue" or a proxy's answer
+    exchange.reply.headers.clear();
+    auto space = line.find(' ');
+    exchange.reply.status = space == line.npos ? 0 : std::atol(std::string(line.substr(space + 1, 3)).c_str());
+    return length;
+  }
+  auto colon = line.find(':');
+  if (colon == line.npos || exchange.reply.headers.size() > kMostHeaders) return length;
+  std::string name(line.substr(0, colon)), value(line.substr(colon + 1));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  auto first = value.find_first_not_of(" \t"), last = value.find_last_not_of(" \t\r\n");
+  exchange.reply.headers[name] = first == value.npos ? "" : value.substr(first, last - first + 1);
+  return length;
+}
+
+size_t on_body(char* data, size_t, size_t length, void* pointer) {
+  auto& exchange = *static_cast<Exchange*>(pointer);
+  try {
+    exchange.begin();
+    if (exchange.carries_body()) exchange.body.write({data, length});
+    else exchange.reply.body.append(data, std::min(length, kLongestRefusal - std::min(kLongestRefusal, exchange.reply.body.size())));
+    return length;
+  } catch (...) {
+    exchange.trouble = std::current_exception();
+    return CURL_WRITEFUNC_ERROR;
+  }
+}
+
+int on_progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return interrupted() ? 1 : 0; }
+
+std::string part_of(CURLU* url, CURLUPart part) {
+  char* text = nullptr;
+  if (curl_url_get(url, part, &text, CURLU_DEFAULT_PORT) != CURLUE_OK) return "";
+  std::string copy = text;
+  curl_free(text);
+  return copy;
+}
+
+struct Origin {
+  std::string scheme, host, port;
+  bool operator==(const Origin&) const = default;
+};
+
+// `relative`, a Location header, seen from `base`: the whole address and whose it is.
+std::pair<std::string, Origin> resolve(const std::string& base, const std::string& relative) {
+  std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> url(curl_url(), curl_url_cleanup);
+  bool well = curl_url_set(url.get(), CURLUPART_URL, base.c_str(), 0) == CURLUE_OK &&
+              (relative.empty() || curl_url_set(url.get(), CURLUPART_URL, relative.c_str(), 0) == CURLUE_OK);
+  Origin origin{part_of(url.get(), CURLUPART_SCHEME), part_of(url.get(), CURLUPART_HOST), part_of(url.get(), CURLUPART_PORT)};
+  if (!well || (origin.scheme != "http" && origin.scheme != "https"))
+    throw HttpFailure(fmt::format("\"{}\" is no http or https address", relative.empty() ? base : relative));
+  return {part_of(url.get(), CURLUPART_URL), origin};
+}
+
+bool is_redirect(long status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
+
+std::optional<std::chrono::seconds> pause_asked_for(const HttpReply& reply) {
+  auto text = reply.header("retry-after");
+  if (text.empty()) return {};
+  char* end = nullptr;
+  long seconds = std::strtol(text.c_str(), &end, 10);
+  if (*end != 0) {
+    auto when = curl_getdate(text.c_str(), nullptr);
+    if (when < 0) return {};
+    seconds = static_cast<long>(when - std::time(nullptr));
+  }
+  return std::chrono::seconds(std::clamp(seconds, 0L, 300L));
+}
+
+HttpFailure refusal(const HttpReply& reply, const std::string& url) {
+  HttpFailure failure(fmt::format("{} answers {}", url.substr(0, url.find('?')), reply.status));
+  failure.status = reply.status;
+  failure.worth_retrying = reply.status == 408 || reply.status == 429 || reply.status >= 500;
+  failure.retry_after = pause_asked_for(reply);
+  failure.reason = reply.header("x-error-code");
+  return failure;
+}
+
+HttpFailure transport_failure(CURLcode code, const char* details, const Origin& origin) {
+  HttpFailure failure(*details ? std::string(details) : fmt::format("{}: {}", origin.host, curl_easy_strerror(code)));
+  failure.unreachable = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_PROXY;
+  failure.worth_retrying = code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
+  return failure;
+}
+
+const char* certificates() {
+  for (const char* name : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (const char* value = std::getenv(name); value && *value) return value;
+  return nullptr;
+}
+
+}  // namespace
+
+std::string HttpReply::header(const std::string& name) const {
+  auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
+}
+
+Http::Http() {
+  static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
+  HONE_CHECK(once == CURLE_OK, "libcurl does not start");
+  curl_ = curl_easy_init();
+  HONE_CHECK(curl_ != nullptr, "libcurl gives no handle");
+}
+
+Http::~Http() { curl_easy_cleanup(curl_); }
+
+HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool with_secrets) {
+  CURL* curl = curl_;
+  curl_easy_reset(curl);
+  curl_slist* lines = curl_slist_append(nullptr, "Accept-Encoding: identity");
+  for (const auto& header : request.headers) lines = curl_slist_append(lines, header.c_str());
+  if (with_secrets)
+    for (const auto& header : request.secrets) lines = curl_slist_append(lines, header.c_str());
+  std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(lines, curl_slist_free_all);
+  char details[CURL_ERROR_SIZE] = "";
+  Exchange exchange{curl, body, {}, false, nullptr};
+  curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "hone/0.1");
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, details);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min<long>(10, request.patience.count()));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.patience.count()));
+  curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &exchange);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  if (const char* bundle = certificates()) curl_easy_setopt(curl, CURLOPT_CAINFO, bundle);
+  CURLcode code = curl_easy_perform(curl);
+  if (exchange.trouble) std::rethrow_exception(exchange.trouble);
+  throw_if_interrupted();
+  if (code != CURLE_OK) throw transport_failure(code, details, resolve(request.url, "").second);
+  exchange.begin();  // an empty body
+  return std::move(exchange.reply);
+}
+
+void Http::fetch(const HttpRequest& request, const HttpBody& body) {
+  auto [url, home] = resolve(request.url, "");
+  HttpRequest hop = request;
+  for (int redirects = 0;; ++redirects) {
+    auto [address, origin] = resolve(hop.url, "");
+    auto reply = perform(hop, body, origin == home);
+    if (!is_redirect(reply.status)) {
+      if (reply.status < 200 || reply.status >= 300) throw refusal(reply, hop.url);
+      return;
+    }
+    if (redirects == kMostRedirects) throw HttpFailure(fmt::format("{} redirects without end", request.url));
+    auto [next, next_origin] = resolve(hop.url, reply.header("location"));
+    if (origin.scheme == "https" && next_origin.scheme == "http") throw HttpFailure(fmt::format("{} redirects from https to http", origin.host));
+    hop.url = next;
+  }
+}
+
+HttpReply Http::get(const HttpRequest& request, size_t limit) {
+  HttpReply whole;
+  fetch(request, {.begin = [&](const HttpReply& head) { whole = head; },
+                  .write =
+                      [&](std::span<const char> bytes) {
+                        if (whole.body.size() + bytes.size() > limit) throw HttpFailure(fmt::format("{} answers with more than {} bytes", request.url, limit));
+                        whole.body.append(bytes.data(), bytes.size());
+                      }});
+  return whole;
+}
+
+void with_retries(const std::string& what, const std::function<void()>& attempt, const std::function<bool()>& progressed) {
+  constexpr int kTries = 6, kTriesToConnect = 2;
+  for (int failed = 1;; ++failed) {
+    try {
+      return attempt();
+    } catch (const HttpFailure& failure) {
+      if (progressed && progressed()) failed = 1;
+      bool last = failed >= (failure.unreachable && !progressed ? kTriesToConnect : kTries);
+      if (!failure.worth_retrying || last) throw;
+      auto pause = std::chrono::milliseconds(500 << (failed - 1));
+      if (failure.retry_after) pause = std::max<std::chrono::milliseconds>(*failure.retry_after, std::chrono::milliseconds(100));
+      log::warning("{}: {}; trying again in {:.1f} s", what, failure.what(), static_cast<double>(pause.count()) / 1000);
+      wait_for(pause);
+    }
+  }
+}
+
+}  // namespace hone::hub

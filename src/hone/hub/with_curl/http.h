@@ -1,0 +1,66 @@
+// GET over libcurl: redirects to http(s) alone, secrets for the first host alone, bodies streamed, failures that say whether to try again.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hone::hub {
+
+struct HttpRequest {
+  std::string url;
+  std::vector<std::string> headers;
+  std::vector<std::string> secrets;  // headers that no other host than the url's may see
+  std::chrono::seconds patience{30};
+};
+
+struct HttpReply {
+  long status = 0;
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;                            // of refusals, and of get()
+  std::string header(const std::string& name) const;
+};
+
+// The request did not succeed. Status 0: no answer at all.
+class HttpFailure : public std::runtime_error {
+ public:
+  explicit HttpFailure(const std::string& message) : std::runtime_error(message) {}
+  long status = 0;
+  bool worth_retrying = false;
+  bool unreachable = false;  // no connection could be opened
+  std::optional<std::chrono::seconds> retry_after;
+  std::string reason;  // the hub's X-Error-Code
+};
+
+// The receiver of a body. `begin` sees the head of the answer that carries it. Both may throw, which ends the transfer.
+struct HttpBody {
+  std::function<void(const HttpReply& head)> begin;
+  std::function<void(std::span<const char> bytes)> write;
+};
+
+// One connection at a time; not for several threads.
+class Http {
+ public:
+  Http();
+  ~Http();
+  Http(const Http&) = delete;
+
+  // Throws HttpFailure unless a 2xx answer arrived whole.
+  void fetch(const HttpRequest& request, const HttpBody& body);
+  HttpReply get(const HttpRequest& request, size_t limit);
+
+ private:
+  HttpReply perform(const HttpRequest& request, const HttpBody& body, bool with_secrets);
+  void* curl_;
+};
+
+// Calls `attempt` again while it fails in a way that may pass, with growing pauses or those the server asks for.
+// `progressed` says whether the last attempt brought something, which makes it count as the first.
+void with_retries(const std::string& what, const std::function<void()>& attempt, const std::function<bool()>& progressed = {});
+
+}  // namespace hone::hub

@@ -1,0 +1,22 @@
+// Files from a hub to the disk: several at once, large ones in several ranges at once, each checked before it gets its name.
+#pragma once
+#include <filesystem>
+#include <vector>
+
+#include "hone/hub/with_curl/remote.h"
+
+namespace hone::hub {
+
+struct WantedFile {
+  RemoteFile listed;
+  std::filesystem::path part;    // where it grows
+  std::filesystem::path target;  // what it becomes
+};
+
+// Bytes of these files that a former run has already brought.
+uint64_t bytes_begun(const std::vector<WantedFile>& files);
+
+// Returns when every target is there, else throws UserError; what has arrived by then stays for the next run.
+void transfer(const Remote& remote, const std::string& commit, std::vector<WantedFile> files);
+
+}  // namespace hone::hub
