@@ -76,6 +76,15 @@ class Fields {
     else
       read("init_lora_weights", target);
   }
+  void read_loftq(AdapterConfig& config) {
+    const Json* value = find("loftq_config");
+    if (!value) return;
+    if (!value->is_object()) return complain("loftq_config", *value);
+    Fields inner(*value);
+    inner.read("loftq_bits", config.loftq_bits);
+    inner.read("loftq_iter", config.loftq_iterations);
+    if (problem_.empty()) problem_ = inner.problem_;
+  }
   const std::string& problem() const { return problem_; }
 
  private:
@@ -102,12 +111,19 @@ Json map_json(const std::vector<std::pair<std::string, T>>& entries) {
   for (const auto& [name, value] : entries) object[name] = number(static_cast<double>(value));
   return object;
 }
+Json loftq_json(const AdapterConfig& config) {
+  if (config.init != "loftq") return Json::object();
+  return {{"loftq_bits", config.loftq_bits}, {"loftq_iter", config.loftq_iterations}};
+}
 Json init_json(const std::string& init) { return init == "true" || init == "false" ? Json(init == "true") : Json(init); }
 
 Result<AdapterConfig> check(AdapterConfig config) {
   if (config.rank < 1 || config.rank > (1 << 20)) return error("\"r\" is {}, expected a positive rank", config.rank);
   for (const auto& [name, rank] : config.rank_pattern)
     if (rank < 1) return error("\"rank_pattern\" gives \"{}\" the rank {}", name, rank);
+  if (config.init == "loftq" && ((config.loftq_bits != 4 && config.loftq_bits != 8) || config.loftq_iterations < 1))
+    return error("\"loftq_config\" asks for {} bits and {} rounds, expected 4 or 8 bits and a positive number of rounds",
+                 config.loftq_bits, config.loftq_iterations);
   if (!std::isfinite(config.alpha)) return error("\"lora_alpha\" is not a finite number");
   if (config.bias != "none" && config.bias != "all" && config.bias != "lora_only")
     return error("\"bias\" is \"{}\", expected none, all or lora_only", config.bias);
@@ -144,6 +160,7 @@ Result<AdapterConfig> parse_adapter_config(std::string_view text) {
   fields.read("use_rslora", config.rslora);
   fields.read("use_dora", config.dora);
   fields.read_init(config.init);
+  fields.read_loftq(config);
   fields.read_map("rank_pattern", config.rank_pattern);
   fields.read_map("alpha_pattern", config.alpha_pattern);
   fields.read_list("layers_to_transform", config.layers_to_transform);
@@ -166,7 +183,7 @@ Json to_json(const AdapterConfig& config) {
       {"layer_replication", nullptr},
       {"layers_pattern", list_or_null(config.layers_pattern)},
       {"layers_to_transform", list_or_null(config.layers_to_transform)},
-      {"loftq_config", Json::object()},
+      {"loftq_config", loftq_json(config)},
       {"lora_alpha", number(config.alpha)},
       {"lora_bias", false},
       {"lora_dropout", config.dropout},

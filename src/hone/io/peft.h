@@ -24,7 +24,8 @@ struct AdapterConfig {
   ModulePattern targets, excluded;
   std::vector<std::string> modules_to_save;
   bool rslora = false, dora = false;
-  std::string init = "true";  // init_lora_weights: true, false, gaussian, pissa, pissa_niter_N, olora …
+  std::string init = "true";  // init_lora_weights: true, false, gaussian, pissa, pissa_niter_N, olora, loftq, lora_ga …
+  int64_t loftq_bits = 4, loftq_iterations = 1;  // loftq_config
   std::vector<std::pair<std::string, int64_t>> rank_pattern;
   std::vector<std::pair<std::string, double>> alpha_pattern;
   std::vector<int64_t> layers_to_transform;

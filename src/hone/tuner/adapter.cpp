@@ -41,17 +41,29 @@ uint64_t seed_for(const std::string& init, uint64_t seed) { return changes_base(
 
 void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
 
-LayerAdapter fresh_layer(const Site& site, const io::AdapterConfig& config, const TargetMatcher& matcher, uint64_t seed,
-                         Tensor* residual) {
+// The start of one layer and the base weight that goes with it.
+LoraPair start_of(const Site& site, const io::AdapterConfig& config, int64_t rank, double scale, const AttachOptions& options,
+                  const std::map<std::string, LayerAdapter>& known) {
+  auto generator = layer_generator(site.path, seed_for(config.init, options.seed));
+  if (site.embedding) return initial_embedding_lora(*site.weight, rank, config.init, generator);
+  if (config.init != kGradientStart) return initial_lora(*site.weight, rank, scale, config, generator);
+  const auto device = site.weight->device();
+  if (auto pair = known.find(site.path); pair != known.end())
+    return taken_out(*site.weight, pair->second.weights.a.to(device, at::kFloat), pair->second.weights.b.to(device, at::kFloat), scale);
+  auto gradient = options.gradients.find(site.path);
+  HONE_CHECK(gradient != options.gradients.end(), "a start by gradients has one for every target");
+  return gradient_lora(*site.weight, gradient->second, rank, scale, options.gradient_start, generator);
+}
+
+LayerAdapter fresh_layer(const Site& site, const io::AdapterConfig& config, const TargetMatcher& matcher, const AttachOptions& options,
+                         const std::map<std::string, LayerAdapter>& known, Tensor* residual) {
   LayerAdapter layer;
   layer.embedding = site.embedding;
   const int64_t rank = matcher.rank(site.path);
   auto& weights = layer.weights;
   weights.scale = config.scale(rank, matcher.alpha(site.path));
   weights.dropout = config.dropout;
-  auto generator = layer_generator(site.path, seed_for(config.init, seed));
-  auto pair = site.embedding ? initial_embedding_lora(*site.weight, rank, config.init, generator)
-                             : initial_lora(*site.weight, rank, weights.scale, config.init, generator);
+  auto pair = start_of(site, config, rank, weights.scale, options, known);
   weights.a = pair.a;
   weights.b = pair.b;
   *residual = pair.residual;
@@ -73,6 +85,7 @@ void put(const Site& site, ops::LoraWeights weights, const AttachOptions& option
 }
 
 void remember_initial(AttachedAdapter& adapter, const std::string& path, const LayerAdapter& layer) {
+  if (!starts_inside_base(adapter.config.init) && adapter.config.init != kGradientStart) return;
   adapter.initial.emplace_back(path + ".lora_A.weight", layer.weights.a.detach().clone());
   adapter.initial.emplace_back(path + ".lora_B.weight", layer.weights.b.detach().clone());
 }
@@ -108,11 +121,12 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
   untie_if_touched(
       model, [&](const std::string& path) { return matcher(path) || saves_parameter(config.modules_to_save, path + ".weight"); });
   const auto all = sites(model);
+  const auto known = options.started_in ? initial_pairs(*options.started_in, config) : std::map<std::string, LayerAdapter>();
   size_t adapted = 0;
   for (const auto& site : all) {
     if (!matcher(site.path)) continue;
     Tensor residual;
-    auto layer = fresh_layer(site, config, matcher, options.seed, &residual);
+    auto layer = fresh_layer(site, config, matcher, options, known, &residual);
     if (residual.defined()) {
       remember_initial(adapter, site.path, layer);
       move_in(*site.weight, residual);
@@ -144,13 +158,14 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
     take_whole(adapter, parameter, found->second);
     parts.whole.erase(found);
   }
+  const auto known = initial_pairs(folder, files.config);
   for (const auto& site : sites(model)) {
     auto found = parts.layers.find(site.path);
     if (found == parts.layers.end()) continue;
     check_fits(site.path, found->second, site.weight->sizes(), folder.string());
-    if (changes_base(files.config.init) && !site.embedding) {
+    if ((changes_base(files.config.init) || known.contains(site.path)) && !site.embedding) {
       Tensor residual;
-      auto start = fresh_layer(site, files.config, TargetMatcher(files.config), options.seed, &residual);
+      auto start = fresh_layer(site, files.config, TargetMatcher(files.config), options, known, &residual);
       remember_initial(adapter, site.path, start);
       move_in(*site.weight, residual);
     }
@@ -185,9 +200,24 @@ std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const
   return tensors;
 }
 
+std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config) {
+  const TargetMatcher matcher(config);
+  auto linears = model.linears();
+  std::erase_if(linears, [&](const model::Linear* linear) { return !matcher(linear->name); });
+  return linears;
+}
+
 void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder) {
   io::Adapter files{adapter.config, {}};
   for (const auto& tensor : adapter_tensors(model, adapter)) files.tensors.emplace_back(tensor.name, tensor.value->detach());
+  io::write_adapter(folder, files);
+}
+
+void save_initial_pairs(const AttachedAdapter& adapter, const fs::path& folder) {
+  io::Adapter files{adapter.config, adapter.initial};
+  files.config.init = "true";
+  files.config.dora = false;  // the pairs alone: magnitudes are trained
+  files.config.modules_to_save.clear();
   io::write_adapter(folder, files);
 }
 

@@ -7,6 +7,7 @@
 
 #include "hone/io/peft.h"
 #include "hone/model/causal_lm.h"
+#include "hone/tuner/gradient_start.h"
 
 namespace hone::tuner {
 
@@ -24,13 +25,17 @@ struct AttachedAdapter {
   std::string name = "default";
   io::AdapterConfig config;
   std::vector<WholeParameter> whole;
-  io::NamedTensorList initial;  // the matrices PiSSA and OLoRA took out of the base, under the names of the file; else empty
+  io::NamedTensorList initial;  // the matrices PiSSA, OLoRA and LoRA-GA took out of the base, under the names of the file; else empty
 };
 
 struct AttachOptions {
   std::string name = "default";
   at::ScalarType dtype = at::kFloat;  // of the adapter's own tensors
   uint64_t seed = 42;
+  // LoRA-GA alone: gradients of the targets and what to make of them, or the folder of a run that began with them.
+  BaseGradients gradients = {};
+  GradientStart gradient_start = {};
+  std::optional<fs::path> started_in = std::nullopt;
 };
 
 // Fresh adapter. Throws UserError(usage) when a target names no module of the model.
@@ -41,7 +46,11 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
 // Every tensor of the adapter under its name in PEFT's file, without the "base_model.model." prefix. Lives as long as the adapter
 // is attached.
 std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const AttachedAdapter& adapter);
+// The adapted linear layers such a config means, in order of depth.
+std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config);
 void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
+// What a start that follows gradients took out of the base: needed beside the adapter, since the base alone does not tell.
+void save_initial_pairs(const AttachedAdapter& adapter, const fs::path& folder);
 // The same change as a plain LoRA of twice the rank over the untouched base, for adapters that took their start out of it.
 void save_converted_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
 

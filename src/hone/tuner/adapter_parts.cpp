@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "hone/tuner/gradient_start.h"
 #include "hone/tuner/initial.h"
 #include "hone/tuner/targets.h"
 
@@ -62,6 +63,12 @@ AdapterParts split_adapter(const io::Adapter& adapter, const std::string& origin
   if (parts.layers.empty() && parts.whole.empty())
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter holds no tensors", origin));
   return parts;
+}
+
+std::map<std::string, LayerAdapter> initial_pairs(const std::filesystem::path& folder, const io::AdapterConfig& config) {
+  const auto initial = folder / kInitialFolder;
+  if (config.init != kGradientStart || !std::filesystem::exists(initial)) return {};
+  return split_adapter(io::read_adapter(initial), initial.string()).layers;
 }
 
 void check_fits(const std::string& path, const LayerAdapter& layer, at::IntArrayRef base_shape, const std::string& origin) {

@@ -1,5 +1,6 @@
 // An adapter file taken apart: the low-rank pair of each layer and the tensors that replace base weights whole.
 #pragma once
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -20,6 +21,10 @@ struct AdapterParts {
 
 // Throws UserError(bad_checkpoint) naming the tensor that does not fit the config. `origin` is the folder, for messages.
 AdapterParts split_adapter(const io::Adapter& adapter, const std::string& origin);
+
+// Pairs that a start by gradients (LoRA-GA) took out of the base, by module path, out of the adapter's own folder; none for other
+// starts, nor where a folder comes without them, as PEFT's do.
+std::map<std::string, LayerAdapter> initial_pairs(const std::filesystem::path& folder, const io::AdapterConfig& config);
 
 // Throws UserError(bad_checkpoint) when the pair does not fit a base weight of this shape: the adapter belongs to another model.
 void check_fits(const std::string& path, const LayerAdapter& layer, at::IntArrayRef base_shape, const std::string& origin);

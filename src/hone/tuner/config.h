@@ -28,6 +28,14 @@ struct FreezeLayers {
   std::vector<std::string> extra_modules;      // names outside the layers: embed_tokens, norm, lm_head
 };
 
+// LoRA-GA's start: how the gradient's singular directions are shared out, and how long the matrices' rows are.
+struct GradientStart {
+  std::string direction = "ArB2r";  // ArBr, A2rBr, ArB2r, random
+  std::string scale = "stable";     // gd, unit, stable, weights
+  double gamma = 16;                // of stable
+  int64_t batch_size = 2, batches = 2, max_length = 1024;  // of the rows whose gradient is taken
+};
+
 struct Lora {
   int64_t rank = 8;
   double alpha = 32, dropout = 0.05;
@@ -37,7 +45,10 @@ struct Lora {
   std::vector<std::string> excluded;                  // exclude_modules
   std::vector<std::string> modules_to_save;           // trained whole; also all-embedding, all-norm
   bool rslora = false, dora = false;
-  std::string init = "true";            // true, false, gaussian, pissa, pissa_niter_N, olora
+  std::string init = "true";            // true, false, gaussian, pissa, pissa_niter_N, olora, loftq, lora_ga
+  GradientStart gradient_start;         // of lora_ga
+  bool convert_at_end = false;          // LLaMA-Factory's pissa_convert
+  int64_t loftq_bits = 4, loftq_iterations = 1;
   std::optional<at::ScalarType> dtype;  // unset: float32
   std::vector<std::pair<std::string, int64_t>> rank_pattern;
   std::vector<std::pair<std::string, double>> alpha_pattern;
@@ -52,6 +63,8 @@ struct TunerConfig {
   std::vector<fs::path> adapters;                 // all but the last are merged; the last is continued
   bool create_new_adapter = false;                // merge them all and start a fresh one
   std::optional<at::ScalarType> trainable_dtype;  // of base weights that train; unset: as loaded
+  bool borrow_weights = false;                    // what trains stays where it was loaded: whoever shards it copies what it keeps
+  std::optional<fs::path> resumed;                // the checkpoint this run goes on from: it knows a start that follows gradients
   std::string base_model;                         // written into adapter_config.json
   uint64_t seed = 42;
 };

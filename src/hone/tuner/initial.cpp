@@ -6,6 +6,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "hone/base/error.h"
+#include "hone/tuner/gradient_start.h"
+#include "hone/tuner/loftq.h"
 
 namespace hone::tuner {
 namespace {
@@ -20,22 +22,6 @@ Tensor normal(at::IntArrayRef shape, double deviation, at::Generator& generator)
   return at::empty(shape, at::kFloat).normal_(0, deviation, generator);
 }
 
-struct Svd {
-  Tensor u, s, vh;
-};
-
-// Randomised range finder with subspace iterations, for weights where the whole decomposition costs too much.
-Svd low_rank_svd(const Tensor& weight, int64_t rank, int64_t iterations, at::Generator& generator) {
-  const int64_t width = std::min(rank, std::min(weight.size(0), weight.size(1)));
-  Tensor q = std::get<0>(at::linalg_qr(weight.mm(normal({weight.size(1), width}, 1.0, generator).to(weight.device()))));
-  for (int64_t i = 0; i < iterations; ++i) {
-    q = std::get<0>(at::linalg_qr(weight.t().mm(q)));
-    q = std::get<0>(at::linalg_qr(weight.mm(q)));
-  }
-  auto [u, s, vh] = at::linalg_svd(q.t().mm(weight), /*full_matrices=*/false);
-  return {q.mm(u), s, vh};
-}
-
 LoraPair pissa(const Tensor& weight, int64_t rank, double scale, const std::string& kind, at::Generator& generator) {
   const Tensor full = weight.to(at::kFloat);
   Svd svd;
@@ -46,39 +32,45 @@ LoraPair pissa(const Tensor& weight, int64_t rank, double scale, const std::stri
     svd = low_rank_svd(full, rank, std::stoll(kind.substr(kFastPissa.size())), generator);
   }
   const Tensor root = (svd.s.slice(0, 0, rank) / scale).sqrt();
-  LoraPair pair;
-  pair.a = (root.unsqueeze(1) * svd.vh.slice(0, 0, rank)).contiguous();
-  pair.b = (svd.u.slice(1, 0, rank) * root).contiguous();
-  pair.residual = (full - scale * pair.b.mm(pair.a)).to(weight.scalar_type());
-  return pair;
+  return taken_out(weight, (root.unsqueeze(1) * svd.vh.slice(0, 0, rank)).contiguous(),
+                   (svd.u.slice(1, 0, rank) * root).contiguous(), scale);
 }
 
 LoraPair olora(const Tensor& weight, int64_t rank, double scale) {
-  const Tensor full = weight.to(at::kFloat);
-  auto [q, r] = at::linalg_qr(full);
-  LoraPair pair{r.slice(0, 0, rank).contiguous(), q.slice(1, 0, rank).contiguous(), {}};
-  pair.residual = (full - scale * pair.b.mm(pair.a)).to(weight.scalar_type());
-  return pair;
+  auto [q, r] = at::linalg_qr(weight.to(at::kFloat));
+  return taken_out(weight, r.slice(0, 0, rank).contiguous(), q.slice(1, 0, rank).contiguous(), scale);
 }
 
 }  // namespace
 
-bool changes_base(const std::string& kind) { return kind.starts_with("pissa") || kind == "olora"; }
+Svd low_rank_svd(const Tensor& matrix, int64_t width, int64_t iterations, at::Generator& generator) {
+  width = std::min(width, std::min(matrix.size(0), matrix.size(1)));
+  Tensor q = std::get<0>(at::linalg_qr(matrix.mm(normal({matrix.size(1), width}, 1.0, generator).to(matrix.device()))));
+  for (int64_t i = 0; i < iterations; ++i) {
+    q = std::get<0>(at::linalg_qr(matrix.t().mm(q)));
+    q = std::get<0>(at::linalg_qr(matrix.mm(q)));
+  }
+  auto [u, s, vh] = at::linalg_svd(q.t().mm(matrix), /*full_matrices=*/false);
+  return {q.mm(u), s, vh};
+}
+
+LoraPair taken_out(const Tensor& weight, const Tensor& a, const Tensor& b, double scale) {
+  return {a, b, (weight.to(at::kFloat) - scale * b.mm(a)).to(weight.scalar_type())};
+}
+
+bool starts_inside_base(const std::string& kind) { return kind.starts_with("pissa") || kind == "olora"; }
+
+bool changes_base(const std::string& kind) { return starts_inside_base(kind) || kind == "loftq"; }
 
 void check_init(const std::string& kind) {
-  if (kind == "true" || kind == "false" || kind == "gaussian" || kind == "pissa" || kind == "olora") return;
+  for (const char* known : {"true", "false", "gaussian", "pissa", "olora", "loftq", kGradientStart})
+    if (kind == known) return;
   if (kind.starts_with(kFastPissa)) {
     const auto count = kind.substr(kFastPissa.size());
     if (!count.empty() && count.size() < 4 && std::ranges::all_of(count, [](unsigned char c) { return std::isdigit(c); })) return;
   }
-  if (kind == "loftq")
-    throw UserError(ExitCode::usage, "init_weights loftq starts from a quantised base, which hone does not load",
-                    "use pissa or true");
-  if (kind == "lora-ga" || kind == "lora_ga")
-    throw UserError(ExitCode::usage, "init_weights lora-ga needs gradients of the whole base, which hone does not collect",
-                    "use pissa or true");
   throw UserError(ExitCode::usage, fmt::format("init_weights is \"{}\"", kind),
-                  "one of true, false, gaussian, pissa, pissa_niter_16, olora");
+                  "one of true, false, gaussian, pissa, pissa_niter_16, olora, loftq, lora-ga");
 }
 
 at::Generator layer_generator(const std::string& path, uint64_t seed) {
@@ -87,12 +79,14 @@ at::Generator layer_generator(const std::string& path, uint64_t seed) {
   return at::detail::createCPUGenerator(hash);
 }
 
-LoraPair initial_lora(const Tensor& weight, int64_t rank, double scale, const std::string& kind, at::Generator& generator) {
+LoraPair initial_lora(const Tensor& weight, int64_t rank, double scale, const io::AdapterConfig& config, at::Generator& generator) {
   at::NoGradGuard no_grad;
+  const std::string& kind = config.init;
   const int64_t out = weight.size(0), in = weight.size(1);
   if (changes_base(kind)) {
     if (rank > std::min(out, in))
       throw UserError(ExitCode::usage, fmt::format("init_weights {} with rank {}: the weight is {} x {}", kind, rank, out, in));
+    if (kind == "loftq") return loftq(weight, rank, scale, config.loftq_bits, config.loftq_iterations);
     return kind == "olora" ? olora(weight, rank, scale) : pissa(weight, rank, scale, kind, generator);
   }
   // Kaiming's uniform bound with negative slope sqrt(5), what torch.nn.Linear starts from.

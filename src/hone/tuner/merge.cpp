@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "hone/base/fault.h"
@@ -24,7 +25,8 @@ constexpr const char* kEmbedding = "model.embed_tokens.weight";
 struct Change {
   Tensor replacement;
   std::optional<LayerAdapter> layer;
-  std::string init;
+  std::optional<LayerAdapter> taken;                // what a start by gradients took out of the base
+  std::shared_ptr<const io::AdapterConfig> config;  // of the layer
 };
 
 struct Plan {
@@ -37,11 +39,13 @@ Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::strin
   for (const auto& change : changes) {
     if (change.replacement.defined()) weight = change.replacement;
     if (!change.layer) continue;
-    if (changes_base(change.init)) {
+    const auto& pair = change.layer->weights;
+    if (changes_base(change.config->init)) {
       auto generator = layer_generator(path, 0);
-      weight =
-          initial_lora(weight, change.layer->weights.a.size(0), change.layer->weights.scale, change.init, generator).residual;
+      weight = initial_lora(weight, pair.a.size(0), pair.scale, *change.config, generator).residual;
     }
+    if (change.taken)
+      weight = taken_out(weight, change.taken->weights.a.to(at::kFloat), change.taken->weights.b.to(at::kFloat), pair.scale).residual;
     weight = merged_weight(weight.to(at::kFloat), *change.layer);
   }
   return weight;
@@ -50,6 +54,8 @@ Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::strin
 void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folder, bool tied) {
   const io::Adapter adapter = io::read_adapter(folder);
   auto parts = split_adapter(adapter, folder.string());
+  const auto config = std::make_shared<const io::AdapterConfig>(adapter.config);
+  const auto taken = initial_pairs(folder, adapter.config);
   const auto shape_of = [&](const std::string& parameter) -> at::IntArrayRef {
     const auto* entry = base.find(tied && parameter == kHead ? kEmbedding : parameter);
     if (!entry)
@@ -70,7 +76,8 @@ void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folde
     check_fits(path, layer, shape_of(path + ".weight"), folder.string());
     auto& change = changes[path + ".weight"];
     change.layer = layer;
-    change.init = adapter.config.init;
+    change.config = config;
+    if (auto found = taken.find(path); found != taken.end()) change.taken = found->second;
   }
   for (auto& [parameter, change] : changes) {
     plan.untie |= tied && (parameter == kHead || parameter == kEmbedding);

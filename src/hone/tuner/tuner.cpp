@@ -15,9 +15,8 @@ namespace hone::tuner {
 namespace {
 
 // Own memory in the wanted type. set_data keeps the tensor's identity, so that a tied head follows its embedding.
-void make_trainable(Tensor& weight, std::optional<at::ScalarType> dtype) {
-  weight.set_data(
-      weight.detach().to(weight.device(), dtype.value_or(weight.scalar_type()), /*non_blocking=*/false, /*copy=*/true));
+void make_trainable(Tensor& weight, std::optional<at::ScalarType> dtype, bool own) {
+  weight.set_data(weight.detach().to(weight.device(), dtype.value_or(weight.scalar_type()), /*non_blocking=*/false, /*copy=*/own));
   weight.requires_grad_(true);
 }
 
@@ -31,7 +30,7 @@ void train_chosen(model::CausalLM& model, const std::vector<bool>& trained, cons
   const auto parameters = model.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!trained[i]) continue;
-    make_trainable(*parameters[i].value, config.trainable_dtype);
+    make_trainable(*parameters[i].value, config.trainable_dtype, !config.borrow_weights);
     tuned.trainable.emplace_back(parameters[i].name, *parameters[i].value);
   }
 }
@@ -74,8 +73,21 @@ std::vector<std::string> expanded_modules_to_save(model::CausalLM& model, const 
   return names;
 }
 
-AttachedAdapter start_adapter(model::CausalLM& model, const TunerConfig& config) {
-  const AttachOptions options{"default", config.lora.dtype.value_or(at::kFloat), config.seed};
+// What a start by gradients needs: those of this run's first step, or the checkpoint that remembers them.
+void find_start(model::CausalLM& model, const io::AdapterConfig& adapter, const TunerConfig& config, const GradientSource& gradients,
+                AttachOptions& options) {
+  if (adapter.init != kGradientStart) return;
+  options.gradient_start = config.lora.gradient_start;
+  options.started_in = config.resumed;
+  if (config.resumed) return;
+  if (!gradients)
+    throw UserError(ExitCode::usage, "init_weights lora-ga starts from gradients of training data, and there is none here",
+                    "train with it, or use pissa");
+  options.gradients = gradients(model, adapted_linears(model, adapter));
+}
+
+AttachedAdapter start_adapter(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients) {
+  AttachOptions options{"default", config.lora.dtype.value_or(at::kFloat), config.seed};
   for (size_t i = 0; i < config.adapters.size(); ++i) {
     auto loaded = load_adapter(model, config.adapters[i], options);
     if (i + 1 == config.adapters.size() && !config.create_new_adapter) {
@@ -86,11 +98,13 @@ AttachedAdapter start_adapter(model::CausalLM& model, const TunerConfig& config)
     merge_adapter(model, loaded);
     log::info("merged adapter {} into the base", config.adapters[i].string());
   }
-  return attach_adapter(model, adapter_config(model, config), options);
+  const auto adapter = adapter_config(model, config);
+  find_start(model, adapter, config, gradients, options);
+  return attach_adapter(model, adapter, options);
 }
 
-void train_adapter(model::CausalLM& model, const TunerConfig& config, Tuned& tuned) {
-  tuned.adapter = start_adapter(model, config);
+void train_adapter(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients, Tuned& tuned) {
+  tuned.adapter = start_adapter(model, config, gradients);
   for (const auto& tensor : adapter_tensors(model, *tuned.adapter)) {
     tensor.value->requires_grad_(true);
     tuned.trainable.emplace_back(tensor.name, *tensor.value);
@@ -103,12 +117,13 @@ std::string with_commas(int64_t number) {
   return text;
 }
 
-void copy_checked(Tensor target, const Tensor& source, const std::string& name, const fs::path& folder) {
+void copy_checked(Tensor target, const Tensor& source, const std::string& name, const fs::path& folder, const CopyWeight& copy) {
   if (source.sizes() != target.sizes())
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has shape {}, expected {}", folder.string(), name,
                                                           fmt::join(source.sizes(), "x"), fmt::join(target.sizes(), "x")));
   at::NoGradGuard no_grad;
-  target.copy_(source);
+  if (copy) copy(target, source);
+  else target.copy_(source);
 }
 
 }  // namespace
@@ -134,7 +149,9 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   made.modules_to_save = expanded_modules_to_save(model, lora.modules_to_save);
   made.rslora = lora.rslora;
   made.dora = lora.dora;
-  made.init = lora.init;
+  made.init = lora.init == "lora-ga" ? kGradientStart : lora.init;
+  made.loftq_bits = lora.loftq_bits;
+  made.loftq_iterations = lora.loftq_iterations;
   made.rank_pattern = lora.rank_pattern;
   made.alpha_pattern = lora.alpha_pattern;
   if (config.use_llama_pro)
@@ -142,7 +159,7 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   return made;
 }
 
-Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config) {
+Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients) {
   if (!config.adapters.empty() && config.kind != Kind::lora)
     throw UserError(ExitCode::usage, "adapters are given, yet the tuner is not lora",
                     "train with --tuner_type lora, or merge them first: hone export --merge_lora true");
@@ -157,7 +174,7 @@ Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config) {
       train_chosen(model, trained_by_layer(sizes, config.layers, config.use_llama_pro), config, tuned);
       break;
     case Kind::lora:
-      train_adapter(model, config, tuned);
+      train_adapter(model, config, gradients, tuned);
       break;
   }
   for (const auto& size : sizes) tuned.total_count += size.elements;
@@ -166,19 +183,28 @@ Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config) {
   return tuned;
 }
 
-void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes) {
+void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes, const ReadWeight& read) {
   if (tuned.adapter) {
     save_adapter(model, *tuned.adapter, folder);
+    if (tuned.adapter->config.init == kGradientStart) save_initial_pairs(*tuned.adapter, folder / kInitialFolder);
     if (!tuned.adapter->initial.empty()) save_converted_adapter(model, *tuned.adapter, folder / "converted" / "default");
     return;
   }
   std::vector<io::TensorSource> sources;
-  for (const auto& parameter : model.parameters())
+  for (const auto& parameter : model.parameters()) {
     sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
+    if (read) sources.back().load = [read, value = *parameter.value] { return read(value); };
+  }
   io::write_sharded(folder, sources, max_shard_bytes);
 }
 
-void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder) {
+void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder) {
+  save_initial_pairs(adapter, folder / "pissa_init");
+  save_adapter(model, adapter, folder / "pissa_backup");
+  save_converted_adapter(model, adapter, folder / "pissa_converted");
+}
+
+void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, const CopyWeight& copy) {
   if (tuned.adapter) {
     const auto files = io::read_adapter(folder);
     const std::map<std::string, Tensor> saved(files.tensors.begin(), files.tensors.end());
@@ -186,12 +212,12 @@ void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
       auto found = saved.find(name);
       if (found == saved.end())
         throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter has no \"{}\"", folder.string(), name));
-      copy_checked(tensor, found->second, name, folder);
+      copy_checked(tensor, found->second, name, folder, copy);
     }
     return;
   }
   const io::WeightFolder files(folder);
-  for (const auto& [name, tensor] : tuned.trainable) copy_checked(tensor, files.tensor(name), name, folder);
+  for (const auto& [name, tensor] : tuned.trainable) copy_checked(tensor, files.tensor(name), name, folder, copy);
 }
 
 }  // namespace hone::tuner

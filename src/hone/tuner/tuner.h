@@ -1,5 +1,6 @@
 // Makes a loaded model trainable: chooses what trains, attaches adapters, and knows how the result becomes files.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,16 +21,23 @@ struct Tuned {
 };
 
 // Everything not chosen is frozen. Weights that train get memory of their own, away from the mapped file; ties between weights
-// are kept.
-Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config);
+// are kept. `gradients` is asked by starts that follow them (LoRA-GA) and by nothing else.
+Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients = {});
 
 // adapter_config.json's content for a fresh LoRA: short names such as all-linear become module names of this model.
 io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& config);
 
-// What is trained, as PEFT's or Hugging Face's files; config, tokenizer and the like are the caller's. PiSSA and OLoRA adapters
-// come with a plain LoRA form in converted/default.
-void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes = 5'000'000'000);
-// Copies the values of files written by save_trained into the model, for a resume. Throws UserError(bad_checkpoint).
-void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder);
+// What is trained, as PEFT's or Hugging Face's files; config, tokenizer and the like are the caller's. Adapters that took
+// their start out of the base (PiSSA, OLoRA, LoRA-GA) come with a plain LoRA form in converted/default.
+// `read` fetches a weight that is not in this process's memory when its turn to be written has come.
+using ReadWeight = std::function<Tensor(const Tensor& parameter)>;
+void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes = 5'000'000'000,
+                  const ReadWeight& read = {});
+// LLaMA-Factory's three folders of a converted PiSSA run: pissa_init, pissa_backup (as trained) and pissa_converted (plain LoRA).
+void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
+// Copies the values of files written by save_trained into the model, for a resume. Throws UserError(bad_checkpoint). `copy` replaces
+// the plain copy where weights are spread over processes.
+using CopyWeight = std::function<void(const Tensor& parameter, const Tensor& values)>;
+void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, const CopyWeight& copy = {});
 
 }  // namespace hone::tuner
