@@ -22,6 +22,7 @@ ACLNN(Softplus, [](Tensor x, Scalar beta, Scalar threshold, Tensor out) { store(
 ACLNN(SoftplusBackward, [](Tensor grad, Tensor x, Scalar beta, Scalar threshold, Tensor out) {
   store(out, at::softplus_backward(grad, x, beta, threshold));
 })
+ACLNN(LogSigmoid, [](Tensor x, Tensor out) { store(out, at::log_sigmoid(x)); })
 ACLNN(LogSigmoidForward, [](Tensor x, Tensor out, Tensor buffer) {
   auto [y, kept] = at::log_sigmoid_forward(x);
   store(out, y);

@@ -31,3 +31,4 @@ ACLNN(IsClose, [](Tensor a, Tensor b, double relative, double absolute, bool nan
 ACLNN(SWhere, [](Tensor condition, Tensor a, Tensor b, Tensor out) { store(out, at::where(condition.to(at::kBool), a, b)); })
 ACLNN(InplaceMaskedFillScalar, [](Tensor x, Tensor mask, Scalar value) { x.masked_fill_(mask, value); })
 ACLNN(InplaceMaskedFillTensor, [](Tensor x, Tensor mask, Tensor value) { x.masked_fill_(mask, value); })
+ACLNN(InplaceMaskedScatter, [](Tensor x, Tensor mask, Tensor source) { x.masked_scatter_(mask.to(at::kBool), source); })

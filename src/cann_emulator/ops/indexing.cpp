@@ -41,6 +41,11 @@ ACLNN(IndexAddV2, [](Tensor x, int64_t dim, Tensor index, Tensor source, Scalar 
 ACLNN(IndexCopy, [](Tensor x, int64_t dim, Tensor index, Tensor source, Tensor out) { store(out, at::index_copy(x, dim, index, source)); })
 ACLNN(InplaceIndexCopy, [](Tensor x, int64_t dim, Tensor index, Tensor source) { x.index_copy_(dim, index, source); })
 ACLNN(InplaceIndexFillTensor, [](Tensor x, int64_t dim, Ints index, Scalar value) { x.index_fill_(dim, at::tensor(index), value); })
+ACLNN(InplaceIndexFill, [](Tensor x, int64_t dim, Tensor index, Scalar value) { x.index_fill_(dim, index, value); })
+ACLNN(IndexFill, [](Tensor x, int64_t dim, Tensor index, Scalar value, Tensor out) { store(out, at::index_fill(x, dim, index, value)); })
+ACLNN(IndexFillTensor, [](Tensor x, int64_t dim, Ints index, Scalar value, Tensor out) {
+  store(out, at::index_fill(x, dim, at::tensor(index), value));
+})
 ACLNN(InplaceScatter, [](Tensor x, int64_t dim, Tensor index, Tensor source, int64_t reduction) { scatter(x, dim, index, source, reduction); })
 ACLNN(InplaceScatterValue, [](Tensor x, int64_t dim, Tensor index, Scalar value, int64_t reduction) {
   scatter_value(x, dim, index, value, reduction);

@@ -1,0 +1,34 @@
+#include "cann_emulator/dcmi/topology.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cann_emulator/machine/settings.h"
+
+namespace cann::dcmi {
+
+int dies_per_card() { return settings().soc.starts_with("Ascend910_9") ? 2 : 1; }
+
+const char* link(int a, int b) {
+  if (a == b) return "X";
+  if (settings().soc.starts_with("Ascend310P")) return "PHB";
+  if (dies_per_card() == 1) return "HCCS";
+  return a / 2 == b / 2 ? "SIO" : "HCCS_SW";
+}
+
+// The cores of this machine dealt out in order, as a server's sockets deal theirs.
+std::string near_cores(int number) {
+  long cores = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)), cards = std::max(1, settings().cards);
+  long share = std::max(1L, cores / cards), first = number * cores / cards;
+  long last = std::min(cores - 1, first + share - 1);
+  return first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
+}
+
+std::string bus_id(int number) {
+  static constexpr std::array<const char*, 8> kBuses{"C1", "01", "C2", "02", "81", "41", "82", "42"};
+  return std::string("0000:") + kBuses[static_cast<size_t>(number) % kBuses.size()] + ":0" + std::to_string(number / 8) + ".0";
+}
+
+}  // namespace cann::dcmi

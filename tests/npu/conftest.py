@@ -1,0 +1,34 @@
+"""Emulated Ascend cards under the published torch_npu: `npu(...)` runs hone on them, `npu_python(...)` a Python program."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARY = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
+
+
+def run_emulated(command, env=None, timeout=180, **more):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("HONE_EMULATED", "ASCEND", "NPROC", "WORLD_SIZE", "LOG_LEVEL"))}
+    environment.update(NO_COLOR="1", TORCH_NPU_WARNING_DISABLE="1", **{k: str(v) for k, v in (env or {}).items()})
+    return subprocess.run([str(BINARY), "emulate-npu", *map(str, command)], capture_output=True, text=True, env=environment, timeout=timeout, **more)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _torch_npu():
+    if not (ROOT / ".venv/npu/torch_npu").is_dir():
+        pytest.fail("torch_npu is not installed; make setup-tests")
+    if not (BINARY.parent.parent / "lib/cann/libascendcl.so").exists():
+        pytest.fail("the emulated CANN is not built; make build")
+
+
+@pytest.fixture(scope="session")
+def npu():
+    return lambda program, *words, **more: run_emulated([BINARY.parent / program, *words], **more)
+
+
+@pytest.fixture(scope="session")
+def npu_python():
+    return lambda *words, **more: run_emulated([sys.executable, "-W", "ignore", *words], **more)
