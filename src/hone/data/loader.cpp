@@ -34,12 +34,16 @@ class PlannedLoader : public Loader {
     return static_cast<double>(epoch_) + (static_cast<double>(unit_) + inside) / static_cast<double>(plan_->units());
   }
 
-  Json state() const override { return {{"epoch", epoch_}, {"unit", unit_}, {"offset", offset_}}; }
+  Json state() const override { return {{"epoch", epoch_}, {"unit", unit_}, {"offset", offset_}, {"unit_rows", plan_->rows_of_unit()}}; }
 
   void restore(const Json& state) override {
     epoch_ = state.at("epoch").get<int64_t>();
     unit_ = state.at("unit").get<int64_t>();
     auto offset = state.at("offset").get<size_t>();
+    if (int64_t rows = state.value("unit_rows", plan_->rows_of_unit()); rows != plan_->rows_of_unit()) {
+      unit_ = same_place(unit_ + static_cast<int64_t>(offset), rows);
+      offset = 0;
+    }
     if (epoch_ < 0 || unit_ < 0 || unit_ >= plan_->units()) throw wrong_position();
     under_way_.clear();
     queued_epoch_ = epoch_, queued_unit_ = unit_;
@@ -54,6 +58,19 @@ class PlannedLoader : public Loader {
   static UserError wrong_position() {
     return UserError(ExitCode::bad_checkpoint, "the data position in the checkpoint lies behind the end of the data",
                      "resume with the dataset and options of the first run, or with --ignore_data_skip true");
+  }
+
+  // Where as many rows of the epoch are behind us as after `units` of `rows` each, which another number of processes or another
+  // batch size made.
+  int64_t same_place(int64_t units, int64_t rows) {
+    int64_t own = plan_->rows_of_unit();
+    if (rows <= 0 || own <= 0)
+      throw UserError(ExitCode::bad_checkpoint, "packed or length-grouped data cannot be continued with another number of processes",
+                      "start as many as before, or begin the data anew with --ignore_data_skip true");
+    int64_t unit = units * rows / own;
+    if (unit < plan_->units()) return unit;
+    ++epoch_;
+    return 0;
   }
 
   void step_unit() {
@@ -82,6 +99,26 @@ class PlannedLoader : public Loader {
   bool started_ = false;
 };
 
+// Of another plan's units those of one rank. A rank without any still has one to build: a model that is spread over processes needs
+// all of them in every pass. `batches` does not count it.
+class DealtPlan : public Plan {
+ public:
+  DealtPlan(std::shared_ptr<const Plan> whole, int rank, int world) : whole_(std::move(whole)), rank_(rank), world_(world) {}
+  int64_t units() const override { return std::max<int64_t>(own(), 1); }
+  int64_t batches() const override { return own() * whole_->batches() / whole_->units(); }
+  int64_t rows_of_unit() const override { return whole_->rows_of_unit() * world_; }
+  size_t prefetch(size_t threads) const override { return whole_->prefetch(threads); }
+  std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
+    return whole_->build(epoch, std::min(unit * world_ + rank_, whole_->units() - 1));
+  }
+
+ private:
+  int64_t own() const { return std::max<int64_t>((whole_->units() - rank_ + world_ - 1) / world_, 0); }
+
+  std::shared_ptr<const Plan> whole_;
+  int64_t rank_, world_;
+};
+
 // The input's size as far as it can be told without reading it: the mean of some rows, chosen by the size alone.
 int64_t estimated_bytes(const ConversationSource& source) {
   constexpr int64_t kLooked = 64;
@@ -103,8 +140,11 @@ std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> so
   auto threads = config.threads ? config.threads : std::max(1u, std::thread::hardware_concurrency());
   auto pool = std::make_unique<ThreadPool>(threads);
   bool small = estimated_bytes(*source) <= config.scan_bytes;
+  int rank = config.rank, world = config.world;
+  if (config.deal_batches) config.rank = 0, config.world = 1;
   RowEncoder rows(std::move(source), std::move(encoder), config.pairs);
   auto plan = small ? make_exact_plan(std::move(rows), config, std::move(report), *pool) : make_lazy_plan(std::move(rows), config, std::move(report));
+  if (config.deal_batches && world > 1) plan = std::make_shared<DealtPlan>(std::move(plan), rank, world);
   return std::make_unique<PlannedLoader>(std::move(plan), std::move(pool));
 }
 

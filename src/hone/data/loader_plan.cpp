@@ -47,6 +47,7 @@ class ExactPlan : public Plan {
       : rows_(std::move(rows)), config_(config), packs_(std::move(packs)), deal_(static_cast<int64_t>(packs_.size()), config) {}
   int64_t units() const override { return (deal_.share() + config_.batch_size - 1) / config_.batch_size; }
   int64_t batches() const override { return units(); }
+  int64_t rows_of_unit() const override { return config_.batch_size * config_.world; }
   size_t prefetch(size_t threads) const override { return 2 * threads + 2; }
 
   std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
@@ -93,8 +94,16 @@ class ExactPlan : public Plan {
 // Lengths of a row's parts; empty when the row cannot be used. Every row is reported here, once.
 using RowLengths = std::vector<std::vector<int64_t>>;
 
+// In the order of the file, whichever thread met a row first and whatever shuffled them: `strict` stops at the first one.
+void report_in_file_order(std::vector<std::string> problems, RowReport& report) {
+  std::erase(problems, "");
+  std::stable_sort(problems.begin(), problems.end(), stands_before);
+  for (const auto& problem : problems) report.bad_row(problem);
+}
+
 RowLengths scan(const RowEncoder& rows, RowReport& report, ThreadPool& pool) {
   RowLengths lengths(static_cast<size_t>(rows.rows()));
+  std::vector<std::string> problems(lengths.size());
   std::vector<std::future<void>> jobs;
   constexpr int64_t kChunk = 64;
   for (int64_t begin = 0; begin < rows.rows(); begin += kChunk)
@@ -102,7 +111,7 @@ RowLengths scan(const RowEncoder& rows, RowReport& report, ThreadPool& pool) {
       for (int64_t row = begin; row < std::min(begin + kChunk, rows.rows()); ++row) {
         auto encoded = rows(row);
         if (!encoded) {
-          report.bad_row(encoded.error());
+          problems[static_cast<size_t>(row)] = encoded.error();
           continue;
         }
         report.good_row();
@@ -112,6 +121,7 @@ RowLengths scan(const RowEncoder& rows, RowReport& report, ThreadPool& pool) {
   // Wait for all before the first exception leaves: jobs refer to what lives here.
   for (auto& job : jobs) job.wait();
   for (auto& job : jobs) job.get();
+  report_in_file_order(std::move(problems), report);
   return lengths;
 }
 
@@ -161,6 +171,7 @@ class RowPlan : public Plan {
       : rows_(std::move(rows)), config_(config), report_(std::move(report)), deal_(rows_.rows(), config) {}
   int64_t units() const override { return (deal_.share() + config_.batch_size - 1) / config_.batch_size; }
   int64_t batches() const override { return units(); }
+  int64_t rows_of_unit() const override { return config_.batch_size * config_.world; }
   size_t prefetch(size_t threads) const override { return 2 * threads + 2; }
 
   std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
@@ -207,6 +218,7 @@ class WindowPlan : public Plan {
   }
   int64_t units() const override { return (deal_.share() + window_ - 1) / window_; }
   int64_t batches() const override { return std::max<int64_t>(batches_, 1); }
+  int64_t rows_of_unit() const override { return -config_.batch_size * config_.world; }
   size_t prefetch(size_t threads) const override { return threads + 1; }
   std::vector<Batch> build(int64_t epoch, int64_t unit) const override { return load(epoch, unit, epoch == 0 && usable_.empty()); }
 

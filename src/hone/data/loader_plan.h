@@ -31,6 +31,8 @@ class Plan {
   virtual int64_t batches() const = 0;             // of one epoch, for this rank; an estimate when lengths are not known
   virtual size_t prefetch(size_t threads) const = 0;  // units to have under way
   virtual std::vector<Batch> build(int64_t epoch, int64_t unit) const = 0;
+  // Rows that a unit takes from the order, over all ranks: a position counts as much on any number of them. Negative when they are not plain rows.
+  virtual int64_t rows_of_unit() const = 0;
 };
 
 // Small inputs: every row is encoded once to know its length; rows that fail are left out.

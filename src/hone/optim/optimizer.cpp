@@ -36,14 +36,20 @@ void Optimizer::zero_grad() {
     for (auto& parameter : group.parameters) parameter.mutable_grad().reset();
 }
 
-Tensor Optimizer::clip(double max_norm) {
+Tensor Optimizer::clip(double max_norm, const AddAcross& across) {
   at::NoGradGuard no_grad;
   TensorList gradients;
   for (const auto& group : groups_)
     for (const auto& parameter : group.parameters)
       if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-  if (gradients.empty()) return at::zeros({}, at::kFloat);
-  Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, at::kFloat)), 2);
+  Tensor norm = gradients.empty() ? at::zeros({}, at::kFloat)
+                                  : at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, at::kFloat)), 2);
+  if (across) {
+    Tensor squared = norm.square();
+    across(squared);
+    norm = squared.sqrt();
+  }
+  if (gradients.empty()) return norm;
   if (max_norm <= 0) return norm;
   Tensor coefficient = at::clamp_max(max_norm / (norm + 1e-6), 1.0);
   // On the host the value is at hand: multiplying by one would only cost a pass over memory.

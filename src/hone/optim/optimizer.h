@@ -30,8 +30,10 @@ class Optimizer {
   void load_state(const NamedTensors& state);  // throws UserError(bad_checkpoint) naming what is missing
 
   void zero_grad();  // sets gradients to none
-  // Norm of all gradients (float32, on the parameters' device) before scaling them down to `max_norm`; 0 means no clipping.
-  Tensor clip(double max_norm);
+  // Norm of all gradients (float32, on the parameters' device) before scaling them down to `max_norm`; 0 means no clipping. Where
+  // parameters are spread over processes, `across` adds up the squared norms of all.
+  using AddAcross = std::function<void(Tensor& squared_norm)>;
+  Tensor clip(double max_norm, const AddAcross& across = {});
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
   using StateVisitor = std::function<void(const std::string& name, Tensor& tensor)>;

@@ -1,9 +1,12 @@
-// Collectives over the processes of a run: c10d's Gloo on CPUs (NCCL and HCCL later), behind the few calls hone makes.
+// Collectives over the processes of a run: c10d's Gloo on CPUs, NCCL on CUDA, behind the few calls hone makes.
 #pragma once
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "hone/base/json.h"
 #include "hone/device/tensor.h"
 #include "hone/parallel/world.h"
 
@@ -16,30 +19,48 @@ class Pending {
   virtual void wait() = 0;
 };
 
+struct GroupConfig {
+  std::chrono::milliseconds join_timeout = std::chrono::minutes(5);        // for everyone to come
+  std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);  // for one collective
+  std::chrono::milliseconds silence_timeout = std::chrono::seconds(60);     // for a rank that is no longer heard of
+  at::Device device{at::kCPU};
+};
+
 class ProcessGroup {
  public:
-  // Meets the other ranks at the master's store. Throws UserError(lost_peer) naming who did not come within `timeout`.
-  static std::unique_ptr<ProcessGroup> join(const World& world, std::chrono::seconds timeout);
+  // Meets the other ranks at the master's store. Throws UserError(lost_peer) naming who did not come, or came with another world.
+  static std::unique_ptr<ProcessGroup> join(const World& world, const GroupConfig& config);
   virtual ~ProcessGroup() = default;
 
-  int rank() const { return world_.rank; }
-  int size() const { return world_.size; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
 
-  // In place, summed over all ranks. Every rank must make the same calls in the same order.
+  // Every rank must make the same calls in the same order. Sums; flat, contiguous tensors; parts are of equal size.
   virtual std::unique_ptr<Pending> all_reduce(Tensor& values) = 0;
+  virtual std::unique_ptr<Pending> all_gather(Tensor& all, const Tensor& own) = 0;
+  virtual std::unique_ptr<Pending> reduce_scatter(Tensor& own, const Tensor& all) = 0;
+  virtual std::unique_ptr<Pending> all_to_all(Tensor& received, const Tensor& sent) = 0;
+  // To the next rank of the circle, from the one before.
+  virtual std::unique_ptr<Pending> pass_on(Tensor& received, const Tensor& sent) = 0;
   virtual void broadcast(Tensor& values, int root) = 0;
-  virtual void all_gather(Tensor& all, const Tensor& own) = 0;       // all is size() times own, flat
-  virtual void reduce_scatter(Tensor& own, const Tensor& all) = 0;   // sum
   virtual void barrier() = 0;
 
-  // Every rank must hold the same text (resolved options, versions); throws UserError(lost_peer) naming the first that differs.
-  void require_equal(const std::string& what, const std::string& text);
-  int64_t bytes_sent() const { return bytes_sent_; }  // payload handed to collectives, for reports
+  // A group of some of these ranks, in the given order. Every one of them calls it, with the same name.
+  virtual std::unique_ptr<ProcessGroup> subgroup(const std::string& name, const std::vector<int>& ranks) = 0;
+
+  std::vector<std::string> gather_text(const std::string& text);
+  // Every rank must hold the same settings; throws UserError(lost_peer) naming the first rank and key that differ.
+  void require_equal(const std::string& what, const Json& settings);
+  // What this rank has had to send so far by the algorithms of its collectives, in bytes, and how long it has waited for others.
+  int64_t bytes_sent() const { return bytes_sent_; }
+  double seconds_waited() const { return *seconds_waited_; }
 
  protected:
-  explicit ProcessGroup(const World& world) : world_(world) {}
-  World world_;
+  ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
+  void count(const Tensor& payload, double share) { bytes_sent_ += static_cast<int64_t>(static_cast<double>(payload.nbytes()) * share); }
+  int rank_, size_;
   int64_t bytes_sent_ = 0;
+  std::shared_ptr<double> seconds_waited_ = std::make_shared<double>(0);  // shared with what is pending
 };
 
 }  // namespace hone::parallel

@@ -1,13 +1,11 @@
 #include "hone/parallel/supervisor.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -15,13 +13,17 @@
 #include <thread>
 
 #include "hone/base/error.h"
+#include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/parallel/peer_watch.h"
+#include "hone/parallel/rank_process.h"
+#include "hone/parallel/rendezvous_round.h"
+#include "hone/parallel/supervision.h"
 
 namespace hone::parallel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr const char* kMark = "HONE_SUPERVISED";
 
 volatile std::sig_atomic_t g_signal = 0;
 
@@ -31,12 +33,10 @@ class SignalRelay {
   SignalRelay() {
     struct sigaction action {};
     action.sa_handler = [](int number) { g_signal = number; };
-    ::sigaction(SIGINT, &action, &old_interrupt_);
-    ::sigaction(SIGTERM, &action, &old_terminate_);
+    for (size_t i = 0; i < std::size(kRelayed); ++i) ::sigaction(kRelayed[i], &action, &before_[i]);
   }
   ~SignalRelay() {
-    ::sigaction(SIGINT, &old_interrupt_, nullptr);
-    ::sigaction(SIGTERM, &old_terminate_, nullptr);
+    for (size_t i = 0; i < std::size(kRelayed); ++i) ::sigaction(kRelayed[i], &before_[i], nullptr);
   }
   static int take() {
     int number = g_signal;
@@ -45,15 +45,34 @@ class SignalRelay {
   }
 
  private:
-  struct sigaction old_interrupt_ {}, old_terminate_ {};
+  static constexpr int kRelayed[] = {SIGINT, SIGTERM, SIGUSR1};
+  struct sigaction before_[std::size(kRelayed)] {};
 };
 
-struct Rank {
-  int number = 0;
-  pid_t pid = -1;
-  int output = -1;  // read end of its stdout and stderr; -1 for the rank that owns the terminal
-  std::string line;
-  std::optional<int> status;
+// Where the ranks of one supervisor leave their notes; gone with it.
+class NoteFolder {
+ public:
+  NoteFolder() {
+    std::string pattern = (fs::temp_directory_path() / "hone-notes-XXXXXX").string();
+    if (!::mkdtemp(pattern.data())) throw UserError(ExitCode::failure, fmt::format("{}: {}", pattern, std::strerror(errno)), "set TMPDIR to a folder that can be written");
+    path_ = pattern;
+  }
+  ~NoteFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  std::string attempt(int number) const {
+    auto folder = path_ / std::to_string(number);
+    fs::create_directories(folder);
+    return folder.string();
+  }
+  std::string run_of(int number) const {
+    auto note = path_ / std::to_string(number) / "run";
+    return fs::exists(note) ? read_file(note) : "";
+  }
+
+ private:
+  fs::path path_;
 };
 
 int free_port() {
@@ -69,144 +88,115 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
+using Ranks = std::vector<RankProcess>;
 
-void describe_rank(const Launch& launch, int local_rank, int port) {
-  set("RANK", std::to_string(launch.node_rank * launch.processes + local_rank));
-  set("WORLD_SIZE", std::to_string(launch.nodes * launch.processes));
-  set("LOCAL_RANK", std::to_string(local_rank));
-  set("LOCAL_WORLD_SIZE", std::to_string(launch.processes));
-  set("MASTER_ADDR", launch.master_address);
-  set("MASTER_PORT", std::to_string(port));
-  set(kMark, "1");
-  // Ranks share the node's cores; each with all of them would fight.
-  unsigned share = std::max(1u, std::thread::hardware_concurrency() / static_cast<unsigned>(launch.processes));
-  ::setenv("OMP_NUM_THREADS", std::to_string(share).c_str(), 0);
-}
-
-Rank start_rank(const SupervisorConfig& config, int local_rank, int port) {
-  int ends[2] = {-1, -1};
-  bool owns_terminal = local_rank == 0;
-  if (!owns_terminal && ::pipe2(ends, O_CLOEXEC) != 0) throw UserError(ExitCode::failure, std::string("pipe: ") + std::strerror(errno));
-  pid_t parent = ::getpid();
-  pid_t pid = ::fork();
-  if (pid < 0) throw UserError(ExitCode::failure, std::string("cannot start a rank: ") + std::strerror(errno));
-  if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a killed supervisor leaves no orphans
-    if (::getppid() != parent) ::_exit(1);
-    ::setpgid(0, 0);                     // Ctrl-C reaches ranks through the relay alone, once
-    if (!owns_terminal) {
-      ::dup2(ends[1], 1);
-      ::dup2(ends[1], 2);
-    }
-    describe_rank(config.launch, local_rank, port);
-    std::vector<char*> argv;
-    for (const auto& word : config.command) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    ::execv("/proc/self/exe", argv.data());
-    ::_exit(127);
-  }
-  if (ends[1] >= 0) ::close(ends[1]);
-  return {config.launch.node_rank * config.launch.processes + local_rank, pid, ends[0], {}, {}};
-}
-
-void print_lines(Rank& rank, std::string_view text) {
-  rank.line += text;
-  size_t begin = 0;
-  for (size_t end; (end = rank.line.find('\n', begin)) != std::string::npos; begin = end + 1)
-    fmt::print(stderr, "[rank {}] {}\n", rank.number, std::string_view(rank.line).substr(begin, end - begin));
-  rank.line.erase(0, begin);
-}
-
-void relay_output(std::vector<Rank>& ranks, int wait_ms) {
+void relay_output(Ranks& ranks, int wait_ms) {
   std::vector<pollfd> waiting;
-  std::vector<Rank*> owners;
+  std::vector<RankProcess*> owners;
   for (auto& rank : ranks)
-    if (rank.output >= 0) waiting.push_back({rank.output, POLLIN, 0}), owners.push_back(&rank);
+    if (rank.output() >= 0) waiting.push_back({rank.output(), POLLIN, 0}), owners.push_back(&rank);
   if (::poll(waiting.data(), waiting.size(), wait_ms) <= 0) return;
-  for (size_t i = 0; i < waiting.size(); ++i) {
-    if (!waiting[i].revents) continue;
-    char buffer[4096];
-    ssize_t count = ::read(waiting[i].fd, buffer, sizeof buffer);
-    if (count > 0) {
-      print_lines(*owners[i], {buffer, static_cast<size_t>(count)});
-    } else if (count == 0) {
-      ::close(std::exchange(owners[i]->output, -1));
-    }
-  }
+  for (size_t i = 0; i < waiting.size(); ++i)
+    if (waiting[i].revents) owners[i]->relay();
 }
 
-int exit_code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
-
-std::string how_it_ended(int status) {
-  if (WIFSIGNALED(status)) return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-  return fmt::format("exited with code {}", WEXITSTATUS(status));
+void signal_all(const Ranks& ranks, int number) {
+  for (const auto& rank : ranks) rank.signal(number);
 }
 
-void signal_all(std::vector<Rank>& ranks, int number) {
-  for (auto& rank : ranks)
-    if (!rank.status) ::kill(rank.pid, number);
-}
+bool lost_a_peer(const RankProcess& rank) { return rank.exit_code() == static_cast<int>(ExitCode::lost_peer); }
 
-// Notes ranks that have ended; returns the first of them that failed.
-Rank* reap(std::vector<Rank>& ranks) {
-  Rank* failed = nullptr;
-  for (auto& rank : ranks) {
-    int status;
-    if (rank.status || ::waitpid(rank.pid, &status, WNOHANG) != rank.pid) continue;
-    rank.status = status;
-    if (exit_code_of(status) != 0 && !failed) failed = &rank;
-  }
-  return failed;
-}
+// Watches the ranks of one attempt. A rank that only lost a peer is not the cause: the one it lost is, and shows up within moments.
+class Attempt {
+ public:
+  Attempt(const SupervisorConfig& config, Ranks ranks, int port) : config_(config), ranks_(std::move(ranks)), port_(port) {}
 
-bool all_ended(const std::vector<Rank>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.status.has_value(); });
-}
-
-int run_once(const SupervisorConfig& config) {
-  int port = config.launch.master_port ? config.launch.master_port : free_port();
-  std::vector<Rank> ranks;
-  for (int i = 0; i < config.launch.processes; ++i) ranks.push_back(start_rank(config, i, port));
-  std::optional<int> outcome;
-  std::optional<Clock::time_point> deadline;
-  while (!all_ended(ranks)) {
-    relay_output(ranks, 100);
-    if (int number = SignalRelay::take()) signal_all(ranks, number);
-    if (Rank* failed = reap(ranks); failed && !outcome) {
-      outcome = exit_code_of(*failed->status);
-      deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(config.grace_seconds));
-      // A rank that was asked to stop and saved is no failure of the others.
-      if (*outcome != static_cast<int>(ExitCode::preempted)) {
-        log::error("rank {} {} first; ending the other ranks", failed->number, how_it_ended(*failed->status));
-        signal_all(ranks, SIGTERM);
+  int run() {
+    while (!all_ended()) {
+      relay_output(ranks_, 100);
+      if (int number = SignalRelay::take()) {
+        signalled_ = true;
+        signal_all(ranks_, number);
       }
+      for (auto& rank : ranks_)
+        if (rank.reap() && rank.exit_code() != 0) note(rank);
+      if (suspect_ && !blamed_ && Clock::now() > decide_at_) blame();
+      if (urge_at_ && Clock::now() > *urge_at_) {  // told twice, a rank leaves at once: there is nobody left to save a checkpoint with
+        signal_all(ranks_, SIGTERM);
+        urge_at_.reset();
+      }
+      if (kill_at_ && Clock::now() > *kill_at_) signal_all(ranks_, SIGKILL);
     }
-    if (deadline && Clock::now() > *deadline) signal_all(ranks, SIGKILL);
+    if (suspect_ && !blamed_) blame();
+    while (std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.output() >= 0; })) relay_output(ranks_, 100);
+    return suspect_ ? suspect_->exit_code() : 0;
   }
-  while (std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.output >= 0; })) relay_output(ranks, 100);
-  return outcome.value_or(0);
-}
+  bool was_signalled() const { return signalled_; }
 
-// What a new start cannot mend: wrong usage, wrong data, a finished or interrupted run.
+ private:
+  bool all_ended() const {
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.ended(); });
+  }
+
+  void note(RankProcess& rank) {
+    if (blamed_ || (suspect_ && !lost_a_peer(*suspect_))) return;
+    if (!suspect_) decide_at_ = Clock::now() + (lost_a_peer(rank) ? std::chrono::seconds(2) : std::chrono::seconds(0));
+    if (!suspect_ || !lost_a_peer(rank)) suspect_ = &rank;
+    if (!lost_a_peer(rank)) decide_at_ = Clock::now();
+  }
+
+  void blame() {
+    blamed_ = true;
+    auto grace = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(config_.grace_seconds));
+    kill_at_ = Clock::now() + grace;
+    if (suspect_->exit_code() == static_cast<int>(ExitCode::preempted)) return;  // it was asked to stop and saved; the others are about to
+    auto why = suspect_->why();
+    log::error("rank {} {} first{}{}; ending the other ranks", suspect_->number(), suspect_->how_it_ended(), why.empty() ? "" : ": ", why);
+    if (config_.launch.nodes > 1)
+      announce_loss(config_.launch.master_address, port_, fmt::format("rank {} {}", suspect_->number(), suspect_->how_it_ended()));
+    signal_all(ranks_, SIGTERM);
+    urge_at_ = Clock::now() + std::chrono::seconds(1);
+  }
+
+  const SupervisorConfig& config_;
+  Ranks ranks_;
+  int port_;
+  RankProcess* suspect_ = nullptr;
+  bool blamed_ = false, signalled_ = false;
+  Clock::time_point decide_at_;
+  std::optional<Clock::time_point> urge_at_, kill_at_;
+};
+
+// What a new start cannot mend: wrong usage, wrong data, numbers that are not finite, a finished or interrupted run.
 bool worth_restarting(int code) {
-  return code != 0 && code != static_cast<int>(ExitCode::usage) && code != static_cast<int>(ExitCode::bad_data) &&
-         code != static_cast<int>(ExitCode::bad_checkpoint) && code != static_cast<int>(ExitCode::preempted) &&
-         code != static_cast<int>(ExitCode::interrupted);
+  static constexpr ExitCode kFinal[] = {ExitCode::ok,         ExitCode::usage,        ExitCode::bad_data,  ExitCode::bad_checkpoint,
+                                        ExitCode::non_finite, ExitCode::out_of_space, ExitCode::preempted, ExitCode::interrupted};
+  return std::none_of(std::begin(kFinal), std::end(kFinal), [&](ExitCode final) { return code == static_cast<int>(final); });
 }
 
 }  // namespace
 
 int supervise(const SupervisorConfig& config) {
   SignalRelay relay;
+  NoteFolder notes;
+  std::string run;
   for (int attempt = 0;; ++attempt) {
-    int code = run_once(config);
-    if (!worth_restarting(code) || attempt >= config.max_restarts) return code;
-    log::warning("restart {} of {} in {} s", attempt + 1, config.max_restarts, 1 << std::min(attempt, 5));
-    std::this_thread::sleep_for(std::chrono::seconds(1 << std::min(attempt, 5)));
+    auto agreed = agree_on_nodes(config.launch, attempt);
+    int port = agreed.master_port ? agreed.master_port : free_port();
+    Ranks ranks;
+    auto folder = notes.attempt(attempt);
+    for (int i = 0; i < agreed.processes; ++i) ranks.emplace_back(RankProcess::Start{agreed, config.command, i, port, folder, run});
+    SupervisorConfig current{agreed, config.command, config.max_restarts, config.grace_seconds};
+    Attempt watched(current, std::move(ranks), port);
+    int code = watched.run();
+    if (!worth_restarting(code) || attempt >= config.max_restarts || watched.was_signalled()) return code;
+    if (auto noted = notes.run_of(attempt); !noted.empty()) run = noted;
+    auto pause = std::chrono::seconds(1 << std::min(attempt, 5));
+    log::warning("restart {} of {} in {} s, from the last checkpoint", attempt + 1, config.max_restarts, pause.count());
+    std::this_thread::sleep_for(pause);
   }
 }
 
-bool is_supervised() { return std::getenv(kMark) != nullptr; }
+bool is_supervised() { return std::getenv(kSupervisedMark) != nullptr; }
 
 }  // namespace hone::parallel

@@ -6,13 +6,14 @@
 #include <optional>
 
 #include "hone/base/error.h"
+#include "hone/parallel/supervision.h"
 
 namespace hone::parallel {
 namespace {
 
 std::optional<int> number(const char* name) {
   const char* text = std::getenv(name);
-  if (!text || !*text) return {};
+  if (!text || !*text || std::string_view(text) == "auto") return {};
   int value;
   auto [end, status] = std::from_chars(text, text + std::strlen(text), value);
   if (status != std::errc() || *end != '\0' || value < 0)
@@ -40,6 +41,21 @@ std::string first_slurm_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
+// SLURM_STEP_TASKS_PER_NODE is "2", or "2(x3),1": the counts of the nodes in order.
+int slurm_local_size(int tasks) {
+  auto counts = word("SLURM_STEP_TASKS_PER_NODE", word("SLURM_TASKS_PER_NODE", ""));
+  int node = number("SLURM_NODEID").value_or(0), seen = 0;
+  for (size_t begin = 0; begin < counts.size();) {
+    auto end = std::min(counts.find(',', begin), counts.size());
+    auto part = counts.substr(begin, end - begin);
+    auto times = part.find("(x");
+    seen += times == std::string::npos ? 1 : std::atoi(part.c_str() + times + 2);
+    if (node < seen) return std::max(1, std::atoi(part.c_str()));
+    begin = end + 1;
+  }
+  return tasks;
+}
+
 }  // namespace
 
 World world_from_environment() {
@@ -55,7 +71,7 @@ World world_from_environment() {
     world.size = *tasks;
     world.rank = *number("SLURM_PROCID");
     world.local_rank = number("SLURM_LOCALID").value_or(0);
-    world.local_size = first_of({"SLURM_NTASKS_PER_NODE"}).value_or(world.size);
+    world.local_size = slurm_local_size(world.size);
     if (!std::getenv("MASTER_ADDR")) world.master_address = first_slurm_host(word("SLURM_STEP_NODELIST", word("SLURM_JOB_NODELIST", "127.0.0.1")));
     // Jobs that share a host must not share a port.
     if (!std::getenv("MASTER_PORT")) world.master_port = 20000 + number("SLURM_JOB_ID").value_or(0) % 20000;
@@ -68,17 +84,27 @@ World world_from_environment() {
 
 Launch launch_from_environment() {
   Launch launch;
-  auto nodes = number("NNODES");
-  launch.processes = number("NPROC_PER_NODE").value_or(nodes ? 1 : 0);
+  auto nodes = first_of({"NNODES", "MAX_NNODES", "PET_NNODES"});
+  launch.processes = first_of({"NPROC_PER_NODE", "PET_NPROC_PER_NODE"}).value_or(nodes ? 1 : 0);
   launch.nodes = nodes.value_or(1);
-  launch.node_rank = number("NODE_RANK").value_or(0);
-  launch.master_address = word("MASTER_ADDR", launch.master_address);
-  launch.master_port = number("MASTER_PORT").value_or(launch.nodes > 1 ? 29500 : 0);
+  launch.node_rank = first_of({"NODE_RANK", "PET_NODE_RANK"}).value_or(0);
+  launch.master_address = word("MASTER_ADDR", word("PET_MASTER_ADDR", launch.master_address));
+  launch.min_nodes = number("MIN_NNODES").value_or(0);
+  launch.elastic_wait = number("HONE_ELASTIC_WAIT").value_or(30);
+  launch.master_port = first_of({"MASTER_PORT", "PET_MASTER_PORT"}).value_or(launch.nodes > 1 ? 29500 : 0);
   if (launch.node_rank >= launch.nodes)
     throw UserError(ExitCode::usage, fmt::format("NODE_RANK is {} and NNODES {}; expected a rank below the number of nodes", launch.node_rank, launch.nodes));
-  if (launch.nodes > 1 && !std::getenv("MASTER_ADDR"))
+  if (launch.nodes > 1 && word("MASTER_ADDR", word("PET_MASTER_ADDR", "")).empty())
     throw UserError(ExitCode::usage, "NNODES is above 1 and MASTER_ADDR is not set", "set MASTER_ADDR to the address of the node with NODE_RANK=0");
+  if (launch.min_nodes > launch.nodes)
+    throw UserError(ExitCode::usage, fmt::format("MIN_NNODES is {} and NNODES {}; expected at most as many", launch.min_nodes, launch.nodes));
   return launch;
+}
+
+bool is_placed() {
+  if (std::getenv(kSupervisedMark)) return true;
+  if (number("PET_NPROC_PER_NODE").value_or(1) > 1) return false;
+  return number("WORLD_SIZE").has_value() || (number("SLURM_PROCID") && number("SLURM_NTASKS").value_or(1) > 1);
 }
 
 }  // namespace hone::parallel

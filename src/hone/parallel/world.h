@@ -17,13 +17,20 @@ struct World {
 // RANK, WORLD_SIZE, LOCAL_RANK … (torchrun's names) or SLURM_PROCID, SLURM_NTASKS …. Throws UserError(usage) for values that do not fit.
 World world_from_environment();
 
-// What a person asked this node to start: NPROC_PER_NODE, NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT. nullopt-like when `processes` is 0.
+// What a person asked this node to start: NPROC_PER_NODE, NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT; MIN_NNODES and MAX_NNODES, as
+// LLaMA-Factory calls them, make it elastic.
 struct Launch {
   int processes = 0;  // on this node; 0: no launch asked for
   int nodes = 1, node_rank = 0;
   std::string master_address = "127.0.0.1";
-  int master_port = 0;  // 0: any free port (one node only)
+  int master_port = 0;       // 0: any free port (one node only)
+  int min_nodes = 0;         // above 0: elastic, a restart goes on with as few
+  double elastic_wait = 30;  // seconds that a restart waits for nodes that have not come yet
 };
 Launch launch_from_environment();
+
+// Whether somebody has started every process there will be: our supervisor, torchrun, Slurm. False where a job's pod stands for a whole
+// node (PET_NPROC_PER_NODE of a PyTorchJob) and its ranks are still to be started.
+bool is_placed();
 
 }  // namespace hone::parallel

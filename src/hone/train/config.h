@@ -41,7 +41,10 @@ struct TrainerConfig {
   bool save_only_model = false;
   Every eval = Every::never;
   double eval_steps = 500;
+  double eval_delay = 0;  // no evaluation before so many steps, or epochs when it happens by epoch
   bool eval_on_start = false;
+  bool eval_loss_only = false;
+  std::optional<int64_t> empty_cache_steps;  // memory that is held and unused goes back to the system so often
 
   // The best model.
   std::string metric_for_best_model = "loss";
@@ -60,10 +63,14 @@ struct TrainerConfig {
   fs::path logging_dir;                // empty: runs/ in the run folder
   bool plot_loss = true;
   bool count_tokens = false;  // include_num_input_tokens_seen
+  bool progress_bar = true;
+  bool report_token_rate = false;      // train_tokens_per_second among the results
+  bool report_effective_rate = false;  // LLaMA-Factory's effective_tokens_per_sec, per process
 
   // Going on.
   std::optional<fs::path> resume_from_checkpoint;
   bool auto_resume = false;  // LLaMA-Factory: the newest whole checkpoint in output_dir
+  std::optional<fs::path> continue_run;  // a restarted process goes on in the folder of the attempt before
   bool resume_only_model = false;
   bool ignore_data_skip = false;
 };

@@ -1,71 +1,52 @@
 #include "hone/train/data_parallel.h"
 
+#include <algorithm>
+#include <array>
+
 namespace hone::train {
 namespace {
 
-// Gradients of one dtype in one flat buffer on their way to the sum and back.
-struct Bucket {
-  TensorList gradients;
-  Tensor flat;
-  std::unique_ptr<parallel::Pending> pending;
-};
-
-Bucket start(TensorList gradients, parallel::ProcessGroup& processes) {
-  TensorList flattened;
-  for (const auto& gradient : gradients) flattened.push_back(gradient.reshape({-1}));
-  Bucket bucket{std::move(gradients), at::cat(flattened), nullptr};
-  bucket.pending = processes.all_reduce(bucket.flat);
-  return bucket;
-}
-
-void finish(Bucket& bucket) {
-  bucket.pending->wait();
-  int64_t offset = 0;
-  for (auto& gradient : bucket.gradients) {
-    gradient.copy_(bucket.flat.narrow(0, offset, gradient.numel()).view(gradient.sizes()));
-    offset += gradient.numel();
+// Files and seeds are the same everywhere; this also covers what hardware rounds differently.
+std::vector<parallel::GradientBuckets::Parameter> shared_from_main(parallel::ProcessGroup& processes,
+                                                                   std::vector<parallel::GradientBuckets::Parameter> parameters) {
+  at::NoGradGuard no_grad;
+  for (auto& [working, target] : parameters) {
+    Tensor values = working.detach();
+    processes.broadcast(values, 0);
+    if (!target.is_same(working)) target.detach().copy_(values);
   }
+  return parameters;
 }
 
 }  // namespace
 
-double DataParallelGroup::sum(double value) {
-  auto total = at::tensor(value, at::kDouble);
-  sum_(total);
-  return total.item<double>();
+DataParallelGroup::DataParallelGroup(parallel::ProcessGroup& processes, std::vector<parallel::GradientBuckets::Parameter> parameters,
+                                     int64_t bucket_bytes)
+    : processes_(processes), buckets_(processes, shared_from_main(processes, std::move(parameters)), bucket_bytes) {}
+
+Tensor ShardedGroup::clip(optim::Optimizer& optimizer, double max_norm) {
+  return optimizer.clip(max_norm, [this](Tensor& squared_norm) { shards_.all_reduce(squared_norm)->wait(); });
 }
 
-void DataParallelGroup::sum_(Tensor& values) { processes_.all_reduce(values)->wait(); }
-
-void DataParallelGroup::finish_gradients(optim::Optimizer& optimizer) {
-  at::NoGradGuard no_grad;
-  std::vector<Bucket> travelling;
-  TensorList filling;
-  int64_t filled = 0;
-  auto flush = [&] {
-    if (!filling.empty()) travelling.push_back(start(std::exchange(filling, {}), processes_));
-    filled = 0;
-  };
-  for (const auto& group : optimizer.groups()) {
-    for (Tensor parameter : group.parameters) {
-      if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
-      if (!filling.empty() && filling[0].scalar_type() != parameter.grad().scalar_type()) flush();
-      filling.push_back(parameter.grad());
-      filled += static_cast<int64_t>(parameter.grad().nbytes());
-      if (filled >= bucket_bytes_) flush();
-    }
+std::vector<optim::ParameterGroup> piece_groups(const std::vector<optim::ParameterGroup>& groups, const parallel::ShardedModel& model) {
+  std::vector<optim::ParameterGroup> made;
+  for (const auto& group : groups) {
+    optim::ParameterGroup pieces{{}, {}, group.rate_ratio, group.weight_decay};
+    for (size_t i = 0; i < group.parameters.size(); ++i)
+      for (const auto* piece : model.pieces_of(group.parameters[i])) {
+        pieces.names.push_back(fmt::format("{}@{}", group.names[i], piece->begin));
+        pieces.parameters.push_back(piece->values);
+      }
+    if (!pieces.parameters.empty()) made.push_back(std::move(pieces));
   }
-  flush();
-  for (auto& bucket : travelling) finish(bucket);
+  return made;
 }
 
-void DataParallelGroup::share_from_main(const std::vector<optim::ParameterGroup>& groups) {
-  at::NoGradGuard no_grad;
-  for (const auto& group : groups)
-    for (const auto& parameter : group.parameters) {
-      Tensor values = parameter.detach();
-      processes_.broadcast(values, 0);
-    }
+void require_elementwise(const std::string& optimizer) {
+  static constexpr std::array kWhole = {"adafactor", "muon", "galore", "apollo", "badam", "adam_mini", "8bit"};
+  if (std::none_of(kWhole.begin(), kWhole.end(), [&](const char* word) { return optimizer.find(word) != std::string::npos; })) return;
+  throw UserError(ExitCode::usage, fmt::format("optimizer {} looks at whole matrices, and sharding leaves no process with one", optimizer),
+                  "use adamw_torch, lion or sgd, or train data parallel (leave out --deepspeed and --fsdp, or use zero0)");
 }
 
 }  // namespace hone::train

@@ -10,9 +10,28 @@ class Group {
   virtual ~Group() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual double sum(double value) = 0;
-  virtual void sum_(Tensor& values) = 0;                           // in place, over all processes
-  virtual void finish_gradients(optim::Optimizer& optimizer) = 0;  // afterwards every process holds the summed gradient
+  virtual void sum_(Tensor& values) = 0;  // in place, over all processes
+  double sum(double value) {
+    auto total = at::tensor(value, at::kDouble);
+    sum_(total);
+    return total.item<double>();
+  }
+
+  virtual double seconds_waited() const { return 0; }  // for other processes, so far
+  virtual int64_t bytes_sent() const { return 0; }
+
+  // Around each forward and backward pass of an update. Gradients may travel during the last one.
+  virtual void before_pass(bool /*last*/) {}
+  virtual void after_pass() {}
+  virtual void finish_gradients() {}  // afterwards what the optimizer reads is the sum over all processes
+  // The norm of all gradients, wherever they are.
+  virtual Tensor clip(optim::Optimizer& optimizer, double max_norm) { return optimizer.clip(max_norm); }
+  virtual void after_update() {}  // what the optimizer changed reaches everyone
+
+  // Whether this process writes optimizer state: of what all have alike the first one does.
+  virtual bool owns_state() const { return rank() == 0; }
+  // Until told otherwise every process has the whole model in memory: for generation, whose length processes do not agree on.
+  virtual void hold_whole_model(bool /*hold*/) {}
 };
 
 // One process: every sum is its own.
@@ -20,9 +39,7 @@ class SoloGroup final : public Group {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  double sum(double value) override { return value; }
   void sum_(Tensor&) override {}
-  void finish_gradients(optim::Optimizer&) override {}
 };
 
 }  // namespace hone::train

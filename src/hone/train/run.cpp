@@ -2,16 +2,20 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstring>
+#include <unordered_map>
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/data/sources.h"
+#include "hone/data/write_rows.h"
 #include "hone/device/device.h"
 #include "hone/device/memory.h"
-#include "hone/parallel/process_group.h"
+#include "hone/train/base_gradients.h"
+#include "hone/parallel/supervision.h"
 #include "hone/train/checkpoint.h"
 #include "hone/train/companions.h"
 #include "hone/train/crc32c.h"
+#include "hone/train/data_order.h"
 #include "hone/train/data_parallel.h"
 #include "hone/train/overview.h"
 #include "hone/train/plot.h"
@@ -30,27 +34,6 @@ std::string type_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
 }
 
-// This process among those that train together.
-struct Processes {
-  parallel::World world = parallel::world_from_environment();
-  std::unique_ptr<parallel::ProcessGroup> group;
-
-  static Processes join() {
-    Processes processes;
-    if (processes.world.distributed()) processes.group = parallel::ProcessGroup::join(processes.world, std::chrono::minutes(10));
-    return processes;
-  }
-  // The first process's text, on all of them.
-  fs::path share_text(const std::string& text) const {
-    if (!group) return text;
-    constexpr int64_t kLongest = 4096;
-    auto bytes = at::zeros({kLongest}, at::kByte);
-    std::memcpy(bytes.data_ptr(), text.data(), std::min<size_t>(text.size(), kLongest - 1));
-    group->broadcast(bytes, 0);
-    return static_cast<const char*>(bytes.const_data_ptr());
-  }
-};
-
 // What is ready before the model is: every mistake in options or data that can be known shows here, in a second.
 struct Prepared {
   RunFolder run;
@@ -66,8 +49,8 @@ struct Prepared {
 
 std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, Prepared& ready, const Processes& processes) {
   auto config = job.loader;
-  config.rank = processes.world.rank;
-  config.world = processes.world.size;
+  config.rank = processes.data_rank();
+  config.world = processes.data_size();
   if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
   if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with --dataset");
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
@@ -78,10 +61,15 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
   Prepared ready;
   ready.report = std::make_shared<data::RowReport>(job.datasets.strict);
   std::string identity = run_identity(job);
-  if (job.do_train) ready.resume = checkpoint_to_resume(job.trainer, identity);
+  if (job.do_train) {  // one process decides: others may not have been here when the run began
+    auto found = processes.world.is_main() ? checkpoint_to_resume(job.trainer, identity) : std::nullopt;
+    if (auto shared = processes.share_text(found ? found->string() : ""); !shared.empty()) ready.resume = shared;
+  }
   ready.tokenizer = text::Tokenizer::load(job.model_folder);
   ready.encoder = data::Encoder::make(job.encode, ready.tokenizer, data::read_model_identity(job.model_folder));
   ready.data = data::open_datasets(job.datasets);
+  auto order = data_order(job, ready.data.train ? ready.data.train->size() : -1);
+  if (ready.resume && !job.trainer.ignore_data_skip) require_same_order(*ready.resume, order);
   if (job.do_train) {
     ready.loader = train_loader(job, ready, processes);
     ready.report->log_summary();
@@ -96,23 +84,52 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
     throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data",
                     "add --eval_dataset or --val_size");
   if (processes.world.is_main()) ready.run = make_run_folder(job.trainer, identity);
-  ready.run = {processes.share_text(ready.run.root.string()), identity};
+  if (processes.world.is_main()) parallel::note_run(ready.run.root.string());
+  ready.run = {processes.share_text(ready.run.root.string()), identity, order};
+  processes.require_shared(ready.run.root);
+  bool split_off = ready.data.validation && job.datasets.val_datasets.empty();
+  if (split_off && processes.world.is_main() && job.trainer.layout == Layout::swift)
+    data::write_rows(ready.run.root / kValidationFile, *ready.data.validation);
   return ready;
 }
 
 struct LoadedModel {
   std::unique_ptr<model::CausalLM> model;
   tuner::Tuned tuned;
+  std::unique_ptr<parallel::ShardedModel> sharded;       // null: every process has all of it
+  std::unique_ptr<parallel::SequenceParallel> sequence;  // null: every sequence is on one process
 };
 
-LoadedModel load_model(const TrainingJob& job) {
+// Sequences that lie on several processes: attention is told, the rest works position by position.
+std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const Processes& processes, model::CausalLM& model) {
+  if (processes.mesh.size("sp") == 1) return nullptr;
+  if (job.neftune_alpha > 0 || model.config().rope.kind == model::RopeKind::dynamic)
+    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with NEFTune noise or dynamic RoPE scaling, which look at whole sequences",
+                    "leave one of them out");
+  auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, "sp"), model.config().attention.heads);
+  if (processes.world.is_main()) log::info("{}", sequence->str());
+  model.set_split_attention(sequence.get());
+  return sequence;
+}
+
+LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Processes& processes) {
   auto model = job.from_scratch ? model::CausalLM::random(model::read_config(job.model_folder), job.trainer.seed, job.load)
                                 : model::CausalLM::load(job.model_folder, job.load);
   device::seed(job.trainer.seed);
-  auto tuned = tuner::apply_tuner(*model, job.tuner);
-  model->set_recompute(job.gradient_checkpointing ? model::Recompute::block : model::Recompute::none);
+  auto tuning = job.tuner;
+  tuning.borrow_weights = processes.shards_model();
+  tuning.resumed = ready.resume;
+  model->set_recompute(job.gradient_checkpointing ? job.recompute : model::Recompute::none, job.recomputed_blocks);
+  auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job, ready.tokenizer, ready.data.train));
   model->set_neftune(job.neftune_alpha);
-  return {std::move(model), std::move(tuned)};
+  if (job.print_parameters && processes.world.is_main())
+    for (const auto& [name, value] : model->parameters())
+      log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(), value->requires_grad());
+  std::unique_ptr<parallel::ShardedModel> sharded;
+  if (processes.shards_model())
+    sharded = std::make_unique<parallel::ShardedModel>(*model, job.parallel.sharding, *processes.shards, processes.replicas.get(), job.trainer.pure);
+  auto sequence = split_sequences(job, processes, *model);
+  return {std::move(model), std::move(tuned), std::move(sharded), std::move(sequence)};
 }
 
 // Work per token as transformers estimates it: six operations for each weight outside the embedding.
@@ -138,16 +155,26 @@ Companions companions_of(const TrainingJob& job, const LoadedModel& loaded) {
   return companions;
 }
 
-std::function<std::unique_ptr<data::Loader>()> eval_loader_of(const TrainingJob& job, const Prepared& ready) {
+// One process's part of something that all share in turn.
+struct Share {
+  int rank = 0, world = 1;
+};
+
+std::function<std::unique_ptr<data::Loader>()> eval_loader_of(const TrainingJob& job, const Prepared& ready, Share share) {
   if (!ready.data.validation) return {};
-  return [&job, &ready] { return data::make_loader(ready.data.validation, ready.encoder, job.eval_loader, ready.report); };
+  auto config = job.eval_loader;
+  config.deal_batches = true;
+  config.rank = share.rank;
+  config.world = share.world;
+  return [config, &ready] { return data::make_loader(ready.data.validation, ready.encoder, config, ready.report); };
 }
 
-Predict predictor_of(const TrainingJob& job, const Prepared& ready, model::CausalLM& model) {
+Predict predictor_of(const TrainingJob& job, const Prepared& ready, model::CausalLM& model, Share share) {
   if (!ready.data.validation) return {};
-  return [&job, &ready, &model] {
-    return predict_answers(model, ready.tokenizer, *ready.encoder, *ready.data.validation, job.generation);
-  };
+  data::RowOrder rows;
+  for (int64_t row = share.rank; row < ready.data.validation->size(); row += share.world) rows.push_back(static_cast<uint32_t>(row));
+  auto own = data::select_source(ready.data.validation, std::move(rows));
+  return [&job, &ready, &model, own] { return predict_answers(model, ready.tokenizer, *ready.encoder, *own, job.generation); };
 }
 
 int exit_code(Outcome outcome) {
@@ -161,11 +188,48 @@ int exit_code(Outcome outcome) {
   }
 }
 
-std::unique_ptr<Group> group_of(const Processes& processes, const std::vector<optim::ParameterGroup>& parameters) {
+// `working` holds what the model computes with, `updated` what the optimizer changes: the same tensors or their masters.
+std::unique_ptr<Group> group_of(const TrainingJob& job, const Processes& processes, LoadedModel& loaded,
+                                const std::vector<optim::ParameterGroup>& working, const std::vector<optim::ParameterGroup>& updated) {
   if (!processes.group) return std::make_unique<SoloGroup>();
-  auto group = std::make_unique<DataParallelGroup>(*processes.group);
-  group->share_from_main(parameters);
-  return group;
+  if (loaded.sharded) return std::make_unique<ShardedGroup>(*processes.group, *processes.shards, processes.replicas.get(), *loaded.sharded);
+  std::unordered_map<const void*, Tensor> targets;
+  for (size_t g = 0; g < working.size(); ++g)
+    for (size_t i = 0; i < working[g].parameters.size(); ++i) targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
+  std::vector<parallel::GradientBuckets::Parameter> parameters;
+  for (const auto& [name, tensor] : loaded.tuned.trainable) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
+  return std::make_unique<DataParallelGroup>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
+}
+
+// How what is trained becomes files and back. Weights that are spread over processes are fetched part by part.
+WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const Companions& companions, bool main) {
+  auto reader = std::make_shared<tuner::ReadWeight>();
+  auto* sharded = loaded.sharded.get();
+  WeightFiles files{
+      [&, reader](const fs::path& folder) { tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes, *reader); },
+      [&, sharded](const fs::path& folder) {
+        tuner::load_trained(*loaded.model, loaded.tuned, folder,
+                            sharded ? [=](const Tensor& parameter, const Tensor& values) { sharded->fill(parameter, values); } : tuner::CopyWeight());
+      },
+      [&](const fs::path& folder) { companions.write(folder); }};
+  if (!sharded) return files;
+  files.gather = [&, sharded, reader, main](const std::function<void()>& write) {
+    if (loaded.tuned.adapter) {
+      sharded->gather_trained();
+      if (main) write();
+      sharded->release_trained();
+    } else if (!parallel::PartLender::is_needed(*sharded)) {
+      if (main) write();
+    } else if (main) {
+      parallel::PartLender lender(*sharded);
+      *reader = [&lender](const Tensor& parameter) { return lender(parameter); };
+      write();
+      *reader = {};
+    } else {
+      parallel::PartLender::follow(*sharded);
+    }
+  };
+  return files;
 }
 
 // "train.jsonl:12" for reports about a batch.
@@ -194,19 +258,19 @@ Json about_run(const Prepared& ready, const LoadedModel& loaded) {
 Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Processes& processes) {
   const auto& config = job.trainer;
   auto groups = optim::make_groups(loaded.tuned.trainable, job.groups);
+  if (loaded.sharded) groups = piece_groups(groups, *loaded.sharded);
+  auto working = groups;
   MasterWeights masters = config.pure ? MasterWeights() : MasterWeights(groups);
   auto optimizer = optim::make_optimizer(job.optimizer, std::move(groups));
   SftLoss method(job.sft);
-  auto group = group_of(processes, optimizer->groups());
+  auto group = group_of(job, processes, loaded, working, optimizer->groups());
   auto companions = companions_of(job, loaded);
-  WeightFiles weights{
-      [&](const fs::path& folder) { tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes); },
-      [&](const fs::path& folder) { tuner::load_trained(*loaded.model, loaded.tuned, folder); },
-      [&](const fs::path& folder) { companions.write(folder); }};
+  auto weights = weight_files(job, loaded, companions, processes.world.is_main());
+  Share share{processes.data_rank(), processes.data_size()};
   Trainer trainer(config, ready.run,
                   {*loaded.model, method, *ready.loader, *optimizer, *ready.schedule, masters, *group, weights,
-                   eval_loader_of(job, ready), job.predict_with_generate ? predictor_of(job, ready, *loaded.model) : Predict(),
-                   row_namer(ready), flops_per_token(*loaded.model)});
+                   eval_loader_of(job, ready, share), job.predict_with_generate ? predictor_of(job, ready, *loaded.model, share) : Predict(),
+                   row_namer(ready), flops_per_token(*loaded.model), loaded.sequence.get()});
   // Weights began alike on all processes; dropout must not.
   if (int rank = processes.world.rank; rank > 0) device::seed(job.trainer.seed + static_cast<uint64_t>(rank));
   if (ready.resume) trainer.resume(*ready.resume);
@@ -217,31 +281,50 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   }
   auto outcome = trainer.train();
   Finished finished{outcome,      trainer.state(), ready.run, {}, job.program, job.model_folder, loaded.tuned.adapter.has_value(),
-                    config.layout};
-  if (!processes.world.is_main() || !finished.complete()) return finished;
-  if (config.plot_loss) finished.plots = plot_history(finished.state.log_history, config.layout, ready.run.root);
+                    config.layout, config.load_best_model_at_end};
+  if (!finished.complete()) return finished;
   if (config.layout == Layout::factory) {
-    weights.save(ready.run.root);
-    weights.save_companions(ready.run.root);
+    auto write = [&] {
+      weights.save(ready.run.root);
+      if (job.tuner.lora.convert_at_end && loaded.tuned.adapter)
+        tuner::save_pissa_conversion(*loaded.model, *loaded.tuned.adapter, ready.run.root);
+    };
+    if (weights.gather) weights.gather(write);
+    else if (processes.world.is_main()) write();
   }
+  if (!processes.world.is_main()) return finished;
+  if (config.plot_loss) finished.plots = plot_history(finished.state.log_history, config.layout, ready.run.root);
+  if (config.layout == Layout::factory) weights.save_companions(ready.run.root);
   write_train_results(config, ready.run, finished.state, trainer.results(), about_run(ready, loaded));
   return finished;
 }
 
-// What LLaMA-Factory does after training, or without any: a last evaluation, generated answers.
-void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded) {
+// Generated answers, by a model that is whole on every process for as long as it takes.
+std::vector<Prediction> predict(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, bool main) {
+  if (loaded.sharded) loaded.sharded->hold_whole(true);
+  auto predictions = main ? predictor_of(job, ready, *loaded.model, {})() : std::vector<Prediction>();
+  if (loaded.sharded) loaded.sharded->hold_whole(false);
+  return predictions;
+}
+
+// What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model all
+// take part; the first one writes.
+void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, bool main) {
+  if (!main && !loaded.sharded) return;
+  SoloGroup alone;  // everyone who takes part goes through the whole set
   if (job.do_eval && ready.data.validation) {
     SftLoss method(job.sft);
-    auto loader = eval_loader_of(job, ready)();
-    auto metrics = evaluate(*loaded.model, method, *loader, loaded.model->device());
+    auto loader = eval_loader_of(job, ready, {})();
+    auto metrics = evaluate(*loaded.model, method, *loader, loaded.model->device(), alone);
     if (job.stage == "pt") metrics["eval_perplexity"] = std::exp(metrics["eval_loss"].get<double>());
-    if (job.predict_with_generate) metrics.update(text_metrics(predictor_of(job, ready, *loaded.model)()));
-    write_results(ready.run, "eval", metrics);
+    if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), alone));
+    if (main) write_results(ready.run, "eval", metrics);
   }
   if (job.do_predict && ready.data.validation) {
-    auto predictions = predictor_of(job, ready, *loaded.model)();
+    auto predictions = predict(job, ready, loaded, main);
+    if (!main) return;
     write_predictions((ready.run.root / "generated_predictions.jsonl").string(), predictions);
-    write_results(ready.run, "predict", text_metrics(predictions, "predict"));
+    write_results(ready.run, "predict", text_metrics(predictions, alone, "predict"));
   }
 }
 
@@ -256,16 +339,20 @@ std::string run_identity(const TrainingJob& job) {
 
 int run_training(const TrainingJob& job) {
   if (job.load.device.is_cpu()) device::keep_cpu_buffers();
-  auto processes = Processes::join();
+  auto processes = Processes::join(job.parallel, job.args, job.load.device);
+  if (processes.shards_model()) require_elementwise(job.optimizer.name);
+  if (processes.world.distributed() && job.optimizer.name == "badam")
+    throw UserError(ExitCode::usage, "BAdam moves gradients from layer to layer, which several processes cannot follow",
+                    "train in one process, or use adamw_torch");
   auto ready = prepare(job, processes);
   bool main = processes.world.is_main();
   if (main && !job.args.empty() && job.trainer.layout == Layout::swift)
     write_file_atomically(ready.run.root / "args.json", job.args.dump(2));
   try {
-    auto loaded = load_model(job);
+    auto loaded = load_model(job, ready, processes);
     std::optional<Finished> finished;
     if (job.do_train) finished = train(job, ready, loaded, processes);
-    if (main && (!finished || finished->complete())) measure(job, ready, loaded);
+    if (!finished || finished->complete()) measure(job, ready, loaded, main);
     if (main && finished) fmt::print("\n{}", closing_summary(*finished));
     return finished ? exit_code(finished->outcome) : static_cast<int>(ExitCode::ok);
   } catch (const c10::OutOfMemoryError& error) {

@@ -12,6 +12,7 @@
 #include "hone/train/config.h"
 #include "hone/train/losses/sft.h"
 #include "hone/train/predict.h"
+#include "hone/train/processes.h"
 #include "hone/tuner/config.h"
 
 namespace hone::train {
@@ -27,7 +28,10 @@ struct TrainingJob {
   model::LoadOptions load;
   bool from_scratch = false;  // random weights in the shape of config.json
   bool gradient_checkpointing = true;
+  model::Recompute recompute = model::Recompute::block;  // what it runs again …
+  std::vector<int64_t> recomputed_blocks;                // … and where; none given: in every block
   double neftune_alpha = 0;
+  bool print_parameters = false;  // every parameter with its type, device and whether it trains
 
   data::DatasetConfig datasets;
   data::EncodeConfig encode;
@@ -41,6 +45,7 @@ struct TrainingJob {
   double warmup_steps = 0, warmup_ratio = 0;
   SftConfig sft;
   TrainerConfig trainer;
+  ParallelConfig parallel;
   size_t max_shard_bytes = 5'000'000'000;
 
   Json args = Json::object();  // every resolved option, for args.json

@@ -60,6 +60,10 @@ void check_output_folder(const fs::path& folder) {
 }
 
 RunFolder make_run_folder(const TrainerConfig& config, std::string run_id) {
+  if (config.continue_run) {
+    sweep_leftovers(*config.continue_run, run_id);
+    return {*config.continue_run, std::move(run_id)};
+  }
   check_output_folder(config.output_dir);
   RunFolder run{fs::absolute(config.output_dir).lexically_normal(), std::move(run_id)};
   if (config.layout == Layout::swift && config.add_version) {
@@ -77,6 +81,8 @@ RunFolder make_run_folder(const TrainerConfig& config, std::string run_id) {
 }
 
 std::optional<fs::path> checkpoint_to_resume(const TrainerConfig& config, const std::string& run_id) {
+  if (config.continue_run)
+    if (auto newest = newest_checkpoint(*config.continue_run, run_id)) return newest;
   if (config.resume_from_checkpoint) {
     const fs::path& asked = *config.resume_from_checkpoint;
     if (asked == "true") {  // as in transformers: the newest of the folder

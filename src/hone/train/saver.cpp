@@ -4,16 +4,12 @@
 #include "hone/base/log.h"
 #include "hone/io/safetensors.h"
 #include "hone/train/checkpoint.h"
+#include "hone/train/saved_state.h"
 
 namespace hone::train {
 namespace {
 
 constexpr int64_t kFailedSavesToStop = 3;
-
-// hone_state.json, hone_state.safetensors; of another process than the first, hone_state-rank-1.json ….
-std::string state_name(int rank, const char* extension) {
-  return rank == 0 ? fmt::format("hone_state.{}", extension) : fmt::format("hone_state-rank-{}.{}", rank, extension);
-}
 
 // Reading a tensor is when a shard is half written: the place to be killed at in tests.
 io::TensorSource source_of(std::string name, const Tensor& tensor) {
@@ -23,13 +19,6 @@ io::TensorSource source_of(std::string name, const Tensor& tensor) {
     return tensor;
   };
   return source;
-}
-
-optim::NamedTensors tensors_under(const io::SafetensorsFile& file, const std::string& prefix) {
-  optim::NamedTensors found;
-  for (const auto& entry : file.entries())
-    if (entry.name.starts_with(prefix)) found.emplace_back(entry.name.substr(prefix.size()), file.tensor(entry));
-  return found;
 }
 
 at::Generator generator_of(at::Device device) { return at::globalContext().defaultGenerator(device); }
@@ -92,16 +81,23 @@ bool Saver::save(TrainState& state) {
 bool Saver::write(const TrainState& state) {
   std::optional<CheckpointWriter> writer;
   auto stage_shared = [&] {
+    if (is_main()) writer.emplace(run_.root, state.global_step, run_.run_id);
+  };
+  auto write_weights = [&] { writer->part(weights_.save); };
+  auto save_weights = [&] {
+    if (weights_.gather) weights_.gather(write_weights);
+    else if (is_main()) write_weights();
+  };
+  auto save_companions = [&] {
     if (!is_main()) return;
-    writer.emplace(run_.root, state.global_step, run_.run_id);
-    writer->part(weights_.save);
     if (weights_.save_companions) writer->part(weights_.save_companions);
     writer->part([&](const fs::path& staging) {
       write_file_atomically(staging / "trainer_state.json", state.to_transformers(config_).dump(2));
     });
   };
   auto staging = CheckpointWriter::staging_folder(run_.root, state.global_step, run_.run_id);
-  return together(stage_shared) && together([&] { write_state(staging, state); }) && together([&] {
+  return together(stage_shared) && together(save_weights) && together(save_companions) &&
+         together([&] { write_state(staging, state); }) && together([&] {
            if (is_main()) writer->commit();
          });
 }
@@ -110,11 +106,12 @@ void Saver::write_state(const fs::path& staging, const TrainState& state) {
   fault("checkpoint.write");
   int rank = parts_.group.rank();
   Json position{{"schema", kCheckpointSchema},     {"processes", parts_.group.size()},    {"train", state.to_json()},
+                {"data_order", run_.data_order},
                 {"loader", parts_.loader.state()}, {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}};
   write_file_atomically(staging / state_name(rank, "json"), position.dump(1));
   if (config_.save_only_model) return;
   std::vector<io::TensorSource> tensors;
-  if (is_main()) {
+  if (parts_.group.owns_state()) {
     for (const auto& [name, tensor] : parts_.optimizer.state()) tensors.push_back(source_of("optimizer/" + name, tensor));
     for (const auto& [name, tensor] : parts_.masters.state()) tensors.push_back(source_of("master/" + name, tensor));
   }
@@ -131,23 +128,28 @@ TrainState Saver::restore(const fs::path& checkpoint) {
   auto position = read_config_file((checkpoint / state_name(0, "json")).string());
   bool weights_alone = config_.resume_only_model && config_.ignore_data_skip;
   if (weights_alone) return {};
-  if (int wrote = position.at("processes").get<int>(); wrote != parts_.group.size())
-    throw UserError(
-        ExitCode::bad_checkpoint,
-        fmt::format("{} was written by {} processes; {} are running", checkpoint.string(), wrote, parts_.group.size()),
-        "start as many, or take the weights alone with --resume_only_model true --ignore_data_skip true");
-  if (rank > 0) position = read_config_file((checkpoint / state_name(rank, "json")).string());
+  int wrote = position.at("processes").get<int>();
+  bool same_processes = wrote == parts_.group.size();
+  if (same_processes && rank > 0) position = read_config_file((checkpoint / state_name(rank, "json")).string());
+  if (!same_processes && !config_.ignore_data_skip && !position.at("loader").contains("unit_rows"))
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("{} was written by {} processes that read streams; {} are running", checkpoint.string(), wrote, parts_.group.size()),
+                    "start as many, or begin the data anew with --ignore_data_skip true");
   if (!config_.ignore_data_skip) parts_.loader.restore(position.at("loader"));
   auto state = TrainState::from_json(position.at("train"));
   if (config_.resume_only_model) return state;
-  if (!fs::exists(checkpoint / state_name(rank, "safetensors")))
+  if (!fs::exists(checkpoint / state_name(0, "safetensors")))
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds weights alone (save_only_model)", checkpoint.string()),
                     "add --resume_only_model true to go on with a fresh optimizer");
-  io::SafetensorsFile shared(checkpoint / state_name(0, "safetensors")), own(checkpoint / state_name(rank, "safetensors"));
-  parts_.optimizer.load_state(tensors_under(shared, "optimizer/"));
-  parts_.masters.load_state(tensors_under(shared, "master/"));
+  SavedState saved(checkpoint, wrote);
+  parts_.optimizer.load_state(saved.read("optimizer/", parts_.optimizer.state()));
+  parts_.masters.load_state(saved.read("master/", parts_.masters.state()));
+  parts_.masters.publish();
+  parts_.group.after_update();
   parts_.schedule.load_state(position.at("schedule"));
   parts_.scale.restore(position.at("loss_scale"));
+  if (!same_processes) return state;  // whose random numbers a process should go on with, nobody can say: it keeps its own
+  io::SafetensorsFile own(checkpoint / state_name(rank, "safetensors"));
   generator_of(at::kCPU).set_state(own.tensor("random/cpu").clone());
   if (!parts_.device.is_cpu() && own.contains("random/device"))
     generator_of(parts_.device).set_state(own.tensor("random/device").clone());

@@ -17,6 +17,9 @@ struct WeightFiles {
   std::function<void(const fs::path& folder)> save;
   std::function<void(const fs::path& folder)> load;
   std::function<void(const fs::path& folder)> save_companions;  // tokenizer, args.json, model card … copied beside the weights
+  // Runs `write` on the first process while the others bring their parts of the weights; every process calls it. Unset: all weights
+  // are on the first process.
+  std::function<void(const std::function<void()>& write)> gather = {};
 };
 
 // Everything besides the weights that decides how the run goes on.

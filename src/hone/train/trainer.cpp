@@ -1,11 +1,13 @@
 #include "hone/train/trainer.h"
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "hone/base/fault.h"
 #include "hone/base/log.h"
 #include "hone/device/memory.h"
+#include "hone/train/checkpoint.h"
 #include "hone/train/stop_signal.h"
 
 namespace hone::train {
@@ -32,7 +34,8 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts
       plan_(StepPlan::make(config, parts_.loader.batches_per_epoch())),
       scale_(config.precision == Precision::float16 && !config.pure),
       saver_(config, run, parts_.weights,
-             {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, device_}) {
+             {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, device_}),
+      stragglers_(parts_.group.size()) {
   at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = plan_.max_steps;
 }
@@ -51,7 +54,7 @@ Outcome Trainer::train() {
   bool main = parts_.group.rank() == 0;
   RunLog log(config_, run_, device_, state_.global_step, !main);
   std::optional<ProgressBar> bar;
-  if (main) bar.emplace("Train", plan_.max_steps, state_.global_step);
+  if (main && config_.progress_bar) bar.emplace("Train", plan_.max_steps, state_.global_step);
   StopSignal signals;
   parts_.model.set_training(true);
   if (config_.eval_on_start && state_.global_step == 0) evaluate_now(log);
@@ -77,36 +80,62 @@ Outcome Trainer::train() {
 std::vector<data::Batch> Trainer::next_batches() {
   std::vector<data::Batch> batches;
   for (int64_t i = 0, count = plan_.batches_in_update(state_.global_step); i < count; ++i)
-    batches.push_back(parts_.loader.next());
+    batches.push_back(parts_.sequence ? own_part(parts_.loader.next(), *parts_.sequence) : parts_.loader.next());
   return batches;
+}
+
+// What the loss is divided by, over micro-batches and processes, known before the forward pass. Everything else that processes tell
+// each other once a step travels with it.
+double Trainer::share_counts(const std::vector<data::Batch>& batches) {
+  constexpr size_t kCounts = 3;
+  std::vector<double> shared(kCounts + static_cast<size_t>(parts_.group.size()));
+  for (const auto& batch : batches) {
+    shared[0] += parts_.method.count(batch);
+    shared[1] += static_cast<double>(batch.tokens_t.size(0));
+    shared[2] += static_cast<double>(batch.sample_count);
+  }
+  shared[kCounts + static_cast<size_t>(parts_.group.rank())] = computed_;
+  auto sums = at::tensor(shared, at::kDouble);
+  parts_.group.sum_(sums);
+  const double* values = sums.const_data_ptr<double>();
+  state_.tokens_seen += static_cast<int64_t>(values[1]);
+  state_.samples_seen += static_cast<int64_t>(values[2]);
+  if (auto warning = stragglers_.observe({values + kCounts, values + shared.size()}); warning && parts_.group.rank() == 0)
+    log::warning("{}", *warning);
+  return std::max(values[0], 1.0);
 }
 
 StepReading Trainer::step() {
   auto batches = next_batches();
-  double count = 0;
-  for (const auto& batch : batches) count += parts_.method.count(batch);
-  count = std::max(parts_.group.sum(count), 1.0);  // over micro-batches and ranks, known before the forward pass
-  StepMeter meter;
-  for (const auto& batch : batches) {
+  const int64_t sent_before = parts_.group.bytes_sent();
+  double count = share_counts(batches);
+  auto began = std::chrono::steady_clock::now();
+  double waited = parts_.group.seconds_waited();
+  StepMeter meter(parts_.method.metrics_vary());
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const auto& batch = batches[i];
+    parts_.group.before_pass(i + 1 == batches.size());
     auto loss = parts_.method.loss(parts_.model, batch.to(device_));
     if (fault("train.loss")) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
     (loss.sum * (scale_.value() / count)).backward();
+    parts_.group.after_pass();
     parts_.masters.collect_gradients();
     meter.add(loss);
-    state_.tokens_seen += batch.segments.total();
-    state_.samples_seen += batch.sample_count;
   }
-  parts_.group.finish_gradients(parts_.optimizer);
+  computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() - (parts_.group.seconds_waited() - waited);
+  parts_.group.finish_gradients();
   scale_.unscale(parts_.optimizer);
-  auto norm = parts_.optimizer.clip(config_.max_grad_norm);
+  auto norm = parts_.group.clip(parts_.optimizer, config_.max_grad_norm);
   if (fault("train.gradient")) norm = norm * std::numeric_limits<double>::infinity();
   auto reading = meter.read(norm, count, StopSignal::requested() != Stop::none, parts_.group);
   reading.learning_rate = parts_.schedule.rate(state_.global_step);
   if (accept(reading, batches)) {
     parts_.optimizer.step(reading.learning_rate);
     parts_.masters.publish();
+    parts_.group.after_update();
   }
   parts_.optimizer.zero_grad();
+  sent_ += parts_.group.bytes_sent() - sent_before;
   ++state_.global_step;
   state_.epoch = parts_.loader.epoch();
   // A stream's passes end at different steps on different processes: the first to be through ends the run for all.
@@ -165,8 +194,19 @@ void Trainer::after_step(RunLog& log) {
     if (state_.failed_saves > 0) values["failed_saves"] = state_.failed_saves;
     log.record(values, state_);
   }
-  if (due(config_.eval, config_.eval_steps)) evaluate_now(log);
+  if (evaluates_now()) evaluate_now(log);
   if (due(config_.save, config_.save_steps)) save_now();
+  if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) give_back_memory();
+}
+
+bool Trainer::evaluates_now() const {
+  double passed = config_.eval == Every::epoch ? state_.epoch : static_cast<double>(state_.global_step);
+  return passed >= config_.eval_delay && due(config_.eval, config_.eval_steps);
+}
+
+void Trainer::give_back_memory() const {
+  if (device_.is_cpu()) return device::drop_kept_cpu_buffers();
+  at::accelerator::emptyCache();
 }
 
 std::string Trainer::progress_note(const StepReading& reading, double seconds) const {
@@ -187,8 +227,14 @@ void Trainer::evaluate_now(RunLog& log) {
   if (!parts_.eval_loader || last_evaluated_ == state_.global_step) return;
   last_evaluated_ = state_.global_step;
   auto loader = parts_.eval_loader();
-  Json metrics = evaluate(parts_.model, parts_.method, *loader, device_);
-  if (parts_.predict) metrics.update(text_metrics(parts_.predict()));
+  Json metrics = evaluate(parts_.model, parts_.method, *loader, device_, parts_.group);
+  if (parts_.predict) {
+    parts_.group.hold_whole_model(true);
+    metrics.update(text_metrics(parts_.predict(), parts_.group));
+    parts_.group.hold_whole_model(false);
+  }
+  if (config_.eval_loss_only)
+    for (const char* key : {"eval_token_acc", "eval_seq_acc"}) metrics.erase(key);
   log.record(metrics, state_);
   std::string name = config_.metric_for_best_model;
   if (!name.starts_with("eval_")) name = "eval_" + name;
@@ -222,12 +268,25 @@ void Trainer::finish(RunLog& log) {
               {"train_steps_per_second", rate(state_.global_step, resumed_.global_step)},
               {"total_flos", state_.total_flos},
               {"train_loss", state_.loss_sum / static_cast<double>(std::max<int64_t>(state_.loss_steps, 1))}};
+  if (config_.report_token_rate) results_["train_tokens_per_second"] = rate(state_.tokens_seen, resumed_.tokens_seen);
+  if (config_.report_effective_rate)
+    results_["effective_tokens_per_sec"] = rate(state_.tokens_seen, resumed_.tokens_seen) / parts_.group.size();
   log.record(results_, state_);
-  if (config_.load_best_model_at_end && !state_.best_model_checkpoint.empty()) {
-    log::info("loading the best model: {} ({} {:.6g})", state_.best_model_checkpoint, config_.metric_for_best_model,
-              *state_.best_metric);
-    saver_.load_weights(state_.best_model_checkpoint);
+  if (int64_t steps = state_.global_step - resumed_.global_step; parts_.group.size() > 1 && parts_.group.rank() == 0 && steps > 0)
+    log::info("each process sent {} bytes a step and waited {:.0f} % of the time", sent_ / steps, 100 * parts_.group.seconds_waited() / seconds);
+  if (config_.load_best_model_at_end) load_best();
+}
+
+void Trainer::load_best() {
+  const auto& best = state_.best_model_checkpoint;
+  if (best.empty()) {
+    log::warning("no evaluation that was the best so far has a checkpoint: the model stays as the last step left it");
+    return;
   }
+  if (checkpoint_step(best) != state_.best_global_step)
+    log::warning("the best evaluation, at step {}, has no checkpoint: taking the best that has one", *state_.best_global_step);
+  log::info("loading the best model: {}", best);
+  saver_.load_weights(best);
 }
 
 }  // namespace hone::train

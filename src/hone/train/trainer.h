@@ -10,6 +10,8 @@
 #include "hone/train/method.h"
 #include "hone/train/run_log.h"
 #include "hone/train/saver.h"
+#include "hone/train/sequence_split.h"
+#include "hone/train/straggler_watch.h"
 
 namespace hone::train {
 
@@ -27,6 +29,7 @@ struct TrainerParts {
   Predict predict;                                             // empty: no generation in evaluations
   std::function<std::string(int64_t row)> row_name;            // "train.jsonl:12", for reports about a batch
   double flops_per_token = 0;
+  const parallel::SequenceParallel* sequence = nullptr;  // null: every sequence is on one process
 };
 
 enum class Outcome { finished, early_stopped, preempted, interrupted };
@@ -55,15 +58,19 @@ class Trainer {
 
  private:
   std::vector<data::Batch> next_batches();
+  double share_counts(const std::vector<data::Batch>& batches);
   StepReading step();
   bool accept(const StepReading& reading, const std::vector<data::Batch>& batches);
   void after_step(RunLog& log);
   std::string progress_note(const StepReading& reading, double seconds) const;
   void evaluate_now(RunLog& log);
   void save_now();
+  bool evaluates_now() const;
+  void give_back_memory() const;
   bool due(Every every, double interval) const;
   bool stop_early() const;
   void finish(RunLog& log);
+  void load_best();
 
   const TrainerConfig& config_;
   const RunFolder& run_;
@@ -74,6 +81,9 @@ class Trainer {
   Saver saver_;
   TrainState state_;
   LogWindow window_;
+  StragglerWatch stragglers_;
+  int64_t sent_ = 0;     // bytes, in the steps of this process
+  double computed_ = 0;  // seconds of the last step, without waiting for other processes
   int64_t last_saved_ = -1, last_evaluated_ = -1;
   TrainState resumed_;  // where this process began: rates are of its own work
   Json results_;

@@ -64,7 +64,7 @@ int run_ranks(int size, int port, int (*body)(ProcessGroup&)) {
     if (pid == 0) {
       int code = 1;
       try {
-        auto group = ProcessGroup::join({rank, size, rank, size, "127.0.0.1", port}, std::chrono::seconds(20));
+        auto group = ProcessGroup::join({rank, size, rank, size, "127.0.0.1", port}, {.join_timeout = std::chrono::seconds(20)});
         code = body(*group);
         group->barrier();
       } catch (const std::exception& error) {
@@ -91,12 +91,12 @@ TEST(ProcessGroup, CollectivesAgreeAcrossProcesses) {
     Tensor root = at::full({2}, rank);
     group.broadcast(root, 2);
     Tensor all = at::empty({3});
-    group.all_gather(all, at::full({1}, rank));
+    group.all_gather(all, at::full({1}, rank))->wait();
     Tensor part = at::empty({1});
-    group.reduce_scatter(part, at::arange(3).to(at::kFloat));
+    group.reduce_scatter(part, at::arange(3).to(at::kFloat))->wait();
     bool right = sum.equal(at::full({5}, 6.0f)) && root.equal(at::full({2}, 2.0f)) && all.equal(at::tensor({0.f, 1.f, 2.f})) &&
                  part.item<float>() == 3 * rank;
-    group.require_equal("answer", "42");
+    group.require_equal("answers", {{"answer", 42}});
     return right ? 0 : 1;
   };
   EXPECT_EQ(run_ranks(3, 29611, body), 3);
@@ -105,9 +105,9 @@ TEST(ProcessGroup, CollectivesAgreeAcrossProcesses) {
 TEST(ProcessGroup, DifferentTextsAreNamed) {
   auto body = [](ProcessGroup& group) {
     try {
-      group.require_equal("options", group.rank() == 1 ? "b" : "a");
+      group.require_equal("options", {{"seed", 1}, {"rate", group.rank() == 1 ? 2 : 3}});
     } catch (const UserError& error) {
-      return std::string(error.what()).find("rank 1 and rank 0") != std::string::npos ? 0 : 1;
+      return std::string(error.what()).find("rank 1 and rank 0 differ in their options: rate is 2") != std::string::npos ? 0 : 1;
     }
     return 1;
   };
@@ -116,7 +116,7 @@ TEST(ProcessGroup, DifferentTextsAreNamed) {
 
 TEST(ProcessGroup, MissingRankIsNamed) {
   try {
-    ProcessGroup::join({0, 2, 0, 2, "127.0.0.1", 29613}, std::chrono::seconds(1));
+    ProcessGroup::join({0, 2, 0, 2, "127.0.0.1", 29613}, {.join_timeout = std::chrono::seconds(1)});
     FAIL() << "expected a UserError";
   } catch (const UserError& error) {
     EXPECT_EQ(error.code(), ExitCode::lost_peer);

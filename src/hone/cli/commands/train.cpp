@@ -2,8 +2,8 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/training_job.h"
-#include "hone/parallel/supervisor.h"
 
 namespace hone::cli {
 namespace {
@@ -19,18 +19,16 @@ std::vector<std::string> own_command() {
   return words;
 }
 
-bool asks_for_launch(const parallel::Launch& launch) {
-  return !std::getenv("WORLD_SIZE") && !parallel::is_supervised() && (launch.processes > 1 || launch.nodes > 1);
-}
-
 }  // namespace
 
 int train_command(const Options& options) {
+  auto launch = launch_of(options);
+  int restarts = static_cast<int>(options.integer("max_restarts"));
   auto job = training_job(options);  // mistakes show before any process is started
-  auto launch = parallel::launch_from_environment();
-  if (!asks_for_launch(launch)) return train::run_training(job);
+  bool many = launch.processes > 1 || launch.nodes > 1 || (launch.processes == 1 && restarts > 0);
+  if (parallel::is_placed() || !many) return train::run_training(job);
   log::info("starting {} processes on this node, {} in all", launch.processes, launch.processes * launch.nodes);
-  return parallel::supervise({.launch = launch, .command = own_command()});
+  return parallel::supervise({.launch = launch, .command = own_command(), .max_restarts = restarts});
 }
 
 }  // namespace hone::cli

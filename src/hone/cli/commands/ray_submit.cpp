@@ -1,0 +1,23 @@
+// `hone ray-submit --num_workers 4 -- hone sft …`: the ranks of a command as actors of a Ray cluster.
+#include <unistd.h>
+
+#include <cstring>
+
+#include "hone/cli/commands.h"
+#include "hone/cli/commands/ray_driver.h"
+
+namespace hone::cli {
+
+int ray_submit_command(const Options& options) {
+  const char* chosen = std::getenv("HONE_PYTHON");
+  std::string python = chosen && *chosen ? chosen : "python3";
+  std::vector<std::string> words{python, "-c", kRayDriver};
+  words.insert(words.end(), options.words().begin(), options.words().end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execvp(python.c_str(), argv.data());
+  throw UserError(ExitCode::usage, fmt::format("cannot start {}: {}", python, std::strerror(errno)), "name a Python that has Ray in HONE_PYTHON");
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,154 @@
+#include "hone/cli/jobs/parallel_job.h"
+
+#include <cstdlib>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/cli/jobs/data_job.h"
+
+namespace hone::cli {
+namespace {
+
+using parallel::ShardingRequest;
+
+bool truthy(const char* variable) {
+  const char* text = std::getenv(variable);
+  std::string word = text ? text : "";
+  return word == "1" || word == "true" || word == "True" || word == "y" || word == "yes";
+}
+
+int64_t world_size(const Options& options) {
+  if (const char* size = std::getenv("WORLD_SIZE")) return std::max(1, std::atoi(size));
+  auto launch = launch_of(options);
+  return std::max(1, launch.processes) * launch.nodes;
+}
+
+// "zero3", a path, an object; LLaMA-Factory's own example by name, wherever its checkout is.
+Json deepspeed_json(const Options& options) {
+  const auto& value = options.setting("deepspeed").value;
+  if (!value.is_string()) return value;
+  auto word = value.get<std::string>();
+  if (auto preset = parallel::deepspeed_preset(word); !preset.is_null()) return preset;
+  if (fs::exists(word)) return options.json("deepspeed");
+  auto name = fs::path(word).stem().string();  // ds_z3_offload_config
+  if (name.starts_with("ds_z") && name.ends_with("_config")) {
+    auto preset = parallel::deepspeed_preset("zero" + name.substr(4, name.size() - 11));
+    if (!preset.is_null()) {
+      log::warning("{} is not there; LLaMA-Factory's example of that name is used", word);
+      return preset;
+    }
+  }
+  throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.shown("deepspeed"), word),
+                  "expected zero0, zero1, zero2, zero3, zero2_offload, zero3_offload, or a DeepSpeed JSON file");
+}
+
+// What `accelerate launch` was told on its line, then in its file.
+Json accelerate_settings(const Options& options) {
+  if (!options.knows("accelerate_launch") || !options.has("accelerate_launch")) return Json::object();
+  auto line = options.json("accelerate_launch");
+  Json settings = line.contains("config_file") ? read_config_file(line["config_file"].get<std::string>()) : Json::object();
+  settings.update(line);
+  return settings;
+}
+
+std::optional<ShardingRequest> accelerate_request(const Json& settings) {
+  auto type = settings.value("distributed_type", std::string());
+  bool fsdp = type == "FSDP" || settings.value("use_fsdp", false);
+  if (fsdp) return parallel::read_fsdp("", settings.contains("fsdp_config") ? settings["fsdp_config"] : Json(nullptr));
+  if (type != "DEEPSPEED" || !settings.contains("deepspeed_config")) return {};
+  const auto& inner = settings["deepspeed_config"];
+  if (inner.contains("deepspeed_config_file")) return parallel::read_deepspeed(read_config_file(inner["deepspeed_config_file"].get<std::string>()));
+  Json zero{{"stage", inner.value("zero_stage", 2)}};
+  for (const char* which : {"optimizer", "param"})
+    if (auto device = inner.value(fmt::format("offload_{}_device", which), std::string("none")); device != "none")
+      zero[fmt::format("offload_{}", which)] = {{"device", device}};
+  return parallel::read_deepspeed({{"zero_optimization", zero}});
+}
+
+std::optional<ShardingRequest> requested(const Options& options) {
+  bool deepspeed = options.has("deepspeed"), fsdp = options.has("fsdp");
+  if (deepspeed && fsdp)
+    throw UserError(ExitCode::usage, fmt::format("{} and {} are both given", options.shown("deepspeed"), options.shown("fsdp")), "keep one of them");
+  if (deepspeed) return parallel::read_deepspeed(deepspeed_json(options));
+  if (fsdp) return parallel::read_fsdp(options.text("fsdp"), options.has("fsdp_config") ? options.json("fsdp_config") : Json(nullptr));
+  return accelerate_request(accelerate_settings(options));
+}
+
+void check_stated(const Options& options, const Json& stated) {
+  for (const auto& [name, value] : stated.items()) {
+    Json ours;
+    if (name == "train_batch_size")
+      ours = options.integer("per_device_train_batch_size") * options.integer("gradient_accumulation_steps") * world_size(options);
+    else if (name == "fp16" || name == "bf16") ours = options.has(name) && options.flag(name);
+    else if (name == "max_grad_norm") ours = options.real(name);
+    else ours = options.integer(name);
+    if (ours == value || (name == "bf16" && value == true)) continue;  // bfloat16 weights are computed with as they are
+    throw UserError(ExitCode::usage, fmt::format("the sharding configuration says {} is {}, the run says {}", name, value.dump(), ours.dump()),
+                    "make them agree, or write \"auto\" into the configuration");
+  }
+}
+
+// accelerate's parallelism_config: how many copies, and over how many processes each is spread.
+void read_parallelism(const Options& options, parallel::ShardingConfig& sharding) {
+  if (!options.has("parallelism_config")) return;
+  auto config = options.json("parallelism_config");
+  for (const char* missing : {"tp_size", "cp_size", "sp_size"})
+    if (config.value(missing, 1) > 1)
+      throw UserError(ExitCode::usage, fmt::format("parallelism_config: {} is {}", missing, config.value(missing, 1)),
+                      "use dp_replicate_size and dp_shard_size, and --sequence_parallel_size for long inputs");
+  sharding.shard_size = config.value("dp_shard_size", sharding.shard_size);
+  if (sharding.shard_size > 1 && sharding.stage == 0) sharding.stage = 3;
+}
+
+}  // namespace
+
+void read_parallel(const Options& options, train::TrainingJob& job) {
+  auto& parallel = job.parallel;
+  if (auto request = requested(options)) {
+    parallel.sharding = request->sharding;
+    if (request->within_nodes) {
+      const char* local = std::getenv("LOCAL_WORLD_SIZE");
+      parallel.sharding.shard_size = local ? std::max(1, std::atoi(local)) : std::max(1, launch_of(options).processes);
+    }
+    if (request->recompute) job.gradient_checkpointing = true;
+    for (const auto& key : request->unknown) log::warning("the sharding configuration has a key that hone does not know: {}", key);
+    for (const auto& remark : request->remarks) log::debug("{}", remark);
+    check_stated(options, request->stated);
+  }
+  if (options.knows("zero_hpz_partition_size") && options.has("zero_hpz_partition_size"))
+    parallel.sharding.shard_size = static_cast<int>(options.integer("zero_hpz_partition_size"));
+  read_parallelism(options, parallel.sharding);
+  if (options.has("ddp_bucket_cap_mb")) parallel.sharding.bucket_bytes = options.integer("ddp_bucket_cap_mb") << 20;
+  if (options.knows("sequence_parallel_size")) parallel.sequence_parallel = static_cast<int>(options.integer("sequence_parallel_size"));
+  using std::chrono::seconds;
+  auto limit = seconds(options.integer("ddp_timeout"));
+  auto silence = std::chrono::milliseconds(static_cast<int64_t>(options.real("peer_timeout") * 1000));
+  parallel.waiting.collective_timeout = limit;
+  parallel.waiting.silence_timeout = std::min<std::chrono::milliseconds>(limit, silence);
+  parallel.waiting.join_timeout = std::min<std::chrono::milliseconds>(limit, parallel.waiting.join_timeout);
+}
+
+parallel::Launch launch_of(const Options& options) {
+  auto settings = accelerate_settings(options);
+  auto number = [&](const char* key, const char* variable) {
+    if (!settings.contains(key) || std::getenv(variable)) return;
+    const auto& value = settings[key];
+    ::setenv(variable, (value.is_string() ? value.get<std::string>() : value.dump()).c_str(), 0);
+  };
+  if (settings.contains("num_processes") && !std::getenv("NPROC_PER_NODE")) {
+    int machines = settings.value("num_machines", 1), processes = settings["num_processes"].is_string() ? std::stoi(settings["num_processes"].get<std::string>()) : settings["num_processes"].get<int>();
+    ::setenv("NPROC_PER_NODE", std::to_string(std::max(1, processes / std::max(1, machines))).c_str(), 0);
+  }
+  number("num_machines", "NNODES");
+  number("machine_rank", "NODE_RANK");
+  number("main_process_ip", "MASTER_ADDR");
+  number("main_process_port", "MASTER_PORT");
+  auto launch = parallel::launch_from_environment();
+  bool factory = speaks_factory(options);
+  auto devices = static_cast<int>(at::getAccelerator() ? at::accelerator::deviceCount() : 0);
+  bool on_devices = !options.flag("use_cpu") && devices > 0;
+  if (launch.processes == 0 && factory && (truthy("FORCE_TORCHRUN") || (on_devices && devices > 1))) launch.processes = on_devices ? devices : 1;
+  return launch;
+}
+
+}  // namespace hone::cli

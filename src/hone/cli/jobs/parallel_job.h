@@ -1,0 +1,16 @@
+// From options to how a run is spread over processes. The only code that reads options of sharding and launching.
+#pragma once
+#include "hone/cli/options.h"
+#include "hone/parallel/supervisor.h"
+#include "hone/train/run.h"
+
+namespace hone::cli {
+
+// Fills job.parallel; a configuration that asks for activation checkpointing switches it on.
+void read_parallel(const Options& options, train::TrainingJob& job);
+
+// What to start on this node: the environment's word, then accelerate's launch line and file. LLaMA-Factory starts a process for each
+// visible device, or one when FORCE_TORCHRUN is set.
+parallel::Launch launch_of(const Options& options);
+
+}  // namespace hone::cli

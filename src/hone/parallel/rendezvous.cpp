@@ -1,0 +1,135 @@
+#include "hone/parallel/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "hone/base/error.h"
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+
+namespace hone::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+Addresses resolve(const std::string& host, int port, int kind) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = kind;
+  if (int status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); status != 0)
+    throw UserError(ExitCode::lost_peer, fmt::format("MASTER_ADDR \"{}\" cannot be resolved: {}", host, ::gai_strerror(status)),
+                    "set MASTER_ADDR to the address of the node with NODE_RANK=0");
+  return {found, ::freeaddrinfo};
+}
+
+bool answers(const std::string& host, int port) {
+  auto addresses = resolve(host, port, SOCK_STREAM);
+  for (auto* a = addresses.get(); a; a = a->ai_next) {
+    int fd = ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+    if (fd < 0) continue;
+    timeval limit{2, 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    bool connected = ::connect(fd, a->ai_addr, a->ai_addrlen) == 0;
+    ::close(fd);
+    if (connected) return true;
+  }
+  return false;
+}
+
+// c10d would wait in silence; a person wants to hear within seconds that nobody answers.
+void wait_for_master(const World& world, Clock::time_point deadline) {
+  auto next_notice = Clock::now() + std::chrono::seconds(5);
+  while (!answers(world.master_address, world.master_port)) {
+    if (Clock::now() > deadline)
+      throw UserError(ExitCode::lost_peer,
+                      fmt::format("rank {} of {}: nobody answers at {}:{}, where rank 0 should be", world.rank, world.size,
+                                  world.master_address, world.master_port),
+                      "check MASTER_ADDR and MASTER_PORT, that rank 0 was started, and that no firewall stands between");
+    if (Clock::now() > next_notice) {
+      log::warning("rank {} of {}: still waiting for rank 0 at {}:{}", world.rank, world.size, world.master_address, world.master_port);
+      next_notice = Clock::now() + std::chrono::seconds(30);
+    }
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+}
+
+// Differs between programs that were built from different sources.
+std::string program_print() {
+  static const std::string print = fmt::format("{:016x}", std::hash<std::string>{}(read_file("/proc/self/exe")));
+  return print;
+}
+
+std::string card_key(int rank) { return "hone/here/" + std::to_string(rank); }
+
+void check_card(const std::string& card, int rank, const World& world) {
+  auto space = card.find(' ');
+  if (card.substr(0, space) != std::to_string(world.size))
+    throw UserError(ExitCode::lost_peer,
+                    fmt::format("rank {} was started as one of {} processes, rank {} as one of {}", rank, card.substr(0, space), world.rank, world.size),
+                    "start every node with the same NNODES and NPROC_PER_NODE");
+  if (space == std::string::npos || card.substr(space + 1) != program_print())
+    throw UserError(ExitCode::lost_peer, fmt::format("rank {} and rank {} run different builds of hone", rank, world.rank),
+                    "install the same build on every node");
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(world.master_port);
+  options.isServer = world.is_main();
+  options.numWorkers = world.size;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  if (!world.is_main()) wait_for_master(world, Clock::now() + timeout);
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(world.master_address, options);
+  } catch (const std::exception& cause) {
+    throw UserError(ExitCode::lost_peer,
+                    fmt::format("rank {} of {}: cannot {} {}:{}: {}", world.rank, world.size, world.is_main() ? "listen at" : "reach the master at",
+                                world.master_address, world.master_port, std::string(cause.what()).substr(0, 200)),
+                    "check MASTER_ADDR and MASTER_PORT, and that nothing else uses the port");
+  }
+}
+
+void roll_call(c10d::Store& store, const World& world, milliseconds timeout) {
+  auto deadline = Clock::now() + timeout;
+  auto mine = fmt::format("{} {}", world.size, program_print());
+  store.set(card_key(world.rank), mine);
+  for (int rank = 0; rank < world.size; ++rank) {
+    auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    try {
+      store.wait({card_key(rank)}, std::max(left, milliseconds(100)));
+    } catch (const std::exception&) {
+      throw UserError(ExitCode::lost_peer, fmt::format("rank {} of {} did not come to {}:{}", rank, world.size, world.master_address, world.master_port),
+                      "check that every node was started with the same NNODES, MASTER_ADDR and MASTER_PORT and its own NODE_RANK");
+    }
+    check_card(store.get_to_str(card_key(rank)), rank, world);
+  }
+}
+
+std::string address_towards(const std::string& master, int port) {
+  auto addresses = resolve(master, port, SOCK_DGRAM);
+  int fd = ::socket(addresses->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  bool known = fd >= 0 && ::connect(fd, addresses->ai_addr, addresses->ai_addrlen) == 0 &&
+               ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
+  if (fd >= 0) ::close(fd);
+  char text[NI_MAXHOST] = "127.0.0.1";
+  if (known) ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+}  // namespace hone::parallel

@@ -1,0 +1,18 @@
+// How ranks find each other: reaching the master, and a roll call that names who is missing or came with another world.
+#pragma once
+#include <chrono>
+
+#include "hone/parallel/gloo_group.h"
+
+namespace hone::parallel {
+
+// The master's store, on rank 0 opened for the others. Throws UserError(lost_peer) naming the address that cannot be used.
+c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::milliseconds timeout);
+
+// Each rank leaves a card (how many it thinks there are, which program it is) and reads the others'.
+void roll_call(c10d::Store& store, const World& world, std::chrono::milliseconds timeout);
+
+// The address this machine is known by on the way to `master`.
+std::string address_towards(const std::string& master, int port);
+
+}  // namespace hone::parallel

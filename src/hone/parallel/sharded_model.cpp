@@ -1,0 +1,200 @@
+#include "hone/parallel/sharded_model.h"
+
+#include <map>
+
+#include "hone/base/error.h"
+
+namespace hone::parallel {
+namespace {
+
+const void* key(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
+
+}  // namespace
+
+ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas, bool pure)
+    : model_(model), config_(config), shards_(shards), replicas_(replicas), blocks_(static_cast<size_t>(model.config().layers)) {
+  FlatShardConfig common;
+  common.resident = config.stage < 3;
+  common.device = model.device();
+  common.shard_on_host = config.offload_parameters;
+  common.pieces_on_host = config.offload_optimizer || config.offload_parameters;
+  if (config.reduce_type) common.reduce_type = *config.reduce_type;
+  for (const auto& part : model.parts()) {
+    parts_.emplace_back();
+    common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
+    add_flats(part, /*trained=*/true, common);
+    if (config.stage == 3) add_flats(part, /*trained=*/false, common);
+  }
+  reduced_.resize(parts_.size());
+  comes_in_backward_.resize(parts_.size());
+  model.set_residency(this);
+}
+
+ShardedModel::~ShardedModel() { model_.set_residency(nullptr); }
+
+// One buffer for each number type: what trains apart from what does not, which never needs a gradient's memory or traffic.
+void ShardedModel::add_flats(const model::Part& part, bool trained, const FlatShardConfig& common) {
+  std::map<at::ScalarType, TensorList> by_type;
+  for (const auto& parameter : part.parameters)
+    if (parameter.value->requires_grad() == trained) by_type[parameter.value->scalar_type()].push_back(*parameter.value);
+  auto& flats = parts_.back();
+  for (auto& [type, members] : by_type) {
+    auto config = common;
+    config.type = type;
+    config.trained = trained;
+    if (config.gradient_type == at::ScalarType::Undefined) config.gradient_type = type;
+    flats.push_back(std::make_unique<FlatShard>(std::move(members), shards_, replicas_, config));
+    auto& flat = *flats.back();
+    for (size_t i = 0; i < flat.members().size(); ++i) {
+      places_[key(flat.members()[i])] = {parts_.size() - 1, flats.size() - 1, i};
+      pieces_[key(flat.members()[i])];
+    }
+    for (auto& piece : flat.pieces()) pieces_[key(flat.members()[piece.member])].push_back(&piece);
+  }
+}
+
+void ShardedModel::before_forward(size_t part) {
+  for (auto& flat : parts_[part]) flat->finish_gather();
+  if (!config_.prefetch || config_.stage < 3) return;
+  size_t next = part > blocks_ ? 0 : part + 1;  // the embedding, then the blocks, then norm and head
+  if (next <= blocks_)
+    for (auto& flat : parts_[next]) flat->start_gather();
+}
+
+void ShardedModel::after_forward(size_t part) {
+  bool needed_at_once = part + 1 == blocks_ && at::GradMode::is_enabled();  // the backward pass begins where the forward pass ends
+  if (config_.reshard_after_forward && !needed_at_once) release(part);
+}
+
+void ShardedModel::before_backward(size_t part) {
+  comes_in_backward_[part] = true;
+  for (auto& flat : parts_[part]) flat->finish_gather();
+  if (config_.prefetch && part > 0 && comes_in_backward_[part - 1])
+    for (auto& flat : parts_[part - 1]) flat->start_gather();
+}
+
+void ShardedModel::after_backward(size_t part) {
+  release(part);
+  bool complete = std::any_of(parts_[part].begin(), parts_[part].end(), [](const auto& flat) { return flat->has_gradients(); });
+  if (complete && reduces_now()) reduce(part);
+}
+
+void ShardedModel::release(size_t part) {
+  if (holding_) return;
+  for (auto& flat : parts_[part]) flat->release();
+}
+
+// At most one part's gradients are under way, so that memory stays at two parts.
+void ShardedModel::reduce(size_t part) {
+  for (auto* flat : std::exchange(travelling_, {})) flat->finish_reduce();
+  for (auto& flat : parts_[part]) {
+    if (!flat->trained()) continue;
+    flat->start_reduce();
+    travelling_.push_back(flat.get());
+  }
+  reduced_[part] = true;
+}
+
+void ShardedModel::begin_backward(bool last_of_update) {
+  last_ = last_of_update;
+  reduced_.assign(parts_.size(), false);
+}
+
+void ShardedModel::end_backward() {
+  for (size_t part = parts_.size(); part-- > 0;) {
+    release(part);
+    bool left = std::any_of(parts_[part].begin(), parts_[part].end(), [](const auto& flat) { return flat->has_gradients(); });
+    if (reduces_now() && (left || !reduced_[part])) reduce(part);
+  }
+  for (auto* flat : std::exchange(travelling_, {})) flat->finish_reduce();
+}
+
+template <class Visit>
+void ShardedModel::each_trained(Visit visit) {
+  for (auto& part : parts_)
+    for (auto& flat : part)
+      if (flat->trained()) visit(*flat);
+}
+
+void ShardedModel::publish() {
+  each_trained([](FlatShard& flat) { flat.publish(); });
+}
+
+const std::vector<Piece*>& ShardedModel::pieces_of(const Tensor& parameter) const {
+  auto found = pieces_.find(key(parameter));
+  HONE_CHECK(found != pieces_.end(), "a parameter that no part of the model holds");
+  return found->second;
+}
+
+void ShardedModel::fill(const Tensor& parameter, const Tensor& values) {
+  auto place = places_.at(key(parameter));
+  parts_[place.part][place.flat]->fill(place.member, values);
+}
+
+void ShardedModel::hold_whole(bool hold) {
+  holding_ = hold;
+  for (auto& part : parts_)
+    for (auto& flat : part) hold ? flat->finish_gather() : flat->release();
+}
+
+void ShardedModel::gather_trained() {
+  each_trained([](FlatShard& flat) { flat.start_gather(); });
+  each_trained([](FlatShard& flat) { flat.finish_gather(); });
+}
+
+void ShardedModel::release_trained() {
+  if (!holding_) each_trained([](FlatShard& flat) { flat.release(); });
+}
+
+int64_t ShardedModel::bytes_held() const {
+  int64_t bytes = 0;
+  for (const auto& part : parts_)
+    for (const auto& flat : part) bytes += flat->gathered() ? flat->shard_bytes() * shards_.size() : flat->shard_bytes();
+  return bytes;
+}
+
+bool PartLender::is_needed(const ShardedModel& model) {
+  return model.config_.stage == 3 && (!model.replicas_ || model.replicas_->rank() == 0);
+}
+
+void PartLender::announce(int64_t part) {
+  auto number = at::tensor({part}, at::kLong);
+  model_.shards_.broadcast(number, 0);
+}
+
+Tensor PartLender::operator()(const Tensor& parameter) {
+  at::NoGradGuard no_grad;
+  auto place = model_.places_.find(key(parameter));
+  if (place == model_.places_.end() || model_.config_.stage < 3) return parameter.detach();
+  size_t part = place->second.part;
+  if (lent_ != part) {
+    if (lent_) model_.release(*lent_);
+    announce(static_cast<int64_t>(part));
+    for (auto& flat : model_.parts_[part]) flat->finish_gather();
+    lent_ = part;
+  }
+  return parameter.detach().clone();
+}
+
+PartLender::~PartLender() {
+  if (model_.config_.stage < 3) return;
+  if (lent_) model_.release(*lent_);
+  try {
+    announce(-1);
+  } catch (const UserError&) {
+    // The peers are gone: whoever used the lender is told by the next collective.
+    lent_.reset();
+  }
+}
+
+void PartLender::follow(ShardedModel& model) {
+  for (auto number = at::empty({1}, at::kLong);;) {
+    model.shards_.broadcast(number, 0);
+    int64_t part = number.item<int64_t>();
+    if (part < 0) return;
+    for (auto& flat : model.parts_[static_cast<size_t>(part)]) flat->finish_gather();
+    model.release(static_cast<size_t>(part));
+  }
+}
+
+}  // namespace hone::parallel

@@ -1,0 +1,77 @@
+// Sharding of a model's parameters, gradients and optimizer over ranks (ZeRO 1 to 3, FSDP): parts come and go as the passes need them.
+#pragma once
+#include <unordered_map>
+
+#include "hone/model/causal_lm.h"
+#include "hone/parallel/flat_shard.h"
+#include "hone/parallel/sharding_config.h"
+
+namespace hone::parallel {
+
+class ShardedModel final : public model::Residency {
+ public:
+  // `replicas` joins the ranks that hold the same shards, or is null. Pure training keeps gradients in the weights' own type.
+  ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas, bool pure);
+  ~ShardedModel() override;
+
+  void before_forward(size_t part) override;
+  void after_forward(size_t part) override;
+  void before_backward(size_t part) override;
+  void after_backward(size_t part) override;
+
+  void begin_backward(bool last_of_update);
+  void end_backward();  // all gradients of the pass are summed; of stage 1 after the last pass of an update
+  void publish();       // after an update
+
+  const std::vector<Piece*>& pieces_of(const Tensor& parameter) const;
+  void fill(const Tensor& parameter, const Tensor& values);
+  // The whole model stays in every rank's memory until told otherwise: for generation, whose length ranks do not agree on.
+  void hold_whole(bool hold);
+  void gather_trained();  // adapters are small: all of them at once, until release_trained
+  void release_trained();
+  int64_t bytes_held() const;  // by shards and resident buffers
+
+ private:
+  friend class PartLender;
+  struct Place {
+    size_t part, flat, member;
+  };
+  using Flats = std::vector<std::unique_ptr<FlatShard>>;
+  void add_flats(const model::Part& part, bool trained, const FlatShardConfig& common);
+  void reduce(size_t part);
+  void release(size_t part);
+  bool reduces_now() const { return config_.stage > 1 || last_; }
+  template <class Visit>
+  void each_trained(Visit visit);
+
+  model::CausalLM& model_;
+  ShardingConfig config_;
+  ProcessGroup& shards_;
+  ProcessGroup* replicas_;
+  std::vector<Flats> parts_;
+  size_t blocks_;
+  std::unordered_map<const void*, Place> places_;
+  std::unordered_map<const void*, std::vector<Piece*>> pieces_;
+  std::vector<bool> reduced_;           // in this backward pass
+  std::vector<bool> comes_in_backward_;  // learned: a frozen beginning of the model is never asked for
+  std::vector<FlatShard*> travelling_;   // reductions under way
+  bool last_ = false, holding_ = false;
+};
+
+// Reads whole parameters one part at a time, for saving. Ranks that do not read call follow().
+class PartLender {
+ public:
+  explicit PartLender(ShardedModel& model) : model_(model) {}
+  ~PartLender();  // tells the followers that it is over
+  Tensor operator()(const Tensor& parameter);  // a copy of its values
+
+  static bool is_needed(const ShardedModel& model);  // whether this rank is among those that read or follow
+  static void follow(ShardedModel& model);
+
+ private:
+  void announce(int64_t part);
+  ShardedModel& model_;
+  std::optional<size_t> lent_;
+};
+
+}  // namespace hone::parallel

@@ -1,0 +1,60 @@
+#include "hone/train/processes.h"
+
+#include "hone/base/log.h"
+
+namespace hone::train {
+namespace {
+
+parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::World& world, at::Device device) {
+  parallel::DeviceMesh::Request request;
+  request.device_type = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  request.sp = config.sequence_parallel;
+  request.ranks_per_node = world.local_size;
+  int copies = std::max(world.size / request.sp, 1);
+  if (config.sharding.stage > 0) request.fsdp = config.sharding.shard_size > 0 ? config.sharding.shard_size : copies;
+  return parallel::DeviceMesh::plan(request, world.size);
+}
+
+// What a process is told about its own place differs, and may.
+Json comparable(Json settings) {
+  for (const char* own : {"local_rank", "rank", "device", "devices"}) settings.erase(own);
+  return settings;
+}
+
+}  // namespace
+
+Processes Processes::join(const ParallelConfig& config, const Json& settings, at::Device device) {
+  auto world = parallel::world_from_environment();
+  Processes processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr};
+  if (!world.distributed()) return processes;
+  auto waiting = config.waiting;
+  waiting.device = device;
+  processes.group = parallel::ProcessGroup::join(world, waiting);
+  processes.group->require_equal("settings", comparable(settings));
+  if (world.is_main()) log::info("{}; {}", processes.mesh.str(), config.sharding.str());
+  if (config.sharding.stage == 0) return processes;
+  int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");
+  std::vector<int> members;
+  for (int i = 0; i < of_copy; ++i) members.push_back(copy * of_copy + i);
+  processes.shards = processes.group->subgroup(fmt::format("copy-{}", copy), members);
+  if (processes.mesh.size("dp") > 1) {
+    auto same = processes.mesh.group(world.rank, "dp");
+    processes.replicas = processes.group->subgroup(fmt::format("replicas-{}", same.front()), same);
+  }
+  return processes;
+}
+
+fs::path Processes::share_text(const std::string& text) const {
+  return group ? group->gather_text(world.is_main() ? text : "").front() : text;
+}
+
+void Processes::require_shared(const fs::path& folder) const {
+  if (!group) return;
+  auto seen = group->gather_text(fs::is_directory(folder) ? "yes" : "");
+  for (size_t rank = 0; rank < seen.size(); ++rank)
+    if (seen[rank].empty())
+      throw UserError(ExitCode::usage, fmt::format("rank {} does not see {}, where rank 0 writes checkpoints", rank, folder.string()),
+                      "name an --output_dir on a file system that all nodes share");
+}
+
+}  // namespace hone::train

@@ -1,0 +1,34 @@
+// This process among those that train together: who it is, whom it talks to, and what of the model it keeps.
+#pragma once
+#include "hone/base/file.h"
+#include "hone/parallel/device_mesh.h"
+#include "hone/parallel/process_group.h"
+#include "hone/parallel/sharding_config.h"
+
+namespace hone::train {
+
+struct ParallelConfig {
+  parallel::ShardingConfig sharding;
+  parallel::GroupConfig waiting;
+  int sequence_parallel = 1;
+};
+
+struct Processes {
+  parallel::World world;
+  parallel::DeviceMesh mesh;
+  std::unique_ptr<parallel::ProcessGroup> group;     // all of them; null when there is one
+  std::unique_ptr<parallel::ProcessGroup> shards;    // those that share one copy of the model's state
+  std::unique_ptr<parallel::ProcessGroup> replicas;  // those that keep the same shard; null when there is one copy
+
+  // Meets the others and makes sure that all were started with the same `settings`.
+  static Processes join(const ParallelConfig& config, const Json& settings, at::Device device);
+  bool shards_model() const { return shards != nullptr; }
+  int data_rank() const { return mesh.data_rank(world.rank); }
+  int data_size() const { return mesh.data_size(); }
+
+  fs::path share_text(const std::string& text) const;  // the first process's text, on all of them
+  // Checkpoints are written by all: throws UserError(usage) naming a process that does not see the first one's folder.
+  void require_shared(const fs::path& folder) const;
+};
+
+}  // namespace hone::train

@@ -1,0 +1,96 @@
+"""What a layout costs, measured: memory of each process, and bytes on the wire, beside what theory says."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+from conftest import environment, hone_binary, words
+from processes import Started
+
+LAYERS, HIDDEN, INTERMEDIATE = 24, 192, 768
+
+
+@pytest.fixture(scope="module")
+def deep_model(tmp_path_factory, model_folder):
+    """24 blocks, so that one is small beside the whole; tied embedding with a small vocabulary."""
+    torch = pytest.importorskip("torch")
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    folder = tmp_path_factory.mktemp("deep")
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    config = Qwen2Config(vocab_size=len(tokenizer), hidden_size=HIDDEN, intermediate_size=INTERMEDIATE, num_hidden_layers=LAYERS, num_attention_heads=4,
+                         num_key_value_heads=4, max_position_embeddings=512, tie_word_embeddings=True, eos_token_id=tokenizer.eos_token_id)
+    torch.manual_seed(0)
+    model = Qwen2ForCausalLM(config).float()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder, 4 * model.num_parameters(), 4 * sum(p.numel() for p in model.model.layers[0].parameters())
+
+
+def settings(model, data, folder, world, **options):
+    more = dict(tuner_type="full", max_steps=4, num_train_epochs=1, save_strategy="no", max_length=32, per_device_train_batch_size=1)
+    more.update(options)
+    return words(model, data, folder, world, **more)
+
+
+def anonymous_peak(model, data, folder, world, **options):
+    """Most private memory of any process of the run, mapped files not counted."""
+    folder.mkdir()
+    run = Started([hone_binary(), "sft", *settings(model, data, folder / "run", world, **options)], environment(world), folder / "log.txt")
+    peak = 0
+    while run.process.poll() is None:
+        for pid in (run.ranks().values() if world > 1 else [run.process.pid]):
+            try:
+                status = pathlib.Path(f"/proc/{pid}/status").read_text()
+                peak = max(peak, int(re.search(r"RssAnon:\s+(\d+)", status)[1]) * 1024)
+            except (OSError, TypeError):
+                continue
+        time.sleep(0.01)
+    assert run.process.returncode == 0, run.text()
+    return peak
+
+
+def test_memory_of_each_process(deep_model, model_folder, dataset, tmp_path):
+    model, weights, block = deep_model
+    program = anonymous_peak(model_folder, dataset, tmp_path / "empty", 4)  # what a process needs without a model to speak of
+    alone = anonymous_peak(model, dataset, tmp_path / "one", 1) - program
+    state = 4 * weights  # weights, gradients, two moments
+    assert alone == pytest.approx(state, rel=0.25)
+    zero3 = anonymous_peak(model, dataset, tmp_path / "zero3", 4, deepspeed="zero3") - program
+    assert zero3 <= 0.3 * alone + block, (zero3, alone, block)
+    zero2 = anonymous_peak(model, dataset, tmp_path / "zero2", 4, deepspeed="zero2") - program
+    assert zero2 == pytest.approx(weights + 3 * weights / 4, rel=0.15)
+    zero1 = anonymous_peak(model, dataset, tmp_path / "zero1", 4, deepspeed="zero1", gradient_accumulation_steps=2) - program
+    assert zero1 == pytest.approx(2 * weights + 2 * weights / 4, rel=0.15)
+
+
+def loopback_bytes(line, env):
+    """Runs `line` in a network of its own; bytes that went over its loopback, and what the program said."""
+    script = 'ip link set lo up && "$@" >&2; code=$?; cat /proc/net/dev; exit $code'
+    done = subprocess.run(["unshare", "-n", "bash", "-c", script, "bash", *map(str, line)], capture_output=True, text=True, env=env, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return int(re.search(r"lo:\s*(\d+)", done.stdout)[1]), done.stderr
+
+
+@pytest.mark.parametrize("strategy, passes", [({}, 2.0), (dict(deepspeed="zero2"), 2.0), (dict(deepspeed="zero3"), 3.0), (dict(fsdp="shard_grad_op"), 2.0)])
+def test_bytes_on_the_wire(deep_model, dataset, tmp_path, strategy, passes):
+    """Each pass over the weights moves (n - 1) / n of them from every process: an all-reduce is two, stage 3 gathers once more."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode or not shutil.which("ip"):
+        pytest.skip("no network namespaces here")
+    model, weights, block = deep_model
+    measured, said = [], ""
+    for steps in (2, 6):
+        line = [hone_binary(), "sft", *settings(model, dataset, tmp_path / str(steps), 2, max_steps=steps, num_train_epochs=1, **strategy)]
+        total, said = loopback_bytes(line, environment(2))
+        measured.append(total)
+    step = (measured[1] - measured[0]) / 4 / 2  # one step of one process
+    stated = int(re.search(r"each process sent (\d+) bytes a step", said)[1])
+    # The block where the forward pass ends is kept for the backward pass, and so are norm and head.
+    kept = block + (weights - LAYERS * block) if passes == 3.0 else 0
+    theory = (passes * weights - kept) / 2
+    assert stated == pytest.approx(theory, rel=0.02)
+    assert step == pytest.approx(stated, rel=0.05)

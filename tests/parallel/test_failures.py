@@ -1,0 +1,108 @@
+"""A rank that stops, dies, slows down or counts wrong: the others notice, say whom, and the run goes on where it can."""
+import json
+import signal
+import time
+
+import pytest
+from conftest import environment, hone_binary, words
+from processes import Started, start, steps_logged, wait_for
+
+
+@pytest.fixture
+def running(model_folder, dataset, tmp_path):
+    """running(world, …) starts a run and waits for its first steps; whatever happens, nothing is left behind."""
+    runs = []
+
+    def begin(world, folder=tmp_path, steps=3, **options):
+        run = start(model_folder, dataset, folder, world, **options)
+        runs.append(run)
+        wait_for(lambda: steps_logged(folder) >= steps or run.process.poll() is not None, what="a step")
+        assert run.process.poll() is None, run.text()
+        return run
+
+    yield begin
+    for run in runs:
+        run.stop()
+
+
+@pytest.mark.parametrize("victim, strategy", [(1, {}), (0, dict(deepspeed="zero3"))])
+def test_a_stopped_rank_is_named(running, victim, strategy):
+    run = running(2, **strategy)
+    other = run.ranks()[1 - victim]
+    run.signal(victim, signal.SIGSTOP)
+    assert run.wait(40) == 7, run.text()
+    assert f"rank {victim}" in run.text() and ("has not been heard of" in run.text() or "has not answered" in run.text()), run.text()
+    assert "collective" in run.text()
+    with pytest.raises(ProcessLookupError):
+        import os
+        os.kill(other, 0)
+
+
+def test_a_killed_rank_is_restarted_from_its_checkpoint(running, tmp_path, reference):
+    run = running(2, steps=6, num_train_epochs=4, max_restarts=1, save_steps=3)
+    run.signal(1, signal.SIGKILL)
+    assert run.wait() == 0, run.text()
+    assert "rank 1 was killed by signal 9" in run.text() and "restart 1 of 1" in run.text()
+    losses = {event["global_step/max_steps"]: event["loss"] for event in map(json.loads, (tmp_path / "logging.jsonl").read_text().splitlines())
+              if "loss" in event and "global_step/max_steps" in event}
+    whole = reference("lora", 1, num_train_epochs=4).losses()
+    assert [loss for _, loss in sorted(losses.items(), key=lambda item: int(item[0].split("/")[0]))] == pytest.approx(whole, abs=1e-5)
+
+
+def test_without_restarts_the_first_failure_is_the_exit_code(running):
+    run = running(2)
+    run.signal(1, signal.SIGKILL)
+    assert run.wait() == 137, run.text()
+    assert "rank 1 was killed by signal 9" in run.text() and "rank 0 exited" not in run.text()
+
+
+def test_a_mistake_is_not_tried_again(train, tmp_path):
+    done = train(tmp_path, 2, max_restarts=3, learning_rate="1e-3", dataset=tmp_path / "missing.jsonl")
+    assert done.code in (2, 3) and "restart" not in done.err
+
+
+def test_one_rank_is_asked_to_stop_and_all_save_the_same_step(running, train, tmp_path):
+    run = running(4, deepspeed="zero3", save_steps=1000)
+    run.signal(2, signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+    (saved,) = tmp_path.glob("checkpoint-*")
+    states = [json.loads(file.read_text()) for file in saved.glob("hone_state*.json")]
+    assert len(states) == 4 and len({state["train"]["global_step"] for state in states}) == 1
+    again = train(tmp_path / "again", 4, tuner_type="lora", deepspeed="zero3", resume_from_checkpoint=saved, max_steps=states[0]["train"]["global_step"] + 2,
+                  num_train_epochs=100000)
+    assert again.code == 0 and len(again.losses()) == 2, again.err
+
+
+def test_a_slow_rank_is_named(running):
+    run = running(2, steps=1)
+    victim = run.ranks()[1]
+    import os
+    def slowed():
+        os.kill(victim, signal.SIGSTOP)
+        time.sleep(0.12)
+        os.kill(victim, signal.SIGCONT)
+        time.sleep(0.03)
+        return "rank 1 is slow" in run.text()
+    wait_for(slowed, what="the warning")
+    assert "rank 0 is slow" not in run.text()
+
+
+def test_a_uniform_run_gives_no_alarm(train, tmp_path):
+    done = train(tmp_path, 2, tuner_type="lora", num_train_epochs=10)
+    assert done.code == 0 and "is slow" not in done.err
+
+
+@pytest.mark.parametrize("place, strategy", [("train.loss", {}), ("train.loss", dict(deepspeed="zero3"))])
+def test_nan_on_one_rank_is_everyones(model_folder, dataset, tmp_path, place, strategy):
+    """The step is skipped on all ranks before the optimizer moves, also when it is not logged."""
+    from test_launching import finish, free_port
+    from test_launching import start as begin
+
+    shared = dict(WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+    line = [hone_binary(), "sft", *words(model_folder, dataset, tmp_path, 2, tuner_type="full", logging_steps=4, **strategy)]
+    ranks = [begin(line, environment(1, RANK=rank, LOCAL_RANK=rank, **shared, **({"HONE_FAULT": f"{place}:nan:2"} if rank == 1 else {}))) for rank in (0, 1)]
+    first, second = (finish(rank, tmp_path) for rank in ranks)
+    assert first.code == second.code == 0, first.err + second.err
+    assert "step 2" in first.err and "not finite" in first.err and "the weights stay as they were" in first.err
+    states = [json.loads(file.read_text())["train"] for file in sorted((tmp_path / f"checkpoint-{first.checkpoints()[-1]}").glob("hone_state*.json"))]
+    assert [state["skipped_steps"] for state in states] == [1, 1]

@@ -1,0 +1,154 @@
+"""Several hosts: network namespaces joined by a bridge, and a proxy that delays and cuts. Needs the right to make namespaces."""
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import assert_same_training, environment, hone_binary, words, Run
+from processes import Started, steps_logged, wait_for
+from test_launching import finish, free_port, start
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+class Hosts:
+    """hone-0, hone-1 … with addresses 10.77.0.1, 10.77.0.2 … on one bridge."""
+
+    def __init__(self, count):
+        self.prefix = f"hone{os.getpid() % 10000}"
+        self.names = [f"{self.prefix}-{i}" for i in range(count)]
+        self.bridge = f"{self.prefix}b"
+        ip("netns", "add", self.bridge)
+        ip("-n", self.bridge, "link", "add", "br0", "type", "bridge")
+        ip("-n", self.bridge, "link", "set", "br0", "up")
+        for i, name in enumerate(self.names):
+            ip("netns", "add", name)
+            ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", f"port{i}", "netns", self.bridge)
+            ip("-n", self.bridge, "link", "set", f"port{i}", "master", "br0", "up")
+            ip("-n", name, "addr", "add", f"10.77.0.{i + 1}/24", "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+
+    def on(self, host, line):
+        return ["ip", "netns", "exec", self.names[host], *line]
+
+    def cut(self, host):
+        ip("-n", self.bridge, "link", "set", f"port{host}", "down")
+
+    def close(self):
+        for name in [*self.names, self.bridge]:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+@pytest.fixture
+def hosts():
+    made = []
+
+    def make(count):
+        try:
+            made.append(Hosts(count))
+        except (subprocess.CalledProcessError, FileNotFoundError) as cause:
+            pytest.skip(f"no network namespaces here: {getattr(cause, 'stderr', cause)}")
+        return made[-1]
+
+    yield make
+    for network in made:
+        network.close()
+
+
+def node(network, host, count, line, log, **more):
+    settings = dict(NNODES=count, NODE_RANK=host, NPROC_PER_NODE=1, MASTER_ADDR="10.77.0.1", MASTER_PORT=29511, **more)
+    return Started(network.on(host, line), environment(1, **settings), log)
+
+
+def test_two_hosts(hosts, reference, tmp_path, model_folder, dataset):
+    network = hosts(2)
+    line = [hone_binary(), "sft", *words(model_folder, dataset, tmp_path / "run", 2, tuner_type="full", deepspeed="zero3")]
+    nodes = [node(network, host, 2, line, tmp_path / f"{host}.txt") for host in (0, 1)]
+    codes = [each.wait(90) for each in nodes]
+    assert codes == [0, 0], nodes[0].text() + nodes[1].text()
+    run = Run(subprocess.CompletedProcess([], 0, "", nodes[0].text()), tmp_path / "run")
+    assert_same_training(run, reference("full", 1))
+
+
+def test_a_host_that_is_cut_off_is_named_and_left_out(hosts, tmp_path, model_folder, dataset):
+    """Three hosts train; the third loses its cable. The others name it, start again without it, and go on from the checkpoint."""
+    network, folder = hosts(3), tmp_path / "run"
+    line = [hone_binary(), "sft", *words(model_folder, dataset, folder, 2, tuner_type="lora", per_device_train_batch_size=2, num_train_epochs=100000, save_steps=3,
+                                         save_total_limit=2, peer_timeout=3, max_restarts=1)]
+    nodes = [node(network, host, 3, line, tmp_path / f"{host}.txt", MIN_NNODES=2, HONE_ELASTIC_WAIT=3) for host in range(3)]
+    try:
+        wait_for(lambda: steps_logged(folder) > 4, what="steps on three hosts")
+        network.cut(2)
+        wait_for(lambda: "going on with 2 of 3 nodes" in nodes[0].text(), what="a start with two hosts")
+        assert "rank 2" in nodes[0].text() + nodes[1].text(), nodes[0].text()
+        before = steps_logged(folder)
+        wait_for(lambda: steps_logged(folder) > before + 2, what="steps on two hosts")
+        assert nodes[2].wait(60) == 7, nodes[2].text()
+        assert "rank 0" in nodes[2].text() or "rank 1" in nodes[2].text(), nodes[2].text()
+        for each in nodes[:2]:
+            each.process.send_signal(signal.SIGTERM)
+        assert [each.wait(60) for each in nodes[:2]] == [75, 75], nodes[0].text()
+    finally:
+        for each in nodes:
+            each.stop()
+
+
+class Proxy(threading.Thread):
+    """Forwards TCP connections to a port, late; cut() drops them and takes no more."""
+
+    def __init__(self, port, delay):
+        super().__init__(daemon=True)
+        self.target, self.delay, self.sockets = port, delay, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.silent = False
+
+    def run(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                client.close()
+                continue
+            self.sockets += [client, server]
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self.copy, args=(source, sink), daemon=True).start()
+
+    def copy(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                time.sleep(self.delay)
+                if not self.silent:
+                    sink.sendall(data)
+        except OSError:
+            pass
+        sink.close()
+
+
+def test_a_slow_and_then_dead_way_to_the_master(tmp_path, model_folder, dataset):
+    port = free_port()
+    proxy = Proxy(port, delay=0.02)
+    proxy.start()
+    line = [hone_binary(), "sft", *words(model_folder, dataset, tmp_path / "run", 2, tuner_type="lora", num_train_epochs=100000, peer_timeout=3)]
+    shared = dict(WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1")
+    first = Started(line, environment(1, RANK=0, LOCAL_RANK=0, MASTER_PORT=port, **shared), tmp_path / "0.txt")
+    wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, what="the master")
+    second = Started(line, environment(1, RANK=1, LOCAL_RANK=1, MASTER_PORT=proxy.port, **shared), tmp_path / "1.txt")
+    try:
+        wait_for(lambda: steps_logged(tmp_path / "run") > 2, what="steps")
+        proxy.silent = True  # packets vanish, nobody is told
+        assert second.wait(40) == 7 and f"rank 0 at 127.0.0.1:{proxy.port} has not answered" in second.text(), second.text()
+        assert first.wait(40) == 7 and "rank 1" in first.text(), first.text()
+    finally:
+        first.stop(), second.stop()

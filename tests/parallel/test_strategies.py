@@ -1,0 +1,28 @@
+"""Every way to spread a run over processes gives the losses and weights of one process on the same global batches."""
+import pytest
+from conftest import assert_same_training
+
+STRATEGIES = {
+    "ddp": {},
+    "zero1": dict(deepspeed="zero1"),
+    "zero2": dict(deepspeed="zero2"),
+    "zero3": dict(deepspeed="zero3"),
+    "zero3_offload": dict(deepspeed="zero3_offload"),
+    "shard_grad_op": dict(fsdp="shard_grad_op auto_wrap"),
+}
+# Each pair of tuner and accumulation on 2 and on 4 processes, with and without recomputation.
+LAYOUTS = [("lora", 3, 2, True), ("full", 1, 2, False), ("lora", 1, 4, False), ("full", 3, 4, True)]
+
+
+@pytest.mark.parametrize("tuner, accumulation, world, recompute", LAYOUTS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_equals_one_process(train, reference, tmp_path, strategy, tuner, accumulation, world, recompute):
+    run = train(tmp_path, world, tuner_type=tuner, gradient_accumulation_steps=accumulation, gradient_checkpointing=str(recompute).lower(), **STRATEGIES[strategy])
+    assert_same_training(run, reference(tuner, accumulation))
+
+
+@pytest.mark.parametrize("tuner", ["lora", "full"])
+def test_hybrid_sharding(train, reference, tmp_path, tuner):
+    run = train(tmp_path, 4, tuner_type=tuner, fsdp="full_shard", parallelism_config='{"dp_replicate_size": 2, "dp_shard_size": 2}')
+    assert_same_training(run, reference(tuner, 1))
+    assert "dp 2 x fsdp 2" in run.err

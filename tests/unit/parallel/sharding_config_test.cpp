@@ -1,0 +1,56 @@
+#include "hone/parallel/sharding_config.h"
+
+#include <gtest/gtest.h>
+
+#include "hone/base/error.h"
+
+namespace hone::parallel {
+namespace {
+
+TEST(DeepSpeedConfig, PresetsAreTheStages) {
+  for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(read_deepspeed(deepspeed_preset("zero" + std::to_string(stage))).sharding.stage, stage);
+  auto offloaded = read_deepspeed(deepspeed_preset("zero3_offload")).sharding;
+  EXPECT_TRUE(offloaded.offload_optimizer && offloaded.offload_parameters);
+  EXPECT_FALSE(read_deepspeed(deepspeed_preset("zero2_offload")).sharding.offload_parameters);
+  for (const char* other : {"zero4", "zero1_offload", "zero", "zero33"}) EXPECT_TRUE(deepspeed_preset(other).is_null()) << other;
+}
+
+TEST(DeepSpeedConfig, ExamplesAreReadWhole) {
+  auto config = parse_json(R"({
+    "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 4, "gradient_clipping": "auto",
+    "zero_allow_untested_optimizer": true, "steps_per_print": 1e7,
+    "fp16": {"enabled": "auto", "loss_scale": 0, "loss_scale_window": 1000, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1},
+    "bf16": {"enabled": "auto"},
+    "zero_optimization": {"stage": 3, "overlap_comm": false, "contiguous_gradients": true, "sub_group_size": 1e9, "reduce_bucket_size": "auto",
+      "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto", "stage3_max_live_parameters": 1e9,
+      "stage3_max_reuse_distance": 1e9, "stage3_gather_16bit_weights_on_model_save": true, "offload_optimizer": {"device": "cpu", "pin_memory": true}}})");
+  auto made = read_deepspeed(*config);
+  EXPECT_TRUE(made.unknown.empty()) << made.unknown.front();
+  EXPECT_EQ(made.sharding.stage, 3);
+  EXPECT_TRUE(made.sharding.offload_optimizer);
+  EXPECT_EQ(made.stated.dump(), R"({"gradient_accumulation_steps":4})");
+}
+
+TEST(DeepSpeedConfig, NamesWhatItDoesNotKnow) {
+  auto made = read_deepspeed({{"zero_optimization", {{"stage", 2}, {"allgather_partition", true}}}, {"gradient_cliping", 1}});
+  EXPECT_EQ(made.unknown, (std::vector<std::string>{"zero_optimization.allgather_partition", "gradient_cliping"}));
+  EXPECT_THROW(read_deepspeed({{"zero_optimization", {{"stage", 5}}}}), UserError);
+  EXPECT_THROW(read_deepspeed({{"zero_optimization", {{"stage", 2}, {"offload_param", {{"device", "cpu"}}}}}}), UserError);
+}
+
+TEST(FsdpConfig, WordsAndBothVersions) {
+  EXPECT_EQ(read_fsdp("full_shard auto_wrap", nullptr).sharding.stage, 3);
+  EXPECT_FALSE(read_fsdp("shard_grad_op", nullptr).sharding.reshard_after_forward);
+  EXPECT_EQ(read_fsdp("no_shard", nullptr).sharding.stage, 0);
+  EXPECT_TRUE(read_fsdp("hybrid_shard offload", nullptr).within_nodes);
+  EXPECT_TRUE(read_fsdp("fsdp2", nullptr).recompute);
+  EXPECT_THROW(read_fsdp("full_shart", nullptr), UserError);
+  auto first = read_fsdp("", {{"fsdp_sharding_strategy", "SHARD_GRAD_OP"}, {"fsdp_offload_params", "true"}, {"fsdp_use_orig_params", true}});
+  EXPECT_TRUE(first.sharding.offload_parameters && !first.sharding.reshard_after_forward && first.unknown.empty());
+  auto second = read_fsdp("", {{"fsdp_version", 2}, {"fsdp_reshard_after_forward", false}, {"activation_checkpointing", true}, {"colour", "red"}});
+  EXPECT_TRUE(!second.sharding.reshard_after_forward && second.recompute);
+  EXPECT_EQ(second.unknown, std::vector<std::string>{"colour"});
+}
+
+}  // namespace
+}  // namespace hone::parallel
