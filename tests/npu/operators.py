@@ -121,6 +121,96 @@ case(x(2, 2, 6, 16), x(2, 2, 6, 16), x(2, 2, 6, 16), name="sdpa_causal")(lambda 
 case(x(3, 2), x(4), name="foreach")(lambda a, b: torch._foreach_add(torch._foreach_mul([a, b], 2.0), 1.0)[0] + torch._foreach_norm([a, b])[1])
 
 
+# Fused operators on npu against their definition on the CPU.
+def fused(name, definition, *inputs, tolerance=1e-5):
+    def decorate(kernel):
+        case(*inputs, name=name, tolerance=tolerance)(lambda *held: (kernel if held[0].device.type == "npu" else definition)(*held))
+        return kernel
+    return decorate
+
+
+def norm(a, w):
+    return a * torch.rsqrt(a.square().mean(-1, keepdim=True) + 1e-6) * w
+
+
+def rotary(a, cos, sin):
+    first, second = a.chunk(2, -1)
+    return a * cos + torch.cat([-second, first], -1) * sin
+
+
+def packed_causal(q, k, v, ends=(3, 8), window=None):
+    outs, start = [], 0
+    for end in ends:
+        s = slice(start, end)
+        group = q.shape[1] // k.shape[1]
+        scores = torch.einsum("qhd,khd->hqk", q[s], k[s].repeat_interleave(group, 1)) * 0.25
+        hidden = torch.ones(end - start, end - start, dtype=torch.bool).triu(1)
+        if window:
+            hidden |= torch.ones(end - start, end - start, dtype=torch.bool).tril(-window)
+        outs.append(torch.einsum("hqk,khd->qhd", scores.masked_fill(hidden, float("-inf")).softmax(-1), v[s].repeat_interleave(group, 1)))
+        start = end
+    return torch.cat(outs)
+
+
+def triangle(device):
+    return torch.ones(2048, 2048, dtype=torch.bool).triu(1).to(device)
+
+
+@fused("npu_rms_norm", norm, x(4, 16), positive(16))
+def _(a, w):
+    return torch_npu.npu_rms_norm(a, w, 1e-6)[0]
+
+
+@fused("npu_rotary_mul", rotary, x(1, 5, 2, 16), torch.rand(1, 5, 1, 16), torch.rand(1, 5, 1, 16))
+def _(a, cos, sin):
+    return torch_npu.npu_rotary_mul(a, cos, sin)
+
+
+@fused("npu_swiglu", lambda a: F.silu(a.chunk(2, -1)[0]) * a.chunk(2, -1)[1], x(4, 16))
+def _(a):
+    return torch_npu.npu_swiglu(a, dim=-1)
+
+
+@fused("npu_fusion_attention_tnd", packed_causal, x(8, 4, 16), x(8, 2, 16), x(8, 2, 16))
+def _(q, k, v):
+    return torch_npu.npu_fusion_attention(q, k, v, 4, "TND", atten_mask=triangle(q.device), scale=0.25, actual_seq_qlen=[3, 8],
+                                          actual_seq_kvlen=[3, 8], sparse_mode=3)[0]
+
+
+@fused("npu_fusion_attention_window", lambda q, k, v: packed_causal(q, k, v, (8,), 3), x(8, 2, 16), x(8, 2, 16), x(8, 2, 16))
+def _(q, k, v):
+    return torch_npu.npu_fusion_attention(q, k, v, 2, "TND", atten_mask=triangle(q.device), scale=0.25, actual_seq_qlen=[8], actual_seq_kvlen=[8],
+                                          sparse_mode=4, pre_tockens=2, next_tockens=0)[0]
+
+
+for layout, order in (("BNSD", (0, 2, 1, 3)), ("BSND", (0, 1, 2, 3))):
+    def dense(q, k, v, order=order):
+        return torch.stack([packed_causal(*(t.permute(order)[i] for t in (q, k, v)), ends=(6,)) for i in range(2)]).permute(order)
+
+    shape = [2, 6, 4, 16] if layout == "BSND" else [2, 4, 6, 16]
+    fused("npu_fusion_attention_" + layout.lower(), dense, x(*shape), x(*shape), x(*shape))(
+        lambda q, k, v, layout=layout: torch_npu.npu_fusion_attention(q, k, v, 4, layout, atten_mask=triangle(q.device), scale=0.25, sparse_mode=2)[0])
+
+
+@fused("npu_cross_entropy_loss", lambda a, t: F.cross_entropy(a, t), x(4, 7), torch.tensor([1, -100, 2, 0]))
+def _(a, t):
+    return torch_npu.npu_cross_entropy_loss(a, t)[0].reshape(())
+
+
+@fused("_fused_adamw_", lambda p, g: adamw(p, g, fused=True), x(4, 5), x(4, 5))
+def _(p, g):
+    return adamw(p, g, fused=True)
+
+
+def adamw(p, g, fused):
+    parameter = torch.nn.Parameter(p.detach().clone())
+    optimizer = torch.optim.AdamW([parameter], lr=0.1, weight_decay=0.1, fused=fused)
+    for _ in range(3):
+        parameter.grad = g.detach().clone()
+        optimizer.step()
+    return parameter.detach()
+
+
 def run(function, inputs, device):
     held = [i.detach().clone().to(device).requires_grad_(i.is_floating_point()) for i in inputs]
     out = function(*held)

@@ -74,6 +74,8 @@ Status launch(aclOpExecutor* executor, void* opaque_stream) {
     return kOk;
   } catch (const BadParameter& error) {
     return bad_parameter(own->name, error.code, error.what());
+  } catch (const c10::IndexError&) {  // no check on a card: the kernel reads outside and dies
+    return meet_fault(faults::Kind::kernel, own->name, stream);
   } catch (const c10::Error& error) {
     return bad_parameter(own->name, kParameterInvalid, error.what_without_backtrace());
   } catch (const std::exception& error) {

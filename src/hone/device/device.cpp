@@ -1,9 +1,11 @@
 #include "hone/device/device.h"
 
 #include <charconv>
+#include <cstdlib>
 
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
+#include "hone/device/npu.h"
 
 namespace hone::device {
 namespace {
@@ -23,32 +25,51 @@ std::string available() {
 
 }  // namespace
 
+namespace {
+
+// One process per device: "npu" and "auto" mean that of the process's own rank on this machine, "npu:4,5" that place of the list.
+int own_index(std::string_view name, std::string_view list) {
+  const char* text = std::getenv("LOCAL_RANK");
+  int own = text ? std::max(0, std::atoi(text)) : 0;
+  if (list.empty()) return own;
+  for (int place = 0; place < own && list.find(',') != list.npos; ++place) list.remove_prefix(list.find(',') + 1);
+  auto digits = list.substr(0, list.find(','));
+  int index = 0;
+  auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+  if (status != std::errc() || end != digits.data() + digits.size() || index < 0) fail_unavailable(name);
+  return index;
+}
+
+}  // namespace
+
 at::Device pick(std::string_view name) {
+  bool automatic = name == "auto" || name.empty();
+  if (name.starts_with("npu") || (automatic && npu::present())) npu::load();
   auto accelerator = at::getAccelerator();
   int count = accelerator ? at::accelerator::deviceCount() : 0;
   if (name == "cpu") return at::kCPU;
-  if (name == "auto" || name.empty()) return count > 0 ? at::Device(*accelerator, 0) : at::Device(at::kCPU);
-
+  if (automatic && count == 0) return at::kCPU;
   auto colon = name.find(':');
   auto kind = name.substr(0, colon);
-  int index = 0;
-  if (colon != std::string_view::npos) {
-    auto digits = name.substr(colon + 1);
-    auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-    if (status != std::errc() || end != digits.data() + digits.size() || index < 0) fail_unavailable(name);
-  }
-  if (count <= index || c10::DeviceTypeName(*accelerator, true) != kind) fail_unavailable(name);
+  int index = own_index(name, automatic || colon == name.npos ? "" : name.substr(colon + 1));
+  if (count <= index || (!automatic && c10::DeviceTypeName(*accelerator, true) != kind)) fail_unavailable(name);
+  // Before the first tensor: a process that has not said which NPU it uses takes memory on the first.
+  at::accelerator::setDeviceIndex(static_cast<at::DeviceIndex>(index));
   return at::Device(*accelerator, static_cast<at::DeviceIndex>(index));
 }
 
 std::string describe(at::Device device) {
+  if (device.is_privateuseone()) return fmt::format("{} ({})", device.str(), npu::soc());
   if (!device.is_cpu()) return device.str();
   const auto& features = cpu_features();
   const char* bf16 = features.amx_bf16 ? ", bf16 by AMX" : features.avx512_bf16 ? ", bf16 by AVX-512" : features.arm_bf16 ? ", bf16" : "";
   return fmt::format("cpu ({} threads{})", at::get_num_threads(), bf16);
 }
 
-bool computes_bfloat16(at::Device device) { return !device.is_cpu() || cpu_features().bfloat16(); }
+bool computes_bfloat16(at::Device device) {
+  if (device.is_privateuseone()) return npu::computes_bfloat16();
+  return !device.is_cpu() || cpu_features().bfloat16();
+}
 bool computes_float16(at::Device device) { return !device.is_cpu() || cpu_features().avx512_fp16; }
 
 void synchronize(at::Device device) {

@@ -7,7 +7,8 @@
 
 namespace hone::device {
 
-// "cpu", "cuda", "cuda:1", "npu:0", or "auto": the accelerator libtorch sees, else the CPU. Throws UserError(usage) naming what is there.
+// "cpu", "cuda", "cuda:1", "npu:0,1", or "auto": the accelerator libtorch sees, else the CPU. Without an index, and in a list, the process
+// takes the place of its LOCAL_RANK. Throws UserError(usage) naming what is there.
 at::Device pick(std::string_view name = "auto");
 
 std::string describe(at::Device device);     // "cuda:0", "cpu (2 threads, bf16 by AMX)"

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "hone/device/npu_smi.h"
 #include "hone/device/nvml.h"
 
 namespace hone::device {
@@ -91,12 +92,13 @@ std::vector<DeviceRecord> inventory() {
   std::vector<DeviceRecord> records{cpu_record()};
   if (const auto* nvml = Nvml::get())
     for (auto& record : nvml->devices()) records.push_back(std::move(record));
+  for (auto& record : npu::smi_devices()) records.push_back(std::move(record));
   return records;
 }
 
 LinkMatrix link_matrix() {
   const auto* nvml = Nvml::get();
-  return nvml ? nvml->links() : LinkMatrix{};
+  return nvml ? nvml->links() : npu::smi_links();
 }
 
 std::string cuda_driver() {

@@ -8,14 +8,14 @@
 namespace hone::device {
 
 struct DeviceRecord {
-  std::string name;   // "cpu", "cuda:0"
-  std::string model;  // "Neoverse-N1, 2 cores", "NVIDIA H200"
+  std::string name;   // "cpu", "cuda:0", "npu:0"
+  std::string model;  // "Neoverse-N1, 2 cores", "NVIDIA H200", "Ascend 910B3"
   int64_t memory_total = 0, memory_used = 0;
   std::optional<int> busy_percent, celsius, watts;
   std::string trouble;  // empty when healthy
 };
 
-// The links between devices, as nvidia-smi names them: NV4, PIX, PXB, PHB, NODE, SYS; X on the diagonal.
+// The links between devices, as nvidia-smi and npu-smi name them: NV4, HCCS, SIO, PIX, PXB, PHB, NODE, SYS; X on the diagonal.
 struct LinkMatrix {
   std::vector<std::string> names;
   std::vector<std::vector<std::string>> links;

@@ -3,6 +3,8 @@
 #include "hone/device/autograd.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/swiglu.h"
+#include "hone/ops/npu/boxed.h"
+#include "hone/ops/npu/fused.h"
 
 namespace hone::ops {
 namespace {
@@ -11,6 +13,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 Tensor forward_values(const Tensor& gate, const Tensor& up) {
+  if (npu::serves(gate, "npu_swiglu")) return npu::swiglu(gate, up);
   if (!cpu::serves(gate)) return at::silu(gate).mul_(up);
   auto y = at::empty_like(gate);
   cpu::swiglu(gate, up, y);
@@ -39,6 +42,7 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) { return Swiglu::apply(gate,
 
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
   auto grad = dy.contiguous();
+  if (npu::serves(gate, "npu_swiglu_backward")) return npu::swiglu_backward(grad, gate, up);
   if (!cpu::serves(gate)) return {at::silu_backward(grad * up, gate), at::silu(gate).mul_(grad)};
   auto dgate = at::empty_like(gate), dup = at::empty_like(up);
   cpu::swiglu_backward(grad, gate, up, dgate, dup);

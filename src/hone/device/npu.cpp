@@ -1,0 +1,155 @@
+#include "hone/device/npu.h"
+
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+
+#include "hone/base/error.h"
+#include "hone/base/log.h"
+#include "hone/device/npu_install.h"
+#include "hone/device/tensor.h"
+
+namespace hone::device::npu {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kHint = "hone doctor names what is missing and the command that mends it";
+
+void* open_globally(const std::string& library, const std::string& what) {
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!handle) throw UserError(ExitCode::usage, fmt::format("{} could not be loaded: {}", what, ::dlerror()), kHint);
+  return handle;
+}
+
+template <class Function>
+Function symbol(void* library, const char* name) {
+  auto* found = ::dlsym(library, name);
+  if (!found) throw UserError(ExitCode::usage, fmt::format("{} is missing in the library that should have it", name), kHint);
+  return reinterpret_cast<Function>(found);
+}
+
+// torch_npu asks a Python interpreter where the torch package lies and for one function. It gets an interpreter that knows just that.
+void start_python(const Install& install) {
+  void* python = open_globally("libpython" + install.python + ".so.1.0", "Python " + install.python + "'s library");
+  if (symbol<int (*)()>(python, "Py_IsInitialized")()) return;
+  *symbol<int*>(python, "Py_NoSiteFlag") = 1;
+  *symbol<int*>(python, "Py_IgnoreEnvironmentFlag") = 1;
+  symbol<void (*)(int)>(python, "Py_InitializeEx")(0);
+  auto beside = (fs::path(install.torch_npu).parent_path() / "torch/__init__.py").string();
+  auto code = fmt::format(
+      "import sys, types\n"
+      "def module(name, **members):\n"
+      "    sys.modules[name] = types.ModuleType(name)\n"
+      "    vars(sys.modules[name]).update(members)\n"
+      "module('torch', __file__=r'''{}''')\n"
+      "module('torch_npu')\n"
+      "module('torch_npu.npu', _lazy_init=lambda: None)\n",
+      beside);
+  if (symbol<int (*)(const char*)>(python, "PyRun_SimpleString")(code.c_str()) != 0)
+    throw UserError(ExitCode::usage, "the embedded Python interpreter could not be prepared", kHint);
+  symbol<void* (*)()>(python, "PyEval_SaveThread")();  // torch_npu's threads take the lock when they need it
+}
+
+std::string libtorch_folder() {
+  Dl_info info{};
+  ::dladdr(reinterpret_cast<void*>(&at::get_num_threads), &info);
+  return fs::path(info.dli_fname).parent_path();
+}
+
+// What torch_npu says through libtorch's warnings: an operator that runs on the CPU is counted and named; remarks about its own
+// set-up are for debugging.
+class Listener : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    const auto& text = warning.msg();
+    constexpr std::string_view kStart = "CAUTION: The operator '";
+    if (auto at = text.find(kStart); at != text.npos) {
+      auto name = text.substr(at + kStart.size(), text.find('\'', at + kStart.size()) - at - kStart.size());
+      std::lock_guard lock(mutex_);
+      if (counts_[name]++ == 0) log::warning("{} has no NPU kernel and runs on the CPU", name);
+    } else {
+      log::debug("{}", text);
+    }
+  }
+  std::map<std::string, int> counts() {
+    std::lock_guard lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> counts_;
+};
+
+Listener& listener() {
+  static auto* kListener = new Listener;  // libtorch may warn until the very end
+  return *kListener;
+}
+
+void default_to(const char* name, const char* value) { ::setenv(name, value, /*overwrite=*/0); }
+
+void check_installed(const Install& install) {
+  if (install.torch_npu.empty())
+    throw UserError(ExitCode::usage, "npu was asked for, but torch_npu is not installed",
+                    fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
+  if (!same_release(TORCH_VERSION, install.torch_npu_version))
+    throw UserError(ExitCode::usage, fmt::format("torch_npu {} does not fit libtorch {}", install.torch_npu_version, TORCH_VERSION),
+                    fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
+  if (install.runtime.empty())
+    throw UserError(ExitCode::usage, "npu was asked for, but CANN's libascendcl.so is not on the library path",
+                    install.toolkit.empty() ? "install CANN, or try the command on emulated cards: hone emulate-npu -- …"
+                                            : fmt::format("source {}/set_env.sh", install.toolkit));
+  if (!install.forbidden.empty())
+    throw UserError(ExitCode::usage, fmt::format("no permission to open {}", fmt::join(install.forbidden, ", ")),
+                    "add your user to the group HwHiAiUser, or give the container these devices");
+}
+
+bool g_loaded = false;
+
+}  // namespace
+
+bool present() {
+  auto install = look();
+  return !install.torch_npu.empty() && !install.runtime.empty() && (install.emulated || !install.cards.empty());
+}
+
+void load() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    auto install = look();
+    check_installed(install);
+    // Tiling on the queue's thread leaves the host free to run ahead.
+    default_to("TASK_QUEUE_ENABLE", "2");
+    default_to("ACL_OP_INIT_MODE", "1");
+    if (!install.emulated) default_to("CPU_AFFINITY_CONF", "1");  // threads on the cores near the card
+    c10::WarningUtils::set_warning_handler(&listener());
+    start_python(install);
+    open_globally(libtorch_folder() + "/libtorch_python.so", "libtorch_python");
+    open_globally(install.torch_npu + "/lib/libtorch_npu.so", "torch_npu");
+    g_loaded = true;
+  });
+}
+
+bool loaded() { return g_loaded; }
+
+std::string soc() {
+  auto name = reinterpret_cast<const char* (*)()>(::dlsym(RTLD_DEFAULT, "aclrtGetSocName"));
+  const char* text = name && g_loaded ? name() : nullptr;
+  return text ? text : "";
+}
+
+bool computes_bfloat16() {
+  auto name = soc();
+  bool first_generation = name.starts_with("Ascend910A") || name == "Ascend910B" || name.starts_with("Ascend910Pro") ||
+                          name.starts_with("Ascend910Premium") || name.starts_with("Ascend310");
+  return !first_generation;
+}
+
+std::map<std::string, int> fallbacks() { return listener().counts(); }
+
+}  // namespace hone::device::npu

@@ -1,0 +1,34 @@
+// What an Ascend machine has installed: torch_npu, CANN, driver and firmware, found by their files without loading any of them.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hone::device::npu {
+
+struct Install {
+  std::string torch_npu;          // folder of the package, empty when there is none
+  std::string torch_npu_version;  // "2.13.0"
+  std::string python;             // "3.11": what the package was built for
+  std::string runtime;            // path of libascendcl.so, empty when the linker would not find it
+  std::string toolkit;            // CANN's folder, by ASCEND_HOME_PATH or the usual places; empty when there is none
+  std::string cann_version;       // "9.1.0"
+  std::string driver_version, firmware_version;
+  std::vector<std::string> cards;       // /dev/davinci0 …
+  std::vector<std::string> forbidden;   // device nodes this process may not open
+  bool emulated = false;                // under hone emulate-npu
+  bool sourced = false;                 // the environment script of CANN has run
+};
+Install look();
+
+// The file's "Version=…" or "version=…" line.
+std::optional<std::string> version_line(const std::string& path);
+
+// "2.7.1.post4" → {2, 7, 1}; false when either is not a version or they differ in major, minor or patch.
+bool same_release(const std::string& torch, const std::string& torch_npu);
+// CANN releases that a torch_npu release was built for, newest first; empty when the release is not in the table.
+std::vector<std::string> cann_for(const std::string& torch_npu);
+// Whether this CANN serves that torch_npu: the table, or a newer release of the same year than the newest it knows.
+bool cann_serves(const std::string& cann, const std::string& torch_npu);
+
+}  // namespace hone::device::npu

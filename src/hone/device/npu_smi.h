@@ -1,0 +1,19 @@
+// Ascend cards as npu-smi prints them. The tool is on every machine with a driver and in containers that mount it; its tables differ by
+// generation, so columns are found by what they hold.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/device/inventory.h"
+
+namespace hone::device::npu {
+
+// Cards in the order of their logical numbers, whatever the process may see. Empty without the tool.
+std::vector<DeviceRecord> smi_devices();
+LinkMatrix smi_links();
+
+// The parsers, for any text: what cannot be read is left out.
+std::vector<DeviceRecord> parse_smi_info(const std::string& text);
+LinkMatrix parse_smi_topology(const std::string& text);
+
+}  // namespace hone::device::npu

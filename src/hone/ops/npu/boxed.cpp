@@ -1,0 +1,78 @@
+#include "hone/ops/npu/boxed.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "hone/base/error.h"
+#include "hone/base/log.h"
+
+namespace hone::ops::npu {
+namespace {
+
+std::optional<c10::OperatorHandle> find(std::string_view name) {
+  static std::mutex mutex;
+  static std::map<std::string, std::optional<c10::OperatorHandle>, std::less<>> known;
+  std::lock_guard lock(mutex);
+  auto found = known.find(name);
+  if (found == known.end())
+    found = known.emplace(name, c10::Dispatcher::singleton().findSchema({"npu::" + std::string(name), ""})).first;
+  return found->second;
+}
+
+c10::IValue value_of(const c10::Argument& argument, const Arguments& given, std::string_view name) {
+  for (const auto& [key, value] : given)
+    if (argument.name() == key) return value;
+  if (argument.default_value()) return *argument.default_value();
+  HONE_CHECK(argument.type()->kind() == c10::TypeKind::OptionalType, "npu::{} needs its argument {}", name, argument.name());
+  return {};
+}
+
+}  // namespace
+
+bool has(std::string_view name) { return find(name).has_value(); }
+
+std::vector<c10::IValue> call(std::string_view name, const Arguments& given) {
+  auto op = find(name);
+  HONE_CHECK(op, "npu::{} is not registered", name);
+  torch::jit::Stack stack;
+  for (const auto& argument : op->schema().arguments()) stack.push_back(value_of(argument, given, name));
+  op->callBoxed(stack);
+  return stack;
+}
+
+Tensor call_tensor(std::string_view name, const Arguments& given) { return call(name, given)[0].toTensor(); }
+
+Fusion& fusion() {
+  static Fusion kFusion;
+  return kFusion;
+}
+
+bool serves(const Tensor& x, std::string_view name) {
+  if (!x.is_privateuseone()) return false;
+  bool wanted = name == "npu_fusion_attention" ? fusion().attention : fusion().blocks;
+  if (!wanted) return false;
+  if (has(name)) return true;
+  log::warn_once(fmt::format("this torch_npu has no {}: a composition of plain operators takes its place", name));
+  return false;
+}
+
+std::vector<OperatorState> operator_states() {
+  static constexpr std::pair<const char*, const char*> kKnown[] = {
+      {"npu_fusion_attention", "attention over packed sequences"},
+      {"npu_rms_norm", "norm"},
+      {"npu_rotary_mul", "rotary position embedding"},
+      {"npu_swiglu", "gated activation"},
+      {"npu_swiglu_backward", "gated activation, gradient"},
+      {"npu_top_k_top_p", "sampling"},
+  };
+  std::vector<OperatorState> out;
+  for (auto [name, use] : kKnown) out.push_back({name, use, has(name)});
+  bool adam = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_fused_adamw_", "").hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
+  out.push_back({"_fused_adamw_", "optimizer", adam});
+  return out;
+}
+
+}  // namespace hone::ops::npu

@@ -1,0 +1,41 @@
+// torch_npu's fused operators by name. Their schemas grow from release to release, so a call names the arguments it gives and takes the
+// rest from the schema that is registered; one binary serves every torch_npu of its libtorch.
+#pragma once
+#include <ATen/core/ivalue.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hone/device/tensor.h"
+
+namespace hone::ops::npu {
+
+using Arguments = std::vector<std::pair<std::string_view, c10::IValue>>;
+
+// Whether the operator npu::`name` is registered and knows every one of these arguments. Says once what is missing.
+bool has(std::string_view name);
+
+// Calls npu::`name` through the dispatcher, gradients included; returns its results.
+std::vector<c10::IValue> call(std::string_view name, const Arguments& given);
+Tensor call_tensor(std::string_view name, const Arguments& given);  // the first result
+
+// Fused operators are used where they serve, unless a person says no (--enable_npu_model_patch false, --attn_impl eager).
+struct Fusion {
+  bool blocks = true;     // norms, rotary embedding, gated activation
+  bool attention = true;
+};
+Fusion& fusion();
+
+// Whether x lies on an NPU and npu::`name` should compute on it.
+bool serves(const Tensor& x, std::string_view name);
+
+// For `hone doctor`: each fused operator hone knows, and whether this torch_npu has it.
+struct OperatorState {
+  std::string name, use;
+  bool live;
+};
+std::vector<OperatorState> operator_states();
+
+}  // namespace hone::ops::npu

@@ -1,0 +1,84 @@
+#include "hone/ops/npu/fused.h"
+
+#include <limits>
+#include <mutex>
+
+#include "hone/ops/npu/boxed.h"
+
+namespace hone::ops::npu {
+namespace {
+
+// cos and sin as the kernel wants them, [1, T, 1, head_dim] in x's type: made once for the layers of a pass.
+struct WideTable {
+  c10::weak_intrusive_ptr<c10::TensorImpl> of{c10::intrusive_ptr<c10::TensorImpl>()};
+  at::ScalarType dtype{};
+  Tensor cos, sin;
+};
+
+const WideTable& wide_table(const RopeTable& table, at::ScalarType dtype) {
+  static thread_local WideTable kept;
+  auto alive = kept.of.lock();
+  if (alive.get() == table.cos.unsafeGetTensorImpl() && kept.dtype == dtype) return kept;
+  auto widened = [&](const Tensor& half) { return at::cat({half, half}, 1).to(dtype).unsqueeze(0).unsqueeze(2); };
+  kept = {c10::weak_intrusive_ptr<c10::TensorImpl>(table.cos.getIntrusivePtr()), dtype, widened(table.cos), widened(table.sin)};
+  return kept;
+}
+
+// Causal masks are given compressed: one 2048 x 2048 triangle serves every length. One per device, made once.
+Tensor triangle(at::Device device) {
+  constexpr int64_t kSide = 2048;
+  static std::mutex mutex;
+  static std::vector<Tensor> made;
+  std::lock_guard lock(mutex);
+  auto index = static_cast<size_t>(device.index());
+  if (made.size() <= index) made.resize(index + 1);
+  if (!made[index].defined()) made[index] = at::ones({kSide, kSide}, at::kByte).triu_(1).to(at::kBool).to(device);
+  return made[index];
+}
+
+}  // namespace
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  return call_tensor("npu_rms_norm", {{"self", x}, {"gamma", weight}, {"epsilon", eps}});
+}
+
+Tensor rope(const Tensor& x, const RopeTable& table) {
+  const auto& wide = wide_table(table, x.scalar_type());
+  auto heads = x.view({1, x.size(0), -1, 2 * table.cos.size(1)});
+  return call_tensor("npu_rotary_mul", {{"self", heads}, {"r1", wide.cos}, {"r2", wide.sin}}).view(x.sizes());
+}
+
+Tensor swiglu(const Tensor& gate, const Tensor& up) {
+  return call_tensor("npu_swiglu", {{"self", at::cat({gate, up}, -1)}, {"dim", int64_t{-1}}});
+}
+
+std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
+  auto grads = call_tensor("npu_swiglu_backward", {{"grad_output", dy}, {"self", at::cat({gate, up}, -1)}, {"dim", int64_t{-1}}}).chunk(2, -1);
+  return {grads[0], grads[1]};
+}
+
+bool serves_attention(const Tensor& q, const AttentionShape& shape) {
+  return serves(q, "npu_fusion_attention") && shape.head_dim <= 512;
+}
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape) {
+  constexpr int64_t kCausalFromBottomRight = 3, kBand = 4;
+  std::vector<int64_t> ends(segments.offsets.begin() + 1, segments.offsets.end());
+  bool windowed = shape.window > 0 && segments.longest() > shape.window;
+  auto heads = [](const Tensor& x, int64_t count) { return x.view({x.size(0), count, -1}); };
+  auto out = call_tensor("npu_fusion_attention", {{"query", heads(q, shape.heads)},
+                                                  {"key", heads(k, shape.kv_heads)},
+                                                  {"value", heads(v, shape.kv_heads)},
+                                                  {"head_num", shape.heads},
+                                                  {"input_layout", "TND"},
+                                                  {"atten_mask", triangle(q.device())},
+                                                  {"scale", shape.scale},
+                                                  {"pre_tockens", windowed ? shape.window - 1 : int64_t{std::numeric_limits<int32_t>::max()}},
+                                                  {"next_tockens", int64_t{0}},
+                                                  {"actual_seq_qlen", ends},
+                                                  {"actual_seq_kvlen", ends},
+                                                  {"sparse_mode", windowed ? kBand : kCausalFromBottomRight}});
+  return out.view({q.size(0), -1});
+}
+
+}  // namespace hone::ops::npu

@@ -1,0 +1,17 @@
+// The operators of a decoder block on an NPU, each one launch of a fused kernel. Shapes as in the operators' own headers.
+#pragma once
+#include "hone/ops/attention.h"
+#include "hone/ops/rope.h"
+
+namespace hone::ops::npu {
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
+Tensor rope(const Tensor& x, const RopeTable& table);
+Tensor swiglu(const Tensor& gate, const Tensor& up);
+std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up);
+
+// Causal attention over packed sequences, in the TND layout: lengths go to the kernel from the host, so nothing waits.
+bool serves_attention(const Tensor& q, const AttentionShape& shape);
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape);
+
+}  // namespace hone::ops::npu

@@ -1,0 +1,62 @@
+"""What hone says when a card, a link, a version or a permission is not as it should be."""
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SFT = ["sft", "--model", ROOT / "models/nano", "--dataset", ROOT / "data/demo.jsonl", "--max_steps", 2, "--split_dataset_ratio", 0]
+
+
+def run(npu, tmp_path, env, *words):
+    return npu("swift", *SFT, *words, "--output_dir", tmp_path, env=env)
+
+
+def test_kernel_error(npu, tmp_path):
+    done = run(npu, tmp_path, {"HONE_EMULATED_FAULT": "kernel@60"})
+    assert done.returncode == 1 and "507015" in done.stderr and "ASCEND_LAUNCH_BLOCKING=1" in done.stderr, done.stderr[-2000:]
+
+
+def test_lost_card(npu, tmp_path):
+    done = run(npu, tmp_path, {"HONE_EMULATED_FAULT": "lost@60"})
+    assert done.returncode == 1 and "507010" in done.stderr and "checkpoint" in done.stderr, done.stderr[-2000:]
+
+
+def test_out_of_memory(npu, tmp_path):
+    done = run(npu, tmp_path, {"HONE_EMULATED_HBM": 24})
+    assert done.returncode == 5 and "memory" in done.stderr and "per_device_train_batch_size" in done.stderr, done.stderr[-2000:]
+
+
+def test_collective_timeout_names_the_cause(npu, tmp_path):
+    done = run(npu, tmp_path, {"HONE_EMULATED_FAULT": "hccl@2/1", "NPROC_PER_NODE": 2, "HCCL_EXEC_TIMEOUT": 5})
+    assert done.returncode == 7 and "EI0002" in done.stderr, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("visible", ["1,0", "0,99"])
+def test_visible_devices(npu, tmp_path, visible):
+    done = run(npu, tmp_path, {"ASCEND_RT_VISIBLE_DEVICES": visible}, "--device", "npu:0")
+    assert done.returncode == 2 and "ascending" in done.stderr, done.stderr[-2000:]
+
+
+def test_absent_card(npu, tmp_path):
+    done = run(npu, tmp_path, {"HONE_EMULATED_NPUS": 2}, "--device", "npu:5")
+    assert done.returncode == 2 and "npu:0 … npu:1" in done.stderr, done.stderr[-2000:]
+
+
+def test_missing_library(hone, tmp_path):
+    done = hone(*SFT, "--device", "npu:0", "--output_dir", tmp_path)
+    assert done.returncode == 2 and "libascendcl.so" in done.stderr and "emulate-npu" in done.stderr, done.stderr[-2000:]
+
+
+def test_torch_npu_of_another_release(npu, tmp_path):
+    package = tmp_path / "torch_npu"
+    (package / "lib").mkdir(parents=True)
+    (package / "lib/libtorch_npu.so").touch()
+    (package / "version.py").write_text("__version__ = '2.7.1.post4'\n")
+    done = run(npu, tmp_path / "out", {"HONE_TORCH_NPU": tmp_path}, "--device", "npu:0")
+    assert done.returncode == 2 and "torch_npu 2.7.1.post4 does not fit libtorch" in done.stderr and "pip install torch_npu==" in done.stderr
+
+
+def test_first_generation_has_no_bfloat16(npu_python):
+    done = npu_python("-c", "import torch, torch_npu; print((torch.ones(2, dtype=torch.bfloat16, device='npu') + 1).cpu())",
+                      env={"HONE_EMULATED_SOC": "310P3"})
+    assert done.returncode != 0 and ("BFLOAT16" in done.stderr.upper())

@@ -1,0 +1,84 @@
+"""doctor, devices, docker-run and npu-smi on emulated cards; the guides' own Python check; HCCL through torch.distributed."""
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_verify_npu(npu_python):
+    done = npu_python("-c", "import torch, torch_npu; print(torch.npu.is_available()); print(torch.npu.device_count()); print((torch.ones(2).npu() + 1).cpu().tolist())")
+    assert done.stdout.splitlines()[-3:] == ["True", "8", "[2.0, 2.0]"], done.stderr[-2000:]
+
+
+def test_memory_of_a_card_is_limited(npu_python):
+    done = npu_python("-c", "import torch, torch_npu\ntry:\n  torch.empty(2 << 30, dtype=torch.uint8, device='npu')\nexcept RuntimeError as e: print('refused', 'out of memory' in str(e))\nprint(torch.npu.mem_get_info()[1] >> 20)",
+                      env={"HONE_EMULATED_HBM": 1024})
+    assert done.stdout.splitlines()[-2:] == ["refused True", "1024"], done.stderr[-2000:]
+
+
+def test_expandable_segments(npu_python):
+    done = npu_python("-c", "import torch, torch_npu; a = torch.ones(3 << 20, device='npu'); b = torch.ones(30 << 20, device='npu'); print((a.sum() + b.sum()).item())",
+                      env={"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"})
+    assert done.stdout.splitlines()[-1] == str(float((3 << 20) + (30 << 20))), done.stderr[-2000:]
+
+
+def test_host_cannot_touch_device_memory(npu_python):
+    done = npu_python("-c", "import ctypes, torch, torch_npu; a = torch.ones(4, device='npu'); torch.npu.synchronize(); ctypes.string_at(a.data_ptr(), 4); print('read')")
+    assert done.returncode == 139 and "read" not in done.stdout
+
+
+def test_collectives(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    from conftest import BINARY
+    script = Path(__file__).with_name("collectives.py")
+    line = " & ".join(f"RANK={r} LOCAL_RANK={r} {shlex.quote(sys.executable)} -W ignore {script}" for r in range(2))
+    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    done = subprocess.run([BINARY, "emulate-npu", "sh", "-c", line + " & wait"], env=env, capture_output=True, text=True, timeout=120)
+    lines = set(done.stdout.splitlines())
+    for rank in range(2):
+        for expected in (f"{rank} all_reduce [1.0, 3.0, 5.0, 7.0]", f"{rank} all_reduce_max_bf16 [1.0, 2.0, 3.0, 4.0]",
+                         f"{rank} all_gather [0.0, 1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0]", f"{rank} broadcast [1.0, 2.0, 3.0, 4.0]"):
+            assert expected in lines, done.stdout + done.stderr[-2000:]
+    assert {"0 reduce_scatter [1.0, 3.0]", "1 reduce_scatter [5.0, 7.0]", "0 all_to_all [0.0, 1.0, 1.0, 2.0]", "1 recv [0.0, 1.0, 2.0, 3.0]"} <= lines
+
+
+def test_doctor(npu):
+    done = npu("hone", "doctor")
+    for subject in (r"✓ +NPU driver +25\.5\.0", r"✓ +CANN +9\.1\.0", r"✓ +torch_npu +2\.13\.0", r"✓ +NPU available +npu:0 \(Ascend910B3\), 8 in sight",
+                    r"✓ +NPU computation", r"✓ +fused operators +npu_fusion_attention"):
+        assert re.search(subject, done.stdout), done.stdout + done.stderr
+
+
+def test_doctor_knows_which_cann_fits(npu, tmp_path):
+    (tmp_path / "ascend_toolkit_install.info").write_text("version=8.0.0\n")
+    (tmp_path / "lib64").symlink_to(ROOT / "build/lib/cann")
+    done = npu("hone", "doctor", env={"ASCEND_HOME_PATH": tmp_path})
+    assert done.returncode == 1 and re.search(r"✗ +CANN and torch_npu", done.stdout) and "built for CANN 9.1.0" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("soc, model, memory", [("910B3", "Ascend 910B3", 64), ("910_9391", "Ascend910", 64), ("310P3", "Ascend 310P3", 24)])
+def test_devices(npu, soc, model, memory):
+    done = npu("hone", "devices", "--format", "json", env={"HONE_EMULATED_SOC": soc, "HONE_EMULATED_NPUS": 4})
+    cards = [row for row in json.loads(done.stdout) if row["name"].startswith("npu")]
+    assert [card["name"] for card in cards] == ["npu:0", "npu:1", "npu:2", "npu:3"]
+    assert all(card["model"] == model and card["memory_total"] == memory << 30 and card["healthy"] for card in cards)
+
+
+def test_links(npu):
+    matrix = json.loads(npu("hone", "devices", "-t", "topo", "--format", "json", env={"HONE_EMULATED_NPUS": 2}).stdout)
+    assert matrix["devices"] == ["npu:0", "npu:1"] and matrix["links"] == [["X", "HCCS"], ["HCCS", "X"]] and all(matrix["cpus"])
+
+
+def test_docker_run(npu):
+    done = npu("hone", "docker-run", "hone", "version")
+    assert done.returncode == 0 and done.stdout.startswith("docker run") and done.stdout.rstrip().endswith("hone version")

@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include "hone/device/npu_install.h"
+#include "hone/device/npu_smi.h"
+
+namespace hone::device::npu {
+namespace {
+
+constexpr const char* kA2 = R"(+------------------------------------------------------------------------------------------------+
+| npu-smi 24.1.rc2                 Version: 24.1.rc2                                             |
++---------------------------+---------------+----------------------------------------------------+
+| NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|
+| Chip                      | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |
++===========================+===============+====================================================+
+| 0     910B3               | OK            | 90.4        32                0    / 0             |
+| 0                         | 0000:C1:00.0  | 7           0    / 0          41697/ 65536         |
++===========================+===============+====================================================+
+| 1     910B3               | Alarm         | 91.0        33                0    / 0             |
+| 0                         | 0000:01:00.0  | 0           0    / 0          3412 / 65536         |
++===========================+===============+====================================================+
+| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |
++===========================+===============+====================================================+
+| No running processes found in NPU 0                                                            |
+)";
+
+TEST(NpuSmi, ReadsA2) {
+  auto cards = parse_smi_info(kA2);
+  ASSERT_EQ(cards.size(), 2u);
+  EXPECT_EQ(cards[0].name, "npu:0");
+  EXPECT_EQ(cards[0].model, "Ascend 910B3");
+  EXPECT_EQ(cards[0].memory_used, 41697LL << 20);
+  EXPECT_EQ(cards[0].memory_total, 65536LL << 20);
+  EXPECT_EQ(cards[0].busy_percent, 7);
+  EXPECT_EQ(cards[0].watts, 90);
+  EXPECT_EQ(cards[0].celsius, 32);
+  EXPECT_TRUE(cards[0].trouble.empty());
+  EXPECT_EQ(cards[1].trouble, "npu-smi says Alarm");
+}
+
+TEST(NpuSmi, ReadsTwoDiesAndMemoryWithoutHbm) {
+  auto dies = parse_smi_info(
+      "| 0     Ascend910           | OK            | 168.1       36                0    / 0             |\n"
+      "| 0     0                   | 0000:9D:00.0  | 0           0    / 0          3161 / 65536         |\n"
+      "+------------------------------------------------------------------------------------------------+\n"
+      "| 0     Ascend910           | OK            | -           35                0    / 0             |\n"
+      "| 1     1                   | 0000:9F:00.0  | 0           0    / 0          2892 / 65536         |\n");
+  ASSERT_EQ(dies.size(), 2u);
+  EXPECT_EQ(dies[1].memory_used, 2892LL << 20);
+  EXPECT_FALSE(dies[1].watts);
+  auto duo = parse_smi_info(
+      "| 2     310P3               | OK            | NA          41                0     / 0            |\n"
+      "| 0     0                   | 0000:01:00.0  | 0           994  / 21534                            |\n");
+  ASSERT_EQ(duo.size(), 1u);
+  EXPECT_EQ(duo[0].memory_total, 21534LL << 20);
+}
+
+TEST(NpuSmi, SurvivesNoise) {
+  EXPECT_TRUE(parse_smi_info("").empty());
+  EXPECT_TRUE(parse_smi_info("|||\n| 0 x | OK |\n|0 910B3|OK|1 2|").empty());
+  EXPECT_TRUE(parse_smi_topology("NPU0\nNPU0").names.empty());
+}
+
+TEST(NpuSmi, ReadsLinks) {
+  auto matrix = parse_smi_topology(
+      "           NPU0       NPU1       CPU Affinity\n"
+      "NPU0       X          HCCS       144-167\n"
+      "NPU1       HCCS       X          0-23\n\nLegend:\n  X = Self\n");
+  ASSERT_EQ(matrix.names.size(), 2u);
+  EXPECT_EQ(matrix.links[0][1], "HCCS");
+  EXPECT_EQ(matrix.cpus[1], "0-23");
+}
+
+TEST(NpuVersions, Match) {
+  EXPECT_TRUE(same_release("2.7.1", "2.7.1.post4"));
+  EXPECT_TRUE(same_release("2.13.0+cpu", "2.13.0"));
+  EXPECT_FALSE(same_release("2.8.0", "2.7.1"));
+  EXPECT_FALSE(same_release("2.8.0", ""));
+  EXPECT_TRUE(cann_serves("9.1.0", "2.13.0"));
+  EXPECT_TRUE(cann_serves("8.3.RC1", "2.7.1"));
+  EXPECT_FALSE(cann_serves("8.0.0", "2.7.1"));
+  EXPECT_TRUE(cann_serves("12.0.0", "3.0.0"));
+}
+
+}  // namespace
+}  // namespace hone::device::npu
