@@ -1,4 +1,5 @@
 """A hub on loopback that speaks Hugging Face's and ModelScope's interfaces, and misbehaves on request."""
+import functools
 import hashlib
 import json
 import re
@@ -10,10 +11,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 LFS_FROM = 4096  # larger files are LFS: on Hugging Face these are redirected to another host
 
 
+@functools.cache
 def git_sha1(content):
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
+@functools.cache
 def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
@@ -89,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer()
 
     def answer(self):
-        self.record = {"path": self.path, "headers": {k.lower(): v for k, v in self.headers.items()}, "cdn": self.is_cdn, "file": None, "redirected": False}
+        self.record = {"method": self.command, "path": self.path, "headers": {k.lower(): v for k, v in self.headers.items()}, "cdn": self.is_cdn, "file": None, "redirected": False}
         self.hub.requests.append(self.record)
         try:
             self.route()
@@ -102,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.is_cdn:
             kind, id, file = query["kind"], query["id"], query["file"]
             self.record["file"] = file
-            return self.send_file(file, self.hub.repos[kind, id].files[file], etag='"%s"' % hashlib.md5(self.hub.repos[kind, id].files[file]).hexdigest())
+            return self.send_file(file, self.hub.repos[kind, id].files[file], etag='"storage-%s"' % sha256(self.hub.repos[kind, id].files[file])[:8])
         if found := re.fullmatch(r"/api/(models|datasets)/([^/]+/[^/]+)/revision/(.+)", path):
             return self.hf_revision(*found.groups())
         if found := re.fullmatch(r"/api/(models|datasets)/([^/]+/[^/]+)/tree/([^/]+)/?", path):

@@ -18,7 +18,6 @@ namespace hone::hub {
 namespace fs = std::filesystem;
 
 FileLock::FileLock(const fs::path& path, const std::function<void(bool first)>& waiting) : path_(path) {
-  fs::create_directories(path_.parent_path());
   for (bool first = true; !take(); first = false) {
     waiting(first);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -26,7 +25,9 @@ FileLock::FileLock(const fs::path& path, const std::function<void(bool first)>& 
 }
 
 bool FileLock::take() {
+  fs::create_directories(path_.parent_path());
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0 && errno == ENOENT) return false;  // the holder before us tidied the folder away
   if (fd_ < 0) throw UserError(ExitCode::failure, fmt::format("{}: cannot create: {}", path_.string(), std::strerror(errno)), "check who may write there");
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
     // The holder before us removes the file: a lock on a file without a name guards nothing.

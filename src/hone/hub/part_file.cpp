@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 #include "hone/base/fault.h"
 #include "hone/base/file.h"
@@ -91,7 +92,11 @@ uint64_t PartFile::done() const {
 
 void PartFile::write(Piece& piece, std::span<const char> bytes) {
   HONE_CHECK(bytes.size() <= piece.end - piece.begin - piece.done);
-  fault("hub.write");
+  try {
+    fault("hub.write");
+  } catch (const std::system_error& full) {
+    fail(path_, "write", full.code().value());
+  }
   while (!bytes.empty()) {
     auto written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(piece.begin + piece.done));
     if (written < 0 && errno == EINTR) continue;

@@ -1,5 +1,6 @@
 #include "hone/hub/with_curl/file_transfer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <thread>
 
@@ -49,14 +50,19 @@ std::optional<uint64_t> announced_length(const HttpReply& head) {
 
 }  // namespace
 
-FileTransfer::FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, Tally& tally)
-    : remote_(remote), commit_(commit), file_(file), tally_(tally), part_(file.part, file.listed.size, file.listed.checksum(), kPieceSize) {}
+uint64_t piece_size(uint64_t file_size) {
+  constexpr uint64_t kSmallest = 8 << 20, kLargest = 64 << 20;
+  return std::clamp(file_size / 8, kSmallest, kLargest);
+}
 
-void FileTransfer::run(size_t connections) {
+FileTransfer::FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, Tally& tally)
+    : remote_(remote), commit_(commit), file_(file), tally_(tally), part_(file.part, file.listed.size, file.listed.checksum(), piece_size(file.listed.size)) {}
+
+void FileTransfer::run(Http& http, size_t connections) {
   std::string trouble;
   for (int attempt = 0; attempt < kTriesOfAFile; ++attempt) {
     try {
-      fetch_all(connections);
+      fetch_all(http, connections);
       if (!has_checksum(part_.path(), file_.listed)) throw Damaged{fmt::format("its checksum is not {}, which the hub lists", file_.listed.checksum())};
       return part_.finish(file_.target);
     } catch (const RangesRefused&) {
@@ -89,16 +95,15 @@ Piece* FileTransfer::next_piece() {
 }
 
 // The first range is asked for alone: only when the server is seen to have ranges do others join.
-void FileTransfer::fetch_all(size_t connections) {
+void FileTransfer::fetch_all(Http& http, size_t connections) {
   Piece* first = next_piece();
   if (!first) return;
   std::exception_ptr trouble;
   std::mutex mutex;
   std::vector<std::jthread> helpers;
-  auto work = [&](Piece* piece, const std::function<void()>& ranges_confirmed) {
+  auto work = [&](Http& connection, Piece* piece, const std::function<void()>& ranges_confirmed) {
     try {
-      Http http;
-      for (; piece; piece = next_piece()) fetch_piece(http, *piece, ranges_confirmed);
+      for (; piece; piece = next_piece()) fetch_piece(connection, *piece, ranges_confirmed);
     } catch (...) {
       std::lock_guard lock(mutex);
       if (!trouble) trouble = std::current_exception();
@@ -106,8 +111,12 @@ void FileTransfer::fetch_all(size_t connections) {
     }
   };
   auto others = std::min(connections, part_.pieces().size()) - 1;
-  work(first, [&] {
-    while (helpers.size() < others) helpers.emplace_back([&] { work(next_piece(), {}); });
+  auto help = [&] {
+    Http connection;
+    work(connection, next_piece(), {});
+  };
+  work(http, first, [&] {
+    while (helpers.size() < others) helpers.emplace_back(help);
   });
   helpers.clear();  // joins
   if (trouble) std::rethrow_exception(trouble);

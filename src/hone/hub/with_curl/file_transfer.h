@@ -9,7 +9,8 @@
 
 namespace hone::hub {
 
-inline constexpr uint64_t kPieceSize = 64 << 20;
+// Large enough that asking costs little, small enough that a file of some size uses all connections.
+uint64_t piece_size(uint64_t file_size);
 
 // What all files of a download share.
 struct Tally {
@@ -22,11 +23,11 @@ struct Tally {
 class FileTransfer {
  public:
   FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, Tally& tally);
-  // Uses up to `connections` at once when the file is large and the server has ranges.
-  void run(size_t connections);
+  // Uses up to `connections` at once, `http` the first of them, when the file is large and the server has ranges.
+  void run(Http& http, size_t connections);
 
  private:
-  void fetch_all(size_t connections);
+  void fetch_all(Http& http, size_t connections);
   void fetch_piece(Http& http, Piece& piece, const std::function<void()>& ranges_confirmed);
   void receive(Http& http, Piece& piece, const std::function<void()>& ranges_confirmed);
   void check_head(const HttpReply& head, const Piece& piece, bool asked_for_range);

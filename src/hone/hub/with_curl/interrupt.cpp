@@ -1,7 +1,7 @@
 #include "hone/hub/with_curl/interrupt.h"
 
 #include <algorithm>
-#include <csignal>
+#include <atomic>
 #include <thread>
 
 #include "hone/base/error.h"
@@ -9,14 +9,15 @@
 namespace hone::hub {
 namespace {
 
-volatile std::sig_atomic_t g_interrupted = 0;
+std::atomic<bool> g_interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);  // set by a signal handler
 
-void note_interrupt(int) { g_interrupted = 1; }
+void note_interrupt(int) { g_interrupted = true; }
 
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
-  g_interrupted = 0;
+  g_interrupted = false;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
   ::sigaction(SIGINT, &action, &interrupt_before_);
@@ -28,7 +29,7 @@ InterruptGuard::~InterruptGuard() {
   ::sigaction(SIGTERM, &terminate_before_, nullptr);
 }
 
-bool interrupted() { return g_interrupted != 0; }
+bool interrupted() { return g_interrupted; }
 
 void throw_if_interrupted() {
   if (interrupted()) throw UserError(ExitCode::interrupted, "the download was interrupted", "run the same command again: it goes on from what has arrived");

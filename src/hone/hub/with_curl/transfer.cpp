@@ -26,7 +26,7 @@ uint64_t total_of(const std::vector<WantedFile>& files) {
 uint64_t bytes_begun(const std::vector<WantedFile>& files) {
   uint64_t begun = 0;
   for (const auto& file : files)
-    if (std::filesystem::exists(file.part)) begun += PartFile(file.part, file.listed.size, file.listed.checksum(), kPieceSize).done();
+    if (std::filesystem::exists(file.part)) begun += PartFile(file.part, file.listed.size, file.listed.checksum(), piece_size(file.listed.size)).done();
   return begun;
 }
 
@@ -40,9 +40,10 @@ void transfer(const Remote& remote, const std::string& commit, std::vector<Wante
   std::exception_ptr trouble;
   std::mutex mutex;
   auto work = [&] {
+    Http http;  // kept from file to file: small ones cost less than a connection
     for (size_t i; !tally.stop && (i = next++) < files.size();) try {
         size_t left = std::min(kConnections, files.size() - i);
-        FileTransfer(remote, commit, files[i], tally).run(std::max<size_t>(1, kConnections / left));
+        FileTransfer(remote, commit, files[i], tally).run(http, std::max<size_t>(1, kConnections / left));
       } catch (...) {
         std::lock_guard lock(mutex);
         if (!trouble) trouble = std::current_exception();
