@@ -1,6 +1,7 @@
 #include "hone/ops/linear_cross_entropy.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/cpu/tiled_cross_entropy.h"
 #include "hone/ops/cross_entropy_rows.h"
 #include "hone/ops/matmul.h"
 
@@ -134,13 +135,19 @@ class ChunkedPass {
   Pass pass_;
 };
 
+Pass tiled_pass(const Head& head, const Rows& rows, const CrossEntropyOptions& options, bool with_gradient) {
+  auto found = cpu::tiled_cross_entropy(rows.hidden, head.weight, rows.targets, rows.weights, options.label_smoothing, with_gradient);
+  return {found.losses.sum(), found.correct.sum(), found.dhidden, TensorList(head.parameters().size())};
+}
+
 // Inputs: hidden, then the head's parameters.
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Head& head, const Tensor& targets_t,
                                const CrossEntropyOptions& options, bool with_gradient) {
     auto rows = labelled_rows(inputs[0], targets_t, options);
-    auto pass = ChunkedPass(head, rows, options, with_gradient).run();
+    bool tiled = head.plain() && head.frozen() && cpu::serves_tiled(rows.hidden, head.weight, head.bias);
+    auto pass = tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedPass(head, rows, options, with_gradient).run();
     variable_list saved{rows.index, pass.dhidden};
     for (size_t i = 0; i < pass.dparameters.size(); ++i) {
       auto& grad = pass.dparameters[i];

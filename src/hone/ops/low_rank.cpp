@@ -1,5 +1,6 @@
 #include "hone/ops/low_rank.h"
 
+#include "hone/ops/cpu/dropout.h"
 #include "hone/ops/matmul.h"
 
 namespace hone::ops {
@@ -20,7 +21,9 @@ std::vector<LowRankTerm> low_rank_terms(const Tensor& x, const std::vector<LoraW
     LowRankTerm term{.a = adapter.a, .b = adapter.b, .scale = adapter.scale};
     if (training && adapter.dropout > 0) {
       double kept = 1.0 - adapter.dropout;
-      term.keep = at::empty({x.numel() / x.size(-1), x.size(-1)}, x.options().dtype(adapter.a.scalar_type())).bernoulli_(kept).div_(kept);
+      term.keep = at::empty({x.numel() / x.size(-1), x.size(-1)}, x.options().dtype(adapter.a.scalar_type()));
+      if (x.is_cpu() && term.keep.scalar_type() == at::kFloat) cpu::fill_dropout_mask(term.keep, kept);
+      else term.keep.bernoulli_(kept).div_(kept);
     }
     terms.push_back(std::move(term));
   }

@@ -47,6 +47,27 @@ TEST(LinearCrossEntropyHead, AdaptersAndBiasGetTheirGradients) {
   expect_same(run(linear_cross_entropy), run(linear_cross_entropy_plain), {random({60, 12}), random({37, 12}), random({37}), random({3, 12}), random({37, 3})}, 2e-5);
 }
 
+// A frozen head's vocabulary goes by in tiles: several of them, a part at the end, and blocks of rows of unequal size.
+TEST(LinearCrossEntropyHead, FrozenHeadMatchesItsDefinition) {
+  at::manual_seed(4);
+  for (auto [tokens, width, vocabulary] : {std::tuple{170, 24, 2500}, {700, 300, 1100}, {3, 8, 1024}}) {
+    auto head = random({vocabulary, width}) * 0.5;
+    auto targets = some_targets(tokens, vocabulary);
+    for (double smoothing : {0.0, 0.1}) {
+      CrossEntropyOptions options{.weights_t = at::rand({tokens}), .label_smoothing = smoothing};
+      auto run = [&](auto& compute) { return [&](const TensorList& in) { return compute(in[0], head, Tensor(), targets, options).sum; }; };
+      expect_same(run(linear_cross_entropy), run(linear_cross_entropy_plain), {random({tokens, width})}, 2e-5);
+    }
+  }
+}
+
+TEST(LinearCrossEntropyHead, TheFirstOfEqualLogitsIsThePrediction) {
+  auto x = at::ones({1, 1}), head = at::zeros({3000, 1});
+  for (int64_t place : {100, 130, 1500, 2999}) head[place] = 1;
+  for (int64_t target : {100, 130, 1500, 2999, 7})
+    EXPECT_EQ(linear_cross_entropy(x, head, {}, at::full({1}, target, at::kLong)).correct.item<int64_t>(), target == 100) << target;
+}
+
 TEST(LinearCrossEntropyHead, NoTargetAtAllIsZero) {
   auto x = at::randn({5, 8}).requires_grad_();
   auto loss = linear_cross_entropy(x, at::randn({11, 8}), {}, at::full({5}, kIgnoredTarget, at::kLong));

@@ -1,0 +1,10 @@
+// Dropout masks: one draw from the generator seeds a hash of each element's number, so that all lanes and threads work at once.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops::cpu {
+
+// Fills a float32 tensor with 1 / kept where an element stays and 0 where it is dropped.
+void fill_dropout_mask(Tensor& mask, double kept);
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,219 @@
+#include "hone/ops/cpu/tiled_cross_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "hone/base/error.h"
+#include "hone/ops/cpu/lanes.h"
+
+namespace hone::ops::cpu {
+namespace {
+
+constexpr int64_t kWidestModel = 512;
+constexpr int64_t kBlockRows = 192;  // how often a tile of the head is used once it is in the cache
+constexpr int64_t kTasks = 16;       // few rows are also divided by vocabulary, so that cores have something to share
+
+// The softmax of one row as far as it has been seen, relative to the largest logit so far.
+struct RowState {
+  float peak = -INFINITY, total = 0, chosen = 0, all = 0;
+  int64_t peak_tile = -1;     // the first tile that holds the largest logit
+  bool holds_target = false;  // the target was among what has been seen
+  bool target_leads = false;  // in its tile: as large as any, and the first of those
+};
+
+// Takes in one tile of a row's logits and leaves their exponentials in its place; returns what earlier sums must be multiplied by.
+HONE_INLINE float fold_body(float* row, int64_t width, int64_t tile, RowState& state) {
+  Lane largest = splat(-INFINITY), sums{};
+  for_lanes(width, HONE_LANES(auto v = load(row + i, extent); sums += v;
+                              for (int64_t j = extent.count; j < kLane; ++j) v[j] = -INFINITY;
+                              largest = max(largest, v)));
+  float peak = max(largest), before = state.peak, rescale = 1;
+  if (peak > before) {
+    state.peak = peak;
+    state.peak_tile = tile;
+    rescale = std::exp(before - peak);
+  }
+  state.all += sum(sums);
+  float from = state.peak;
+  Lane exponentials{};
+  for_lanes(width, HONE_LANES(auto e = exp(load(row + i, extent) - from);
+                              for (int64_t j = extent.count; j < kLane; ++j) e[j] = 0;
+                              exponentials += e; store(row + i, e, extent)));
+  state.total = state.total * rescale + sum(exponentials);
+  return rescale;
+}
+
+HONE_CPU_KERNEL float fold_tile(float* row, int64_t width, int64_t tile, RowState& state) { return fold_body(row, width, tile, state); }
+
+// row = row * scale + other * other_scale
+HONE_CPU_KERNEL void add_scaled(float* row, const float* other, int64_t width, float scale, float other_scale) {
+  for_lanes(width, HONE_LANES(store(row + i, load(row + i, extent) * scale + load(other + i, extent) * other_scale, extent)));
+}
+
+struct GradientScales {
+  float sums, target, mean;
+};
+
+// What is left of the softmax's gradient: sums of the head's rows less the target's row, and less their mean (or null) when smoothing.
+HONE_CPU_KERNEL void finish_gradient(float* gradient, const float* sums, const float* target, const float* mean, int64_t width,
+                                     GradientScales by) {
+  for_lanes(width, HONE_LANES(store(gradient + i, load(sums + i, extent) * by.sums - load(target + i, extent) * by.target, extent)));
+  if (mean) for_lanes(width, HONE_LANES(store(gradient + i, load(gradient + i, extent) - load(mean + i, extent) * by.mean, extent)));
+}
+
+HONE_CPU_KERNEL void scale_row(float* row, int64_t width, float factor) {
+  for_lanes(width, HONE_LANES(store(row + i, load(row + i, extent) * factor, extent)));
+}
+
+// Logits are still whole in `row`.
+void look_at_target(const float* row, int64_t width, int64_t target, RowState& state) {
+  state.chosen = row[target];
+  state.holds_target = state.target_leads = true;
+  for (int64_t i = 0; i < width && state.target_leads; ++i) state.target_leads = i < target ? row[i] < row[target] : row[i] <= row[target];
+}
+
+class TiledPass {
+ public:
+  TiledPass(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights, double smoothing, bool with_gradient)
+      : hidden_(hidden), weight_(weight), target_(targets.const_data_ptr<int64_t>()),
+        row_weight_(weights.defined() ? weights.const_data_ptr<float>() : nullptr), smoothing_(static_cast<float>(smoothing)),
+        tile_width_(weight.size(1) <= 256 ? 1024 : 512) {
+    found_.losses = at::empty({hidden.size(0)}, hidden.options());
+    found_.correct = at::empty({hidden.size(0)}, targets.options());
+    losses_ = found_.losses.mutable_data_ptr<float>();
+    correct_ = found_.correct.mutable_data_ptr<int64_t>();
+    if (!with_gradient) return;
+    found_.dhidden = at::empty_like(hidden);
+    gradient_ = found_.dhidden.mutable_data_ptr<float>();
+    if (smoothing > 0) mean_weight_ = weight.mean(0);
+  }
+
+  TiledLosses run() {
+    int64_t rows = hidden_.size(0), tiles = (weight_.size(0) + tile_width_ - 1) / tile_width_;
+    if (rows == 0) return std::move(found_);
+    // Divided by size alone, so that results never depend on the number of cores.
+    int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+    int64_t slices = std::clamp<int64_t>(kTasks / blocks, 1, std::max<int64_t>(tiles / 8, 1));
+    auto row_range = [&](int64_t block) { return Range{rows * block / blocks, rows * (block + 1) / blocks}; };
+    std::vector<Part> parts(static_cast<size_t>(blocks * slices));
+    at::parallel_for(0, blocks * slices, 1, [&](int64_t first, int64_t last) {
+      at::NoGradGuard no_grad;
+      for (int64_t task = first; task < last; ++task) {
+        int64_t slice = task % slices;
+        parts[static_cast<size_t>(task)] = look_at(row_range(task / slices), {tiles * slice / slices, tiles * (slice + 1) / slices});
+      }
+    });
+    at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+      for (int64_t block = first; block < last; ++block) {
+        auto& whole = parts[static_cast<size_t>(block * slices)];
+        for (int64_t slice = 1; slice < slices; ++slice) merge(whole, parts[static_cast<size_t>(block * slices + slice)]);
+        finish_rows(row_range(block).begin, whole);
+      }
+    });
+    return std::move(found_);
+  }
+
+ private:
+  struct Range {
+    int64_t begin, end;
+  };
+  // A block of rows against a slice of the vocabulary: exponentials are relative to each row's peak in the slice.
+  struct Part {
+    std::vector<RowState> states;
+    Tensor sums;  // of the head's rows, weighted by the exponentials; undefined without gradient
+  };
+
+  Part look_at(Range rows, Range tiles) const {
+    int64_t count = rows.end - rows.begin;
+    auto x = hidden_.narrow(0, rows.begin, count);
+    Part part{std::vector<RowState>(static_cast<size_t>(count)), found_.dhidden.defined() ? at::zeros_like(x) : Tensor()};
+    auto buffer = at::empty({count * tile_width_}, hidden_.options());
+    for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+      int64_t from = tile * tile_width_, width = std::min(tile_width_, weight_.size(0) - from);
+      auto head = weight_.narrow(0, from, width);
+      auto logits = buffer.narrow(0, 0, count * width).view({count, width});
+      at::mm_out(logits, x, head.t());
+      fold_rows(logits, rows.begin, tile, part);
+      if (part.sums.defined()) part.sums.addmm_(logits, head);
+    }
+    return part;
+  }
+
+  void fold_rows(Tensor& logits, int64_t begin, int64_t tile, Part& part) const {
+    int64_t width = logits.size(1), h = hidden_.size(1);
+    auto* values = logits.mutable_data_ptr<float>();
+    auto* sums = part.sums.defined() ? part.sums.mutable_data_ptr<float>() : nullptr;
+    for (size_t row = 0; row < part.states.size(); ++row) {
+      auto* logit = values + static_cast<int64_t>(row) * width;
+      int64_t target = target_[begin + static_cast<int64_t>(row)] - tile * tile_width_;
+      if (target >= 0 && target < width) look_at_target(logit, width, target, part.states[row]);
+      float rescale = fold_tile(logit, width, tile, part.states[row]);
+      if (sums && rescale != 1) scale_row(sums + static_cast<int64_t>(row) * h, h, rescale);
+    }
+  }
+
+  // Takes in the part that follows in the vocabulary.
+  void merge(Part& whole, const Part& next) const {
+    int64_t h = hidden_.size(1);
+    for (size_t row = 0; row < whole.states.size(); ++row) {
+      auto& state = whole.states[row];
+      const auto& other = next.states[row];
+      float peak = std::max(state.peak, other.peak), scale = std::exp(state.peak - peak), other_scale = std::exp(other.peak - peak);
+      if (other.peak > state.peak) state.peak_tile = other.peak_tile;
+      if (other.holds_target) state.chosen = other.chosen, state.target_leads = other.target_leads;
+      state.peak = peak;
+      state.total = state.total * scale + other.total * other_scale;
+      state.all += other.all;
+      auto offset = static_cast<int64_t>(row) * h;
+      if (whole.sums.defined())
+        add_scaled(whole.sums.mutable_data_ptr<float>() + offset, next.sums.const_data_ptr<float>() + offset, h, scale, other_scale);
+    }
+  }
+
+  void finish_rows(int64_t begin, const Part& part) {
+    auto vocabulary = static_cast<float>(weight_.size(0));
+    int64_t h = weight_.size(1);
+    for (size_t i = 0; i < part.states.size(); ++i) {
+      const auto& state = part.states[i];
+      int64_t row = begin + static_cast<int64_t>(i), target = target_[row];
+      float weight = row_weight_ ? row_weight_[row] : 1.0f;
+      float spread = smoothing_ > 0 ? smoothing_ * state.all / vocabulary : 0;
+      losses_[row] = weight * (state.peak + std::log(state.total) - (1 - smoothing_) * state.chosen - spread);
+      correct_[row] = state.target_leads && state.peak_tile == target / tile_width_;
+      if (!gradient_) continue;
+      finish_gradient(gradient_ + row * h, part.sums.const_data_ptr<float>() + static_cast<int64_t>(i) * h,
+                      weight_.const_data_ptr<float>() + target * h, smoothing_ > 0 ? mean_weight_.const_data_ptr<float>() : nullptr, h,
+                      {weight / state.total, weight * (1 - smoothing_), weight * smoothing_});
+    }
+  }
+
+  const Tensor& hidden_;
+  const Tensor& weight_;
+  const int64_t* target_;
+  const float* row_weight_;
+  float smoothing_;
+  int64_t tile_width_;
+  Tensor mean_weight_;
+  TiledLosses found_;
+  float* losses_;
+  int64_t* correct_;
+  float* gradient_ = nullptr;
+};
+
+}  // namespace
+
+bool serves_tiled(const Tensor& hidden, const Tensor& weight, const Tensor& bias) {
+  return hidden.is_cpu() && hidden.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat && weight.is_contiguous() && !bias.defined() &&
+         hidden.size(1) <= kWidestModel;
+}
+
+TiledLosses tiled_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights, double smoothing,
+                                bool with_gradient) {
+  auto* target = targets.const_data_ptr<int64_t>();
+  for (int64_t row = 0; row < targets.size(0); ++row)
+    HONE_CHECK(target[row] >= 0 && target[row] < weight.size(0), "target {} of a vocabulary of {}", target[row], weight.size(0));
+  return TiledPass(hidden.contiguous(), weight, targets, weights, smoothing, with_gradient).run();
+}
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,19 @@
+// The loss of a frozen head in one pass over cache-sized tiles of the vocabulary: no logits ever reach memory.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops::cpu {
+
+// Where passes over the logits cost more than the products that make them: float32 heads of narrow models.
+bool serves_tiled(const Tensor& hidden, const Tensor& weight, const Tensor& bias);
+
+struct TiledLosses {
+  Tensor losses, correct;  // float [T], int64 [T]
+  Tensor dhidden;          // [T, h], undefined without gradient
+};
+
+// hidden [T, h], weight [V, h], targets int64 [T] all inside the vocabulary, weights float [T] or undefined.
+TiledLosses tiled_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights, double smoothing,
+                                bool with_gradient);
+
+}  // namespace hone::ops::cpu
