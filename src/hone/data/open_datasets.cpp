@@ -169,6 +169,9 @@ class Opener {
       auto shuffle_seed = static_cast<uint64_t>(factory_ ? config_.data_seed : random_.draw_seed());
       stream = shuffle_stream(std::move(stream), config_.shuffle_buffer_size, shuffle_seed);
     }
+    if (factory_ && config_.val_size > 0 && config_.val_size < 1)
+      throw UserError(ExitCode::usage, fmt::format("val_size {} with streaming: a stream has no length to take a share of", config_.val_size),
+                      "give a number of rows, for example val_size: 100");
     auto held_out = static_cast<int64_t>(factory_ ? config_.val_size : 0);
     if (held_out > 0) data.validation = hold_source(*stream, held_out);
     data.train_stream = std::move(stream);

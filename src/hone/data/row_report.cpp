@@ -1,6 +1,7 @@
 #include "hone/data/row_report.h"
 
 #include <array>
+#include <charconv>
 
 #include "hone/base/log.h"
 
@@ -10,6 +11,25 @@ namespace {
 constexpr std::array<std::string_view, 12> kNames = {"broken JSON", "bad encoding", "missing columns",   "wrong type",
                                                      "unknown role", "roles out of order", "empty answer", "row too long",
                                                      "duplicate key", "bad preference pair", "unreadable file", "other"};
+
+struct Place {
+  std::string_view file;
+  int64_t line = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+// "train.jsonl:12: wrong type: …"; a path may hold colons of its own.
+Place place_of(std::string_view message) {
+  for (size_t colon = message.find(':'); colon != message.npos; colon = message.find(':', colon + 1)) {
+    size_t end = colon + 1;
+    while (end < message.size() && message[end] >= '0' && message[end] <= '9') ++end;
+    if (end == colon + 1 || end == message.size() || message[end] != ':') continue;
+    Place place{message.substr(0, colon)};
+    std::from_chars(message.data() + colon + 1, message.data() + end, place.line);
+    return place;
+  }
+  return {message};
+}
 
 }  // namespace
 
@@ -27,6 +47,8 @@ RowProblem problem_of(std::string_view message) {
   }
   return static_cast<RowProblem>(found);
 }
+
+bool stands_before(std::string_view a, std::string_view b) { return place_of(a) < place_of(b); }
 
 void RowReport::bad_row(const std::string& message) {
   if (strict_) throw UserError(ExitCode::bad_data, message, "mend the row, or skip such rows with --strict false");

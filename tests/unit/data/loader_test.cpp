@@ -124,7 +124,9 @@ TEST_P(EveryLoader, EveryRowIsUsedOrCounted) {
     used.insert(batch.rows.begin(), batch.rows.end());
   }
   EXPECT_EQ(setup.report->bad(), 2);
-  if (GetParam().config.packing != Packing::blocks) EXPECT_EQ(used.size(), static_cast<size_t>(kRows) - 2);
+  if (GetParam().config.packing != Packing::blocks) {
+    EXPECT_EQ(used.size(), static_cast<size_t>(kRows) - 2);
+  }
 }
 INSTANTIATE_TEST_SUITE_P(Loader, EveryLoader, testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
 
