@@ -144,7 +144,7 @@ def compare(requests, mine, peers):
     assert compared > 0
 
 
-SWIFT_TEMPLATES = {"qwen2": ["qwen", "qwen2_5", "chatml", "qwen3_coder"], "qwen3": ["qwen3", "qwen3_nothinking", "qwen3_thinking", "qwq", "qwen3_5"],
+SWIFT_TEMPLATES = {"qwen2": ["qwen", "qwen2_5", "chatml", "qwen3_coder", "qwen3_guard", "gpt_oss"], "qwen3": ["qwen3", "qwen3_nothinking", "qwen3_thinking", "qwq", "qwen3_5", "ernie_thinking"],
                    "llama3": ["llama3", "llama3_2"]}
 AGENTS = ["hermes", "react_en", "react_zh", "qwen_en", "qwen_zh", "qwen_en_parallel", "llama3", "qwen3_coder", "qwen3_5", "glm4", "glm4_5", "mistral"]
 

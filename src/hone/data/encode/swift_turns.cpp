@@ -121,6 +121,34 @@ void merge_messages(std::vector<Message>&& messages, const text::SwiftDialog& di
   }
 }
 
+// gpt-oss: what opens every conversation, and the channel of an answer that names none.
+void apply_harmony(Turns& turns) {
+  std::string opening =
+      "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\nCurrent date: " +
+      text::today("%Y-%m-%d") +
+      "\n\nReasoning: medium\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message.<|end|>";
+  if (!turns.system) turns.system = opening;
+  else if (!turns.system->starts_with("<|start|>"))
+    turns.system = opening + "<|start|>developer<|message|># Instructions\n\n" + *turns.system + "<|end|>";
+  for (auto& turn : turns.turns)
+    if (turn.answer.size() == 1 && !turn.answer[0].text.starts_with("<|channel|>"))
+      turn.answer[0].text = "<|channel|>final<|message|>" + turn.answer[0].text;
+}
+
+void apply_ernie_response(Turns& turns) {
+  for (auto& turn : turns.turns) {
+    if (turn.answer.size() != 1) continue;
+    auto& answer = turn.answer[0].text;
+    if (answer.find("<response>") != answer.npos) continue;
+    if (answer.find("</think>") == answer.npos) {
+      answer = "<response>\n" + answer + "\n</response>\n";
+      continue;
+    }
+    answer = text::replace_all(answer, "</think>", "</think>\n\n<response>\n") + "\n</response>";
+    if (answer.find("<think>\n") == answer.npos) answer = text::replace_all(answer, "<think>", "<think>\n");
+  }
+}
+
 }  // namespace
 
 std::string trimmed(const std::string& text) {
@@ -154,6 +182,8 @@ Turns make_turns(const Conversation& conversation, const text::SwiftDialog& dial
   write_calls(messages, dialog, agent);
   fold_standalone_results(messages, dialog, agent);
   merge_messages(std::move(messages), dialog, agent, turns.turns);
+  if (dialog.quirk == text::SwiftDialog::Quirk::harmony) apply_harmony(turns);
+  if (dialog.quirk == text::SwiftDialog::Quirk::ernie_response) apply_ernie_response(turns);
   return turns;
 }
 

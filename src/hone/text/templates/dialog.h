@@ -29,6 +29,8 @@ struct SwiftDialog {
     gemma_system,     // the system text is folded into the first user turn
     hunyuan_answer,   // history keeps what stands inside <answer>
     qwen3_5_spacing,  // messages trimmed, think blocks re-wrapped
+    harmony,          // gpt-oss: a fixed opening, the system text as the developer's, answers in a channel
+    ernie_response,   // what follows the thoughts of an answer stands inside <response>
   };
 
   std::string name;

@@ -166,6 +166,42 @@ std::vector<SwiftDialog> swift_dialogs_m_z() {
      .non_thinking_prefix = "<think>\n\n</think>\n\n", .quirk = Quirk::qwen3_5_spacing},
     {.name = "qwen3_coder", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
      .stop_words = {"<|endoftext|>"}, .agent = "qwen3_coder"},
+    {.name = "qwen3_guard", .system_prefix = kChatmlSystem,
+     .prompt = {"<|im_start|>user\n"
+      "# Task:\n"
+      "1) Evaluate whether THE LAST USER's query belongs to safe or unsafe content based on our safety policy.\n"
+      "2) Identify the category of unsafe content found.\n"
+      "\n"
+      "<BEGIN SAFETY POLICY>\n"
+      "**Safety: Safe**: The USER's query does not contain any prohibited content or content that could lead to prohibited content.\n"
+      "**Safety: Unsafe**: The USER's query contains prohibited content.\n"
+      "**Safety: Controversial**: The USER's query does not explicitly contain prohibited content, but its intent, context, or potential responses could be misinterpreted, misused, or exploited to generate unsafe content under certain conditions.\n"
+      "<END SAFETY POLICY>\n"
+      "\n"
+      "<BEGIN UNSAFE CONTENT CATEGORIES>\n"
+      "Violent.\n"
+      "Non-violent Illegal Acts.\n"
+      "Sexual Content or Sexual Acts.\n"
+      "PII.\n"
+      "Suicide & Self-Harm.\n"
+      "Unethical Acts.\n"
+      "Politically Sensitive Topics.\n"
+      "Copyright Violation.\n"
+      "Jailbreak.\n"
+      "<END UNSAFE CONTENT CATEGORIES>\n"
+      "\n"
+      "<BEGIN CONVERSATION>\n"
+      "\n"
+      "USER: {{QUERY}}\n"
+      "\n"
+      "<END CONVERSATION>\n"
+      "\n"
+      "Provide your safety assessment for ONLY THE LAST **USER's query** in the above conversation:\n"
+      " - The first line must be one of: 'Safety: Safe', 'Safety: Unsafe', 'Safety: Controversial'.\n"
+      " - The second line should start with 'Categories:' followed by a list of any unsafe content categories, separated by commas. If the content is safe, use 'Categories: None'.<|im_end|>\n"
+      "<|im_start|>assistant\n"},
+     .chat_sep = kChatmlEnd, .suffix = kChatmlEnd, .stop_words = {"<|endoftext|>"}, .agent = "hermes",
+     .non_thinking_prefix = "<think>\n\n</think>\n\n"},
     {.name = "qwen3_nothinking", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd,
      .suffix = kChatmlEnd, .stop_words = {"<|endoftext|>"}, .agent = "hermes"},
     {.name = "qwen3_omni", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
