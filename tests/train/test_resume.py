@@ -48,6 +48,24 @@ def test_two_processes_continue_as_if_never_stopped(sft, tmp_path):
     assert alone.code == 4 and "2 processes" in alone.err
 
 
+def test_what_would_change_the_order_of_samples_is_named(sft, tmp_path):
+    first = sft(tmp_path / "first", max_steps=3)
+    assert first.code == 0, first.err
+    checkpoint = first.folder / "checkpoint-3"
+    for name, value in dict(packing="true", max_length=64, data_seed=3, truncation_strategy="left", dataset_shuffle="false").items():
+        other = sft(tmp_path / "other", resume_from_checkpoint=checkpoint, **{name: value})
+        assert other.code == 4, f"{name}: {other.err}"
+        assert f"{name} was " in other.err and "--ignore_data_skip true" in other.err
+    assert sft(tmp_path / "anew", resume_from_checkpoint=checkpoint, data_seed=3, ignore_data_skip="true").code == 0
+
+
+def test_another_batch_size_goes_on_in_the_same_order_and_says_so(sft, tmp_path):
+    first = sft(tmp_path / "first", max_steps=3)
+    other = sft(tmp_path / "other", resume_from_checkpoint=first.folder / "checkpoint-3", per_device_train_batch_size=3)
+    assert other.code == 0, other.err
+    assert "per_device_train_batch_size was 2 and is now 3" in other.err
+
+
 def test_same_seed_same_bits_whatever_the_threads(sft, tmp_path):
     one = sft(tmp_path / "one", dataloader_num_workers=1)
     four = sft(tmp_path / "four", dataloader_num_workers=4)

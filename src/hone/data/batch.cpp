@@ -51,11 +51,13 @@ Batch assemble(std::span<const SamplePack> packs, Joint joint) {
       for (const auto& sample : pack) {
         append_sequence({&sample, 1}, true, row);
         batch.segments.append(static_cast<int64_t>(sample.ids.size()));
+        batch.channels.push_back(sample.channel);
       }
     } else {
       size_t before = row.tokens.size();
       append_sequence(pack, joint == Joint::attending, row);
       batch.segments.append(static_cast<int64_t>(row.tokens.size() - before));
+      batch.channels.push_back(pack.empty() ? "" : pack.front().channel);
     }
     for (const auto& sample : pack) batch.rows.push_back(sample.row);
     batch.sample_count += static_cast<int64_t>(pack.size());

@@ -1,5 +1,6 @@
 // What the trainer consumes: samples end to end in one row, no padding.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "hone/device/tensor.h"
@@ -15,6 +16,7 @@ struct Batch {
   int64_t target_count = 0;      // positions with a target
   int64_t sample_count = 0;
   std::vector<int64_t> rows;     // source rows in this batch, for reports
+  std::vector<std::string> channels;  // of each segment; "" where its row names none
 
   Batch to(at::Device device) const;
 };

@@ -13,6 +13,7 @@ struct LoaderConfig {
   uint64_t seed = 42;      // with the epoch, all that the order depends on
   bool shuffle = true;
   int rank = 0, world = 1;
+  bool deal_batches = false;  // whole batches to the ranks in turn, each one once (evaluation), instead of rows that come out even
   Packing packing = Packing::none;
   int64_t packing_length = 0;      // tokens a pack; 0: the encoder's max_length
   bool group_by_length = false;    // batches of like lengths

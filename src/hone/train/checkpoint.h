@@ -13,6 +13,7 @@ namespace hone::train {
 
 // Version of manifest.json and of our state files. A reader accepts every version up to its own.
 inline constexpr int kCheckpointSchema = 1;
+inline constexpr const char* kStateFile = "hone_state.json";  // position and counters, of the first process
 
 // One file of a checkpoint as its manifest states it.
 struct CheckpointFile {

@@ -2,11 +2,11 @@
 
 #include <chrono>
 #include <cmath>
-#include <map>
 
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
 #include "hone/train/nlg_metrics.h"
+#include "hone/train/sums_by_name.h"
 
 namespace hone::train {
 namespace {
@@ -26,50 +26,54 @@ double rounded(double value, double parts) { return std::round(value * parts) / 
 
 }  // namespace
 
-Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::Device device, const std::string& prefix) {
+Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::Device device, Group& group,
+              const std::string& prefix) {
   EvaluationMode mode(model);
   auto began = std::chrono::steady_clock::now();
-  int64_t batches = loader.batches_per_epoch(), samples = 0;
-  double weighted_loss = 0;
-  std::map<std::string, std::pair<double, double>> metrics;
-  ProgressBar bar("Val", batches);
-  for (int64_t i = 0; i < batches; ++i) {
-    auto batch = loader.next().to(device);
+  // Kept as sums and counts under names, so that processes whose batches held other channels add up all the same.
+  SumsByName sums;
+  ProgressBar bar("Val", loader.batches_per_epoch());
+  bool dealt = loader.batches_per_epoch() > 0;
+  data::Batch batch;
+  for (int64_t pass = 1;; ++pass) {
+    bool counts = dealt && loader.epoch() < 1;
+    if (group.sum(counts ? 1 : 0) == 0) break;
+    // One that is through repeats its last batch uncounted: a model that is spread over processes needs all of them in every pass.
+    if (counts || !batch.tokens_t.defined()) batch = loader.next().to(device);
     auto loss = method.loss(model, batch);
-    auto count = std::max(method.count(batch), 1.0);
-    weighted_loss += loss.sum.item<double>() / count * static_cast<double>(batch.sample_count);
-    samples += batch.sample_count;
-    for (const auto& metric : loss.metrics) {
-      metrics[metric.name].first += metric.sum.item<double>();
-      metrics[metric.name].second += metric.count;
-    }
-    bar.update(i + 1);
+    if (!counts) continue;
+    auto samples = static_cast<double>(batch.sample_count);
+    sums["loss"] += {loss.sum.item<double>() / std::max(method.count(batch), 1.0) * samples, samples};
+    sums["batches"] += {1, 1};
+    for (const auto& metric : loss.metrics) sums[metric.name] += {metric.sum.item<double>(), metric.count};
+    bar.update(pass);
   }
   bar.finish();
+  sum_by_name(sums, group);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  Json result{{prefix + "_loss", samples > 0 ? weighted_loss / static_cast<double>(samples) : 0.0}};
-  for (const auto& [name, total] : metrics)
-    if (total.second > 0) result[prefix + "_" + name] = total.first / total.second;
+  double samples = sums["loss"].count, batches = sums["batches"].count;
+  Json result{{prefix + "_loss", sums["loss"].mean()}};
+  for (const auto& [name, total] : sums)
+    if (total.count > 0 && name != "loss" && name != "batches") result[prefix + "_" + name] = total.mean();
   result[prefix + "_runtime"] = rounded(seconds, 1e4);
-  result[prefix + "_samples_per_second"] = rounded(static_cast<double>(samples) / seconds, 1e3);
-  result[prefix + "_steps_per_second"] = rounded(static_cast<double>(batches) / seconds, 1e3);
+  result[prefix + "_samples_per_second"] = rounded(samples / seconds, 1e3);
+  result[prefix + "_steps_per_second"] = rounded(batches / seconds, 1e3);
   return result;
 }
 
-Json text_metrics(const std::vector<Prediction>& predictions, const std::string& prefix) {
-  TextScores total;
+Json text_metrics(const std::vector<Prediction>& predictions, Group& group, const std::string& prefix) {
+  SumsByName sums{{"bleu-4", {}}, {"rouge-1", {}}, {"rouge-2", {}}, {"rouge-l", {}}};
   for (const auto& prediction : predictions) {
     auto scores = score_text(prediction.predict, prediction.label);
-    total.rouge_1 += scores.rouge_1;
-    total.rouge_2 += scores.rouge_2;
-    total.rouge_l += scores.rouge_l;
-    total.bleu_4 += scores.bleu_4;
+    sums["bleu-4"] += {scores.bleu_4, 1};
+    sums["rouge-1"] += {scores.rouge_1, 1};
+    sums["rouge-2"] += {scores.rouge_2, 1};
+    sums["rouge-l"] += {scores.rouge_l, 1};
   }
-  auto mean = [&](double sum) { return predictions.empty() ? 0.0 : sum / static_cast<double>(predictions.size()); };
-  return {{prefix + "_bleu-4", mean(total.bleu_4)},
-          {prefix + "_rouge-1", mean(total.rouge_1)},
-          {prefix + "_rouge-2", mean(total.rouge_2)},
-          {prefix + "_rouge-l", mean(total.rouge_l)}};
+  sum_by_name(sums, group);
+  Json means;
+  for (const auto& [name, total] : sums) means[prefix + "_" + name] = total.mean();
+  return means;
 }
 
 void write_predictions(const std::string& path, const std::vector<Prediction>& predictions) {

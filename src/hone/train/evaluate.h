@@ -6,13 +6,15 @@
 
 #include "hone/base/json.h"
 #include "hone/data/loader.h"
+#include "hone/train/group.h"
 #include "hone/train/method.h"
 
 namespace hone::train {
 
 // One pass over `loader`: PREFIX_loss, the method's metrics, runtime, samples and steps per second. As in transformers, the loss
 // is the mean over samples of their batch's mean loss. The model leaves in the mode it came in; random states are not touched.
-Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::Device device,
+// Each process of `group` brings the batches that were dealt to it; all get the numbers of the whole set.
+Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::Device device, Group& group,
               const std::string& prefix = "eval");
 
 // A prompt as text, what was generated for it and what should have been.
@@ -22,8 +24,8 @@ struct Prediction {
 // Generates for the whole validation set; handed in by whoever owns an engine.
 using Predict = std::function<std::vector<Prediction>()>;
 
-// PREFIX_rouge-1, -2, -l and PREFIX_bleu-4 over all predictions, means in percent.
-Json text_metrics(const std::vector<Prediction>& predictions, const std::string& prefix = "eval");
+// PREFIX_rouge-1, -2, -l and PREFIX_bleu-4 over the predictions of all processes, means in percent.
+Json text_metrics(const std::vector<Prediction>& predictions, Group& group, const std::string& prefix = "eval");
 // generated_predictions.jsonl: {"prompt", "predict", "label"} per line.
 void write_predictions(const std::string& path, const std::vector<Prediction>& predictions);
 

@@ -2,7 +2,16 @@
 
 #include <cmath>
 
+#include "hone/train/sums_by_name.h"
+
 namespace hone::train {
+namespace {
+
+// Beside the metrics, whose names are words.
+constexpr const char* kLoss = "+loss";
+constexpr const char* kStops = "+stops";
+
+}  // namespace
 
 void StepMeter::add(const LossSum& loss) {
   auto sum = loss.sum.detach().to(at::kFloat);
@@ -21,18 +30,22 @@ StepReading StepMeter::read(const Tensor& grad_norm, double count, bool stop_req
   Tensor packed = at::stack(sums);
   std::vector<double> host{stop_requested ? 1.0 : 0.0};
   for (const auto& [name, metric] : metrics_) host.push_back(metric.count);
-  if (group.size() > 1) {
+  bool summed_here = group.size() > 1 && !names_vary_;
+  if (summed_here) {
     packed = at::cat({packed, at::tensor(host).to(packed.options())});
     group.sum_(packed);
   }
   packed = at::cat({grad_norm.reshape({1}).to(at::kFloat), packed}).to(at::kCPU, at::kDouble);
   const double* values = packed.const_data_ptr<double>();
-  StepReading reading;
-  reading.grad_norm = *values++;
-  reading.loss = *values++ / count;
-  const double* counts = group.size() > 1 ? values + metrics_.size() : host.data();
-  reading.stop_requested = *counts++ > 0;
-  for (const auto& [name, metric] : metrics_) reading.metrics[name] = {*values++, *counts++};
+  const double* counts = summed_here ? values + 2 + metrics_.size() : host.data();
+  double norm = values[0];
+  SumsByName totals{{kLoss, {values[1], 0}}, {kStops, {counts[0], 0}}};
+  for (size_t i = 0; const auto& [name, metric] : metrics_) totals[name] = {values[2 + i], counts[1 + i]}, ++i;
+  if (!summed_here) sum_by_name(totals, group);
+  StepReading reading{.loss = totals[kLoss].sum / count, .grad_norm = norm, .stop_requested = totals[kStops].sum > 0};
+  totals.erase(kLoss);
+  totals.erase(kStops);
+  for (const auto& [name, total] : totals) reading.metrics[name] = {total.sum, total.count};
   reading.finite = std::isfinite(reading.loss) && std::isfinite(reading.grad_norm);
   return reading;
 }

@@ -22,10 +22,13 @@ struct StepReading {
 // step, which must know whether the numbers are finite. Several processes share one small sum.
 class StepMeter {
  public:
+  // `names_vary`: processes may have metrics of other names in the same step.
+  explicit StepMeter(bool names_vary = false) : names_vary_(names_vary) {}
   void add(const LossSum& loss);
   StepReading read(const Tensor& grad_norm, double count, bool stop_requested, Group& group) const;
 
  private:
+  bool names_vary_;
   Tensor loss_;
   std::map<std::string, Metric> metrics_;
 };

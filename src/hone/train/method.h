@@ -28,6 +28,8 @@ class Method {
   // What the summed loss is divided by, known before the forward pass: labelled tokens, pairs, sequences.
   virtual double count(const data::Batch& batch) const = 0;
   virtual LossSum loss(model::CausalLM& model, const data::Batch& batch) = 0;
+  // Whether batches differ in the names of what they report, so that processes must tell each other.
+  virtual bool metrics_vary() const { return false; }
 };
 
 }  // namespace hone::train

@@ -103,6 +103,10 @@ std::string closing_summary(const Finished& finished) {
   text += entry("steps", fmt::format("{} of {} (epoch {:.2f})", state.global_step, state.max_steps, state.epoch));
   bool final_weights = finished.layout == Layout::factory && finished.complete();
   std::string weights = final_weights ? finished.run.root.string() : state.last_model_checkpoint;
+  std::string recommended = weights;
+  bool best_is_wanted = finished.outcome == Outcome::early_stopped || (finished.best_loaded && finished.complete());
+  bool best_is_final = final_weights && finished.best_loaded;
+  if (best_is_wanted && !best_is_final && !state.best_model_checkpoint.empty()) recommended = state.best_model_checkpoint;
   if (final_weights) text += entry("model", weights);
   if (!state.last_model_checkpoint.empty()) text += entry("last checkpoint", state.last_model_checkpoint);
   if (!state.best_model_checkpoint.empty())
@@ -112,7 +116,7 @@ std::string closing_summary(const Finished& finished) {
   if (!finished.plots.empty()) text += entry("plots", finished.plots.front().parent_path().string());
   if (state.skipped_steps > 0) text += entry("skipped steps", fmt::format("{} with non-finite numbers", state.skipped_steps));
   if (state.failed_saves > 0) text += entry("failed saves", std::to_string(state.failed_saves));
-  if (!weights.empty()) text += entry("next", next_command(finished, weights));
+  if (!recommended.empty()) text += entry("next", next_command(finished, recommended));
   return text;
 }
 

@@ -25,6 +25,7 @@ struct Finished {
   fs::path model_folder;
   bool adapter = true;
   Layout layout = Layout::swift;
+  bool best_loaded = false;  // load_best_model_at_end
 
   bool complete() const { return outcome == Outcome::finished || outcome == Outcome::early_stopped; }
 };

@@ -3,9 +3,13 @@
 #include <optional>
 #include <string>
 
+#include "hone/base/json.h"
 #include "hone/train/config.h"
 
 namespace hone::train {
+
+// The rows that were split off the training data, beside the checkpoints: `infer --load_data_args true` answers them.
+inline constexpr const char* kValidationFile = "val_dataset.jsonl";
 
 // Creates `folder` if needed and writes a probe into it. Throws UserError(usage) naming the folder and why it cannot be used.
 void check_output_folder(const fs::path& folder);
@@ -13,6 +17,7 @@ void check_output_folder(const fs::path& folder);
 struct RunFolder {
   fs::path root;  // holds checkpoint-N, logs, plots
   std::string run_id;
+  Json data_order = {};  // which samples its checkpoints count, see data_order.h
 
   fs::path log_file(Layout layout) const { return root / (layout == Layout::swift ? "logging.jsonl" : "trainer_log.jsonl"); }
 };

@@ -48,6 +48,13 @@ std::string tensorboard_tag(const std::string& key) {
   return key.starts_with("eval_") ? "eval/" + key.substr(5) : "train/" + key;
 }
 
+// How another tracker takes in what we wrote.
+std::string import_command(const std::string& tracker, const fs::path& folder) {
+  if (tracker == "swanlab") return fmt::format(": swanlab convert -t tensorboard --tb-logdir {}", folder.string());
+  if (tracker == "wandb") return fmt::format(": wandb sync {}", folder.string());
+  return "";
+}
+
 // NaN has no place in JSON; readers of these logs (pandas, ours) take null for it.
 std::string json_text(const Json& line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -56,13 +63,12 @@ std::string json_text(const Json& line) { return line.dump(-1, ' ', false, Json:
 RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step, bool silent)
     : config_(config), file_(run.log_file(config.layout)), device_(device), first_step_(first_step), silent_(silent) {
   if (silent_) return;
+  auto folder = config.logging_dir.empty() ? run.root / "runs" : config.logging_dir;
   for (const auto& sink : config.report_to) {
-    if (sink == "tensorboard" || sink == "all")
-      events_ = std::make_unique<EventFile>(config.logging_dir.empty() ? run.root / "runs" : config.logging_dir);
-    else if (sink != "none")
-      log::warn_once(
-          fmt::format("--report_to {}: this program writes TensorBoard files and {} alone; import those with {}'s own tool", sink,
-                      file_.filename().string(), sink));
+    if (sink == "none") continue;
+    if (sink != "tensorboard" && sink != "all")
+      log::warn_once(fmt::format("--report_to {}: written as TensorBoard files, which it reads{}", sink, import_command(sink, folder)));
+    if (!events_) events_ = std::make_unique<EventFile>(folder);
   }
 }
 

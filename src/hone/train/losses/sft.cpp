@@ -1,29 +1,73 @@
 #include "hone/train/losses/sft.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "hone/ops/linear_cross_entropy.h"
 #include "hone/train/losses/token_logps.h"
+#include "hone/train/sums_by_name.h"
 
 namespace hone::train {
 namespace {
 
-Tensor weights_with_probability(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) {
-  auto probability_t = token_logps(model, hidden_th, batch.targets_t).exp();
+Tensor weights_with_probability(const TokenScores& scores, const data::Batch& batch) {
+  auto probability_t = scores.logps_t.exp();
   return batch.weights_t.defined() ? batch.weights_t * probability_t : probability_t;
+}
+
+// Calls body(segment, position) for every position of a batch that has a target.
+template <class Body>
+void for_targets(const data::Batch& batch, Body body) {
+  auto targets_t = batch.targets_t.to(at::kCPU);
+  const auto* target = targets_t.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < batch.segments.count(); ++i)
+    for (int64_t t = batch.segments.offsets[static_cast<size_t>(i)]; t < batch.segments.offsets[static_cast<size_t>(i) + 1]; ++t)
+      if (target[t] != ops::kIgnoredTarget) body(static_cast<size_t>(i), t);
+}
+
+// Right from end to end; an answer without a target does not count.
+Metric sequence_accuracy(const TokenScores& scores, const data::Batch& batch) {
+  auto hits_t = scores.hits_t.to(at::kCPU);
+  const bool* hit = hits_t.const_data_ptr<bool>();
+  std::vector<int> right(static_cast<size_t>(batch.segments.count()), -1);
+  for_targets(batch, [&](size_t segment, int64_t t) { right[segment] = right[segment] != 0 && hit[t]; });
+  auto answers = std::count_if(right.begin(), right.end(), [](int state) { return state >= 0; });
+  auto sum = at::full({}, std::count(right.begin(), right.end(), 1), scores.logps_t.options());
+  return {"seq_acc", sum, static_cast<double>(answers)};
+}
+
+// As ms-swift has it: the weighted loss per token of each channel, under loss_None where a row has no channel.
+std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weights_t, const data::Batch& batch) {
+  auto losses_t = (weights_t.defined() ? -scores.logps_t * weights_t : -scores.logps_t).to(at::kCPU, at::kFloat);
+  const float* loss = losses_t.const_data_ptr<float>();
+  SumsByName sums;
+  for_targets(batch, [&](size_t segment, int64_t t) {
+    const auto& channel = batch.channels[segment];
+    sums["loss_" + (channel.empty() ? "None" : channel)] += {loss[t], 1};
+  });
+  std::vector<Metric> metrics;
+  for (const auto& [name, total] : sums) metrics.push_back({name, at::full({}, total.sum, scores.logps_t.options()), total.count});
+  return metrics;
 }
 
 }  // namespace
 
 LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments});
+  std::optional<TokenScores> scores;
+  if (config_.dft || config_.channel_loss || config_.sequence_accuracy) scores = token_scores(model, hidden_th, batch.targets_t);
   const auto& head = std::as_const(model).head();
-  ops::CrossEntropyOptions options{.weights_t = batch.weights_t,
+  ops::CrossEntropyOptions options{.weights_t = config_.dft ? weights_with_probability(*scores, batch) : batch.weights_t,
                                    .label_smoothing = config_.label_smoothing,
                                    .target_count = batch.target_count,
                                    .adapters = head.adapters,
                                    .training = model.training()};
-  if (config_.dft) options.weights_t = weights_with_probability(model, hidden_th, batch);
   auto entropy = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options);
-  return {entropy.sum, {{"token_acc", entropy.correct, static_cast<double>(batch.target_count)}}};
+  LossSum result{entropy.sum, {}};
+  if (config_.channel_loss) result.metrics = channel_losses(*scores, options.weights_t, batch);
+  result.metrics.push_back(config_.sequence_accuracy ? sequence_accuracy(*scores, batch)
+                                                     : Metric{"token_acc", entropy.correct, static_cast<double>(batch.target_count)});
+  return result;
 }
 
 }  // namespace hone::train

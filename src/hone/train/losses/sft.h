@@ -7,6 +7,8 @@ namespace hone::train {
 struct SftConfig {
   double label_smoothing = 0;
   bool dft = false;  // each token's loss times its own probability, held constant (dynamic fine-tuning)
+  bool channel_loss = false;       // logs loss_NAME for each value of the rows' `channel` column
+  bool sequence_accuracy = false;  // logs seq_acc, answers that are right from end to end, instead of token_acc
 };
 
 class SftLoss final : public Method {
@@ -14,7 +16,8 @@ class SftLoss final : public Method {
   explicit SftLoss(const SftConfig& config = {}) : config_(config) {}
 
   double count(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;  // metric: token_acc
+  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  bool metrics_vary() const override { return config_.channel_loss; }
 
  private:
   SftConfig config_;

@@ -1,11 +1,14 @@
-// How likely a model finds each token of a batch.
+// What a model thinks of each token of a batch.
 #pragma once
 #include "hone/model/causal_lm.h"
 
 namespace hone::train {
 
-// log p(target) at each position, float32 [T], zero where there is no target. Without gradient; logits exist a few rows at a
-// time.
-Tensor token_logps(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
+struct TokenScores {
+  Tensor logps_t;  // log p(target), float32 [T], zero where there is no target
+  Tensor hits_t;   // bool [T]: the target is the most likely token
+};
+// Without gradient; logits exist a few rows at a time.
+TokenScores token_scores(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
 
 }  // namespace hone::train
