@@ -2,6 +2,7 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/parse.h"
+#include "hone/train/run_folder.h"
 
 namespace hone::cli {
 namespace {
@@ -56,7 +57,7 @@ constexpr std::string_view kData[] = {"dataset",
 class CheckpointArgs {
  public:
   CheckpointArgs(Options& options, const std::string& folder, const Json& args)
-      : options_(options), where_((fs::path(folder) / "args.json").string()), args_(args) {}
+      : options_(options), folder_(fs::absolute(folder).lexically_normal()), where_((fs::path(folder) / "args.json").string()), args_(args) {}
 
   void take(std::string_view name) {
     auto found = lookup(name);
@@ -72,6 +73,18 @@ class CheckpointArgs {
     bool has_verb_default = name == "truncation_strategy" || name == "use_chat_template";
     if (!options_.has(name) || has_verb_default) take(name);
   }
+  // The validation rows as training wrote them beside its checkpoints: they need neither the training data nor a second split.
+  void take_split_rows() {
+    if (options_.has("val_dataset") || !(options_.real("split_dataset_ratio") > 0)) return;
+    for (const auto& folder : {folder_.parent_path(), folder_}) {
+      auto file = folder / train::kValidationFile;
+      if (!fs::is_regular_file(file)) continue;
+      options_.set("val_dataset", Json::array({file.string()}), Source::checkpoint, where_);
+      options_.set("dataset", Json::array(), Source::checkpoint, where_);
+      options_.set("split_dataset_ratio", 0.0, Source::checkpoint, where_);
+      return;
+    }
+  }
 
  private:
   // Files of ms-swift 3.x say train_type.
@@ -81,6 +94,7 @@ class CheckpointArgs {
     return old == args_.end() ? nullptr : &*old;
   }
   Options& options_;
+  fs::path folder_;
   std::string where_;
   const Json& args_;
 };
@@ -92,8 +106,9 @@ void apply_checkpoint_args(Options& options, const std::string& folder, const Js
   CheckpointArgs from(options, folder, args);
   for (auto name : kAlways) from.take(name);
   for (auto name : kIfUnset) from.take_if_unset(name);
-  if (options.knows("load_data_args") && options.flag("load_data_args"))
-    for (auto name : kData) from.take(name);
+  if (!options.knows("load_data_args") || !options.flag("load_data_args")) return;
+  for (auto name : kData) from.take(name);
+  if (options.verb() & kInfer) from.take_split_rows();
 }
 
 void reread_checkpoint(Options& options) {

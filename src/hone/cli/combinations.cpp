@@ -1,4 +1,6 @@
 // Options that exclude or need each other. Asked before anything is loaded.
+#include <cmath>
+
 #include "hone/cli/parse.h"
 
 namespace hone::cli {
@@ -11,11 +13,19 @@ struct Rule {
   const char* message;
 };
 
-bool factory(const Options& o) { return o.front_end() == FrontEnd::factory || o.front_end() == FrontEnd::accelerate; }
+bool factory(const Options& o) { return o.text("dialect") == "factory"; }
+bool asks(const Options& o, std::string_view flag) { return o.knows(flag) && o.flag(flag); }
 bool lora(const Options& o) { return o.text("tuner_type") == "lora"; }
 bool sft(const Options& o) { return o.text("stage") == "sft"; }
 bool validation_data(const Options& o) {
   return o.has("val_dataset") || o.has("cached_val_dataset") || o.real("split_dataset_ratio") > 0;
+}
+// Shares of all steps (below 1) compare with shares alone, as in transformers.
+bool saves_fall_on_evaluations(const Options& o) {
+  double save = o.real("save_steps"), eval = o.real("eval_steps");
+  if ((save < 1) != (eval < 1) || eval <= 0) return false;
+  double times = save / eval;
+  return std::abs(times - std::round(times)) < 1e-6;
 }
 
 constexpr Rule kRules[] = {
@@ -32,6 +42,13 @@ constexpr Rule kRules[] = {
      "split_dataset_ratio", "exclude each other"},
     {[](const Options& o) { return o.flag("load_best_model_at_end") && o.text("eval_strategy") == "no"; },
      "load_best_model_at_end", "eval_strategy", "the best checkpoint is only known when there is evaluation"},
+    {[](const Options& o) { return o.flag("load_best_model_at_end") && o.text("save_strategy") != o.text("eval_strategy"); },
+     "save_strategy", "eval_strategy",
+     "must be the same with load_best_model_at_end, so that the best evaluation has a checkpoint to load"},
+    {[](const Options& o) {
+       return o.flag("load_best_model_at_end") && o.text("save_strategy") == "steps" && !saves_fall_on_evaluations(o);
+     },
+     "save_steps", "eval_steps", "with load_best_model_at_end the first must be a multiple of the second"},
     {[](const Options& o) { return o.given("eval_strategy") && o.text("eval_strategy") != "no" && !validation_data(o); },
      "eval_strategy", nullptr, "needs validation data"},
     {[](const Options& o) { return (o.flag("do_predict") || o.flag("do_eval")) && !validation_data(o); }, "do_predict", nullptr,
@@ -54,6 +71,12 @@ constexpr Rule kRules[] = {
     {[](const Options& o) { return o.has("lorap_lr_ratio") && !lora(o); }, "lorap_lr_ratio", "tuner_type", "is a form of lora"},
     {[](const Options& o) { return o.flag("use_galore") && lora(o); }, "use_galore", "tuner_type",
      "projects full gradients; use full tuning"},
+    {[](const Options& o) { return asks(o, "use_apollo") && lora(o); }, "use_apollo", "tuner_type",
+     "projects full gradients; use full tuning"},
+    {[](const Options& o) { return asks(o, "use_badam") && lora(o); }, "use_badam", "tuner_type",
+     "trains whole blocks; use full tuning"},
+    {[](const Options& o) { return o.flag("use_galore") + asks(o, "use_apollo") + asks(o, "use_badam") > 1; }, "use_galore",
+     "use_apollo", "exclude each other and use_badam"},
 };
 
 }  // namespace

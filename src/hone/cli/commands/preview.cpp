@@ -76,7 +76,7 @@ void show_table(const data::DatasetPreview& preview, const data::EncodeConfig& c
   fmt::print("rows looked at {}, usable {}, bad {}\n", preview.scanned, report.good(), report.bad());
   if (config.max_length > 0) fmt::print("longer than {} tokens: {} ({})\n", config.max_length, preview.too_long, fate_of_long_rows(config));
   if (preview.without_target) fmt::print("rows with nothing to learn: {}\n", preview.without_target);
-  for (const auto& [problem, count] : report.by_kind()) fmt::print("  {:<14} {:>8}\n", data::name(problem), count);
+  for (const auto& [problem, count] : report.by_kind()) fmt::print("  {:<20} {:>8}\n", data::name(problem), count);
   for (const auto& message : report.first_messages()) fmt::print("  {}\n", terminal::styled(message, Style::yellow));
 }
 
