@@ -74,7 +74,7 @@ class Hub:
 
     def environment(self, cache, use_hf):
         return {"HF_ENDPOINT": self.url, "MODELSCOPE_ENDPOINT": self.url, "HF_HOME": str(cache / "hf"), "MODELSCOPE_CACHE": str(cache / "ms"),
-                "HF_HUB_DISABLE_XET": "1", "USE_HF": "1" if use_hf else "0", "HOME": str(cache)}
+                "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0", "USE_HF": "1" if use_hf else "0", "HOME": str(cache)}
 
 
 class Handler(BaseHTTPRequestHandler):
