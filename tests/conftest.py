@@ -18,7 +18,7 @@ class Program:
     def __call__(self, *words, stdin=None, env=None, cwd=None, timeout=120):
         environment = {k: v for k, v in os.environ.items() if k not in ("LOG_LEVEL", "USE_HF", "ALLOW_EXTRA_ARGS", "COLUMNS", "NPROC_PER_NODE", "WORLD_SIZE")}
         # Tests reach no hub but their own.
-        environment.update(NO_COLOR="1", HF_HUB_OFFLINE="1", **{k: str(v) for k, v in (env or {}).items()})
+        environment.update({"NO_COLOR": "1", "HF_HUB_OFFLINE": "1", **{k: str(v) for k, v in (env or {}).items()}})
         command = [str(self.path), *map(str, words)]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, cwd=cwd, timeout=timeout)
 
