@@ -21,9 +21,12 @@ size_t tokens_of(const engine::Request& request) {
 }  // namespace
 
 Generation::Generation(EngineLoop& loop, uint64_t ticket, size_t choices, const asio::any_io_executor& executor)
-    : loop_(loop), ticket_(ticket), unfinished_(choices), signal_(executor) {}
+    : loop_(loop), ticket_(ticket), unfinished_(choices), signal_(executor) {
+  loop_.sessions_.emplace(ticket_, this);
+}
 
 Generation::~Generation() {
+  loop_.sessions_.erase(ticket_);
   if (unfinished_ > 0) loop_.enqueue([&loop = loop_, ticket = ticket_] { loop.cancel(ticket); });
 }
 
@@ -49,19 +52,21 @@ void Generation::push(Event event) {
 EngineLoop::EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits)
     : engine_(engine), io_(io), limits_(limits), stats_(engine.stats()), thread_([this] { run(); }) {}
 
-EngineLoop::~EngineLoop() {
+EngineLoop::~EngineLoop() { stop(); }
+
+void EngineLoop::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   ready_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 std::shared_ptr<Generation> EngineLoop::submit(std::vector<engine::Request> answers) {
   size_t tokens = 0;
   for (const auto& answer : answers) tokens += tokens_of(answer);
-  if (live_answers_ + answers.size() > limits_.live_answers || live_tokens_ + tokens > limits_.live_tokens) return nullptr;
+  if (!has_room(answers.size()) || live_tokens_ + tokens > limits_.live_tokens) return nullptr;
   live_answers_ += answers.size();
   live_tokens_ += tokens;
   auto generation = std::make_shared<Generation>(*this, ++last_ticket_, answers.size(), io_.get_executor());
@@ -69,6 +74,10 @@ std::shared_ptr<Generation> EngineLoop::submit(std::vector<engine::Request> answ
     add(std::move(weak), ticket, std::move(answers));
   });
   return generation;
+}
+
+void EngineLoop::interrupt_all() {
+  for (auto& [ticket, generation] : sessions_) generation->interrupt();
 }
 
 asio::awaitable<void> EngineLoop::call(std::function<void(engine::Engine&)> work) {

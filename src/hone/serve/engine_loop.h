@@ -36,6 +36,7 @@ class Generation {
   bool interrupted() const { return interrupted_; }
   bool overrun() const { return overrun_; }  // the session reads too slowly to keep what comes
   bool finished() const { return unfinished_ == 0; }
+  bool pending() const { return !pending_.empty(); }
 
  private:
   friend class EngineLoop;
@@ -60,10 +61,14 @@ struct EngineLoopLimits {
 class EngineLoop {
  public:
   EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits);
-  ~EngineLoop();  // joins
+  ~EngineLoop();
+  void stop();  // ends the thread behind the present step; what still runs is not reported
 
+  bool has_room(size_t answers) const { return live_answers_ + answers <= limits_.live_answers; }
   // Null when there is no room: the caller answers 429. I/O thread only.
   std::shared_ptr<Generation> submit(std::vector<engine::Request> answers);
+
+  void interrupt_all();  // every session is told to end; I/O thread only
 
   // Runs `work` on the engine's thread, between two steps. What it throws is thrown here.
   asio::awaitable<void> call(std::function<void(engine::Engine&)> work);
@@ -100,6 +105,7 @@ class EngineLoop {
   asio::io_context& io_;
   const EngineLoopLimits limits_;
   uint64_t last_ticket_ = 0;
+  std::map<uint64_t, Generation*> sessions_;  // I/O thread only
 
   std::mutex mutex_;
   std::condition_variable ready_;

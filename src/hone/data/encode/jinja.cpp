@@ -31,6 +31,13 @@ void append_message(const Message& message, Json& messages) {
   calls.push_back({{"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
 }
 
+// While a template runs, text that spells a special token stands between two noncharacters, so that it can be told apart afterwards.
+constexpr std::string_view kGuard = "\uFDD0", kGuardEnd = "\uFDD1", kReplacement = "\uFFFD";
+
+void replace_all(std::string& text, std::string_view what, std::string_view with) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+}
+
 size_t common_prefix(const std::string& a, const std::string& b) {
   return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
@@ -190,14 +197,44 @@ Sample JinjaEncoder::encode_whole(const Conversation& conversation) const {
   return tokenise(whole.text, answer_spans(prepared, whole), prepared);
 }
 
+void JinjaEncoder::guard_strings(Json& value) const {
+  if (value.is_structured())
+    for (auto& part : value) guard_strings(part);
+  if (!value.is_string()) return;
+  auto& text = value.get_ref<std::string&>();
+  for (auto mark : {kGuard, kGuardEnd}) replace_all(text, mark, kReplacement);
+  if (spells_special_token(text)) text = std::string(kGuard) + text + std::string(kGuardEnd);
+}
+
+std::vector<TokenId> JinjaEncoder::guarded_tokens(const std::string& rendered) const {
+  std::vector<TokenId> ids;
+  bool inside = false;
+  for (size_t at = 0; at <= rendered.size();) {
+    auto end = std::min(rendered.find(inside ? kGuardEnd : kGuard, at), rendered.size());
+    auto more = tokens(std::string_view(rendered).substr(at, end - at), inside);
+    ids.insert(ids.end(), more.begin(), more.end());
+    at = end + kGuard.size();
+    inside = !inside;
+  }
+  return ids;
+}
+
 std::vector<TokenId> JinjaEncoder::encode_open(const Conversation& conversation) const {
   auto prepared = prepare(conversation);
+  if (config_.guard_special_tokens) {
+    guard_strings(prepared.tools);
+    for (auto& message : prepared.messages)
+      if (message["role"] != "assistant") guard_strings(message["content"]);
+  }
   bool continues = prepared.messages.back()["role"] == "assistant";
-  if (!continues) return tokens(render(prepared, prepared.messages, true).text + config_.response_prefix.value_or(""));
-  auto answer = prepared.messages.back()["content"].get<std::string>();
   auto before = prepared.messages;
-  before.erase(before.size() - 1);
-  return tokens(render(prepared, before, true).text + answer);
+  auto tail = config_.response_prefix.value_or("");
+  if (continues) {
+    tail = before.back()["content"].get<std::string>();
+    before.erase(before.size() - 1);
+  }
+  auto text = render(prepared, before, true).text + tail;
+  return config_.guard_special_tokens ? guarded_tokens(text) : tokens(text);
 }
 
 }  // namespace hone::data

@@ -28,6 +28,8 @@ class JinjaEncoder : public Encoder {
   std::vector<Span> answer_spans(const Prepared& prepared, const text::Rendered& whole) const;
   std::optional<Span> span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const;
   std::optional<Span> span_by_difference(const Prepared& prepared, const std::string& whole, size_t message, const std::string& ending) const;
+  void guard_strings(Json& value) const;
+  std::vector<text::TokenId> guarded_tokens(const std::string& rendered) const;
   Sample tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const;
 
   text::ChatTemplate template_;

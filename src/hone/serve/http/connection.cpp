@@ -188,17 +188,18 @@ void Exchange::on_gone(std::function<void()> callback) {
 }
 
 asio::awaitable<void> Exchange::respond(HttpResponse response) {
-  HONE_CHECK(!answered_);
-  answered_ = true;
+  HONE_CHECK(!answered());
+  status_ = response.status;
+  response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
   bool stays = request_.keep_alive && !connection_->leaving_;
   auto bytes = response_head(response, static_cast<int64_t>(response.body.size()), stays, request_.http_1_0) + response.body;
   if (!co_await connection_->write(bytes)) connection_->close();
 }
 
-asio::awaitable<bool> Exchange::start_events(Headers headers) {
-  HONE_CHECK(!answered_);
-  answered_ = true;
-  HttpResponse response{.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)};
+asio::awaitable<bool> Exchange::start_events() {
+  HONE_CHECK(!answered());
+  status_ = 200;
+  HttpResponse response{.content_type = "text/event-stream; charset=utf-8", .headers = headers_};
   response.headers.emplace_back("Cache-Control", "no-cache");
   response.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in front must not hold events back
   if (request_.http_1_0) request_.keep_alive = false;        // the end of the connection ends the body

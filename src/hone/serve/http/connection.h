@@ -31,22 +31,25 @@ class Exchange {
 
   const HttpRequest& request() const { return request_; }
   HttpRequest& request() { return request_; }
-  bool answered() const { return answered_; }
+  bool answered() const { return status_ != 0; }
+  int status() const { return status_; }  // 0 until answered
   bool gone() const;  // the client has closed its side, or was cut
   // Called once when the client goes; an empty function forgets it.
   void on_gone(std::function<void()> callback);
   asio::any_io_executor executor() const;
 
+  void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
   asio::awaitable<void> respond(HttpResponse response);
   // Server-sent events. False: nobody listens any more.
-  asio::awaitable<bool> start_events(Headers headers = {});
+  asio::awaitable<bool> start_events();
   asio::awaitable<bool> send(std::string_view events);
   asio::awaitable<void> finish_events();
 
  private:
   std::shared_ptr<Connection> connection_;
   HttpRequest request_;
-  bool answered_ = false;
+  Headers headers_;  // of whatever the answer is
+  int status_ = 0;
 };
 
 // What stands behind the connections.

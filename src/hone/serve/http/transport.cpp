@@ -45,11 +45,11 @@ class PlainTransport : public Transport {
 
 class TlsTransport : public Transport {
  public:
-  TlsTransport(tcp::socket socket, asio::ssl::context& context) : stream_(std::move(socket), context) {}
+  TlsTransport(tcp::socket socket, asio::ssl::context& context, TlsSide side) : stream_(std::move(socket), context), side_(side) {}
 
   asio::awaitable<error_code> handshake() override {
     error_code failure;
-    co_await stream_.async_handshake(asio::ssl::stream_base::server, quietly(failure));
+    co_await stream_.async_handshake(side_ == TlsSide::server ? asio::ssl::stream_base::server : asio::ssl::stream_base::client, quietly(failure));
     co_return failure;
   }
 
@@ -77,15 +77,18 @@ class TlsTransport : public Transport {
 
  private:
   asio::ssl::stream<tcp::socket> stream_;
+  TlsSide side_;
 };
 
 }  // namespace
 
 std::unique_ptr<Transport> plain_transport(tcp::socket socket) { return std::make_unique<PlainTransport>(std::move(socket)); }
 
-std::unique_ptr<Transport> tls_transport(tcp::socket socket, asio::ssl::context& context) {
-  return std::make_unique<TlsTransport>(std::move(socket), context);
+std::unique_ptr<Transport> tls_transport(tcp::socket socket, asio::ssl::context& context, TlsSide side) {
+  return std::make_unique<TlsTransport>(std::move(socket), context, side);
 }
+
+std::shared_ptr<asio::ssl::context> tls_client_context() { return std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client); }
 
 std::shared_ptr<asio::ssl::context> tls_context(const std::string& certificate_file, const std::string& key_file) {
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);

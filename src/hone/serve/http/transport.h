@@ -26,8 +26,11 @@ class Transport {
 };
 
 std::unique_ptr<Transport> plain_transport(asio::ip::tcp::socket socket);
-std::unique_ptr<Transport> tls_transport(asio::ip::tcp::socket socket, asio::ssl::context& context);
+enum class TlsSide { server, client };
+std::unique_ptr<Transport> tls_transport(asio::ip::tcp::socket socket, asio::ssl::context& context, TlsSide side = TlsSide::server);
 
+// Accepts any certificate: for measuring a server, not for trusting it.
+std::shared_ptr<asio::ssl::context> tls_client_context();
 // TLS 1.2 or newer. Throws UserError(usage) naming the file that cannot be read.
 std::shared_ptr<asio::ssl::context> tls_context(const std::string& certificate_file, const std::string& key_file);
 

@@ -66,8 +66,8 @@ constexpr Field kFields[] = {
     {"chat_template_kwargs", kChat | kTokenize, FieldKind::object, 0, 16, "", "Plain values for the model's template, such as enable_thinking.", ""},
     {"reasoning_effort", kChat, FieldKind::text, 1, 16, "", "none switches thinking off where the template can; other values leave it.", ""},
     {"thinking", kMessages, FieldKind::object, 0, 8, "", "type disabled switches thinking off where the template can.", ""},
-    {"add_generation_prompt", kChat | kTokenize, FieldKind::flag, 0, 1, "true", "Open the answer's turn.", ""},
-    {"continue_final_message", kChat, FieldKind::flag, 0, 1, "false", "Go on with the last message, an assistant's.", ""},
+    {"add_generation_prompt", kChat | kTokenize, FieldKind::flag, 0, 1, "", "", "the answer's turn is opened unless the last message is the assistant's"},
+    {"continue_final_message", kChat, FieldKind::flag, 0, 1, "", "", "a last message of the assistant is always gone on with"},
     {"separate_reasoning", kChat, FieldKind::flag, 0, 1, "true", "Thoughts go into reasoning_content.", ""},
 
     {"encoding_format", kEmbedding, FieldKind::text, 1, 16, "float", "float or base64.", ""},

@@ -1,0 +1,71 @@
+// bench serve: a load on any OpenAI server, its figures as a table and a picture.
+#include "hone/base/log.h"
+#include "hone/base/progress.h"
+#include "hone/base/terminal.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/commands/bench_plot.h"
+#include "hone/cli/text_table.h"
+
+namespace hone::cli {
+namespace {
+
+serve::LoadConfig load_config(const Options& options) {
+  serve::LoadConfig config;
+  config.url = options.required("url");
+  config.api_key = options.text("api_key");
+  config.model = options.text("model");
+  config.requests = options.integer("requests");
+  config.concurrency = options.integer("concurrency");
+  config.rate = options.real("rate");
+  config.prompt_words = options.integer("prompt_words");
+  config.max_tokens = options.integer("max_tokens");
+  config.temperature = options.real("temperature");
+  config.ignore_eos = options.flag("ignore_eos");
+  config.seed = static_cast<uint64_t>(options.integer("seed"));
+  return config;
+}
+
+std::string milliseconds(double seconds) { return fmt::format("{:.2f}", seconds * 1e3); }
+
+void print_tables(const serve::LoadSummary& summary) {
+  double seconds = std::max(summary.seconds, 1e-9);
+  TextTable rates({"", "total", "per second"});
+  rates.align_right(1), rates.align_right(2);
+  auto row = [&](const char* name, int64_t count) { rates.add({name, fmt::format("{}", count), fmt::format("{:.2f}", static_cast<double>(count) / seconds)}); };
+  row("requests", summary.done);
+  row("prompt tokens", summary.prompt_tokens);
+  row("output tokens", summary.tokens);
+  row("failed", summary.failed);
+  TextTable times({"milliseconds", "mean", "p50", "p90", "p99", "max"});
+  for (size_t i = 1; i < 6; ++i) times.align_right(i);
+  auto spread = [&](const char* name, const serve::Spread& s) {
+    times.add({name, milliseconds(s.mean), milliseconds(s.p50), milliseconds(s.p90), milliseconds(s.p99), milliseconds(s.worst)});
+  };
+  spread("time to first token", summary.first_token);
+  spread("between tokens", summary.between);
+  spread("whole request", summary.whole);
+  auto width = static_cast<size_t>(terminal::columns());
+  fmt::print("{}\n{}", rates.str(width), times.str(width));
+  for (const auto& [what, count] : summary.errors) fmt::print("{} x {}\n", count, what);
+}
+
+}  // namespace
+
+int bench_command(const Options& options) {
+  if (options.words().empty() || options.words()[0] != "serve")
+    throw UserError(ExitCode::usage, "hone bench: what shall be measured?", "hone bench serve --url http://127.0.0.1:8000 --requests 100 --concurrency 8");
+  auto config = load_config(options);
+  ProgressBar bar("Bench", config.requests);
+  auto result = serve::run_load(config, [&](int64_t done) { bar.update(done); });
+  bar.finish();
+  auto summary = serve::summarize(result);
+  if (options.text("format") == "json") fmt::print("{}\n", serve::to_json(summary).dump());
+  else print_tables(summary);
+  if (options.has("plot") && summary.done > 0) {
+    write_load_plot(options.text("plot"), result, summary);
+    log::info("picture: {}", options.text("plot"));
+  }
+  return summary.done > 0 ? 0 : static_cast<int>(ExitCode::failure);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,105 @@
+#include "hone/cli/jobs/serving_job.h"
+
+#include <cstdlib>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/generation_job.h"
+#include "hone/serve/admin/adapters.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr int kPagePort = 7860;
+
+// LLaMA-Factory's server is set up by its environment; what stands on the command line wins.
+std::string setting(const Options& options, std::string_view name, const char* variable) {
+  if (!options.given(name) && speaks_factory(options))
+    if (const char* value = std::getenv(variable); value && *value) return value;
+  return options.text(name);
+}
+
+int port_of(const Options& options, bool page) {
+  if (options.given("port")) return static_cast<int>(options.integer("port"));
+  if (const char* value = speaks_factory(options) ? std::getenv(page ? "GRADIO_SERVER_PORT" : "API_PORT") : nullptr; value && *value) {
+    int port = std::atoi(value);
+    if (port < 1 || port > 65535) throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", page ? "GRADIO_SERVER_PORT" : "API_PORT", value), "expected a port, 1 to 65535");
+    return port;
+  }
+  return page ? kPagePort : static_cast<int>(options.integer("port"));
+}
+
+std::chrono::milliseconds seconds(double value) { return std::chrono::milliseconds(static_cast<int64_t>(value * 1000)); }
+
+void check_files(const serve::ServerConfig& config) {
+  if (config.certificate_file.empty() != config.key_file.empty())
+    throw UserError(ExitCode::usage, "--ssl_certfile and --ssl_keyfile go together", "give both, or neither");
+  if (!config.adapter_root.empty() && !fs::is_directory(config.adapter_root))
+    throw UserError(ExitCode::usage, fmt::format("--adapter_root {}: no such folder", config.adapter_root.string()));
+}
+
+}  // namespace
+
+serve::ServerConfig server_config(const Options& options, bool page) {
+  serve::ServerConfig config;
+  config.host = setting(options, "host", page ? "GRADIO_SERVER_NAME" : "API_HOST");
+  config.port = port_of(options, page);
+  config.api_key = setting(options, "api_key", "API_KEY");
+  config.certificate_file = options.text("ssl_certfile");
+  config.key_file = options.text("ssl_keyfile");
+  config.allowed_origins = options.list("allowed_origins");
+  config.adapter_root = options.text("adapter_root");
+  config.http.connections = static_cast<size_t>(options.integer("max_connections"));
+  config.http.body_bytes = static_cast<size_t>(options.integer("max_body"));
+  config.http.write = seconds(options.real("write_timeout"));
+  config.engine.live_answers = static_cast<size_t>(serving_engine_config(options).max_sequences + options.integer("max_queue"));
+  config.engine.live_tokens = static_cast<size_t>(options.integer("max_live_tokens"));
+  config.drain = seconds(options.real("drain_timeout"));
+  config.watchdog = seconds(options.real("watchdog"));
+  config.log_interval = static_cast<int>(std::max<int64_t>(0, options.integer("log_interval")));
+  config.log_requests = options.flag("verbose");
+  config.open_page = page;
+  check_files(config);
+  return config;
+}
+
+engine::EngineConfig serving_engine_config(const Options& options) {
+  auto config = engine_config(options);
+  if (!options.knows("max_batch_size") || !options.given("max_batch_size") || options.integer("max_batch_size") <= 0)
+    config.max_sequences = options.integer("vllm_max_num_seqs");
+  if (options.has("vllm_max_model_len")) config.max_context = options.integer("vllm_max_model_len");
+  if (options.has("vllm_gpu_memory_utilization")) config.memory_utilization = options.real("vllm_gpu_memory_utilization");
+  if (options.has("vllm_enable_prefix_caching")) config.prefix_cache = options.flag("vllm_enable_prefix_caching");
+  return config;
+}
+
+std::vector<AdapterWord> adapter_words(const Options& options) {
+  std::vector<AdapterWord> words;
+  for (const auto& word : options.list("adapters")) {
+    auto equals = word.find('=');
+    if (equals == std::string::npos || fs::exists(word)) {
+      words.push_back({"", word});
+      continue;
+    }
+    words.push_back({word.substr(0, equals), word.substr(equals + 1)});
+    try {
+      serve::Adapters::check_name(words.back().name);
+    } catch (const std::exception&) {
+      throw UserError(ExitCode::usage, fmt::format("--adapters {}: \"{}\" is no name for an adapter", word, words.back().name),
+                      "letters, digits, . _ - and /");
+    }
+  }
+  return words;
+}
+
+ServedName served_name(const Options& options, const std::string& model) {
+  bool factory = speaks_factory(options);
+  auto name = setting(options, "served_model_name", "API_MODEL_NAME");
+  if (!name.empty()) return {name, factory};
+  if (factory) return {"gpt-3.5-turbo", true};
+  auto path = fs::path(model).lexically_normal();
+  return {(path.has_filename() ? path.filename() : path.parent_path().filename()).string(), false};
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,37 @@
+// The adapters that requests may name. I/O thread only.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "hone/serve/http/message.h"
+
+namespace hone::serve {
+
+struct AdapterEntry {
+  std::filesystem::path folder;
+  int64_t created = 0;
+  bool fixed = false;  // named on the command line: requests do not unload it
+};
+
+class Adapters {
+ public:
+  // Without a root no request may load or unload.
+  explicit Adapters(std::filesystem::path root) : root_(std::move(root)) {}
+
+  bool knows(const std::string& name) const { return entries_.contains(name); }
+  const std::map<std::string, AdapterEntry>& entries() const { return entries_; }
+  void add(const std::string& name, AdapterEntry entry) { entries_[name] = std::move(entry); }
+  void remove(const std::string& name) { entries_.erase(name); }
+
+  void check_enabled() const;  // Problem(403) when requests may not change adapters
+  // The folder a request means: below the root, links resolved. Problem(400) otherwise, without telling what exists outside.
+  std::filesystem::path resolve(const std::string& relative) const;
+  static void check_name(const std::string& name);  // Problem(400)
+
+ private:
+  std::filesystem::path root_;
+  std::map<std::string, AdapterEntry> entries_;
+};
+
+}  // namespace hone::serve

@@ -1,0 +1,15 @@
+// What is not generation: health, metrics, tokens, adapters, the description of the interface.
+#pragma once
+#include "hone/serve/context.h"
+
+namespace hone::serve {
+
+asio::awaitable<void> version(Exchange& exchange, Context& context);
+asio::awaitable<void> metrics_page(Exchange& exchange, Context& context);
+asio::awaitable<void> tokenize(Exchange& exchange, Context& context);
+asio::awaitable<void> detokenize(Exchange& exchange, Context& context);
+asio::awaitable<void> load_adapter(Exchange& exchange, Context& context);
+asio::awaitable<void> unload_adapter(Exchange& exchange, Context& context);
+asio::awaitable<void> openapi(Exchange& exchange, Context& context);
+
+}  // namespace hone::serve

@@ -1,0 +1,37 @@
+// What /metrics and the log's statistics tell: requests, tokens, times. Thread-safe.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "hone/engine/engine.h"
+
+namespace hone::serve {
+
+class Metrics {
+ public:
+  explicit Metrics(const std::string& model);
+  ~Metrics();
+
+  void answered(std::string_view path, int status, double seconds);
+  void refused();  // for want of room
+  void first_token(double seconds);
+  void between_tokens(double seconds);
+  void finished(int64_t prompt_tokens, int64_t generated_tokens, double seconds);
+
+  // Prometheus' text format; gauges are set from `stats` first.
+  std::string text(const engine::Stats& stats, size_t live_answers);
+
+  // Sums since the last call, for the line in the log.
+  struct Window {
+    int64_t requests = 0, prompt_tokens = 0, generated_tokens = 0;
+    double seconds = 0;
+  };
+  Window take_window();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hone::serve

@@ -1,0 +1,172 @@
+#include "hone/serve/anthropic/messages.h"
+
+namespace hone::serve {
+namespace {
+
+Json stop_reason(const Answer& answer) {
+  if (answer.finish == engine::FinishReason::none) return nullptr;
+  if (answer.finish == engine::FinishReason::length) return "max_tokens";
+  if (!answer.calls.empty()) return "tool_use";
+  return answer.stop_string.empty() ? "end_turn" : "stop_sequence";
+}
+
+Json stop_sequence(const Answer& answer) { return answer.stop_string.empty() ? Json() : Json(answer.stop_string); }
+
+Json usage_of(const Usage& usage) {
+  return {{"input_tokens", usage.prompt - usage.cached}, {"output_tokens", usage.completion}, {"cache_creation_input_tokens", 0}, {"cache_read_input_tokens", usage.cached}};
+}
+
+Json parsed_arguments(const std::string& text) {
+  auto parsed = parse_json(text, {.depth = 64});
+  return parsed && parsed->is_object() ? std::move(*parsed) : Json::object();
+}
+
+Json blocks_of(const Answer& answer) {
+  Json blocks = Json::array();
+  if (!answer.thought.empty()) blocks.push_back({{"type", "thinking"}, {"thinking", answer.thought}, {"signature", ""}});
+  if (!answer.text.empty() || answer.calls.empty()) blocks.push_back({{"type", "text"}, {"text", answer.text}});
+  for (const auto& call : answer.calls)
+    blocks.push_back({{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", parsed_arguments(call.arguments)}});
+  return blocks;
+}
+
+Json message_head(const std::string& model, const Usage& usage) {
+  return {{"id", fresh_id("msg_")}, {"type", "message"}, {"role", "assistant"}, {"model", model}, {"content", Json::array()},
+          {"stop_reason", nullptr}, {"stop_sequence", nullptr}, {"usage", usage_of(usage)}};
+}
+
+// Anthropic's stream: each block is opened, filled and closed before the next.
+class BlockStream {
+ public:
+  std::string news(const Answers::News& news, const Answer& answer) {
+    std::string out;
+    for (const auto& delta : news.deltas) add(delta, answer, out);
+    return out;
+  }
+
+  std::string closing(const Answer& answer, const Usage& usage) {
+    std::string out;
+    close(out);
+    if (next_ == 0) {
+      open({{"type", "text"}, {"text", ""}}, out);
+      close(out);
+    }
+    out += event("message_delta", {{"type", "message_delta"}, {"delta", {{"stop_reason", stop_reason(answer)}, {"stop_sequence", stop_sequence(answer)}}}, {"usage", usage_of(usage)}});
+    return out += event("message_stop", {{"type", "message_stop"}});
+  }
+
+ private:
+  void add(const Delta& delta, const Answer& answer, std::string& out) {
+    if (delta.kind == Delta::Kind::call) {
+      close(out);
+      open({{"type", "tool_use"}, {"id", answer.calls[delta.call].id}, {"name", delta.text}, {"input", Json::object()}}, out);
+      kind_ = Delta::Kind::arguments;
+      return;
+    }
+    if (!opened_ || kind_ != delta.kind) {
+      close(out);
+      bool thought = delta.kind == Delta::Kind::thought;
+      open(thought ? Json{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}} : Json{{"type", "text"}, {"text", ""}}, out);
+      kind_ = delta.kind;
+    }
+    Json change = delta.kind == Delta::Kind::text      ? Json{{"type", "text_delta"}, {"text", delta.text}}
+                  : delta.kind == Delta::Kind::thought ? Json{{"type", "thinking_delta"}, {"thinking", delta.text}}
+                                                       : Json{{"type", "input_json_delta"}, {"partial_json", delta.text}};
+    out += event("content_block_delta", {{"type", "content_block_delta"}, {"index", next_ - 1}, {"delta", change}});
+  }
+
+  void open(const Json& block, std::string& out) {
+    opened_ = true;
+    out += event("content_block_start", {{"type", "content_block_start"}, {"index", next_++}, {"content_block", block}});
+  }
+
+  void close(std::string& out) {
+    if (std::exchange(opened_, false)) out += event("content_block_stop", {{"type", "content_block_stop"}, {"index", next_ - 1}});
+  }
+
+  int64_t next_ = 0;
+  bool opened_ = false;
+  Delta::Kind kind_ = Delta::Kind::text;
+};
+
+Json error_json(const Problem& problem) {
+  std::string_view type = problem.status == 401   ? "authentication_error"
+                          : problem.status == 403 ? "permission_error"
+                          : problem.status == 404 ? "not_found_error"
+                          : problem.status == 413 ? "request_too_large"
+                          : problem.status == 429 ? "rate_limit_error"
+                          : problem.status == 503 ? "overloaded_error"
+                          : problem.status >= 500 ? "api_error"
+                                                  : "invalid_request_error";
+  return {{"type", "error"}, {"error", {{"type", type}, {"message", problem.message}}}};
+}
+
+asio::awaitable<void> send_stream(Exchange& exchange, Answers& answers, const std::string& model) {
+  auto news = co_await answers.next();
+  if (!co_await exchange.start_events()) co_return;
+  BlockStream stream;
+  std::string out = event("message_start", {{"type", "message_start"}, {"message", message_head(model, answers.usage())}});
+  std::optional<Problem> failure;
+  while (!news.empty()) {
+    for (const auto& item : news) out += stream.news(item, answers.answer(0));
+    if (!co_await exchange.send(out)) co_return;
+    out.clear();
+    try {
+      news = co_await answers.next();
+    } catch (const Problem& problem) {
+      failure = problem;
+      break;
+    }
+  }
+  out += failure ? event("error", error_json(*failure)) : stream.closing(answers.answer(0), answers.usage());
+  if (co_await exchange.send(out)) co_await exchange.finish_events();
+}
+
+}  // namespace
+
+HttpResponse anthropic_problem(const Problem& problem) {
+  auto response = json_response(error_json(problem), problem.status);
+  if (problem.retry_after > 0) response.headers.emplace_back("Retry-After", std::to_string(problem.retry_after));
+  return response;
+}
+
+asio::awaitable<void> anthropic_messages(Exchange& exchange, Context& context) {
+  context.check_room();
+  struct Ready {
+    ChatTask task;
+    PreparedChat prepared;
+  };
+  auto ready = co_await aside(context, [&]() -> Ready {
+    auto task = read_anthropic(parsed_body(exchange.request()), context.served);
+    auto prepared = prepare_chat(task, context.served);
+    return {std::move(task), std::move(prepared)};
+  });
+  exchange.request().body = {};
+  auto target = context.target_of(ready.task.model);
+  for (auto& answer : ready.prepared.answers) answer.adapter = target.adapter;
+  auto generation = context.admit(exchange, std::move(ready.prepared.answers));
+  Answers answers(context, std::move(generation), ready.prepared.parser, 1, ready.prepared.prompt_tokens);
+  if (ready.task.stream) {
+    co_await send_stream(exchange, answers, target.name);
+    co_return;
+  }
+  co_await answers.finish();
+  const auto& answer = answers.answer(0);
+  Json body = message_head(target.name, answers.usage());
+  body["content"] = blocks_of(answer);
+  body["stop_reason"] = stop_reason(answer);
+  body["stop_sequence"] = stop_sequence(answer);
+  co_await exchange.respond(json_response(body));
+}
+
+asio::awaitable<void> anthropic_count_tokens(Exchange& exchange, Context& context) {
+  auto count = co_await aside(context, [&] {
+    auto body = parsed_body(exchange.request());
+    body["max_tokens"] = 1;  // needed by the other endpoint, absent here
+    return prompt_tokens(read_anthropic(body, context.served), context.served).size();
+  });
+  Json reply{{"input_tokens", count}};
+  co_await exchange.respond(json_response(reply));
+}
+
+}  // namespace hone::serve

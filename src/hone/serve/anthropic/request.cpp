@@ -1,0 +1,104 @@
+#include "hone/serve/anthropic/messages.h"
+#include "hone/serve/chat/conversation.h"
+#include "hone/serve/http/problem.h"
+
+namespace hone::serve {
+namespace {
+
+const Json& member(const Json& object, const char* name) {
+  static const Json kNone;
+  auto found = object.find(name);
+  return found == object.end() ? kNone : *found;
+}
+
+void append_block(const Json& block, const std::string& role, const std::string& where, std::vector<data::Message>& out) {
+  if (!block.is_object()) bad_value(where, "expected an object with a type");
+  const auto& type = member(block, "type");
+  bool same = !out.empty() && out.back().role == role;
+  if (type == "text") {
+    auto text = read_text_parts(Json::array({block}), where);
+    if (same) out.back().content += text;
+    else out.push_back({.role = role, .content = std::move(text)});
+  } else if (type == "tool_use" && role == "assistant") {
+    const auto& name = member(block, "name");
+    const auto& input = member(block, "input");
+    if (!name.is_string() || !is_function_name(name.get<std::string>())) bad_value(where + ".name", "expected a function's name");
+    if (!input.is_object()) bad_value(where + ".input", "expected an object");
+    out.push_back({.role = "tool_call", .content = dump({{"name", name}, {"arguments", input}})});
+  } else if (type == "tool_result" && role == "user") {
+    const auto& content = member(block, "content");
+    out.push_back({.role = "tool", .content = content.is_null() ? "" : read_text_parts(content, where + ".content")});
+  } else if (type == "thinking" && role == "assistant") {
+    if (!same) out.push_back({.role = role});
+    out.back().extra["reasoning_content"] = member(block, "thinking").is_string() ? member(block, "thinking") : Json("");
+  } else if (type != "redacted_thinking") {
+    bad_value(where + ".type", "this model reads text; expected text, tool_use, tool_result or thinking");
+  }
+}
+
+data::Conversation read_conversation(const Json& system, const Json& messages) {
+  data::Conversation conversation;
+  auto& out = conversation.messages;
+  if (!system.is_null()) out.push_back({.role = "system", .content = read_text_parts(system, "system")});
+  for (size_t i = 0; i < messages.size(); ++i) {
+    auto where = fmt::format("messages[{}]", i);
+    if (!messages[i].is_object()) bad_value(where, fmt::format("found {}; expected an object", kind_name(messages[i])));
+    const auto& role = member(messages[i], "role");
+    if (role != "user" && role != "assistant") bad_value(where + ".role", "expected user or assistant");
+    const auto& content = member(messages[i], "content");
+    if (content.is_string()) {
+      out.push_back({.role = role, .content = content});
+      continue;
+    }
+    if (!content.is_array() || content.size() > 1024) bad_value(where + ".content", "expected a text or a list of at most 1024 blocks");
+    for (size_t j = 0; j < content.size(); ++j) append_block(content[j], role, fmt::format("{}.content[{}]", where, j), out);
+  }
+  return conversation;
+}
+
+Json tools_of(const Json& tools) {
+  Json functions = Json::array();
+  for (const auto& tool : tools) {
+    Json function = tool;
+    if (function.is_object()) {
+      if (auto schema = member(tool, "input_schema"); !schema.is_null()) function["parameters"] = schema;
+      for (const char* name : {"input_schema", "type", "cache_control"}) function.erase(name);
+    }
+    functions.push_back(std::move(function));
+  }
+  return read_tools(functions, "tools", true);
+}
+
+ToolChoice choice_of(const Json& choice, const Json& tools) {
+  if (choice.is_null()) return read_tool_choice({}, tools);
+  const auto& type = member(choice, "type");
+  if (type == "auto" || type == "any" || type == "none") return read_tool_choice(type, tools);
+  if (type == "tool") return read_tool_choice({{"name", member(choice, "name")}}, tools);
+  bad_value("tool_choice.type", "expected auto, any, tool or none");
+}
+
+}  // namespace
+
+ChatTask read_anthropic(const Json& body, const ServedModel& served) {
+  Fields fields(kMessages, body);
+  ChatTask task;
+  task.model = fields.text("model");
+  task.conversation = read_conversation(fields.json("system"), fields.json("messages"));
+  if (fields.has("tools")) task.tools = tools_of(fields.json("tools"));
+  const auto& choice = fields.json("tool_choice");
+  task.tool_choice = choice_of(choice, task.tools);
+  task.one_call = choice.is_object() && member(choice, "disable_parallel_tool_use") == true;
+  task.sampling = served.defaults;
+  task.sampling.seed = fresh_seed();
+  task.sampling.temperature = fields.real("temperature", task.sampling.temperature);
+  task.sampling.top_p = fields.real("top_p", task.sampling.top_p);
+  task.sampling.top_k = std::max<int64_t>(0, fields.integer("top_k", task.sampling.top_k));
+  for (auto& text : fields.texts("stop_sequences", 16, 256)) task.sampling.stop.push_back(std::move(text));
+  task.max_tokens = fields.integer("max_tokens", 1);
+  task.stream = fields.flag("stream", false);
+  if (const auto& thinking = fields.json("thinking"); thinking.is_object())
+    if (member(thinking, "type") == "disabled") task.conversation.extra["chat_template_kwargs"]["enable_thinking"] = false;
+  return task;
+}
+
+}  // namespace hone::serve

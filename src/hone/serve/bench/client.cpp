@@ -1,0 +1,130 @@
+#include "hone/serve/bench/client.h"
+
+#include <boost/asio/connect.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "hone/base/error.h"
+
+namespace hone::serve {
+namespace {
+
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+Url Url::parse(const std::string& text) {
+  auto fail = [&]() -> Url { throw UserError(ExitCode::usage, fmt::format("--url {}: not an address", text), "http://127.0.0.1:8000"); };
+  Url url;
+  std::string_view rest = text;
+  if (rest.starts_with("https://")) url.tls = true, rest.remove_prefix(8);
+  else if (rest.starts_with("http://")) rest.remove_prefix(7);
+  else return fail();
+  auto slash = std::min(rest.find('/'), rest.size());
+  auto authority = rest.substr(0, slash);
+  std::string path(rest.substr(slash));
+  while (path.ends_with('/')) path.pop_back();
+  auto colon = authority.rfind(':');
+  bool has_port = colon != authority.npos && authority.find(']', colon) == authority.npos;
+  url.host = authority.substr(0, has_port ? colon : authority.npos);
+  url.port = has_port ? std::string(authority.substr(colon + 1)) : url.tls ? "443" : "80";
+  if (url.host.starts_with('[') && url.host.ends_with(']')) url.host = url.host.substr(1, url.host.size() - 2);
+  if (url.host.empty() || url.port.empty()) return fail();
+  url.target = path + (path.ends_with("/v1") ? "" : "/v1") + "/chat/completions";
+  return url;
+}
+
+asio::awaitable<bool> BenchClient::connect() {
+  auto executor = co_await asio::this_coro::executor;
+  error_code failure;
+  tcp::resolver resolver(executor);
+  auto found = co_await resolver.async_resolve(url_.host, url_.port, asio::redirect_error(asio::use_awaitable, failure));
+  if (failure) co_return false;
+  tcp::socket socket(executor);
+  co_await asio::async_connect(socket, found, asio::redirect_error(asio::use_awaitable, failure));
+  if (failure) co_return false;
+  socket.set_option(tcp::no_delay(true), failure);
+  transport_ = url_.tls ? tls_transport(std::move(socket), *tls_, TlsSide::client) : plain_transport(std::move(socket));
+  failure = co_await transport_->handshake();
+  if (failure) transport_.reset();
+  co_return !failure;
+}
+
+// "data: {…}" lines; what carries text counts as a token when the server tells no number.
+void BenchClient::read_events(std::string_view events, Answered& answered) {
+  bool spoke = false;
+  for (size_t at = 0; at < events.size();) {
+    auto end = std::min(events.find('\n', at), events.size());
+    auto line = events.substr(at, end - at);
+    at = end + 1;
+    if (!line.starts_with("data: {")) continue;
+    auto data = parse_json(line.substr(6));
+    if (!data) continue;
+    if (data->contains("error")) answered.error = (*data)["error"].value("message", "error");
+    if (auto usage = data->value("usage", Json()); usage.is_object()) {
+      answered.tokens = usage.value("completion_tokens", answered.tokens);
+      answered.prompt_tokens = usage.value("prompt_tokens", int64_t{0});
+    }
+    auto choices = data->value("choices", Json());
+    if (!choices.is_array() || choices.empty()) continue;
+    auto delta = choices[0].value("delta", Json::object());
+    for (const char* name : {"content", "reasoning_content", "tool_calls"})
+      if (auto part = delta.value(name, Json()); !part.is_null() && part != "") spoke = true;
+    answered.tokens += spoke;
+  }
+  if (!spoke) return;
+  auto now = Clock::now();
+  if (answered.first == Clock::time_point()) answered.first = now;
+  else answered.gaps.push_back(seconds(now - answered.last));
+  answered.last = now;
+}
+
+asio::awaitable<Answered> BenchClient::ask(std::string body) {
+  Answered answered{.sent = Clock::now()};
+  if (!transport_ && !co_await connect()) {
+    answered.error = "no connection";
+    co_return answered;
+  }
+  auto request = fmt::format("POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n{}Content-Length: {}\r\n\r\n{}", url_.target,
+                             url_.host, url_.port, api_key_.empty() ? "" : fmt::format("Authorization: Bearer {}\r\n", api_key_), body.size(), body);
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(1u << 30);
+  parser.eager(true);
+  boost::beast::flat_buffer inbox;
+  size_t seen = 0;
+  error_code failure;
+  if (!co_await transport_->write(asio::buffer(request))) failure = asio::error::broken_pipe;
+  while (!failure && !parser.is_done()) {
+    size_t count = co_await transport_->read_some(inbox.prepare(16u << 10));
+    if (count == 0) {
+      parser.put_eof(failure);
+      break;
+    }
+    inbox.commit(count);
+    while (inbox.size() > 0 && !parser.is_done()) {
+      size_t used = parser.put(inbox.data(), failure);
+      inbox.consume(used);
+      if (failure || used == 0) break;
+    }
+    if (failure == http::error::need_more) failure = {};
+    const auto& text = parser.get().body();
+    auto whole = text.rfind("\n\n");
+    if (parser.is_header_done() && whole != text.npos && whole + 2 > seen) {
+      read_events(std::string_view(text).substr(seen, whole + 2 - seen), answered);
+      seen = whole + 2;
+    }
+  }
+  answered.status = parser.is_header_done() ? static_cast<int>(parser.get().result_int()) : 0;
+  bool done = !failure && parser.is_done();
+  if (!done || !parser.get().keep_alive()) transport_.reset();
+  if (!done && answered.error.empty()) answered.error = "the connection broke";
+  if (done && answered.status != 200) answered.error = fmt::format("status {}", answered.status);
+  if (done && answered.status == 200 && answered.first == Clock::time_point() && answered.error.empty()) answered.error = "no text";
+  co_return answered;
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,42 @@
+// One connection of the load generator: sends a streaming chat request, reads its events, notes when they came.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/serve/http/message.h"
+#include "hone/serve/http/transport.h"
+
+namespace hone::serve {
+
+// http[s]://host[:port][/path]; requests go to path/chat/completions, with /v1 put before it unless the path ends so.
+struct Url {
+  bool tls = false;
+  std::string host, port, target;
+  static Url parse(const std::string& text);  // throws UserError(usage)
+};
+
+struct Answered {
+  Clock::time_point sent, first, last;  // `first` and `last` event that carried text
+  std::vector<double> gaps;             // seconds between such events
+  int64_t prompt_tokens = 0, tokens = 0;
+  int status = 0;     // 0: no answer
+  std::string error;  // "" when the answer is whole
+};
+
+class BenchClient {
+ public:
+  BenchClient(const Url& url, std::string api_key, std::shared_ptr<asio::ssl::context> tls) : url_(url), api_key_(std::move(api_key)), tls_(std::move(tls)) {}
+  asio::awaitable<Answered> ask(std::string body);
+
+ private:
+  asio::awaitable<bool> connect();
+  void read_events(std::string_view events, Answered& answered);
+
+  const Url& url_;
+  std::string api_key_;
+  std::shared_ptr<asio::ssl::context> tls_;
+  std::unique_ptr<Transport> transport_;
+};
+
+}  // namespace hone::serve

@@ -1,0 +1,135 @@
+#include "hone/serve/bench/load.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <cmath>
+#include <map>
+
+#include "hone/base/rng.h"
+
+namespace hone::serve {
+namespace {
+
+constexpr const char* kWords[] = {"river", "stone", "light", "morning", "paper", "engine", "garden", "window", "number", "story",
+                                  "question", "answer", "summer", "market", "teacher", "music", "bridge", "forest", "letter", "color"};
+
+std::string body_of(const LoadConfig& config, uint64_t index) {
+  Rng rng(config.seed, index);
+  std::string prompt = fmt::format("Text {}:", index);  // no two begin alike, so no server can reuse one for another
+  for (int64_t i = 0; i < config.prompt_words; ++i) prompt += fmt::format(" {}", kWords[rng.below(std::size(kWords))]);
+  Json body{{"messages", Json::array({{{"role", "user"}, {"content", prompt}}})}, {"max_tokens", config.max_tokens}, {"temperature", config.temperature},
+            {"stream", true}, {"stream_options", {{"include_usage", true}}}};
+  if (!config.model.empty()) body["model"] = config.model;
+  if (config.ignore_eos) body["ignore_eos"] = true;
+  return body.dump();
+}
+
+class Load {
+ public:
+  Load(const LoadConfig& config, const std::function<void(int64_t)>& progress) : config_(config), progress_(progress), url_(Url::parse(config.url)) {
+    if (url_.tls) tls_ = tls_client_context();
+    plan_arrivals();
+  }
+
+  LoadResult run() {
+    result_.answers.resize(static_cast<size_t>(config_.requests));
+    began_ = Clock::now();
+    for (int64_t i = 0; i < std::min(config_.concurrency, config_.requests); ++i) asio::co_spawn(io_, work(), asio::detached);
+    io_.run();
+    result_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+    return std::move(result_);
+  }
+
+ private:
+  // Poisson arrivals: the gaps are exponential.
+  void plan_arrivals() {
+    Rng rng(config_.seed, ~uint64_t{0});
+    double at = 0;
+    for (int64_t i = 0; i < config_.requests; ++i) {
+      arrivals_.push_back(at);
+      if (config_.rate > 0) at -= std::log(1.0 - rng.uniform()) / config_.rate;
+    }
+  }
+
+  asio::awaitable<void> work() {
+    BenchClient client(url_, config_.api_key, tls_);
+    while (next_ < config_.requests) {
+      auto index = static_cast<size_t>(next_++);
+      auto due = began_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(arrivals_[index]));
+      if (due > Clock::now()) {
+        asio::steady_timer timer(io_, due);
+        co_await timer.async_wait(asio::use_awaitable);
+      }
+      auto answer = co_await client.ask(body_of(config_, index));
+      result_.answers[index] = std::move(answer);
+      progress_(++done_);
+    }
+  }
+
+  const LoadConfig& config_;
+  const std::function<void(int64_t)>& progress_;
+  Url url_;
+  std::shared_ptr<asio::ssl::context> tls_;
+  asio::io_context io_{1};
+  std::vector<double> arrivals_;
+  LoadResult result_;
+  Clock::time_point began_;
+  int64_t next_ = 0, done_ = 0;
+};
+
+Json spread_json(const Spread& spread) {
+  return {{"mean", spread.mean}, {"p50", spread.p50}, {"p90", spread.p90}, {"p99", spread.p99}, {"max", spread.worst}};
+}
+
+}  // namespace
+
+LoadResult run_load(const LoadConfig& config, const std::function<void(int64_t)>& progress) { return Load(config, progress).run(); }
+
+Spread Spread::of(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  auto at = [&](double part) { return values[std::min(values.size() - 1, static_cast<size_t>(part * static_cast<double>(values.size())))]; };
+  double sum = 0;
+  for (double value : values) sum += value;
+  return {sum / static_cast<double>(values.size()), at(0.5), at(0.9), at(0.99), values.back()};
+}
+
+LoadSummary summarize(const LoadResult& result) {
+  LoadSummary summary{.seconds = result.seconds};
+  std::vector<double> first, between, whole;
+  std::map<std::string, int64_t> errors;
+  auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  for (const auto& answer : result.answers) {
+    if (!answer.error.empty()) {
+      ++errors[answer.error];
+      ++summary.failed;
+      continue;
+    }
+    ++summary.done;
+    summary.prompt_tokens += answer.prompt_tokens;
+    summary.tokens += answer.tokens;
+    first.push_back(seconds(answer.first - answer.sent));
+    whole.push_back(seconds(answer.last - answer.sent));
+    between.insert(between.end(), answer.gaps.begin(), answer.gaps.end());
+  }
+  summary.first_token = Spread::of(std::move(first));
+  summary.between = Spread::of(std::move(between));
+  summary.whole = Spread::of(std::move(whole));
+  summary.errors.assign(errors.begin(), errors.end());
+  return summary;
+}
+
+Json to_json(const LoadSummary& summary) {
+  Json errors = Json::object();
+  for (const auto& [what, count] : summary.errors) errors[what] = count;
+  double seconds = std::max(summary.seconds, 1e-9);
+  return {{"requests", summary.done}, {"failed", summary.failed}, {"errors", errors}, {"seconds", summary.seconds},
+          {"requests_per_second", static_cast<double>(summary.done) / seconds}, {"prompt_tokens", summary.prompt_tokens}, {"output_tokens", summary.tokens},
+          {"output_tokens_per_second", static_cast<double>(summary.tokens) / seconds}, {"time_to_first_token", spread_json(summary.first_token)},
+          {"inter_token_latency", spread_json(summary.between)}, {"request_latency", spread_json(summary.whole)}};
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,65 @@
+#include "hone/serve/chat/answers.h"
+
+namespace hone::serve {
+namespace {
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+Answers::Answers(Context& context, std::shared_ptr<Generation> generation, const AnswerParser::Config& parser, size_t choices, int64_t prompt_tokens)
+    : context_(context), generation_(std::move(generation)), answers_(choices, Answer(parser)), usage_{.prompt = prompt_tokens}, began_(Clock::now()), last_(began_) {}
+
+void Answers::keep_time(size_t tokens) {
+  if (tokens == 0) return;
+  auto now = Clock::now();
+  if (std::exchange(first_, false)) context_.metrics.first_token(seconds(now - began_));
+  else context_.metrics.between_tokens(seconds(now - last_));
+  last_ = now;
+}
+
+Answers::News Answers::take(Event& event) {
+  auto& output = event.output;
+  auto& answer = answers_[event.choice];
+  keep_time(output.tokens.size());
+  answer.tokens += static_cast<int64_t>(output.tokens.size());
+  usage_.completion += static_cast<int64_t>(output.tokens.size());
+  usage_.cached = std::max(usage_.cached, output.cached_tokens);
+  answer.logprobs.insert(answer.logprobs.end(), output.logprobs.begin(), output.logprobs.end());
+  if (!output.prompt_logprobs.empty()) answer.prompt_logprobs = output.prompt_logprobs;
+  News news{event.choice, answer.parser.push(output.text), &output};
+  if (output.finish != engine::FinishReason::none) {
+    answer.finish = output.finish;
+    answer.stop_string = output.stop_string;
+    for (auto& delta : answer.parser.finish()) news.deltas.push_back(std::move(delta));
+  }
+  for (const auto& delta : news.deltas) {
+    if (delta.kind == Delta::Kind::text) answer.text += delta.text;
+    else if (delta.kind == Delta::Kind::thought) answer.thought += delta.text;
+    else if (delta.kind == Delta::Kind::call) answer.calls.push_back({fresh_id("call_"), delta.text, ""});
+    else answer.calls[delta.call].arguments += delta.text;
+  }
+  return news;
+}
+
+asio::awaitable<std::vector<Answers::News>> Answers::next() {
+  events_.clear();
+  std::vector<News> news;
+  if (!generation_->finished() || generation_->pending()) events_ = co_await generation_->next();
+  if (generation_->interrupted() && !generation_->finished()) throw interruption();
+  for (auto& event : events_) {
+    if (event.output.finish == engine::FinishReason::error) throw failure_of(event);
+    if (event.output.finish == engine::FinishReason::cancelled) throw interruption();
+    news.push_back(take(event));
+  }
+  if (generation_->finished() && !generation_->pending() && !std::exchange(counted_, true))
+    context_.metrics.finished(usage_.prompt, usage_.completion, seconds(Clock::now() - began_));
+  co_return news;
+}
+
+asio::awaitable<void> Answers::finish() {
+  while (!(co_await next()).empty()) {
+  }
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,57 @@
+// The answers to one request while they grow: what both protocols read out of the engine's events.
+#pragma once
+#include "hone/serve/chat/answer_parser.h"
+#include "hone/serve/context.h"
+#include "hone/serve/openai/format.h"
+
+namespace hone::serve {
+
+struct Answer {
+  explicit Answer(const AnswerParser::Config& config) : parser(config) {}
+
+  struct Call {
+    std::string id, name, arguments;
+  };
+  AnswerParser parser;
+  std::string text, thought;
+  std::vector<Call> calls;
+  std::vector<engine::PositionLogprobs> logprobs, prompt_logprobs;
+  engine::FinishReason finish = engine::FinishReason::none;
+  std::string stop_string;
+  int64_t tokens = 0;
+};
+
+// Follows a Generation: parses, counts, keeps time. I/O thread only.
+class Answers {
+ public:
+  Answers(Context& context, std::shared_ptr<Generation> generation, const AnswerParser::Config& parser, size_t choices, int64_t prompt_tokens);
+
+  // One event's news of one answer.
+  struct News {
+    size_t choice;
+    std::vector<Delta> deltas;
+    const engine::Output* output;  // valid until the next call
+  };
+  // Waits for more. Empty: everything has been told. Throws Problem when an answer failed, the server goes down or the client left.
+  asio::awaitable<std::vector<News>> next();
+  // Until the end, for answers that are sent whole.
+  asio::awaitable<void> finish();
+
+  const Answer& answer(size_t choice) const { return answers_[choice]; }
+  size_t size() const { return answers_.size(); }
+  const Usage& usage() const { return usage_; }
+
+ private:
+  void keep_time(size_t tokens);
+  News take(Event& event);
+
+  Context& context_;
+  std::shared_ptr<Generation> generation_;
+  std::vector<Answer> answers_;
+  std::vector<Event> events_;
+  Usage usage_;
+  Clock::time_point began_, last_;
+  bool first_ = true, counted_ = false;
+};
+
+}  // namespace hone::serve

@@ -1,0 +1,18 @@
+// Messages and tools of a request into a conversation. Texts only: nothing a request names is ever opened or fetched.
+#pragma once
+#include "hone/serve/chat/task.h"
+
+namespace hone::serve {
+
+// OpenAI's messages: roles system, developer, user, assistant, tool, function. Throws Problem naming the place, "messages[2].content".
+data::Conversation read_messages(const Json& messages);
+// {"type": "function", "function": {…}} each; `legacy` lists the functions themselves. Names are checked.
+Json read_tools(const Json& tools, const std::string& where, bool legacy);
+ToolChoice read_tool_choice(const Json& choice, const Json& tools);
+// The text of a content field: a text, or a list of text parts.
+std::string read_text_parts(const Json& content, const std::string& where);
+// Plain values only, and none of the names the template's own variables have.
+Json read_template_values(const Json& values);
+bool is_function_name(const std::string& name);
+
+}  // namespace hone::serve

@@ -1,0 +1,102 @@
+#include <random>
+
+#include "hone/serve/chat/task.h"
+#include "hone/serve/http/problem.h"
+
+namespace hone::serve {
+namespace {
+
+using engine::SamplingParams;
+
+// {"name": one of the functions, "arguments": what it takes}
+Json call_schema(const Json& tools, const ToolChoice& choice) {
+  Json calls = Json::array();
+  for (const auto& tool : tools) {
+    const auto& function = tool["function"];
+    if (choice.mode == ToolChoice::Mode::named && function["name"] != choice.name) continue;
+    Json parameters = function.value("parameters", Json());
+    if (!parameters.is_object() || parameters.empty()) parameters = {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
+    calls.push_back({{"type", "object"},
+                     {"properties", {{"name", {{"const", function["name"]}}}, {"arguments", parameters}}},
+                     {"required", {"name", "arguments"}},
+                     {"additionalProperties", false}});
+  }
+  return calls.size() == 1 ? calls[0] : Json{{"anyOf", calls}};
+}
+
+bool forces_call(const ChatTask& task) { return task.tool_choice.mode == ToolChoice::Mode::required || task.tool_choice.mode == ToolChoice::Mode::named; }
+
+bool prompt_opens_thought(const std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
+  size_t tail = std::min<size_t>(prompt.size(), 4);
+  auto text = tokenizer.decode(std::span(prompt).last(tail));
+  text.erase(text.find_last_not_of(" \n\r\t") + 1);
+  return text.ends_with("<think>");
+}
+
+}  // namespace
+
+ToolFormat tool_format_of(const std::string& chat_template, const std::string& template_name) {
+  auto mentions = [&](std::string_view word) { return chat_template.find(word) != chat_template.npos; };
+  if (template_name.starts_with("llama3") || template_name.starts_with("llama4") || mentions("<|python_tag|>")) return ToolFormat::llama;
+  return ToolFormat::hermes;
+}
+
+uint64_t fresh_seed() {
+  thread_local std::mt19937_64 source{std::random_device{}()};
+  return source() >> 1;  // fits a signed number, so that it can be written into a request again
+}
+
+void fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served) {
+  auto used = static_cast<int64_t>(request.prompt.size());
+  if (used == 0) throw Problem(400, "the prompt is empty", "prompt", "invalid_value");
+  if (used >= served.max_context)
+    throw Problem(400, fmt::format("this model's maximum context length is {} tokens; the prompt has {}", served.max_context, used), "messages",
+                  "context_length_exceeded");
+  request.sampling.max_tokens = std::min(asked.value_or(served.max_context), served.max_context - used);
+  request.sampling.min_tokens = std::min(request.sampling.min_tokens, request.sampling.max_tokens);
+}
+
+void apply_shape(const Shape& shape, const ServedModel& served, SamplingParams& sampling) {
+  using Kind = Shape::Kind;
+  if (shape.kind == Kind::free) return;
+  const auto& compiler = *served.constraints;
+  auto compiled = shape.kind == Kind::regex    ? compiler.regex(shape.value.get_ref<const std::string&>())
+                  : shape.kind == Kind::schema ? compiler.json_schema(shape.value)
+                  : shape.kind == Kind::object ? compiler.json_object()
+                                               : compiler.choice(shape.value.get<std::vector<std::string>>());
+  if (!compiled) throw Problem(400, "the asked output shape cannot be followed: " + compiled.error(), "response_format", "invalid_schema");
+  sampling.constraint = std::move(*compiled);
+}
+
+std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served) {
+  auto conversation = task.conversation;
+  if (!task.tools.empty() && task.tool_choice.mode != ToolChoice::Mode::none) conversation.tools = dump(task.tools);
+  auto prompt = served.encoder->encode_prompt(conversation);
+  if (!prompt) throw Problem(400, "the model's chat template refuses the conversation: " + prompt.error(), "messages", "invalid_value");
+  return std::move(*prompt);
+}
+
+PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
+  PreparedChat prepared;
+  engine::Request request{.prompt = prompt_tokens(task, served), .sampling = task.sampling, .priority = task.priority};
+  prepared.prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  prepared.parser = {.split_thoughts = served.split_thoughts && task.split_thoughts, .begins_thinking = prompt_opens_thought(request.prompt, *served.tokenizer)};
+  auto asked = task.max_tokens;
+  if (!asked && served.default_max_tokens > 0) asked = served.default_max_tokens;
+  fit_context(request, asked, served);
+  if (forces_call(task)) {
+    apply_shape({Shape::Kind::schema, call_schema(task.tools, task.tool_choice)}, served, request.sampling);
+    prepared.parser = {.tools = ToolFormat::only_call, .split_thoughts = false};
+  } else {
+    apply_shape(task.shape, served, request.sampling);
+    if (!task.tools.empty() && task.tool_choice.mode == ToolChoice::Mode::automatic) prepared.parser.tools = served.tools;
+    prepared.parser.one_call = task.one_call;
+  }
+  for (int64_t i = 0; i < task.n; ++i) {
+    prepared.answers.push_back(request);
+    prepared.answers.back().sampling.seed += static_cast<uint64_t>(i);
+  }
+  return prepared;
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,118 @@
+// OpenAI's and vLLM's sampling fields into the engine's.
+#include <charconv>
+
+#include "hone/serve/chat/task.h"
+#include "hone/serve/http/problem.h"
+
+namespace hone::serve {
+namespace {
+
+constexpr size_t kLongestStop = 256;
+
+std::vector<std::pair<text::TokenId, float>> read_bias(const Json& bias, const text::Tokenizer& tokenizer) {
+  std::vector<std::pair<text::TokenId, float>> out;
+  for (const auto& [key, value] : bias.items()) {
+    text::TokenId id = -1;
+    auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), id);
+    bool known = status == std::errc() && end == key.data() + key.size() && id >= 0 && static_cast<size_t>(id) < tokenizer.size();
+    if (!known) bad_value("logit_bias", fmt::format("\"{}\" is no token id of this model", key.substr(0, 32)));
+    if (!value.is_number() || std::abs(value.get<double>()) > 100) bad_value("logit_bias." + key, "expected a number from -100 to 100");
+    out.emplace_back(id, value.get<float>());
+  }
+  return out;
+}
+
+std::vector<text::TokenId> read_ids(const Json& list, const std::string& name, const text::Tokenizer& tokenizer) {
+  std::vector<text::TokenId> ids;
+  for (const auto& item : list) {
+    bool known = item.is_number_integer() && item.get<double>() >= 0 && item.get<double>() < static_cast<double>(tokenizer.size());
+    if (!known) bad_value(fmt::format("{}[{}]", name, ids.size()), "not a token id of this model");
+    ids.push_back(item.get<text::TokenId>());
+  }
+  return ids;
+}
+
+Shape schema_shape(const Json& value, const std::string& where) {
+  if (value.is_object() || value.is_boolean()) return {Shape::Kind::schema, value};
+  if (!value.is_string()) bad_value(where, "expected a JSON schema");
+  auto parsed = parse_json(value.get_ref<const std::string&>(), {.depth = 64});
+  if (!parsed || !parsed->is_object()) bad_value(where, "expected a JSON schema");
+  return {Shape::Kind::schema, std::move(*parsed)};
+}
+
+Shape choice_shape(const Json& value, const std::string& where) {
+  if (!value.is_array() || value.empty() || value.size() > 256) bad_value(where, "expected a list of 1 to 256 texts");
+  for (const auto& item : value)
+    if (!item.is_string() || item.get_ref<const std::string&>().empty()) bad_value(where, "expected texts that are not empty");
+  return {Shape::Kind::choice, value};
+}
+
+Shape response_format_shape(const Json& format) {
+  auto type = format.value("type", Json());
+  if (type == "text") return {};
+  if (type == "json_object") return {Shape::Kind::object, {}};
+  if (type != "json_schema") bad_value("response_format.type", "expected text, json_object or json_schema");
+  auto holder = format.value("json_schema", Json());
+  if (!holder.is_object()) bad_value("response_format.json_schema", "expected an object with name and schema");
+  return schema_shape(holder.value("schema", Json(Json::object())), "response_format.json_schema.schema");
+}
+
+Shape structured_shape(const Json& asked) {
+  Shape shape;
+  size_t kinds = 0;
+  for (const auto& [key, value] : asked.items()) {
+    if (value.is_null()) continue;
+    auto where = "structured_outputs." + key;
+    if (key == "json") shape = schema_shape(value, where);
+    else if (key == "choice") shape = choice_shape(value, where);
+    else if (key == "json_object" && value == true) shape = {Shape::Kind::object, {}};
+    else if (key == "regex" && value.is_string()) shape = {Shape::Kind::regex, value};
+    else bad_value(where, "expected one of json, regex, choice, json_object");
+    ++kinds;
+  }
+  if (kinds != 1) bad_value("structured_outputs", "expected exactly one of json, regex, choice, json_object");
+  return shape;
+}
+
+}  // namespace
+
+Shape read_shape(const Fields& fields, Endpoint endpoint) {
+  std::vector<Shape> asked;
+  if (fields.has("response_format"))
+    if (auto shape = response_format_shape(fields.json("response_format")); shape.kind != Shape::Kind::free) asked.push_back(std::move(shape));
+  if (fields.has("structured_outputs")) asked.push_back(structured_shape(fields.json("structured_outputs")));
+  if (fields.has("guided_json")) asked.push_back(schema_shape(fields.json("guided_json"), "guided_json"));
+  if (fields.has("guided_regex")) asked.push_back({Shape::Kind::regex, fields.json("guided_regex")});
+  if (fields.has("guided_choice")) asked.push_back(choice_shape(fields.json("guided_choice"), "guided_choice"));
+  if (endpoint == kChat && fields.has("structured_outputs_regex")) asked.push_back({Shape::Kind::regex, fields.json("structured_outputs_regex")});
+  if (asked.size() > 1) throw Problem(400, "the output cannot be held to more than one shape", "response_format", "invalid_value");
+  return asked.empty() ? Shape{} : asked[0];
+}
+
+void read_sampling(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling) {
+  sampling = served.defaults;
+  sampling.temperature = fields.real("temperature", sampling.temperature);
+  sampling.top_p = fields.real("top_p", sampling.top_p);
+  sampling.top_k = std::max<int64_t>(0, fields.integer("top_k", sampling.top_k));
+  sampling.min_p = fields.real("min_p", sampling.min_p);
+  sampling.seed = fields.has("seed") ? static_cast<uint64_t>(fields.integer("seed", 0)) : fresh_seed();
+  sampling.repetition_penalty = fields.real("repetition_penalty", sampling.repetition_penalty);
+  sampling.presence_penalty = fields.real("presence_penalty", 0);
+  sampling.frequency_penalty = fields.real("frequency_penalty", 0);
+  sampling.min_tokens = fields.integer("min_tokens", 0);
+  sampling.ignore_end = fields.flag("ignore_eos", false);
+  sampling.include_stop = fields.flag("include_stop_str_in_output", false);
+  sampling.skip_special_tokens = fields.flag("skip_special_tokens", true);
+  for (auto& text : fields.texts("stop", 16, kLongestStop)) sampling.stop.push_back(std::move(text));
+  if (fields.has("stop_token_ids")) sampling.stop_tokens = read_ids(fields.json("stop_token_ids"), "stop_token_ids", *served.tokenizer);
+  if (fields.has("logit_bias")) sampling.logit_bias = read_bias(fields.json("logit_bias"), *served.tokenizer);
+  for (const auto& word : fields.texts("bad_words", 64, kLongestStop))
+    for (const auto& spelling : {word, " " + word}) sampling.bad_words.push_back(served.tokenizer->encode(spelling));
+  if (fields.has("prompt_logprobs")) {
+    sampling.prompt_logprobs = fields.integer("prompt_logprobs", 0);
+    if (*sampling.prompt_logprobs > served.max_logprobs)
+      bad_value("prompt_logprobs", fmt::format("found {}; this server gives at most {}", *sampling.prompt_logprobs, served.max_logprobs));
+  }
+}
+
+}  // namespace hone::serve

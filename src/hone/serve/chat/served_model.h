@@ -1,0 +1,40 @@
+// What is served: a model's names, its way to token ids, what its answers default to. Shared by all sessions and never changed.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/data/encode/encoder.h"
+#include "hone/engine/constraints/compiler.h"
+#include "hone/engine/sampling_params.h"
+#include "hone/serve/chat/answer_parser.h"
+
+namespace hone::serve {
+
+enum class Pooling { last, mean };
+// One vector for each list of token ids. Runs on the engine's thread.
+using Embed = std::function<std::vector<std::vector<float>>(const std::vector<std::vector<text::TokenId>>& inputs, Pooling pooling)>;
+
+struct ServedModel {
+  std::string name;      // in requests
+  std::string owned_by;  // shown by /v1/models
+  std::string base_adapter;  // what answers under the served name; "" is the bare model
+  bool any_name = false;     // names nobody serves mean the served model
+  int64_t created = 0;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const data::Encoder> encoder;
+  std::shared_ptr<const engine::ConstraintCompiler> constraints;
+  engine::SamplingParams defaults;  // what a request does not say; end_tokens included
+  int64_t max_context = 0;
+  int64_t max_logprobs = 20;
+  int64_t default_max_tokens = 0;  // of a chat answer; 0: what the context leaves
+  ToolFormat tools = ToolFormat::hermes;
+  bool split_thoughts = true;
+  Embed embed;
+};
+
+// How this model writes tool calls, from the words of its chat template or the name of the built-in one.
+ToolFormat tool_format_of(const std::string& chat_template, const std::string& template_name);
+
+}  // namespace hone::serve

@@ -1,0 +1,70 @@
+#include "hone/serve/context.h"
+
+#include <openssl/rand.h>
+
+#include <ctime>
+
+namespace hone::serve {
+namespace {
+
+Problem no_room() {
+  Problem problem(429, "the server is full; try again", "", "overloaded");
+  problem.retry_after = 1;
+  return problem;
+}
+
+}  // namespace
+
+Context::Target Context::target_of(const std::string& model) const {
+  if (adapters.knows(model)) return {model, model};
+  if (model.empty() || model == served.name || served.any_name) return {served.name, served.base_adapter};
+  throw Problem(404, fmt::format("the model \"{}\" does not exist here; /v1/models lists what does", model.substr(0, 128)), "model", "model_not_found");
+}
+
+void Context::check_room() const {
+  if (!loop.has_room(1)) {
+    metrics.refused();
+    throw no_room();
+  }
+}
+
+std::shared_ptr<Generation> Context::admit(Exchange& exchange, std::vector<engine::Request> answers) {
+  auto generation = loop.submit(std::move(answers));
+  if (!generation) {
+    metrics.refused();
+    throw no_room();
+  }
+  exchange.on_gone([weak = std::weak_ptr(generation)] {
+    if (auto alive = weak.lock()) alive->interrupt();
+  });
+  return generation;
+}
+
+Json parsed_body(const HttpRequest& request) {
+  auto body = parse_body(request.body);
+  if (!body) throw Problem(400, body.error(), "", "invalid_json");
+  return std::move(*body);
+}
+
+std::string fresh_id(std::string_view prefix) {
+  unsigned char bytes[12];
+  HONE_CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
+  std::string id(prefix);
+  for (unsigned char byte : bytes) fmt::format_to(std::back_inserter(id), "{:02x}", byte);
+  return id;
+}
+
+int64_t unix_time() { return static_cast<int64_t>(std::time(nullptr)); }
+
+Problem failure_of(const Event& event) {
+  if (event.refused) return {400, event.output.error, "", "invalid_value"};
+  return {500, "the model could not produce an answer; the request may be sent again", "", "engine_error"};
+}
+
+Problem interruption() {
+  Problem problem(503, "the server is shutting down", "", "shutting_down");
+  problem.retry_after = 5;
+  return problem;
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,71 @@
+#include "hone/serve/http/access.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+
+namespace hone::serve {
+namespace {
+
+std::string_view without_port(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
+  return host.substr(0, host.find(':'));
+}
+
+bool names_this_machine(std::string_view host) { return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host == "::1"; }
+
+std::string decoded_base64(std::string_view text) {
+  if (text.size() > 4096 || text.size() % 4 != 0 || text.empty()) return "";
+  std::string out(text.size() / 4 * 3, '\0');
+  int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+  if (size < 0) return "";
+  for (size_t i = text.size(); i > 0 && text[i - 1] == '='; --i) out.pop_back();
+  return out;
+}
+
+std::string key_in(const HttpRequest& request) {
+  auto header = request.header("authorization");
+  if (header.starts_with("Bearer ")) return std::string(header.substr(7));
+  if (header.starts_with("Basic ")) {
+    auto pair = decoded_base64(header.substr(6));
+    auto colon = pair.find(':');
+    return colon == pair.npos ? "" : pair.substr(colon + 1);
+  }
+  return std::string(request.header("x-api-key"));
+}
+
+}  // namespace
+
+Access::Access(const std::string& api_key, std::string host, std::vector<std::string> allowed_origins)
+    : key_(digest(api_key)), has_key_(!api_key.empty()), loopback_(names_this_machine(host)), host_(std::move(host)), origins_(std::move(allowed_origins)) {}
+
+Access::Digest Access::digest(std::string_view text) {
+  Digest out;
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), out.data());
+  return out;
+}
+
+bool Access::carries_key(const HttpRequest& request) const {
+  auto given = digest(key_in(request));
+  return CRYPTO_memcmp(given.data(), key_.data(), key_.size()) == 0;
+}
+
+bool Access::allows_origin(std::string_view origin) const {
+  return std::any_of(origins_.begin(), origins_.end(), [&](const std::string& allowed) { return allowed == "*" || allowed == origin; });
+}
+
+std::optional<Problem> Access::wrong_origin(const HttpRequest& request) const {
+  auto host = request.header("host");
+  auto name = without_port(host);
+  if (loopback_ && !names_this_machine(name) && name != host_)
+    return Problem(403, "this server listens on this machine only and does not answer to that Host", "", "wrong_host");
+  auto origin = request.header("origin");
+  if (origin.empty() || allows_origin(origin)) return std::nullopt;
+  auto slashes = origin.find("://");
+  if (slashes != origin.npos && origin.substr(slashes + 3) == host) return std::nullopt;
+  return Problem(403, "pages of another site may not use this server; --allowed_origins names those that may", "", "wrong_origin");
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,36 @@
+// Who may come in: the key, and where a browser's request comes from.
+#pragma once
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/serve/http/problem.h"
+
+namespace hone::serve {
+
+class Access {
+ public:
+  // `host` is what the server listens on. "*" among the origins allows every page.
+  Access(const std::string& api_key, std::string host, std::vector<std::string> allowed_origins);
+
+  bool has_key() const { return has_key_; }
+  // Bearer, x-api-key, or the password of Basic (what a browser asks a person for). Takes the same time whatever is wrong.
+  bool carries_key(const HttpRequest& request) const;
+  // A page on another site must not reach a server on this machine: neither by its own name for our address (Host), nor across
+  // origins (Origin).
+  std::optional<Problem> wrong_origin(const HttpRequest& request) const;
+  bool allows_origin(std::string_view origin) const;
+  bool loopback() const { return loopback_; }
+
+ private:
+  using Digest = std::array<unsigned char, 32>;
+  static Digest digest(std::string_view text);
+
+  Digest key_{};
+  bool has_key_, loopback_;
+  std::string host_;
+  std::vector<std::string> origins_;
+};
+
+}  // namespace hone::serve

@@ -1,0 +1,102 @@
+#include "hone/serve/http/listener.h"
+
+#include <sys/resource.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "hone/base/error.h"
+#include "hone/base/log.h"
+
+namespace hone::serve {
+namespace {
+
+using asio::ip::tcp;
+constexpr int kPortsTried = 100;
+constexpr int kSendBuffer = 64 << 10;  // what a client that does not read can hold of the kernel's memory
+
+// A connection is a file; the soft limit is often 1024.
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+tcp::endpoint endpoint_of(const asio::any_io_executor& executor, const std::string& host, int port) {
+  error_code failure;
+  auto found = tcp::resolver(executor).resolve(host, std::to_string(port), tcp::resolver::passive, failure);
+  if (failure || found.empty())
+    throw UserError(ExitCode::usage, fmt::format("--host {}: {}", host, failure.message()), "127.0.0.1 is this machine, 0.0.0.0 every network it is on");
+  return *found.begin();
+}
+
+}  // namespace
+
+Listener::Listener(const asio::any_io_executor& executor, const std::string& host, int port, std::shared_ptr<asio::ssl::context> tls, Service& service,
+                   const HttpLimits& limits)
+    : executor_(executor), acceptor_(executor), tls_(std::move(tls)), service_(service), limits_(limits) {
+  allow_many_files();
+  auto endpoint = endpoint_of(executor, host, port);
+  acceptor_.open(endpoint.protocol());
+  acceptor_.set_option(tcp::acceptor::reuse_address(true));
+  error_code failure;
+  for (int tried = 0; tried < kPortsTried; ++tried) {
+    endpoint.port(static_cast<uint16_t>(port == 0 ? 0 : std::min(port + tried, 65535)));
+    acceptor_.bind(endpoint, failure);
+    if (!failure) acceptor_.listen(1024, failure);
+    if (failure != asio::error::address_in_use) break;
+  }
+  if (failure) throw UserError(ExitCode::usage, fmt::format("cannot listen on {} port {}: {}", host, port, failure.message()), "choose another --port or --host");
+  port_ = acceptor_.local_endpoint().port();
+  if (port != 0 && port_ != port) log::warning("port {} is taken; using {}", port, port_);
+}
+
+asio::awaitable<void> Listener::accept_clients() {
+  while (acceptor_.is_open()) {
+    error_code failure;
+    auto socket = co_await acceptor_.async_accept(executor_, asio::redirect_error(asio::use_awaitable, failure));
+    if (failure == asio::error::operation_aborted) co_return;
+    if (failure) {  // out of files, or the client left: the next one may fare better
+      asio::steady_timer pause(executor_, std::chrono::milliseconds(20));
+      co_await pause.async_wait(asio::use_awaitable);
+      continue;
+    }
+    if (clients_->size() >= limits_.connections) continue;  // closes the socket
+    asio::co_spawn(executor_, serve(std::move(socket)), asio::detached);
+  }
+}
+
+asio::awaitable<void> Listener::serve(tcp::socket socket) {
+  error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  socket.set_option(asio::socket_base::send_buffer_size(kSendBuffer), ignored);
+  auto transport = tls_ ? tls_transport(std::move(socket), *tls_) : plain_transport(std::move(socket));
+  auto connection = std::make_shared<Connection>(executor_, std::move(transport), service_, limits_);
+  auto clients = clients_;
+  clients->insert(connection);
+  try {
+    co_await connection->run();
+  } catch (const std::exception& error) {
+    log::error("a connection ended: {}", error.what());
+    connection->close();
+  }
+  clients->erase(connection);
+}
+
+void Listener::stop_accepting() {
+  error_code ignored;
+  acceptor_.close(ignored);
+}
+
+void Listener::send_idle_clients_away() {
+  auto clients = *clients_;
+  for (const auto& client : clients) client->leave();
+}
+
+void Listener::close_clients() {
+  auto clients = *clients_;
+  for (const auto& client : clients) client->close();
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,37 @@
+// Accepts clients on one address and keeps count of them. I/O thread only.
+#pragma once
+#include <memory>
+#include <set>
+#include <string>
+
+#include "hone/serve/http/connection.h"
+
+namespace hone::serve {
+
+class Listener {
+ public:
+  // Throws UserError(usage) when the address cannot be had. A port that is taken becomes the next free one.
+  Listener(const asio::any_io_executor& executor, const std::string& host, int port, std::shared_ptr<asio::ssl::context> tls, Service& service,
+           const HttpLimits& limits);
+
+  int port() const { return port_; }
+  asio::awaitable<void> accept_clients();
+  void stop_accepting();
+  void send_idle_clients_away();  // and the others behind their answers
+  void close_clients();           // at once
+  size_t clients() const { return clients_->size(); }
+
+ private:
+  using Clients = std::set<std::shared_ptr<Connection>>;
+  asio::awaitable<void> serve(asio::ip::tcp::socket socket);
+
+  asio::any_io_executor executor_;
+  asio::ip::tcp::acceptor acceptor_;
+  std::shared_ptr<asio::ssl::context> tls_;
+  Service& service_;
+  HttpLimits limits_;
+  std::shared_ptr<Clients> clients_ = std::make_shared<Clients>();
+  int port_ = 0;
+};
+
+}  // namespace hone::serve

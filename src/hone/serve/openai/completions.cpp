@@ -1,0 +1,161 @@
+#include "hone/serve/openai/completions.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "hone/serve/chat/task.h"
+
+namespace hone::serve {
+namespace {
+
+std::vector<engine::Request> requests_of(const CompletionTask& task, const ServedModel& served, const std::string& adapter) {
+  std::vector<engine::Request> requests;
+  for (const auto& prompt : task.prompts) {
+    engine::Request request{.prompt = prompt, .sampling = task.sampling, .adapter = adapter, .priority = task.priority};
+    if (task.best_of > task.n && !request.sampling.logprobs) request.sampling.logprobs = 0;  // to tell which are likeliest
+    fit_context(request, task.max_tokens, served);
+    for (int64_t i = 0; i < task.best_of; ++i) {
+      requests.push_back(request);
+      requests.back().sampling.seed += static_cast<uint64_t>(i);
+    }
+  }
+  return requests;
+}
+
+double mean_logprob(const Answer& answer) {
+  if (answer.logprobs.empty()) return 0;
+  double sum = 0;
+  for (const auto& position : answer.logprobs) sum += position.chosen.logprob;
+  return sum / static_cast<double>(answer.logprobs.size());
+}
+
+// Which of a prompt's answers are given back: the n likeliest, in the order they were made.
+std::vector<size_t> chosen_answers(const CompletionTask& task, const Answers& answers, size_t prompt) {
+  std::vector<size_t> order(static_cast<size_t>(task.best_of));
+  std::iota(order.begin(), order.end(), prompt * order.size());
+  if (task.best_of == task.n) return order;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return mean_logprob(answers.answer(a)) > mean_logprob(answers.answer(b)); });
+  order.resize(static_cast<size_t>(task.n));
+  return order;
+}
+
+Json logprobs_of(const CompletionTask& task, const Answer& answer, const std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
+  if (!task.sampling.logprobs) return nullptr;
+  CompletionLogprobs lists;
+  if (task.echo) {
+    lists.add_first(prompt[0], tokenizer);
+    for (const auto& position : answer.prompt_logprobs) lists.add(position, tokenizer);
+  }
+  for (const auto& position : answer.logprobs) lists.add(position, tokenizer);
+  return lists.json();
+}
+
+Json head(const std::string& model) {
+  return {{"id", fresh_id("cmpl-")}, {"object", "text_completion"}, {"created", unix_time()}, {"model", model}};
+}
+
+asio::awaitable<void> send_whole(Exchange& exchange, Context& context, const CompletionTask& task, Answers& answers, const std::string& model) {
+  co_await answers.finish();
+  const auto& tokenizer = *context.served.tokenizer;
+  Json choices = Json::array();
+  for (size_t prompt = 0; prompt < task.prompts.size(); ++prompt) {
+    for (size_t which : chosen_answers(task, answers, prompt)) {
+      const auto& answer = answers.answer(which);
+      auto text = task.echo ? tokenizer.decode(task.prompts[prompt]) + answer.text : answer.text;
+      choices.push_back({{"index", choices.size()}, {"text", text}, {"logprobs", logprobs_of(task, answer, task.prompts[prompt], tokenizer)},
+                         {"finish_reason", finish_json(answer.finish, false)}});
+      if (task.sampling.prompt_logprobs && !task.echo) choices.back()["prompt_logprobs"] = prompt_logprobs_json(answer.prompt_logprobs, tokenizer);
+    }
+  }
+  Json body = head(model);
+  body["choices"] = std::move(choices);
+  body["usage"] = usage_json(answers.usage());
+  co_await exchange.respond(json_response(body));
+}
+
+class Stream {
+ public:
+  Stream(const CompletionTask& task, const text::Tokenizer& tokenizer, const std::string& model)
+      : task_(task), tokenizer_(tokenizer), head_(head(model)), offsets_(task.prompts.size() * static_cast<size_t>(task.n)) {}
+
+  std::string opening() const {
+    std::string out;
+    for (size_t i = 0; task_.echo && i < offsets_.size(); ++i)
+      out += chunk(i, tokenizer_.decode(task_.prompts[i / static_cast<size_t>(task_.n)]), nullptr, nullptr);
+    return out;
+  }
+
+  std::string news(const Answers::News& news) {
+    std::string text;
+    for (const auto& delta : news.deltas) text += delta.text;
+    bool ended = news.output->finish != engine::FinishReason::none;
+    if (text.empty() && !ended && news.output->logprobs.empty()) return "";
+    CompletionLogprobs lists{.offset = offsets_[news.choice]};
+    for (const auto& position : news.output->logprobs) lists.add(position, tokenizer_);
+    offsets_[news.choice] = lists.offset;
+    return chunk(news.choice, text, task_.sampling.logprobs ? lists.json() : Json(), finish_json(news.output->finish, false));
+  }
+
+  std::string usage(const Usage& usage) const {
+    Json data = head_;
+    data["choices"] = Json::array();
+    data["usage"] = usage_json(usage);
+    return event(data);
+  }
+
+ private:
+  std::string chunk(size_t choice, const std::string& text, Json logprobs, Json finish) const {
+    Json data = head_;
+    data["choices"] = Json::array({{{"index", choice}, {"text", text}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish)}}});
+    if (task_.include_usage) data["usage"] = nullptr;
+    return event(data);
+  }
+
+  const CompletionTask& task_;
+  const text::Tokenizer& tokenizer_;
+  Json head_;
+  std::vector<int64_t> offsets_;
+};
+
+asio::awaitable<void> send_stream(Exchange& exchange, Context& context, const CompletionTask& task, Answers& answers, const std::string& model) {
+  Stream stream(task, *context.served.tokenizer, model);
+  auto news = co_await answers.next();
+  if (!co_await exchange.start_events()) co_return;
+  std::string out = stream.opening();
+  std::optional<Problem> failure;
+  while (!news.empty()) {
+    for (const auto& item : news) out += stream.news(item);
+    if (!co_await exchange.send(out)) co_return;
+    out.clear();
+    try {
+      news = co_await answers.next();
+    } catch (const Problem& problem) {
+      failure = problem;
+      break;
+    }
+  }
+  if (failure) out += event(problem_json(*failure));
+  else if (task.include_usage) out += stream.usage(answers.usage());
+  out += kDone;
+  if (co_await exchange.send(out)) co_await exchange.finish_events();
+}
+
+}  // namespace
+
+asio::awaitable<void> completions(Exchange& exchange, Context& context) {
+  context.check_room();
+  auto task = co_await aside(context, [&] { return read_completion(parsed_body(exchange.request()), context.served); });
+  exchange.request().body = {};
+  auto target = context.target_of(task.model);
+  auto requests = requests_of(task, context.served, target.adapter);
+  auto choices = requests.size();
+  int64_t prompt_tokens = 0;
+  for (const auto& prompt : task.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
+  auto generation = context.admit(exchange, std::move(requests));
+  AnswerParser::Config plain{.tools = ToolFormat::none, .split_thoughts = false};
+  Answers answers(context, std::move(generation), plain, choices, prompt_tokens);
+  if (task.stream) co_await send_stream(exchange, context, task, answers, target.name);
+  else co_await send_whole(exchange, context, task, answers, target.name);
+}
+
+}  // namespace hone::serve

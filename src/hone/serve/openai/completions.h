@@ -1,0 +1,21 @@
+// POST /v1/completions: a bare text goes on, without a chat template.
+#pragma once
+#include "hone/serve/chat/answers.h"
+
+namespace hone::serve {
+
+struct CompletionTask {
+  std::string model;
+  std::vector<std::vector<text::TokenId>> prompts;
+  engine::SamplingParams sampling;
+  int64_t n = 1, best_of = 1, priority = 0, max_tokens = 16;
+  bool echo = false, stream = false, include_usage = false;
+};
+
+CompletionTask read_completion(const Json& body, const ServedModel& served);
+// A text, a list of texts, token ids, or a list of those; `where` names the field. At most `most` of them.
+std::vector<std::vector<text::TokenId>> read_prompts(const Json& given, const std::string& where, size_t most, bool special_tokens,
+                                                     const text::Tokenizer& tokenizer);
+asio::awaitable<void> completions(Exchange& exchange, Context& context);
+
+}  // namespace hone::serve

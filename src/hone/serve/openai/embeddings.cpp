@@ -1,0 +1,99 @@
+#include "hone/serve/openai/embeddings.h"
+
+#include <openssl/evp.h>
+
+#include <cmath>
+
+#include "hone/serve/openai/completions.h"
+#include "hone/serve/schema/fields.h"
+
+namespace hone::serve {
+namespace {
+
+constexpr size_t kMostInputs = 256;
+
+struct EmbeddingTask {
+  std::string model;
+  std::vector<std::vector<text::TokenId>> inputs;
+  Pooling pooling = Pooling::last;
+  size_t dimensions = 0;  // 0: all
+  bool base64 = false;
+};
+
+EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
+  Fields fields(kEmbedding, body);
+  EmbeddingTask task{.model = fields.text("model"), .dimensions = static_cast<size_t>(fields.integer("dimensions", 0))};
+  auto format = fields.text("encoding_format", "float"), pooling = fields.text("pooling", "last");
+  if (format != "float" && format != "base64") bad_value("encoding_format", "expected float or base64");
+  if (pooling != "last" && pooling != "mean") bad_value("pooling", "expected last or mean");
+  task.base64 = format == "base64";
+  task.pooling = pooling == "mean" ? Pooling::mean : Pooling::last;
+  task.inputs = read_prompts(fields.json("input"), "input", kMostInputs, fields.flag("add_special_tokens", true), *served.tokenizer);
+  for (size_t i = 0; i < task.inputs.size(); ++i) {
+    auto size = static_cast<int64_t>(task.inputs[i].size());
+    if (size == 0) bad_value(fmt::format("input[{}]", i), "is empty");
+    if (size > served.max_context)
+      throw Problem(400, fmt::format("input[{}] has {} tokens; the model's context holds {}", i, size, served.max_context), "input", "context_length_exceeded");
+  }
+  return task;
+}
+
+void shorten(std::vector<float>& vector, size_t dimensions) {
+  if (dimensions == 0 || dimensions >= vector.size()) return;
+  vector.resize(dimensions);
+  double sum = 0;
+  for (float value : vector) sum += static_cast<double>(value) * value;
+  for (float& value : vector) value = static_cast<float>(value / std::sqrt(std::max(sum, 1e-24)));
+}
+
+// Little-endian float32, as OpenAI's clients unpack it.
+std::string base64(const std::vector<float>& vector) {
+  std::string out(4 * ((vector.size() * sizeof(float) + 2) / 3) + 1, '\0');
+  int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(vector.data()),
+                             static_cast<int>(vector.size() * sizeof(float)));
+  out.resize(static_cast<size_t>(size));
+  return out;
+}
+
+Json model_json(const std::string& name, const ServedModel& served, const std::string& root, int64_t created) {
+  return {{"id", name}, {"object", "model"}, {"created", created}, {"owned_by", served.owned_by}, {"root", root},
+          {"parent", name == served.name ? Json() : Json(served.name)}, {"max_model_len", served.max_context}};
+}
+
+}  // namespace
+
+asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
+  context.check_room();
+  auto task = co_await aside(context, [&] { return read_embedding(parsed_body(exchange.request()), context.served); });
+  if (context.target_of(task.model).adapter != context.served.base_adapter) throw Problem(400, "embeddings are given by the base model only", "model", "invalid_value");
+  std::vector<std::vector<float>> vectors;
+  co_await context.loop.call([&](engine::Engine&) { vectors = context.served.embed(task.inputs, task.pooling); });
+  Json data = Json::array();
+  int64_t tokens = 0;
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    shorten(vectors[i], task.dimensions);
+    tokens += static_cast<int64_t>(task.inputs[i].size());
+    data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", task.base64 ? Json(base64(vectors[i])) : Json(vectors[i])}});
+  }
+  Json reply{{"object", "list"}, {"data", std::move(data)}, {"model", context.served.name},
+             {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
+  co_await exchange.respond(json_response(reply));
+}
+
+asio::awaitable<void> models(Exchange& exchange, Context& context) {
+  constexpr std::string_view kPrefix = "/v1/models/";
+  Json list = Json::array({model_json(context.served.name, context.served, context.served.name, context.served.created)});
+  for (const auto& [name, entry] : context.adapters.entries()) list.push_back(model_json(name, context.served, name, entry.created));
+  const auto& path = exchange.request().path;
+  if (!path.starts_with(kPrefix)) {
+    Json reply{{"object", "list"}, {"data", list}};
+    co_await exchange.respond(json_response(reply));
+    co_return;
+  }
+  auto wanted = path.substr(kPrefix.size());
+  auto target = context.target_of(wanted);
+  for (const auto& model : list)
+    if (model["id"] == target.name) co_await exchange.respond(json_response(model));
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,31 @@
+// Pieces that OpenAI's answers share: usage, log-probabilities, finish reasons, events.
+#pragma once
+#include "hone/engine/request.h"
+#include "hone/serve/http/message.h"
+
+namespace hone::serve {
+
+struct Usage {
+  int64_t prompt = 0, cached = 0, completion = 0;
+};
+Json usage_json(const Usage& usage);
+
+// {"token", "logprob", "bytes", "top_logprobs"}; `top` of the alternatives are shown.
+Json chat_logprob(const engine::PositionLogprobs& position, const text::Tokenizer& tokenizer);
+// Completions' form: parallel lists. `offset` is where in the text the next token starts, and is moved on.
+struct CompletionLogprobs {
+  Json tokens = Json::array(), token_logprobs = Json::array(), top_logprobs = Json::array(), text_offset = Json::array();
+  int64_t offset = 0;
+  void add(const engine::PositionLogprobs& position, const text::Tokenizer& tokenizer);
+  void add_first(text::TokenId token, const text::Tokenizer& tokenizer);  // of a prompt, which nothing predicted
+  Json json() const;
+};
+// vLLM's prompt_logprobs: a null for the first token, then one object per token.
+Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions, const text::Tokenizer& tokenizer);
+
+Json finish_json(engine::FinishReason finish, bool calls);  // null while it goes on
+std::string event(const Json& data);                        // "data: …\n\n"
+std::string event(std::string_view name, const Json& data);
+inline constexpr std::string_view kDone = "data: [DONE]\n\n";
+
+}  // namespace hone::serve

@@ -1,0 +1,293 @@
+// The page: one conversation on screen, the others in the sidebar.
+import { listModels, streamChat } from "./api.js";
+import { markdown } from "./markdown.js";
+import { conversations, removeAll, removeConversation, saveConversations, saveSettings, settings, startConversation } from "./store.js";
+
+const $ = (id) => document.getElementById(id);
+const NUMBERS = ["temperature", "top_p", "top_k", "max_tokens", "repetition_penalty", "seed"];
+let current = startConversation();
+let running = null; // the AbortController of the answer being written
+
+const element = (tag, className, text) => {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
+};
+const button = (text, action, label) => {
+  const node = element("button", "", text);
+  node.type = "button";
+  if (label) node.ariaLabel = label;
+  node.addEventListener("click", action);
+  return node;
+};
+
+// ---- one turn -----------------------------------------------------------------------------------------------------------------
+
+function fillAnswer(body, message, busy) {
+  body.replaceChildren();
+  if (message.thought) {
+    const thought = element("details", "thought");
+    thought.open = busy && !message.content;
+    thought.append(element("summary", "", busy && !message.content ? "Thinking…" : "Thoughts"), markdown(message.thought));
+    body.append(thought);
+  }
+  const text = element("div", "text");
+  text.append(markdown(message.content ?? ""));
+  body.append(text);
+  if (busy && !message.content) text.append(element("span", "waiting"));
+  if (message.problem) body.append(element("div", "problem", message.problem));
+}
+
+function turn(message, index) {
+  const node = element("article", `turn ${message.role}`);
+  node.ariaLabel = message.role === "user" ? "You" : "Answer";
+  const body = element("div", "body");
+  const busy = running && index === current.messages.length - 1;
+  if (message.role === "user") body.textContent = message.content;
+  else fillAnswer(body, message, busy);
+  node.append(body);
+  const tools = element("div", "tools");
+  if (!busy) {
+    tools.append(button("Copy", () => navigator.clipboard?.writeText(message.content)));
+    if (message.role === "user") tools.append(button("Edit", () => edit(node, index)));
+    else tools.append(button("Regenerate", () => regenerate(index)));
+    if (message.note) tools.append(element("span", "count", message.note));
+  }
+  node.append(tools);
+  return node;
+}
+
+function edit(node, index) {
+  const field = element("textarea");
+  field.value = current.messages[index].content;
+  field.ariaLabel = "Edit the message";
+  const commit = () => {
+    if (!field.value.trim()) return;
+    current.messages.splice(index);
+    ask(field.value);
+  };
+  const choices = element("div", "choices");
+  const save = button("Send", commit);
+  save.className = "main";
+  choices.append(button("Cancel", showConversation), save);
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) event.preventDefault(), commit();
+    if (event.key === "Escape") event.stopPropagation(), showConversation(), $("composer").focus();
+  });
+  node.className = "turn";
+  node.replaceChildren(field, choices);
+  field.focus();
+}
+
+// ---- the conversation ---------------------------------------------------------------------------------------------------------
+
+function showConversation() {
+  const list = $("messages");
+  if (current.messages.length === 0) {
+    const empty = element("div", "empty");
+    empty.append(element("h1", "", "What shall we talk about?"), element("p", "", "Conversations stay in this browser."));
+    list.replaceChildren(empty);
+  } else {
+    list.replaceChildren(...current.messages.map(turn));
+  }
+  list.scrollTop = list.scrollHeight;
+  $("send").hidden = Boolean(running);
+  $("stop").hidden = !running;
+  showHistory();
+}
+
+function showHistory() {
+  const kept = conversations.filter((c) => c.messages.length);
+  $("history").replaceChildren(...kept.map((conversation) => {
+    const row = element("div", "entry");
+    if (conversation === current) row.setAttribute("aria-current", "true");
+    const open = button(conversation.title || "Conversation", () => openConversation(conversation));
+    open.className = "open";
+    const remove = button("×", () => {
+      removeConversation(conversation.id);
+      if (conversation === current) openConversation(startConversation());
+      else showHistory();
+    }, `Delete ${conversation.title}`);
+    remove.className = "remove";
+    row.append(open, remove);
+    return row;
+  }));
+}
+
+function openConversation(conversation) {
+  running?.abort();
+  running = null;
+  current = conversation;
+  browse(false);
+  showConversation();
+  $("composer").focus();
+}
+
+// ---- asking -------------------------------------------------------------------------------------------------------------------
+
+function requestFor(messages) {
+  const request = { model: $("model").value, messages: messages.map(({ role, content }) => ({ role, content })) };
+  if (settings.system) request.messages.unshift({ role: "system", content: settings.system });
+  for (const name of NUMBERS) if (Number.isFinite(settings[name])) request[name] = settings[name];
+  return request;
+}
+
+function ask(text) {
+  current.messages.push({ role: "user", content: text });
+  current.title ||= text.trim().split("\n")[0].slice(0, 60);
+  answer();
+}
+
+function regenerate(index) {
+  current.messages.splice(index);
+  answer();
+}
+
+async function answer() {
+  const conversation = current;
+  const control = (running = new AbortController());
+  const question = requestFor(conversation.messages);
+  const message = { role: "assistant", content: "", thought: "" };
+  conversation.messages.push(message);
+  showConversation();
+  const list = $("messages"), body = list.lastElementChild.querySelector(".body");
+  let drawn = 0;
+  const draw = () => {
+    drawn ||= requestAnimationFrame(() => {
+      drawn = 0;
+      if (running !== control) return;
+      const follows = list.scrollHeight - list.scrollTop - list.clientHeight < 80;
+      fillAnswer(body, message, true);
+      if (follows) list.scrollTop = list.scrollHeight;
+    });
+  };
+  const began = performance.now();
+  try {
+    for await (const piece of streamChat(question, control.signal)) {
+      message.content += piece.content ?? "";
+      message.thought += piece.thought ?? "";
+      if (piece.finish === "length") message.note = "cut at the longest answer";
+      if (piece.usage) message.note = noteOf(piece.usage, began, message.note);
+      draw();
+    }
+  } catch (problem) {
+    if (problem.name === "AbortError") message.note = "stopped";
+    else message.problem = problem.message;
+  }
+  if (running === control) running = null;
+  saveConversations();
+  if (conversation === current) showConversation();
+}
+
+function noteOf(usage, began, before) {
+  const seconds = (performance.now() - began) / 1000;
+  const rate = `${usage.completion_tokens} tokens, ${(usage.completion_tokens / Math.max(seconds, 1e-3)).toFixed(0)}/s`;
+  return before ? `${rate}, ${before}` : rate;
+}
+
+function submit() {
+  const field = $("composer"), text = field.value;
+  if (!text.trim() || running) return;
+  field.value = "";
+  fit();
+  ask(text);
+}
+
+// ---- the frame ----------------------------------------------------------------------------------------------------------------
+
+function fit() {
+  const field = $("composer");
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight}px`;
+  $("send").disabled = !field.value.trim();
+}
+
+function browse(open) {
+  document.body.classList.toggle("browsing", open);
+  $("shade").hidden = !open;
+  $("toggle-sidebar").ariaExpanded = String(open);
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+}
+
+function keys(event) {
+  if (event.key === "Escape") {
+    if (running) running.abort();
+    else browse(false);
+  }
+  if (event.key.toLowerCase() === "o" && event.ctrlKey && event.shiftKey) event.preventDefault(), openConversation(startConversation());
+}
+
+function composerKeys(event) {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) event.preventDefault(), submit();
+  if (event.key === "ArrowUp" && !event.target.value && !running) {
+    const last = current.messages.findLastIndex((m) => m.role === "user");
+    if (last >= 0) event.preventDefault(), edit($("messages").children[last], last);
+  }
+}
+
+function wireSettings() {
+  $("system").value = settings.system ?? "";
+  $("system").addEventListener("input", (event) => ((settings.system = event.target.value), saveSettings()));
+  for (const name of NUMBERS) {
+    const field = $(name);
+    field.value = settings[name] ?? "";
+    field.addEventListener("input", () => ((settings[name] = field.value === "" ? undefined : field.valueAsNumber), saveSettings()));
+  }
+  $("toggle-settings").addEventListener("click", (event) => {
+    const open = ($("settings").hidden = !$("settings").hidden);
+    event.currentTarget.ariaExpanded = String(!open);
+  });
+}
+
+function exportAll() {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(conversations.filter((c) => c.messages.length), null, 2)], { type: "application/json" }));
+  link.download = "conversations.json";
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+async function fillModels() {
+  const choice = $("model");
+  try {
+    const models = await listModels();
+    choice.replaceChildren(...models.map((model) => {
+      const option = element("option", "", model.parent ? `${model.id} (adapter)` : model.id);
+      option.value = model.id;
+      return option;
+    }));
+    if (models.some((model) => model.id === settings.model)) choice.value = settings.model;
+    document.title = `${models[0].id} – hone`;
+  } catch (problem) {
+    $("messages").replaceChildren(element("div", "problem", `The server does not answer: ${problem.message}`));
+  }
+  choice.addEventListener("change", () => ((settings.model = choice.value), saveSettings()));
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+setTheme(settings.theme ?? (dark.matches ? "dark" : "light"));
+dark.addEventListener("change", () => settings.theme || setTheme(dark.matches ? "dark" : "light"));
+$("toggle-theme").addEventListener("click", () => {
+  settings.theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  setTheme(settings.theme);
+  saveSettings();
+});
+$("composer-form").addEventListener("submit", (event) => (event.preventDefault(), submit()));
+$("composer").addEventListener("input", fit);
+$("composer").addEventListener("keydown", composerKeys);
+$("stop").addEventListener("click", () => running?.abort());
+$("new-chat").addEventListener("click", () => openConversation(startConversation()));
+$("clear-all").addEventListener("click", () => confirm("Delete all conversations?") && (removeAll(), openConversation(startConversation())));
+$("export").addEventListener("click", exportAll);
+$("toggle-sidebar").addEventListener("click", () => browse(!document.body.classList.contains("browsing")));
+$("shade").addEventListener("click", () => browse(false));
+addEventListener("keydown", keys);
+wireSettings();
+fit();
+showConversation();
+fillModels();
+$("composer").focus();

@@ -1,0 +1,60 @@
+#include "hone/serve/routes.h"
+
+#include "hone/serve/admin/admin.h"
+#include "hone/serve/anthropic/messages.h"
+#include "hone/serve/openai/chat.h"
+#include "hone/serve/openai/completions.h"
+#include "hone/serve/openai/embeddings.h"
+#include "hone/serve/page/page.h"
+
+namespace hone::serve {
+namespace {
+
+constexpr auto kEveryone = Audience::everyone, kKey = Audience::key_holders;
+
+constexpr Route kRoutes[] = {
+    {"GET", "/health", kEveryone, nullptr},
+    {"GET", "/ping", kEveryone, nullptr},
+    {"POST", "/ping", kEveryone, nullptr},
+    {"GET", "/live", kEveryone, nullptr},
+    {"GET", "/version", kKey, version},
+    {"GET", "/metrics", kKey, metrics_page},
+    {"GET", "/openapi.json", kKey, openapi},
+    {"GET", "/v1/models", kKey, models},
+    {"GET", "/v1/models/*", kKey, models},
+    {"POST", "/v1/chat/completions", kKey, chat_completions},
+    {"POST", "/v1/completions", kKey, completions},
+    {"POST", "/v1/embeddings", kKey, embeddings},
+    {"POST", "/v1/messages", kKey, anthropic_messages},
+    {"POST", "/v1/messages/count_tokens", kKey, anthropic_count_tokens},
+    {"POST", "/tokenize", kKey, tokenize},
+    {"POST", "/detokenize", kKey, detokenize},
+    {"POST", "/v1/load_lora_adapter", kKey, load_adapter},
+    {"POST", "/v1/unload_lora_adapter", kKey, unload_adapter},
+    {"GET", "/", kKey, page},
+    {"GET", "/page/*", kKey, page},
+};
+
+bool matches(const Route& route, std::string_view path) {
+  if (!route.path.ends_with('*')) return route.path == path;
+  auto prefix = route.path.substr(0, route.path.size() - 1);
+  return path.size() > prefix.size() && path.starts_with(prefix);
+}
+
+}  // namespace
+
+std::span<const Route> all_routes() { return kRoutes; }
+
+const Route* find_route(std::string_view method, std::string_view path) {
+  for (const auto& route : kRoutes)
+    if (route.method == method && matches(route, path)) return &route;
+  return nullptr;
+}
+
+bool path_exists(std::string_view path) {
+  for (const auto& route : kRoutes)
+    if (matches(route, path)) return true;
+  return false;
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,24 @@
+// Every path the server answers, by which method, for whom.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "hone/serve/context.h"
+
+namespace hone::serve {
+
+enum class Audience { everyone, key_holders };
+using Handler = asio::awaitable<void> (*)(Exchange&, Context&);
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // a last '*' stands for any rest
+  Audience audience;
+  Handler handler;  // null: the server itself answers (health)
+};
+
+std::span<const Route> all_routes();
+const Route* find_route(std::string_view method, std::string_view path);
+bool path_exists(std::string_view path);
+
+}  // namespace hone::serve

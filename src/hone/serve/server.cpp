@@ -1,0 +1,216 @@
+#include "hone/serve/server.h"
+
+#include <unistd.h>
+
+#include <boost/asio/detached.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+
+#include "hone/base/log.h"
+#include "hone/serve/anthropic/messages.h"
+#include "hone/serve/http/access.h"
+#include "hone/serve/http/listener.h"
+#include "hone/serve/routes.h"
+
+namespace hone::serve {
+namespace {
+
+using std::chrono::milliseconds;
+
+bool speaks_anthropic(const HttpRequest& request) { return request.path.starts_with("/v1/messages"); }
+
+HttpResponse answer_to(const Problem& problem, const HttpRequest& request) {
+  return speaks_anthropic(request) ? anthropic_problem(problem) : problem_response(problem);
+}
+
+class Server : public Service {
+ public:
+  Server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config, const std::map<std::string, std::filesystem::path>& adapters)
+      : config_(config), served_(served), access_(config.api_key, config.host, config.allowed_origins), loop_(engine, io_, config.engine),
+        metrics_(served.name), adapters_(config.adapter_root),
+        tls_(config.certificate_file.empty() ? nullptr : tls_context(config.certificate_file, config.key_file)),
+        listener_(io_.get_executor(), config.host, config.port, tls_, *this, config.http), signals_(io_, SIGTERM, SIGINT) {
+    for (const auto& [name, folder] : adapters) adapters_.add(name, {folder, served.created, true});
+  }
+
+  ~Server() {
+    loop_.stop();
+    workers_.join();
+  }
+
+  int run() {
+    announce();
+    asio::co_spawn(io_, listener_.accept_clients(), asio::detached);
+    asio::co_spawn(io_, watch(), asio::detached);
+    signals_.async_wait([this](const error_code& cancelled, int signal) {
+      if (!cancelled) start_draining(signal);
+    });
+    io_.run();
+    return exit_code_;
+  }
+
+  std::optional<HttpResponse> refuse(const HttpRequest& head) override {
+    const Route* route = find_route(head.method, head.path);
+    if (head.method == "OPTIONS" && path_exists(head.path) && access_.allows_origin(head.header("origin"))) return preflight(head);
+    bool open = route && route->audience == Audience::everyone;
+    if (auto problem = access_.wrong_origin(head); problem && !open) return answer_to(*problem, head);
+    if (!open && access_.has_key() && !access_.carries_key(head)) return unauthorized(head);
+    if (!route) {
+      if (path_exists(head.path)) return answer_to({405, fmt::format("{} is not answered here", head.method.substr(0, 16)), "", "method_not_allowed"}, head);
+      return answer_to({404, "there is nothing at this path; /openapi.json lists what there is", "", "not_found"}, head);
+    }
+    if (draining_ && route->handler) return answer_to(interruption(), head);
+    return std::nullopt;
+  }
+
+  asio::awaitable<void> handle(Exchange& exchange) override {
+    auto began = Clock::now();
+    ++busy_;
+    auto origin = exchange.request().header("origin");
+    if (!origin.empty() && access_.allows_origin(origin)) exchange.add_header("Access-Control-Allow-Origin", std::string(origin));
+    std::optional<Problem> problem;
+    const Route* route = find_route(exchange.request().method, exchange.request().path);
+    try {
+      if (route->handler) co_await route->handler(exchange, context_);
+      else co_await exchange.respond(health(exchange.request()));
+    } catch (const Problem& caught) {
+      problem = caught;
+    } catch (const std::exception& error) {
+      log::error("{} {}: {}", exchange.request().method, exchange.request().path, error.what());
+      problem = Problem(500, "something went wrong inside the server; its log says what", "", "internal_error");
+    }
+    exchange.on_gone({});
+    if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(answer_to(*problem, exchange.request()));
+    --busy_;
+    record(exchange, *route, std::chrono::duration<double>(Clock::now() - began).count());
+  }
+
+ private:
+  void announce() const {
+    auto address = fmt::format("{}://{}:{}", tls_ ? "https" : "http", config_.host.find(':') != std::string::npos ? "[" + config_.host + "]" : config_.host, listener_.port());
+    log::info("{} is served at {} ({})", served_.name, address,
+              config_.open_page ? "open it in a browser; Ctrl-C ends it" : "chat page at /, OpenAI's API under /v1, Anthropic's at /v1/messages");
+    if (!access_.loopback() && !access_.has_key()) log::warning("anybody who reaches {} may use the model; --api_key asks for a key", config_.host);
+  }
+
+  // Ready, or why not. /live only tells that the process answers.
+  HttpResponse health(const HttpRequest& request) const {
+    bool stuck = loop_.in_step() > config_.watchdog;
+    if (request.path == "/live" || !(draining_ || stuck || loop_.broken())) return json_response({{"status", "ok"}});
+    return json_response({{"status", draining_ ? "draining" : stuck ? "stuck" : "broken"}}, 503);
+  }
+
+  HttpResponse unauthorized(const HttpRequest& head) const {
+    auto response = answer_to({401, "incorrect API key provided", "", "invalid_api_key"}, head);
+    bool for_people = head.path == "/" || head.path.starts_with("/page/");
+    response.headers.emplace_back("WWW-Authenticate", for_people ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
+    return response;
+  }
+
+  HttpResponse preflight(const HttpRequest& head) const {
+    return {.status = 204,
+            .headers = {{"Access-Control-Allow-Origin", std::string(head.header("origin"))},
+                        {"Access-Control-Allow-Methods", "GET, POST"},
+                        {"Access-Control-Allow-Headers", "authorization, content-type, x-api-key, anthropic-version"},
+                        {"Access-Control-Max-Age", "600"}}};
+  }
+
+  void record(const Exchange& exchange, const Route& route, double seconds) {
+    int status = exchange.gone() && !exchange.answered() ? 499 : exchange.status();
+    metrics_.answered(route.path, status, seconds);
+    if (config_.log_requests && route.handler) log::info("{} {} {} {:.0f} ms", exchange.request().method, exchange.request().path, status, seconds * 1e3);
+  }
+
+  void start_draining(int signal) {
+    draining_ = true;
+    log::info("signal {}: no new requests; {} answers are finished first", signal, loop_.live_answers());
+    signals_.async_wait([](const error_code& cancelled, int again) {
+      if (!cancelled) ::_exit(128 + again);
+    });
+    listener_.send_idle_clients_away();
+    asio::co_spawn(io_, drain(config_.drain, 0), asio::detached);
+  }
+
+  // Answers end by themselves until the deadline, then by a last event that says why, then by force. None is left when io_ stops.
+  asio::awaitable<void> drain(milliseconds patience, int exit_code) {
+    exit_code_ = exit_code;
+    co_await until_idle(patience);
+    if (busy_ > 0) {
+      log::warning("{} requests did not end in time and are cut off", busy_);
+      loop_.interrupt_all();
+      co_await until_idle(milliseconds(1000));
+    }
+    listener_.stop_accepting();
+    listener_.close_clients();
+    co_await until_idle(milliseconds::max());
+    io_.stop();
+  }
+
+  asio::awaitable<void> until_idle(milliseconds patience) {
+    auto began = Clock::now();
+    while (busy_ > 0 && Clock::now() - began < patience) co_await pause(milliseconds(10));
+  }
+
+  asio::awaitable<void> pause(milliseconds time) {
+    asio::steady_timer timer(io_, time);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+
+  // Looks after the engine's thread, which cannot look after itself.
+  asio::awaitable<void> watch() {
+    auto next_line = Clock::now() + std::chrono::seconds(config_.log_interval);
+    while (true) {
+      co_await pause(milliseconds(200));
+      if (loop_.in_step() > config_.watchdog) co_await give_up_hung_engine();
+      if (loop_.broken() && !std::exchange(draining_, true)) {
+        log::error("the engine does not recover; ending");
+        asio::co_spawn(io_, drain(milliseconds(1000), static_cast<int>(ExitCode::failure)), asio::detached);
+      }
+      if (config_.log_interval > 0 && Clock::now() >= next_line) {
+        next_line += std::chrono::seconds(config_.log_interval);
+        log_statistics();
+      }
+    }
+  }
+
+  void log_statistics() {
+    auto window = metrics_.take_window();
+    if (window.requests == 0) return;
+    auto rate = [&](int64_t count) { return static_cast<double>(count) / std::max(window.seconds, 1e-9); };
+    log::info("{}", dump({{"num_prompt_tokens", window.prompt_tokens}, {"num_generated_tokens", window.generated_tokens}, {"num_samples", window.requests},
+                          {"runtime", window.seconds}, {"samples/s", rate(window.requests)}, {"tokens/s", rate(window.generated_tokens)}}));
+  }
+
+  asio::awaitable<void> give_up_hung_engine() {
+    auto stats = loop_.stats();
+    log::error("a step of the engine has run for {} ms, longer than --watchdog allows", loop_.in_step().count());
+    log::error("{}", dump({{"live_answers", loop_.live_answers()}, {"running", stats.running}, {"waiting", stats.waiting}, {"steps", stats.steps},
+                           {"blocks", stats.blocks}, {"blocks_used", stats.blocks_used}, {"clients", listener_.clients()}}));
+    co_await pause(milliseconds(1000));  // health tells its askers first
+    ::_exit(kHangExit);                  // the engine's thread cannot be joined
+  }
+
+  const ServerConfig& config_;
+  const ServedModel& served_;
+  Access access_;
+  asio::thread_pool workers_{2};
+  asio::io_context io_{1};
+  EngineLoop loop_;
+  Metrics metrics_;
+  Adapters adapters_;
+  Context context_{served_, loop_, metrics_, adapters_, workers_};
+  std::shared_ptr<asio::ssl::context> tls_;
+  Listener listener_;
+  asio::signal_set signals_;
+  size_t busy_ = 0;
+  bool draining_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace
+
+int run_server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config, const std::map<std::string, std::filesystem::path>& adapters) {
+  return Server(engine, served, config, adapters).run();
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,37 @@
+// The server: routes, who may come in, starting, draining, watching the engine.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hone/serve/chat/served_model.h"
+#include "hone/serve/engine_loop.h"
+#include "hone/serve/http/connection.h"
+
+namespace hone::serve {
+
+// A step of the engine did not come back: what the process exits with.
+inline constexpr int kHangExit = 9;
+
+struct ServerConfig {
+  std::string host = "127.0.0.1";
+  int port = 8000;  // the next free one when it is taken; 0: any
+  std::string api_key;
+  std::string certificate_file, key_file;
+  std::vector<std::string> allowed_origins;
+  std::filesystem::path adapter_root;  // requests may load adapters below it; "" forbids that
+  HttpLimits http;
+  EngineLoopLimits engine;
+  std::chrono::milliseconds drain{30'000};      // for answers under way when the server is told to end
+  std::chrono::milliseconds watchdog{300'000};  // for one step of the engine
+  int log_interval = 20;                        // seconds between lines of statistics; 0: none
+  bool log_requests = true;
+  bool open_page = false;  // show the chat page's address, as the reason to be here
+};
+
+// Serves until SIGTERM or SIGINT, then drains. The exit code: 0, kHangExit, or ExitCode::failure when the engine is broken.
+// `adapters` are loaded already: name to folder.
+int run_server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config, const std::map<std::string, std::filesystem::path>& adapters);
+
+}  // namespace hone::serve

@@ -1,0 +1,179 @@
+"""Bursts, clients that leave or do not read, faults in the engine, shutdown. Every one against the real program."""
+import json
+import random
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from conftest import read_all
+
+QUIET = ("--verbose", "false", "--log_interval", "-1")
+
+
+def resident(server):
+    with open(f"/proc/{server.process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+def at_rest(server):
+    return server.metric("hone_requests_live") == 0 and server.metric("hone_cache_blocks_used") == 0 and server.metric("hone_requests_running") == 0
+
+
+def test_a_burst_is_turned_away_beyond_the_queue(serve):
+    server = serve(*QUIET, "--vllm_max_num_seqs", "4", "--max_queue", "8")
+    server.chat(max_tokens=100)
+    before, seen = resident(server), []
+
+    def ask(i):
+        began = time.monotonic()
+        status, headers, body = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": f"story {i}"}], "max_tokens": 60, "ignore_eos": True})
+        seen.append((status, time.monotonic() - began, headers))
+        return status
+
+    with ThreadPoolExecutor(120) as pool:
+        statuses = list(pool.map(ask, range(120)))
+    assert set(statuses) == {200, 429}
+    refused = [s for s in seen if s[0] == 429]
+    assert all(int(s[2]["Retry-After"]) >= 1 for s in refused)
+    assert statuses.count(200) >= 12, "who was let in is answered"
+    assert server.wait_for(lambda: at_rest(server))
+    assert resident(server) - before < 200 << 10
+    assert server.chat()["choices"][0]["message"]["content"]
+
+
+def test_clients_that_leave_free_what_they_held(serve):
+    server = serve(*QUIET, "--vllm_max_num_seqs", "8")
+    rng = random.Random(1)
+
+    def leave(i):
+        fields = {"n": rng.choice([1, 1, 3]), "max_tokens": 400}
+        if i % 3 == 0:
+            fields["tools"] = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "string"}}}}}]
+            fields["tool_choice"] = "required"
+        connection = server.open_stream("word " * rng.choice([1, 20, 600]), **fields)
+        time.sleep(rng.choice([0, 0, 0.01, 0.05, 0.2]))
+        if rng.random() < 0.3:
+            connection.settimeout(1)
+            try:
+                connection.recv(200)
+            except TimeoutError:
+                pass
+        if rng.random() < 0.5:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset instead of a goodbye
+        connection.close()
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(leave, range(300)))
+    assert server.wait_for(lambda: at_rest(server)), server.get("/metrics")[2]
+    assert server.chat()["choices"][0]["message"]["content"]
+
+
+def test_a_client_that_does_not_read_is_cut_alone(serve):
+    server = serve(*QUIET, "--write_timeout", "2")
+    slow = server.open_stream(receive_buffer=4096, max_tokens=900, n=8, logprobs=True, top_logprobs=20)
+    time.sleep(0.2)
+    for _ in range(3):
+        assert server.chat(max_tokens=50, ignore_eos=True)["usage"]["completion_tokens"] == 50
+    assert server.wait_for(lambda: at_rest(server), 40), "the slow one's answers are given up"
+    slow.settimeout(10)
+    received = b""
+    try:
+        while chunk := slow.recv(1 << 16):
+            received += chunk
+    except ConnectionResetError:
+        pass
+    assert b"[DONE]" not in received
+
+
+def test_sigterm_finishes_streams_and_refuses_new_ones(serve):
+    server = serve(*QUIET, "--vllm_max_num_seqs", "64")
+    streams = [server.open_stream(max_tokens=150) for _ in range(50)]
+    assert server.wait_for(lambda: server.metric("hone_requests_running") == 50)
+    idle = socket.create_connection(server.address)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_for(lambda: "no new requests" in server.log())
+    try:
+        assert server.get("/health")[0] == 503
+        status, headers, _ = server.post("/v1/completions", {"prompt": "x"})
+        assert status == 503 and "Retry-After" in headers
+    except OSError:
+        pass  # the streams were done already: a refused connection is as clear
+    with ThreadPoolExecutor(50) as pool:
+        texts = list(pool.map(read_all, streams))
+    assert all(text.count("[DONE]") == 1 and '"finish_reason":"length"' in text for text in texts)
+    assert server.process.wait(30) == 0
+    assert idle.recv(10) == b""
+
+
+def test_streams_beyond_the_deadline_end_with_an_event(serve):
+    server = serve(*QUIET, "--drain_timeout", "0.3")
+    stream = server.open_stream(max_tokens=900, n=16)
+    assert server.wait_for(lambda: server.metric("hone_requests_running") > 0)
+    server.process.send_signal(signal.SIGTERM)
+    text = read_all(stream)
+    assert "shutting down" in text and text.count("[DONE]") == 1
+    assert server.process.wait(30) == 0
+
+
+def test_a_second_signal_ends_it_now(serve):
+    server = serve(*QUIET)
+    stream = server.open_stream(max_tokens=900, n=16)
+    assert server.wait_for(lambda: server.metric("hone_requests_running") > 0)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_for(lambda: "no new requests" in server.log())
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(5) != 0
+    stream.close()
+
+
+@pytest.mark.parametrize("call", [1, 7])
+def test_a_failed_step_costs_its_requests_and_nothing_else(serve, call):
+    server = serve(*QUIET, env={"HONE_FAULT": f"serve.step:throw:{call}"})
+    answers = []
+
+    def ask(i):
+        answers.append(server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": f"hello {i}"}], "max_tokens": 30, "ignore_eos": True}))
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    failed = [a for a in answers if a[0] != 200]
+    assert failed and all(a[0] == 500 and json.loads(a[2])["error"]["code"] == "engine_error" for a in failed)
+    assert not any("fault injected" in a[2] for a in answers), "the inside stays inside"
+    assert server.wait_for(lambda: at_rest(server))
+    assert server.get("/health")[0] == 200
+    assert server.chat()["choices"][0]["message"]["content"]
+    assert server.stop() == 0
+
+
+def test_a_stuck_step_is_noticed(serve):
+    server = serve(*QUIET, "--watchdog", "1", env={"HONE_FAULT": "serve.step:sleep:3"})
+    stream = server.open_stream(max_tokens=50)
+    assert server.wait_for(lambda: "longer than --watchdog" in server.log(), 20)
+    assert server.get("/health")[0] == 503 and server.get("/live")[0] == 200
+    assert server.process.wait(20) == 9
+    assert '"running"' in server.log()
+    stream.close()
+
+
+def test_a_port_that_is_taken_becomes_the_next(serve):
+    first = serve(*QUIET)
+    second = serve(*QUIET, "--port", first.port)
+    assert second.port > first.port and "is taken" in second.log()
+
+
+def test_queued_requests_cost_no_more_each(serve):
+    server = serve(*QUIET, "--vllm_max_num_seqs", "2", "--max_queue", "2000")
+    before = resident(server)
+    streams = [server.open_stream(max_tokens=20) for _ in range(400)]
+    assert server.wait_for(lambda: server.metric("hone_requests_live") > 300)
+    assert resident(server) - before < 400 * 100, "under 100 kB a waiting stream"
+    for stream in streams:
+        stream.close()
+    assert server.wait_for(lambda: at_rest(server))

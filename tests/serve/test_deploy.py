@@ -1,0 +1,115 @@
+"""The commands: names, adapters, the front ends' ways to set a server up, mistakes told before the model is loaded."""
+import json
+import shutil
+import urllib.request
+
+import pytest
+
+from conftest import MODEL, ROOT
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory, request):
+    """A small LoRA adapter of models/nano, made by peft."""
+    import peft
+    import torch
+    import transformers
+    folder = tmp_path_factory.mktemp("adapters") / "loud"
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
+    tuned = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    tuned.save_pretrained(folder)
+    return folder
+
+
+def answer(server, model, text="Who are you?"):
+    return server.chat(text, model=model)["choices"][0]["message"]["content"]
+
+
+def models(server):
+    return [m["id"] for m in json.loads(server.get("/v1/models")[2])["data"]]
+
+
+def test_named_adapters_answer_by_their_name(serve, adapter):
+    server = serve("--adapters", f"loud={adapter}", "--infer_backend", "vllm", "--served_model_name", "plain", "--torch_dtype", "float32")
+    assert models(server) == ["plain", "loud"]
+    assert answer(server, "plain") != answer(server, "loud")
+    assert "there is one engine" in server.log()
+    alone = serve("--adapters", adapter, "--torch_dtype", "float32")
+    merged = serve("--adapters", adapter, "--merge_lora", "true", "--torch_dtype", "float32")
+    assert answer(server, "loud") == answer(alone, "nano") == answer(merged, "nano")
+
+
+def test_adapters_come_and_go_inside_the_named_folder(serve, adapter, tmp_path):
+    shutil.copytree(adapter, tmp_path / "root/a/loud")
+    (tmp_path / "outside").mkdir()
+    shutil.copytree(adapter, tmp_path / "outside/secret")
+    (tmp_path / "root/link").symlink_to(tmp_path / "outside")
+    server = serve("--adapter_root", tmp_path / "root", "--verbose", "false")
+    for path in ("../outside/secret", str(tmp_path / "outside/secret"), "link/secret", "a", "a/loud/adapter_config.json", "a/loud\0x"):
+        status, _, body = server.post("/v1/load_lora_adapter", {"lora_name": "x", "lora_path": path})
+        assert status == 400 and str(tmp_path) not in body, path
+    assert server.post("/v1/load_lora_adapter", {"lora_name": "loud", "lora_path": "a/loud"})[0] == 200
+    assert models(server) == ["nano", "loud"]
+    assert answer(server, "loud") != answer(server, "nano")
+    assert server.post("/v1/load_lora_adapter", {"lora_name": "loud", "lora_path": "a/loud"})[0] == 400
+    assert server.post("/v1/unload_lora_adapter", {"lora_name": "loud"})[0] == 200
+    assert server.post("/v1/unload_lora_adapter", {"lora_name": "loud"})[0] == 404
+    assert models(server) == ["nano"]
+
+
+def test_llamafactorys_api(serve):
+    server = serve(program="llamafactory-cli", verb="api", env={"API_KEY": "k", "API_HOST": "127.0.0.1"})
+    assert server.get("/v1/models")[0] == 401
+    key = {"Authorization": "Bearer k"}
+    assert json.loads(server.get("/v1/models", headers=key)[2])["data"][0]["id"] == "gpt-3.5-turbo"
+    status, _, body = server.post("/v1/chat/completions", {"model": "whatever", "messages": [{"role": "user", "content": "hi"}], "do_sample": False}, headers=key)
+    assert status == 200 and json.loads(body)["choices"][0]["message"]["content"]
+
+
+@pytest.mark.parametrize("program, verb", [("swift", "app"), ("llamafactory-cli", "webchat")])
+def test_the_page_is_served_from_the_binary(serve, program, verb):
+    server = serve(program=program, verb=verb)
+    status, headers, page = server.get("/")
+    assert status == 200 and "text/html" in headers["Content-Type"] and "default-src 'none'" in headers["Content-Security-Policy"]
+    for name in ("chat.js", "api.js", "markdown.js", "store.js", "style.css", "icon.svg"):
+        assert server.get(f"/page/{name}")[0] == 200
+    assert "innerHTML" not in "".join(p.read_text() for p in (ROOT / "src/hone/serve/page").glob("*.js"))
+    assert server.get("/page/../server.cpp")[0] == 404
+
+
+@pytest.mark.parametrize("flags, word", [
+    (["--ssl_certfile", "x.pem"], "go together"),
+    (["--adapters", "bad name=x"], "no name for an adapter"),
+    (["--adapter_root", "/nowhere"], "no such folder"),
+    (["--host", "300.300.300.300"], "--host"),
+    (["--share", "true"], "third party"),
+])
+def test_mistakes_are_told(hone, flags, word):
+    done = hone("deploy", "--model", MODEL, "--port", "0", *flags)
+    assert done.returncode == 2 and word in done.stderr
+
+
+def test_the_log_tells_requests_and_rates(serve):
+    server = serve("--log_interval", "1")
+    server.chat()
+    assert server.wait_for(lambda: "tokens/s" in server.log(), 10)
+    assert "POST /v1/chat/completions 200" in server.log()
+
+
+def test_metrics_are_prometheus(server):
+    server.chat()
+    text = server.get("/metrics")[2]
+    for name in ("hone_time_to_first_token_seconds_bucket", "hone_generation_tokens_total", "hone_cache_blocks", "hone_http_responses_total"):
+        assert name in text
+    assert server.metric("hone_prompt_tokens_total") > 0
+
+
+def test_tokenize_and_back(server):
+    reply = json.loads(server.post("/tokenize", {"prompt": "The sky is blue.", "return_token_strs": True})[2])
+    assert reply["count"] == len(reply["tokens"]) == len(reply["token_strs"]) and reply["max_model_len"] == 1024
+    assert json.loads(server.post("/detokenize", {"tokens": reply["tokens"]})[2])["prompt"] == "The sky is blue."
+
+
+def test_request_fields_are_documented(hone):
+    assert (ROOT / "docs/request-fields.md").read_text() == hone("options", "--format", "requests").stdout

@@ -1,0 +1,183 @@
+"""The chat page in a real browser: headless Chromium against the real server. Screenshots go to output/screenshots when HONE_SCREENSHOTS is set."""
+import json
+import os
+import shutil
+
+import pytest
+
+from conftest import ROOT
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+
+SHOWCASE = """## Sorting
+
+Two **good** ways, with `list.sort` in *place*:
+
+1. Sort in place
+2. Sort a copy
+   - keeps the old list
+
+```python
+def sort(values):
+    return sorted(values)  # <b>not bold</b>
+```
+
+| name | cost |
+|---|---|
+| merge | n log n |
+
+> Measure first. See https://example.org/sort.
+
+<img src=x onerror="window.pwned = true"> <script>window.pwned = true</script> [bad](javascript:alert(1))"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser, server):
+    contexts = []
+
+    def open_page(**settings):
+        context = browser.new_context(**settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.problems = []
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("console", lambda line: line.type == "error" and page.problems.append(line.text))
+        page.goto(server.url)
+        page.wait_for_selector("#model option", state="attached")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def screenshot(page, name):
+    if folder := os.environ.get("HONE_SCREENSHOTS"):
+        os.makedirs(folder, exist_ok=True)
+        page.screenshot(path=os.path.join(folder, name + ".png"))
+
+
+def say(page, text):
+    page.fill("#composer", text)
+    page.press("#composer", "Enter")
+
+
+def wait_done(page):
+    page.wait_for_selector("#stop", state="hidden")
+
+
+def show(page, text, question="How do I sort a list?"):
+    """Puts a conversation with a given answer on screen, as if a model had written it."""
+    conversation = [{"id": "1", "title": question, "messages": [{"role": "user", "content": question}, {"role": "assistant", "content": text, "thought": "The user wants to sort.", "note": "98 tokens, 41/s"}]}]
+    page.evaluate("c => localStorage.setItem('hone.conversations', c)", json.dumps(conversation))
+    page.reload()
+    page.click("#history .open")
+
+
+def test_an_answer_streams_in_and_stays(open_page, server):
+    page = open_page()
+    say(page, "Who are you?")
+    wait_done(page)
+    said = server.chat(max_tokens=512)["choices"][0]["message"]["content"]
+    assert page.inner_text(".turn.assistant .text").strip() == said.strip()
+    assert "tokens" in page.inner_text(".turn.assistant .count")
+    page.reload()
+    page.click("#history .open")
+    assert page.inner_text(".turn.assistant .text").strip() == said.strip()
+    assert not page.problems
+
+
+def test_stop_regenerate_edit(open_page):
+    page = open_page()
+    page.click("#toggle-settings")
+    page.fill("#temperature", "1.3")
+    say(page, "Tell me a story.")
+    page.wait_for_selector("#stop", state="visible")
+    page.keyboard.press("Escape")
+    wait_done(page)
+    page.click("text=Regenerate")
+    wait_done(page)
+    assert page.locator(".turn").count() == 2
+    page.press("#composer", "ArrowUp")
+    page.fill(".turn textarea", "Who are you?")
+    page.press(".turn textarea", "Enter")
+    wait_done(page)
+    assert page.inner_text(".turn.user .body") == "Who are you?" and page.locator(".turn").count() == 2
+    assert not page.problems
+
+
+def test_what_a_model_writes_is_shown_and_never_run(open_page):
+    page = open_page()
+    show(page, SHOWCASE)
+    text = page.locator(".turn.assistant .text")
+    assert text.locator("h2").inner_text() == "Sorting" and text.locator("strong").inner_text() == "good"
+    assert text.locator("ol > li").count() == 2 and text.locator("ol ul li").count() == 1
+    assert "# <b>not bold</b>" in text.locator("pre code").inner_text()
+    assert text.locator("td").count() == 2 and text.locator("blockquote a").get_attribute("href") == "https://example.org/sort"
+    assert text.locator("img, script, b").count() == 0 and text.locator("a").count() == 1
+    assert page.evaluate("window.pwned") is None
+    assert '<img src=x onerror="window.pwned = true">' in text.inner_text()
+
+
+def test_settings_reach_the_request(open_page):
+    page = open_page()
+    page.click("#toggle-settings")
+    page.fill("#system", "Be brief.")
+    page.fill("#max_tokens", "3")
+    page.fill("#seed", "5")
+    with page.expect_request("**/v1/chat/completions") as sent:
+        say(page, "Who are you?")
+    body = sent.value.post_data_json
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."} and (body["max_tokens"], body["seed"], body["model"]) == (3, 5, "nano")
+    wait_done(page)
+    assert "longest answer" in page.inner_text(".turn.assistant .count")
+
+
+def test_errors_are_shown(open_page):
+    page = open_page()
+    say(page, "word " * 3000)
+    page.wait_for_selector(".problem")
+    assert "context" in page.inner_text(".problem")
+
+
+def test_light_dark_and_phone(open_page):
+    page = open_page(viewport={"width": 1200, "height": 800})
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    screenshot(page, "empty")
+    show(page, SHOWCASE)
+    screenshot(page, "light")
+    page.click("#toggle-settings")
+    screenshot(page, "settings")
+    page.click("#toggle-theme")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    screenshot(page, "dark")
+    phone = open_page(viewport={"width": 390, "height": 780}, color_scheme="dark", has_touch=True, is_mobile=True)
+    assert phone.evaluate("document.documentElement.dataset.theme") == "dark"
+    phone.evaluate("c => localStorage.setItem('hone.conversations', c)", page.evaluate("localStorage.getItem('hone.conversations')"))
+    phone.reload()
+    phone.click("#toggle-sidebar")
+    phone.wait_for_timeout(300)
+    screenshot(phone, "phone-list")
+    phone.click("#history .open")
+    phone.wait_for_timeout(300)
+    screenshot(phone, "phone")
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out sideways"
+
+
+def test_everything_is_reached_by_keyboard(open_page):
+    page = open_page()
+    seen = set()
+    for _ in range(24):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.id"))
+    assert {"new-chat", "model", "toggle-theme", "toggle-settings", "messages", "composer"} <= seen
