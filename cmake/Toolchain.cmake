@@ -24,8 +24,10 @@ if(MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-# Some torch wheels export parts of an older libstdc++ (std::filesystem). Named first, the compiler's own is found before them.
-add_link_options("SHELL:-Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state")
+# The torch and Arrow wheels export std::filesystem of the libstdc++ they were built with. The compiler's own comes first, and a symbol
+# of each of its parts is asked for, so that ours is the one in use whether it is shared or an archive. (Through -Wl: g++ moves -lstdc++.)
+add_link_options("SHELL:-Wl,-u,_ZNSt10filesystem7__cxx114path14_M_split_cmptsEv,-u,_ZNSt10filesystem10remove_allERKNS_7__cxx114pathE,-u,_ZNSt10filesystem7__cxx1118directory_iteratorppEv"
+                 "SHELL:-Wl,--push-state,--no-as-needed,-lstdc++,--pop-state")
 
 option(HONE_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 if(HONE_SANITIZE)
