@@ -19,12 +19,14 @@ def shape(name, *words):
 
 def main():
     qwen = shape("qwen2-0.5b", "--family", "qwen2", "--size", "0.5b")
+    half = shape("qwen2-0.5b-bf16", "--family", "qwen2", "--size", "0.5b", "--dtype", "bfloat16")
     failed = []
     for title, words in {
         "tokenizer against `tokenizers`": [sys.executable, BENCH / "tokenizer.py"],
         "chat templates against jinja2": [sys.executable, BENCH / "template.py", ROOT / "tests/cases/jinja/loops.jinja"],
         "data preparation against ms-swift": [sys.executable, BENCH / "data.py"],
         "training steps against transformers + peft": [sys.executable, BENCH / "train_step.py", "--model", qwen],
+        "loading and the loss against transformers": [sys.executable, BENCH / "memory.py", "--model", half],
         "a whole run against ms-swift": [sys.executable, BENCH / "end_to_end.py"],
     }.items():
         print(f"\n== {title}", flush=True)

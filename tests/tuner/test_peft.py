@@ -116,6 +116,15 @@ def test_adapter_of_hone_gives_the_same_logits_in_peft(tmp_path, bases, case, ba
     torch.testing.assert_close(ours, peer_logits(theirs), rtol=1e-4, atol=1e-4)
 
 
+def test_loss_counts_an_adapter_on_the_head(tmp_path, bases):
+    peer = make_adapter(bases["untied"], tmp_path / "adapter", ADAPTERS["head"])
+    hone_logits(tmp_path, bases["untied"], "--adapters", tmp_path / "adapter")
+    ours = load_file(tmp_path / "logits.safetensors")["loss"]
+    with torch.no_grad():
+        expected = sum(peer(input_ids=torch.tensor([row]), labels=torch.tensor([row])).loss * (len(row) - 1) for row in TOKENS)
+    torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("init", ["pissa", "olora"])
 def test_start_from_the_base_weight_equals_peft(tmp_path, bases, init):
     settings = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "down_proj"], "init_lora_weights": init, "peft_type": "LORA"}

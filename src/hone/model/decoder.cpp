@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hone/ops/rms_norm.h"
+#include "hone/ops/swiglu.h"
 #include "hone/ops/swiglu_linear.h"
 
 namespace hone::model {
@@ -52,16 +53,25 @@ Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_
 
 Tensor attend(const Block& block, const Tensor& x_th, const Pass& pass) {
   const auto& a = block.attention;
-  auto q = ops::rope(head_norm(a.q_norm, a.q(x_th, pass.training), block.shape.head_dim), pass.rope);
-  auto k = ops::rope(head_norm(a.k_norm, a.k(x_th, pass.training), block.shape.head_dim), pass.rope);
-  auto v = a.v(x_th, pass.training);
-  if (!pass.cache) return a.o(ops::attention(q, k, v, pass.plan, block.shape), pass.training);
-  auto cached = pass.cache->append(block.layer, k, v, pass.plan.segments);
-  return a.o(ops::attention_cached(q, cached, pass.plan, block.shape), pass.training);
+  auto q = ops::rope(head_norm(a.q_norm, a.q(x_th, pass.mode), block.shape.head_dim), pass.rope);
+  auto k = ops::rope(head_norm(a.k_norm, a.k(x_th, pass.mode), block.shape.head_dim), pass.rope);
+  auto v = a.v(x_th, pass.mode);
+  if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);
+  return a.o(pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape), pass.mode);
 }
 
-Tensor transform(const Mlp& mlp, const Tensor& x_th, bool training) {
-  return ops::swiglu_linear(mlp.gate(x_th, training), mlp.up(x_th, training), mlp.down.weight, mlp.down.bias, mlp.down.adapters, training);
+Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
+  auto gate = mlp.gate(x_th, mode), up = mlp.up(x_th, mode);
+  if (!at::GradMode::is_enabled()) return mlp.down(ops::swiglu(gate, up), mode);
+  return ops::swiglu_linear(gate, up, mlp.down.weight, mlp.down.bias, mlp.down.adapters, mode.training);
+}
+
+Tensor attention_half(const Block& block, const Tensor& x_th, const Pass& pass) {
+  return x_th + attend(block, block.input_norm(x_th), pass);
+}
+
+Tensor mlp_half(const Block& block, const Tensor& x_th, const Pass& pass) {
+  return x_th + transform(block.mlp, block.attention_norm(x_th), pass.mode);
 }
 
 }  // namespace
@@ -113,8 +123,16 @@ Decoder decoder_skeleton(const DecoderConfig& config) {
 }
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass) {
-  auto attended = x_th + attend(block, block.input_norm(x_th), pass);
-  return attended + transform(block.mlp, block.attention_norm(attended), pass.training);
+  return mlp_half(block, attention_half(block, x_th, pass), pass);
+}
+
+Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const Pass>& pass, Recompute again) {
+  const auto run = [&](Tensor (*part)(const Block&, const Tensor&, const Pass&), const Tensor& x, Recompute name) {
+    if (again != name) return part(block, x, *pass);
+    return recomputed([part, &block, pass](const Tensor& kept) { return part(block, kept, *pass); }, x, block.trained());
+  };
+  if (again == Recompute::block) return run(block_forward, x_th, Recompute::block);
+  return run(mlp_half, run(attention_half, x_th, Recompute::attention), Recompute::mlp);
 }
 
 }  // namespace hone::model

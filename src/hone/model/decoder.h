@@ -1,11 +1,14 @@
 // The module tree of a decoder and what its blocks compute. A block is written once, for every family.
 #pragma once
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "hone/model/config.h"
-#include "hone/model/kv_cache.h"
 #include "hone/model/layers.h"
+#include "hone/model/paged_cache.h"
+#include "hone/model/recompute.h"
+#include "hone/model/split_attention.h"
 #include "hone/ops/attention.h"
 #include "hone/ops/rope.h"
 
@@ -49,10 +52,13 @@ Decoder decoder_skeleton(const DecoderConfig& config);
 struct Pass {
   ops::AttentionPlan plan;
   ops::RopeTable rope;
-  KvCache* cache = nullptr;
-  bool training = false;
+  PagedCache* cache = nullptr;
+  LinearMode mode;
+  SplitAttention* split = nullptr;  // null: all positions are here
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass);
+// The same, keeping less for the backward pass, which holds on to `pass` and runs that part again.
+Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const Pass>& pass, Recompute again);
 
 }  // namespace hone::model

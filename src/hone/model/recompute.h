@@ -6,6 +6,9 @@
 
 namespace hone::model {
 
+// What runs again in the backward pass instead of being kept: nothing, whole blocks, or one half of each block.
+enum class Recompute { none, block, attention, mlp };
+
 using BlockFunction = std::function<Tensor(const Tensor&)>;
 
 // block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout draws the same masks both times.

@@ -42,9 +42,11 @@ Tensor rounded_to_nf4(const Tensor& weight) {
 }
 
 Tensor rounded_to_int8(const Tensor& weight) {
-  const Tensor full = weight.to(at::kFloat);
-  const Tensor step = std::get<0>(full.abs().max(1, /*keepdim=*/true)) / 127;
-  return (full / at::where(step > 0, step, at::ones_like(step))).round_() * step;
+  // By way of float16, as bitsandbytes does: PEFT must find the same base again.
+  const Tensor full = weight.to(at::kHalf).to(at::kFloat);
+  const Tensor largest = std::get<0>(full.abs().max(1, /*keepdim=*/true));
+  const Tensor codes = (full * (127.0 / at::where(largest > 0, largest, at::ones_like(largest)))).round_();
+  return codes * largest * (1.0 / 127);
 }
 
 LoraPair loftq(const Tensor& weight, int64_t rank, double scale, int64_t bits, int64_t rounds) {

@@ -124,11 +124,14 @@ TEST(CausalLM, RecomputationChangesNoBit) {
   at::manual_seed(1);
   auto kept = gradients(*model, input);
   auto after_kept = at::rand({1});
-  model->set_recompute(Recompute::block);
-  auto recomputed = gradients(*model, input);
-  auto after_recomputed = at::rand({1});
-  for (size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], recomputed[i])) << model->parameters()[i].name;
-  EXPECT_TRUE(at::equal(after_kept, after_recomputed)) << "the generator must stand where it stood without recomputation";
+  for (Recompute what : {Recompute::block, Recompute::attention, Recompute::mlp})
+    for (const std::vector<int64_t>& blocks : {std::vector<int64_t>{}, {1}}) {
+      model->set_recompute(what, blocks);
+      auto recomputed = gradients(*model, input);
+      auto after_recomputed = at::rand({1});
+      for (size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], recomputed[i])) << model->parameters()[i].name;
+      EXPECT_TRUE(at::equal(after_kept, after_recomputed)) << "the generator must stand where it stood without recomputation";
+    }
 }
 
 TEST(CausalLM, RecomputationReachesAdaptersOfAFrozenModel) {

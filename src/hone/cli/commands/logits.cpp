@@ -5,7 +5,7 @@
 #include "hone/device/device.h"
 #include "hone/io/safetensors.h"
 #include "hone/model/causal_lm.h"
-#include "hone/model/kv_cache.h"
+#include "hone/model/paged_cache.h"
 #include "hone/ops/linear_cross_entropy.h"
 #include "hone/tuner/adapter.h"
 
@@ -59,22 +59,28 @@ Tensor cached_hidden(model::CausalLM& model, const Sequences& sequences) {
   at::NoGradGuard no_grad;
   size_t longest = 0;
   for (const auto& sequence : sequences) longest = std::max(longest, sequence.size());
-  model::KvCache cache(model.config(), static_cast<int64_t>(sequences.size()), static_cast<int64_t>(longest), model.dtype(), model.device());
+  constexpr int64_t kBlock = 4;  // small, so that a test's short sequences span several
+  auto per_sequence = (longest + kBlock - 1) / kBlock;
+  model::PagedCache cache(model.config(), static_cast<int64_t>(sequences.size() * per_sequence), kBlock, model.dtype(), model.device());
+  std::vector<std::vector<int32_t>> blocks(sequences.size(), std::vector<int32_t>(per_sequence));
+  for (size_t i = 0; i < blocks.size(); ++i) std::iota(blocks[i].begin(), blocks[i].end(), static_cast<int32_t>(i * per_sequence));
   std::vector<TensorList> rows(sequences.size());
   for (size_t begin = 0; begin < longest;) {
     size_t end = begin == 0 ? (longest + 1) / 2 : begin + 1;
     std::vector<int64_t> members, tokens, positions;
     model::Input input;
+    std::vector<ops::PagedSequence> pages;
     for (size_t i = 0; i < sequences.size(); ++i) {
       size_t stop = std::min(end, sequences[i].size());
       if (begin >= stop) continue;
       members.push_back(static_cast<int64_t>(i));
       for (size_t j = begin; j < stop; ++j) tokens.push_back(sequences[i][j]), positions.push_back(static_cast<int64_t>(j));
       input.segments.append(static_cast<int64_t>(stop - begin));
+      pages.push_back({static_cast<int64_t>(begin), static_cast<int64_t>(stop - begin), blocks[i]});
     }
     input.tokens_t = at::tensor(tokens, at::kLong).to(model.device());
     input.positions_t = at::tensor(positions, at::kLong).to(model.device());
-    cache.select(members);
+    cache.set_plan(ops::paged_plan(pages, kBlock, model.device()));
     auto hidden_th = model.hidden(input, &cache);
     for (size_t m = 0; m < members.size(); ++m)
       rows[static_cast<size_t>(members[m])].push_back(hidden_th.narrow(0, input.segments.offsets[m], input.segments.length(static_cast<int64_t>(m))));
@@ -108,7 +114,8 @@ int logits_command(const LogitsOptions& options) {
   auto packed = pack(sequences, labels, model->device());
   auto hidden_th = options.cached ? cached_hidden(*model, sequences) : model->hidden(packed.input);
   const auto& head = model->head();
-  auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, packed.targets_t);
+  auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, packed.targets_t,
+                                       {.adapters = head.adapters, .training = model->training()});
   std::vector<io::TensorSource> tensors{
       io::TensorSource::of("logits", model->logits(hidden_th.detach()).to(at::kFloat)), io::TensorSource::of("loss", loss.sum),
       io::TensorSource::of("correct", loss.correct), io::TensorSource::of("count", loss.count)};

@@ -6,6 +6,18 @@
 namespace hone::cli {
 namespace {
 
+void read_starts(const Options& options, tuner::Lora& lora) {
+  lora.loftq_bits = std::stoll(options.text("loftq_bits"));
+  lora.loftq_iterations = options.integer("loftq_iter");
+  auto& start = lora.gradient_start;
+  start.batch_size = options.integer("lora_ga_batch_size");
+  start.batches = options.integer("lora_ga_iters");
+  start.max_length = options.integer("lora_ga_max_length");
+  start.direction = options.text("lora_ga_direction");
+  start.scale = options.text("lora_ga_scale");
+  start.gamma = static_cast<double>(options.integer("lora_ga_stable_gamma"));
+}
+
 void read_lora(const Options& options, tuner::Lora& lora) {
   lora.rank = options.integer("lora_rank");
   lora.alpha = options.real("lora_alpha");
@@ -19,9 +31,12 @@ void read_lora(const Options& options, tuner::Lora& lora) {
     lora.bias = options.text("lora_bias");
     lora.dtype = dtype_option(options, "lora_dtype");
     lora.init = options.text("init_weights");
+    read_starts(options, lora);
   }
-  if (options.knows("pissa_init") && options.flag("pissa_init"))
+  if (options.knows("pissa_init") && options.flag("pissa_init")) {
+    lora.convert_at_end = options.flag("pissa_convert");
     lora.init = options.integer("pissa_iter") == -1 ? "pissa" : fmt::format("pissa_niter_{}", options.integer("pissa_iter"));
+  }
 }
 
 void read_freezing(const Options& options, tuner::TunerConfig& config) {
@@ -38,6 +53,8 @@ void read_freezing(const Options& options, tuner::TunerConfig& config) {
   config.parameters.trainable_regex = options.text("trainable_parameters_regex");
 }
 
+bool asks(const Options& options, std::string_view flag) { return options.knows(flag) && options.flag(flag); }
+
 // GaLore's own options, as optim_args would spell them.
 void add_galore(const Options& options, optim::OptimizerConfig& config) {
   config.arguments["rank"] = options.integer("galore_rank");
@@ -45,12 +62,37 @@ void add_galore(const Options& options, optim::OptimizerConfig& config) {
   config.arguments["scale"] = options.real("galore_scale");
   config.arguments["proj_type"] = options.text("galore_proj_type");
   if (options.has("galore_target_modules")) config.target_modules = options.list("galore_target_modules");
+  if (asks(options, "galore_with_embedding")) config.target_modules.insert(config.target_modules.end(), {"embed_tokens", "lm_head"});
+}
+
+void add_apollo(const Options& options, optim::OptimizerConfig& config) {
+  config.arguments["rank"] = options.integer("apollo_rank");
+  config.arguments["update_proj_gap"] = options.integer("apollo_update_interval");
+  config.arguments["scale"] = options.real("apollo_scale");
+  config.arguments["proj"] = options.text("apollo_proj");
+  config.arguments["proj_type"] = options.text("apollo_proj_type");
+  config.arguments["scale_type"] = options.text("apollo_scale_type");
+  config.arguments["scale_front"] = options.flag("apollo_scale_front");
+  config.target_modules = options.list("apollo_target");
+}
+
+void add_badam(const Options& options, optim::OptimizerConfig& config) {
+  config.arguments["mode"] = options.text("badam_mode");
+  if (options.has("badam_start_block")) config.arguments["start_block"] = options.integer("badam_start_block");
+  config.arguments["switch_mode"] = options.text("badam_switch_mode");
+  config.arguments["switch_interval"] = options.integer("badam_switch_interval");
+  config.arguments["update_ratio"] = options.real("badam_update_ratio");
+  config.arguments["mask_mode"] = options.text("badam_mask_mode");
+  config.arguments["verbose"] = options.integer("badam_verbose");
 }
 
 std::string optimizer_name(const Options& options) {
   if (options.flag("adafactor")) return "adafactor";
   if (options.flag("use_galore")) return "galore_adamw";
-  if (options.knows("use_muon") && options.flag("use_muon")) return "muon";
+  if (asks(options, "use_muon")) return "muon";
+  if (asks(options, "use_apollo")) return "apollo_adamw";
+  if (asks(options, "use_badam")) return "badam";
+  if (asks(options, "use_adam_mini")) return "adam_mini";
   std::string plugin = options.knows("optimizer") ? options.text("optimizer") : "";
   if (plugin == "galore") return "galore_adamw";
   if (plugin == "lorap" || plugin.empty()) return options.text("optim");  // LoRA+ is a matter of parameter groups
@@ -96,6 +138,8 @@ optim::OptimizerConfig optimizer_config(const Options& options) {
   config.adam.beta2 = options.real("adam_beta2");
   config.adam.epsilon = options.real("adam_epsilon");
   if (config.name.starts_with("galore")) add_galore(options, config);
+  if (asks(options, "use_apollo")) add_apollo(options, config);
+  if (asks(options, "use_badam")) add_badam(options, config);
   if (options.has("optim_target_modules")) config.target_modules = options.list("optim_target_modules");
   auto given = optim::parse_optim_args(options.text("optim_args"));
   for (const auto& [key, value] : given.items()) config.arguments[key] = value;
@@ -123,6 +167,9 @@ WarmUp warm_up(const Options& options) {
   WarmUp result{options.real("warmup_steps"), options.real("warmup_ratio")};
   if (result.steps > 0 && result.ratio > 0)
     throw UserError(ExitCode::usage, fmt::format("{} and {} are both given", options.shown("warmup_steps"), options.shown("warmup_ratio")), "keep one of them");
+  if (options.text("lr_scheduler_type") == "reduce_lr_on_plateau" && result.steps + result.ratio > 0)
+    log::warning("{} is left aside: reduce_lr_on_plateau starts at the full rate, as in transformers",
+                 options.shown(result.steps > 0 ? "warmup_steps" : "warmup_ratio"));
   return result;
 }
 
