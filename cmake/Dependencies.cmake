@@ -54,6 +54,19 @@ if(TARGET torch_cuda)
   target_compile_definitions(hone_gloo INTERFACE USE_C10D_NCCL)
 endif()
 
+# Kernels of our own for NVIDIA GPUs need nvcc beside a libtorch made for CUDA; without either, compositions of libtorch's run there.
+set(HONE_WITH_CUDA OFF)
+if(TARGET torch_cuda)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(HONE_WITH_CUDA ON)
+  endif()
+endif()
+message(STATUS "CUDA kernels: ${HONE_WITH_CUDA}")
+
 # Arrow and Parquet come out of the pyarrow wheel of the same Python. Without it, Parquet files are refused with the fix.
 option(HONE_ARROW "Read Parquet through pyarrow's Arrow, when it is there" ON)
 set(HONE_WITH_ARROW OFF)

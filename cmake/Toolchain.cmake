@@ -10,14 +10,14 @@ set(CMAKE_CXX_COMPILE_OPTIONS_PIE -fPIC)  # one setting for libraries and progra
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 # With the default (-fno-math-errno off) GCC cannot vectorise loops that call sqrtf.
-add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fno-math-errno)
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wno-unused-parameter;-Wno-missing-field-initializers;-fno-math-errno>")
 
 find_program(CCACHE ccache)
 if(CCACHE)
   # A precompiled header is only cached when ccache is told that its macros are stable.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
-  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endif()
 find_program(MOLD mold)
 if(MOLD)

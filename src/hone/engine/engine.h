@@ -43,7 +43,7 @@ class Engine {
   ~Engine();
 
   // Throws UserError(bad_data) for a request that can never run: an empty prompt, one beyond the context or the cache, an unknown adapter.
-  // max_tokens is cut to what the context leaves.
+  // max_tokens is cut to what the context and the cache leave.
   RequestId add(Request request);
   // Frees its blocks at once. The next step reports FinishReason::cancelled. Unknown ids are ignored.
   void cancel(RequestId id);
@@ -78,6 +78,10 @@ struct Completion {
   std::string stop_string, error;
 };
 using OnText = std::function<void(size_t request, std::string_view piece)>;
-std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, const OnText& on_text = {});
+using OnDone = std::function<void(size_t request)>;
+std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, const OnText& on_text = {}, const OnDone& on_done = {});
+
+// A seed of its own for each of several answers asked for with one seed.
+uint64_t seed_of(uint64_t seed, uint64_t index);
 
 }  // namespace hone::engine

@@ -2,82 +2,199 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
-#include <unordered_set>
 
 namespace hone::engine {
 namespace {
 
 using text::TokenId;
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+bool contains(const std::vector<TokenId>& tokens, TokenId token) { return std::ranges::find(tokens, token) != tokens.end(); }
+
+TokenId likeliest(std::span<const float> logits) { return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin()); }
+
+void forbid(std::span<float> logits, TokenId token) {
+  if (static_cast<size_t>(token) < logits.size()) logits[static_cast<size_t>(token)] = kNever;
+}
 
 struct Candidate {
   TokenId token;
   float logit;
-  double probability = 0;
+  double weight = 0;  // exp(logit - the largest)
 };
-
 bool likelier(const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.token < b.token; }
 
-// The top_k best in order, all of them when k is 0.
-std::vector<Candidate> ranked(std::span<const float> logits, int64_t k) {
-  std::vector<Candidate> candidates(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) candidates[i] = {static_cast<TokenId>(i), logits[i]};
-  size_t kept = k > 0 ? std::min(static_cast<size_t>(k), candidates.size()) : candidates.size();
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(kept), candidates.end(), likelier);
+// The k best in order.
+std::vector<Candidate> ranked(std::span<const float> logits, size_t k) {
+  std::vector<Candidate> all;
+  all.reserve(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (logits[i] != kNever) all.push_back({static_cast<TokenId>(i), logits[i]});
+  k = std::min(k, all.size());
+  auto end = all.begin() + static_cast<ptrdiff_t>(k);
+  if (k < all.size()) std::nth_element(all.begin(), end, all.end(), likelier);
+  std::sort(all.begin(), end, likelier);
+  all.resize(k);
+  return all;
+}
+
+double total_weight(std::span<const float> logits, float largest) {
+  double total = 0;
+  for (float logit : logits) total += std::exp(static_cast<double>(logit - largest));
+  return total;
+}
+
+double weigh(std::vector<Candidate>& candidates) {
+  double total = 0;
+  for (auto& c : candidates) total += c.weight = std::exp(static_cast<double>(c.logit - candidates[0].logit));
+  return total;
+}
+
+// Keeps the smallest leading set that reaches `top_p` of `total`; at least one. False: the candidates do not reach it.
+bool keep_nucleus(std::vector<Candidate>& candidates, double top_p, double total) {
+  double before = 0;
+  size_t kept = 0;
+  while (kept < candidates.size() && (kept == 0 || before < top_p * total)) before += candidates[kept++].weight;
+  bool reached = before >= top_p * total;
   candidates.resize(kept);
+  return reached;
+}
+
+// top_k, then top_p of what is left, then min_p: transformers' order.
+std::vector<Candidate> candidates_of(std::span<const float> logits, const SamplingParams& params) {
+  std::vector<Candidate> candidates;
+  if (params.top_k > 0) {
+    candidates = ranked(logits, static_cast<size_t>(params.top_k));
+    double total = weigh(candidates);
+    if (params.top_p < 1.0) keep_nucleus(candidates, params.top_p, total);
+  } else if (params.top_p < 1.0) {
+    double total = total_weight(logits, *std::ranges::max_element(logits));
+    for (size_t k = 256;; k *= 8) {  // a nucleus is nearly always small
+      candidates = ranked(logits, k);
+      weigh(candidates);
+      if (keep_nucleus(candidates, params.top_p, total) || k >= logits.size()) break;
+    }
+  } else {
+    candidates = ranked(logits, logits.size());
+    weigh(candidates);
+  }
+  if (params.min_p > 0) std::erase_if(candidates, [&](const Candidate& c) { return c.weight < params.min_p; });
   return candidates;
 }
 
-void normalise(std::vector<Candidate>& candidates) {
-  double sum = 0;
-  for (auto& c : candidates) sum += c.probability = std::exp(static_cast<double>(c.logit) - candidates[0].logit);
-  for (auto& c : candidates) c.probability /= sum;
+// Every token may be drawn: no order is needed.
+TokenId draw_from_all(std::span<const float> logits, double uniform) {
+  float largest = *std::ranges::max_element(logits);
+  std::vector<double> weights(logits.size());
+  double total = 0;
+  for (size_t i = 0; i < logits.size(); ++i) total += weights[i] = std::exp(static_cast<double>(logits[i] - largest));
+  double left = uniform * total;
+  for (size_t i = 0; i < weights.size(); ++i)
+    if ((left -= weights[i]) < 0) return static_cast<TokenId>(i);
+  return likeliest(logits);
 }
 
-// Keeps the smallest leading set whose probability reaches top_p; at least one.
-void keep_nucleus(std::vector<Candidate>& candidates, double top_p) {
-  if (top_p >= 1.0) return;
-  double before = 0;
-  size_t kept = 0;
-  while (kept < candidates.size() && (kept == 0 || before < top_p)) before += candidates[kept++].probability;
-  candidates.resize(kept);
+TokenId draw(const std::vector<Candidate>& candidates, double uniform) {
+  double total = 0;
+  for (const auto& c : candidates) total += c.weight;
+  double left = uniform * total;
+  for (const auto& c : candidates)
+    if ((left -= c.weight) < 0) return c.token;
+  return candidates.front().token;
 }
 
-void keep_above(std::vector<Candidate>& candidates, double min_p) {
-  if (min_p <= 0) return;
-  double floor = min_p * candidates[0].probability;
-  size_t kept = 1;
-  while (kept < candidates.size() && candidates[kept].probability >= floor) ++kept;
-  candidates.resize(kept);
+bool is_plain_choice(const SamplingParams& p) {
+  return p.top_k == 0 && p.top_p >= 1.0 && p.min_p <= 0 && p.repetition_penalty == 1.0 && p.presence_penalty == 0 && p.frequency_penalty == 0 &&
+         p.logit_bias.empty() && p.bad_words.empty() && !p.constraint && !p.logprobs;
 }
 
 }  // namespace
 
-void Sampler::penalise_repetition(std::span<float> logits, std::span<const TokenId> context) const {
-  if (config_.repetition_penalty == 1.0) return;
-  auto penalty = static_cast<float>(config_.repetition_penalty);
-  for (TokenId token : std::unordered_set<TokenId>(context.begin(), context.end())) {
-    if (static_cast<size_t>(token) >= logits.size()) continue;
-    float& logit = logits[static_cast<size_t>(token)];
-    logit = logit < 0 ? logit * penalty : logit / penalty;
+Sampler::Sampler(const SamplingParams& params, std::span<const TokenId> prompt) : params_(params), plain_(is_plain_choice(params)) {
+  if (params.repetition_penalty == 1.0) return;
+  prompt_tokens_.assign(prompt.begin(), prompt.end());
+  std::ranges::sort(prompt_tokens_);
+  prompt_tokens_.erase(std::unique(prompt_tokens_.begin(), prompt_tokens_.end()), prompt_tokens_.end());
+}
+
+bool Sampler::is_end(TokenId token) const {
+  // Under a constraint an end token is only chosen where the text is complete and often nothing else may follow.
+  return (!params_.ignore_end || params_.constraint) && contains(params_.end_tokens, token);
+}
+bool Sampler::is_stop(TokenId token) const { return contains(params_.stop_tokens, token); }
+
+uint64_t Sampler::draw_key() const {
+  Rng rng(params_.seed);
+  rng.seek(chosen_.size());
+  return rng.next();
+}
+
+void Sampler::accept(TokenId token) {
+  chosen_.push_back(token);
+  ++counts_[token];
+  if (params_.constraint) state_ = params_.constraint->next(state_, token);
+}
+
+void Sampler::forbid_bad_words(std::span<float> logits) const {
+  for (const auto& word : params_.bad_words) {
+    if (word.empty()) continue;
+    size_t before = word.size() - 1;
+    if (chosen_.size() >= before && std::equal(word.begin(), word.end() - 1, chosen_.end() - static_cast<ptrdiff_t>(before))) forbid(logits, word.back());
   }
 }
 
-TokenId Sampler::next(std::span<float> logits, std::span<const TokenId> context) {
-  penalise_repetition(logits, context);
-  if (!config_.sample || config_.temperature <= 0)
-    return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  for (float& logit : logits) logit /= static_cast<float>(config_.temperature);
-  auto candidates = ranked(logits, config_.top_k);
-  normalise(candidates);
-  keep_nucleus(candidates, config_.top_p);
-  normalise(candidates);
-  keep_above(candidates, config_.min_p);
-  normalise(candidates);
-  double draw = rng_.uniform();
-  for (const auto& c : candidates)
-    if ((draw -= c.probability) < 0) return c.token;
-  return candidates.back().token;
+void Sampler::mask(std::span<float> logits) const {
+  for (auto [token, bias] : params_.logit_bias)
+    if (static_cast<size_t>(token) < logits.size()) logits[static_cast<size_t>(token)] += bias;
+  if (needs_length()) {
+    for (auto token : params_.end_tokens) forbid(logits, token);
+    for (auto token : params_.stop_tokens) forbid(logits, token);
+  }
+  forbid_bad_words(logits);
+  if (!params_.constraint) return;
+  auto allowed = params_.constraint->mask(state_);
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (!allowed->allows(static_cast<TokenId>(i))) logits[i] = kNever;
+}
+
+void Sampler::penalise(std::span<float> logits) const {
+  auto repeat = static_cast<float>(params_.repetition_penalty);
+  auto repeated = [&](TokenId token) {
+    if (static_cast<size_t>(token) >= logits.size()) return;
+    float& logit = logits[static_cast<size_t>(token)];
+    logit = logit < 0 ? logit * repeat : logit / repeat;
+  };
+  if (repeat != 1.0f) {
+    for (auto token : prompt_tokens_) repeated(token);
+    for (auto [token, count] : counts_)
+      if (!std::ranges::binary_search(prompt_tokens_, token)) repeated(token);
+  }
+  for (auto [token, count] : counts_)
+    if (static_cast<size_t>(token) < logits.size())
+      logits[static_cast<size_t>(token)] -= static_cast<float>(params_.presence_penalty + params_.frequency_penalty * count);
+}
+
+TokenId Sampler::choose(std::span<float> logits) const {
+  mask(logits);
+  penalise(logits);
+  if (params_.temperature <= 0) return likeliest(logits);
+  for (float& logit : logits) logit /= static_cast<float>(params_.temperature);
+  double uniform = static_cast<double>(draw_key() >> 11) * 0x1.0p-53;
+  if (params_.top_k == 0 && params_.top_p >= 1.0 && params_.min_p <= 0) return draw_from_all(logits, uniform);
+  return draw(candidates_of(logits, params_), uniform);
+}
+
+PositionLogprobs position_logprobs(std::span<const float> logits, TokenId chosen, int64_t count) {
+  float largest = *std::ranges::max_element(logits);
+  auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
+  float own = logits[static_cast<size_t>(chosen)];
+  PositionLogprobs result{.chosen = {chosen, own - normaliser}};
+  result.rank = 1 + std::ranges::count_if(logits, [&](float logit) { return logit > own; });
+  if (count > 0)
+    for (const auto& c : ranked(logits, static_cast<size_t>(count))) result.top.push_back({c.token, c.logit - normaliser});
+  return result;
 }
 
 }  // namespace hone::engine

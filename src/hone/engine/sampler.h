@@ -1,35 +1,46 @@
-// One row of logits to one token, with transformers' meaning of each setting and an own random stream per request.
+// One row of logits to one token, for one request: its penalties, masks, constraint and random stream.
 #pragma once
-#include <cstdint>
+#include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "hone/base/rng.h"
-#include "hone/text/tokenizer.h"
+#include "hone/engine/constraints/constraint.h"
+#include "hone/engine/request.h"
 
 namespace hone::engine {
 
-struct SamplingConfig {
-  bool sample = false;  // false: the most likely token, whatever the other settings but repetition_penalty
-  double temperature = 1.0;
-  int64_t top_k = 0;  // 0: all
-  double top_p = 1.0;
-  double min_p = 0.0;
-  double repetition_penalty = 1.0;
-  uint64_t seed = 42;
-};
-
 class Sampler {
  public:
-  Sampler(const SamplingConfig& config, uint64_t stream) : config_(config), rng_(config.seed, stream) {}
+  Sampler(const SamplingParams& params, std::span<const text::TokenId> prompt);
 
-  // `context` is every token so far, prompt included. `logits` is changed in place.
-  text::TokenId next(std::span<float> logits, std::span<const text::TokenId> context);
+  // The token that follows the `chosen` ones accepted so far. `logits` are the model's own and are changed in place.
+  text::TokenId choose(std::span<float> logits) const;
+  void accept(text::TokenId token);
+
+  // True when the choice needs nothing but temperature and seed: a device can make it.
+  bool is_plain() const { return plain_ && !needs_length(); }
+  uint64_t draw_key() const;  // for such a device: differs for every position of every seed
+
+  bool is_end(text::TokenId token) const;   // ends the answer, not part of it
+  bool is_stop(text::TokenId token) const;  // ends the answer as its last token
 
  private:
-  void penalise_repetition(std::span<float> logits, std::span<const text::TokenId> context) const;
-  SamplingConfig config_;
-  Rng rng_;
+  bool needs_length() const { return static_cast<int64_t>(chosen_.size()) < params_.min_tokens; }
+  void mask(std::span<float> logits) const;
+  void forbid_bad_words(std::span<float> logits) const;
+  void penalise(std::span<float> logits) const;
+
+  SamplingParams params_;
+  bool plain_;
+  std::vector<text::TokenId> chosen_;
+  std::unordered_map<text::TokenId, int32_t> counts_;  // in the answer
+  std::vector<text::TokenId> prompt_tokens_;           // distinct ones, kept only for the repetition penalty
+  Constraint::State state_ = Constraint::kStart;
 };
+
+// Log-probabilities of the raw logits: of `chosen`, and of the `count` likeliest.
+PositionLogprobs position_logprobs(std::span<const float> logits, text::TokenId chosen, int64_t count);
 
 }  // namespace hone::engine

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "hone/model/decoder.h"
-#include "hone/model/kv_cache.h"
 #include "hone/model/loader.h"
 #include "hone/model/recompute.h"
 #include "hone/model/rope_frequencies.h"
@@ -48,6 +47,7 @@ void append_adapters(Part& part, const std::string& owner, std::vector<ops::Lora
 struct CausalLM::Impl {
   Decoder decoder;
   Residency* residency = nullptr;
+  SplitAttention* split = nullptr;
   bool training = false;
   Recompute recompute = Recompute::none;
   std::vector<int64_t> recomputed_blocks;  // empty: all
@@ -105,14 +105,15 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
   return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(random_decoder(config, seed, options))));
 }
 
-Tensor CausalLM::hidden(const Input& input, KvCache* cache) {
+Tensor CausalLM::hidden(const Input& input, PagedCache* cache) {
   auto& self = *impl_;
   self.tie();
-  auto pass = std::make_shared<Pass>(Pass{ops::attention_plan(input.segments, device()), self.rope(input), cache, self.training});
+  auto pass = std::make_shared<Pass>(Pass{cache ? ops::AttentionPlan() : ops::attention_plan(input.segments, device()), self.rope(input), cache, {self.training, cache ? &input.adapters : nullptr}});
+  if (self.training && !cache) pass->split = self.split;
   Passage passage{self.residency};
   const size_t last = self.decoder.blocks.size(), first = self.decoder.config.tied ? last : last + 1;
   passage.enter(first);
-  auto x_th = self.with_noise(self.decoder.embedding(input.tokens_t), input.segments);
+  auto x_th = self.with_noise(self.decoder.embedding(input.tokens_t, input.adapters), input.segments);
   if (first != last) passage.leave(first);
   passage.on_way_back(x_th, 0, {});
   bool recompute = self.training && at::GradMode::is_enabled() && !cache;
@@ -125,13 +126,24 @@ Tensor CausalLM::hidden(const Input& input, KvCache* cache) {
     passage.on_way_back(x_th, before_last ? last_is_done ? std::optional(last) : std::nullopt : std::optional(i + 1), i);
   }
   passage.enter(last);  // and stays: whoever asked for hidden states goes on with the head
-  if (cache) cache->advance(input.segments);
   return self.decoder.norm(x_th);
 }
 
-Tensor CausalLM::logits(const Tensor& hidden_th) {
+Tensor CausalLM::logits(const Tensor& hidden_th, const ops::AdapterRows& adapters) {
   impl_->tie();
-  return impl_->decoder.head(hidden_th, impl_->training);
+  return impl_->decoder.head(hidden_th, {impl_->training, &adapters});
+}
+
+void CausalLM::quantize(int bits) {
+  if (!device().is_cpu()) throw UserError(ExitCode::usage, fmt::format("weights of {} bits on {}", bits, device().str()), "rounded weights are for the CPU; leave --quant_bits out here");
+  impl_->tie();
+  auto round = [&](Linear& linear, bool keep) {
+    linear.quantized = ops::quantize_weight(linear.weight, bits);
+    if (!keep) linear.weight = linear.weight.to(at::kMeta);
+  };
+  for (auto& block : impl_->decoder.blocks)
+    for (auto* linear : block.linears()) round(*linear, false);
+  round(impl_->decoder.head, impl_->decoder.config.tied);
 }
 
 const Linear& CausalLM::head() const {
@@ -198,6 +210,7 @@ std::vector<Part> CausalLM::parts() {
   return parts;
 }
 
+void CausalLM::set_split_attention(SplitAttention* split) { impl_->split = split; }
 void CausalLM::set_residency(Residency* residency) { impl_->residency = residency; }
 
 void CausalLM::set_training(bool training) { impl_->training = training; }

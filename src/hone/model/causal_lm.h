@@ -10,16 +10,18 @@
 #include "hone/model/layers.h"
 #include "hone/model/recompute.h"
 #include "hone/model/residency.h"
+#include "hone/model/split_attention.h"
 #include "hone/ops/segments.h"
 
 namespace hone::model {
 
-class KvCache;
+class PagedCache;
 
-// One packed row: tokens [T], positions [T] (int64), on the model's device.
+// One packed row: tokens [T], positions [T] (int64 or int32), on the model's device.
 struct Input {
   Tensor tokens_t, positions_t;
   ops::Segments segments;
+  ops::AdapterRows adapters;  // inference: rows that add an adapter which is not active for all
 };
 
 struct LoadOptions {
@@ -35,9 +37,12 @@ class CausalLM {
   static std::unique_ptr<CausalLM> random(const DecoderConfig& config, uint64_t seed, const LoadOptions& options = {});
   ~CausalLM();
 
-  // Hidden states after the final norm, [T, hidden]. With a cache, each segment continues the cached sequence of the same index.
-  Tensor hidden(const Input& input, KvCache* cache = nullptr);
-  Tensor logits(const Tensor& hidden_th);  // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
+  // Hidden states after the final norm, [T, hidden]. With a cache, the segments continue the sequences of its plan.
+  Tensor hidden(const Input& input, PagedCache* cache = nullptr);
+  // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
+  Tensor logits(const Tensor& hidden_th, const ops::AdapterRows& adapters = {});
+  // Inference on the CPU: linear layers compute with weights of 8 or 4 bits from now on, and the originals are let go.
+  void quantize(int bits);
   const Linear& head() const;              // when tied, its weight is the embedding's tensor
   Linear& head() { return const_cast<Linear&>(static_cast<const CausalLM*>(this)->head()); }
   void untie_head();                       // from now on the head is a layer of its own, and listed as one
@@ -59,6 +64,7 @@ class CausalLM {
 
   // Every parameter and adapter tensor, by what is used together: the blocks in order, then the rest.
   std::vector<Part> parts();
+  void set_split_attention(SplitAttention* split);  // in training, tokens and positions are then a part of what the segments describe
   void set_residency(Residency* residency);  // told of each part as parts() numbers them; null: all weights are always here
 
  private:

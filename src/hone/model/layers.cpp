@@ -6,8 +6,29 @@ namespace hone::model {
 
 Tensor Norm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight, eps); }
 
-Tensor Embedding::operator()(const Tensor& tokens) const {
+Tensor Linear::operator()(const Tensor& x, const LinearMode& mode) const {
+  Tensor y;
+  if (quantized) {
+    ops::AdapterRows all;
+    for (const auto& adapter : adapters)
+      if (adapter.active) all.push_back({adapter.adapter, 0, x.size(0)});
+    y = ops::quantized_linear(x, *quantized, bias);
+    ops::add_adapter_rows(y, x, weight, bias, adapters, all);
+  } else {
+    y = ops::lora_linear(x, weight, bias, adapters, mode.training);
+  }
+  if (mode.rows) ops::add_adapter_rows(y, x, weight, bias, adapters, *mode.rows);
+  return y;
+}
+
+Tensor Embedding::operator()(const Tensor& tokens, const ops::AdapterRows& rows) const {
   auto result = at::embedding(weight, tokens);
+  for (const auto& range : rows) {
+    auto found = std::ranges::find(adapters, range.adapter, &ops::LoraWeights::adapter);
+    if (found == adapters.end()) continue;
+    auto part = at::embedding(found->a.t(), tokens.narrow(0, range.begin, range.end - range.begin));
+    result.narrow(0, range.begin, range.end - range.begin).add_(at::linear(part, found->b) * found->scale);
+  }
   for (const auto& adapter : adapters) {
     if (!adapter.active) continue;
     auto rows = at::embedding(adapter.a.t(), tokens);

@@ -4,16 +4,24 @@
 #include <vector>
 
 #include "hone/device/tensor.h"
-#include "hone/ops/lora_linear.h"
+#include "hone/ops/adapter_rows.h"
+#include "hone/ops/quantized_linear.h"
 
 namespace hone::model {
+
+// How a layer is called: dropout of adapters acts in training; `rows`, in inference, says which rows add an adapter that is not active.
+struct LinearMode {
+  bool training = false;
+  const ops::AdapterRows* rows = nullptr;
+};
 
 struct Linear {
   std::string name;  // "model.layers.0.self_attn.q_proj": the parameter is name + ".weight"
   Tensor weight, bias;
   std::vector<ops::LoraWeights> adapters;
+  std::shared_ptr<const ops::QuantizedWeight> quantized;  // computed with instead of `weight` once set, which then is a shape only
 
-  Tensor operator()(const Tensor& x, bool training) const { return ops::lora_linear(x, weight, bias, adapters, training); }
+  Tensor operator()(const Tensor& x, const LinearMode& mode) const;
 };
 
 struct Norm {
@@ -29,7 +37,7 @@ struct Embedding {
   Tensor weight;  // [vocabulary, hidden]
   std::vector<ops::LoraWeights> adapters;  // PEFT's lora_embedding_A / _B
 
-  Tensor operator()(const Tensor& tokens) const;
+  Tensor operator()(const Tensor& tokens, const ops::AdapterRows& rows = {}) const;
 };
 
 // A parameter under its Hugging Face name. `value` refers to the leaf that owns it, so that a tuner may replace it.

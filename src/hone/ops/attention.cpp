@@ -3,6 +3,7 @@
 #include "hone/base/error.h"
 #include "hone/ops/cpu/attention.h"
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/npu/fused.h"
 
 namespace hone::ops {
 namespace {
@@ -33,16 +34,6 @@ std::optional<c10::SymInt> window_left(const AttentionShape& shape) {
   return shape.window > 0 ? std::optional<c10::SymInt>(shape.window - 1) : std::nullopt;
 }
 
-Tensor flash(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan, const AttentionShape& shape) {
-  int64_t tokens = q.size(0), longest = plan.segments.longest();
-  auto window = shape.window > 0 && longest > shape.window ? window_left(shape) : std::nullopt;
-  auto right = window ? std::optional<c10::SymInt>(0) : std::nullopt;
-  auto out = at::_flash_attention_forward_symint(q.view({tokens, shape.heads, -1}), k.view({tokens, shape.kv_heads, -1}),
-                                                 v.view({tokens, shape.kv_heads, -1}), plan.offsets, plan.offsets, longest, longest, 0.0,
-                                                 /*is_causal=*/true, /*return_debug_mask=*/false, shape.scale, window, right);
-  return std::get<0>(out).view({tokens, -1});
-}
-
 Tensor memory_efficient(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan, const AttentionShape& shape) {
   constexpr int64_t kCausalFromTopLeft = 1;
   int64_t tokens = q.size(0), longest = plan.segments.longest(), group = shape.heads / shape.kv_heads;
@@ -56,24 +47,24 @@ Tensor memory_efficient(const Tensor& q, const Tensor& k, const Tensor& v, const
   return std::get<0>(out).reshape({tokens, -1});
 }
 
-Tensor cached_plain(const Tensor& q, const CachedKeys& cache, const AttentionPlan& plan, const AttentionShape& shape) {
-  TensorList outputs;
-  for (int64_t i = 0; i < plan.segments.count(); ++i) {
-    auto index = static_cast<size_t>(i);
-    auto of_sequence = [&](const Tensor& all) {
-      return all[cache.rows[index]].narrow(0, 0, cache.lengths[index]).view({cache.lengths[index], -1});
-    };
-    outputs.push_back(segment_plain(q.narrow(0, plan.segments.offsets[index], plan.segments.length(i)), of_sequence(cache.keys),
-                                    of_sequence(cache.values), shape));
-  }
-  return at::cat(outputs);
-}
+}  // namespace
+
+Tensor attention_continued_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape) { return segment_plain(q, k, v, shape); }
 
 bool serves_flash(const Tensor& q, const AttentionShape& shape) {
   return q.is_cuda() && q.scalar_type() != at::kFloat && shape.head_dim <= 256 && shape.head_dim % 8 == 0;
 }
 
-}  // namespace
+Tensor flash_continued(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& queries, const AttentionPlan& keys, const AttentionShape& shape) {
+  int64_t longest = keys.segments.longest();
+  auto window = shape.window > 0 && longest > shape.window ? window_left(shape) : std::nullopt;
+  auto right = window ? std::optional<c10::SymInt>(0) : std::nullopt;
+  auto by_heads = [](const Tensor& x, int64_t heads) { return x.view({x.size(0), heads, -1}); };
+  auto out = at::_flash_attention_forward_symint(by_heads(q, shape.heads), by_heads(k, shape.kv_heads), by_heads(v, shape.kv_heads), queries.offsets,
+                                                 keys.offsets, queries.segments.longest(), longest, 0.0, /*is_causal=*/true,
+                                                 /*return_debug_mask=*/false, shape.scale, window, right);
+  return std::get<0>(out).view({q.size(0), -1});
+}
 
 AttentionPlan attention_plan(const Segments& segments, at::Device device) {
   AttentionPlan plan{segments, {}};
@@ -93,16 +84,12 @@ Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan, const AttentionShape& shape) {
   HONE_CHECK(plan.segments.total() == q.size(0), "{} tokens in {} of segments", q.size(0), plan.segments.total());
   if (cpu::serves(q)) return cpu::attention(q, k, v, plan.segments, shape);
-  if (serves_flash(q, shape)) return flash(q, k, v, plan, shape);
+  if (npu::serves_attention(q, shape)) return npu::attention(q, k, v, plan.segments, shape);
+  if (serves_flash(q, shape)) return flash_continued(q, k, v, plan, plan, shape);
   // With a window that kernel's gradient of the values is wrong (seen with libtorch 2.11).
   bool windowed = shape.window > 0 && plan.segments.longest() > shape.window;
   if (q.is_cuda() && !windowed) return memory_efficient(q, k, v, plan, shape);
   return attention_plain(q, k, v, plan, shape);
-}
-
-Tensor attention_cached(const Tensor& q, const CachedKeys& cache, const AttentionPlan& plan, const AttentionShape& shape) {
-  if (cpu::serves(q)) return cpu::attention_cached(q, cache, plan.segments, shape);
-  return cached_plain(q, cache, plan, shape);
 }
 
 }  // namespace hone::ops

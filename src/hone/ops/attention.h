@@ -22,12 +22,11 @@ AttentionPlan attention_plan(const Segments& segments, at::Device device);
 Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan, const AttentionShape& shape);
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan, const AttentionShape& shape);
 
-// Inference: segment i of q continues sequence rows[i] of the cache, whose keys and values [sequences, capacity, kv_heads, head_dim]
-// already hold the segment's own; lengths[i] counts them all.
-struct CachedKeys {
-  Tensor keys, values;
-  std::vector<int64_t> rows, lengths;
-};
-Tensor attention_cached(const Tensor& q, const CachedKeys& cache, const AttentionPlan& plan, const AttentionShape& shape);
+// One sequence whose last q.size(0) positions ask: k and v hold those before them too.
+Tensor attention_continued_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape);
+
+// libtorch's variable-length GPU kernel, where it serves; each sequence's queries are the last of its keys.
+bool serves_flash(const Tensor& q, const AttentionShape& shape);
+Tensor flash_continued(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& queries, const AttentionPlan& keys, const AttentionShape& shape);
 
 }  // namespace hone::ops

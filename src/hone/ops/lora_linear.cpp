@@ -79,6 +79,7 @@ Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bi
 Tensor lora_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training) {
   if (has_magnitude(adapters)) return lora_linear_plain(x, weight, bias, adapters, training);
   LowRankNode layer{weight, bias, low_rank_terms(x, adapters, training)};
+  if (!at::GradMode::is_enabled() && x.dim() == 2) return low_rank_forward(x, weight, bias, layer.terms);
   TensorList inputs{x};
   layer.append_inputs(inputs);
   return LoraLinear::apply(at::TensorList(inputs), layer);

@@ -1,6 +1,8 @@
 #include "hone/ops/matmul.h"
 
 #include "hone/device/device.h"
+#include "hone/ops/cpu/small_matmul.h"
+#include "hone/ops/cuda/fused.h"
 
 namespace hone::ops {
 namespace {
@@ -33,6 +35,8 @@ bool is_widened(const Tensor& weight) {
 void force_widening(std::optional<bool> widen) { forced() = widen; }
 
 Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (cpu::serves_small(x, weight)) return cpu::small_matmul(x, weight, bias);
+  if (cuda::serves_thin(x, weight)) return cuda::thin_matmul(x, weight, bias);
   if (!is_widened(weight)) return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
   auto y = at::empty({x.size(0), weight.size(0)}, x.options());
   auto x32 = x.to(at::kFloat);

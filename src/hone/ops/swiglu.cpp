@@ -3,6 +3,7 @@
 #include "hone/device/autograd.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/swiglu.h"
+#include "hone/ops/cuda/fused.h"
 #include "hone/ops/npu/boxed.h"
 #include "hone/ops/npu/fused.h"
 
@@ -38,7 +39,7 @@ class Swiglu : public torch::autograd::Function<Swiglu> {
 
 Tensor swiglu_plain(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
-Tensor swiglu(const Tensor& gate, const Tensor& up) { return Swiglu::apply(gate, up); }
+Tensor swiglu(const Tensor& gate, const Tensor& up) { return cuda::serves_fused(gate) ? cuda::swiglu(gate, up) : Swiglu::apply(gate, up); }
 
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
   auto grad = dy.contiguous();

@@ -30,19 +30,20 @@ std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<
       continue;
     }
     predictions.push_back({tokenizer->decode(*prompt), "", label});
-    requests.push_back({*prompt, config.sampling, config.max_new_tokens, encoder.stop_ids(), encoder.stop_words()});
+    engine::Request request{.prompt = std::move(*prompt), .sampling = config.sampling};
+    request.sampling.seed = engine::seed_of(config.sampling.seed, requests.size());
+    request.sampling.end_tokens = encoder.stop_ids();
+    request.sampling.stop = encoder.stop_words();
+    request.sampling.include_stop = true;
+    requests.push_back(std::move(request));
   }
   bool was_training = model.training();
   model.set_training(false);
   ProgressBar bar("Predict", static_cast<int64_t>(requests.size()));
-  engine::Generator generator(model, tokenizer);
-  for (size_t first = 0; first < requests.size(); first += config.batch_size) {
-    auto last = std::min(requests.size(), first + config.batch_size);
-    auto completions = generator.run({requests.begin() + static_cast<long>(first), requests.begin() + static_cast<long>(last)},
-                                     config.batch_size);
-    for (size_t i = first; i < last; ++i) predictions[i].predict = completions[i - first].text;
-    bar.update(static_cast<int64_t>(last));
-  }
+  engine::Engine engine(model, tokenizer, {.max_sequences = static_cast<int64_t>(config.batch_size)});
+  int64_t done = 0;
+  auto completions = engine::generate(engine, std::move(requests), {}, [&](size_t) { bar.update(++done); });
+  for (size_t i = 0; i < completions.size(); ++i) predictions[i].predict = std::move(completions[i].text);
   model.set_training(was_training);
   return predictions;
 }

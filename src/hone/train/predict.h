@@ -2,14 +2,13 @@
 #pragma once
 #include "hone/data/encode/encoder.h"
 #include "hone/data/source.h"
-#include "hone/engine/generator.h"
+#include "hone/engine/engine.h"
 #include "hone/train/evaluate.h"
 
 namespace hone::train {
 
 struct GenerationConfig {
-  engine::SamplingConfig sampling;
-  int64_t max_new_tokens = 512;
+  engine::SamplingParams sampling;
   size_t batch_size = 1;
 };
 

@@ -2,61 +2,110 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace hone::engine {
 namespace {
 
-std::map<text::TokenId, int> draws(const SamplingConfig& config, std::vector<float> logits, int count = 4000) {
-  std::map<text::TokenId, int> seen;
-  Sampler sampler(config, 0);
+using text::TokenId;
+
+std::map<TokenId, int> draws(const SamplingParams& params, const std::vector<float>& logits, int count = 4000) {
+  std::map<TokenId, int> seen;
+  Sampler sampler(params, {});
   for (int i = 0; i < count; ++i) {
     auto row = logits;
-    ++seen[sampler.next(row, {})];
+    auto token = sampler.choose(row);
+    ++seen[token];
+    sampler.accept(token);  // moves the random stream on
   }
   return seen;
 }
 
-TEST(Sampler, GreedyTakesTheLikeliestAndTheFirstOfEquals) {
-  std::vector<float> logits{1, 5, 5, 2};
-  EXPECT_EQ(Sampler({}, 0).next(logits, {}), 1);
+TokenId first(const SamplingParams& params, std::vector<float> logits, std::vector<TokenId> prompt = {}, const std::vector<TokenId>& answer = {}) {
+  Sampler sampler(params, prompt);
+  for (auto token : answer) sampler.accept(token);
+  return sampler.choose(logits);
 }
 
-TEST(Sampler, FrequenciesFollowTheSoftmax) {
-  auto seen = draws({.sample = true}, {0.f, std::log(3.f)});
-  EXPECT_NEAR(seen[1], 3000, 150);
-}
+TEST(Sampler, GreedyTakesTheLikeliestAndTheFirstOfEquals) { EXPECT_EQ(first({}, {1, 5, 5, 2}), 1); }
 
-TEST(Sampler, TemperatureSharpens) {
-  auto seen = draws({.sample = true, .temperature = 0.5}, {0.f, std::log(3.f)});
-  EXPECT_NEAR(seen[1], 3600, 150);
+TEST(Sampler, FrequenciesFollowTheSoftmax) { EXPECT_NEAR(draws({.temperature = 1}, {0.f, std::log(3.f)})[1], 3000, 150); }
+
+TEST(Sampler, TemperatureSharpens) { EXPECT_NEAR(draws({.temperature = 0.5}, {0.f, std::log(3.f)})[1], 3600, 150); }
+
+// Every way to cut the tail, over many tokens: frequencies match the renormalised probabilities (chi-square, far below its 1e-6 quantile).
+TEST(Sampler, DistributionsMatchWhatIsLeft) {
+  std::vector<float> logits;
+  for (int i = 0; i < 600; ++i) logits.push_back(static_cast<float>(std::sin(i * 1.7) * 3));
+  std::vector<std::pair<double, TokenId>> order;
+  double total = 0;
+  for (size_t i = 0; i < logits.size(); ++i) total += std::exp(logits[i]), order.emplace_back(-std::exp(logits[i]), static_cast<TokenId>(i));
+  std::ranges::sort(order);
+  for (SamplingParams params : {SamplingParams{.temperature = 1}, {.temperature = 1, .top_k = 20}, {.temperature = 1, .top_p = 0.5}, {.temperature = 1, .min_p = 0.3},
+                                {.temperature = 1, .top_k = 100, .top_p = 0.8, .min_p = 0.05}}) {
+    size_t kept = params.top_k ? static_cast<size_t>(params.top_k) : order.size();
+    double reach = 0, within = 0;
+    for (size_t i = 0; i < kept; ++i) within -= order[i].first;
+    size_t nucleus = 0;
+    while (nucleus < kept && (nucleus == 0 || reach < params.top_p * within)) reach -= order[nucleus++].first;
+    while (nucleus > 1 && order[nucleus - 1].first > params.min_p * order[0].first) --nucleus;
+    double left = 0;
+    for (size_t i = 0; i < nucleus; ++i) left -= order[i].first;
+    constexpr int kDraws = 10000;
+    auto seen = draws(params, logits, kDraws);
+    double chi = 0;
+    for (size_t i = 0; i < nucleus; ++i) {
+      double expected = -order[i].first / left * kDraws;
+      chi += std::pow(seen[order[i].second] - expected, 2) / expected;
+      seen.erase(order[i].second);
+    }
+    EXPECT_TRUE(seen.empty()) << "a token outside was drawn, top_k " << params.top_k << " top_p " << params.top_p;
+    EXPECT_LT(chi, static_cast<double>(nucleus) + 6 * std::sqrt(2.0 * static_cast<double>(nucleus)) + 20);
+  }
 }
 
 TEST(Sampler, TopKTopPAndMinPCutTheTail) {
   std::vector<float> logits{std::log(0.5f), std::log(0.3f), std::log(0.15f), std::log(0.05f)};
-  EXPECT_EQ(draws({.sample = true, .top_k = 2}, logits).size(), 2u);
-  EXPECT_EQ(draws({.sample = true, .top_p = 0.75}, logits).size(), 2u);
-  EXPECT_EQ(draws({.sample = true, .top_p = 0.81}, logits).size(), 3u);
-  EXPECT_EQ(draws({.sample = true, .min_p = 0.29}, logits).size(), 3u);
+  EXPECT_EQ(draws({.temperature = 1, .top_k = 2}, logits).size(), 2u);
+  EXPECT_EQ(draws({.temperature = 1, .top_p = 0.75}, logits).size(), 2u);
+  EXPECT_EQ(draws({.temperature = 1, .top_p = 0.81}, logits).size(), 3u);
+  EXPECT_EQ(draws({.temperature = 1, .min_p = 0.29}, logits).size(), 3u);
 }
 
-TEST(Sampler, RepetitionPenaltyTouchesOnlyTokensSeen) {
-  std::vector<float> logits{2, 1.5f, -1};
-  std::vector<text::TokenId> context{0};
-  EXPECT_EQ(Sampler({.repetition_penalty = 2.0}, 0).next(logits, context), 1);
-  EXPECT_FLOAT_EQ(logits[0], 1.f);
-  EXPECT_FLOAT_EQ(logits[2], -1.f);
+TEST(Sampler, PenaltiesTouchOnlyTokensSeen) {
+  EXPECT_EQ(first({.repetition_penalty = 2.0}, {2, 1.5f, -1}, {0}), 1);
+  EXPECT_EQ(first({.presence_penalty = 1.0}, {2, 1.5f, -1}, {0}), 0) << "the prompt does not count";
+  EXPECT_EQ(first({.presence_penalty = 1.0}, {2, 1.5f, -1}, {}, {0}), 1);
+  EXPECT_EQ(first({.frequency_penalty = 0.3}, {2, 1.5f, -1}, {}, {0}), 0);
+  EXPECT_EQ(first({.frequency_penalty = 0.3}, {2, 1.5f, -1}, {}, {0, 0}), 1);
 }
 
-TEST(Sampler, StreamsDifferAndRepeat) {
-  SamplingConfig config{.sample = true};
+TEST(Sampler, BiasBadWordsAndMinimumLength) {
+  EXPECT_EQ(first({.logit_bias = {{2, 10.f}}}, {2, 1, 0}), 2);
+  EXPECT_EQ(first({.bad_words = {{0}}}, {2, 1, 0}), 1);
+  EXPECT_EQ(first({.bad_words = {{1, 0}}}, {2, 1, 0}), 0);
+  EXPECT_EQ(first({.bad_words = {{1, 0}}}, {2, 1, 0}, {}, {1}), 1) << "0 would complete the bad words";
+  EXPECT_EQ(first({.min_tokens = 2, .end_tokens = {0}}, {2, 1, 0}, {}, {1}), 1);
+  EXPECT_EQ(first({.min_tokens = 2, .end_tokens = {0}}, {2, 1, 0}, {}, {1, 1}), 0);
+}
+
+TEST(Sampler, SeedsDifferAndRepeat) {
   std::vector<float> flat(1000, 0.f);
-  auto draw = [&](uint64_t stream) {
-    auto row = flat;
-    return Sampler(config, stream).next(row, {});
-  };
+  auto draw = [&](uint64_t seed) { return first({.temperature = 1, .seed = seed}, flat); };
   EXPECT_EQ(draw(1), draw(1));
   EXPECT_NE(draw(1), draw(2));
+}
+
+TEST(Sampler, LogprobsAreOfTheRawLogits) {
+  std::vector<float> logits{std::log(0.5f), std::log(0.3f), std::log(0.2f)};
+  auto found = position_logprobs(logits, 1, 2);
+  EXPECT_NEAR(found.chosen.logprob, std::log(0.3), 1e-6);
+  EXPECT_EQ(found.rank, 2);
+  ASSERT_EQ(found.top.size(), 2u);
+  EXPECT_EQ(found.top[0].token, 0);
+  EXPECT_NEAR(found.top[0].logprob, std::log(0.5), 1e-6);
 }
 
 }  // namespace

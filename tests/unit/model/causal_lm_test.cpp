@@ -8,7 +8,7 @@
 
 #include "hone/base/file.h"
 #include "hone/io/hf_index.h"
-#include "hone/model/kv_cache.h"
+#include "hone/model/paged_cache.h"
 #include "hone/ops/linear_cross_entropy.h"
 
 namespace hone::model {
@@ -62,45 +62,46 @@ TEST(CausalLM, CacheGivesTheSameHiddenStates) {
   auto model = tiny_model("Qwen3ForCausalLM");
   auto whole = packed({8});
   auto expected = model->hidden(whole);
-  KvCache cache(model->config(), 2, 16, model->dtype(), model->device());
+  PagedCache cache(model->config(), 8, 4, model->dtype(), model->device());
+  std::vector<int32_t> blocks{5, 2};
   TensorList parts;
   for (auto [begin, count] : {std::pair<int64_t, int64_t>{0, 3}, {3, 2}, {5, 1}, {6, 1}, {7, 1}}) {
     Input part;
     part.segments.append(count);
     part.tokens_t = whole.tokens_t.narrow(0, begin, count);
     part.positions_t = whole.positions_t.narrow(0, begin, count);
-    cache.select({1});
+    cache.set_plan(ops::paged_plan({{begin, count, blocks}}, 4, model->device()));
     parts.push_back(model->hidden(part, &cache));
   }
   EXPECT_TRUE(at::allclose(at::cat(parts), expected, 1e-4, 1e-5));
-  EXPECT_EQ(cache.length(1), 8);
-  EXPECT_EQ(cache.length(0), 0);
-  cache.truncate(1, 4);
-  cache.copy(1, 0);
-  EXPECT_EQ(cache.length(0), 4);
 }
 
-TEST(KvCache, GrowsWithWhatItHolds) {
-  DecoderConfig config;
-  config.layers = 1;
-  config.attention = {.heads = 1, .kv_heads = 1, .head_dim = 2};
-  KvCache cache(config, 2, 1000, at::kFloat, at::kCPU);
-  auto all = at::arange(1400, at::kFloat).view({700, 2});
-  auto feed = [&](int64_t begin, int64_t count) {
-    ops::Segments segments;
-    segments.append(0);
-    segments.append(count);
-    auto part = all.narrow(0, begin, count);
-    auto seen = cache.append(0, part, part, segments);
-    cache.advance(segments);
-    return seen;
+TEST(CausalLM, RowsUseTheAdapterTheyName) {
+  at::NoGradGuard no_grad;
+  auto model = tiny_model("Qwen2ForCausalLM");
+  auto input = packed({3, 4, 2});
+  auto base = model->hidden(input);
+  auto attach = [&](const std::string& name, double size, bool active) {
+    for (auto* linear : model->linears())
+      linear->adapters.push_back({.adapter = name, .a = at::ones({2, linear->weight.size(1)}) * size, .b = at::ones({linear->weight.size(0), 2}) * size, .active = active});
   };
-  feed(0, 200);
-  feed(200, 1);
-  auto seen = feed(201, 499);
-  EXPECT_EQ(cache.length(1), 700);
-  EXPECT_TRUE(at::equal(seen.keys.select(0, 1).narrow(0, 0, 700).reshape({700, 2}), all));
-  EXPECT_THROW(feed(0, 301), InternalError);
+  auto with_one = [&](const std::string& name, double size) {
+    attach(name, size, true);
+    auto result = model->hidden(input);
+    for (auto* linear : model->linears()) linear->adapters.clear();
+    return result;
+  };
+  auto first = with_one("first", 0.01), second = with_one("second", 0.02);
+  attach("first", 0.01, false);
+  attach("second", 0.02, false);
+  PagedCache cache(model->config(), 8, 4, model->dtype(), model->device());
+  std::vector<int32_t> a{0}, b{1}, c{2};
+  cache.set_plan(ops::paged_plan({{0, 3, a}, {0, 4, b}, {0, 2, c}}, 4, model->device()));
+  input.adapters = {{"first", 0, 3}, {"second", 7, 9}};
+  auto mixed = model->hidden(input, &cache);
+  EXPECT_TRUE(at::allclose(mixed.narrow(0, 0, 3), first.narrow(0, 0, 3), 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(mixed.narrow(0, 3, 4), base.narrow(0, 3, 4), 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(mixed.narrow(0, 7, 2), second.narrow(0, 7, 2), 1e-4, 1e-5));
 }
 
 TensorList gradients(CausalLM& model, const Input& input) {

@@ -35,24 +35,5 @@ TEST_P(Attention, MatchesItsDefinitionOverPackedSequences) {
 
 TEST_P(Attention, WindowHidesWhatIsOlder) { compare(segments_of({3, 50}), {4, 2, 16, 0.25, 8}); }
 
-TEST_P(Attention, CacheContinuesASequence) {
-  for (int64_t window : {0, 6}) {
-    AttentionShape shape{4, 2, 24, 0.2, window};
-    auto in = inputs(30, shape);
-    auto whole = attention_plain(in[0], in[1], in[2], attention_plan(segments_of({20, 10}), at::kCPU), shape);
-    CachedKeys cache{random({3, 32, 2, 24}, GetParam()), random({3, 32, 2, 24}, GetParam()), {2, 0}, {20, 10}};
-    for (auto [to, from] : {std::pair(&cache.keys, &in[1]), std::pair(&cache.values, &in[2])}) {
-      to->select(0, 2).narrow(0, 0, 20).copy_(from->narrow(0, 0, 20).view({20, 2, 24}));
-      to->select(0, 0).narrow(0, 0, 10).copy_(from->narrow(0, 20, 10).view({10, 2, 24}));
-    }
-    auto last_of_each = at::cat({in[0].narrow(0, 19, 1), in[0].narrow(0, 29, 1)});
-    auto decoded = attention_cached(last_of_each, cache, attention_plan(segments_of({1, 1}), at::kCPU), shape);
-    EXPECT_LT(relative_difference(decoded, at::cat({whole.narrow(0, 19, 1), whole.narrow(0, 29, 1)})), tolerance_of(GetParam()));
-    auto tails = at::cat({in[0].narrow(0, 13, 7), in[0].narrow(0, 20, 10)});
-    auto continued = attention_cached(tails, cache, attention_plan(segments_of({7, 10}), at::kCPU), shape);
-    EXPECT_LT(relative_difference(continued, at::cat({whole.narrow(0, 13, 7), whole.narrow(0, 20, 10)})), tolerance_of(GetParam()));
-  }
-}
-
 }  // namespace
 }  // namespace hone::ops

@@ -8,6 +8,7 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
+#include "hone/cli/jobs/npu_job.h"
 #include "hone/cli/jobs/tuning_job.h"
 #include "hone/device/device.h"
 #include "hone/hub/locate.h"
@@ -26,8 +27,8 @@ class Answerer {
         model_(model::CausalLM::load(folder_, {dtype_option(options, "torch_dtype"), device::pick(options.text("devices"))})),
         tokenizer_(text::Tokenizer::load(folder_)),
         encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder_))),
-        settings_(generation_request(options, folder_)),
-        generator_(*model_, tokenizer_) {
+        sampling_(sampling_params(options, folder_)) {
+    choose_npu_kernels(options);
     auto adapters = options.list("adapters");
     for (size_t i = 0; i < adapters.size(); ++i) {
       tuner::AttachOptions attach;
@@ -36,36 +37,29 @@ class Answerer {
       // Adapters stack: each one was trained on top of those before it.
       if (i + 1 < adapters.size() || (options.knows("merge_lora") && options.flag("merge_lora"))) tuner::merge_adapter(*model_, adapter);
     }
-    settings_.stop_tokens = encoder_->stop_ids();
-    for (auto token : end_tokens(folder_)) settings_.stop_tokens.push_back(token);
-    model_->set_training(false);
+    sampling_.end_tokens = encoder_->stop_ids();
+    for (auto token : end_tokens(folder_)) sampling_.end_tokens.push_back(token);
+    engine_ = std::make_unique<engine::Engine>(*model_, tokenizer_, engine_config(options));
   }
 
   const fs::path& folder() const { return folder_; }
 
-  engine::Request request_for(const Conversation& conversation) const {
-    auto request = settings_;
-    request.prompt = encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt");
-    int64_t context = model_->config().context;
-    auto used = static_cast<int64_t>(request.prompt.size());
-    if (used >= context)
-      throw UserError(ExitCode::bad_data, fmt::format("the prompt has {} tokens; the model's context holds {}", used, context),
-                      "shorten it, or clear the history");
-    request.max_new_tokens = std::min(request.max_new_tokens, context - used);
+  // `index` sets the random draws of several answers apart.
+  engine::Request request_for(const Conversation& conversation, uint64_t index = 0) const {
+    engine::Request request{.prompt = encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt"), .sampling = sampling_};
+    request.sampling.seed = engine::seed_of(sampling_.seed, index);
     return request;
   }
 
-  std::vector<engine::Completion> answer(const std::vector<engine::Request>& requests, size_t batch, const engine::OnText& on_text = {}) {
-    return generator_.run(requests, batch, on_text);
-  }
+  engine::Engine& engine() { return *engine_; }
 
  private:
   fs::path folder_;
   std::unique_ptr<model::CausalLM> model_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const data::Encoder> encoder_;
-  engine::Request settings_;
-  engine::Generator generator_;
+  engine::SamplingParams sampling_;
+  std::unique_ptr<engine::Engine> engine_;
 };
 
 int run_chat(const Options& options, Answerer& answerer) {
@@ -73,9 +67,8 @@ int run_chat(const Options& options, Answerer& answerer) {
   auto answer = [&](const Conversation& conversation, const std::function<void(std::string_view)>& show) {
     auto on_text = [&](size_t, std::string_view piece) {
       if (stream) show(piece);
-      return true;
     };
-    auto text = answerer.answer({answerer.request_for(conversation)}, 1, on_text)[0].text;
+    auto text = engine::generate(answerer.engine(), {answerer.request_for(conversation)}, on_text)[0].text;
     if (!stream) show(text);
     return text;
   };
@@ -115,16 +108,16 @@ int run_batch(const Options& options, Answerer& answerer, const data::Conversati
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   auto limit = options.knows("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
   auto count = std::min(limit, rows.size());
-  auto batch = options.knows("max_batch_size") ? options.integer("max_batch_size") : 8;
-  if (batch <= 0) batch = count;
+  constexpr int64_t kAtATime = 256;  // read, answered and written together; the engine batches among them
   auto began = std::chrono::steady_clock::now();
   int64_t prompt_tokens = 0, answer_tokens = 0, skipped = 0, exact = 0;
   ProgressBar bar("Infer", count);
-  for (int64_t first = 0; first < count; first += batch) {
+  int64_t done = 0;
+  for (int64_t first = 0; first < count; first += kAtATime) {
     std::vector<Conversation> questions;
     std::vector<std::string> references;
     std::vector<engine::Request> requests;
-    for (int64_t i = first; i < std::min(first + batch, count); ++i) {
+    for (int64_t i = first; i < std::min(first + kAtATime, count); ++i) {
       auto row = rows.at(i);
       if (!row) {
         log::warning("{}", row.error());
@@ -132,17 +125,16 @@ int run_batch(const Options& options, Answerer& answerer, const data::Conversati
         continue;
       }
       references.push_back(take_reference(*row));
-      requests.push_back(answerer.request_for(*row));
+      requests.push_back(answerer.request_for(*row, static_cast<uint64_t>(i)));
+      prompt_tokens += static_cast<int64_t>(requests.back().prompt.size());
       questions.push_back(std::move(*row));
     }
-    auto answers = answerer.answer(requests, requests.empty() ? 1 : requests.size());
+    auto answers = engine::generate(answerer.engine(), std::move(requests), {}, [&](size_t) { bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens)); });
     for (size_t i = 0; i < answers.size(); ++i) {
       append_line(path, result_row(questions[i], answers[i].text, references[i]).dump(-1, ' ', false, Json::error_handler_t::replace));
-      prompt_tokens += static_cast<int64_t>(requests[i].prompt.size());
       answer_tokens += static_cast<int64_t>(answers[i].tokens.size());
       exact += answers[i].text == references[i];
     }
-    bar.update(std::min(first + batch, count), fmt::format("{} tokens", answer_tokens));
   }
   bar.finish();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

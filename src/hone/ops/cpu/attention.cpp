@@ -97,23 +97,11 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segmen
   return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), segments, shape);
 }
 
-Tensor attention_cached(const Tensor& q, const CachedKeys& cache, const Segments& segments, const AttentionShape& shape) {
-  auto out = at::empty_like(q);
-  if (segments.longest() == 1 && segments.total() == segments.count()) {
-    decode_attention(q.contiguous(), cache, shape, out);
-    return out;
-  }
-  for (int64_t i = 0; i < segments.count(); ++i) {
-    auto index = static_cast<size_t>(i);
-    int64_t begin = segments.offsets[index], queries = segments.length(i), keys = cache.lengths[index];
-    if (queries == 0) continue;
-    auto of_sequence = [&](const Tensor& all) { return repeated(all[cache.rows[index]].narrow(0, 0, keys).view({keys, -1}), shape); };
-    auto mask = extra_mask(queries, keys, shape.window, q.scalar_type());
-    auto [values, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
-        grouped(q.narrow(0, begin, queries), shape), of_sequence(cache.keys), of_sequence(cache.values), 0.0, !mask, mask, shape.scale);
-    grouped(out.narrow(0, begin, queries), shape).copy_(values);
-  }
-  return out;
+void attention_over(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out) {
+  auto seen_by_group = [&](const Tensor& x) { return x.unsqueeze(1).expand({shape.kv_heads, shape.heads / shape.kv_heads, x.size(1), shape.head_dim}); };
+  auto mask = extra_mask(q.size(0), k.size(1), shape.window, q.scalar_type());
+  auto [values, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(grouped(q, shape), seen_by_group(k), seen_by_group(v), 0.0, !mask, mask, shape.scale);
+  grouped(out, shape).copy_(values);
 }
 
 }  // namespace hone::ops::cpu

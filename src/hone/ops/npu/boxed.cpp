@@ -52,7 +52,7 @@ Fusion& fusion() {
 
 bool serves(const Tensor& x, std::string_view name) {
   if (!x.is_privateuseone()) return false;
-  bool wanted = name == "npu_fusion_attention" ? fusion().attention : fusion().blocks;
+  bool wanted = name.find("attention") != name.npos ? fusion().attention : fusion().blocks;
   if (!wanted) return false;
   if (has(name)) return true;
   log::warn_once(fmt::format("this torch_npu has no {}: a composition of plain operators takes its place", name));
@@ -62,6 +62,7 @@ bool serves(const Tensor& x, std::string_view name) {
 std::vector<OperatorState> operator_states() {
   static constexpr std::pair<const char*, const char*> kKnown[] = {
       {"npu_fusion_attention", "attention over packed sequences"},
+      {"npu_fused_infer_attention_score", "attention over a paged cache"},
       {"npu_rms_norm", "norm"},
       {"npu_rotary_mul", "rotary position embedding"},
       {"npu_swiglu", "gated activation"},

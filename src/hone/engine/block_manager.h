@@ -1,0 +1,71 @@
+// Which block of the cache holds what: reference counts, and full blocks found again by what they hold (the prefix cache).
+#pragma once
+#include <cstdint>
+#include <list>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "hone/engine/keyed_hash.h"
+#include "hone/text/tokenizer.h"
+
+namespace hone::engine {
+
+using BlockId = int32_t;
+
+class BlockManager {
+ public:
+  BlockManager(int64_t blocks, int64_t block_size, bool prefix_cache);
+
+  int64_t block_size() const { return block_size_; }
+  int64_t blocks() const { return total_; }
+  int64_t free_blocks() const { return total_ - used_; }  // those kept only for their prefix included
+  int64_t blocks_for(int64_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
+
+  // A fresh block with one reference; there must be a free one.
+  BlockId allocate();
+  void release(std::vector<BlockId>& blocks);  // gives up one reference each and forgets them
+
+  // The longest run of full blocks already computed for the beginning of `tokens`, never all of it: a step must compute something.
+  // `origin` sets apart what is computed differently (the adapter). Takes a reference to each.
+  std::vector<BlockId> find_prefix(std::span<const text::TokenId> tokens, std::string_view origin);
+  // Prompts that begin alike and come together: one announces what it computes in this step, the others wait until it is published.
+  void announce(std::span<const text::TokenId> tokens, std::string_view origin);
+  bool is_announced(std::span<const text::TokenId> tokens, std::string_view origin) const;  // the first block that find_prefix misses
+  void clear_announcements() { announced_.clear(); }
+
+  // The full blocks among the first `computed` tokens can be found from now on; those before `known` blocks already were published.
+  void publish(std::span<const text::TokenId> tokens, std::string_view origin, const std::vector<BlockId>& blocks, int64_t known, int64_t computed);
+  void forget();  // every published block: the weights changed
+
+  // Throws InternalError when counts, lists and tables disagree. For tests and idle checks.
+  void check(std::span<const std::vector<BlockId>* const> holders) const;
+
+ private:
+  struct Block {
+    int32_t references = 0;
+    uint64_t hash = 0, parent = 0;  // hash 0: not published
+    std::vector<text::TokenId> tokens;
+    std::list<BlockId>::iterator place;  // in one of the lists below while nobody refers to it
+  };
+  uint64_t root(std::string_view origin) const;
+  uint64_t chain(uint64_t parent, std::span<const text::TokenId> tokens) const;
+  BlockId lookup(uint64_t hash, uint64_t parent, std::span<const text::TokenId> tokens) const;  // -1: not there
+  template <class Visit>
+  void for_full_blocks(std::span<const text::TokenId> tokens, std::string_view origin, Visit visit) const;
+  void take(BlockId id);
+  void unpublish(Block& block);
+
+  int64_t total_, block_size_, used_ = 0;
+  bool prefix_cache_;
+  HashKey key_;
+  std::vector<Block> blocks_;  // grows as blocks are first used, so that a large cache costs nothing until then
+  std::list<BlockId> empty_;   // free and not published
+  std::list<BlockId> kept_;    // free but published, least recently used first
+  std::unordered_map<uint64_t, BlockId> published_;
+  std::unordered_set<uint64_t> announced_;
+};
+
+}  // namespace hone::engine

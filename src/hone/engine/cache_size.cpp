@@ -1,0 +1,44 @@
+#include "hone/engine/cache_size.h"
+
+#include "hone/base/progress.h"
+#include "hone/device/memory.h"
+#include "hone/model/causal_lm.h"
+#include "hone/model/paged_cache.h"
+
+namespace hone::engine {
+namespace {
+
+// A prompt on the CPU takes seconds; shorter parts keep answers flowing beside it. A GPU is only busy with thousands.
+constexpr int64_t kStepTokensCpu = 512, kStepTokensAccelerator = 8192;
+constexpr double kPartOfFreeMemory = 0.25;  // on the CPU, which others use too
+
+// What a step's activations may take on an accelerator: hidden states, the MLP's two halves and rows of logits.
+int64_t activation_bytes(const EngineConfig& config, const model::DecoderConfig& shape) {
+  return config.max_step_tokens * (4 * shape.intermediate + 16 * shape.hidden) * 2 + config.max_sequences * shape.vocabulary * 8;
+}
+
+int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model) {
+  auto use = device::memory_use(model.device());
+  if (model.device().is_cpu()) return static_cast<int64_t>(static_cast<double>(use.total - use.current) * kPartOfFreeMemory * config.memory_utilization);
+  return static_cast<int64_t>(static_cast<double>(use.total) * config.memory_utilization) - use.current - activation_bytes(config, model.config());
+}
+
+}  // namespace
+
+EngineConfig completed(EngineConfig config, const model::CausalLM& model) {
+  if (config.max_context <= 0) config.max_context = model.config().context;
+  if (config.max_step_tokens <= 0) config.max_step_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
+  if (config.cache_tokens <= 0) {
+    auto per_token = model::PagedCache::bytes_per_token(model.config(), model.dtype());
+    auto fits = bytes_for_cache(config, model) / per_token;
+    if (fits < config.block_size)
+      throw UserError(ExitCode::out_of_memory, fmt::format("the weights leave no room for keys and values ({} a token) under a memory utilisation of {}",
+                                                           format_bytes(static_cast<double>(per_token)), config.memory_utilization),
+                      "raise it, or use a smaller model");
+    config.cache_tokens = std::min(fits, config.max_sequences * config.max_context);
+  }
+  config.cache_tokens = (config.cache_tokens + config.block_size - 1) / config.block_size * config.block_size;
+  return config;
+}
+
+}  // namespace hone::engine

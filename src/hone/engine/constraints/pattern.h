@@ -1,0 +1,39 @@
+// A set of texts as a tree: what regular expressions and schemas become before they are an automaton.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hone::engine {
+
+struct CodePointRange {
+  uint32_t first, last;
+};
+
+struct PatternNode;
+using Pattern = std::shared_ptr<const PatternNode>;
+
+struct PatternNode {
+  enum class Kind { nothing, characters, sequence, choice, repeat };  // `nothing` matches no text at all; an empty sequence the empty one
+  Kind kind;
+  std::vector<CodePointRange> ranges;  // characters
+  std::vector<Pattern> parts;          // sequence, choice; the one repeated
+  int min = 0, max = -1;               // repeat; -1: no end
+};
+
+// What can match nothing disappears while building, so that every state of an automaton leads to an end.
+Pattern pattern_nothing();
+Pattern pattern_text(std::string_view utf8);
+Pattern pattern_characters(std::vector<CodePointRange> ranges);
+Pattern pattern_sequence(std::vector<Pattern> parts);
+Pattern pattern_choice(std::vector<Pattern> parts);
+Pattern pattern_repeat(Pattern part, int min, int max = -1);
+inline Pattern pattern_optional(Pattern part) { return pattern_repeat(std::move(part), 0, 1); }
+
+constexpr uint32_t kLastCodePoint = 0x10FFFF;
+std::vector<CodePointRange> normalised(std::vector<CodePointRange> ranges);        // sorted, disjoint, without surrogates
+std::vector<CodePointRange> complement(const std::vector<CodePointRange>& ranges);  // of normalised ones
+
+}  // namespace hone::engine

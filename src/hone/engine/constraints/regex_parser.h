@@ -1,0 +1,13 @@
+// Python's regular expressions, as far as an automaton can follow them: no look-around, no back-references, no flags.
+#pragma once
+#include <string_view>
+
+#include "hone/base/error.h"
+#include "hone/engine/constraints/pattern.h"
+
+namespace hone::engine {
+
+// The pattern of texts that match as a whole. \d, \w, \s mean ASCII, a part of what they match in Python.
+Result<Pattern> parse_regex(std::string_view expression);
+
+}  // namespace hone::engine

@@ -1,0 +1,24 @@
+// Decode steps captured once per batch size and replayed, where the device can: a small model's step is mostly the launching of kernels.
+#pragma once
+#include <memory>
+
+#include "hone/model/causal_lm.h"
+#include "hone/model/paged_cache.h"
+
+namespace hone::engine {
+
+class DecodeGraphs {
+ public:
+  DecodeGraphs(model::CausalLM& model, bool wanted);
+  ~DecodeGraphs();
+
+  // Hidden states of one new token per sequence; undefined when this batch must be computed the plain way. Valid until the next call.
+  Tensor hidden(const model::Input& input, const ops::PagedPlan& plan, model::PagedCache& cache);
+  void clear();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hone::engine

@@ -1,0 +1,247 @@
+#include "hone/engine/engine.h"
+
+#include <set>
+#include <unordered_map>
+
+#include "hone/engine/cache_size.h"
+#include "hone/engine/runner.h"
+#include "hone/tuner/detach.h"
+
+namespace hone::engine {
+namespace {
+
+constexpr int64_t kPriorityStep = 256;  // one level of priority is worth so many later arrivals, so that nothing waits for ever
+
+}  // namespace
+
+struct Engine::Impl {
+  model::CausalLM& model;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  EngineConfig config;
+  BlockManager blocks;
+  Scheduler scheduler;
+  Runner runner;
+  std::unique_ptr<model::PagedCache> cache;  // none while asleep
+  std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences;
+  std::set<std::string> adapters;
+  std::vector<Output> reports;  // what happened between steps
+  Stats totals;
+  RequestId next_id = 1;
+
+  Impl(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& wanted)
+      : model(model), tokenizer(std::move(tokenizer)), config(completed(wanted, model)),
+        blocks(config.cache_tokens / config.block_size, config.block_size, config.prefix_cache),
+        scheduler({config.max_sequences, config.max_step_tokens, config.speculative_tokens}, blocks), runner(model, config.graphs) {
+    model.set_training(false);
+    if (config.quant_bits) model.quantize(config.quant_bits);
+    make_cache();
+  }
+
+  void make_cache() { cache = std::make_unique<model::PagedCache>(model.config(), blocks.blocks(), config.block_size, model.dtype(), model.device()); }
+
+  void check(const Request& request) const {
+    auto size = static_cast<int64_t>(request.prompt.size());
+    if (size == 0) throw UserError(ExitCode::bad_data, "the prompt holds no token");
+    if (size >= config.max_context)
+      throw UserError(ExitCode::bad_data, fmt::format("the prompt has {} tokens; the model's context holds {}", size, config.max_context),
+                      "shorten it, or clear the history");
+    if (!request.adapter.empty() && !adapters.contains(request.adapter))
+      throw UserError(ExitCode::bad_data, fmt::format("no adapter is called \"{}\"", request.adapter));
+    for (auto token : request.prompt)
+      if (token < 0 || token >= model.config().vocabulary)
+        throw UserError(ExitCode::bad_data, fmt::format("the prompt holds token {}; the model knows 0 to {}", token, model.config().vocabulary - 1));
+  }
+
+  // What the samplers make of one slice's logits.
+  Output take(const Slice& slice, const StepLogits& logits, size_t index) {
+    auto& sequence = *slice.sequence;
+    Output output{.id = sequence.id, .prompt_tokens = sequence.prompt_size, .cached_tokens = sequence.cached.value_or(0), .weights_version = totals.weights_version};
+    int64_t rows = logits.slices[index].count, accepted = 0;
+    if (rows == 0) {
+      sequence.computed += slice.count;
+      return output;
+    }
+    if (sequence.generated() == 0) output.prompt_logprobs = std::move(sequence.prompt_logprobs);
+    sequence.computed += slice.count - rows;  // what stands before the first row that is looked at
+    for (int64_t i = 0; i < rows; ++i) {
+      auto token = logits.slices[index].chosen >= 0 ? logits.slices[index].chosen : choose(sequence, logits.row(index, i), output);
+      bool as_guessed = i + 1 < rows && token == sequence.guess[static_cast<size_t>(i)];
+      sequence.advance(token, output);
+      ++accepted;
+      if (output.finish != FinishReason::none || !as_guessed) break;
+    }
+    sequence.computed += accepted;
+    return output;
+  }
+
+  static text::TokenId choose(Sequence& sequence, std::span<float> logits, Output& output) {
+    const auto& wanted = sequence.request.sampling.logprobs;
+    if (!wanted) return sequence.sampler.choose(logits);
+    std::vector<float> raw(logits.begin(), logits.end());
+    auto token = sequence.sampler.choose(logits);
+    output.logprobs.push_back(position_logprobs(raw, token, *wanted));
+    return token;
+  }
+
+  void settle(const Slice& slice, const Output& output) {
+    auto& sequence = *slice.sequence;
+    blocks.publish(sequence.tokens, sequence.request.adapter, sequence.blocks, sequence.published, sequence.computed);
+    sequence.published = sequence.computed / config.block_size;
+    auto added = static_cast<int64_t>(output.tokens.size());
+    totals.generated_tokens += added;
+    totals.guessed_tokens += static_cast<int64_t>(sequence.guess.size());
+    totals.accepted_tokens += sequence.guess.empty() ? 0 : std::max<int64_t>(0, added - 1);
+    if (added > 0 && sequence.generated() == added) {
+      totals.prompt_tokens += sequence.prompt_size;
+      totals.cached_tokens += sequence.cached.value_or(0);
+    }
+    if (output.finish == FinishReason::none) return;
+    scheduler.remove(sequence);
+    sequences.erase(sequence.id);
+  }
+};
+
+Engine::Engine(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config)
+    : impl_(std::make_unique<Impl>(model, std::move(tokenizer), config)) {}
+Engine::~Engine() = default;
+
+RequestId Engine::add(Request request) {
+  auto& self = *impl_;
+  self.check(request);
+  auto size = static_cast<int64_t>(request.prompt.size());
+  if (size >= self.config.cache_tokens)
+    throw UserError(ExitCode::bad_data, fmt::format("the prompt has {} tokens; the cache holds {}", size, self.config.cache_tokens), "shorten it, or give the engine more memory");
+  auto& max_tokens = request.sampling.max_tokens;
+  max_tokens = std::max<int64_t>(1, std::min({max_tokens, self.config.max_context - size, self.config.cache_tokens - size}));
+  auto id = self.next_id++;
+  auto rank = static_cast<int64_t>(id) + request.priority * kPriorityStep;
+  auto sequence = std::make_unique<Sequence>(id, std::move(request), rank, *self.tokenizer);
+  self.scheduler.add(*sequence);
+  self.sequences.emplace(id, std::move(sequence));
+  return id;
+}
+
+void Engine::cancel(RequestId id) {
+  auto& self = *impl_;
+  auto found = self.sequences.find(id);
+  if (found == self.sequences.end()) return;
+  self.scheduler.remove(*found->second);
+  self.reports.push_back({.id = id, .finish = FinishReason::cancelled, .prompt_tokens = found->second->prompt_size});
+  self.sequences.erase(found);
+}
+
+std::vector<Output> Engine::step() {
+  auto& self = *impl_;
+  at::InferenceMode inference;
+  auto outputs = std::exchange(self.reports, {});
+  if (!self.cache) return outputs;
+  auto batch = self.scheduler.schedule();
+  if (batch.empty()) return outputs;
+  auto logits = self.runner.compute(batch, *self.cache);
+  std::vector<Output> results(batch.slices.size());
+  at::parallel_for(0, static_cast<int64_t>(results.size()), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) results[i] = self.take(batch.slices[i], logits, i);
+  });
+  for (size_t i = 0; i < results.size(); ++i) {
+    bool chose = logits.slices[i].count > 0;
+    self.settle(batch.slices[i], results[i]);
+    if (chose) outputs.push_back(std::move(results[i]));
+  }
+  ++self.totals.steps;
+  return outputs;
+}
+
+bool Engine::idle() const { return impl_->reports.empty() && impl_->sequences.empty(); }
+int64_t Engine::max_context() const { return impl_->config.max_context; }
+
+Stats Engine::stats() const {
+  auto stats = impl_->totals;
+  stats.running = impl_->scheduler.running();
+  stats.waiting = impl_->scheduler.waiting();
+  stats.blocks = impl_->blocks.blocks();
+  stats.blocks_used = stats.blocks - impl_->blocks.free_blocks();
+  stats.preemptions = impl_->scheduler.preemptions();
+  stats.asleep = !impl_->cache;
+  return stats;
+}
+
+void Engine::load_adapter(const std::string& name, const std::filesystem::path& folder) {
+  auto& self = *impl_;
+  if (name.empty() || self.adapters.contains(name)) throw UserError(ExitCode::usage, fmt::format("an adapter called \"{}\" is already loaded", name));
+  auto refusal = tuner::why_not_beside_others(folder);
+  if (refusal.empty()) {
+    tuner::load_adapter(self.model, folder, {.name = name, .dtype = self.model.dtype()});
+    tuner::set_inactive(self.model, name);
+    if (self.config.quant_bits && tuner::carries_magnitudes(self.model, name)) refusal = "DoRA needs the weights before rounding";
+  }
+  if (!refusal.empty()) {
+    tuner::detach_adapter(self.model, name);
+    throw UserError(ExitCode::usage, fmt::format("{}: {}", folder.string(), refusal), "merge it into the model instead (--merge_lora true)");
+  }
+  self.adapters.insert(name);
+}
+
+void Engine::unload_adapter(const std::string& name) {
+  auto& self = *impl_;
+  auto found = self.adapters.find(name);
+  if (found == self.adapters.end()) throw UserError(ExitCode::usage, fmt::format("no adapter is called \"{}\"", name));
+  for (const auto& [id, sequence] : self.sequences)
+    if (sequence->request.adapter == name) throw UserError(ExitCode::usage, fmt::format("the adapter \"{}\" is in use", name), "wait until its requests are done");
+  tuner::detach_adapter(self.model, name);
+  self.adapters.erase(found);
+  self.blocks.forget();  // another adapter may come under the same name
+}
+
+std::vector<std::string> Engine::adapters() const {
+  return {impl_->adapters.begin(), impl_->adapters.end()};
+}
+
+void Engine::update_weights(int64_t version) {
+  auto& self = *impl_;
+  HONE_CHECK(!self.config.quant_bits, "rounded weights cannot follow a trainer");
+  self.scheduler.preempt_all();
+  self.blocks.forget();
+  self.totals.weights_version = version;
+}
+
+void Engine::sleep() {
+  auto& self = *impl_;
+  self.scheduler.preempt_all();
+  self.blocks.forget();
+  self.runner.forget_graphs();
+  self.cache.reset();
+}
+
+void Engine::wake() {
+  if (!impl_->cache) impl_->make_cache();
+}
+
+uint64_t seed_of(uint64_t seed, uint64_t index) { return index == 0 ? seed : Rng(seed, index).next(); }
+
+std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, const OnText& on_text, const OnDone& on_done) {
+  std::vector<Completion> completions(requests.size());
+  std::unordered_map<RequestId, size_t> places;
+  for (size_t i = 0; i < requests.size(); ++i) places[engine.add(std::move(requests[i]))] = i;
+  auto append = [](auto& to, auto& from) { to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end())); };
+  while (!places.empty()) {
+    for (auto& output : engine.step()) {
+      auto found = places.find(output.id);
+      if (found == places.end()) continue;
+      auto& completion = completions[found->second];
+      if (on_text && !output.text.empty()) on_text(found->second, output.text);
+      append(completion.tokens, output.tokens);
+      append(completion.logprobs, output.logprobs);
+      append(completion.prompt_logprobs, output.prompt_logprobs);
+      completion.text += output.text;
+      if (output.finish == FinishReason::none) continue;
+      completion.finish = output.finish;
+      completion.stop_string = output.stop_string;
+      completion.error = output.error;
+      if (on_done) on_done(found->second);
+      places.erase(found);
+    }
+  }
+  return completions;
+}
+
+}  // namespace hone::engine

@@ -1,0 +1,137 @@
+#include "hone/engine/runner.h"
+
+#include "hone/ops/choose_tokens.h"
+
+namespace hone::engine {
+namespace {
+
+constexpr int64_t kPromptRows = 64;  // rows of logits held at a time for prompt log-probabilities
+
+Tensor on_device(const std::vector<int32_t>& values, at::Device device) { return at::tensor(values, at::TensorOptions(at::kInt)).to(device); }
+
+ops::AdapterRows adapter_rows(const StepBatch& batch) {
+  ops::AdapterRows rows;
+  int64_t begin = 0;
+  for (const auto& slice : batch.slices) {
+    const auto& adapter = slice.sequence->request.adapter;
+    if (!adapter.empty() && !rows.empty() && rows.back().adapter == adapter && rows.back().end == begin) {
+      rows.back().end += slice.count;
+    } else if (!adapter.empty()) {
+      rows.push_back({adapter, begin, begin + slice.count});
+    }
+    begin += slice.count;
+  }
+  return rows;
+}
+
+// The ranges of `rows` among chosen rows only.
+ops::AdapterRows chosen_ranges(const ops::AdapterRows& rows, const std::vector<int32_t>& chosen) {
+  ops::AdapterRows result;
+  for (const auto& range : rows) {
+    auto first = std::ranges::lower_bound(chosen, range.begin) - chosen.begin(), last = std::ranges::lower_bound(chosen, range.end) - chosen.begin();
+    if (first < last) result.push_back({range.adapter, first, last});
+  }
+  return result;
+}
+
+Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::kCPU).contiguous(); }
+
+}  // namespace
+
+model::Input Runner::gather(const StepBatch& batch, const model::PagedCache& cache, ops::PagedPlan& plan) const {
+  std::vector<int32_t> tokens, positions;
+  std::vector<ops::PagedSequence> sequences;
+  for (const auto& [sequence, count] : batch.slices) {
+    sequences.push_back({sequence->computed, count, sequence->blocks});
+    for (int64_t i = sequence->computed; i < sequence->computed + count; ++i) {
+      tokens.push_back(i < sequence->size() ? sequence->tokens[static_cast<size_t>(i)] : sequence->guess[static_cast<size_t>(i - sequence->size())]);
+      positions.push_back(static_cast<int32_t>(i));
+    }
+  }
+  plan = ops::paged_plan(sequences, cache.block_size(), model_.device());
+  return {on_device(tokens, model_.device()), on_device(positions, model_.device()), plan.segments, adapter_rows(batch)};
+}
+
+StepLogits Runner::compute(const StepBatch& batch, model::PagedCache& cache) {
+  ops::PagedPlan plan;
+  auto input = gather(batch, cache, plan);
+  bool all_single = batch.singles == static_cast<int64_t>(batch.slices.size());
+  auto hidden_th = all_single && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor();
+  if (!hidden_th.defined()) {
+    cache.set_plan(std::move(plan));
+    hidden_th = model_.hidden(input, &cache);
+  }
+  return select(batch, hidden_th, input.adapters);
+}
+
+StepLogits Runner::select(const StepBatch& batch, const Tensor& hidden_th, const ops::AdapterRows& rows) {
+  StepLogits result;
+  result.vocabulary = model_.config().vocabulary;
+  result.slices.resize(batch.slices.size());
+  std::vector<int32_t> wanted;
+  int64_t begin = 0;
+  for (size_t i = 0; i < batch.slices.size(); ++i) {
+    const auto& slice = batch.slices[i];
+    if (slice.sequence->wants_prompt_logprobs()) fill_prompt_logprobs(slice, hidden_th.narrow(0, begin, slice.count));
+    if (slice.reaches_end()) {
+      result.slices[i].count = 1 + static_cast<int64_t>(slice.sequence->guess.size());
+      for (int64_t row = slice.count - result.slices[i].count; row < slice.count; ++row) wanted.push_back(static_cast<int32_t>(begin + row));
+    }
+    begin += slice.count;
+  }
+  if (wanted.empty()) return result;
+  bool all = static_cast<int64_t>(wanted.size()) == hidden_th.size(0);
+  auto logits_rv = model_.logits(all ? hidden_th : hidden_th.index_select(0, on_device(wanted, hidden_th.device())), chosen_ranges(rows, wanted));
+  choose_on_device(batch, logits_rv, result);
+  return result;
+}
+
+// On an accelerator, rows that need only temperature and seed never leave it.
+void Runner::choose_on_device(const StepBatch& batch, const Tensor& logits_rv, StepLogits& result) {
+  std::vector<int32_t> simple, other;
+  ops::DrawSettings draws;
+  int32_t row = 0;
+  for (size_t i = 0; i < batch.slices.size(); ++i) {
+    const auto& sequence = *batch.slices[i].sequence;
+    bool on_device = !logits_rv.is_cpu() && result.slices[i].count == 1 && sequence.sampler.is_plain() && ops::can_choose_on(logits_rv, sequence.request.sampling.temperature);
+    for (int64_t j = 0; j < result.slices[i].count; ++j) (on_device ? simple : other).push_back(row++);
+    if (!on_device) continue;
+    draws.temperatures.push_back(static_cast<float>(sequence.request.sampling.temperature));
+    draws.keys.push_back(static_cast<int64_t>(sequence.sampler.draw_key()));
+  }
+  auto rows_of = [&](const std::vector<int32_t>& rows) {
+    return static_cast<int64_t>(rows.size()) == logits_rv.size(0) ? logits_rv : logits_rv.index_select(0, on_device(rows, logits_rv.device()));
+  };
+  Tensor chosen = simple.empty() ? Tensor() : ops::choose_tokens(rows_of(simple), draws);
+  if (!other.empty()) result.host_rv = host_floats(rows_of(other));
+  const auto* choices = chosen.defined() ? (chosen = chosen.to(at::kCPU)).const_data_ptr<int64_t>() : nullptr;
+  auto* next = result.host_rv.defined() ? result.host_rv.data_ptr<float>() : nullptr;
+  size_t place = 0;
+  row = 0;
+  for (auto& slice : result.slices) {
+    if (slice.count == 0) continue;
+    if (place < simple.size() && simple[place] == row) {
+      slice.chosen = static_cast<text::TokenId>(choices[place++]);
+    } else {
+      slice.rows = next;
+      next += slice.count * result.vocabulary;
+    }
+    row += static_cast<int32_t>(slice.count);
+  }
+}
+
+void Runner::fill_prompt_logprobs(const Slice& slice, const Tensor& hidden_ch) {
+  auto& sequence = *slice.sequence;
+  for (int64_t first = 0; first < slice.count; first += kPromptRows) {
+    int64_t count = std::min(kPromptRows, slice.count - first);
+    auto rows = host_floats(model_.logits(hidden_ch.narrow(0, first, count)));
+    for (int64_t i = 0; i < count; ++i) {
+      auto next = static_cast<size_t>(sequence.computed + first + i + 1);
+      if (next >= static_cast<size_t>(sequence.prompt_size)) return;
+      std::span<const float> row(rows.data_ptr<float>() + i * rows.size(1), static_cast<size_t>(rows.size(1)));
+      sequence.prompt_logprobs.push_back(position_logprobs(row, sequence.tokens[next], *sequence.request.sampling.prompt_logprobs));
+    }
+  }
+}
+
+}  // namespace hone::engine

@@ -1,0 +1,119 @@
+#include "hone/engine/scheduler.h"
+
+#include <algorithm>
+
+#include "hone/engine/speculation.h"
+
+namespace hone::engine {
+
+StepBatch Scheduler::schedule() {
+  StepBatch batch;
+  int64_t budget = limits_.max_step_tokens;
+  for (auto* sequence : running_) sequence->scheduled = false;
+  blocks_.clear_announcements();
+  schedule_answers(batch, budget);
+  schedule_prompts(batch, budget);
+  admit(batch, budget);
+  auto single = [](const Slice& slice) { return slice.count == 1; };
+  std::ranges::stable_partition(batch.slices, single);
+  batch.singles = std::ranges::count_if(batch.slices, single);
+  return batch;
+}
+
+void Scheduler::schedule_answers(StepBatch& batch, int64_t& budget) {
+  for (auto* sequence : std::vector(running_)) {  // a copy: making room takes sequences out
+    if (budget <= 0) return;
+    if (!sequence->running || !sequence->is_decoding()) continue;
+    int64_t room = std::min({limits_.speculative_tokens, sequence->request.sampling.max_tokens - sequence->generated() - 1, budget - 1});
+    sequence->guess = guess_following(sequence->tokens, room);
+    auto count = 1 + static_cast<int64_t>(sequence->guess.size());
+    if (make_room(*sequence, count)) compute(*sequence, count, batch, budget);
+  }
+}
+
+void Scheduler::schedule_prompts(StepBatch& batch, int64_t& budget) {
+  for (auto* sequence : std::vector(running_)) {
+    if (budget <= 0) return;
+    if (!sequence->running || sequence->scheduled) continue;
+    int64_t count = std::min(sequence->remaining(), budget);
+    if (make_room(*sequence, count)) compute(*sequence, count, batch, budget);
+  }
+}
+
+void Scheduler::admit(StepBatch& batch, int64_t& budget) {
+  for (auto place = waiting_.begin(); place != waiting_.end() && budget > 0 && running() < limits_.max_sequences;) {
+    auto& sequence = **place;
+    if (blocks_.is_announced(sequence.tokens, sequence.request.adapter)) {
+      ++place;  // another computes the same beginning in this step
+      continue;
+    }
+    if (!try_admit(sequence)) return;  // no overtaking: a large request is not starved by small ones
+    place = waiting_.erase(place);
+    sequence.running = true;
+    running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, ByRank()), &sequence);
+    compute(sequence, std::min(sequence.remaining(), budget), batch, budget);
+  }
+}
+
+// Takes what the prefix cache has; refuses when the rest of the sequence finds no room.
+bool Scheduler::try_admit(Sequence& sequence) {
+  if (!sequence.wants_prompt_logprobs()) sequence.blocks = blocks_.find_prefix(sequence.tokens, sequence.request.adapter);
+  auto found = static_cast<int64_t>(sequence.blocks.size());
+  if (blocks_.free_blocks() < blocks_.blocks_for(sequence.size()) - found) {
+    blocks_.release(sequence.blocks);
+    return false;
+  }
+  sequence.computed = found * blocks_.block_size();
+  sequence.published = found;
+  if (!sequence.cached) sequence.cached = sequence.computed;
+  return true;
+}
+
+// When blocks run out, the sequence of the highest rank that is not in this step yet gives up its own; that may be the asking one.
+bool Scheduler::make_room(Sequence& sequence, int64_t count) {
+  while (blocks_.free_blocks() < missing_blocks(sequence, count)) {
+    auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* other) { return !other->scheduled; });
+    auto* chosen = *victim;  // the asking sequence itself is not scheduled, so there is one
+    preempt(*chosen);
+    if (chosen == &sequence) return false;
+  }
+  return true;
+}
+
+int64_t Scheduler::missing_blocks(const Sequence& sequence, int64_t count) const {
+  return blocks_.blocks_for(sequence.computed + count) - static_cast<int64_t>(sequence.blocks.size());
+}
+
+void Scheduler::compute(Sequence& sequence, int64_t count, StepBatch& batch, int64_t& budget) {
+  while (missing_blocks(sequence, count) > 0) sequence.blocks.push_back(blocks_.allocate());
+  sequence.scheduled = true;
+  if (!sequence.is_decoding()) blocks_.announce(sequence.tokens, sequence.request.adapter);
+  batch.slices.push_back({&sequence, count});
+  budget -= count;
+}
+
+// Its tokens stay, its keys are computed again, from the prefix cache as far as that still has them.
+void Scheduler::preempt(Sequence& sequence) {
+  release(sequence);
+  waiting_.insert(&sequence);
+  ++preemptions_;
+}
+
+void Scheduler::release(Sequence& sequence) {
+  blocks_.release(sequence.blocks);
+  sequence.computed = sequence.published = 0;
+  sequence.guess.clear();
+  sequence.running = false;
+  std::erase(running_, &sequence);
+}
+
+void Scheduler::remove(Sequence& sequence) {
+  waiting_.erase(&sequence);
+  release(sequence);
+}
+
+void Scheduler::preempt_all() {
+  while (!running_.empty()) preempt(*running_.back());
+}
+
+}  // namespace hone::engine

@@ -1,0 +1,39 @@
+#include "hone/engine/sequence.h"
+
+namespace hone::engine {
+
+Sequence::Sequence(RequestId id, Request asked, int64_t rank, const text::Tokenizer& tokenizer)
+    : id(id), rank(rank), request(std::move(asked)), prompt_size(static_cast<int64_t>(request.prompt.size())), tokens(request.prompt),
+      sampler(request.sampling, request.prompt) {
+  const auto& sampling = request.sampling;
+  if (request.want_text) text.emplace(tokenizer, sampling.stop, sampling.include_stop, sampling.skip_special_tokens);
+}
+
+void Sequence::advance(text::TokenId token, Output& output) {
+  const auto& sampling = request.sampling;
+  if (sampler.is_end(token)) {
+    output.stop_token = token;
+    if (!output.logprobs.empty()) output.logprobs.pop_back();
+    return finish(FinishReason::stop, output);
+  }
+  tokens.push_back(token);
+  sampler.accept(token);
+  output.tokens.push_back(token);
+  if (text) output.text += text->push(token, generated() >= sampling.min_tokens);
+  if (text && text->stopped()) {
+    output.stop_string = text->stop_string();
+    finish(FinishReason::stop, output);
+  } else if (sampler.is_stop(token)) {
+    output.stop_token = token;
+    finish(FinishReason::stop, output);
+  } else if (generated() >= sampling.max_tokens) {
+    finish(FinishReason::length, output);
+  }
+}
+
+void Sequence::finish(FinishReason reason, Output& output) {
+  output.finish = reason;
+  if (text) output.text += text->finish();
+}
+
+}  // namespace hone::engine

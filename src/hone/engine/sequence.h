@@ -1,0 +1,45 @@
+// One request on its way: its tokens, what of them is in the cache, and how the next one is chosen.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "hone/engine/block_manager.h"
+#include "hone/engine/request.h"
+#include "hone/engine/sampler.h"
+#include "hone/engine/text_stream.h"
+
+namespace hone::engine {
+
+struct Sequence {
+  Sequence(RequestId id, Request request, int64_t rank, const text::Tokenizer& tokenizer);
+
+  int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t generated() const { return size() - prompt_size; }
+  int64_t remaining() const { return size() - computed; }         // tokens whose keys are not in the cache yet
+  bool is_decoding() const { return remaining() == 1 && generated() > 0; }
+  bool wants_prompt_logprobs() const { return request.sampling.prompt_logprobs.has_value() && generated() == 0; }
+
+  RequestId id;
+  int64_t rank;  // lower goes first
+  Request request;
+  int64_t prompt_size;
+  std::vector<text::TokenId> tokens;  // prompt and answer
+  std::vector<text::TokenId> guess;   // what may follow, computed in the same step and checked against what the sampler chooses
+  Sampler sampler;
+  std::optional<TextStream> text;
+
+  bool running = false, scheduled = false;  // the scheduler's: admitted; part of the step being made
+  std::vector<BlockId> blocks;
+  int64_t computed = 0;   // tokens whose keys and values are in the blocks
+  int64_t published = 0;  // blocks
+  std::optional<int64_t> cached;  // prompt tokens found in the prefix cache when first admitted
+  std::vector<PositionLogprobs> prompt_logprobs;
+
+  // Takes the next token: what it adds to the answer goes into `output`, which gets a finish reason when it was the last.
+  void advance(text::TokenId token, Output& output);
+
+ private:
+  void finish(FinishReason reason, Output& output);
+};
+
+}  // namespace hone::engine

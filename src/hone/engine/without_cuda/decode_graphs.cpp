@@ -1,0 +1,12 @@
+#include "hone/engine/decode_graphs.h"
+
+namespace hone::engine {
+
+struct DecodeGraphs::Impl {};
+
+DecodeGraphs::DecodeGraphs(model::CausalLM&, bool) {}
+DecodeGraphs::~DecodeGraphs() = default;
+Tensor DecodeGraphs::hidden(const model::Input&, const ops::PagedPlan&, model::PagedCache&) { return {}; }
+void DecodeGraphs::clear() {}
+
+}  // namespace hone::engine

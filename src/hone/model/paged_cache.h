@@ -1,0 +1,26 @@
+// Keys and values of every layer in blocks that sequences share, and the plan of the step being computed.
+#pragma once
+#include "hone/model/config.h"
+#include "hone/ops/paged_attention.h"
+
+namespace hone::model {
+
+class PagedCache {
+ public:
+  PagedCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, at::Device device);
+
+  int64_t block_size() const { return block_size_; }
+  static int64_t bytes_per_token(const DecoderConfig& config, at::ScalarType dtype);
+
+  // Which sequences the next forward pass continues, and where; set before it.
+  void set_plan(ops::PagedPlan plan) { plan_ = std::move(plan); }
+  // For the model: stores a layer's new keys and values, then attends.
+  Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape);
+
+ private:
+  int64_t block_size_;
+  std::vector<ops::PagedKeys> layers_;
+  ops::PagedPlan plan_;
+};
+
+}  // namespace hone::model

@@ -1,0 +1,62 @@
+#include "hone/ops/cpu/paged_attention.h"
+
+#include "hone/ops/cpu/attention.h"
+#include "hone/ops/cpu/dispatch.h"
+
+namespace hone::ops::cpu {
+namespace {
+
+// A run of tokens inside one sequence: copies between the packed row [T, kv_heads * d] and the blocks.
+template <class T>
+void store_token(const T* from, T* cache, int64_t slot, int64_t kv_heads, int64_t block_size, int64_t head_dim) {
+  int64_t block = slot / block_size, offset = slot % block_size;
+  for (int64_t head = 0; head < kv_heads; ++head)
+    std::copy_n(from + head * head_dim, head_dim, cache + ((block * kv_heads + head) * block_size + offset) * head_dim);
+}
+
+void store(const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan) {
+  int64_t kv_heads = cache.keys.size(1), block_size = cache.block_size(), head_dim = cache.keys.size(3), width = kv_heads * head_dim;
+  const auto* slots = plan.slots_t.const_data_ptr<int32_t>();
+  with_type(k.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    for (auto [from, to] : {std::pair(&k, &cache.keys), std::pair(&v, &cache.values)}) {
+      const auto* rows = from->template const_data_ptr<T>();
+      auto* blocks = to->template mutable_data_ptr<T>();
+      at::parallel_for(0, k.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t)
+          if (slots[t] >= 0) store_token(rows + t * width, blocks, slots[t], kv_heads, block_size, head_dim);
+      });
+    }
+  });
+}
+
+// Sequence i's keys or values in order, heads first: [kv_heads, length, d].
+Tensor gathered(const Tensor& cache, const PagedPlan& plan, int64_t i) {
+  int64_t length = plan.lengths[static_cast<size_t>(i)], block_size = cache.size(2), blocks = (length + block_size - 1) / block_size;
+  auto table = plan.tables.narrow(0, plan.table_begins_s.const_data_ptr<int32_t>()[i], blocks);
+  return cache.index_select(0, table).transpose(0, 1).reshape({cache.size(1), blocks * block_size, cache.size(3)}).narrow(1, 0, length);
+}
+
+void attend_prompt(const Tensor& q, const Tensor& k, const Tensor& v, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape,
+                   int64_t i, Tensor& out) {
+  int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], queries = plan.segments.length(i), keys = plan.lengths[static_cast<size_t>(i)];
+  auto rows = [&](const Tensor& x) { return x.narrow(0, begin, queries); };
+  auto fresh = [&](const Tensor& x) { return rows(x).view({queries, shape.kv_heads, shape.head_dim}).transpose(0, 1); };
+  auto past = queries < keys;
+  attention_over(rows(q), past ? gathered(cache.keys, plan, i) : fresh(k), past ? gathered(cache.values, plan, i) : fresh(v), shape, rows(out));
+}
+
+}  // namespace
+
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
+  store(k, v, cache, plan);
+  auto out = at::empty_like(q);
+  if (plan.decodes > 0) {
+    auto rows = out.narrow(0, 0, plan.decodes);
+    paged_decode(q.narrow(0, 0, plan.decodes), cache, plan, shape, rows);
+  }
+  for (int64_t i = plan.decodes; i < plan.segments.count(); ++i) attend_prompt(q, k, v, cache, plan, shape, i, out);
+  return out;
+}
+
+}  // namespace hone::ops::cpu

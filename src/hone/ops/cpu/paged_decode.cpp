@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/lanes.h"
+#include "hone/ops/cpu/paged_attention.h"
+
+namespace hone::ops::cpu {
+namespace {
+
+// A long sequence is cut into parts of this many positions, so that several threads share it and sums never depend on their number.
+constexpr int64_t kPart = 512;
+
+// One key head of one part of one sequence: the `group` queries that share the head against positions [first, last).
+struct Work {
+  int64_t group, head_dim, block_size;
+  int64_t block_stride;  // elements from one block to the next; `keys` and `values` point at this head of block 0
+  const int32_t* table;
+  int64_t first, last;
+  float scale;
+};
+
+HONE_INLINE float exponentials(float* scores, int64_t count, float peak) {
+  Lane total{};
+  for_lanes(count, HONE_LANES(auto e = exp(load(scores + i, extent) - peak);
+                              for (int64_t j = extent.count; j < kLane; ++j) e[j] = 0;
+                              store(scores + i, e, extent); total += e));
+  return sum(total);
+}
+
+HONE_INLINE float largest(const float* scores, int64_t count) {
+  float peak = -INFINITY;
+  for (int64_t i = 0; i < count; ++i) peak = peak > scores[i] ? peak : scores[i];
+  return peak;
+}
+
+// `sums` [group, head_dim] receives unnormalised values, `peaks` and `totals` [group] what normalises them.
+template <class T>
+HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* scores, float* sums, float* peaks, float* totals, const Work& w) {
+  int64_t count = w.last - w.first;
+  for (int64_t p = 0; p < count; ++p) {
+    int64_t position = w.first + p;
+    const T* key = keys + w.table[position / w.block_size] * w.block_stride + position % w.block_size * w.head_dim;
+    for (int64_t g = 0; g < w.group; ++g) {
+      Lane dot{};
+      for_lanes(w.head_dim, HONE_LANES(dot += load(q + g * w.head_dim + i, extent) * load(key + i, extent)));
+      scores[g * count + p] = sum(dot) * w.scale;
+    }
+  }
+  for (int64_t g = 0; g < w.group; ++g) {
+    peaks[g] = largest(scores + g * count, count);
+    totals[g] = exponentials(scores + g * count, count, peaks[g]);
+  }
+  for (int64_t i = 0; i < w.group * w.head_dim; ++i) sums[i] = 0;
+  for (int64_t p = 0; p < count; ++p) {
+    int64_t position = w.first + p;
+    const T* value = values + w.table[position / w.block_size] * w.block_stride + position % w.block_size * w.head_dim;
+    for (int64_t g = 0; g < w.group; ++g) {
+      float weight = scores[g * count + p];
+      float* to = sums + g * w.head_dim;
+      for_lanes(w.head_dim, HONE_LANES(store(to + i, load(to + i, extent) + load(value + i, extent) * weight, extent)));
+    }
+  }
+}
+
+#define HONE_DEFINE(T)                                                                                                                \
+  HONE_CPU_KERNEL void part(const T* q, const T* keys, const T* values, float* scores, float* sums, float* peaks, float* totals,     \
+                            const Work& work) {                                                                                       \
+    part_body(q, keys, values, scores, sums, peaks, totals, work);                                                                    \
+  }
+HONE_DEFINE(float)
+HONE_DEFINE(c10::BFloat16)
+HONE_DEFINE(c10::Half)
+#undef HONE_DEFINE
+
+struct Task {
+  int64_t sequence, head, first, last;
+};
+
+// Parts of the same sequence and head stand next to each other.
+std::vector<Task> tasks_of(const PagedPlan& plan, const AttentionShape& shape) {
+  std::vector<Task> tasks;
+  for (int64_t sequence = 0; sequence < plan.decodes; ++sequence) {
+    int64_t length = plan.lengths[static_cast<size_t>(sequence)], begin = shape.window > 0 ? std::max<int64_t>(0, length - shape.window) : 0;
+    for (int64_t head = 0; head < shape.kv_heads; ++head)
+      for (int64_t first = begin; first < length; first += kPart) tasks.push_back({sequence, head, first, std::min(first + kPart, length)});
+  }
+  return tasks;
+}
+
+// Adds the parts [begin, end) of one head, each scaled to the common peak.
+template <class T>
+void merge(const float* sums, const float* peaks, const float* totals, size_t begin, size_t end, int64_t group, int64_t head_dim, T* out) {
+  for (int64_t g = 0; g < group; ++g) {
+    float peak = -INFINITY, total = 0;
+    for (size_t p = begin; p < end; ++p) peak = std::max(peak, peaks[static_cast<int64_t>(p) * group + g]);
+    std::vector<float> result(static_cast<size_t>(head_dim));
+    for (size_t p = begin; p < end; ++p) {
+      int64_t row = static_cast<int64_t>(p) * group + g;
+      float weight = std::exp(peaks[row] - peak);
+      total += totals[row] * weight;
+      for (int64_t i = 0; i < head_dim; ++i) result[static_cast<size_t>(i)] += sums[row * head_dim + i] * weight;
+    }
+    for (int64_t i = 0; i < head_dim; ++i) out[g * head_dim + i] = static_cast<T>(result[static_cast<size_t>(i)] / total);
+  }
+}
+
+}  // namespace
+
+void paged_decode(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape, Tensor& out) {
+  int64_t group = shape.heads / shape.kv_heads, group_width = group * shape.head_dim, block_size = cache.block_size();
+  int64_t head_stride = block_size * shape.head_dim, block_stride = shape.kv_heads * head_stride;
+  const auto *tables = plan.tables.const_data_ptr<int32_t>(), *begins = plan.table_begins_s.const_data_ptr<int32_t>();
+  auto tasks = tasks_of(plan, shape);
+  std::vector<float> sums(tasks.size() * static_cast<size_t>(group_width)), peaks(tasks.size() * static_cast<size_t>(group)), totals(peaks.size());
+  with_type(q.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    auto *queries = q.const_data_ptr<T>(), *keys = cache.keys.const_data_ptr<T>(), *values = cache.values.const_data_ptr<T>();
+    at::parallel_for(0, static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
+      std::vector<float> scores(static_cast<size_t>(group * kPart));
+      for (int64_t t = begin; t < end; ++t) {
+        const auto& task = tasks[static_cast<size_t>(t)];
+        Work work{group, shape.head_dim, block_size, block_stride, tables + begins[task.sequence], task.first, task.last, static_cast<float>(shape.scale)};
+        int64_t row = task.sequence * shape.kv_heads + task.head;
+        part(queries + row * group_width, keys + task.head * head_stride, values + task.head * head_stride, scores.data(),
+             sums.data() + t * group_width, peaks.data() + t * group, totals.data() + t * group, work);
+      }
+    });
+    auto* to = out.mutable_data_ptr<T>();
+    for (size_t begin = 0; begin < tasks.size();) {
+      size_t end = begin;
+      while (end < tasks.size() && tasks[end].sequence == tasks[begin].sequence && tasks[end].head == tasks[begin].head) ++end;
+      int64_t row = tasks[begin].sequence * shape.kv_heads + tasks[begin].head;
+      merge(sums.data(), peaks.data(), totals.data(), begin, end, group, shape.head_dim, to + row * group_width);
+      begin = end;
+    }
+  });
+}
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,11 @@
+// A linear layer for few rows: the weights are read once, in their own type, and widened in registers. A row's result never depends on
+// how many others there are.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops::cpu {
+
+bool serves_small(const Tensor& x, const Tensor& weight);
+Tensor small_matmul(const Tensor& x, const Tensor& weight, const Tensor& bias);  // x W^T + b, as matmul_nt
+
+}  // namespace hone::ops::cpu

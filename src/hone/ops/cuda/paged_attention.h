@@ -1,0 +1,12 @@
+// Paged attention on NVIDIA GPUs: our own kernels. Without nvcc at build time nothing is served here and the plain composition runs.
+#pragma once
+#include "hone/ops/paged_attention.h"
+
+namespace hone::ops::cuda {
+
+bool serves_paged(const Tensor& q, const AttentionShape& shape);
+void store_keys(const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan);
+// One query of each of the first q.size(0) sequences of the plan. Reads lengths and tables on the device only: fit for graph capture.
+Tensor paged_decode(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape);
+
+}  // namespace hone::ops::cuda

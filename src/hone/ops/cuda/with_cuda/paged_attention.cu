@@ -1,0 +1,216 @@
+#include "hone/ops/cuda/paged_attention.h"
+#include "hone/ops/cuda/with_cuda/vectors.cuh"
+
+namespace hone::ops::cuda {
+namespace {
+
+constexpr int kThreads = 128, kWarps = kThreads / 32;
+constexpr int kPositions = 4;     // a lane group works on so many neighbouring positions at a time: loads in flight
+constexpr int kMaxGroup = 8;      // queries of one key head that one block serves
+constexpr int kBlocksWanted = 264;  // two per multiprocessor of an H200: below, sequences are split among blocks
+constexpr int kMaxSplits = 32;
+
+struct DecodeShape {
+  int heads, kv_heads, group, block_size, splits, window;
+  float scale;
+};
+
+// One block: the queries of one key head of one sequence over one part of its positions. Groups of lanes take four positions in turn,
+// each with softmax sums of its own; they meet at the end.
+template <class T, int D, int G>
+__global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* keys, const T* values, const int* tables, const int* begins, const int* lengths,
+                                                          T* out, float* partial, DecodeShape shape) {
+  constexpr int kPack = Pack<T>::kCount, kLanes = D / kPack, kGroupsPerWarp = 32 / kLanes, kGroups = kWarps * kGroupsPerWarp;
+  const int sequence = blockIdx.x, head = blockIdx.y % shape.kv_heads, first_query = blockIdx.y / shape.kv_heads * G, split = blockIdx.z;
+  const int length = lengths[sequence], lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
+  const int start = shape.window > 0 && length > shape.window ? length - shape.window : 0;
+  const int span = (length - start + shape.splits - 1) / shape.splits, part = (span + kPositions - 1) / kPositions * kPositions;
+  const int first = start / kPositions * kPositions + split * (part + kPositions), last = min(length, first + part + kPositions);
+  const int* table = tables + begins[sequence];
+  const int count = min(G, shape.group - first_query);
+
+  float query[G][kPack];
+  const T* own = q + (static_cast<int64_t>(sequence) * shape.heads + head * shape.group + first_query) * D;
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+    if (g >= count) break;
+    auto pack = load_pack(own + g * D + lane * kPack);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) query[g][i] = to_float(pack.values[i]) * shape.scale;
+  }
+  float peak[G], total[G], sums[G][kPack];
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+    peak[g] = -INFINITY, total[g] = 0;
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) sums[g][i] = 0;
+  }
+
+  const int64_t block_stride = static_cast<int64_t>(shape.kv_heads) * shape.block_size * D;
+  const int64_t head_offset = static_cast<int64_t>(head) * shape.block_size * D + lane * kPack;
+  for (int base = first + group * kPositions; base - group * kPositions < last; base += kGroups * kPositions) {
+    const bool active = base < last;
+    const int position = active ? base : first;
+    const int64_t place = table[position / shape.block_size] * block_stride + static_cast<int64_t>(position % shape.block_size) * D + head_offset;
+    Pack<T> key[kPositions], value[kPositions];
+#pragma unroll
+    for (int p = 0; p < kPositions; ++p) key[p] = stream_pack(keys + place + p * D);
+#pragma unroll
+    for (int p = 0; p < kPositions; ++p) value[p] = stream_pack(values + place + p * D);
+#pragma unroll
+    for (int g = 0; g < G; ++g) {
+      float score[kPositions], highest = peak[g];
+#pragma unroll
+      for (int p = 0; p < kPositions; ++p) {
+        float dot = 0;
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) dot += query[g][i] * to_float(key[p].values[i]);
+#pragma unroll
+        for (int offset = kLanes / 2; offset > 0; offset /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, offset);
+        score[p] = active && base + p < last && base + p >= start ? dot : -INFINITY;
+        highest = fmaxf(highest, score[p]);
+      }
+      if (highest == -INFINITY) continue;
+      const float shrink = __expf(peak[g] - highest);
+      peak[g] = highest;
+      total[g] *= shrink;
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) sums[g][i] *= shrink;
+#pragma unroll
+      for (int p = 0; p < kPositions; ++p) {
+        const float weight = __expf(score[p] - highest);
+        total[g] += weight;
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) sums[g][i] += weight * to_float(value[p].values[i]);
+      }
+    }
+  }
+
+  __shared__ float all_sums[kGroups][D], all_peaks[kGroups], all_totals[kGroups];
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+    if (g >= count) break;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) all_sums[group][lane * kPack + i] = sums[g][i];
+    if (lane == 0) all_peaks[group] = peak[g], all_totals[group] = total[g];
+    __syncthreads();
+    float highest = -INFINITY, sum = 0;
+    for (int i = 0; i < kGroups; ++i) highest = fmaxf(highest, all_peaks[i]);
+    const int row = (sequence * shape.heads + head * shape.group + first_query + g) * shape.splits + split;
+    for (int i = 0; i < kGroups; ++i) sum += highest == -INFINITY ? 0 : all_totals[i] * __expf(all_peaks[i] - highest);
+    for (int d = threadIdx.x; d < D; d += kThreads) {
+      float result = 0;
+      for (int i = 0; i < kGroups; ++i)
+        if (all_peaks[i] != -INFINITY) result += all_sums[i][d] * __expf(all_peaks[i] - highest);
+      if (shape.splits == 1) {
+        out[static_cast<int64_t>(row) * D + d] = from_float<T>(sum > 0 ? result / sum : 0.0f);
+      } else {
+        partial[static_cast<int64_t>(row) * (D + 2) + d] = result;
+      }
+    }
+    if (shape.splits > 1 && threadIdx.x == 0) {
+      partial[static_cast<int64_t>(row) * (D + 2) + D] = highest;
+      partial[static_cast<int64_t>(row) * (D + 2) + D + 1] = sum;
+    }
+  }
+}
+
+// One block per query row: adds the parts of its splits.
+template <class T>
+__global__ void merge_kernel(const float* partial, T* out, int splits, int head_dim) {
+  const float* rows = partial + static_cast<int64_t>(blockIdx.x) * splits * (head_dim + 2);
+  float highest = -INFINITY, total = 0;
+  for (int s = 0; s < splits; ++s) highest = fmaxf(highest, rows[s * (head_dim + 2) + head_dim]);
+  for (int s = 0; s < splits; ++s) {
+    float peak = rows[s * (head_dim + 2) + head_dim];
+    if (peak != -INFINITY) total += rows[s * (head_dim + 2) + head_dim + 1] * __expf(peak - highest);
+  }
+  for (int d = threadIdx.x; d < head_dim; d += blockDim.x) {
+    float result = 0;
+    for (int s = 0; s < splits; ++s) {
+      float peak = rows[s * (head_dim + 2) + head_dim];
+      if (peak != -INFINITY) result += rows[s * (head_dim + 2) + d] * __expf(peak - highest);
+    }
+    out[static_cast<int64_t>(blockIdx.x) * head_dim + d] = from_float<T>(total > 0 ? result / total : 0.0f);
+  }
+}
+
+template <class T>
+__global__ void store_kernel(const T* k, const T* v, T* keys, T* values, const int* slots, int kv_heads, int block_size, int head_dim, int64_t k_stride, int64_t v_stride) {
+  const int slot = slots[blockIdx.x];
+  if (slot < 0) return;
+  const int width = kv_heads * head_dim, block = slot / block_size, offset = slot % block_size;
+  for (int i = threadIdx.x; i < width; i += blockDim.x) {
+    int64_t to = ((static_cast<int64_t>(block) * kv_heads + i / head_dim) * block_size + offset) * head_dim + i % head_dim;
+    keys[to] = k[blockIdx.x * k_stride + i];
+    values[to] = v[blockIdx.x * v_stride + i];
+  }
+}
+
+// Graph capture fixes the grid, so the number of splits follows from the batch alone, never from the lengths.
+int splits_for(int64_t sequences, int64_t rows) {
+  return static_cast<int>(std::clamp<int64_t>((kBlocksWanted + sequences * rows - 1) / (sequences * rows), 1, kMaxSplits));
+}
+
+template <class T, int D, int G>
+void launch(const at::Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape, at::Tensor& out) {
+  int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + G - 1) / G;
+  auto sequences = q.size(0);
+  DecodeShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), group, static_cast<int>(cache.block_size()),
+                    splits_for(sequences, shape.kv_heads * parts), static_cast<int>(shape.window), static_cast<float>(shape.scale)};
+  at::Tensor partial;
+  if (sizes.splits > 1) partial = at::empty({sequences * shape.heads * sizes.splits, D + 2}, q.options().dtype(at::kFloat));
+  auto stream = c10::cuda::getCurrentCUDAStream();
+  dim3 grid(static_cast<unsigned>(sequences), static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(sizes.splits));
+  decode_kernel<T, D, G><<<grid, kThreads, 0, stream>>>(data<T>(q), data<T>(cache.keys), data<T>(cache.values), data<int>(plan.tables), data<int>(plan.table_begins_s),
+                                                        data<int>(plan.lengths_s), mutable_data<T>(out), sizes.splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, sizes);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  if (sizes.splits == 1) return;
+  merge_kernel<T><<<static_cast<unsigned>(sequences * shape.heads), 64, 0, stream>>>(partial.const_data_ptr<float>(), mutable_data<T>(out), sizes.splits, D);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+template <class T, int D>
+void launch_for_group(const at::Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape, at::Tensor& out) {
+  int64_t group = shape.heads / shape.kv_heads;
+  if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
+  if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
+  if (group <= 4) return launch<T, D, 4>(q, cache, plan, shape, out);
+  launch<T, D, kMaxGroup>(q, cache, plan, shape, out);
+}
+
+}  // namespace
+
+bool serves_paged(const at::Tensor& q, const AttentionShape& shape) {
+  auto type = q.scalar_type();
+  int64_t d = shape.head_dim;
+  return q.is_cuda() && (type == at::kFloat || type == at::kHalf || type == at::kBFloat16) && (d == 16 || d == 32 || d == 64 || d == 128);
+}
+
+void store_keys(const at::Tensor& k, const at::Tensor& v, PagedKeys& cache, const PagedPlan& plan) {
+  with_device_type(k.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    store_kernel<T><<<static_cast<unsigned>(k.size(0)), 128, 0, c10::cuda::getCurrentCUDAStream()>>>(
+        data<T>(k), data<T>(v), mutable_data<T>(cache.keys), mutable_data<T>(cache.values), data<int>(plan.slots_t), static_cast<int>(cache.keys.size(1)),
+        static_cast<int>(cache.block_size()), static_cast<int>(cache.keys.size(3)), k.stride(0), v.stride(0));
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  });
+}
+
+at::Tensor paged_decode(const at::Tensor& query, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
+  auto q = query.contiguous();
+  auto out = at::empty_like(q);
+  with_device_type(q.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    switch (shape.head_dim) {
+      case 16: return launch_for_group<T, 16>(q, cache, plan, shape, out);
+      case 32: return launch_for_group<T, 32>(q, cache, plan, shape, out);
+      case 64: return launch_for_group<T, 64>(q, cache, plan, shape, out);
+      default: return launch_for_group<T, 128>(q, cache, plan, shape, out);
+    }
+  });
+  return out;
+}
+
+}  // namespace hone::ops::cuda

@@ -1,0 +1,68 @@
+// Sixteen bytes at a time between memory and float registers, for every number type of the kernels.
+#pragma once
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/cuda/CUDAException.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace hone::ops::cuda {
+
+__device__ inline float to_float(float x) { return x; }
+__device__ inline float to_float(__half x) { return __half2float(x); }
+__device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <class T>
+__device__ inline T from_float(float x);
+template <>
+__device__ inline float from_float<float>(float x) { return x; }
+template <>
+__device__ inline __half from_float<__half>(float x) { return __float2half_rn(x); }
+template <>
+__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+
+// As many elements as fit sixteen bytes.
+template <class T>
+struct alignas(16) Pack {
+  static constexpr int kCount = 16 / sizeof(T);
+  T values[kCount];
+};
+
+template <class T>
+__device__ inline Pack<T> load_pack(const T* from) {
+  Pack<T> pack;
+  *reinterpret_cast<uint4*>(&pack) = *reinterpret_cast<const uint4*>(from);
+  return pack;
+}
+// Read once and not again: leaves the cache to others.
+template <class T>
+__device__ inline Pack<T> stream_pack(const T* from) {
+  Pack<T> pack;
+  *reinterpret_cast<uint4*>(&pack) = __ldcs(reinterpret_cast<const uint4*>(from));
+  return pack;
+}
+template <class T>
+__device__ inline void store_pack(T* to, const Pack<T>& pack) {
+  *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(&pack);
+}
+
+__device__ inline float warp_sum(float value) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  return value;
+}
+
+// Calls body(T{}) with the device's type for `dtype`.
+template <class Body>
+void with_device_type(at::ScalarType dtype, Body body) {
+  switch (dtype) {
+    case at::kFloat: return body(float{});
+    case at::kHalf: return body(__half{});
+    case at::kBFloat16: return body(__nv_bfloat16{});
+    default: TORCH_CHECK(false, "a floating type of the CUDA kernels, not ", dtype);
+  }
+}
+template <class T>
+const T* data(const at::Tensor& x) { return static_cast<const T*>(x.const_data_ptr()); }
+template <class T>
+T* mutable_data(const at::Tensor& x) { return static_cast<T*>(x.mutable_data_ptr()); }
+
+}  // namespace hone::ops::cuda

@@ -1,0 +1,85 @@
+#include "hone/ops/paged_attention.h"
+
+#include "hone/base/error.h"
+#include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/paged_attention.h"
+#include "hone/ops/cuda/paged_attention.h"
+#include "hone/ops/npu/paged_attention.h"
+
+namespace hone::ops {
+namespace {
+
+void store_plain(const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan) {
+  auto slots = plan.slots_t.to(at::kLong);
+  auto block = at::div(slots, cache.block_size(), "floor"), offset = at::remainder(slots, cache.block_size());
+  for (auto [from, to] : {std::pair(&k, &cache.keys), std::pair(&v, &cache.values)})
+    to->index_put_({block, at::indexing::TensorIndex(at::indexing::Slice()), offset}, from->view({from->size(0), to->size(1), to->size(3)}));
+}
+
+// The keys or values of sequence i in order: [length, kv_heads * head_dim].
+Tensor gathered(const Tensor& cache, const PagedPlan& plan, int64_t i) {
+  int64_t length = plan.lengths[static_cast<size_t>(i)], blocks = (length + cache.size(2) - 1) / cache.size(2);
+  int64_t begin = 0;
+  for (int64_t j = 0; j < i; ++j) begin += (plan.lengths[static_cast<size_t>(j)] + cache.size(2) - 1) / cache.size(2);
+  auto table = plan.tables.narrow(0, begin, blocks);
+  return cache.index_select(0, table).transpose(1, 2).reshape({blocks * cache.size(2), -1}).narrow(0, 0, length);
+}
+
+// Queries that continue a sequence: rows of a packed layout where keys are longer than queries.
+Tensor continued(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape, int64_t first) {
+  TensorList outputs;
+  for (int64_t i = first; i < plan.segments.count(); ++i) {
+    auto rows = q.narrow(0, plan.segments.offsets[static_cast<size_t>(i)], plan.segments.length(i));
+    outputs.push_back(attention_continued_plain(rows, gathered(cache.keys, plan, i), gathered(cache.values, plan, i), shape));
+  }
+  return outputs.empty() ? q.narrow(0, 0, 0) : at::cat(outputs);
+}
+
+// Prompts on a GPU: libtorch's variable-length kernel, over the new keys alone when no sequence has a past.
+Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
+  if (!serves_flash(q, shape)) return continued(q, cache, plan, shape, plan.decodes);
+  Segments queries, keys;
+  bool has_past = false;
+  for (int64_t i = plan.decodes; i < plan.segments.count(); ++i) {
+    queries.append(plan.segments.length(i));
+    keys.append(plan.lengths[static_cast<size_t>(i)]);
+    has_past |= keys.length(keys.count() - 1) != plan.segments.length(i);
+  }
+  int64_t first = plan.segments.offsets[static_cast<size_t>(plan.decodes)];
+  auto rows = [&](const Tensor& x) { return x.narrow(0, first, x.size(0) - first); };
+  if (!has_past) return attention(rows(q), rows(k), rows(v), attention_plan(queries, q.device()), shape);
+  TensorList all_keys, all_values;
+  for (int64_t i = plan.decodes; i < plan.segments.count(); ++i) {
+    all_keys.push_back(gathered(cache.keys, plan, i));
+    all_values.push_back(gathered(cache.values, plan, i));
+  }
+  return flash_continued(rows(q), at::cat(all_keys), at::cat(all_values), attention_plan(queries, q.device()), attention_plan(keys, q.device()), shape);
+}
+
+// Decodes by the NPU's kernel, prompts by the composition.
+Tensor on_npu(const Tensor& q, const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
+  store_plain(k, v, cache, plan);
+  if (plan.decodes == 0) return continued(q, cache, plan, shape, 0);
+  auto decoded = npu::paged_decode(q.narrow(0, 0, plan.decodes), cache, plan, shape);
+  return plan.decodes == plan.segments.count() ? decoded : at::cat({decoded, continued(q, cache, plan, shape, plan.decodes)});
+}
+
+}  // namespace
+
+Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
+  store_plain(k, v, cache, plan);
+  return continued(q, cache, plan, shape, 0);
+}
+
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
+  if (cpu::serves(q)) return cpu::paged_attention(q.contiguous(), k.contiguous(), v.contiguous(), cache, plan, shape);
+  if (npu::serves_paged(q, cache, shape)) return on_npu(q, k, v, cache, plan, shape);
+  if (!cuda::serves_paged(q, shape)) return paged_attention_plain(q, k, v, cache, plan, shape);
+  cuda::store_keys(k, v, cache, plan);
+  if (plan.decodes == plan.segments.count()) return cuda::paged_decode(q, cache, plan, shape);
+  auto prompts = prompts_on_gpu(q, k, v, cache, plan, shape);
+  if (plan.decodes == 0) return prompts;
+  return at::cat({cuda::paged_decode(q.narrow(0, 0, plan.decodes), cache, plan, shape), prompts});
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,21 @@
+// Linear layers whose weights are rounded to 8 or 4 bits, for inference on the CPU: less to read per token.
+#pragma once
+#include <memory>
+
+#include "hone/device/tensor.h"
+
+namespace hone::ops {
+
+// 8 bits: one scale per output. 4 bits: a scale and a zero point for every 32 inputs of an output.
+struct QuantizedWeight {
+  int bits = 8;
+  Tensor packed, scales;
+  int64_t outputs = 0;
+};
+
+// Throws UserError(usage) for other bits or a width that does not fit the groups.
+std::shared_ptr<const QuantizedWeight> quantize_weight(const Tensor& weight, int bits);
+Tensor dequantized(const QuantizedWeight& weight, int64_t width);  // what the product computes with, float32 [out, in]; for tests
+Tensor quantized_linear(const Tensor& x, const QuantizedWeight& weight, const Tensor& bias);
+
+}  // namespace hone::ops

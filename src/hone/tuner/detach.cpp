@@ -1,0 +1,44 @@
+#include "hone/tuner/detach.h"
+
+#include "hone/tuner/initial.h"
+
+namespace hone::tuner {
+namespace {
+
+template <class Visit>
+void for_each_adapter_list(model::CausalLM& model, Visit visit) {
+  visit(model.embedding().adapters);
+  visit(model.head().adapters);
+  for (auto* linear : model.linears()) visit(linear->adapters);
+}
+
+}  // namespace
+
+std::string why_not_beside_others(const fs::path& folder) {
+  auto config = io::read_adapter_config(folder);
+  if (!config.modules_to_save.empty()) return "it brings whole modules of its own (modules_to_save)";
+  if (config.bias != "none") return fmt::format("it brings biases of its own (bias \"{}\")", config.bias);
+  if (changes_base(config.init)) return fmt::format("it was made for a changed base (init_lora_weights \"{}\")", config.init);
+  return "";
+}
+
+void set_inactive(model::CausalLM& model, const std::string& name) {
+  for_each_adapter_list(model, [&](auto& adapters) {
+    for (auto& adapter : adapters)
+      if (adapter.adapter == name) adapter.active = false;
+  });
+}
+
+void detach_adapter(model::CausalLM& model, const std::string& name) {
+  for_each_adapter_list(model, [&](auto& adapters) { std::erase_if(adapters, [&](const auto& adapter) { return adapter.adapter == name; }); });
+}
+
+bool carries_magnitudes(model::CausalLM& model, const std::string& name) {
+  bool found = false;
+  for_each_adapter_list(model, [&](auto& adapters) {
+    for (const auto& adapter : adapters) found |= adapter.adapter == name && adapter.magnitude.defined();
+  });
+  return found;
+}
+
+}  // namespace hone::tuner

@@ -1,0 +1,118 @@
+#include "hone/engine/constraints/compiler.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/fixture.h"
+#include "hone/base/rng.h"
+#include "hone/engine/constraints/json_schema.h"
+
+namespace hone::engine {
+namespace {
+
+const ConstraintCompiler& compiler() {
+  static auto tokenizer = byte_tokenizer();
+  static const ConstraintCompiler made(*tokenizer, {kEnd});
+  return made;
+}
+
+// Whether the bytes of `text` and then the end are allowed one after the other.
+bool allows(const Constraint& constraint, std::string_view text) {
+  auto state = Constraint::kStart;
+  for (char byte : text) {
+    auto token = static_cast<text::TokenId>(static_cast<unsigned char>(byte));
+    if (!constraint.mask(state)->allows(token)) return false;
+    state = constraint.next(state, token);
+  }
+  return constraint.mask(state)->allows(kEnd);
+}
+
+std::shared_ptr<const Constraint> regex(std::string_view pattern) { return compiler().regex(pattern).or_throw(ExitCode::failure, "regex"); }
+std::shared_ptr<const Constraint> schema(const char* text) { return compiler().json_schema(Json::parse(text)).or_throw(ExitCode::failure, "schema"); }
+
+TEST(Constraints, RegularExpressions) {
+  EXPECT_TRUE(allows(*regex("a+b?"), "aaab"));
+  EXPECT_FALSE(allows(*regex("a+b?"), "aaabb"));
+  EXPECT_TRUE(allows(*regex("^(cat|dog)s{0,2}$"), "dogss"));
+  EXPECT_FALSE(allows(*regex("(cat|dog)s{0,2}"), "dogsss"));
+  EXPECT_TRUE(allows(*regex(R"(\d{3}-[^x]\.)"), "123-y."));
+  EXPECT_FALSE(allows(*regex(R"(\d{3}-[^x]\.)"), "123-x."));
+  EXPECT_TRUE(allows(*regex("."), "中"));
+  EXPECT_FALSE(allows(*regex("."), "\xE4\xB8")) << "half a character is no character";
+  EXPECT_TRUE(allows(*regex("[à-ü]+"), "éè"));
+  EXPECT_FALSE(allows(*regex("[à-ü]+"), "e"));
+  EXPECT_TRUE(allows(*regex("x{2,}"), "xxxx"));
+  EXPECT_FALSE(allows(*regex("x{2,}"), "x"));
+}
+
+TEST(Constraints, RefusesWhatAnAutomatonCannotFollow) {
+  for (const char* pattern : {"(?=a)b", R"((a)\1)", "(a", "a)", "*a", "[a", "a{3,2}", "(?i)a", "a$b"}) EXPECT_FALSE(compiler().regex(pattern)) << pattern;
+  EXPECT_FALSE(compiler().regex("(a{1000}){1000}")) << "too many states";
+}
+
+TEST(Constraints, TokensOfSeveralBytes) {
+  auto constraint = regex("hello|abc");
+  auto mask = constraint->mask(Constraint::kStart);
+  EXPECT_TRUE(mask->allows('h'));
+  EXPECT_TRUE(mask->allows(256)) << "he";
+  EXPECT_TRUE(mask->allows(257)) << "ab";
+  EXPECT_FALSE(mask->allows('e'));
+  EXPECT_FALSE(mask->allows(kEnd));
+  EXPECT_TRUE(constraint->mask(constraint->next(Constraint::kStart, 256))->allows('l'));
+}
+
+TEST(Constraints, Schemas) {
+  auto person = schema(R"({"type":"object","properties":{"name":{"type":"string","minLength":1},"age":{"type":"integer","minimum":0,"maximum":130},
+                           "tags":{"type":"array","items":{"enum":["a","b"]},"maxItems":2}},"required":["name","age"]})");
+  EXPECT_TRUE(allows(*person, R"({"name":"é\n","age":7})"));
+  EXPECT_TRUE(allows(*person, R"({"name": "x", "age": 130, "tags": ["a", "b"]})"));
+  EXPECT_TRUE(allows(*person, "{\n  \"name\": \"x\",\n  \"age\": 0\n}"));
+  for (const char* wrong : {R"({"name":"","age":7})", R"({"name":"x","age":131})", R"({"name":"x"})", R"({"age":7,"name":"x"})", R"({"name":"x","age":07})",
+                            R"({"name":"x","age":7,"tags":["a","b","a"]})", R"({"name":"x","age":7)", R"({"name":"x","age":7.5})"})
+    EXPECT_FALSE(allows(*person, wrong)) << wrong;
+  EXPECT_TRUE(allows(*schema(R"({"anyOf":[{"const":null},{"type":"boolean"}]})"), "true"));
+  EXPECT_TRUE(allows(*schema(R"({"type":["number","null"]})"), "-1.5e3"));
+}
+
+TEST(Constraints, OptionalPropertiesInEveryCombination) {
+  auto three = schema(R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"},"c":{"type":"null"}},"required":["b"]})");
+  for (const char* right : {R"({"b":null})", R"({"a":null,"b":null})", R"({"b":null,"c":null})", R"({"a":null,"b":null,"c":null})"}) EXPECT_TRUE(allows(*three, right)) << right;
+  for (const char* wrong : {"{}", R"({"a":null})", R"({"a":null,"c":null})", R"({,"b":null})", R"({"b":null,})"}) EXPECT_FALSE(allows(*three, wrong)) << wrong;
+}
+
+TEST(Constraints, ReferencesNestUpToTheLimit) {
+  auto tree = schema(R"({"$defs":{"node":{"type":"object","properties":{"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/node"}]}},"required":["next"]}},
+                        "$ref":"#/$defs/node"})");
+  EXPECT_TRUE(allows(*tree, R"({"next":{"next":null}})"));
+  EXPECT_FALSE(compiler().json_schema(Json::parse(R"({"$ref":"#/nowhere"})")));
+  EXPECT_FALSE(compiler().json_schema(Json::parse(R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})"))) << "endless";
+  EXPECT_FALSE(compiler().json_schema(Json::parse(R"({"not":{}})")));
+}
+
+TEST(Constraints, IntegerRanges) {
+  Rng rng(3);
+  auto tokenizer = byte_tokenizer();
+  for (int round = 0; round < 40; ++round) {
+    auto one = static_cast<int64_t>(rng.below(3000)) - 1500, other = static_cast<int64_t>(rng.below(3000)) - 1500;
+    auto low = std::min(one, other), high = std::max(one, other);
+    auto constraint = schema(fmt::format(R"({{"type":"integer","minimum":{},"maximum":{}}})", low, high).c_str());
+    for (int64_t value : {low - 1, low, low + 1, (low + high) / 2, high - 1, high, high + 1, int64_t{0}})
+      EXPECT_EQ(allows(*constraint, std::to_string(value)), low <= value && value <= high) << value << " in " << low << " to " << high;
+  }
+}
+
+TEST(Constraints, AnyObject) {
+  auto object = compiler().json_object().or_throw(ExitCode::failure, "object");
+  EXPECT_TRUE(allows(*object, R"({"a": [1, {"b": null}], "c": "d"})"));
+  EXPECT_FALSE(allows(*object, "[1]"));
+  EXPECT_FALSE(allows(*object, R"({"a":})"));
+}
+
+TEST(Constraints, Choices) {
+  auto choice = compiler().choice({"yes", "no", "no way"}).or_throw(ExitCode::failure, "choice");
+  EXPECT_TRUE(allows(*choice, "no"));
+  EXPECT_TRUE(allows(*choice, "no way"));
+  EXPECT_FALSE(allows(*choice, "no w"));
+}
+
+}  // namespace
+}  // namespace hone::engine
