@@ -120,6 +120,10 @@ void ShardedModel::publish() {
   each_trained([](FlatShard& flat) { flat.publish(); });
 }
 
+void ShardedModel::settle() {
+  if (config_.stage < 3) each_trained([](FlatShard& flat) { flat.finish_gather(); });
+}
+
 const std::vector<Piece*>& ShardedModel::pieces_of(const Tensor& parameter) const {
   auto found = pieces_.find(key(parameter));
   HONE_CHECK(found != pieces_.end(), "a parameter that no part of the model holds");

@@ -21,7 +21,8 @@ class ShardedModel final : public model::Residency {
 
   void begin_backward(bool last_of_update);
   void end_backward();  // all gradients of the pass are summed; of stage 1 after the last pass of an update
-  void publish();       // after an update
+  void publish();       // after an update; what others changed is on its way until the next pass, or settle()
+  void settle();
 
   const std::vector<Piece*>& pieces_of(const Tensor& parameter) const;
   void fill(const Tensor& parameter, const Tensor& values);

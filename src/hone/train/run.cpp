@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <unordered_map>
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
@@ -16,7 +15,7 @@
 #include "hone/train/companions.h"
 #include "hone/train/crc32c.h"
 #include "hone/train/data_order.h"
-#include "hone/train/data_parallel.h"
+#include "hone/train/loaded_model.h"
 #include "hone/train/overview.h"
 #include "hone/train/plot.h"
 #include "hone/train/results.h"
@@ -93,25 +92,6 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
   return ready;
 }
 
-struct LoadedModel {
-  std::unique_ptr<model::CausalLM> model;
-  tuner::Tuned tuned;
-  std::unique_ptr<parallel::ShardedModel> sharded;       // null: every process has all of it
-  std::unique_ptr<parallel::SequenceParallel> sequence;  // null: every sequence is on one process
-};
-
-// Sequences that lie on several processes: attention is told, the rest works position by position.
-std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const Processes& processes, model::CausalLM& model) {
-  if (processes.mesh.size("sp") == 1) return nullptr;
-  if (job.neftune_alpha > 0 || model.config().rope.kind == model::RopeKind::dynamic)
-    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with NEFTune noise or dynamic RoPE scaling, which look at whole sequences",
-                    "leave one of them out");
-  auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, "sp"), model.config().attention.heads);
-  if (processes.world.is_main()) log::info("{}", sequence->str());
-  model.set_split_attention(sequence.get());
-  return sequence;
-}
-
 LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Processes& processes) {
   auto model = job.from_scratch ? model::CausalLM::random(model::read_config(job.model_folder), job.trainer.seed, job.load)
                                 : model::CausalLM::load(job.model_folder, job.load);
@@ -125,11 +105,7 @@ LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Proc
   if (job.print_parameters && processes.world.is_main())
     for (const auto& [name, value] : model->parameters())
       log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(), value->requires_grad());
-  std::unique_ptr<parallel::ShardedModel> sharded;
-  if (processes.shards_model())
-    sharded = std::make_unique<parallel::ShardedModel>(*model, job.parallel.sharding, *processes.shards, processes.replicas.get(), job.trainer.pure);
-  auto sequence = split_sequences(job, processes, *model);
-  return {std::move(model), std::move(tuned), std::move(sharded), std::move(sequence)};
+  return spread(job, processes, std::move(model), std::move(tuned));
 }
 
 // Work per token as transformers estimates it: six operations for each weight outside the embedding.
@@ -186,50 +162,6 @@ int exit_code(Outcome outcome) {
     default:
       return static_cast<int>(ExitCode::ok);
   }
-}
-
-// `working` holds what the model computes with, `updated` what the optimizer changes: the same tensors or their masters.
-std::unique_ptr<Group> group_of(const TrainingJob& job, const Processes& processes, LoadedModel& loaded,
-                                const std::vector<optim::ParameterGroup>& working, const std::vector<optim::ParameterGroup>& updated) {
-  if (!processes.group) return std::make_unique<SoloGroup>();
-  if (loaded.sharded) return std::make_unique<ShardedGroup>(*processes.group, *processes.shards, processes.replicas.get(), *loaded.sharded);
-  std::unordered_map<const void*, Tensor> targets;
-  for (size_t g = 0; g < working.size(); ++g)
-    for (size_t i = 0; i < working[g].parameters.size(); ++i) targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
-  std::vector<parallel::GradientBuckets::Parameter> parameters;
-  for (const auto& [name, tensor] : loaded.tuned.trainable) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
-  return std::make_unique<DataParallelGroup>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
-}
-
-// How what is trained becomes files and back. Weights that are spread over processes are fetched part by part.
-WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const Companions& companions, bool main) {
-  auto reader = std::make_shared<tuner::ReadWeight>();
-  auto* sharded = loaded.sharded.get();
-  WeightFiles files{
-      [&, reader](const fs::path& folder) { tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes, *reader); },
-      [&, sharded](const fs::path& folder) {
-        tuner::load_trained(*loaded.model, loaded.tuned, folder,
-                            sharded ? [=](const Tensor& parameter, const Tensor& values) { sharded->fill(parameter, values); } : tuner::CopyWeight());
-      },
-      [&](const fs::path& folder) { companions.write(folder); }};
-  if (!sharded) return files;
-  files.gather = [&, sharded, reader, main](const std::function<void()>& write) {
-    if (loaded.tuned.adapter) {
-      sharded->gather_trained();
-      if (main) write();
-      sharded->release_trained();
-    } else if (!parallel::PartLender::is_needed(*sharded)) {
-      if (main) write();
-    } else if (main) {
-      parallel::PartLender lender(*sharded);
-      *reader = [&lender](const Tensor& parameter) { return lender(parameter); };
-      write();
-      *reader = {};
-    } else {
-      parallel::PartLender::follow(*sharded);
-    }
-  };
-  return files;
 }
 
 // "train.jsonl:12" for reports about a batch.

@@ -61,11 +61,12 @@ class NcclGroup final : public ProcessGroup {
   std::unique_ptr<Pending> pass_on(Tensor& received, const Tensor& sent) override {
     count(sent, 1);
     std::vector<Tensor> out{sent}, in{received};
-    c10d::ProcessGroupNCCL::groupStart();
-    group_->send(out, (rank_ + 1) % size_, 0);
-    auto pending = start("pass-on", [&] { return group_->recv(in, (rank_ + size_ - 1) % size_, 0); });
-    c10d::ProcessGroupNCCL::groupEnd();
-    return pending;
+    return start("pass-on", [&] {
+      group_->startCoalescing();
+      group_->send(out, (rank_ + 1) % size_, 0);
+      group_->recv(in, (rank_ + size_ - 1) % size_, 0);
+      return group_->endCoalescing();
+    });
   }
   void broadcast(Tensor& values, int root) override {
     count(values, 1.0 * (size_ - 1) / size_);

@@ -1,0 +1,75 @@
+#include "hone/train/loaded_model.h"
+
+#include <unordered_map>
+
+#include "hone/base/log.h"
+
+namespace hone::train {
+namespace {
+
+// Sequences that lie on several processes: attention is told, the rest works position by position.
+std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const Processes& processes, model::CausalLM& model) {
+  if (processes.mesh.size("sp") == 1) return nullptr;
+  if (job.neftune_alpha > 0 || model.config().rope.kind == model::RopeKind::dynamic)
+    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with NEFTune noise or dynamic RoPE scaling, which look at whole sequences",
+                    "leave one of them out");
+  auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, "sp"), model.config().attention.heads);
+  if (processes.world.is_main()) log::info("{}", sequence->str());
+  model.set_split_attention(sequence.get());
+  return sequence;
+}
+
+}  // namespace
+
+LoadedModel spread(const TrainingJob& job, const Processes& processes, std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned) {
+  std::unique_ptr<parallel::ShardedModel> sharded;
+  if (processes.shards_model())
+    sharded = std::make_unique<parallel::ShardedModel>(*model, job.parallel.sharding, *processes.shards, processes.replicas.get(), job.trainer.pure);
+  auto sequence = split_sequences(job, processes, *model);
+  return {std::move(model), std::move(tuned), std::move(sharded), std::move(sequence)};
+}
+
+std::unique_ptr<Group> group_of(const TrainingJob& job, const Processes& processes, LoadedModel& loaded,
+                                const std::vector<optim::ParameterGroup>& working, const std::vector<optim::ParameterGroup>& updated) {
+  if (!processes.group) return std::make_unique<SoloGroup>();
+  if (loaded.sharded) return std::make_unique<ShardedGroup>(*processes.group, *processes.shards, processes.replicas.get(), *loaded.sharded);
+  std::unordered_map<const void*, Tensor> targets;
+  for (size_t g = 0; g < working.size(); ++g)
+    for (size_t i = 0; i < working[g].parameters.size(); ++i) targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
+  std::vector<parallel::GradientBuckets::Parameter> parameters;
+  for (const auto& [name, tensor] : loaded.tuned.trainable) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
+  return std::make_unique<DataParallelGroup>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
+}
+
+WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const Companions& companions, bool main) {
+  auto reader = std::make_shared<tuner::ReadWeight>();
+  auto* sharded = loaded.sharded.get();
+  WeightFiles files{
+      [&, reader](const fs::path& folder) { tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes, *reader); },
+      [&, sharded](const fs::path& folder) {
+        tuner::load_trained(*loaded.model, loaded.tuned, folder,
+                            sharded ? [=](const Tensor& parameter, const Tensor& values) { sharded->fill(parameter, values); } : tuner::CopyWeight());
+      },
+      [&](const fs::path& folder) { companions.write(folder); }};
+  if (!sharded) return files;
+  files.gather = [&, sharded, reader, main](const std::function<void()>& write) {
+    sharded->settle();
+    if (loaded.tuned.adapter) {
+      sharded->gather_trained();
+      if (main) write();
+      sharded->release_trained();
+    } else if (!parallel::PartLender::is_needed(*sharded)) {
+      if (main) write();
+    } else if (main) {
+      parallel::PartLender lender(*sharded);
+      *reader = [&lender](const Tensor& parameter) { return lender(parameter); };
+      write();
+      *reader = {};
+    } else {
+      parallel::PartLender::follow(*sharded);
+    }
+  };
+  return files;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,40 @@
+"""Sequences that lie on several processes train as if they lay on one: by heads, by a ring, by both, with and without sharding."""
+import pytest
+from conftest import GLOBAL_BATCH, assert_same_training
+
+
+@pytest.fixture(scope="module")
+def two_heads(tmp_path_factory, model_folder):
+    """Two query heads that share one key head: four processes make a ring of two beside them."""
+    torch = pytest.importorskip("torch")
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    folder = tmp_path_factory.mktemp("two-heads")
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    torch.manual_seed(1)
+    Qwen2ForCausalLM(Qwen2Config(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                                 max_position_embeddings=512, tie_word_embeddings=False, eos_token_id=tokenizer.eos_token_id)).float().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("world, options, shape", [
+    (2, {}, "heads over 2, a ring of 1"),
+    (4, dict(deepspeed="zero3"), "heads over 4, a ring of 1"),  # two key heads are repeated for four processes
+    (3, {}, "heads over 1, a ring of 3"),
+])
+def test_one_sequence_on_all_processes(train, reference, tmp_path, world, options, shape):
+    run = train(tmp_path, world, tuner_type="lora", sequence_parallel_size=world, per_device_train_batch_size=GLOBAL_BATCH, **options)
+    assert_same_training(run, reference("lora", 1))
+    assert shape in run.err
+
+
+def test_heads_and_ring_at_once(train, reference, tmp_path, two_heads):
+    run = train(tmp_path, 4, model=two_heads, tuner_type="full", sequence_parallel_size=4, per_device_train_batch_size=GLOBAL_BATCH)
+    assert_same_training(run, reference("full", 1, model=two_heads))
+    assert "heads over 2, a ring of 2" in run.err
+
+
+def test_beside_data_parallelism(train, reference, tmp_path):
+    run = train(tmp_path, 4, tuner_type="full", sequence_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH // 2, deepspeed="zero1")
+    assert_same_training(run, reference("full", 1))
