@@ -1,25 +1,70 @@
-// Whether a whole command line, as it stands in a guide, would parse: `hone check-args -- NPROC_PER_NODE=2 swift sft --model x`.
+// Whether a whole command line, as it stands in a guide, would parse: `hone check-args NPROC_PER_NODE=2 swift sft --model x`. With
+// `-`, one command line per line of standard input, each a JSON list of words, and one JSON answer each: what it resolves to.
+#include <iostream>
+
 #include "hone/base/file.h"
-#include "hone/cli/run.h"
+#include "hone/cli/commands/convert_config.h"
 
 namespace hone::cli {
+namespace {
 
-int check_args_command(const Options& options) {
-  auto words = options.words();
-  auto is_assignment = [](const std::string& word) {
-    auto equals = word.find('=');
-    return equals != std::string::npos && equals > 0 && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == equals;
-  };
-  while (!words.empty() && is_assignment(words.front())) words.erase(words.begin());
-  if (words.size() < 2) throw UserError(ExitCode::usage, "check-args needs a program and a command");
-  auto front_end = front_end_of(words[0]);
-  if (words[1] == "--help" || words[1] == "--version") return 0;
-  auto invocation = read_invocation(front_end, {words.begin() + 1, words.end()});
-  // A guide's own files need not be here: a config file that is absent counts as empty.
+// A guide's own files need not be here: a config file that is absent counts as empty.
+World forgiving_world() {
   auto world = real_world();
   auto read = world.read_file;
   world.read_file = [read](const std::string& path) { return fs::exists(path) ? read(path) : std::string("{}"); };
-  parse_invocation(invocation, world);
+  return world;
+}
+
+int processes_in(const World& world) {
+  auto number = [&](const char* name) {
+    auto text = world.environment(name);
+    return text ? std::max(1, std::atoi(text->c_str())) : 1;
+  };
+  return number("NPROC_PER_NODE") * number("NNODES");
+}
+
+Json resolved(const std::vector<std::string>& words) {
+  auto outer = real_world();
+  auto line = read_command_line(words, outer);
+  auto world = with_environment(outer, line.environment);
+  auto parsed = parse_invocation(line.invocation, world);
+  auto native = native_command(line.invocation, parsed.options);
+  decide_automatic(parsed.options, processes_in(with_environment(world, parsed.environment)));
+  check_combinations(Options(parsed.options));
+  Json values = Json::object(), shared = Json::array(), environment = Json::object();
+  for (const auto* setting : parsed.options.in_order()) {
+    values[std::string(setting->option->name)] = setting->undecided ? Json("auto") : setting->value;
+    bool means_something = setting->option->status == Status::honoured && belongs_to(*setting->option, parsed.options.front_end());
+    if (means_something) shared.push_back(setting->option->name);
+  }
+  for (const auto& [name, value] : parsed.environment) environment[name] = value;
+  return {{"values", values}, {"matter", shared}, {"remarks", parsed.remarks}, {"environment", environment}, {"native", native},
+          {"command", line.invocation.command->name}};
+}
+
+Json answer(const std::string& line) {
+  auto words = parse_json(line);
+  if (!words || !words->is_array()) return {{"error", "expected a JSON list of words"}, {"hint", ""}, {"code", 2}};
+  try {
+    return resolved(words->get<std::vector<std::string>>());
+  } catch (const UserError& error) {
+    return {{"error", error.what()}, {"hint", error.hint()}, {"code", static_cast<int>(error.code())}};
+  }
+}
+
+}  // namespace
+
+int check_args_command(const Options& options) {
+  auto words = options.words();
+  if (words.size() == 1 && words[0] == "-") {
+    for (std::string line; std::getline(std::cin, line);) fmt::print("{}\n", answer(line).dump(-1, ' ', false, Json::error_handler_t::replace));
+    return 0;
+  }
+  if (!words.empty() && (words.back() == "--help" || words.back() == "--version")) return 0;
+  auto world = forgiving_world();
+  auto line = read_command_line(words, world);
+  parse_invocation(line.invocation, with_environment(world, line.environment));
   return 0;
 }
 

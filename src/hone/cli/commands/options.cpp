@@ -1,11 +1,21 @@
 // The options table for people (text), for the documentation (markdown) and for programs (JSON).
 #include "hone/cli/commands.h"
 #include "hone/cli/document.h"
+#include "hone/cli/peers/compatibility.h"
+#include "hone/serve/schema/fields.h"
 
 namespace hone::cli {
 
 int options_command(const Options& options) {
   auto format = options.text("format");
+  if (format == "compatibility") {
+    fmt::print("{}", peers::compatibility_markdown());
+    return 0;
+  }
+  if (format == "requests") {
+    fmt::print("{}", serve::field_markdown());
+    return 0;
+  }
   fmt::print("{}", format == "markdown" ? options_markdown() : format == "json" ? options_json() : options_text());
   return 0;
 }

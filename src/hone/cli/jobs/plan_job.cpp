@@ -1,0 +1,99 @@
+#include "hone/cli/jobs/plan_job.h"
+
+#include "hone/base/file.h"
+#include "hone/cli/jobs/training_job.h"
+#include "hone/cli/jobs/tuning_job.h"
+#include "hone/hub/locate.h"
+#include "hone/io/hf_index.h"
+#include "hone/model/config.h"
+#include "hone/train/plan/shapes.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr int64_t kAssumedLength = 2048;
+
+std::optional<fs::path> folder_of(const Options& options) {
+  auto name = options.required("model");
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) return fs::path(name);
+  return hub::find_in_caches(name, hub::Kind::model, options.text("model_revision"));
+}
+
+// The type that weights are stored in: what config.json says, else what the files' headers say.
+at::ScalarType stored_type(const model::DecoderConfig& config, const std::optional<fs::path>& folder) {
+  if (config.dtype) return *config.dtype;
+  if (!folder || !fs::exists(*folder / "model.safetensors")) return at::kFloat;
+  io::WeightFolder weights(*folder);
+  return weights.entries().empty() ? at::kFloat : weights.entries().begin()->second->dtype;
+}
+
+model::DecoderConfig shape_of(const Options& options, const std::optional<fs::path>& folder, std::vector<std::string>& assumptions) {
+  if (folder) return model::read_config(*folder);
+  auto name = options.text("model");
+  if (auto shape = train::known_shape(name)) {
+    assumptions.push_back(name + " is not on this machine; its shape is known");
+    return model::parse_config(*shape, name);
+  }
+  throw UserError(ExitCode::usage, fmt::format("{} is neither a folder, nor in a cache, nor a shape that is known", name),
+                  fmt::format("a folder that holds config.json is enough; known shapes: {}", fmt::join(train::known_shape_names(), ", ")));
+}
+
+int64_t row_length(const Options& options, const model::DecoderConfig& config, std::vector<std::string>& assumptions) {
+  bool packs = options.flag("packing") && options.knows("packing_length") && options.has("packing_length");
+  if (packs) return options.integer("packing_length");
+  if (options.has("max_length")) return options.integer("max_length");
+  auto length = std::min(kAssumedLength, config.context > 0 ? config.context : kAssumedLength);
+  assumptions.push_back(fmt::format("rows are taken to hold {} tokens, since {} is not given", length, options.shown("max_length")));
+  return length;
+}
+
+train::Sharding sharding_asked(const Options& options) {
+  if (options.has("fsdp") && !options.text("fsdp").empty()) return train::Sharding::fsdp;
+  if (!options.has("deepspeed")) return train::Sharding::none;
+  auto text = options.text("deepspeed");
+  bool preset = text.starts_with("zero");
+  auto config = preset ? Json::object() : options.json("deepspeed");
+  auto zero = config.is_object() ? config.value("zero_optimization", Json::object()) : Json::object();
+  auto stage = preset && text.size() > 4 ? text[4] - '0' : zero.is_object() ? zero.value("stage", 0) : 0;
+  bool offload = preset ? text.ends_with("offload") : zero.is_object() && zero.contains("offload_optimizer");
+  if (stage == 1) return train::Sharding::zero1;
+  if (stage == 2) return offload ? train::Sharding::zero2_offload : train::Sharding::zero2;
+  if (stage == 3) return offload ? train::Sharding::zero3_offload : train::Sharding::zero3;
+  return train::Sharding::none;
+}
+
+// What the process holds beside tensors: libtorch and its threads, and the tokenizer, whose tables take a few times its file.
+double runtime_bytes(const std::optional<fs::path>& folder) {
+  constexpr double kProgram = 175.0 * (1 << 20), kTablesPerByte = 8;
+  std::error_code absent;
+  auto file = folder ? fs::file_size(*folder / "tokenizer.json", absent) : 0;
+  return kProgram + (absent ? 0 : kTablesPerByte * static_cast<double>(file));
+}
+
+}  // namespace
+
+PlanJob plan_job(const Options& options) {
+  PlanJob plan;
+  plan.model = options.required("model");
+  auto folder = folder_of(options);
+  auto& work = plan.workload;
+  work.model = shape_of(options, folder, plan.assumptions);
+  train::TrainingJob job;
+  job.tuner = tuner_config(options);
+  job.optimizer = optimizer_config(options);
+  auto stored = stored_type(work.model, folder);
+  read_precision(options, stored, job);
+  work.weight_bytes = static_cast<double>(c10::elementSize(job.load.dtype.value_or(stored)));
+  work.masters = !job.trainer.pure && work.weight_bytes < 4 && job.tuner.kind != tuner::Kind::lora;
+  train::count_parameters(work, job.tuner);
+  train::count_optimizer(work, job.optimizer);
+  work.tokens = options.integer("per_device_train_batch_size") * row_length(options, work.model, plan.assumptions);
+  work.accumulation = options.integer("gradient_accumulation_steps");
+  work.recompute = options.flag("gradient_checkpointing");
+  plan.sharding = sharding_asked(options);
+  plan.place = {.cpu = options.flag("use_cpu") || options.text("devices") == "cpu", .runtime_bytes = runtime_bytes(folder)};
+  return plan;
+}
+
+}  // namespace hone::cli

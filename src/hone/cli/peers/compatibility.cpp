@@ -1,0 +1,119 @@
+#include "hone/cli/peers/compatibility.h"
+
+#include <map>
+
+#include "hone/cli/commands.h"
+#include "hone/cli/doctor/check.h"
+#include "hone/cli/peers/names.h"
+
+namespace hone::cli::peers {
+namespace {
+
+// One name of a peer, as hone's table answers it.
+struct Answer {
+  const Option* row = nullptr;
+  bool renamed = false;
+  std::vector<std::string_view> commands;  // of the peer, that take the name
+};
+using Answers = std::map<std::string_view, Answer>;
+
+Answers answers_of(FrontEnd peer) {
+  Answers answers;
+  for (const auto& command : commands()) {
+    if (command.peer != peer) continue;
+    NameIndex names(peer, command.verb);
+    for (auto name : command.names()) {
+      auto& answer = answers[name];
+      answer.commands.push_back(command.name);
+      auto found = names.find(name);
+      if (!found || answer.row) continue;
+      answer.row = found->option;
+      answer.renamed = found->alias != nullptr;
+    }
+  }
+  return answers;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string_view word_for(const Answer& answer) {
+  if (!answer.row) return "unknown";
+  switch (answer.row->status) {
+    case Status::honoured:
+      return "honoured";
+    case Status::always:
+      return "always so";
+    case Status::accepted:
+      return "accepted";
+    case Status::refused:
+      return "refused";
+  }
+  return "";
+}
+
+std::string note_for(const Answer& answer) {
+  if (!answer.row) return "";
+  auto note = answer.renamed ? fmt::format("`{}`. ", answer.row->name) : std::string();
+  return note + escaped(answer.row->status == Status::honoured ? answer.row->help : answer.row->reason);
+}
+
+size_t count(const Answers& answers, std::string_view word) {
+  return static_cast<size_t>(std::ranges::count_if(answers, [&](const auto& entry) { return word_for(entry.second) == word; }));
+}
+
+std::string counts_line(std::string_view title, const Answers& answers) {
+  double done = static_cast<double>(count(answers, "honoured") + count(answers, "always so"));
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {:.0f} % |\n", title, answers.size(), count(answers, "honoured"), count(answers, "always so"),
+                     count(answers, "accepted"), count(answers, "refused"), 100 * done / static_cast<double>(answers.size()));
+}
+
+std::string table_of(std::string_view title, const Answers& answers) {
+  auto out = fmt::format("\n## {}\n\n| name | commands | hone | what it does, or why not |\n|---|---|---|---|\n", title);
+  for (const auto& [name, answer] : answers) {
+    bool many = answer.commands.size() > 4;
+    auto where = many ? fmt::format("{}, {} … {}", answer.commands[0], answer.commands[1], answer.commands.back()) : fmt::format("{}", fmt::join(answer.commands, ", "));
+    out += fmt::format("| `{}` | {} | {} | {} |\n", name, where, word_for(answer), note_for(answer));
+  }
+  return out;
+}
+
+std::string verbs_of(FrontEnd front_end) {
+  std::string ready, later;
+  for (const auto* command : shown_commands(front_end)) {
+    auto& list = command->run ? ready : later;
+    list += (list.empty() ? "" : ", ") + fmt::format("`{}`", command->name);
+  }
+  return later.empty() ? ready : fmt::format("{}; not in this version: {}", ready, later);
+}
+
+std::string variables_table() {
+  std::string out = "\n## Environment variables\n\n`hone doctor --env true` lists those that are set.\n\n| variable | hone | note |\n|---|---|---|\n";
+  for (const auto& variable : doctor::known_variables()) {
+    auto effect = variable.effect == doctor::Effect::honoured ? "honoured" : variable.effect == doctor::Effect::passed_on ? "passed on" : "no effect";
+    out += fmt::format("| `{}` | {} | {} |\n", variable.name, effect, escaped(variable.note));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string compatibility_markdown() {
+  auto swift = answers_of(FrontEnd::swift), factory = answers_of(FrontEnd::factory);
+  std::string out =
+      "# Compatibility\n\nWritten by `hone options --format compatibility`. Every flag of ms-swift 4.6 with the names of 3.x and 2.x, every key of "
+      "LLaMA-Factory 0.9.5 and earlier, and what hone does with it. *Honoured*: it does what it says. *Always so*: hone does it whether asked or not. "
+      "*Accepted*: it cannot matter here; a line says why when it is used. *Refused*: the message names what to use instead. An option that a peer's "
+      "command takes although only other commands read it is taken here too, with a line.\n\n"
+      "| system | names | honoured | always so | accepted | refused | honoured or always so |\n|---|---|---|---|---|---|---|\n";
+  out += counts_line("ms-swift", swift) + counts_line("LLaMA-Factory", factory);
+  out += fmt::format("\n`swift`: {}.\n\n`llamafactory-cli`: {}.\n", verbs_of(FrontEnd::swift), verbs_of(FrontEnd::factory));
+  out += "\n`accelerate launch --config_file c.yaml src/train.py x.yaml` is `llamafactory-cli train x.yaml` on as many processes as c.yaml says. "
+         "`hone convert-config` prints the native command for any of them.\n";
+  return out + table_of("ms-swift", swift) + table_of("LLaMA-Factory", factory) + variables_table();
+}
+
+}  // namespace hone::cli::peers

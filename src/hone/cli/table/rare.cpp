@@ -1,0 +1,144 @@
+// What the peers take and few commands hold: kept apart so that the other files show what matters.
+#include "hone/cli/table.h"
+
+namespace hone::cli::table {
+using namespace note;
+
+namespace {
+
+void add_rare_training(Rows& rows) {
+  constexpr std::string_view kThreads = "rows are prepared by threads, which need no start method";
+  constexpr std::string_view kRay = "hone needs no Ray";
+  constexpr std::string_view kDecision = "only read by ms-swift's decision data, which hone takes as plain conversations";
+  constexpr std::string_view kQuantizedGalore = "only read together with --galore_quantization";
+  constexpr std::string_view kMessages = "hone sends no messages";
+  add_group(
+      rows, "Rare options of training", kTraining,
+      {
+          {"use_cache", Flag, "false", "Keep keys and values while training.", always{"false", "training never reads a cache"}},
+          {"enable_jit_checkpoint", Flag, "false", "Save a checkpoint when the process is told to end.",
+           always{"true", "a run that is told to end always saves first"}},
+          {"dataloader_multiprocessing_context", Choice("fork|spawn|forkserver"), "", "How worker processes start.",
+           accepted{kThreads}},
+          {"dataloader_in_order", Flag, "true", "Batches in the order of the rows.",
+           always{"true", "batches always come in order, so that a run can be resumed exactly"}},
+          {"train_sampling_strategy", Choice("random|sequential|group_by_length"), "random", "Order of the rows."},
+          {"ddp_static_graph", Flag, "", "The graph never changes.", accepted{"gradients are reduced by name"}},
+          {"mrl_dims", JsonText, "", "Sizes of nested embeddings.", only_swift{}, accepted{"only read by embedding models"}},
+          {"extra_eval_args", JsonText, "", "Benchmark settings.", only_swift{}, verbs{kTraining | kEval},
+           accepted{"only read together with --eval_use_evalscope"}},
+          {"galore_proj_quant", Flag, "false", "Quantized projection.", only_swift{}, accepted{kQuantizedGalore}},
+          {"galore_proj_bits", Integer(1), "4", "Its bits.", only_swift{}, accepted{kQuantizedGalore}},
+          {"galore_proj_group_size", Integer(1), "256", "Its groups.", only_swift{}, accepted{kQuantizedGalore}},
+          {"galore_cos_threshold", Real(), "0.4", "Its threshold.", only_swift{}, accepted{kQuantizedGalore}},
+          {"galore_gamma_proj", Integer(1), "2", "Its gamma.", only_swift{}, accepted{kQuantizedGalore}},
+          {"galore_queue_size", Integer(1), "5", "Its queue.", only_swift{}, accepted{kQuantizedGalore}},
+          {"ray_exp_name", Text, "", "Ray.", only_swift{}, accepted{kRay}},
+          {"device_groups", JsonText, "", "Ray.", only_swift{}, accepted{kRay}},
+          {"decision_drop_instructions", Real(0, 1), "0", "Decision data.", only_swift{}, accepted{kDecision}},
+          {"decision_subsample_options", Integer(0), "0", "Decision data.", only_swift{}, accepted{kDecision}},
+          {"decision_state_as_text", Real(0, 1), "0", "Decision data.", only_swift{}, accepted{kDecision}},
+          {"decision_shuffle_fields", Flag, "false", "Decision data.", only_swift{}, accepted{kDecision}},
+          {"use_swift_lora", Flag, "false", "ms-swift's older LoRA.", only_swift{},
+           accepted{"hone's own LoRA reads and writes PEFT's files"}},
+          {"trackio_bucket_id", Text, "", "Trackio.", accepted{"Trackio is not written"}},
+          {"trackio_static_space_id", Text, "", "Trackio.", accepted{"Trackio is not written"}},
+          {"swanlab_notification_method", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
+          {"swanlab_webhook_url", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
+          {"swanlab_secret", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
+          {"swanlab_sender_email", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
+          {"swanlab_receiver_email", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
+          {"swanlab_smtp_server", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
+          {"swanlab_smtp_port", Integer(0, 65535), "", "Its messages.", only_swift{}, accepted{kMessages}},
+          {"swanlab_email_language", Text, "zh", "Its messages.", only_swift{}, accepted{kMessages}},
+          {"use_mca", Flag, "false", "Megatron.", only_factory{}, refused{"hone trains Hugging Face folders directly"}},
+          {"hyper_parallel_args", JsonText, "", "HyperParallel.", only_factory{},
+           accepted{"only read together with use_hyper_parallel"}},
+          {"profiler_record_shapes", Flag, "true", "Shapes in the profile.", only_factory{},
+           accepted{"only read together with enable_torch_profiler"}},
+          {"profiler_profile_memory", Flag, "true", "Memory in the profile.", only_factory{},
+           accepted{"only read together with enable_torch_profiler"}},
+          {"profiler_with_stack", Flag, "true", "Call stacks in the profile.", only_factory{},
+           accepted{"only read together with enable_torch_profiler"}},
+      });
+}
+
+void add_rare_rlhf(Rows& rows) {
+  add_later_group(rows, "Rare options of reinforcement training", kRlhf, "not part of hone's methods",
+                  {
+                      {"ds3_gather_for_generation", Flag, "true", "Gather ZeRO-3 weights to generate.", only_swift{},
+                       verbs{kTraining}, accepted{"generation reads the sharded weights where they are"}},
+                      {"wandb_log_unique_prompts", Flag, "", "Each prompt once in W&B.", only_swift{}},
+                      {"chord_sft_dataset", List, "", "CHORD.", only_swift{}},
+                      {"chord_sft_per_device_train_batch_size", Integer(1), "", "CHORD.", only_swift{}},
+                      {"chord_enable_phi_function", Flag, "false", "CHORD.", only_swift{}},
+                      {"chord_mu_warmup_steps", Integer(0), "", "CHORD.", only_swift{}},
+                      {"chord_mu_decay_steps", Integer(0), "", "CHORD.", only_swift{}},
+                      {"chord_mu_peak", Real(), "", "CHORD.", only_swift{}},
+                      {"chord_mu_valley", Real(), "", "CHORD.", only_swift{}},
+                      {"advantage_reweight", Choice("rlsd"), "", "RLSD.", only_swift{}},
+                      {"rlsd_lambda", Real(), "0.5", "RLSD.", only_swift{}},
+                      {"rlsd_reweight_clip_range", Real(), "0.2", "RLSD.", only_swift{}},
+                      {"rlsd_lambda_warmup_steps", Integer(0), "0", "RLSD.", only_swift{}},
+                      {"rlsd_lambda_decay_steps", Integer(0), "0", "RLSD.", only_swift{}},
+                      {"rlsd_negative_only", Flag, "false", "RLSD.", only_swift{}},
+                      {"sdar_loss_coef", Real(), "0", "SDAR.", only_swift{}},
+                      {"sdar_gate_beta", Real(), "5.0", "SDAR.", only_swift{}},
+                      {"seq_kd", Flag, "false", "GKD: the teacher writes the answers.", only_swift{}},
+                  });
+}
+
+void add_rare_serving(Rows& rows) {
+  constexpr std::string_view kOne = "there is one engine, hone's own; it sizes itself";
+  constexpr std::string_view kOneKt = "KTransformers is not part of hone";
+  add_later_group(rows, "Rare options of other engines", kGenerating, kOne,
+                  {
+                      {"sglang_enable_ep_moe", Flag, "false", "SGLang detail.", only_swift{}},
+                      {"sglang_speculative_num_steps", Integer(1), "", "SGLang detail.", only_swift{}},
+                      {"sglang_speculative_eagle_topk", Integer(1), "", "SGLang detail.", only_swift{}},
+                      {"sglang_speculative_num_draft_tokens", Integer(1), "", "SGLang detail.", only_swift{}},
+                      {"sglang_lora_backend", Choice("triton|flashinfer"), "triton", "SGLang detail.", only_factory{},
+                       verbs{kGenerating | kTrain | kExport}},
+                      {"kt_weight_path", Path, "", "KTransformers.", only_factory{}, verbs{kModelUsers}, accepted{kOneKt}},
+                      {"kt_expert_checkpoint_path", Path, "", "KTransformers.", only_factory{}, verbs{kModelUsers}, accepted{kOneKt}},
+                      {"kt_use_lora_experts", Flag, "", "KTransformers.", only_factory{}, verbs{kModelUsers}, accepted{kOneKt}},
+                      {"kt_lora_expert_num", Integer(1), "", "KTransformers.", only_factory{}, verbs{kModelUsers}, accepted{kOneKt}},
+                      {"kt_lora_expert_intermediate_size", Integer(1), "", "KTransformers.", only_factory{}, verbs{kModelUsers},
+                       accepted{kOneKt}},
+                      {"context_manager", Text, "", "How a rollout's history is shortened.", only_swift{}, verbs{kRollout}},
+                  });
+  add_later_group(rows, "Rare options of sampling and pages", kSample, "sampling is not in this version",
+                  {
+                      {"output_dir", Path, "sample_output", "Where samples go.", only_swift{}},
+                      {"output_file", Text, "", "Their file.", only_swift{}},
+                      {"resume", Flag, "false", "Go on with an unfinished file.", only_swift{}},
+                      {"override_exist_file", Flag, "false", "Write over a file that exists.", only_swift{}},
+                      {"num_sampling_batch_size", Integer(1), "1", "Questions at a time.", only_swift{}},
+                      {"num_sampling_batches", Integer(1), "", "Batches in all.", only_swift{}},
+                      {"engine_kwargs", JsonText, "", "Engine settings.", only_swift{}},
+                      {"base_url", Text, "", "Server that a chat page talks to.", only_swift{}, verbs{kDeploy},
+                       accepted{"the page talks to the server that it comes from"}},
+                      {"is_multimodal", Flag, "", "Buttons for images and sounds.", only_swift{}, verbs{kDeploy},
+                       accepted{"the page asks the model"}},
+                      {"lang", Choice("en|zh"), "en", "Language of the page.", only_swift{}, verbs{kDeploy},
+                       accepted{"the page follows the browser"}},
+                      {"batch_size", Integer(1), "4", "Questions at a time.", only_factory{}, verbs{kEval},
+                       accepted{"benchmarks are not in this version"}},
+                      {"local_dataset", Flag, "false", "Benchmarks from local files.", only_swift{}, verbs{kEval},
+                       accepted{"benchmarks are not in this version"}},
+                      {"test_convert_dtype", Text, "float32", "Type of the comparison.", only_swift{}, verbs{kExport},
+                       accepted{"only read when converting from or to Megatron"}},
+                      {"save_missing_weights", Flag, "false", "Copy weights that a conversion lacks.", only_swift{}, verbs{kExport},
+                       accepted{"only read when converting from or to Megatron"}},
+                  });
+}
+
+}  // namespace
+
+void add_rare(Rows& rows) {
+  add_rare_training(rows);
+  add_rare_rlhf(rows);
+  add_rare_serving(rows);
+}
+
+}  // namespace hone::cli::table

@@ -1,0 +1,116 @@
+#include "hone/train/plan/memory.h"
+
+#include <algorithm>
+
+namespace hone::train {
+namespace {
+
+constexpr double kLogitsChunk = 96.0 * (1 << 20);  // ops::CrossEntropyOptions::chunk_bytes
+
+bool at_least(Sharding sharding, std::initializer_list<Sharding> list) { return std::ranges::count(list, sharding) > 0; }
+bool shards_weights(Sharding s) { return at_least(s, {Sharding::zero3, Sharding::fsdp, Sharding::zero3_offload}); }
+bool shards_gradients(Sharding s) { return shards_weights(s) || at_least(s, {Sharding::zero2, Sharding::zero2_offload}); }
+bool shards_optimizer(Sharding s) { return shards_gradients(s) || s == Sharding::zero1; }
+bool offloads(Sharding s) { return at_least(s, {Sharding::zero2_offload, Sharding::zero3_offload}); }
+
+// Bytes a token leaves behind in a block for the backward pass: norms' inputs and outputs, queries, keys, values, the attention's
+// answer, gate and up; with adapters their dropout masks and low-rank products.
+double kept_per_token(const Workload& w) {
+  const auto& a = w.model.attention;
+  double q = static_cast<double>(a.heads * a.head_dim), kv = static_cast<double>(a.kv_heads * a.head_dim);
+  double width = 4.0 * static_cast<double>(w.model.hidden) + 2 * q + 2 * kv + 2.0 * static_cast<double>(w.model.intermediate);
+  if (a.qk_norm) width += q + kv;
+  double adapters = (w.adapter_dropout ? static_cast<double>(w.adapted_inputs) : 0) + static_cast<double>(w.adapted_ranks);
+  return width * w.weight_bytes + adapters * w.adapter_bytes;
+}
+
+// What the backward pass of one block needs beside what was kept: the MLP's product and its gradients are the widest.
+double working_per_token(const Workload& w) {
+  return (4.0 * static_cast<double>(w.model.intermediate) + 2.0 * static_cast<double>(w.model.hidden)) * w.weight_bytes;
+}
+
+struct Activations {
+  double kept;     // of all blocks, when the backward pass begins
+  double working;  // of the block that is being computed
+};
+
+Activations activations_of(const Workload& w) {
+  auto tokens = static_cast<double>(w.tokens), layers = static_cast<double>(w.model.layers);
+  double block = kept_per_token(w) * tokens, input = static_cast<double>(w.model.hidden) * w.weight_bytes * tokens;
+  double working = working_per_token(w) * tokens;
+  if (w.recompute) return {layers * input, block + working};
+  return {layers * block, working};
+}
+
+double logits_of(const Workload& w) {
+  double row = static_cast<double>(w.model.vocabulary) * 4, all = row * static_cast<double>(w.tokens);
+  double chunk = std::min(std::max(kLogitsChunk, 16 * row), all);
+  double head = w.head_trains ? static_cast<double>(w.model.vocabulary * w.model.hidden) * 4 : 0;
+  // The final hidden states, their labelled rows and the gradients of both stand beside a chunk and its float32 copy.
+  double hidden = 3 * static_cast<double>(w.model.hidden * w.tokens) * w.weight_bytes;
+  return chunk * (w.weight_bytes < 4 ? 1.5 : 1) + hidden + head;
+}
+
+double trained_bytes(const Workload& w, double per_base, double per_adapter) {
+  return static_cast<double>(w.trained_base) * per_base + static_cast<double>(w.adapter_parameters) * per_adapter;
+}
+
+}  // namespace
+
+std::string_view sharding_name(Sharding sharding) {
+  switch (sharding) {
+    case Sharding::none:
+      return "none";
+    case Sharding::zero1:
+      return "zero1";
+    case Sharding::zero2:
+      return "zero2";
+    case Sharding::zero3:
+      return "zero3";
+    case Sharding::fsdp:
+      return "fsdp";
+    case Sharding::zero2_offload:
+      return "zero2_offload";
+    case Sharding::zero3_offload:
+      return "zero3_offload";
+  }
+  return "";
+}
+
+MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const Place& place) {
+  MemoryPlan plan;
+  double parts = devices;
+  double base_type = w.masters ? 4 : w.weight_bytes;  // what the optimizer works on
+  double moment = w.moment_bytes > 0 ? w.moment_bytes : base_type, adapter_moment = w.moment_bytes > 0 ? w.moment_bytes : w.adapter_bytes;
+
+  plan.weights = static_cast<double>(w.parameters) * w.weight_bytes + static_cast<double>(w.adapter_parameters) * w.adapter_bytes;
+  plan.gradients = trained_bytes(w, base_type, w.adapter_bytes);
+  plan.optimizer = trained_bytes(w, w.moments * moment + (w.masters ? 4 : 0), w.moments * adapter_moment);
+  if (shards_optimizer(sharding)) plan.optimizer /= parts;
+  if (shards_gradients(sharding)) plan.gradients /= parts;
+  double gathered = 2 * static_cast<double>(w.largest_block) * w.weight_bytes;  // the block at work and the one on its way
+  if (shards_weights(sharding) && devices > 1) plan.weights = plan.weights / parts + gathered;
+  if (offloads(sharding)) {
+    plan.host = plan.optimizer;
+    plan.optimizer = 0;
+    if (sharding == Sharding::zero3_offload) plan.host += plan.weights, plan.weights = gathered;
+  }
+
+  // A block's gradients exist whole before they are handed on.
+  auto activations = activations_of(w);
+  if (w.trained_base > 0) activations.working += static_cast<double>(w.largest_block) * w.weight_bytes;
+  // Gradients grow while kept activations shrink, unless earlier micro-batches have left theirs already.
+  double begin = activations.kept + activations.working + (w.accumulation > 1 ? plan.gradients : 0);
+  double end = activations.working + plan.gradients;
+  double at_head = activations.kept + logits_of(w) + (w.accumulation > 1 ? plan.gradients : 0);
+  double peak = std::max({begin, end, at_head});
+  plan.logits = std::min(logits_of(w), std::max(0.0, peak - activations.kept - plan.gradients));
+  plan.activations = std::max(0.0, peak - plan.gradients - plan.logits);
+  // Blocks that were freed by activations do not all fit gradients.
+  double misfit = w.accumulation > 1 ? 0 : std::min(activations.kept, plan.gradients) / 2;
+  plan.fragmentation = misfit + 0.03 * peak;
+  if (place.cpu) plan.runtime = place.runtime_bytes;
+  return plan;
+}
+
+}  // namespace hone::train

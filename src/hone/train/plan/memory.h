@@ -1,0 +1,33 @@
+// The memory of a training run on one device, by what it is for.
+#pragma once
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "hone/train/plan/workload.h"
+
+namespace hone::train {
+
+enum class Sharding { none, zero1, zero2, zero3, fsdp, zero2_offload, zero3_offload };
+inline constexpr std::array kShardings = {Sharding::none, Sharding::zero1,         Sharding::zero2,        Sharding::zero3,
+                                          Sharding::fsdp, Sharding::zero2_offload, Sharding::zero3_offload};
+std::string_view sharding_name(Sharding sharding);
+
+// Where it runs. The CPU's figure is the process, as hone reports it there; an accelerator's is what its allocator hands out.
+struct Place {
+  bool cpu = false;
+  double runtime_bytes = 0;  // of the program itself, on the CPU
+};
+
+struct MemoryPlan {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0, logits = 0;
+  double fragmentation = 0;  // blocks that are held and cannot be used
+  double runtime = 0;
+  double host = 0;  // what offloading keeps in main memory instead
+
+  double total() const { return weights + gradients + optimizer + activations + logits + fragmentation + runtime; }
+};
+
+MemoryPlan plan_memory(const Workload& workload, Sharding sharding, int devices, const Place& place);
+
+}  // namespace hone::train

@@ -1,0 +1,15 @@
+// config.json of well-known models, so that a run can be planned before anything is downloaded.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+
+namespace hone::train {
+
+// By the last part of a hub id, without what follows the size: "Qwen/Qwen2.5-7B-Instruct" is "qwen2.5-7b".
+std::optional<Json> known_shape(const std::string& model);
+std::vector<std::string> known_shape_names();
+
+}  // namespace hone::train

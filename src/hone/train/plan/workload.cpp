@@ -1,0 +1,72 @@
+#include "hone/train/plan/workload.h"
+
+#include <algorithm>
+
+#include "hone/model/decoder.h"
+#include "hone/tuner/freeze.h"
+#include "hone/tuner/targets.h"
+
+namespace hone::train {
+namespace {
+
+bool is_adapted(const std::string& path, const tuner::Lora& lora) {
+  if (!lora.target_regex.empty()) return std::regex_match(path, tuner::compile_regex(lora.target_regex, "target_regex"));
+  return std::ranges::any_of(lora.targets, [&](const std::string& target) {
+    return target == "all-linear" || target == "all" || tuner::ends_in(path, target);
+  });
+}
+
+// The type an adapter is kept in, and what it adds to every block.
+void count_adapter(Workload& work, model::Decoder& decoder, const tuner::TunerConfig& tuner) {
+  const auto& lora = tuner.lora;
+  work.adapter_bytes = lora.dtype && *lora.dtype != at::kFloat ? 2 : 4;
+  work.adapter_dropout = lora.dropout > 0;
+  for (auto& block : decoder.blocks)
+    for (const auto* linear : block.linears()) {
+      if (!is_adapted(linear->name, lora)) continue;
+      int64_t out = linear->weight.size(0), in = linear->weight.size(1);
+      work.adapter_parameters += lora.rank * (in + out) + (lora.dora ? out : 0);
+      if (block.layer == 0) work.adapted_inputs += in, work.adapted_ranks += lora.rank;
+    }
+  for (const auto& parameter : decoder.parameters())
+    if (tuner::saves_parameter(lora.modules_to_save, parameter.name)) work.trained_base += parameter.value->numel();
+}
+
+std::vector<bool> trained_base(const std::vector<tuner::ParameterSize>& sizes, const tuner::TunerConfig& tuner) {
+  if (tuner.kind == tuner::Kind::freeze) return tuner::trained_by_layer(sizes, tuner.layers, tuner.use_llama_pro);
+  return tuner::trained_by_prefix(sizes, tuner.parameters);
+}
+
+}  // namespace
+
+void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
+  auto decoder = model::decoder_skeleton(work.model);
+  std::vector<tuner::ParameterSize> sizes;
+  for (const auto& parameter : decoder.parameters()) sizes.push_back({parameter.name, parameter.value->numel()});
+  for (const auto& size : sizes) work.parameters += size.elements;
+  for (auto& block : decoder.blocks) {
+    int64_t elements = 0;
+    for (const auto& parameter : block.parameters()) elements += parameter.value->numel();
+    work.largest_block = std::max(work.largest_block, elements);
+  }
+  if (tuner.kind == tuner::Kind::lora) return count_adapter(work, decoder, tuner);
+  auto trained = trained_base(sizes, tuner);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!trained[i]) continue;
+    work.trained_base += sizes[i].elements;
+    work.head_trains |= sizes[i].name == "lm_head.weight" || (work.model.tied && sizes[i].name.ends_with("embed_tokens.weight"));
+  }
+}
+
+void count_optimizer(Workload& work, const optim::OptimizerConfig& optimizer) {
+  const auto& name = optimizer.name;
+  bool eight_bit = name.find("8bit") != name.npos, four_bit = name.find("4bit") != name.npos;
+  if (name == "sgd") work.moments = 0;
+  if (name.starts_with("lion") || name == "muon" || name == "adagrad" || name == "rmsprop") work.moments = 1;
+  if (name.starts_with("adafactor") || name.starts_with("galore") || name.starts_with("apollo")) work.moments = 0.05;
+  if (name == "adam_mini") work.moments = 1;
+  if (eight_bit) work.moment_bytes = 1;
+  if (four_bit) work.moment_bytes = 0.5;
+}
+
+}  // namespace hone::train

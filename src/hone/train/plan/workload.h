@@ -1,0 +1,37 @@
+// What of a training run decides its memory, counted from names and shapes alone.
+#pragma once
+#include "hone/model/config.h"
+#include "hone/optim/factory.h"
+#include "hone/tuner/config.h"
+
+namespace hone::train {
+
+struct Workload {
+  model::DecoderConfig model;
+  int64_t parameters = 0;          // base weights
+  int64_t largest_block = 0;       // parameters of one decoder block
+  int64_t trained_base = 0;        // base weights that train
+  int64_t adapter_parameters = 0;  // LoRA's
+  bool head_trains = false;
+  double weight_bytes = 4;     // a base weight
+  double adapter_bytes = 4;    // a weight of the adapter
+  bool masters = false;        // half-precision weights that train get float32 copies
+  double moments = 2;          // numbers the optimizer keeps for a trained one
+  double moment_bytes = 0;     // 0: as the number it belongs to
+
+  // LoRA inside a block: its inputs' widths, which dropout masks repeat, and its ranks.
+  int64_t adapted_inputs = 0, adapted_ranks = 0;
+  bool adapter_dropout = false;
+
+  int64_t tokens = 0;  // of a micro-batch on one device
+  int64_t accumulation = 1;
+  bool recompute = true;  // gradient checkpointing
+
+  int64_t trained() const { return trained_base + adapter_parameters; }
+};
+
+// Counts parameters by the tuner's own rules. Throws UserError when the tuner's options select nothing.
+void count_parameters(Workload& workload, const tuner::TunerConfig& tuner);
+void count_optimizer(Workload& workload, const optim::OptimizerConfig& optimizer);
+
+}  // namespace hone::train

@@ -1,0 +1,82 @@
+"""hone plan: no weights are read, and its figure for this machine's CPU is within a tenth of what the run then reports."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Small enough for a test, large enough that tensors and not the program itself make the difference."""
+    folder = tmp_path_factory.mktemp("model") / "qwen2"
+    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "0.5b", "--vocab", "small",
+                    "--config", '{"num_hidden_layers": 4}', "--out", folder], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "long.jsonl"
+    path.write_text("\n".join(json.dumps({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "the thing in the anger on " * 300}]}) for _ in range(4)))
+    return path
+
+
+RUNS = {
+    "lora": ["--tuner_type", "lora"],
+    "lora keeping activations": ["--tuner_type", "lora", "--gradient_checkpointing", "false"],
+    "full": ["--tuner_type", "full"],
+    "full keeping activations": ["--tuner_type", "full", "--gradient_checkpointing", "false"],
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_peak_on_the_cpu(hone, model, rows, tmp_path, name):
+    words = ["sft", "--model", model, "--dataset", rows, "--max_length", "1024", "--truncation_strategy", "right", "--gradient_accumulation_steps", "1", "--max_steps", "2",
+             "--logging_steps", "1", "--save_strategy", "no", "--report_to", "none", "--add_version", "false", "--use_cpu", "true", "--output_dir", tmp_path / "out", *RUNS[name]]
+    plan = json.loads(hone("plan", "--format", "json", *words).stdout)["asked"]
+    done = hone(*words, timeout=300, env={"OMP_NUM_THREADS": "2"})
+    assert done.returncode == 0, done.stderr[-2000:]
+    log = [json.loads(line) for line in (tmp_path / "out" / "logging.jsonl").read_text().splitlines()]
+    measured = max(line["memory(GiB)"] for line in log if "memory(GiB)" in line) * 2**30
+    assert plan["total"] == pytest.approx(measured, rel=0.10), plan
+
+
+def test_it_needs_no_weights(hone, model, tmp_path):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "config.json").write_text((model / "config.json").read_text())
+    plan = json.loads(hone("plan", "--format", "json", "swift", "sft", "--model", bare, "--dataset", "d.jsonl").stdout)
+    assert plan["parameters"] == json.loads(hone("plan", "--format", "json", "swift", "sft", "--model", model, "--dataset", "d.jsonl").stdout)["parameters"]
+
+
+def test_parameters_and_trained_share_are_exact(hone):
+    plan = json.loads(hone("plan", "--format", "json", "swift", "sft", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "d", "--lora_rank", "8").stdout)
+    assert plan["parameters"] == 7_615_616_512 and plan["trained"] == 20_185_088
+
+
+def test_sharding_lowers_what_it_shards(hone):
+    plan = json.loads(hone("plan", "--format", "json", "swift", "sft", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "d", "--tuner_type", "full").stdout)
+    at = {(p["devices"], p["sharding"]): p for p in plan["layouts"]}
+    assert at[8, "zero1"]["optimizer"] == pytest.approx(at[8, "none"]["optimizer"] / 8)
+    assert at[8, "zero2"]["gradients"] == pytest.approx(at[8, "none"]["gradients"] / 8)
+    assert at[8, "zero3"]["weights"] < at[8, "zero2"]["weights"] / 2
+    assert at[8, "zero2_offload"]["optimizer"] == 0 and at[8, "zero2_offload"]["host"] > 0
+    assert at[8, "none"]["total"] > at[8, "zero1"]["total"] > at[8, "zero2"]["total"] > at[8, "zero3"]["total"]
+
+
+def test_every_front_end_can_be_planned(hone, tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text("model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: lora\ndataset: d\noutput_dir: o\ncutoff_len: 1024\nbf16: true\n")
+    for words in (["llamafactory-cli", "train", config], ["NPROC_PER_NODE=4", "swift", "sft", "--model", "Qwen/Qwen3-8B", "--dataset", "d", "--deepspeed", "zero2"], ["sft", "--model", "Qwen/Qwen3-8B", "--dataset", "d"]):
+        done = hone("plan", *words)
+        assert done.returncode == 0 and "910B 64 GB" in done.stdout and "zero3" in done.stdout, done.stderr
+
+
+def test_an_unknown_model_says_what_is_enough(hone):
+    done = hone("plan", "swift", "sft", "--model", "nobody/has-this", "--dataset", "d")
+    assert done.returncode == 2 and "config.json is enough" in done.stderr
+    assert hone("plan", "swift", "infer", "--model", "x").returncode == 2
