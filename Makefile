@@ -8,10 +8,10 @@ PYTHON  = .venv/bin/python
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests build demo test unit-test bench fuzz format install docs clean
+.PHONY: test-npu-2.7.1 help setup setup-tests build demo test unit-test bench fuzz format install docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what a build needs (Debian packages, .venv with libtorch)
 	@tools/setup.sh
@@ -34,6 +34,9 @@ unit-test: setup
 test: setup-tests unit-test ## build, run unit tests, then pytest against the binary and its peers
 	$(PYTHON) -m pytest -q tests
 
+test-npu-2.7.1: setup-tests ## operators through torch and torch_npu 2.7.1, in an environment of their own
+	@tests/npu/other_release.sh 2.7.1
+
 bench: setup-tests ## compare hone with its peers on this machine; prints ratios
 	@$(call configure,bench)
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -47,6 +50,8 @@ format: setup ## format C++ sources
 
 docs: build ## write the generated pages of docs/
 	@$(BUILD)/bin/hone options --format markdown > docs/options.md
+	@$(BUILD)/bin/hone options --format requests > docs/request-fields.md
+	@$(BUILD)/bin/hone options --format compatibility > docs/compatibility.md
 
 install: build ## install hone and its front-end links under PREFIX
 	@cmake --install $(BUILD) --prefix $(PREFIX)

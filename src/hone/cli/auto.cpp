@@ -25,7 +25,7 @@ void decide_automatic(Options& options, int world_size) {
   if (undecided("lora_alpha")) options.decide("lora_alpha", 2.0 * static_cast<double>(options.integer("lora_rank")));
   if (undecided("gradient_accumulation_steps"))
     options.decide("gradient_accumulation_steps", accumulation_for(options.integer("per_device_train_batch_size"), world_size));
-  if (undecided("packing") && options.verb() & kTraining) options.decide("packing", options.text("stage") == "pt");
+  if (undecided("packing") && options.verb() & kTraining) options.decide("packing", options.text("stage") == "pt" || (options.knows("neat_packing") && options.flag("neat_packing")));
   if (undecided("packing_length") && options.has("max_length")) options.decide("packing_length", options.integer("max_length"));
   if (undecided("eval_strategy")) {
     bool has_data = options.has("val_dataset") || options.has("cached_val_dataset") || options.real("split_dataset_ratio") > 0;
@@ -33,7 +33,7 @@ void decide_automatic(Options& options, int world_size) {
     options.decide("eval_strategy", has_data ? (saving == "best" ? "steps" : saving) : "no");
   }
   if (undecided("eval_steps")) {
-    bool factory = options.front_end() == FrontEnd::factory || options.front_end() == FrontEnd::accelerate;
+    bool factory = options.text("dialect") == "factory";
     options.decide("eval_steps", options.real(factory ? "logging_steps" : "save_steps"));
   }
   if (undecided("metric_for_best_model"))

@@ -28,6 +28,17 @@ bool saves_fall_on_evaluations(const Options& o) {
   return std::abs(times - std::round(times)) < 1e-6;
 }
 
+bool stage_is(const Options& o, std::initializer_list<std::string_view> stages) {
+  auto stage = o.verb() & kRlhf ? o.text("rlhf_type") : o.text("stage");
+  return std::ranges::count(stages, stage) > 0;
+}
+bool quantized(const Options& o) { return o.has("quant_bits") || o.has("quant_method"); }
+// "zero3", "ds_z3_config.json" …: the stage that a preset's or a file's name tells; a file's content is looked at when it is read.
+bool zero3(const Options& o) {
+  auto name = o.has("deepspeed") ? o.text("deepspeed") : "";
+  return name.find("zero3") != name.npos || name.find("z3") != name.npos;
+}
+
 constexpr Rule kRules[] = {
     {[](const Options& o) {
        return o.given("warmup_ratio") && o.given("warmup_steps") && o.real("warmup_ratio") > 0 && o.real("warmup_steps") > 0;
@@ -77,6 +88,28 @@ constexpr Rule kRules[] = {
      "trains whole blocks; use full tuning"},
     {[](const Options& o) { return o.flag("use_galore") + asks(o, "use_apollo") + asks(o, "use_badam") > 1; }, "use_galore",
      "use_apollo", "exclude each other and use_badam"},
+    {[](const Options& o) { return o.has("deepspeed") && (o.flag("use_galore") || asks(o, "use_apollo")); }, "use_galore", "deepspeed",
+     "exclude each other: the projection needs whole gradients"},
+    {[](const Options& o) { return quantized(o) && o.text("tuner_type") != "lora"; }, "quant_bits", "tuner_type",
+     "quantized weights stay as they are and are adapted by lora"},
+    {[](const Options& o) { return quantized(o) && (asks(o, "pissa_init") || asks(o, "resize_vocab") || asks(o, "create_new_adapter")); },
+     "quant_bits", nullptr, "goes with neither pissa_init, resize_vocab nor create_new_adapter, which change weights"},
+    {[](const Options& o) { return quantized(o) && factory(o) && o.list("adapters").size() > 1; }, "quant_bits", "adapters",
+     "only one adapter can be laid over quantized weights; merge the others first"},
+    {[](const Options& o) { return asks(o, "pissa_init") && stage_is(o, {"dpo", "kto", "ppo"}); }, "pissa_init", nullptr,
+     "changes the base, which is the reference of this method"},
+    {[](const Options& o) { return factory(o) && o.flag("load_best_model_at_end") && stage_is(o, {"rm", "ppo"}); }, "load_best_model_at_end",
+     nullptr, "is not kept for reward models and ppo"},
+    {[](const Options& o) { return zero3(o) && asks(o, "pure_bf16"); }, "pure_bf16", "deepspeed", "zero3 keeps float32 weights itself"},
+    {[](const Options& o) { return zero3(o) && factory(o) && o.flag("predict_with_generate"); }, "predict_with_generate", "deepspeed",
+     "generating needs whole weights; predict in a run of its own"},
+    {[](const Options& o) { return o.has("deepspeed") && o.has("fsdp"); }, "deepspeed", "fsdp", "exclude each other"},
+    {[](const Options& o) { return o.flag("packing") && o.verb() & kRlhf && !stage_is(o, {"grpo", "dpo", "kto", "gkd"}); }, "packing",
+     "rlhf_type", "rows of this method cannot be packed"},
+    {[](const Options& o) {
+       return o.knows("sequence_parallel_size") && o.integer("sequence_parallel_size") > 1 && o.verb() & kRlhf && !stage_is(o, {"grpo", "dpo"});
+     },
+     "sequence_parallel_size", "rlhf_type", "sequences of this method are not split; grpo's and dpo's are"},
 };
 
 }  // namespace

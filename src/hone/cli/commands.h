@@ -18,6 +18,7 @@ struct Command {
   std::string_view words = {};  // "[file]" in the usage line
   int max_words = 0;
   bool hidden = false;
+  bool whole_line = false;  // its words are another command line
 };
 
 std::span<const Command> all_commands();
@@ -33,6 +34,9 @@ std::string_view program_name(FrontEnd front_end);
 int train_command(const Options& options);
 int infer_command(const Options& options);
 int export_command(const Options& options);
+int deploy_command(const Options& options);
+int app_command(const Options& options);
+int bench_command(const Options& options);
 int merge_lora_command(const Options& options);
 int tokenize_command(const Options& options);
 int render_command(const Options& options);
@@ -41,10 +45,18 @@ int logits_command(const Options& options);
 int optim_trace_command(const Options& options);
 int doctor_command(const Options& options);
 int devices_command(const Options& options);
+int download_command(const Options& options);
+int models_command(const Options& options);
+int scan_cache_command(const Options& options);
+int docker_run_command(const Options& options);
+int emulate_npu_command(const Options& options);
+int ray_submit_command(const Options& options);
 int options_command(const Options& options);
 int completion_command(const Options& options);
 int version_command(const Options& options);
 int help_command(const Options& options);
 int check_args_command(const Options& options);
+int convert_config_command(const Options& options);
+int plan_command(const Options& options);
 
 }  // namespace hone::cli

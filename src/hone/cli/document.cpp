@@ -17,7 +17,17 @@ std::string escaped(std::string_view text) {
 std::string code(std::string_view text) { return text.empty() ? "" : "`" + escaped(text) + "`"; }
 
 std::string_view status_name(Status status) {
-  return status == Status::honoured ? "honoured" : status == Status::accepted ? "accepted" : "refused";
+  switch (status) {
+    case Status::honoured:
+      return "honoured";
+    case Status::always:
+      return "always so";
+    case Status::accepted:
+      return "accepted";
+    case Status::refused:
+      return "refused";
+  }
+  return "";
 }
 
 std::string verbs_of(const Option& option) {
@@ -60,17 +70,17 @@ std::string meaning_of(const Option& option) {
 }  // namespace
 
 std::string options_markdown() {
-  size_t counts[3] = {};
+  size_t counts[4] = {};
   for (const auto& option : options_table()) ++counts[static_cast<int>(option.status)];
   auto out = fmt::format(
-      "# Options\n\nWritten by `hone options --format markdown`. {} options: {} honoured, {} accepted without effect (the reason "
-      "is given, "
-      "and printed when one is used), {} refused (with what to use instead).\n\nThe native front end `hone` has ms-swift's names "
+      "# Options\n\nWritten by `hone options --format markdown`. {} options: {} honoured, {} whose wish hone fulfils whether asked "
+      "or not, {} accepted without effect (the reason is given, and printed when one is used), {} refused (with what to use "
+      "instead).\n\nThe native front end `hone` has ms-swift's names "
       "and "
       "defaults; `llamafactory-cli` has its own names and, where the third column differs, its own defaults. Every front end "
       "understands all names; where two meanings clash, its own wins. An empty default is none; `auto` is worked out and "
       "logged.\n",
-      options_table().size(), counts[0], counts[1], counts[2]);
+      options_table().size(), counts[0], counts[1], counts[2], counts[3]);
   std::string_view group;
   for (const auto& option : options_table()) {
     if (option.group != group) {
@@ -102,7 +112,7 @@ std::string options_text() {
     if (!option.fallback.empty()) text += fmt::format(" [{}]", option.fallback);
     if (option.status != Status::honoured) text += fmt::format(" ({}: {})", status_name(option.status), option.reason);
     auto name = fmt::format("--{}", option.name);
-    auto style = option.status == Status::honoured ? Style::cyan : option.status == Status::accepted ? Style::dim : Style::red;
+    auto style = option.status == Status::honoured ? Style::cyan : option.status == Status::refused ? Style::red : Style::dim;
     size_t column = width < 80 ? 26 : 36;
     auto gap = name.size() + 4 > column ? "\n" + std::string(column, ' ') : std::string(column - 2 - name.size(), ' ');
     out += "  " + styled(name, style) + gap + wrap(text, width - column, column) + "\n";

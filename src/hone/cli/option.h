@@ -38,6 +38,11 @@ enum Verb : Verbs {
   kLogits = 1u << 16,
   kOptimTrace = 1u << 17,
   kOther = 1u << 18,  // help, version, completion, check-args
+  kDownload = 1u << 20,
+  kCaches = 1u << 21,  // models, scan-cache
+  kPlan = 1u << 24,
+  kConvertConfig = 1u << 25,
+  kBench = 1u << 30,
 };
 inline constexpr Verbs kTraining = kSft | kPt | kRlhf | kTrain;
 inline constexpr Verbs kServing = kDeploy | kRollout | kEval;
@@ -65,8 +70,9 @@ constexpr Type Real(double low = -std::numeric_limits<double>::infinity(),
 }
 constexpr Type Choice(std::string_view choices) { return {Kind::choice, 0, 0, choices}; }
 
-// honoured: does what it says. accepted: cannot matter here, `reason` says why. refused: `reason` names what to use instead.
-enum class Status { honoured, accepted, refused };
+// honoured: does what it says. always: hone does it whether asked or not, and `reason` says so to who asks for something else.
+// accepted: cannot matter here, `reason` says why. refused: `reason` names what to use instead.
+enum class Status { honoured, always, accepted, refused };
 
 // How the value under another name becomes this row's value.
 struct Alias {
@@ -94,6 +100,7 @@ struct Option {
   std::string_view factory_fallback = {};
   Status status = Status::honoured;
   std::string_view reason = {};
+  std::string_view always_value = {};  // what hone does anyway, as typed
   std::string_view variable = {};  // environment variable that sets it
   char letter = 0;
   bool factory_only = false;
@@ -153,6 +160,10 @@ struct environment {
 struct accepted {
   std::string_view reason;
   constexpr void apply(Option& o) const { o.status = Status::accepted, o.reason = reason; }
+};
+struct always {
+  std::string_view value, reason;
+  constexpr void apply(Option& o) const { o.status = Status::always, o.always_value = value, o.reason = reason; }
 };
 struct refused {
   std::string_view reason;

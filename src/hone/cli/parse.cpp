@@ -3,6 +3,8 @@
 #include <cstdlib>
 
 #include "hone/base/file.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/peers/names.h"
 
 namespace hone::cli {
 namespace {
@@ -123,6 +125,7 @@ class Parser {
       if (word == "--" && !only_words) {
         only_words = true;
       } else if (only_words || !is_option(word)) {
+        only_words |= syntax_.whole_line;
         take_plain_word(word);
       } else if (word == "-h" || word == "--help") {
         parsed_.help = true;
@@ -188,7 +191,8 @@ class Parser {
     auto next = i < words.size() && !is_option(words[i]) ? std::optional(words[i]) : std::nullopt;
     if (option.type.kind == Kind::flag) {
       // A bare flag may stand before a file name, so only a word that can be a truth value belongs to it.
-      if (!next || !read_value(option, Json(*next)).ok()) return Json(true);
+      bool is_value = next && (read_value(option, Json(*next)).ok() || (*next == "auto" && may_be_automatic(option)));
+      if (!is_value) return Json(true);
       return ++i, Json(*next);
     }
     if (option.type.kind == Kind::list) {
@@ -211,6 +215,7 @@ class Parser {
   void assign(const NamedOption& target, Json given, Source source, std::string where, bool commas) {
     const auto& option = *target.option;
     if (target.alias) given = translate(*target.alias, given, commas && option.type.kind == Kind::list);
+    if (given == "auto" && may_be_automatic(option)) return parsed_.options.leave_undecided(option.name);
     auto value = read_value(option, given, commas);
     if (!value) {
       auto place =
@@ -219,9 +224,13 @@ class Parser {
     }
     if (target.alias && target.alias->negated && value->is_boolean()) *value = !value->get<bool>();
     judge(option, *value, where);
-    if (given == "auto" && default_text(option, syntax_.front_end, syntax_.verb) == "auto")
-      return parsed_.options.leave_undecided(option.name);
     parsed_.options.set(option.name, std::move(*value), source, std::move(where));
+  }
+
+  static bool may_be_automatic(const Option& option) {
+    auto automatic = [](std::string_view text) { return text == "auto"; };
+    return automatic(option.fallback) || automatic(option.factory_fallback) ||
+           std::ranges::any_of(option.verb_defaults, automatic, &VerbDefault::value);
   }
 
   static Json translate(const Alias& alias, const Json& given, bool commas) {
@@ -238,23 +247,42 @@ class Parser {
   void judge(const Option& option, const Json& value, const std::string& where) {
     if (option.status == Status::honoured || value == parsed_.options.setting(option.name).value) return;
     bool off = value.is_null() || value == false || (value.is_array() && value.empty());
-    if (option.status == Status::accepted)
+    if (option.status == Status::always && value == read_value(option, Json(option.always_value)).value()) return;
+    if (option.status == Status::accepted || option.status == Status::always)
       parsed_.remarks.push_back(fmt::format("{} is accepted without effect: {}", where, option.reason));
     else if (!off)
       throw UserError(ExitCode::usage, fmt::format("{} is not available", where), std::string(option.reason));
   }
 
+  // What the row of that name is for, when this command has none of it.
+  std::string commands_with(const std::string& name) const {
+    Verbs verbs = 0;
+    for (const auto& option : options_table()) {
+      bool named = option.name == name || std::ranges::any_of(option.other_names(), [&](const Alias& a) { return a.name == name; });
+      if (named) verbs |= option.verbs;
+    }
+    std::string list;
+    for (const auto* command : shown_commands(syntax_.front_end))
+      if (command->verb & verbs) list += (list.empty() ? "" : ", ") + std::string(command->name);
+    return list;
+  }
+
   void unknown(const std::string& what, const std::string& name, const char* dashes) {
     auto near = names_.nearest(name);
+    auto others = commands_with(name);
+    if (!others.empty() && peers::takes(syntax_.front_end, syntax_.verb, name)) {
+      parsed_.remarks.push_back(fmt::format("{}{} is accepted without effect: it is for {}", dashes, name, others));
+      return;
+    }
     if (tolerate_unknown_) {
       parsed_.remarks.push_back(what + ", ignored as asked");
       return;
     }
+    constexpr size_t kListed = 12;
+    if (auto meant = names_.names_with_prefix(name); dashes[0] == '-' && meant.size() > 1 && meant.size() <= kListed)
+      throw UserError(ExitCode::usage, what, fmt::format("it could be --{}", fmt::join(meant, ", --")));
     std::string hint = near.empty() ? "" : fmt::format("did you mean {}{}", dashes, near);
-    if (near != name) {
-      for (const auto& option : options_table())
-        if (option.name == name) hint = fmt::format("{} does not take it; other commands do", syntax_.command);
-    }
+    if (!others.empty()) hint = fmt::format("{} does not take it; {} do{}", syntax_.command, others, others.find(',') == others.npos ? "es" : "");
     if (hint.empty()) hint = fmt::format("{} --help lists the options", syntax_.command);
     throw UserError(ExitCode::usage, what, hint);
   }

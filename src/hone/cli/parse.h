@@ -17,10 +17,12 @@ struct World {
 };
 World real_world();
 
+using Assignments = std::vector<std::pair<std::string, std::string>>;  // variables and their values
+
 struct Parsed {
   Options options;
-  std::vector<std::string> remarks;                              // accepted options and why they do nothing; one line each
-  std::vector<std::pair<std::string, std::string>> environment;  // a config file's ENV, for variables that are not set yet
+  std::vector<std::string> remarks;  // accepted options and why they do nothing; one line each
+  Assignments environment;           // a config file's ENV, for variables that are not set yet
   bool help = false;
 };
 
@@ -30,6 +32,7 @@ struct Syntax {
   Verbs verb = 0;
   bool config_first = false;  // a .yaml, .yml or .json as first word is a config file
   int max_words = 0;          // words that are no option
+  bool whole_line = false;    // from the first such word on, everything is another command's
 };
 
 // Throws UserError(usage) and nothing else, whatever the words.

@@ -9,7 +9,13 @@
 #include "hone/base/terminal.h"
 #include "hone/cli/accelerate.h"
 #include "hone/cli/help.h"
+#include "hone/cli/hub_options.h"
+#include "hone/cli/variables.h"
+#include "hone/device/npu.h"
+#include "hone/device/npu_errors.h"
 #include "hone/device/tensor.h"
+#include "hone/parallel/supervision.h"
+#include "hone/parallel/supervisor.h"
 
 namespace hone::cli {
 namespace {
@@ -25,6 +31,7 @@ void leave_on_interrupt(int) {
 int report(ExitCode code, std::string_view message, std::string_view hint) {
   using terminal::Style, terminal::styled;
   fmt::print(stderr, "{} {}\n", styled("error:", Style::red, 2), message);
+  parallel::note_failure(std::string(message));
   if (!hint.empty()) fmt::print(stderr, "  {} {}\n", styled("hint:", Style::cyan, 2), hint);
   return static_cast<int>(code);
 }
@@ -37,8 +44,20 @@ int world_size() {
   return std::getenv("WORLD_SIZE") ? number("WORLD_SIZE") : number("NPROC_PER_NODE") * number("NNODES");
 }
 
+// The first process of a node speaks for it; what the others say is for --log_level_replica to choose.
+std::string log_level(const Options& options) {
+  auto number = [](const char* name) {
+    const char* text = std::getenv(name);
+    return text ? std::atoi(text) : 0;
+  };
+  if (!options.knows("log_level_replica")) return options.text("log_level");
+  bool speaks = number("LOCAL_RANK") == 0 && (number("NODE_RANK") == 0 || options.flag("log_on_each_node"));
+  auto replica = options.text("log_level_replica");
+  return speaks || replica == "passive" ? options.text("log_level") : replica;
+}
+
 void configure_log(const Options& options) {
-  log::configure({.level = log::parse_level(options.text("log_level")),
+  log::configure({.level = log::parse_level(log_level(options)),
                   .format = options.text("log_format") == "json" ? log::Format::json : log::Format::text});
 }
 
@@ -50,15 +69,21 @@ int run_invocation(const Invocation& invocation) {
   }
   auto& options = parsed.options;
   configure_log(options);
-  for (const auto& [name, value] : parsed.environment) ::setenv(name.c_str(), value.c_str(), 0);
+  for (const auto& list : {parsed.environment, variables_of(options)})
+    for (const auto& [name, value] : list) ::setenv(name.c_str(), value.c_str(), 0);
   for (const auto& remark : parsed.remarks) log::warning("{}", remark);
+  bool shows_config = options.knows("show_config") && options.flag("show_config");
+  configure_hub(options);
+  if (!shows_config) find_adapters(options);
   reread_checkpoint(options);
   decide_automatic(options, world_size());
-  if (options.knows("show_config") && options.flag("show_config")) {
+  if (shows_config) {
     fmt::print("{}", config_table(options, options.text("log_format") == "json"));
     return 0;
   }
   check_combinations(Options(options));  // a copy, so that looking does not count as use
+  if (options.verb() & kModelUsers && !parallel::is_supervised())
+    if (auto absent = absent_family(real_world()); !absent.empty()) log::warning("{}", absent);
   int code = invocation.command->run(options);
   if (code == 0)
     for (const auto* setting : options.given_but_unread()) log::warning("{} had no effect on this run", setting->where);
@@ -95,7 +120,8 @@ Parsed parse_invocation(const Invocation& invocation, const World& world) {
                 .command = invocation.typed,
                 .verb = invocation.command->verb,
                 .config_first = (invocation.command->verb & kDataUsers) != 0,
-                .max_words = invocation.command->max_words};
+                .max_words = invocation.command->max_words,
+                .whole_line = invocation.command->whole_line};
   return parse_arguments(syntax, invocation.words, world);
 }
 
@@ -112,6 +138,8 @@ int run_program(const std::string& program, std::vector<std::string> words) {
                   "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
   } catch (const c10::Error& error) {
     std::string_view text = error.what_without_backtrace();
+    if (auto known = device::npu::explain(text); known && device::npu::loaded())
+      return report(known->code, fmt::format("{}\n{}", known->cause, text), known->advice);
     bool memory = text.find("out of memory") != text.npos || text.find("can't allocate memory") != text.npos;
     return report(memory ? ExitCode::out_of_memory : ExitCode::failure, text,
                   memory ? "smaller --per_device_train_batch_size or --max_length" : "");

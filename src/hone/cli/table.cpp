@@ -24,9 +24,9 @@ void add_later_group(Rows& rows, std::string_view title, Verbs verbs, std::strin
 const std::vector<Option>& options_table() {
   static const std::vector<Option> rows = [] {
     table::Rows all;
-    for (auto add : {table::add_model, table::add_data, table::add_template, table::add_training, table::add_tuners,
+    for (auto add : {table::add_model, table::add_hub, table::add_data, table::add_template, table::add_training, table::add_tuners,
                      table::add_optimizers, table::add_output, table::add_generation, table::add_serving, table::add_export,
-                     table::add_distributed, table::add_preference, table::add_grpo, table::add_tools, table::add_common})
+                     table::add_distributed, table::add_preference, table::add_grpo, table::add_rare, table::add_tools, table::add_common})
       add(all);
     return all;
   }();
@@ -87,6 +87,13 @@ std::optional<NamedOption> NameIndex::find_prefix(std::string_view prefix) const
     if (!found) found = at->target;
   }
   return found;
+}
+
+std::vector<std::string_view> NameIndex::names_with_prefix(std::string_view prefix) const {
+  std::vector<std::string_view> names;
+  for (const auto& entry : entries_)
+    if (entry.native && entry.name.starts_with(prefix)) names.push_back(entry.name);
+  return names;
 }
 
 std::optional<NamedOption> NameIndex::find_letter(char letter) const {

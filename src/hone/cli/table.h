@@ -24,6 +24,8 @@ class NameIndex {
   std::optional<NamedOption> find(std::string_view name) const;  // "learning_rate", dashes already underscores
   // argparse's rule: a prefix that only one option has. Used for swift.
   std::optional<NamedOption> find_prefix(std::string_view prefix) const;
+  // What a prefix could mean when several options have it.
+  std::vector<std::string_view> names_with_prefix(std::string_view prefix) const;
   std::optional<NamedOption> find_letter(char letter) const;
   std::string nearest(std::string_view name) const;  // "" when nothing is near
   const std::vector<const Option*>& rows() const { return rows_; }
@@ -56,6 +58,7 @@ void add_later_group(Rows& rows, std::string_view title, Verbs verbs, std::strin
                      std::initializer_list<Option> options);
 void add_common(Rows& rows);
 void add_model(Rows& rows);
+void add_hub(Rows& rows);
 void add_data(Rows& rows);
 void add_template(Rows& rows);
 void add_training(Rows& rows);
@@ -68,6 +71,7 @@ void add_export(Rows& rows);
 void add_distributed(Rows& rows);
 void add_preference(Rows& rows);
 void add_grpo(Rows& rows);
+void add_rare(Rows& rows);
 void add_tools(Rows& rows);
 }  // namespace table
 

@@ -64,8 +64,7 @@ int preview_command(const Options& options) {
 
 int export_command(const Options& options) {
   // LLaMA-Factory's export always merges what it is given.
-  bool factory = options.front_end() == FrontEnd::factory;
-  return merge(options, factory || options.flag("merge_lora"));
+  return merge(options, speaks_factory(options) || options.flag("merge_lora"));
 }
 
 int merge_lora_command(const Options& options) { return merge(options, true); }

@@ -14,17 +14,19 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
-Findings examine_software();  // libtorch, CUDA, CANN, optional parts
+Findings examine_software();  // libtorch, CUDA, optional parts
+Findings examine_npu();       // driver, CANN, torch_npu, a small computation
 Findings examine_devices();
 Findings examine_machine();  // memory, disks, limits, ports, terminal
 Findings examine_hubs(bool ask_network);
 
-// Known environment variables that are set, with what they do here.
+// Environment variables that guides set, with what they do here.
 enum class Effect { honoured, passed_on, none };
 struct Variable {
   std::string name, value, note;
   Effect effect;
 };
-std::vector<Variable> known_variables_set();
+std::vector<Variable> known_variables();      // all of them; families end in *
+std::vector<Variable> known_variables_set();  // those that are set, members of families by their own names
 
 }  // namespace hone::cli::doctor

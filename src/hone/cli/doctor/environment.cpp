@@ -1,7 +1,12 @@
 // The environment variables that guides set, and what each does here.
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "hone/cli/doctor/check.h"
+#include "hone/cli/table.h"
 
 namespace hone::cli::doctor {
 namespace {
@@ -21,7 +26,7 @@ constexpr Known kVariables[] = {
     {"WORLD_SIZE", Effect::honoured, "processes in all"},
     {"MASTER_ADDR", Effect::honoured, "address of rank 0"},
     {"MASTER_PORT", Effect::honoured, "port of rank 0"},
-    {"FORCE_TORCHRUN", Effect::none, "hone starts its own processes"},
+    {"FORCE_TORCHRUN", Effect::honoured, "one process per device, as LLaMA-Factory starts them"},
     {"USE_RAY", Effect::none, "hone starts its own processes"},
     {"CUDA_VISIBLE_DEVICES", Effect::passed_on, "read by the CUDA driver"},
     {"ASCEND_RT_VISIBLE_DEVICES", Effect::passed_on, "read by CANN"},
@@ -50,10 +55,18 @@ constexpr Known kVariables[] = {
     {"HF_HUB_CACHE", Effect::honoured, "Hugging Face cache"},
     {"MODELSCOPE_CACHE", Effect::honoured, "ModelScope cache"},
     {"XDG_CACHE_HOME", Effect::honoured, "parent of the caches"},
-    {"HF_ENDPOINT", Effect::none, "this version downloads nothing"},
-    {"HF_TOKEN", Effect::none, "this version downloads nothing"},
-    {"HF_HUB_OFFLINE", Effect::none, "this version downloads nothing"},
-    {"USE_MODELSCOPE_HUB", Effect::none, "this version downloads nothing; both caches are searched"},
+    {"HF_ENDPOINT", Effect::honoured, "address of Hugging Face or a mirror"},
+    {"HF_TOKEN", Effect::honoured, "token for Hugging Face"},
+    {"HF_TOKEN_PATH", Effect::honoured, "file with the token for Hugging Face"},
+    {"HF_HUB_OFFLINE", Effect::honoured, "no downloads, from either hub"},
+    {"TRANSFORMERS_OFFLINE", Effect::honoured, "no downloads, from either hub"},
+    {"HF_HUB_DOWNLOAD_TIMEOUT", Effect::honoured, "seconds without a byte before trying again"},
+    {"USE_MODELSCOPE_HUB", Effect::honoured, "download from ModelScope"},
+    {"USE_OPENMIND_HUB", Effect::none, "download from ModelScope or Hugging Face"},
+    {"MODELSCOPE_ENDPOINT", Effect::honoured, "address of ModelScope"},
+    {"MODELSCOPE_DOMAIN", Effect::honoured, "address of ModelScope"},
+    {"MODELSCOPE_API_TOKEN", Effect::honoured, "token for ModelScope"},
+    {"MODELSCOPE_DOWNLOAD_TIMEOUT", Effect::honoured, "seconds without a byte before trying again"},
     {"LOG_LEVEL", Effect::honoured, "--log_level"},
     {"NO_COLOR", Effect::honoured, "no colours"},
     {"COLUMNS", Effect::honoured, "width of tables"},
@@ -67,28 +80,125 @@ constexpr Known kVariables[] = {
     {"MIN_PIXELS", Effect::none, "images are not in this version"},
     {"VIDEO_MAX_PIXELS", Effect::none, "video is not in this version"},
     {"FPS_MAX_FRAMES", Effect::none, "video is not in this version"},
-    {"WANDB_PROJECT", Effect::none, "wandb is not written in this version"},
-    {"WANDB_API_KEY", Effect::none, "wandb is not written in this version"},
-    {"SWANLAB_API_KEY", Effect::none, "swanlab is not written in this version"},
-    {"VLLM_USE_V1", Effect::none, "hone serves by its own engine"},
-    {"VLLM_WORKER_MULTIPROC_METHOD", Effect::none, "hone serves by its own engine"},
-    {"SWIFT_PATCH_CONV3D", Effect::none, "hone needs no patches"},
+    {"LOCAL_WORLD_SIZE", Effect::honoured, "processes on this node"},
+    {"MIN_NNODES", Effect::honoured, "fewest nodes of an elastic run"},
+    {"MAX_NNODES", Effect::honoured, "most nodes of an elastic run"},
+    {"MAX_RESTARTS", Effect::honoured, "restarts after a lost process"},
+    {"RDZV_ID", Effect::none, "nodes meet at MASTER_ADDR and MASTER_PORT"},
+    {"OPTIM_TORCH", Effect::none, "hone sets its allocator up itself"},
+    {"USE_MCA", Effect::none, "hone trains Hugging Face folders directly"},
+    {"USE_MEGATRON_BRIDGE", Effect::none, "hone trains Hugging Face folders directly"},
+    {"USE_KT", Effect::none, "KTransformers is not part of hone"},
+    {"SWIFT_SINGLE_DEVICE_MODE", Effect::none, "a process uses the device of its rank"},
+    {"SWIFT_DEBUG", Effect::none, "use LOG_LEVEL=debug"},
+    {"SWIFT_UPDATE_WEIGHTS_BUCKET_SIZE", Effect::none, "weights are shared with the engine, not sent"},
+    {"RANDOM_DATASET_RESPONSE", Effect::none, "of a list of answers the first is taken"},
+    {"MAX_POSITIVE_SAMPLES", Effect::none, "rerankers are not in this version"},
+    {"MAX_NEGATIVE_SAMPLES", Effect::none, "rerankers are not in this version"},
+    {"IMAGE_PLACEHOLDER", Effect::none, "the mark is <image>"},
+    {"VIDEO_PLACEHOLDER", Effect::none, "the mark is <video>"},
+    {"AUDIO_PLACEHOLDER", Effect::none, "the mark is <audio>"},
+    {"RECORD_VRAM", Effect::none, "memory is always logged"},
+    {"NPU_JIT_COMPILE", Effect::none, "operators are never compiled at run time"},
+    {"LLAMABOARD_ENABLED", Effect::none, "hone writes what LLaMA Board reads in any case"},
+    {"LLAMABOARD_WORKDIR", Effect::none, "hone writes what LLaMA Board reads in any case"},
+    {"MEGATRON_LM_PATH", Effect::none, "hone needs no Megatron"},
+    {"CPU_AFFINITY_CONF", Effect::passed_on, "read by torch_npu"},
+    {"ACL_OP_INIT_MODE", Effect::passed_on, "read by torch_npu"},
+    {"COMBINED_ENABLE", Effect::passed_on, "read by torch_npu"},
+    {"INF_NAN_MODE_ENABLE", Effect::passed_on, "read by torch_npu"},
+    {"INF_NAN_MODE_FORCE_DISABLE", Effect::passed_on, "read by torch_npu"},
+    {"MULTI_STREAM_MEMORY_REUSE", Effect::passed_on, "read by torch_npu"},
+    {"PER_STREAM_QUEUE", Effect::passed_on, "read by torch_npu"},
+    {"STREAMS_PER_DEVICE", Effect::passed_on, "read by torch_npu"},
+    {"ALLOW_HF32", Effect::passed_on, "read by torch_npu"},
+    {"PYTORCH_NO_NPU_MEMORY_CACHING", Effect::passed_on, "read by torch_npu"},
+    {"PYTORCH_ALLOC_CONF", Effect::passed_on, "read by libtorch"},
+    {"RANK_TABLE_FILE", Effect::passed_on, "read by HCCL"},
+    {"P2P_HCCL_BUFFSIZE", Effect::passed_on, "read by torch_npu"},
+    {"VIDEO_MIN_PIXELS", Effect::none, "video is not in this version"},
+    {"FPS", Effect::none, "video is not in this version"},
+    {"FPS_MIN_FRAMES", Effect::none, "video is not in this version"},
+    {"NFRAMES", Effect::none, "video is not in this version"},
+    {"ROOT_IMAGE_DIR", Effect::none, "images are not in this version"},
+    {"SAFE_MEDIA_PATH", Effect::none, "images are not in this version"},
+    {"GRADIO_SHARE", Effect::none, "pages are served by hone itself, on this machine"},
+    {"GRADIO_SERVER_NAME", Effect::none, "see --server_name"},
+    {"GRADIO_SERVER_PORT", Effect::none, "see --server_port"},
+    {"GRADIO_IPV6", Effect::none, "see --server_name"},
+    {"API_HOST", Effect::none, "see --host"},
+    {"API_PORT", Effect::none, "see --port"},
+    {"API_KEY", Effect::none, "see --api_key"},
+    {"API_MODEL_NAME", Effect::none, "see --served_model_name"},
+    {"API_VERBOSE", Effect::none, "see --verbose"},
+    {"MAX_CONCURRENT", Effect::none, "requests are batched as they come"},
+    {"FASTAPI_ROOT_PATH", Effect::none, "routes stand at the root"},
+    {"ACCELERATE_MIXED_PRECISION", Effect::none, "see --bf16 and --fp16"},
+    {"CUDA_LAUNCH_BLOCKING", Effect::passed_on, "read by the CUDA runtime"},
     {"HONE_FAULT", Effect::honoured, "makes the program fail at a named point, for tests"},
 };
 
+// Families whose every member goes to the library that reads it.
+struct Family {
+  std::string_view prefix;
+  Effect effect;
+  const char* note;
+};
+constexpr Family kFamilies[] = {
+    {"HCCL_", Effect::passed_on, "read by HCCL"},           {"NCCL_", Effect::passed_on, "read by NCCL"},
+    {"TORCH_HCCL_", Effect::passed_on, "read by torch_npu"}, {"TORCH_NPU_", Effect::passed_on, "read by torch_npu"},
+    {"TORCH_NCCL_", Effect::passed_on, "read by libtorch"}, {"GLOO_", Effect::passed_on, "read by Gloo"},
+    {"ASCEND_", Effect::passed_on, "read by CANN"},         {"MKL_", Effect::passed_on, "read by MKL"},
+    {"SWIFT_PATCH_", Effect::none, "hone needs no patches"}, {"WANDB_", Effect::none, "wandb is not written in this version"},
+    {"SWANLAB_", Effect::none, "swanlab is not written in this version"},
+    {"VLLM_", Effect::none, "hone serves by its own engine"}, {"SGLANG_", Effect::none, "hone serves by its own engine"},
+};
+
+bool is_secret(std::string_view name) {
+  bool secret = name.find("TOKEN") != name.npos || name.find("KEY") != name.npos;
+  return secret && name != "TOKENIZERS_PARALLELISM" && name != "HF_TOKEN_PATH";
+}
+
+std::string shown_value(std::string_view name, std::string_view value) { return is_secret(name) && !value.empty() ? "(hidden)" : std::string(value); }
+
 }  // namespace
 
-std::vector<Variable> known_variables_set() {
-  std::vector<Variable> out;
+std::vector<Variable> known_variables() {
+  std::map<std::string, Variable> found;
   for (const auto& known : kVariables) {
     const char* value = std::getenv(known.name);
-    if (!value) continue;
-    std::string name = known.name;
-    bool secret = name.find("TOKEN") != std::string::npos || name.find("KEY") != std::string::npos;
-    if (name == "TOKENIZERS_PARALLELISM") secret = false;
-    out.push_back({name, secret ? "(hidden)" : value, known.note, known.effect});
+    found[known.name] = {known.name, value ? shown_value(known.name, value) : "", known.note, known.effect};
   }
-  return out;
+  for (const auto& option : options_table()) {  // a variable that an option reads is honoured, whatever is said above
+    if (option.variable.empty() || option.status != Status::honoured) continue;
+    auto name = std::string(option.variable);
+    const char* value = std::getenv(name.c_str());
+    found[name] = {name, value ? shown_value(name, value) : "", fmt::format("--{}", option.name), Effect::honoured};
+  }
+  std::vector<Variable> list;
+  for (auto& [name, variable] : found) list.push_back(std::move(variable));
+  for (const auto& family : kFamilies) list.push_back({std::string(family.prefix) + "*", "", family.note, family.effect});
+  return list;
+}
+
+std::vector<Variable> known_variables_set() {
+  auto known = known_variables();
+  std::vector<Variable> set;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    std::string_view text = *entry;
+    auto name = text.substr(0, text.find('='));
+    auto exact = std::ranges::find(known, name, &Variable::name);
+    if (exact != known.end()) {
+      set.push_back(*exact);
+      continue;
+    }
+    auto family = std::ranges::find_if(kFamilies, [&](const Family& f) { return name.starts_with(f.prefix); });
+    if (family == std::end(kFamilies)) continue;
+    auto value = text.substr(std::min(name.size() + 1, text.size()));
+    set.push_back({std::string(name), shown_value(name, value), family->note, family->effect});
+  }
+  std::ranges::sort(set, {}, &Variable::name);
+  return set;
 }
 
 }  // namespace hone::cli::doctor

@@ -2,6 +2,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/hub/locate.h"
 
 namespace hone::cli {
 namespace {
@@ -11,6 +12,16 @@ using data::EncodeConfig;
 
 bool pretraining(const Options& options) {
   return options.verb() & kPt || (speaks_factory(options) && options.knows("stage") && options.text("stage") == "pt");
+}
+
+void read_columns(const Options& options, DatasetConfig& config) {
+  auto columns = options.json("columns");
+  if (columns.is_null()) return;
+  bool names = columns.is_object() && std::all_of(columns.begin(), columns.end(), [](const Json& to) { return to.is_string(); });
+  if (!names)
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("columns"), columns.dump()),
+                    R"(expected an object from column to column: {"question": "query"})");
+  for (const auto& [from, to] : columns.items()) config.columns[from] = to.get<std::string>();
 }
 
 void read_swift_data(const Options& options, DatasetConfig& config) {
@@ -29,8 +40,7 @@ void read_swift_data(const Options& options, DatasetConfig& config) {
   config.disable_auto_column_mapping = options.flag("disable_auto_column_mapping");
   config.model_name = options.list("model_name");
   config.model_author = options.list("model_author");
-  if (auto columns = options.json("columns"); columns.is_object())
-    for (const auto& [from, to] : columns.items()) config.columns[from] = to.get<std::string>();
+  read_columns(options, config);
   if (!config.interleave_prob.empty()) config.mix = data::MixStrategy::interleave;
   if (options.text("stopping_strategy") == "all_exhausted") config.stopping = data::StoppingStrategy::all_exhausted;
 }
@@ -78,7 +88,7 @@ void read_swift_template(const Options& options, EncodeConfig& config) {
 }  // namespace
 
 bool speaks_factory(const Options& options) {
-  return options.front_end() == FrontEnd::factory || options.front_end() == FrontEnd::accelerate;
+  return options.knows("dialect") && options.text("dialect") == "factory";
 }
 
 DatasetConfig dataset_config(const Options& options) {
@@ -91,7 +101,11 @@ DatasetConfig dataset_config(const Options& options) {
   config.interleave_prob = options.reals("interleave_prob");
   config.shuffle_buffer_size = options.integer("shuffle_buffer_size");
   config.pretraining = pretraining(options);
-  config.prefer_hf = options.knows("use_hf") && options.flag("use_hf");
+  config.prefer_hf = hub::config().site == hub::Site::hugging_face;
+  config.resolver = [](const std::string& id, const std::string& hub) {
+    auto site = hub == "hf" ? hub::Site::hugging_face : hub == "ms" ? hub::Site::modelscope : hub::config().site;
+    return hub::locate_dataset(id, site);
+  };
   speaks_factory(options) ? read_factory_data(options, config) : read_swift_data(options, config);
   return config;
 }

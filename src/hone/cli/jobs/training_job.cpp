@@ -1,14 +1,19 @@
 #include "hone/cli/jobs/training_job.h"
 
+#include <charconv>
+
 #include "hone/base/log.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
+#include "hone/cli/jobs/npu_job.h"
+#include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/tuning_job.h"
 #include "hone/data/make_loader.h"
 #include "hone/device/device.h"
 #include "hone/hub/locate.h"
 #include "hone/model/config.h"
+#include "hone/parallel/supervision.h"
 
 namespace hone::cli {
 namespace {
@@ -45,7 +50,13 @@ void read_moments(const Options& options, TrainerConfig& config) {
   config.save_only_model = options.flag("save_only_model");
   config.eval = every(options, "eval_strategy");
   config.eval_steps = options.real("eval_steps");
+  if (options.given("eval_steps") && config.eval == Every::never)
+    log::warning("{} has no effect: nothing is evaluated; that needs {} or {}, and {} other than no", options.shown("eval_steps"),
+                 options.shown("val_dataset"), options.shown("split_dataset_ratio"), options.shown("eval_strategy"));
   config.eval_on_start = options.flag("eval_on_start");
+  config.eval_delay = options.real("eval_delay");
+  config.eval_loss_only = options.flag("prediction_loss_only");
+  if (options.has("torch_empty_cache_steps")) config.empty_cache_steps = options.integer("torch_empty_cache_steps");
   config.metric_for_best_model = options.text("metric_for_best_model");
   if (options.has("greater_is_better")) config.greater_is_better = options.flag("greater_is_better");
   config.load_best_model_at_end = options.flag("load_best_model_at_end");
@@ -65,12 +76,18 @@ void read_places(const Options& options, const fs::path& model, TrainerConfig& c
   std::erase_if(config.report_to, [](const std::string& name) { return name == "none"; });
   if (options.has("logging_dir")) config.logging_dir = options.text("logging_dir");
   config.plot_loss = options.flag("plot_loss");
+  config.progress_bar = !options.flag("disable_tqdm");
+  config.report_token_rate = options.flag("include_tokens_per_second");
+  config.report_effective_rate = options.flag("include_effective_tokens_per_second");
   config.count_tokens = options.text("include_num_input_tokens_seen") != "no" && options.text("include_num_input_tokens_seen") != "false";
   if (options.has("resume_from_checkpoint")) config.resume_from_checkpoint = options.text("resume_from_checkpoint");
   config.auto_resume = factory && !config.overwrite_output_dir && !config.resume_from_checkpoint;
   config.resume_only_model = options.knows("resume_only_model") && options.flag("resume_only_model");
   config.ignore_data_skip = options.flag("ignore_data_skip");
+  config.continue_run = parallel::run_to_continue();
 }
+
+}  // namespace
 
 // ms-swift trains half-precision weights as they are; LLaMA-Factory keeps float32 copies unless told otherwise.
 void read_precision(const Options& options, at::ScalarType stored, train::TrainingJob& job) {
@@ -82,6 +99,7 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
   if (pure_bf16) job.load.dtype = at::kBFloat16;
   bool whole = job.tuner.kind != tuner::Kind::lora;
   if (!whole && !job.load.dtype && (bf16 || fp16)) job.load.dtype = fp16 ? at::kHalf : at::kBFloat16;
+  if (whole && fp16) job.load.dtype = at::kHalf;  // computed in float16, updated in float32
   if (factory && whole && !bf16 && !fp16 && !pure_bf16 && !job.load.dtype) job.load.dtype = at::kFloat;
   auto type = job.load.dtype.value_or(stored);
   if ((fp16 && type != at::kHalf) || (bf16 && type != at::kBFloat16))
@@ -90,7 +108,31 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
                  options.shown("torch_dtype"), fp16 ? "float16" : "bfloat16");
   bool half = type == at::kHalf || fp16, brain = type == at::kBFloat16 || bf16;
   job.trainer.precision = half ? Precision::float16 : brain ? Precision::bfloat16 : Precision::float32;
-  job.trainer.pure = pure_bf16 || (!factory && type == at::kBFloat16);
+  bool block_wise = job.optimizer.name == "badam";  // which keeps float32 copies itself, of one block
+  job.trainer.pure = pure_bf16 || block_wise || (!factory && type == at::kBFloat16);
+}
+
+namespace {
+
+// Which blocks, or which part of each, gradient checkpointing runs again.
+void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {
+  if (options.has("tf32")) at::globalContext().setAllowTF32CuBLAS(options.flag("tf32"));
+  job.gradient_checkpointing = options.flag("gradient_checkpointing");
+  if (speaks_factory(options)) return;
+  auto granularity = options.text("recompute_granularity");
+  if (granularity == "none") job.recompute = model::Recompute::none;
+  if (granularity == "selective")
+    job.recompute = options.text("recompute_modules") == "mlp" ? model::Recompute::mlp : model::Recompute::attention;
+  if (options.has("recompute_num_layers"))
+    for (int64_t i = 0; i < std::min(layers, options.integer("recompute_num_layers")); ++i) job.recomputed_blocks.push_back(i);
+  for (const auto& text : options.list("recompute_layers")) {
+    int64_t block = -1;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
+    if (error != std::errc() || end != text.data() + text.size() || block < 0 || block >= layers)
+      throw UserError(ExitCode::usage, fmt::format("{} names block \"{}\"", options.shown("recompute_layers"), text),
+                      fmt::format("the model has blocks 0 to {}", layers - 1));
+    job.recomputed_blocks.push_back(block);
+  }
 }
 
 data::Packing packing_of(const Options& options, bool pretraining) {
@@ -106,10 +148,11 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
   auto& loader = job.loader;
   loader.batch_size = options.integer("per_device_train_batch_size");
   loader.seed = static_cast<uint64_t>(job.datasets.data_seed);
-  loader.shuffle = options.flag("train_dataloader_shuffle");
+  auto order = options.text("train_sampling_strategy");
+  loader.shuffle = options.flag("train_dataloader_shuffle") && order != "sequential";
   loader.packing = packing_of(options, job.encode.pretraining);
   if (options.knows("packing_length") && options.has("packing_length")) loader.packing_length = options.integer("packing_length");
-  loader.group_by_length = options.flag("group_by_length");
+  loader.group_by_length = options.flag("group_by_length") || order == "group_by_length";
   loader.shuffle_buffer = job.datasets.shuffle_buffer_size;
   loader.threads = static_cast<size_t>(std::max(options.given("dataset_num_proc") ? options.integer("dataset_num_proc") : 0,
                                                 options.given("dataloader_num_workers") ? options.integer("dataloader_num_workers") : 0));
@@ -118,10 +161,23 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
   job.eval_loader.shuffle = false;
 }
 
+// ms-swift's callbacks by name: those that hone has are options or always on.
+void check_callbacks(const Options& options) {
+  for (const auto& name : options.knows("callbacks") ? options.list("callbacks") : std::vector<std::string>{}) {
+    if (name == "early_stop" && !options.has("early_stop_interval"))
+      throw UserError(ExitCode::usage, "the callback early_stop needs to know its patience", "add --early_stop_interval 3");
+    if (name != "early_stop" && name != "graceful_exit")
+      throw UserError(ExitCode::usage, fmt::format("{} names {}, which is not in this version", options.shown("callbacks"), name),
+                      "expected early_stop or graceful_exit");
+  }
+}
+
 void read_actions(const Options& options, train::TrainingJob& job) {
   job.stage = job.encode.pretraining ? "pt" : "sft";
   if (speaks_factory(options) && options.text("stage") != job.stage)
     throw UserError(ExitCode::usage, fmt::format("stage is \"{}\", which is not in this version", options.text("stage")), "expected sft or pt");
+  check_callbacks(options);
+  job.print_parameters = options.flag("print_param_status");
   job.do_train = options.flag("do_train");
   job.do_eval = options.flag("do_eval");
   job.do_predict = options.flag("do_predict");
@@ -143,27 +199,31 @@ train::TrainingJob training_job(const Options& options) {
   auto config = model::read_config(job.model_folder);
   job.from_scratch = options.flag("train_from_scratch");
   job.load.device = device::pick(options.flag("use_cpu") ? "cpu" : options.text("devices"));
+  choose_npu_kernels(options);
   if (auto threads = options.integer("threads"); threads > 0) at::set_num_threads(static_cast<int>(threads));
-  job.gradient_checkpointing = options.flag("gradient_checkpointing");
+  read_recompute(options, config.layers, job);
   if (options.has("neftune_noise_alpha")) job.neftune_alpha = options.real("neftune_noise_alpha");
   job.datasets = dataset_config(options);
   job.encode = encode_config(options, config.context);
   read_actions(options, job);
   job.tuner = tuner_config(options);
   job.optimizer = optimizer_config(options);
+  if (job.optimizer.name == "adam_mini") job.optimizer.arguments["head_dim"] = config.attention.head_dim;
   job.groups = group_config(options);
   job.schedule = schedule_config(options);
   auto warm = warm_up(options);
   job.warmup_steps = warm.steps;
   job.warmup_ratio = warm.ratio;
   job.sft = {.label_smoothing = options.real("label_smoothing_factor"), .dft = options.flag("enable_dft_loss")};
+  job.sft.channel_loss = options.knows("enable_channel_loss") && options.flag("enable_channel_loss");
+  job.sft.sequence_accuracy = options.knows("acc_strategy") && options.text("acc_strategy") == "seq";
   read_length(options, job.trainer);
   read_moments(options, job.trainer);
   read_places(options, job.model_folder, job.trainer);
   read_precision(options, config.dtype.value_or(at::kFloat), job);
   read_loaders(options, job);
-  auto request = generation_request(options, job.model_folder);
-  job.generation = {request.sampling, request.max_new_tokens, static_cast<size_t>(options.integer("per_device_eval_batch_size"))};
+  read_parallel(options, job);
+  job.generation = {sampling_params(options, job.model_folder), static_cast<size_t>(options.integer("per_device_eval_batch_size"))};
   job.max_shard_bytes = static_cast<size_t>(options.integer("max_shard_size"));
   job.args = options.to_json();
   return job;

@@ -6,5 +6,7 @@
 namespace hone::cli {
 
 train::TrainingJob training_job(const Options& options);
+// The types of weights and arithmetic, given what the checkpoint is stored in and what `job` trains.
+void read_precision(const Options& options, at::ScalarType stored, train::TrainingJob& job);
 
 }  // namespace hone::cli

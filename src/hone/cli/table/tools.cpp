@@ -54,9 +54,15 @@ void add_tools(Rows& rows) {
                  also{"type"}},
                 {"format", Choice("text|json"), "text", "For people or for programs."},
             });
+  add_group(rows, "Plan", kPlan,
+            {
+                {"format", Choice("text|json"), "text", "For people or for programs."},
+                {"tokens_per_second", Real(0), "", "What one device was measured to do; gives the time of a step."},
+            });
   add_group(rows, "Options", kOptions,
             {
-                {"format", Choice("text|markdown|json"), "text", "How the options table is printed."},
+                {"format", Choice("text|markdown|json|compatibility|requests"), "text",
+                 "How the options table is printed; compatibility measures it against the peers; requests lists the server's fields."},
             });
 }
 
@@ -64,6 +70,8 @@ void add_common(Rows& rows) {
   add_group(
       rows, "Every command", kEveryVerb,
       {
+          {"dialect", Choice("swift|factory"), "swift", "Whose rules hold for rows, templates, precision and output folders.",
+           factory_default{"factory"}, verbs{kDataUsers}},
           {"config", Path, "", "YAML or JSON file with options; what follows on the command line wins.", verbs{kDataUsers}},
           {"show_config", Flag, "false", "Print every option with its value and source, and stop.", verbs{kEveryVerb & ~kOther}},
           {"ignore_args_error", Flag, "false", "Unknown options are warnings.", verbs{kEveryVerb & ~kOther}},
