@@ -62,6 +62,7 @@ if(TARGET torch_cuda)
   if(CMAKE_CUDA_COMPILER)
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # libtorch brings it
     set(HONE_WITH_CUDA ON)
   endif()
 endif()

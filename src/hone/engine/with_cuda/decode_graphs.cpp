@@ -1,7 +1,7 @@
 #include "hone/engine/decode_graphs.h"
 
 #include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDAStream.h>
+#include <c10/cuda/CUDAGuard.h>
 
 #include <map>
 

@@ -1,0 +1,155 @@
+// The engine alone on a model folder: prompt and answer tokens per second as one line of JSON, or the greedy answers to given prompts.
+// bench/engine.py runs it beside transformers (and llama.cpp) and prints the ratios.
+#include <chrono>
+#include <cstdio>
+#include <set>
+#include <string>
+
+#include "hone/base/file.h"
+#include "hone/base/json.h"
+#include "hone/base/rng.h"
+#include "hone/device/device.h"
+#include "hone/device/memory.h"
+#include "hone/engine/engine.h"
+#include "hone/model/causal_lm.h"
+
+namespace hone {
+namespace {
+
+struct Settings {
+  std::string model, dtype, device = "cpu", answers;  // answers: a JSON file of prompts to answer greedily instead of measuring
+  int64_t batch = 1, prompt = 32, tokens = 32, step_tokens = 0, mixed = 0;  // mixed: requests of 100 to 1,024 tokens in and out
+  double temperature = 0;
+  engine::EngineConfig engine;
+};
+
+Settings parse(int argc, char** argv) {
+  Settings s;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    std::string key = argv[i], value = argv[i + 1];
+    auto number = [&] { return std::stoll(value); };
+    if (key == "--model") s.model = value;
+    if (key == "--dtype") s.dtype = value;
+    if (key == "--device") s.device = value;
+    if (key == "--answers") s.answers = value;
+    if (key == "--batch") s.batch = number();
+    if (key == "--prompt") s.prompt = number();
+    if (key == "--tokens") s.tokens = number();
+    if (key == "--mixed") s.mixed = number();
+    if (key == "--temperature") s.temperature = std::stod(value);
+    if (key == "--quant_bits") s.engine.quant_bits = static_cast<int>(number());
+    if (key == "--graphs") s.engine.graphs = number() != 0;
+    if (key == "--cache_tokens") s.engine.cache_tokens = number();
+    if (key == "--step_tokens") s.engine.max_step_tokens = number();
+    if (key == "--speculative") s.engine.speculative_tokens = number();
+    if (key == "--prefix_cache") s.engine.prefix_cache = number() != 0;
+    if (key == "--max_context") s.engine.max_context = number();
+  }
+  return s;
+}
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::unique_ptr<model::CausalLM> load(const Settings& s) {
+  model::LoadOptions options{.device = device::pick(s.device)};
+  if (s.dtype == "bfloat16") options.dtype = at::kBFloat16;
+  if (s.dtype == "float16") options.dtype = at::kHalf;
+  if (s.dtype == "float32") options.dtype = at::kFloat;
+  return model::CausalLM::load(s.model, options);
+}
+
+engine::Request random_request(const Settings& s, Rng& rng, int64_t vocabulary, int64_t prompt, int64_t tokens) {
+  engine::Request request{.want_text = false};
+  for (int64_t i = 0; i < prompt; ++i) request.prompt.push_back(static_cast<text::TokenId>(rng.below(static_cast<uint64_t>(std::min<int64_t>(vocabulary, 10000)))));
+  request.sampling.temperature = s.temperature;
+  request.sampling.seed = rng.next();
+  request.sampling.max_tokens = tokens;
+  request.sampling.ignore_end = true;
+  return request;
+}
+
+struct Rates {
+  double prompt_seconds = 0, answer_seconds = 0, all_seconds = 0;
+  int64_t prompt_tokens = 0, answer_tokens = 0, all_tokens = 0;  // answer: those of steps where nothing else was computed
+};
+
+Rates run(engine::Engine& engine, std::vector<engine::Request> requests) {
+  Rates rates;
+  size_t started = 0, count = requests.size();
+  for (auto& request : requests) {
+    rates.prompt_tokens += static_cast<int64_t>(request.prompt.size());
+    engine.add(std::move(request));
+  }
+  double begin = seconds(), prompts_done = begin;
+  std::set<engine::RequestId> seen;
+  while (!engine.idle()) {
+    bool all_started = started == count;
+    for (const auto& output : engine.step()) {
+      started += seen.insert(output.id).second;
+      rates.all_tokens += static_cast<int64_t>(output.tokens.size());
+      if (all_started) rates.answer_tokens += static_cast<int64_t>(output.tokens.size());
+    }
+    if (!all_started && started == count) prompts_done = seconds();
+  }
+  double end = seconds();
+  rates.prompt_seconds = prompts_done - begin;
+  rates.answer_seconds = end - prompts_done;
+  rates.all_seconds = end - begin;
+  return rates;
+}
+
+Json answers(engine::Engine& engine, const Settings& s) {
+  auto prompts = parse_json(read_file(s.answers)).or_throw(ExitCode::bad_data, s.answers);
+  std::vector<engine::Request> requests;
+  for (const auto& prompt : prompts) {
+    engine::Request request{.prompt = prompt.get<std::vector<text::TokenId>>(), .want_text = false};
+    request.sampling.max_tokens = s.tokens;
+    request.sampling.ignore_end = true;
+    requests.push_back(std::move(request));
+  }
+  Json result = Json::array();
+  for (auto& completion : engine::generate(engine, std::move(requests))) result.push_back(completion.tokens);
+  return result;
+}
+
+int main_of(const Settings& s) {
+  if (s.device == "cpu") device::keep_cpu_buffers();
+  auto model = load(s);
+  engine::Engine engine(*model, text::Tokenizer::load(s.model), s.engine);
+  if (!s.answers.empty()) {
+    std::printf("%s\n", answers(engine, s).dump().c_str());
+    return 0;
+  }
+  Rng rng(0);
+  auto vocabulary = model->config().vocabulary;
+  auto round = [&](int64_t tokens) {
+    std::vector<engine::Request> requests;
+    for (int64_t i = 0; i < std::max(s.mixed, s.batch); ++i) {
+      int64_t in = s.mixed ? 100 + static_cast<int64_t>(rng.below(925)) : s.prompt, out = s.mixed ? 100 + static_cast<int64_t>(rng.below(925)) : tokens;
+      requests.push_back(random_request(s, rng, vocabulary, in, out));
+    }
+    return requests;
+  };
+  if (s.mixed == 0) run(engine, round(std::min<int64_t>(s.tokens, 4)));  // warms up
+  auto rates = run(engine, round(s.tokens));
+  Json line{{"prompt_tokens_per_second", static_cast<double>(rates.prompt_tokens) / rates.prompt_seconds},
+            {"answer_tokens_per_second", static_cast<double>(rates.answer_tokens) / rates.answer_seconds},
+            {"output_tokens_per_second", static_cast<double>(rates.all_tokens) / rates.all_seconds},
+            {"steps", engine.stats().steps},
+            {"preemptions", engine.stats().preemptions},
+            {"peak_bytes", device::memory_use(model->device()).peak}};
+  std::printf("%s\n", line.dump().c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace hone
+
+int main(int argc, char** argv) {
+  try {
+    return hone::main_of(hone::parse(argc, argv));
+  } catch (const hone::UserError& error) {
+    std::fprintf(stderr, "error: %s\n  hint: %s\n", error.what(), error.hint().c_str());
+    return static_cast<int>(error.code());
+  }
+}

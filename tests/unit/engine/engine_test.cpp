@@ -1,0 +1,247 @@
+#include "hone/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "engine/fixture.h"
+#include "hone/base/rng.h"
+#include "hone/engine/constraints/compiler.h"
+#include "hone/model/causal_lm.h"
+
+namespace hone::engine {
+namespace {
+
+using Tokens = std::vector<text::TokenId>;
+
+class EngineTest : public testing::Test {
+ protected:
+  static std::unique_ptr<model::CausalLM> tiny_model() {
+    Json config{{"architectures", {"Qwen2ForCausalLM"}}, {"vocab_size", 260}, {"hidden_size", 32}, {"intermediate_size", 48}, {"num_hidden_layers", 2},
+                {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"tie_word_embeddings", true}, {"max_position_embeddings", 256},
+                {"initializer_range", 0.3}};
+    return model::CausalLM::random(model::parse_config(config, "test"), 4);
+  }
+
+  Engine engine(const EngineConfig& config = {}) { return Engine(*model_, tokenizer_, config); }
+
+  // Prompts of several lengths; every second one begins like the first.
+  static std::vector<Request> requests(int64_t tokens = 20, size_t count = 6) {
+    Rng rng(3);
+    Tokens beginning;
+    for (int i = 0; i < 19; ++i) beginning.push_back(static_cast<text::TokenId>(rng.below(256)));
+    std::vector<Request> list;
+    for (size_t i = 0; i < count; ++i) {
+      Request request;
+      if (i % 2 == 0) request.prompt = beginning;
+      for (size_t j = 0; j < 1 + 7 * i; ++j) request.prompt.push_back(static_cast<text::TokenId>(rng.below(256)));
+      request.sampling.max_tokens = tokens;
+      list.push_back(std::move(request));
+    }
+    return list;
+  }
+
+  // The definition: the whole sequence is computed again for every token.
+  Tokens expected(const Request& request) {
+    at::NoGradGuard no_grad;
+    auto tokens = request.prompt;
+    for (int64_t i = 0; i < request.sampling.max_tokens; ++i) {
+      model::Input input;
+      input.segments.append(static_cast<int64_t>(tokens.size()));
+      input.tokens_t = at::tensor(std::vector<int64_t>(tokens.begin(), tokens.end()));
+      input.positions_t = at::arange(static_cast<int64_t>(tokens.size()));
+      tokens.push_back(static_cast<text::TokenId>(model_->logits(model_->hidden(input)).select(0, -1).argmax().item<int64_t>()));
+    }
+    return {tokens.begin() + static_cast<ptrdiff_t>(request.prompt.size()), tokens.end()};
+  }
+
+  std::vector<Tokens> answers(Engine& engine, std::vector<Request> list) {
+    std::vector<Tokens> result;
+    for (auto& completion : generate(engine, std::move(list))) result.push_back(completion.tokens);
+    return result;
+  }
+
+  std::unique_ptr<model::CausalLM> model_ = tiny_model();
+  std::shared_ptr<const text::Tokenizer> tokenizer_ = byte_tokenizer();
+};
+
+// Greedy answers are those of the definition, whatever the engine does to make them fast.
+TEST_F(EngineTest, EveryWayOfComputingGivesTheSameAnswers) {
+  std::vector<Tokens> wanted;
+  for (const auto& request : requests()) wanted.push_back(expected(request));
+  for (auto [name, config] : std::vector<std::pair<std::string, EngineConfig>>{{"plain", {}},
+                                                                               {"one at a time", {.max_sequences = 1}},
+                                                                               {"no prefix cache", {.prefix_cache = false}},
+                                                                               {"prompts in parts", {.max_step_tokens = 5}},
+                                                                               {"blocks of one", {.block_size = 1}},
+                                                                               {"tiny cache", {.block_size = 4, .cache_tokens = 84}},
+                                                                               {"tiny cache, parts", {.block_size = 4, .cache_tokens = 84, .max_step_tokens = 7}},
+                                                                               {"guesses", {.speculative_tokens = 4}}}) {
+    auto engine = this->engine(config);
+    EXPECT_EQ(answers(engine, requests()), wanted) << name;
+    auto stats = engine.stats();
+    EXPECT_EQ(stats.blocks_used, 0) << name;
+    if (name.starts_with("tiny")) EXPECT_GT(stats.preemptions, 0) << name;
+    EXPECT_EQ(answers(engine, requests()), wanted) << name << ", again";
+    if (config.prefix_cache && config.cache_tokens == 0) EXPECT_GT(engine.stats().cached_tokens, 0) << name;
+  }
+}
+
+TEST_F(EngineTest, EqualPromptsThatComeTogetherAreComputedOnce) {
+  auto engine = this->engine({.block_size = 4});
+  std::vector<Request> same(4, requests()[2]);
+  auto found = answers(engine, same);
+  for (const auto& tokens : found) EXPECT_EQ(tokens, found[0]);
+  EXPECT_EQ(engine.stats().cached_tokens, 3 * 32) << "three of them find all full blocks of the first but the last tokens'";
+}
+
+TEST_F(EngineTest, ASeedGivesTheSameAnswerInAnyCompany) {
+  auto with_seed = [](std::vector<Request> list) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      list[i].sampling.temperature = 1.0;
+      list[i].sampling.top_p = i % 2 ? 0.9 : 1.0;
+      list[i].sampling.seed = i;
+    }
+    return list;
+  };
+  auto engine = this->engine();
+  auto together = answers(engine, with_seed(requests()));
+  for (size_t i = 0; i < together.size(); ++i) {
+    auto alone = this->engine({.max_step_tokens = 6});
+    EXPECT_EQ(answers(alone, {with_seed(requests())[i]})[0], together[i]) << i;
+  }
+  auto guessing = this->engine({.speculative_tokens = 3});
+  EXPECT_EQ(answers(guessing, with_seed(requests())), together) << "guesses change nothing";
+}
+
+TEST_F(EngineTest, StopsAndLengths) {
+  auto request = requests(40)[1];
+  auto whole = expected(request);
+  auto ask = [&](auto change) {
+    auto asked = request;
+    change(asked.sampling);
+    auto engine = this->engine();
+    return generate(engine, {asked})[0];
+  };
+  auto ended = ask([&](auto& sampling) { sampling.end_tokens = {whole[7]}; });
+  auto first = static_cast<size_t>(std::ranges::find(whole, whole[7]) - whole.begin());
+  EXPECT_EQ(ended.tokens, Tokens(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(first)));
+  EXPECT_EQ(ended.finish, FinishReason::stop);
+  auto stopped = ask([&](auto& sampling) { sampling.stop_tokens = {whole[7]}; });
+  EXPECT_EQ(stopped.tokens.size(), first + 1);
+  EXPECT_EQ(ask([&](auto& sampling) { sampling.end_tokens = {whole[7]}, sampling.ignore_end = true; }).finish, FinishReason::length);
+  EXPECT_EQ(ask([&](auto& sampling) { sampling.end_tokens = {whole[7]}, sampling.min_tokens = 30; }).tokens.size() >= 30, true);
+  auto text = ask([](auto&) {}).text;
+  ASSERT_GT(text.size(), 8u);
+  auto word = text.substr(4, 2);
+  auto cut = ask([&](auto& sampling) { sampling.stop = {word}; });
+  EXPECT_EQ(cut.text, text.substr(0, text.find(word)));
+  EXPECT_EQ(cut.stop_string, word);
+}
+
+TEST_F(EngineTest, LogprobsOfAnswerAndPrompt) {
+  auto request = requests(5)[1];
+  request.sampling.logprobs = 3;
+  request.sampling.prompt_logprobs = 2;
+  auto engine = this->engine({.max_step_tokens = 3});
+  auto found = generate(engine, {request})[0];
+  ASSERT_EQ(found.logprobs.size(), found.tokens.size());
+  for (size_t i = 0; i < found.tokens.size(); ++i) {
+    EXPECT_EQ(found.logprobs[i].chosen.token, found.tokens[i]);
+    EXPECT_EQ(found.logprobs[i].rank, 1) << "greedy";
+    EXPECT_EQ(found.logprobs[i].top.size(), 3u);
+  }
+  EXPECT_EQ(found.prompt_logprobs.size(), request.prompt.size() - 1);
+}
+
+TEST_F(EngineTest, ConstrainedAnswersObey) {
+  ConstraintCompiler compiler(*tokenizer_, {kEnd});
+  auto request = requests(60)[1];
+  request.sampling.end_tokens = {kEnd};
+  request.sampling.constraint = compiler.regex("(yes|no), [0-9]{3}").or_throw(ExitCode::failure, "regex");
+  for (double temperature : {0.0, 2.0}) {
+    request.sampling.temperature = temperature;
+    auto engine = this->engine({.speculative_tokens = 2});
+    auto found = generate(engine, {request})[0];
+    EXPECT_TRUE(found.text.starts_with("yes, ") || found.text.starts_with("no, ")) << found.text;
+    EXPECT_EQ(found.finish, FinishReason::stop);
+  }
+}
+
+TEST_F(EngineTest, CancelFreesAtOnceAndIsReported) {
+  auto engine = this->engine();
+  auto list = requests();
+  auto id = engine.add(list[0]);
+  engine.add(list[1]);
+  engine.step();
+  auto used = engine.stats().blocks_used;
+  engine.cancel(id);
+  EXPECT_LT(engine.stats().blocks_used, used);
+  bool reported = false;
+  while (!engine.idle())
+    for (const auto& output : engine.step()) reported |= output.id == id && output.finish == FinishReason::cancelled;
+  EXPECT_TRUE(reported);
+}
+
+TEST_F(EngineTest, PriorityGoesFirst) {
+  auto engine = this->engine({.max_sequences = 1});
+  auto list = requests(3, 3);
+  list[2].priority = -1;
+  std::map<RequestId, int> order;
+  std::vector<RequestId> ids;
+  for (auto& request : list) ids.push_back(engine.add(request));
+  int place = 0;
+  while (!engine.idle())
+    for (const auto& output : engine.step())
+      if (output.finish != FinishReason::none) order[output.id] = place++;
+  EXPECT_LT(order[ids[2]], order[ids[0]]);
+  EXPECT_LT(order[ids[0]], order[ids[1]]);
+}
+
+TEST_F(EngineTest, NewWeightsAndSleepComputeAgain) {
+  auto request = requests(12)[0];
+  auto before = expected(request);
+  auto engine = this->engine();
+  EXPECT_EQ(answers(engine, {request})[0], before);
+  {
+    at::NoGradGuard no_grad;
+    for (auto& parameter : model_->parameters()) parameter.value->mul_(1.3);
+  }
+  engine.update_weights(7);
+  auto after = expected(request);
+  EXPECT_NE(after, before);
+  EXPECT_EQ(answers(engine, {request})[0], after);
+  EXPECT_EQ(engine.stats().weights_version, 7);
+  engine.add(request);
+  engine.step();
+  engine.sleep();
+  EXPECT_TRUE(engine.step().empty());
+  engine.wake();
+  Tokens found;
+  while (!engine.idle())
+    for (const auto& output : engine.step()) found.insert(found.end(), output.tokens.begin(), output.tokens.end());
+  EXPECT_EQ(found, Tokens(after.begin() + 1, after.end())) << "one token came before the sleep";
+}
+
+TEST_F(EngineTest, RefusesWhatCannotRun) {
+  auto engine = this->engine({.block_size = 4, .cache_tokens = 40});
+  EXPECT_THROW(engine.add({}), UserError);
+  EXPECT_THROW(engine.add({.prompt = Tokens(300, 1)}), UserError);
+  EXPECT_THROW(engine.add({.prompt = Tokens(50, 1)}), UserError) << "beyond the cache";
+  EXPECT_THROW(engine.add({.prompt = {1}, .adapter = "nobody"}), UserError);
+  EXPECT_THROW(engine.add({.prompt = {1, 5000}}), UserError);
+  EXPECT_TRUE(engine.idle());
+}
+
+TEST_F(EngineTest, RoundedWeightsStayClose) {
+  auto request = requests(6)[1];
+  request.sampling.logprobs = 0;
+  auto exact = this->engine();
+  auto reference = generate(exact, {request})[0];
+  auto engine = this->engine({.quant_bits = 8});
+  auto rounded = generate(engine, {request})[0];
+  EXPECT_NEAR(rounded.logprobs[0].chosen.logprob, reference.logprobs[0].chosen.logprob, 0.2);
+}
+
+}  // namespace
+}  // namespace hone::engine
