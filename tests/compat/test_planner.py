@@ -14,7 +14,7 @@ def model(tmp_path_factory):
     """Small enough for a test, large enough that tensors and not the program itself make the difference."""
     folder = tmp_path_factory.mktemp("model") / "qwen2"
     subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "0.5b", "--vocab", "small",
-                    "--config", '{"num_hidden_layers": 4}', "--out", folder], check=True, capture_output=True)
+                    "--config", '{"num_hidden_layers": 3}', "--out", folder], check=True, capture_output=True)
     return folder
 
 
@@ -35,7 +35,7 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_peak_on_the_cpu(hone, model, rows, tmp_path, name):
-    words = ["sft", "--model", model, "--dataset", rows, "--max_length", "1024", "--truncation_strategy", "right", "--gradient_accumulation_steps", "1", "--max_steps", "2",
+    words = ["sft", "--model", model, "--dataset", rows, "--max_length", "1024", "--truncation_strategy", "right", "--gradient_accumulation_steps", "1", "--max_steps", "1",
              "--logging_steps", "1", "--save_strategy", "no", "--report_to", "none", "--add_version", "false", "--use_cpu", "true", "--output_dir", tmp_path / "out", *RUNS[name]]
     plan = json.loads(hone("plan", "--format", "json", *words).stdout)["asked"]
     done = hone(*words, timeout=300, env={"OMP_NUM_THREADS": "2"})

@@ -146,7 +146,12 @@ std::vector<const Setting*> Options::in_order() const {
 
 Json Options::to_json() const {
   Json object = Json::object();
-  for (const auto* setting : in_order()) object[std::string(setting->option->name)] = setting->value;
+  for (const auto* setting : in_order()) {
+    auto name = setting->option->name;
+    bool secret = name.find("_token") != name.npos || name.ends_with("_secret") || name == "api_key";
+    bool hidden = secret && setting->value.is_string();
+    object[std::string(name)] = hidden ? Json() : setting->value;
+  }
   return object;
 }
 

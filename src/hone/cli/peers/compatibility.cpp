@@ -81,11 +81,13 @@ std::string table_of(std::string_view title, const Answers& answers) {
   return out;
 }
 
-std::string verbs_of(FrontEnd front_end) {
+// The peer's own verbs: which of them hone has.
+std::string verbs_of(FrontEnd front_end, std::initializer_list<std::string_view> verbs) {
   std::string ready, later;
-  for (const auto* command : shown_commands(front_end)) {
-    auto& list = command->run ? ready : later;
-    list += (list.empty() ? "" : ", ") + fmt::format("`{}`", command->name);
+  for (auto verb : verbs) {
+    const auto* command = find_command(front_end, verb);
+    auto& list = command && command->run ? ready : later;
+    list += (list.empty() ? "" : ", ") + fmt::format("`{}`", verb);
   }
   return later.empty() ? ready : fmt::format("{}; not in this version: {}", ready, later);
 }
@@ -110,7 +112,9 @@ std::string compatibility_markdown() {
       "command takes although only other commands read it is taken here too, with a line.\n\n"
       "| system | names | honoured | always so | accepted | refused | honoured or always so |\n|---|---|---|---|---|---|---|\n";
   out += counts_line("ms-swift", swift) + counts_line("LLaMA-Factory", factory);
-  out += fmt::format("\n`swift`: {}.\n\n`llamafactory-cli`: {}.\n", verbs_of(FrontEnd::swift), verbs_of(FrontEnd::factory));
+  out += fmt::format("\n`swift`: {}.\n\n`llamafactory-cli`: {}.\n", 
+                     verbs_of(FrontEnd::swift, {"sft", "pt", "rlhf", "infer", "merge-lora", "export", "deploy", "rollout", "eval", "sample", "app", "web-ui"}),
+                     verbs_of(FrontEnd::factory, {"train", "chat", "api", "export", "eval", "webchat", "webui", "env", "version"}));
   out += "\n`accelerate launch --config_file c.yaml src/train.py x.yaml` is `llamafactory-cli train x.yaml` on as many processes as c.yaml says. "
          "`hone convert-config` prints the native command for any of them.\n";
   return out + table_of("ms-swift", swift) + table_of("LLaMA-Factory", factory) + variables_table();
