@@ -153,6 +153,13 @@ def swift_request(models, family, config, rows):
     return {"model": str(models / f"{family}-tiny"), "model_type": {"llama3": "llama"}.get(family, family), "config": {"dialect": "swift", **config}, "rows": rows}
 
 
+def is_merged(row):
+    """Answers in a row become one turn of several parts, which ms-swift's ernie_thinking cannot add text to (TypeError)."""
+    roles = [message["role"] for message in row["messages"]]
+    answers = ("assistant", "tool_call")
+    return any(a in answers and b in answers for a, b in zip(roles, roles[1:]))
+
+
 def test_ms_swift(probe, models, tmp_path):
     python = python_with("swift")
     requests = []
@@ -160,6 +167,8 @@ def test_ms_swift(probe, models, tmp_path):
         for template in templates:
             thoughts = family == "qwen3"
             rows = rows_of(template, thoughts) + swift_only_rows(template)
+            if template == "ernie_thinking":
+                rows = [row for row in rows if not is_merged(row)]
             prompts = [{**row, "prompt": True} for row in rows_of(template + "p", thoughts, 6)]
             prompts = [{**row, "messages": row["messages"][:-1]} for row in prompts]
             add = lambda rows=rows, **config: requests.append(swift_request(models, family, {"template": template, **config}, rows))
