@@ -12,7 +12,7 @@ BINARY = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
 
 def run_emulated(command, env=None, timeout=180, **more):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("HONE_EMULATED", "ASCEND", "NPROC", "WORLD_SIZE", "LOG_LEVEL"))}
-    environment.update(NO_COLOR="1", TORCH_NPU_WARNING_DISABLE="1", **{k: str(v) for k, v in (env or {}).items()})
+    environment.update(NO_COLOR="1", **{k: str(v) for k, v in (env or {}).items()})
     return subprocess.run([str(BINARY), "emulate-npu", *map(str, command)], capture_output=True, text=True, env=environment, timeout=timeout, **more)
 
 
@@ -21,7 +21,12 @@ def _torch_npu():
     if not (ROOT / ".venv/npu/torch_npu").is_dir():
         pytest.fail("torch_npu is not installed; make setup-tests")
     if not (BINARY.parent.parent / "lib/cann/libascendcl.so").exists():
-        pytest.fail("the emulated CANN is not built; make build")
+        pytest.fail("the emulated CANN is not built; ninja -C build cann_emulator")
+
+
+@pytest.fixture(scope="session")
+def emulated():
+    return run_emulated
 
 
 @pytest.fixture(scope="session")

@@ -192,6 +192,23 @@ for layout, order in (("BNSD", (0, 2, 1, 3)), ("BSND", (0, 1, 2, 3))):
         lambda q, k, v, layout=layout: torch_npu.npu_fusion_attention(q, k, v, 4, layout, atten_mask=triangle(q.device), scale=0.25, sparse_mode=2)[0])
 
 
+def paged(q, keys, values):
+    outs = []
+    for i, (length, blocks) in enumerate(zip((20, 7), ((2, 0), (1,)))):
+        k, v = (torch.cat([c[b] for b in blocks], 1)[:, :length].float().repeat_interleave(2, 0) for c in (keys, values))
+        outs.append((torch.softmax(q[i].float() @ k.transpose(1, 2) * 0.25, -1) @ v).to(q.dtype))
+    return torch.stack(outs).detach()
+
+
+@fused("npu_fused_infer_attention_score", paged, x(2, 4, 1, 16, dtype=torch.bfloat16), x(3, 2, 16, 16, dtype=torch.bfloat16),
+       x(3, 2, 16, 16, dtype=torch.bfloat16), tolerance=1e-2)
+def _(q, keys, values):
+    table = torch.tensor([[2, 0], [1, 0]], dtype=torch.int32).npu()
+    with torch.no_grad():
+        return torch_npu.npu_fused_infer_attention_score(q, keys, values, actual_seq_lengths_kv=[20, 7], block_table=table, num_heads=4,
+                                                         num_key_value_heads=2, scale=0.25, input_layout="BNSD", block_size=16)[0]
+
+
 @fused("npu_cross_entropy_loss", lambda a, t: F.cross_entropy(a, t), x(4, 7), torch.tensor([1, -100, 2, 0]))
 def _(a, t):
     return torch_npu.npu_cross_entropy_loss(a, t)[0].reshape(())

@@ -1,10 +1,8 @@
 """doctor, devices, docker-run and npu-smi on emulated cards; the guides' own Python check; HCCL through torch.distributed."""
 import json
-import os
 import re
 import shlex
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -35,15 +33,13 @@ def test_host_cannot_touch_device_memory(npu_python):
     assert done.returncode == 139 and "read" not in done.stdout
 
 
-def test_collectives(tmp_path):
+def test_collectives(emulated):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    from conftest import BINARY
     script = Path(__file__).with_name("collectives.py")
     line = " & ".join(f"RANK={r} LOCAL_RANK={r} {shlex.quote(sys.executable)} -W ignore {script}" for r in range(2))
-    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    done = subprocess.run([BINARY, "emulate-npu", "sh", "-c", line + " & wait"], env=env, capture_output=True, text=True, timeout=120)
+    done = emulated(["sh", "-c", line + " & wait"], env={"WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
     lines = set(done.stdout.splitlines())
     for rank in range(2):
         for expected in (f"{rank} all_reduce [1.0, 3.0, 5.0, 7.0]", f"{rank} all_reduce_max_bf16 [1.0, 2.0, 3.0, 4.0]",

@@ -1,6 +1,5 @@
 #include "hone/device/npu.h"
 
-#include <c10/util/Exception.h>
 #include <dlfcn.h>
 #include <torch/version.h>
 
@@ -9,7 +8,6 @@
 #include <mutex>
 
 #include "hone/base/error.h"
-#include "hone/base/log.h"
 #include "hone/device/npu_install.h"
 #include "hone/device/tensor.h"
 
@@ -61,36 +59,6 @@ std::string libtorch_folder() {
   return fs::path(info.dli_fname).parent_path();
 }
 
-// What torch_npu says through libtorch's warnings: an operator that runs on the CPU is counted and named; remarks about its own
-// set-up are for debugging.
-class Listener : public c10::WarningHandler {
- public:
-  void process(const c10::Warning& warning) override {
-    const auto& text = warning.msg();
-    constexpr std::string_view kStart = "CAUTION: The operator '";
-    if (auto at = text.find(kStart); at != text.npos) {
-      auto name = text.substr(at + kStart.size(), text.find('\'', at + kStart.size()) - at - kStart.size());
-      std::lock_guard lock(mutex_);
-      if (counts_[name]++ == 0) log::warning("{} has no NPU kernel and runs on the CPU", name);
-    } else {
-      log::debug("{}", text);
-    }
-  }
-  std::map<std::string, int> counts() {
-    std::lock_guard lock(mutex_);
-    return counts_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, int> counts_;
-};
-
-Listener& listener() {
-  static auto* kListener = new Listener;  // libtorch may warn until the very end
-  return *kListener;
-}
-
 void default_to(const char* name, const char* value) { ::setenv(name, value, /*overwrite=*/0); }
 
 void check_installed(const Install& install) {
@@ -127,7 +95,6 @@ void load() {
     default_to("TASK_QUEUE_ENABLE", "2");
     default_to("ACL_OP_INIT_MODE", "1");
     if (!install.emulated) default_to("CPU_AFFINITY_CONF", "1");  // threads on the cores near the card
-    c10::WarningUtils::set_warning_handler(&listener());
     start_python(install);
     open_globally(libtorch_folder() + "/libtorch_python.so", "libtorch_python");
     open_globally(install.torch_npu + "/lib/libtorch_npu.so", "torch_npu");
@@ -149,7 +116,5 @@ bool computes_bfloat16() {
                           name.starts_with("Ascend910Premium") || name.starts_with("Ascend310");
   return !first_generation;
 }
-
-std::map<std::string, int> fallbacks() { return listener().counts(); }
 
 }  // namespace hone::device::npu

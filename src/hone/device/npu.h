@@ -1,7 +1,6 @@
 // Ascend NPUs through torch_npu, opened at run time: needed on no machine, linked into nothing. After load() the device "npu" is one of
 // libtorch's and the code above this folder knows no difference.
 #pragma once
-#include <map>
 #include <string>
 
 namespace hone::device::npu {
@@ -15,8 +14,5 @@ bool loaded();
 
 std::string soc();        // "Ascend910B3"; empty before load()
 bool computes_bfloat16();  // 910A and 310P do not
-
-// Operators that torch_npu computed on the CPU because the card has none, with how often it said so. Each is logged when it is first met.
-std::map<std::string, int> fallbacks();
 
 }  // namespace hone::device::npu

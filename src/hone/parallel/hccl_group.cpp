@@ -48,10 +48,14 @@ BackendPointer make_backend(const c10::intrusive_ptr<c10d::Store>& store, int ra
   });
 }
 
-// HCCL's own words say more than c10d's: they go into the error with what they mean.
+// HCCL's own words say more than the watch over the peers: both go into the error, with what they mean.
 [[noreturn]] void lost(const GroupContext& context, const char* doing, const std::string& cause) {
   auto known = device::npu::explain(cause);
-  lost_peer(context, doing, known ? fmt::format("{}. {}", known->cause, known->advice) : cause);
+  auto who = context.watch ? context.watch->explain() : std::string();
+  throw UserError(known ? known->code : ExitCode::lost_peer,
+                  fmt::format("rank {} of {}: {} failed: {}{}", context.world.rank, context.world.size, doing,
+                              known ? known->cause : cause.substr(0, cause.find("\n\n")), who.empty() ? "" : "; " + who),
+                  known ? known->advice : "another process of this run may have ended; its own log says why");
 }
 
 class HcclPending final : public Pending {
@@ -72,21 +76,25 @@ class HcclPending final : public Pending {
   const char* doing_;
 };
 
+// Sums and texts of the host (counts, often float64, which HCCL does not add) travel over Gloo beside it.
 class HcclGroup final : public ProcessGroup {
  public:
-  HcclGroup(const GroupContext& context, const std::string& name, int rank, int size) : ProcessGroup(rank, size), context_(context) {
+  HcclGroup(const GroupContext& context, const std::string& name, int rank, int size)
+      : ProcessGroup(rank, size), context_(context), host_(make_gloo_group(context, name + "/host", rank, size)) {
     group_ = make_backend(c10::make_intrusive<c10d::PrefixStore>("hone/" + name, context.store), rank, size, context.config.collective_timeout);
   }
 
   std::unique_ptr<Pending> all_reduce(Tensor& values) override {
+    if (values.is_cpu()) return host_->all_reduce(values);
     count(values, 2.0 * (size_ - 1) / size_);
-    std::vector<Tensor> tensors{on_device(values)};
-    return returned(start("all-reduce", [&] { return group_->allreduce(tensors); }), values, tensors[0]);
+    std::vector<Tensor> tensors{values};
+    return start("all-reduce", [&] { return group_->allreduce(tensors); });
   }
   std::unique_ptr<Pending> all_gather(Tensor& all, const Tensor& own) override {
+    if (own.is_cpu()) return host_->all_gather(all, own);
     count(own, size_ - 1);
-    Tensor output = on_device(all), input = on_device(own);
-    return returned(start("all-gather", [&] { return group_->_allgather_base(output, input); }), all, output);
+    Tensor input = own;
+    return start("all-gather", [&] { return group_->_allgather_base(all, input); });
   }
   std::unique_ptr<Pending> reduce_scatter(Tensor& own, const Tensor& all) override {
     count(all, 1.0 * (size_ - 1) / size_);
@@ -114,12 +122,12 @@ class HcclGroup final : public ProcessGroup {
     return pending;
   }
   void broadcast(Tensor& values, int root) override {
+    if (values.is_cpu()) return host_->broadcast(values, root);
     count(values, 1.0 * (size_ - 1) / size_);
-    std::vector<Tensor> tensors{on_device(values)};
+    std::vector<Tensor> tensors{values};
     c10d::BroadcastOptions options;
     options.rootRank = root;
     start("broadcast", [&] { return group_->broadcast(tensors, options); })->wait();
-    if (!values.is_same(tensors[0])) values.copy_(tensors[0]);
   }
   void barrier() override {
     start("barrier", [&] { return group_->barrier(); })->wait();
@@ -131,14 +139,6 @@ class HcclGroup final : public ProcessGroup {
   }
 
  private:
-  // Small sums of the host (counts, texts) travel through the device.
-  Tensor on_device(const Tensor& tensor) const { return tensor.is_cpu() ? tensor.to(context_.config.device) : tensor; }
-  static std::unique_ptr<Pending> returned(std::unique_ptr<Pending> pending, Tensor& wanted, const Tensor& used) {
-    if (wanted.is_same(used)) return pending;
-    pending->wait();
-    wanted.copy_(used);
-    return pending;
-  }
   template <class Start>
   std::unique_ptr<Pending> start(const char* doing, Start&& begin) {
     if (context_.watch) context_.watch->enter(doing);
@@ -149,6 +149,7 @@ class HcclGroup final : public ProcessGroup {
     }
   }
   GroupContext context_;
+  std::unique_ptr<ProcessGroup> host_;
   BackendPointer group_;
 };
 

@@ -23,7 +23,7 @@ std::optional<c10::OperatorHandle> find(std::string_view name) {
 }
 
 c10::IValue value_of(const c10::Argument& argument, const Arguments& given, std::string_view name) {
-  for (const auto& [key, value] : given)
+  for (const auto& [key, value] : given.named)
     if (argument.name() == key) return value;
   if (argument.default_value()) return *argument.default_value();
   HONE_CHECK(argument.type()->kind() == c10::TypeKind::OptionalType, "npu::{} needs its argument {}", name, argument.name());
@@ -34,16 +34,15 @@ c10::IValue value_of(const c10::Argument& argument, const Arguments& given, std:
 
 bool has(std::string_view name) { return find(name).has_value(); }
 
-std::vector<c10::IValue> call(std::string_view name, const Arguments& given) {
+Tensor call(std::string_view name, const Arguments& given) {
   auto op = find(name);
   HONE_CHECK(op, "npu::{} is not registered", name);
-  torch::jit::Stack stack;
-  for (const auto& argument : op->schema().arguments()) stack.push_back(value_of(argument, given, name));
+  const auto& arguments = op->schema().arguments();
+  torch::jit::Stack stack(given.leading);
+  for (size_t i = stack.size(); i < arguments.size(); ++i) stack.push_back(value_of(arguments[i], given, name));
   op->callBoxed(stack);
-  return stack;
+  return stack[0].toTensor();
 }
-
-Tensor call_tensor(std::string_view name, const Arguments& given) { return call(name, given)[0].toTensor(); }
 
 Fusion& fusion() {
   static Fusion kFusion;

@@ -1,5 +1,5 @@
-// torch_npu's fused operators by name. Their schemas grow from release to release, so a call names the arguments it gives and takes the
-// rest from the schema that is registered; one binary serves every torch_npu of its libtorch.
+// torch_npu's fused operators by name. Their schemas grow from release to release and leading arguments change their names, so a call gives
+// those by position, names the others, and takes the rest from the schema that is registered: one binary serves every torch_npu of its libtorch.
 #pragma once
 #include <ATen/core/ivalue.h>
 
@@ -12,14 +12,15 @@
 
 namespace hone::ops::npu {
 
-using Arguments = std::vector<std::pair<std::string_view, c10::IValue>>;
+struct Arguments {
+  std::vector<c10::IValue> leading;
+  std::vector<std::pair<std::string_view, c10::IValue>> named = {};
+};
 
-// Whether the operator npu::`name` is registered and knows every one of these arguments. Says once what is missing.
-bool has(std::string_view name);
+bool has(std::string_view name);  // whether npu::`name` is registered
 
-// Calls npu::`name` through the dispatcher, gradients included; returns its results.
-std::vector<c10::IValue> call(std::string_view name, const Arguments& given);
-Tensor call_tensor(std::string_view name, const Arguments& given);  // the first result
+// Calls npu::`name` through the dispatcher, gradients included; returns its first result.
+Tensor call(std::string_view name, const Arguments& given);
 
 // Fused operators are used where they serve, unless a person says no (--enable_npu_model_patch false, --attn_impl eager).
 struct Fusion {

@@ -38,22 +38,18 @@ Tensor triangle(at::Device device) {
 
 }  // namespace
 
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  return call_tensor("npu_rms_norm", {{"self", x}, {"gamma", weight}, {"epsilon", eps}});
-}
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) { return call("npu_rms_norm", {{x, weight, eps}}); }
 
 Tensor rope(const Tensor& x, const RopeTable& table) {
   const auto& wide = wide_table(table, x.scalar_type());
   auto heads = x.view({1, x.size(0), -1, 2 * table.cos.size(1)});
-  return call_tensor("npu_rotary_mul", {{"self", heads}, {"r1", wide.cos}, {"r2", wide.sin}}).view(x.sizes());
+  return call("npu_rotary_mul", {{heads, wide.cos, wide.sin}}).view(x.sizes());
 }
 
-Tensor swiglu(const Tensor& gate, const Tensor& up) {
-  return call_tensor("npu_swiglu", {{"self", at::cat({gate, up}, -1)}, {"dim", int64_t{-1}}});
-}
+Tensor swiglu(const Tensor& gate, const Tensor& up) { return call("npu_swiglu", {{at::cat({gate, up}, -1), int64_t{-1}}}); }
 
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
-  auto grads = call_tensor("npu_swiglu_backward", {{"grad_output", dy}, {"self", at::cat({gate, up}, -1)}, {"dim", int64_t{-1}}}).chunk(2, -1);
+  auto grads = call("npu_swiglu_backward", {{dy, at::cat({gate, up}, -1), int64_t{-1}}}).chunk(2, -1);
   return {grads[0], grads[1]};
 }
 
@@ -66,18 +62,15 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segmen
   std::vector<int64_t> ends(segments.offsets.begin() + 1, segments.offsets.end());
   bool windowed = shape.window > 0 && segments.longest() > shape.window;
   auto heads = [](const Tensor& x, int64_t count) { return x.view({x.size(0), count, -1}); };
-  auto out = call_tensor("npu_fusion_attention", {{"query", heads(q, shape.heads)},
-                                                  {"key", heads(k, shape.kv_heads)},
-                                                  {"value", heads(v, shape.kv_heads)},
-                                                  {"head_num", shape.heads},
-                                                  {"input_layout", "TND"},
-                                                  {"atten_mask", triangle(q.device())},
-                                                  {"scale", shape.scale},
-                                                  {"pre_tockens", windowed ? shape.window - 1 : int64_t{std::numeric_limits<int32_t>::max()}},
-                                                  {"next_tockens", int64_t{0}},
-                                                  {"actual_seq_qlen", ends},
-                                                  {"actual_seq_kvlen", ends},
-                                                  {"sparse_mode", windowed ? kBand : kCausalFromBottomRight}});
+  auto out = call("npu_fusion_attention",
+                  {{heads(q, shape.heads), heads(k, shape.kv_heads), heads(v, shape.kv_heads), shape.heads, "TND"},
+                   {{"atten_mask", triangle(q.device())},
+                    {"scale", shape.scale},
+                    {"pre_tockens", windowed ? shape.window - 1 : int64_t{std::numeric_limits<int32_t>::max()}},
+                    {"next_tockens", int64_t{0}},
+                    {"actual_seq_qlen", ends},
+                    {"actual_seq_kvlen", ends},
+                    {"sparse_mode", windowed ? kBand : kCausalFromBottomRight}}});
   return out.view({q.size(0), -1});
 }
 

@@ -36,16 +36,14 @@ bool serves_paged(const Tensor& q, const PagedKeys& cache, const AttentionShape&
 
 Tensor paged_decode(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
   std::vector<int64_t> lengths(plan.lengths.begin(), plan.lengths.begin() + plan.decodes);
-  auto out = call_tensor("npu_fused_infer_attention_score", {{"query", q.view({q.size(0), shape.heads, 1, shape.head_dim})},
-                                                             {"key", cache.keys},
-                                                             {"value", cache.values},
-                                                             {"actual_seq_lengths_kv", lengths},
-                                                             {"block_table", block_table(plan, cache.block_size())},
-                                                             {"num_heads", shape.heads},
-                                                             {"num_key_value_heads", shape.kv_heads},
-                                                             {"scale", shape.scale},
-                                                             {"input_layout", "BNSD"},
-                                                             {"block_size", cache.block_size()}});
+  auto out = call("npu_fused_infer_attention_score", {{q.view({q.size(0), shape.heads, 1, shape.head_dim}), cache.keys, cache.values},
+                                                      {{"actual_seq_lengths_kv", lengths},
+                                                       {"block_table", block_table(plan, cache.block_size())},
+                                                       {"num_heads", shape.heads},
+                                                       {"num_key_value_heads", shape.kv_heads},
+                                                       {"scale", shape.scale},
+                                                       {"input_layout", "BNSD"},
+                                                       {"block_size", cache.block_size()}}});
   return out.view({q.size(0), -1});
 }
 

@@ -1,0 +1,39 @@
+// Attention by its definition, in float32: what the training and the inference operators of this folder share.
+#pragma once
+#include "cann_emulator/pch.h"
+
+namespace cann::attention {
+
+// One sequence's numbers as [heads, length, dim], key heads not repeated.
+struct Sequence {
+  Tensor q, k, v;
+};
+
+struct Shape {
+  int64_t heads, sparse_mode, before, after;
+  double scale;
+};
+
+struct Forward {
+  Tensor out, most, sum;  // with the softmax's maximum and sum of every row
+};
+struct Backward {
+  Tensor dq, dk, dv;
+};
+
+void check_types(const Tensor& q, const Tensor& k, const Tensor& v);
+// Sparse modes 2 to 4 take one compressed triangle whatever the lengths.
+void check_compressed(const Tensor& mask, int64_t sparse_mode);
+
+// True where a pair is hidden: [queries, keys], or as the given mask has it, broadcast over heads. Undefined when nothing is hidden.
+Tensor hidden_pairs(int64_t queries, int64_t keys, const Tensor& mask, const Shape& shape);
+
+Forward forward(const Sequence& s, const Tensor& hidden, const Shape& shape);
+Backward backward(const Sequence& s, const Tensor& hidden, const Tensor& dy, const Forward& kept, const Shape& shape);
+
+// A dense layout as [batch, heads, length, dim]; the same call on an output gives the view to write into.
+Tensor dense(const Tensor& x, const std::string& layout, int64_t heads);
+int64_t key_heads(const Tensor& q, const Tensor& k, const std::string& layout, int64_t heads);
+Tensor wide(const Tensor& x);
+
+}  // namespace cann::attention

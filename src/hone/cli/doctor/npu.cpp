@@ -1,0 +1,102 @@
+// Ascend NPUs: whether driver, CANN, torch and torch_npu are there and belong together, whether the devices may be opened, and the three
+// checks of the guides: available, how many, a small computation.
+#include <torch/version.h>
+
+#include <cstdlib>
+
+#include "hone/base/error.h"
+#include "hone/base/file.h"
+#include "hone/cli/doctor/check.h"
+#include "hone/device/device.h"
+#include "hone/device/npu.h"
+#include "hone/device/npu_errors.h"
+#include "hone/device/npu_install.h"
+#include "hone/ops/npu/boxed.h"
+
+namespace hone::cli::doctor {
+namespace {
+
+using device::npu::Install;
+
+std::string set_env(const Install& install) { return fmt::format("source {}/set_env.sh", install.toolkit.empty() ? "/usr/local/Ascend/ascend-toolkit" : install.toolkit); }
+
+Finding driver_finding(const Install& install) {
+  if (install.driver_version.empty())
+    return {Mark::warning, "NPU driver", "no version file", "in a container, mount /usr/local/Ascend/driver: hone docker-run prints the whole line"};
+  auto firmware = install.firmware_version.empty() ? std::string() : ", firmware " + install.firmware_version;
+  return {Mark::good, "NPU driver", install.driver_version + firmware, ""};
+}
+
+Finding cann_finding(const Install& install) {
+  if (install.runtime.empty() && install.toolkit.empty())
+    return {Mark::bad, "CANN", "an Ascend device is there, the toolkit is not", "install CANN and source its set_env.sh"};
+  if (install.runtime.empty() || !install.sourced)
+    return {Mark::bad, "CANN", fmt::format("in {}, but its environment is not set", install.toolkit), set_env(install)};
+  auto version = install.cann_version.empty() ? "of unknown version" : install.cann_version;
+  return {Mark::good, "CANN", fmt::format("{} in {}", version, install.toolkit), ""};
+}
+
+Findings torch_npu_findings(const Install& install) {
+  auto wanted = fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH);
+  if (install.torch_npu.empty()) return {{Mark::bad, "torch_npu", "not installed", wanted}};
+  Findings out;
+  bool same = device::npu::same_release(TORCH_VERSION, install.torch_npu_version);
+  out.push_back({same ? Mark::good : Mark::bad, "torch_npu",
+                 same ? fmt::format("{}, Python {}", install.torch_npu_version, install.python)
+                      : fmt::format("{}, which does not fit libtorch {}", install.torch_npu_version, TORCH_VERSION),
+                 same ? install.torch_npu : wanted});
+  if (!install.cann_version.empty() && !device::npu::cann_serves(install.cann_version, install.torch_npu_version)) {
+    auto serving = device::npu::cann_for(install.torch_npu_version);
+    out.push_back({Mark::bad, "CANN and torch_npu", fmt::format("CANN {} with torch_npu {}", install.cann_version, install.torch_npu_version),
+                   fmt::format("torch_npu {} was built for CANN {}", install.torch_npu_version, fmt::join(serving, ", "))});
+  }
+  return out;
+}
+
+Finding permission_finding(const Install& install) {
+  if (install.emulated) return {Mark::good, "NPU device files", "emulated cards need none", ""};
+  if (install.cards.empty())
+    return {Mark::bad, "NPU device files", "no /dev/davinci*", "in a container, pass --device=/dev/davinci0 …: hone docker-run prints the whole line"};
+  if (!install.forbidden.empty())
+    return {Mark::bad, "NPU device files", fmt::format("may not be opened: {}", fmt::join(install.forbidden, ", ")),
+            "add your user to the group HwHiAiUser, or give the container these devices"};
+  return {Mark::good, "NPU device files", fmt::format("{} cards", install.cards.size()), ""};
+}
+
+// The guides' three checks.
+Findings computing_findings() {
+  try {
+    auto npu = device::pick("npu:0");
+    auto sum = (at::ones({2}, at::device(npu)) + 1).sum().to(at::kCPU).item<float>();
+    Findings out{{Mark::good, "NPU available", fmt::format("{}, {} in sight", device::describe(npu), at::accelerator::deviceCount()), ""}};
+    out.push_back(sum == 4 ? Finding{Mark::good, "NPU computation", "1 + 1 = 2", ""}
+                           : Finding{Mark::bad, "NPU computation", fmt::format("twice 1 + 1 gave {}", sum), "look at npu-smi info for the card's health"});
+    std::string live, absent;
+    for (const auto& op : ops::npu::operator_states()) (op.live ? live : absent) += (op.live ? live : absent).empty() ? op.name : ", " + op.name;
+    out.push_back({Mark::good, "fused operators", live, absent.empty() ? "" : "not in this torch_npu: " + absent});
+    return out;
+  } catch (const UserError& error) {
+    return {{Mark::bad, "NPU available", error.what(), error.hint()}};
+  } catch (const c10::Error& error) {
+    auto known = device::npu::explain(error.what_without_backtrace());
+    return {{Mark::bad, "NPU available", known ? known->cause : error.what_without_backtrace(), known ? known->advice : ""}};
+  }
+}
+
+}  // namespace
+
+Findings examine_npu() {
+  auto install = device::npu::look();
+  if (const char* home = std::getenv("ASCEND_HOME_PATH"); home && !fs::is_directory(home))
+    return {{Mark::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home), "source the toolkit's set_env.sh"}};
+  bool hardware = !install.cards.empty() || install.emulated;
+  if (!hardware && install.toolkit.empty()) return {{Mark::absent, "CANN", "not installed", "only needed for Ascend NPUs"}};
+  Findings out{permission_finding(install), driver_finding(install), cann_finding(install)};
+  for (auto& finding : torch_npu_findings(install)) out.push_back(finding);
+  bool sound = std::all_of(out.begin(), out.end(), [](const auto& finding) { return finding.mark != Mark::bad; });
+  if (sound && hardware)
+    for (auto& finding : computing_findings()) out.push_back(finding);
+  return out;
+}
+
+}  // namespace hone::cli::doctor
