@@ -52,7 +52,7 @@ void print_links(const device::LinkMatrix& matrix) {
     table.add(row);
   }
   fmt::print(
-      "{}\nNV#  # NVLinks   PIX  one PCIe switch   PXB  several   PHB  through the CPU   NODE  within a NUMA node   SYS  between "
+      "{}\nNV#  # NVLinks   HCCS  Ascend's links   SIO  two dies of a card   PIX  one PCIe switch   PXB  several   PHB  through the CPU   NODE  within a NUMA node   SYS  between "
       "nodes\n",
       table.str(static_cast<size_t>(terminal::columns())));
 }

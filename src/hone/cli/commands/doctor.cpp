@@ -68,6 +68,7 @@ void print_variables() {
 
 int doctor_command(const Options& options) {
   int bad = print_section("Software", doctor::examine_software());
+  bad += print_section("Ascend NPUs", doctor::examine_npu());
   bad += print_section("Devices", doctor::examine_devices());
   bad += print_section("Machine", doctor::examine_machine());
   bad += print_section("Hubs", doctor::examine_hubs(options.flag("network")));

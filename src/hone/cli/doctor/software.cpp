@@ -37,33 +37,6 @@ Finding cuda_finding() {
   return {Mark::good, "CUDA driver", driver, ""};
 }
 
-std::string cann_version(const fs::path& home) {
-  std::error_code ignored;
-  for (const auto& entry : fs::recursive_directory_iterator(home, fs::directory_options::skip_permission_denied, ignored)) {
-    auto name = entry.path().filename().string();
-    if (!name.starts_with("ascend_") || !name.ends_with("_install.info")) continue;
-    auto text = read_file(entry.path());
-    auto at = text.find("version=");
-    if (at != std::string::npos) return text.substr(at + 8, text.find('\n', at) - at - 8);
-  }
-  return "of unknown version";
-}
-
-Finding cann_finding() {
-  std::error_code ignored;
-  bool hardware = fs::exists("/dev/davinci_manager", ignored);
-  const char* home = std::getenv("ASCEND_HOME_PATH");
-  if (!home) home = std::getenv("ASCEND_TOOLKIT_HOME");
-  if (home && fs::is_directory(home, ignored)) return {Mark::good, "CANN", fmt::format("{} in {}", cann_version(home), home), ""};
-  if (home)
-    return {Mark::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home),
-            "source the toolkit's set_env.sh"};
-  if (hardware)
-    return {Mark::bad, "CANN", "an Ascend device is there, the toolkit is not",
-            "source /usr/local/Ascend/ascend-toolkit/set_env.sh"};
-  return {Mark::absent, "CANN", "not installed", "only needed for Ascend NPUs"};
-}
-
 Finding cpu_finding() {
   const auto& features = device::cpu_features();
   if (!features.bfloat16())
@@ -75,7 +48,7 @@ Finding cpu_finding() {
 }  // namespace
 
 Findings examine_software() {
-  Findings out{torch_finding(), cpu_finding(), cuda_finding(), cann_finding()};
+  Findings out{torch_finding(), cpu_finding(), cuda_finding()};
   if (data::can_read_parquet())
     out.push_back({Mark::good, "Parquet", "Arrow is built in", ""});
   else
