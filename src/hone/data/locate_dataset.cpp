@@ -100,8 +100,8 @@ std::vector<DatasetPart> DatasetLocator::folder_parts(const fs::path& folder, co
 }
 
 fs::path DatasetLocator::folder_of(const std::string& id, const std::string& hub) const {
-  if (config_.resolver) return config_.resolver(id, hub.empty() && config_.prefer_hf ? "hf" : hub);
-  bool looks_like_path = id.starts_with('/') || id.starts_with('.') || fs::path(id).has_extension();
+  bool looks_like_path = id.starts_with('/') || id.starts_with('.') || is_dataset_file(id);
+  if (!looks_like_path && config_.resolver) return config_.resolver(id, hub);
   if (!looks_like_path)
     if (auto cached = hub::find_in_caches(id, hub::Kind::dataset)) return *cached;
   throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is not a local file or folder{}", id, looks_like_path ? "" : " and not in the hub caches"),

@@ -20,6 +20,14 @@ bool holds_something(const fs::path& folder) {
   return !error && entry != fs::directory_iterator();
 }
 
+// A plain folder in ModelScope's cache is a repository when files lie in it; its tools also keep prepared tables there, in deeper folders.
+bool holds_files(const fs::path& folder) {
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (entry->is_regular_file(error)) return true;
+  return false;
+}
+
 std::vector<fs::path> folders_in(const fs::path& parent) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -69,14 +77,14 @@ std::optional<Place> find_modelscope(const Repo& repo, const fs::path& cache) {
   bool main_branch = repo.branch() == "master";  // the plain folders do not say which revision they hold
   if (main_branch)
     for (const auto& folder : paths.preferred)
-      if (holds_something(folder)) return Place{folder, folder};
+      if (holds_files(folder)) return Place{folder, folder};
   fs::path snapshots = paths.repo / "snapshots";
   for (const auto& name : main_branch ? std::vector<std::string>{"master", "main"} : std::vector{repo.branch()})
     if (holds_something(snapshots / name)) return Place{paths.repo, snapshots / name};
   if (!main_branch) return {};
   if (auto found = folders_in(snapshots); found.size() == 1) return Place{paths.repo, found[0]};
   for (const auto& folder : paths.older)
-    if (holds_something(folder)) return Place{folder, folder};
+    if (holds_files(folder)) return Place{folder, folder};
   return {};
 }
 
@@ -133,7 +141,7 @@ Place new_place(const Repo& repo, const fs::path& cache, const std::string& comm
   auto paths = modelscope_paths(repo, cache);
   if (repo.branch() == "master")
     for (const auto& folder : paths.preferred)
-      if (holds_something(folder)) return {folder, folder};
+      if (holds_files(folder)) return {folder, folder};
   return {paths.repo, paths.repo / "snapshots" / repo.branch()};
 }
 

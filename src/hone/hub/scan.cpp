@@ -32,8 +32,11 @@ void measure(CachedRepo& repo, const fs::path& root) {
 // `root` holds the repository and nothing else; what a command would use of it is what the look-up finds.
 void add(std::vector<CachedRepo>& found, const Repo& repo, const fs::path& root, const fs::path& cache) {
   auto place = find_place(repo, cache);
+  if (!place && !fs::is_directory(root / "snapshots")) return;
   bool shadowed = place && !is_inside(root, place->snapshot);  // the same id in an older layout
-  CachedRepo cached{.site = repo.site, .kind = repo.kind, .id = repo.id, .revisions = {}, .folder = place && !shadowed ? place->snapshot : root, .bytes = 0, .files = 0, .changed = {}, .missing = {}};
+  CachedRepo cached;
+  cached.site = repo.site, cached.kind = repo.kind, cached.id = repo.id;
+  cached.folder = place && !shadowed ? place->snapshot : root;
   for (const auto& snapshot : folders_in(root / "snapshots")) cached.revisions.push_back(snapshot.filename().string());
   std::sort(cached.revisions.begin(), cached.revisions.end());
   if (place && !shadowed) cached.missing = missing_files(*place, repo.kind);

@@ -16,7 +16,7 @@ struct CachedRepo {
   std::vector<std::string> revisions;  // names of snapshots; empty in ModelScope's older layouts
   std::filesystem::path folder;        // what a command would be given
   uint64_t bytes = 0, files = 0;       // on the disk; a blob that several snapshots share counts once
-  std::filesystem::file_time_type changed;
+  std::filesystem::file_time_type changed = std::filesystem::file_time_type::min();
   std::vector<std::string> missing;    // as missing_files() says
 };
 

@@ -71,6 +71,8 @@ TEST_F(Locate, KnowsModelScopeLayouts) {
   }
   put("ms/datasets/a--rows/snapshots/master/train.jsonl");
   EXPECT_EQ(find_in_caches("a/rows", Kind::dataset), root_ / "ms/datasets/a--rows/snapshots/master");
+  put("ms/hub/datasets/a/prepared/0.0.0/x.arrow");
+  EXPECT_EQ(find_in_caches("a/prepared", Kind::dataset), std::nullopt);
 }
 
 TEST_F(Locate, TheChosenSiteComesFirst) {
@@ -132,6 +134,7 @@ TEST_F(Locate, Endpoints) {
 TEST_F(Locate, ScansBothCaches) {
   put_model("ms/models/a--b/snapshots/master");
   put_model("ms/hub/models/c/d___5");
+  put("ms/hub/datasets/json/default-1/0.0.0/x.arrow");
   put("ms/datasets/e--rows/snapshots/master/train.jsonl", "0123456789");
   put_model("hf/hub/models--a--b/snapshots/c");
   auto found = scan_caches();

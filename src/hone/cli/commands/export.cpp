@@ -4,6 +4,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/progress.h"
+#include "hone/hub/locate.h"
 #include "hone/io/peft.h"
 #include "hone/tuner/merge.h"
 
@@ -21,6 +22,7 @@ fs::path base_of(const ExportOptions& options) {
   if (!options.model.empty()) return options.model;
   const auto config = io::read_adapter_config(options.adapters.front());
   if (!config.base_model.empty() && fs::exists(fs::path(config.base_model) / "config.json")) return config.base_model;
+  if (hub::is_repo_id(config.base_model)) return hub::locate_model(config.base_model);
   throw UserError(ExitCode::usage, fmt::format("the adapter's base model \"{}\" is not a folder here", config.base_model),
                   "pass --model <folder>");
 }

@@ -1,0 +1,58 @@
+#include "hone/cli/hub_options.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "hone/hub/locate.h"
+
+namespace hone::cli {
+namespace {
+
+bool is_on(const char* variable) {
+  const char* value = std::getenv(variable);
+  if (!value) return false;
+  std::string text = value;
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text == "1" || text == "true" || text == "yes" || text == "y" || text == "on";
+}
+
+// LLaMA-Factory's switch counts where --use_hf or USE_HF says nothing.
+hub::Site chosen_site(const Options& options) {
+  if (!options.knows("use_hf")) return is_on("USE_HF") ? hub::Site::hugging_face : hub::Site::modelscope;
+  bool hugging_face = options.flag("use_hf");
+  if (!options.given("use_hf") && is_on("USE_MODELSCOPE_HUB")) hugging_face = false;
+  return hugging_face ? hub::Site::hugging_face : hub::Site::modelscope;
+}
+
+std::string text_or_none(const Options& options, std::string_view name) { return options.knows(name) && options.has(name) ? options.text(name) : ""; }
+
+// "name=folder" serves the adapter under that name.
+std::string found_adapter(const std::string& word, const std::string& subfolder) {
+  namespace fs = std::filesystem;
+  auto equals = fs::exists(word) ? word.npos : word.find('=');
+  auto label = equals == word.npos ? "" : word.substr(0, equals + 1);
+  auto name = word.substr(label.size());
+  // What is neither here nor an id is reported by who opens it, with what it should hold.
+  auto folder = fs::exists(name) || !hub::is_repo_id(name.substr(0, name.find(':'))) ? fs::path(name) : hub::locate_adapter(name);
+  return label + (subfolder.empty() ? folder : folder / subfolder).string();
+}
+
+}  // namespace
+
+void configure_hub(const Options& options) {
+  hub::configure({.site = chosen_site(options),
+                  .token = text_or_none(options, "hub_token"),
+                  .cache = text_or_none(options, "cache_dir"),
+                  .refresh = text_or_none(options, "download_mode") == "force_redownload"});
+}
+
+void find_adapters(Options& options) {
+  if (!options.knows("adapters") || !options.has("adapters")) return;
+  auto subfolder = text_or_none(options, "adapter_folder");
+  Json folders = Json::array();
+  for (const auto& word : options.list("adapters")) folders.push_back(found_adapter(word, subfolder));
+  auto before = options.setting("adapters");
+  options.set("adapters", folders, before.source, before.where);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,13 @@
+// From Options to what src/hone/hub needs to know, and adapters by name.
+#pragma once
+#include "hone/cli/options.h"
+
+namespace hone::cli {
+
+// Which hub is asked, with which token, into which cache. Called once when a command starts.
+void configure_hub(const Options& options);
+
+// Replaces adapters that are hub ids by the folders they are found in, so that their args.json can be read like any other.
+void find_adapters(Options& options);
+
+}  // namespace hone::cli
