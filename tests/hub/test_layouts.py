@@ -57,9 +57,10 @@ def test_the_peer_has_nothing_left_to_fetch(hub, download, tmp_path, use_hf):
     assert not [request for request in hub.requests[asked:] if request["file"] and request["method"] == "GET"]
 
 
+@pytest.mark.parametrize("use_hf", [True])
 def test_hugging_face_layout(hub, download, tmp_path):
     repo = hub.add("models", "org/one", FILES)
-    done = download("org/one", env={"USE_HF": "1"})
+    done = download("org/one")
     root = tmp_path / "hf/hub/models--org--one"
     assert path_of(done) == root / "snapshots" / repo.commit
     assert (root / "refs/main").read_text() == repo.commit
@@ -71,12 +72,23 @@ def test_hugging_face_layout(hub, download, tmp_path):
     assert ask_python(scan, hub.environment(tmp_path, True)) == f"1 0 {size}"
 
 
+@pytest.mark.parametrize("use_hf", [True])
+def test_transformers_loads_what_hone_downloaded(hub, download, tmp_path):
+    hub.add_folder("models", "org/one", Path(__file__).resolve().parents[2] / "models/nano")
+    path_of(download("org/one"))
+    code = "from transformers import AutoModelForCausalLM as M, AutoTokenizer as T; T.from_pretrained('org/one'); print(M.from_pretrained('org/one').num_parameters())"
+    asked = len(hub.requests)
+    assert int(ask_python(code, {**hub.environment(tmp_path, True), "HF_HUB_OFFLINE": "1"})) > 1_000_000
+    assert len(hub.requests) == asked
+
+
+@pytest.mark.parametrize("use_hf", [False])
 def test_modelscope_layouts_of_the_past_are_kept_up_to_date(hub, download, tmp_path):
     hub.add("models", "org/one.5", FILES)
     old = tmp_path / "ms/hub/models/org/one___5"
     old.mkdir(parents=True)
     (old / "config.json").write_text("an older one")
-    done = download("org/one.5", env={"USE_HF": "0"})
+    done = download("org/one.5")
     assert path_of(done) == old
     assert content_of(old) == FILES
 

@@ -45,7 +45,8 @@ void print_table(const std::vector<CachedRepo>& repos) {
   }
   table.align_right(3);
   table.align_right(4);
-  fmt::print("{}{} in {} and {}, {} in all\n", table.str(static_cast<size_t>(terminal::columns())), repos.empty() ? "nothing" : std::to_string(repos.size()),
+  if (!repos.empty()) fmt::print("{}", table.str(static_cast<size_t>(terminal::columns())));
+  fmt::print("{} in {} and {}, {} in all\n", repos.empty() ? "nothing" : std::to_string(repos.size()),
              hub::cache_of(hub::Site::modelscope).string(), hub::cache_of(hub::Site::hugging_face).string(), format_bytes(static_cast<double>(total)));
 }
 

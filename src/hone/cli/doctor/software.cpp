@@ -11,6 +11,7 @@
 #include "hone/device/cpu_features.h"
 #include "hone/device/inventory.h"
 #include "hone/device/tensor.h"
+#include "hone/hub/download.h"
 
 namespace hone::cli::doctor {
 namespace {
@@ -54,6 +55,10 @@ Findings examine_software() {
   else
     out.push_back({Mark::warning, "Parquet", "built without Arrow",
                    "to read .parquet files: .venv/bin/pip install pyarrow, then make build"});
+  if (hub::can_download())
+    out.push_back({Mark::good, "Downloads", "libcurl is built in", ""});
+  else
+    out.push_back({Mark::warning, "Downloads", "built without libcurl", "to fetch models by name: apt install libcurl4-openssl-dev libssl-dev, then make build"});
   return out;
 }
 
