@@ -36,6 +36,16 @@ int report(ExitCode code, std::string_view message, std::string_view hint) {
   return static_cast<int>(code);
 }
 
+// An error of libtorch, torch_npu or the system, which knows nothing of our exit codes.
+int report_failure(const std::string& what) {
+  auto text = device::npu::with_card_error(what);
+  if (auto known = device::npu::explain(text); known && device::npu::loaded())
+    return report(known->code, fmt::format("{}\n{}", known->cause, text), known->advice);
+  bool memory = text.find("out of memory") != text.npos || text.find("can't allocate memory") != text.npos;
+  return report(memory ? ExitCode::out_of_memory : ExitCode::failure, text,
+                memory ? "smaller --per_device_train_batch_size or --max_length" : "");
+}
+
 int world_size() {
   auto number = [](const char* name) {
     const char* text = std::getenv(name);
@@ -137,16 +147,11 @@ int run_program(const std::string& program, std::vector<std::string> words) {
     return report(ExitCode::out_of_memory, error.what_without_backtrace(),
                   "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
   } catch (const c10::Error& error) {
-    std::string_view text = error.what_without_backtrace();
-    if (auto known = device::npu::explain(text); known && device::npu::loaded())
-      return report(known->code, fmt::format("{}\n{}", known->cause, text), known->advice);
-    bool memory = text.find("out of memory") != text.npos || text.find("can't allocate memory") != text.npos;
-    return report(memory ? ExitCode::out_of_memory : ExitCode::failure, text,
-                  memory ? "smaller --per_device_train_batch_size or --max_length" : "");
+    return report_failure(error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
     return report(ExitCode::out_of_memory, "out of memory", "smaller --per_device_train_batch_size or --max_length");
   } catch (const std::exception& error) {
-    return report(ExitCode::failure, error.what(), "");
+    return report_failure(error.what());
   }
 }
 

@@ -27,6 +27,12 @@ std::string available() {
 
 namespace {
 
+[[noreturn]] void fail_no_card() {
+  const char* visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
+  throw UserError(ExitCode::usage, visible ? fmt::format("no NPU is in sight with ASCEND_RT_VISIBLE_DEVICES={}", visible) : "torch_npu sees no NPU",
+                  visible ? "name existing cards, in ascending order, with commas and without blanks" : "hone doctor names the cause");
+}
+
 // One process per device: "npu" and "auto" mean that of the process's own rank on this machine, "npu:4,5" that place of the list.
 int own_index(std::string_view name, std::string_view list) {
   const char* text = std::getenv("LOCAL_RANK");
@@ -48,6 +54,7 @@ at::Device pick(std::string_view name) {
   auto accelerator = at::getAccelerator();
   int count = accelerator ? at::accelerator::deviceCount() : 0;
   if (name == "cpu") return at::kCPU;
+  if (npu::loaded() && count == 0) fail_no_card();
   if (automatic && count == 0) return at::kCPU;
   auto colon = name.find(':');
   auto kind = name.substr(0, colon);

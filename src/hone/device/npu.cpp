@@ -110,6 +110,13 @@ std::string soc() {
   return text ? text : "";
 }
 
+std::string with_card_error(std::string text) {
+  auto synchronize = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "aclrtSynchronizeDevice"));
+  if (!g_loaded || !synchronize || text.find("Inner error") == text.npos) return text;
+  int code = synchronize();
+  return code == 0 ? text : fmt::format("{}, error code is {}", text, code);
+}
+
 bool computes_bfloat16() {
   auto name = soc();
   bool first_generation = name.starts_with("Ascend910A") || name == "Ascend910B" || name.starts_with("Ascend910Pro") ||

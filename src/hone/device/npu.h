@@ -13,6 +13,9 @@ void load();
 bool loaded();
 
 std::string soc();        // "Ascend910B3"; empty before load()
+// What went wrong on the card: the text of an error, with the code that CANN keeps when torch_npu's text does not name it.
+std::string with_card_error(std::string text);
+
 bool computes_bfloat16();  // 910A and 310P do not
 
 }  // namespace hone::device::npu

@@ -23,6 +23,8 @@ constexpr Known kKnown[] = {
      "the first rank that failed says why; when a rank is only slow, raise HCCL_EXEC_TIMEOUT"},
     {"EI0006", ExitCode::lost_peer, "not every rank joined in time (EI0006)",
      "the first rank that failed says why; give every node the same HCCL_SOCKET_IFNAME, raise HCCL_CONNECT_TIMEOUT when ranks start late"},
+    {"operator name is Hccl", ExitCode::lost_peer, "a collective failed on this rank",
+     "torch_npu's lines above hold HCCL's code: EI0002 means that another rank did not reach it in time (HCCL_EXEC_TIMEOUT)"},
     {"EJ0001", ExitCode::lost_peer, "HCCL could not start: its ports on the card are taken (EJ0001)",
      "a process of an earlier run is still there: npu-smi info lists it; end it, or give this job its own HCCL_IF_BASE_PORT"},
     {"507015", ExitCode::failure, "a kernel on the card failed (aicore exception, 507015)",
