@@ -1,10 +1,10 @@
-// Any words as a command line of any front end: options or a UserError, nothing else. The first line picks program and command,
-// the others are words; what follows a NUL is what every config file contains.
+// Any words as a command line of any front end: options, the native command for them, or a UserError; nothing else. The first line picks
+// program and command, the others are words; what follows a NUL is what every config file contains.
 #include <string>
 #include <vector>
 
 #include "hone/base/log.h"
-#include "hone/cli/run.h"
+#include "hone/cli/commands/convert_config.h"
 
 using namespace hone;
 using namespace hone::cli;
@@ -24,9 +24,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   log::configure({.level = log::Level::off});
   World world{[&](const std::string&) { return file; }, [](const std::string&) { return std::optional<std::string>(); }};
   try {
-    auto program = words.front();
-    words.erase(words.begin());
-    auto parsed = parse_invocation(read_invocation(front_end_of(program), words), world);
+    auto line = read_command_line(words, world);
+    auto parsed = parse_invocation(line.invocation, with_environment(world, line.environment));
+    (void)native_command(line.invocation, parsed.options);
     decide_automatic(parsed.options, 1);
     (void)parsed.options.to_json();
   } catch (const UserError&) {

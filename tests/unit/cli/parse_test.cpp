@@ -103,7 +103,7 @@ TEST(Parse, SharedNameMeansWhatTheFrontEndMeans) {
 }
 
 TEST(Parse, RefusalsNameTheWay) {
-  EXPECT_THAT(Scene{}.refusal({"sft", "--deepspeed", "zero3"}).hint(), HasSubstr("several devices"));
+  EXPECT_THAT(Scene{}.refusal({"export", "--to_mcore", "true"}).hint(), HasSubstr("Hugging Face folders"));
   EXPECT_THAT(Scene{}.refusal({"sft", "--learning_rat", "1"}).hint(), HasSubstr("--learning_rate"));
   EXPECT_EQ(Scene{}.refusal({"sft", "--learning_rat", "1"}).code(), ExitCode::usage);
 }

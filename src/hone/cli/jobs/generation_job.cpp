@@ -16,10 +16,19 @@ int64_t room_for_answers(const Options& options, const fs::path& folder, const M
   return ModelFile(folder / "config.json").integer("max_position_embeddings", 2048);
 }
 
+// The file with sampling settings: one that was asked for, or the model's own, which need not be there.
+fs::path sampling_file(const Options& options, const fs::path& model_folder) {
+  if (!options.knows("generation_config") || !options.has("generation_config")) return model_folder / "generation_config.json";
+  fs::path asked = options.text("generation_config");
+  if (fs::is_directory(asked)) asked /= "generation_config.json";
+  if (!fs::is_regular_file(asked)) throw UserError(ExitCode::usage, fmt::format("{} is {}; there is no such file", options.shown("generation_config"), asked.string()));
+  return asked;
+}
+
 }  // namespace
 
 engine::SamplingParams sampling_params(const Options& options, const fs::path& model_folder) {
-  ModelFile file(model_folder / "generation_config.json");
+  ModelFile file(sampling_file(options, model_folder));
   engine::SamplingParams sampling;
   sampling.temperature = number(options, "temperature", file, 1.0);
   sampling.top_p = number(options, "top_p", file, 1.0);

@@ -152,7 +152,7 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
   loader.shuffle = options.flag("train_dataloader_shuffle") && order != "sequential";
   loader.packing = packing_of(options, job.encode.pretraining);
   if (options.knows("packing_length") && options.has("packing_length")) loader.packing_length = options.integer("packing_length");
-  loader.group_by_length = options.flag("group_by_length") || order == "group_by_length";
+  loader.group_by_length = options.flag("group_by_length") || order == "group_by_length" || options.flag("sortish_sampler");
   loader.shuffle_buffer = job.datasets.shuffle_buffer_size;
   loader.threads = static_cast<size_t>(std::max(options.given("dataset_num_proc") ? options.integer("dataset_num_proc") : 0,
                                                 options.given("dataloader_num_workers") ? options.integer("dataloader_num_workers") : 0));
@@ -170,6 +170,15 @@ void check_callbacks(const Options& options) {
       throw UserError(ExitCode::usage, fmt::format("{} names {}, which is not in this version", options.shown("callbacks"), name),
                       "expected early_stop or graceful_exit");
   }
+}
+
+// There is one library for each kind of device; asking for it is fine, asking for another would not be followed.
+void check_backend(const Options& options, at::Device device) {
+  if (!options.has("ddp_backend")) return;
+  std::string_view fitting = device.is_cpu() ? "gloo" : device.is_cuda() ? "nccl" : "hccl";
+  if (auto asked = options.text("ddp_backend"); asked != fitting)
+    throw UserError(ExitCode::usage, fmt::format("{} is {}; processes on {} talk through {}", options.shown("ddp_backend"), asked, device.str(), fitting),
+                    "leave it out, or choose the device with --devices");
 }
 
 void read_actions(const Options& options, train::TrainingJob& job) {
@@ -200,6 +209,7 @@ train::TrainingJob training_job(const Options& options) {
   job.from_scratch = options.flag("train_from_scratch");
   job.load.device = device::pick(options.flag("use_cpu") ? "cpu" : options.text("devices"));
   choose_npu_kernels(options);
+  check_backend(options, job.load.device);
   if (auto threads = options.integer("threads"); threads > 0) at::set_num_threads(static_cast<int>(threads));
   read_recompute(options, config.layers, job);
   if (options.has("neftune_noise_alpha")) job.neftune_alpha = options.real("neftune_noise_alpha");

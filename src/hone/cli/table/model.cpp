@@ -74,7 +74,7 @@ void add_model(Rows& rows) {
           {"liger_kernel_config", JsonText, "", "Which Liger kernels.", verbs{kTraining},
            accepted{"hone's own fused operators are always on"}},
           {"use_v1_kernels", Flag, "false", "Fused NPU kernels.", only_factory{},
-           accepted{"fused operators are chosen by what the device offers"}},
+           always{"true", "fused operators are chosen by what the device offers"}},
           {"enable_npu_model_patch", Flag, "true", "Fused NPU operators for norms, rotary embedding and gated activations.", only_swift{}},
           {"shift_attn", Flag, "false", "LongLoRA's shifted sparse attention.", only_factory{},
            refused{"use full attention; packed variable-length attention is fast"}},

@@ -13,7 +13,7 @@ void add_tuners(Rows& rows) {
            Choice("lora|full|freeze|lora_llm|longlora|adalora|llamapro|adapter|vera|boft|fourierft|reft|bone|ia3|oft"), "lora",
            "What is trained: lora, full or freeze.", factory{"finetuning_type"}, also{"train_type"}, also{"sft_type"}},
           {"tuner_backend", Choice("peft|unsloth"), "peft", "Library of the tuner.", only_swift{},
-           accepted{"hone's own LoRA reads and writes PEFT's files"}},
+           always{"peft", "hone's own LoRA reads and writes PEFT's files"}},
           {"create_new_adapter", Flag, "false", "Merge the given adapters and start a fresh one.", verbs{kTraining},
            only_factory{}},
       });

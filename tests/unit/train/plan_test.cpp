@@ -1,0 +1,63 @@
+// The planner's arithmetic, without a model.
+#include <gtest/gtest.h>
+
+#include "hone/train/plan/devices.h"
+#include "hone/train/plan/memory.h"
+#include "hone/train/plan/shapes.h"
+
+namespace hone::train {
+namespace {
+
+Workload seven_billion(tuner::Kind kind) {
+  Workload work{.model = model::parse_config(*known_shape("Qwen/Qwen2.5-7B-Instruct"), "shape")};
+  work.weight_bytes = 2;
+  work.tokens = 2048;
+  count_parameters(work, tuner::TunerConfig{.kind = kind});
+  return work;
+}
+
+TEST(Plan, ParametersAreCountedFromTheShape) {
+  auto full = seven_billion(tuner::Kind::full);
+  EXPECT_EQ(full.parameters, 7'615'616'512);
+  EXPECT_EQ(full.trained(), full.parameters);
+  auto lora = seven_billion(tuner::Kind::lora);
+  EXPECT_EQ(lora.adapter_parameters, 20'185'088);  // rank 8 on every linear, as peft counts it
+  EXPECT_EQ(lora.trained_base, 0);
+}
+
+TEST(Plan, KnownShapesByAnySpelling) {
+  for (auto name : {"Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b", "/models/Qwen2.5-7B", "LLM-Research/Meta-Llama-3-8B-Instruct"}) EXPECT_TRUE(known_shape(name)) << name;
+  for (auto name : {"Qwen2.5-7", "Qwen2.5-7Bx", "", "nobody/knows"}) EXPECT_FALSE(known_shape(name)) << name;
+  for (const auto& name : known_shape_names()) EXPECT_NO_THROW(model::parse_config(*known_shape(name), name)) << name;
+}
+
+TEST(Plan, EveryStageDividesMore) {
+  auto work = seven_billion(tuner::Kind::full);
+  auto total = [&](Sharding sharding, int devices) { return plan_memory(work, sharding, devices, {}).total(); };
+  EXPECT_GT(total(Sharding::none, 8), total(Sharding::zero1, 8));
+  EXPECT_GT(total(Sharding::zero1, 8), total(Sharding::zero2, 8));
+  EXPECT_GT(total(Sharding::zero2, 8), total(Sharding::zero3, 8));
+  EXPECT_EQ(total(Sharding::zero3, 8), total(Sharding::fsdp, 8));
+  EXPECT_GT(total(Sharding::zero3, 2), total(Sharding::zero3, 8));
+  EXPECT_EQ(total(Sharding::none, 1), total(Sharding::none, 8));
+}
+
+TEST(Plan, MastersAndAccumulationCost) {
+  auto work = seven_billion(tuner::Kind::full);
+  double plain = plan_memory(work, Sharding::none, 1, {}).total();
+  work.masters = true;
+  double with_masters = plan_memory(work, Sharding::none, 1, {}).total();
+  EXPECT_NEAR(with_masters - plain, 7.6e9 * (4 + 2 * 2 + 2), 4e9);  // the copies, wider moments, wider gradients
+  work.masters = false, work.recompute = false;
+  double kept = plan_memory(work, Sharding::none, 1, {}).total();
+  EXPECT_GT(kept, plain);
+  work.accumulation = 4;
+  EXPECT_GT(plan_memory(work, Sharding::none, 1, {}).total(), kept - 1);
+}
+
+TEST(Plan, DevicesHaveRoom) {
+  for (const auto& device : planned_devices()) EXPECT_GT(device.memory_gib, device.reserved_gib) << device.name;
+}
+
+}  // namespace
+}  // namespace hone::train
