@@ -2,6 +2,7 @@
 import json
 import shutil
 import subprocess
+from typing import Literal
 
 import anthropic
 import pytest
@@ -18,7 +19,7 @@ def client(server):
 
 
 def ask(client, **more):
-    return client.messages.create(**{"model": "nano", "max_tokens": 24, "temperature": 0, "messages": [{"role": "user", "content": "Who are you?"}], **more})
+    return client.messages.create(**{"model": "nano", "max_tokens": 24, "messages": [{"role": "user", "content": "Who are you?"}], **more})
 
 
 def test_anthropic_says_what_openai_says(server, client):
@@ -31,7 +32,7 @@ def test_anthropic_says_what_openai_says(server, client):
 
 
 def test_anthropic_streams(client):
-    with client.messages.stream(model="nano", max_tokens=24, temperature=0, system="Be brief.", messages=[{"role": "user", "content": "Who are you?"}]) as stream:
+    with client.messages.stream(model="nano", max_tokens=24, extra_body={"temperature": 0}, system="Be brief.", messages=[{"role": "user", "content": "Who are you?"}]) as stream:
         text = "".join(stream.text_stream)
         final = stream.get_final_message()
     assert text and final.content[0].text == text
@@ -73,10 +74,10 @@ def test_langchain(server):
     assert whole.content == server.chat(max_tokens=24)["choices"][0]["message"]["content"]
     assert "".join(chunk.content for chunk in model.stream(question)) == whole.content
 
-    def get_weather(city: str) -> str:
+    def get_weather(city: Literal["Paris", "Rome"]) -> str:
         """Weather of a city."""
 
-    called = model.bind_tools([get_weather], tool_choice="get_weather").invoke(question, max_tokens=120)
+    called = model.bind_tools([get_weather], tool_choice="get_weather").invoke(question, max_tokens=600)
     assert called.tool_calls[0]["name"] == "get_weather" and "city" in called.tool_calls[0]["args"]
 
 
@@ -121,5 +122,6 @@ def test_curl(server):
     assert text == server.chat(max_tokens=24)["choices"][0]["message"]["content"]
     old = subprocess.run(["curl", "-s0", server.url + "/v1/models"], capture_output=True, text=True, timeout=60)  # HTTP/1.0
     assert json.loads(old.stdout)["data"][0]["id"] == "nano"
-    large = subprocess.run(["curl", "-s", "-H", "Expect: 100-continue", server.url + "/tokenize", "-d", json.dumps({"prompt": "a b " * 300000})], capture_output=True, text=True, timeout=60)
+    large = subprocess.run(["curl", "-s", "-H", "Expect: 100-continue", server.url + "/tokenize", "-d", "@-"], input=json.dumps({"prompt": "a b " * 300000}),
+                           capture_output=True, text=True, timeout=60)
     assert json.loads(large.stdout)["count"] > 100000

@@ -84,7 +84,7 @@ def test_named_origins_may_come(serve):
 
 @pytest.mark.parametrize("request_text, status", [
     ("nonsense\r\n\r\n", 400),
-    ("GET / HTTP/1.1\r\nHost: localhost\r\n" + "X: y\r\n" * 200 + "\r\n", 431),
+    ("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + "X: y\r\n" * 200 + "\r\n", 431),
     ("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + "y" * 40000 + "\r\n\r\n", 431),
     (f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {1 << 40}\r\n\r\n", 413),
     ("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400),

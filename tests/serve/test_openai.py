@@ -37,7 +37,7 @@ def exact(serve):
 
 
 def greedy(client, **more):
-    return client.chat.completions.create(model="nano", messages=QUESTION, temperature=0, max_tokens=32, **more)
+    return client.chat.completions.create(**{"model": "nano", "messages": QUESTION, "temperature": 0, "max_tokens": 32, **more})
 
 
 def test_an_answer_equals_transformers(exact, peer):
@@ -122,7 +122,7 @@ def test_logit_bias_forbids(client):
 
 
 def test_a_named_tool_is_called_by_its_schema(client):
-    answer = greedy(client, tools=[WEATHER], tool_choice={"type": "function", "function": {"name": "get_weather"}})
+    answer = greedy(client, tools=[WEATHER], tool_choice={"type": "function", "function": {"name": "get_weather"}}, max_tokens=300)
     call = answer.choices[0].message.tool_calls[0]
     arguments = json.loads(call.function.arguments)
     assert call.function.name == "get_weather" and call.type == "function"
@@ -131,7 +131,7 @@ def test_a_named_tool_is_called_by_its_schema(client):
 
 
 def test_required_calls_stream_as_deltas(client):
-    chunks = list(greedy(client, tools=[WEATHER], tool_choice="required", stream=True))
+    chunks = list(greedy(client, tools=[WEATHER], tool_choice="required", stream=True, max_tokens=300))
     deltas = [call for c in chunks if c.choices for call in c.choices[0].delta.tool_calls or []]
     assert deltas[0].id and deltas[0].function.name == "get_weather"
     assert all(d.id is None and d.function.name is None for d in deltas[1:])
@@ -180,7 +180,7 @@ def test_a_whole_tool_conversation_is_read(client):
 
 
 def test_legacy_functions(client):
-    answer = greedy(client, functions=[WEATHER["function"]], function_call={"name": "get_weather"})
+    answer = greedy(client, functions=[WEATHER["function"]], function_call={"name": "get_weather"}, max_tokens=300)
     assert answer.choices[0].message.function_call.name == "get_weather"
     assert answer.choices[0].finish_reason == "function_call"
 

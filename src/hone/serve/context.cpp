@@ -37,6 +37,7 @@ std::shared_ptr<Generation> Context::admit(Exchange& exchange, std::vector<engin
   exchange.on_gone([weak = std::weak_ptr(generation)] {
     if (auto alive = weak.lock()) alive->interrupt();
   });
+  generation->on_overrun([&exchange] { exchange.cut(); });  // the exchange outlives its answers
   return generation;
 }
 

@@ -19,6 +19,7 @@ struct Context {
   Metrics& metrics;
   Adapters& adapters;
   asio::thread_pool& workers;
+  std::filesystem::path result_file;  // "" is none
 
   // Who answers to a request's `model`. Problem(404) for a name nobody serves.
   struct Target {

@@ -44,9 +44,11 @@ void Generation::interrupt() {
 void Generation::push(Event event) {
   if (event.output.finish != engine::FinishReason::none) --unfinished_;
   pending_bytes_ += weight(event.output);
-  if (pending_bytes_ > loop_.limits_.unread_bytes) overrun_ = interrupted_ = true;
   pending_.push_back(std::move(event));
   signal_.notify();
+  if (pending_bytes_ <= loop_.limits_.unread_bytes) return;
+  interrupted_ = true;
+  if (auto callback = std::exchange(on_overrun_, nullptr)) callback();
 }
 
 EngineLoop::EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits)

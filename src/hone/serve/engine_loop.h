@@ -34,7 +34,8 @@ class Generation {
   asio::awaitable<std::vector<Event>> next();
   void interrupt();
   bool interrupted() const { return interrupted_; }
-  bool overrun() const { return overrun_; }  // the session reads too slowly to keep what comes
+  // Called once when the session takes in too slowly what comes.
+  void on_overrun(std::function<void()> callback) { on_overrun_ = std::move(callback); }
   bool finished() const { return unfinished_ == 0; }
   bool pending() const { return !pending_.empty(); }
 
@@ -48,7 +49,8 @@ class Generation {
   size_t pending_bytes_ = 0;
   std::vector<Event> pending_;
   Signal signal_;
-  bool interrupted_ = false, overrun_ = false;
+  std::function<void()> on_overrun_;
+  bool interrupted_ = false;
 };
 
 struct EngineLoopLimits {

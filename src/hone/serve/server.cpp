@@ -198,7 +198,7 @@ class Server : public Service {
   EngineLoop loop_;
   Metrics metrics_;
   Adapters adapters_;
-  Context context_{served_, loop_, metrics_, adapters_, workers_};
+  Context context_{served_, loop_, metrics_, adapters_, workers_, config_.result_file};
   std::shared_ptr<asio::ssl::context> tls_;
   Listener listener_;
   asio::signal_set signals_;

@@ -27,6 +27,7 @@ struct ServerConfig {
   std::chrono::milliseconds watchdog{300'000};  // for one step of the engine
   int log_interval = 20;                        // seconds between lines of statistics; 0: none
   bool log_requests = true;
+  std::filesystem::path result_file;  // each chat and its answer as a line of JSON; "" is none
   bool open_page = false;  // show the chat page's address, as the reason to be here
 };
 

@@ -59,6 +59,7 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   config.watchdog = seconds(options.real("watchdog"));
   config.log_interval = static_cast<int>(std::max<int64_t>(0, options.integer("log_interval")));
   config.log_requests = options.flag("verbose");
+  if (options.given("result_path")) config.result_file = options.text("result_path");
   config.open_page = page;
   check_files(config);
   return config;

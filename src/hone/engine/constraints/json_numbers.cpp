@@ -10,7 +10,7 @@ Pattern any_digits(size_t count) { return pattern_repeat(digit('0', '9'), static
 
 // Between two numbers of the same number of digits.
 Pattern same_length(std::string_view low, std::string_view high) {
-  if (low.empty()) return pattern_sequence({});
+  if (low.find_first_not_of('0') == low.npos && high.find_first_not_of('9') == high.npos) return any_digits(low.size());
   if (low[0] == high[0]) return pattern_sequence({digit(low[0], low[0]), same_length(low.substr(1), high.substr(1))});
   size_t rest = low.size() - 1;
   std::vector<Pattern> parts{pattern_sequence({digit(low[0], low[0]), same_length(low.substr(1), std::string(rest, '9'))}),

@@ -103,13 +103,14 @@ Json error_json(const Problem& problem) {
 
 asio::awaitable<void> send_stream(Exchange& exchange, Answers& answers, const std::string& model) {
   auto news = co_await answers.next();
-  if (!co_await exchange.start_events()) co_return;
+  bool listening = co_await exchange.start_events();
   BlockStream stream;
   std::string out = event("message_start", {{"type", "message_start"}, {"message", message_head(model, answers.usage())}});
   std::optional<Problem> failure;
   while (!news.empty()) {
     for (const auto& item : news) out += stream.news(item, answers.answer(0));
-    if (!co_await exchange.send(out)) co_return;
+    if (listening) listening = co_await exchange.send(out);
+    if (!listening) co_return;
     out.clear();
     try {
       news = co_await answers.next();
@@ -119,7 +120,8 @@ asio::awaitable<void> send_stream(Exchange& exchange, Answers& answers, const st
     }
   }
   out += failure ? event("error", error_json(*failure)) : stream.closing(answers.answer(0), answers.usage());
-  if (co_await exchange.send(out)) co_await exchange.finish_events();
+  if (listening) listening = co_await exchange.send(out);
+  if (listening) co_await exchange.finish_events();
 }
 
 }  // namespace

@@ -85,7 +85,9 @@ void BenchClient::read_events(std::string_view events, Answered& answered) {
 
 asio::awaitable<Answered> BenchClient::ask(std::string body) {
   Answered answered{.sent = Clock::now()};
-  if (!transport_ && !co_await connect()) {
+  bool connected = transport_ != nullptr;
+  if (!connected) connected = co_await connect();
+  if (!connected) {
     answered.error = "no connection";
     co_return answered;
   }
@@ -97,7 +99,8 @@ asio::awaitable<Answered> BenchClient::ask(std::string body) {
   boost::beast::flat_buffer inbox;
   size_t seen = 0;
   error_code failure;
-  if (!co_await transport_->write(asio::buffer(request))) failure = asio::error::broken_pipe;
+  bool sent = co_await transport_->write(asio::buffer(request));
+  if (!sent) failure = asio::error::broken_pipe;
   while (!failure && !parser.is_done()) {
     size_t count = co_await transport_->read_some(inbox.prepare(16u << 10));
     if (count == 0) {

@@ -27,7 +27,7 @@ size_t trailing_blanks(std::string_view text) {
 
 }  // namespace
 
-AnswerParser::AnswerParser(const Config& config) : config_(config), state_(config.begins_thinking && config.split_thoughts ? State::thought : State::start) {
+AnswerParser::AnswerParser(const Config& config) : config_(config), state_(config.begins_thinking && config.split_thoughts ? State::before_thought : State::start) {
   if (config.tools == ToolFormat::only_call) begin_call("");
 }
 
@@ -56,11 +56,12 @@ void AnswerParser::emit(Delta::Kind kind, std::string text, std::vector<Delta>& 
 bool AnswerParser::advance(std::vector<Delta>& out) {
   switch (state_) {
     case State::start: return leave_start();
-    case State::thought: return read_thought(out);
-    case State::behind_thought:
+    case State::before_thought:
+    case State::before_text:  // the blanks there are layout
       trim_left(held_);
-      if (!held_.empty()) state_ = State::text;
+      if (!held_.empty()) state_ = state_ == State::before_text ? State::text : State::thought;
       return !held_.empty();
+    case State::thought: return read_thought(out);
     case State::text: return read_text(out);
     case State::call: return read_call(out);
     case State::behind_call: return read_behind_call();
@@ -75,9 +76,8 @@ bool AnswerParser::leave_start() {
   if (config_.split_thoughts && (text.empty() || begins(kThink, text))) return false;
   if (config_.split_thoughts && text.starts_with(kThink)) {
     held_ = std::string(text.substr(kThink.size()));
-    trim_left(held_);
-    state_ = State::thought;
-    return !held_.empty();
+    state_ = State::before_thought;
+    return true;
   }
   state_ = State::text;
   return true;
@@ -89,7 +89,7 @@ bool AnswerParser::read_thought(std::vector<Delta>& out) {
     thought.resize(thought.size() - trailing_blanks(thought));
     emit(Delta::Kind::thought, std::move(thought), out);
     held_.erase(0, end + kThinkEnd.size());
-    state_ = State::behind_thought;
+    state_ = State::before_text;
     return true;
   }
   size_t tag = overlap(held_, kThinkEnd);
@@ -169,7 +169,7 @@ bool AnswerParser::read_behind_call() {
     return false;
   }
   held_.erase(0, end + kCallEnd.size());
-  state_ = State::behind_thought;  // text may follow, without the blanks between
+  state_ = State::before_text;
   return !held_.empty();
 }
 

@@ -35,7 +35,7 @@ class AnswerParser {
   size_t calls() const { return calls_; }
 
  private:
-  enum class State { start, thought, behind_thought, text, call, behind_call };
+  enum class State { start, before_thought, thought, before_text, text, call, behind_call };
   bool advance(std::vector<Delta>& out);  // false: more text is needed
   bool leave_start();
   bool read_thought(std::vector<Delta>& out);

@@ -1,5 +1,7 @@
 #include "hone/serve/chat/answers.h"
 
+#include "hone/base/file.h"
+
 namespace hone::serve {
 namespace {
 
@@ -58,7 +60,20 @@ asio::awaitable<std::vector<Answers::News>> Answers::next() {
 }
 
 asio::awaitable<void> Answers::finish() {
-  while (!(co_await next()).empty()) {
+  for (bool more = true; more;) {
+    auto news = co_await next();
+    more = !news.empty();
+  }
+}
+
+void keep_result(const Context& context, const data::Conversation& question, const Answers& answers, const std::string& model) {
+  if (context.result_file.empty()) return;
+  Json messages = Json::array();
+  for (const auto& message : question.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+  for (size_t i = 0; i < answers.size(); ++i) {
+    auto row = messages;
+    row.push_back({{"role", "assistant"}, {"content", answers.answer(i).text}});
+    append_line(context.result_file, dump({{"response", answers.answer(i).text}, {"model", model}, {"messages", row}, {"usage", usage_json(answers.usage())}}));
   }
 }
 

@@ -54,4 +54,7 @@ class Answers {
   bool first_ = true, counted_ = false;
 };
 
+// Adds the finished chat to the server's result file, when there is one: a row as `infer` writes it.
+void keep_result(const Context& context, const data::Conversation& question, const Answers& answers, const std::string& model);
+
 }  // namespace hone::serve

@@ -11,7 +11,6 @@ namespace hone::serve {
 namespace {
 
 namespace http = boost::beast::http;
-constexpr size_t kReadSize = 16u << 10;
 constexpr size_t kDrainable = 256u << 10;  // a refused body of this size is read and dropped, so that the connection lives on
 
 std::string lower(std::string_view text) {
@@ -31,7 +30,7 @@ struct Connection::Reading {
 
 Connection::Connection(asio::any_io_executor executor, std::unique_ptr<Transport> transport, Service& service, const HttpLimits& limits)
     : executor_(executor), transport_(std::move(transport)), service_(service), limits_(limits),
-      inbox_(limits.header_bytes + 4 * kReadSize), arrived_(executor), taken_(executor), write_limit_(executor) {}
+      inbox_(limits.header_bytes + 8 * arrival_.size()), arrived_(executor), taken_(executor), write_limit_(executor) {}
 
 Connection::~Connection() = default;
 
@@ -52,11 +51,11 @@ void Connection::leave() {
 asio::awaitable<void> Connection::keep_reading() {
   auto self = shared_from_this();
   while (!gone_) {
-    while (!gone_ && inbox_.size() + kReadSize > inbox_.max_size()) co_await taken_.wait_until(Clock::time_point::max());
+    while (!gone_ && inbox_.size() + arrival_.size() > inbox_.max_size()) co_await taken_.wait_until(Clock::time_point::max());
     if (gone_) break;
-    size_t count = co_await transport_->read_some(inbox_.prepare(kReadSize));
+    size_t count = co_await transport_->read_some(asio::buffer(arrival_));
     if (count == 0) break;
-    inbox_.commit(count);
+    inbox_.commit(asio::buffer_copy(inbox_.prepare(count), asio::buffer(arrival_, count)));
     arrived_.notify();
   }
   gone_ = true;
@@ -94,7 +93,8 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
       if (used > 0) continue;
     }
     if (gone_) co_return false;
-    if (!co_await arrived_.wait_until(reading.deadline)) {
+    bool more = co_await arrived_.wait_until(reading.deadline);
+    if (!more) {
       if (reading.any) reading.trouble = request_timed_out();
       co_return false;
     }
@@ -111,7 +111,8 @@ asio::awaitable<void> Connection::refuse(HttpResponse response, bool http_1_0) {
   while (!gone_ && Clock::now() < deadline) {
     inbox_.consume(inbox_.size());
     taken_.notify();
-    if (!co_await arrived_.wait_until(deadline)) break;
+    bool more = co_await arrived_.wait_until(deadline);
+    if (!more) break;
   }
   close();
 }
@@ -147,14 +148,16 @@ asio::awaitable<std::optional<HttpRequest>> Connection::read_request() {
   }
   if (!refusal && lower(request.header("expect")) == "100-continue") co_await write("HTTP/1.1 100 Continue\r\n\r\n");
   reading.deadline = Clock::now() + limits_.body;
-  if (!co_await read_until(reading, true)) {
+  bool whole = co_await read_until(reading, true);
+  if (!whole) {
     if (reading.trouble) co_await refuse(std::move(*reading.trouble), request.http_1_0);
     co_return std::nullopt;
   }
   if (refusal) {
     bool stays = request.keep_alive && !leaving_;
     auto bytes = response_head(*refusal, static_cast<int64_t>(refusal->body.size()), stays, request.http_1_0) + refusal->body;
-    if (!co_await write(bytes) || !stays) co_return std::nullopt;
+    bool written = co_await write(bytes);
+    if (!written || !stays) co_return std::nullopt;
     busy_ = false;
     co_return co_await read_request();
   }
@@ -164,7 +167,11 @@ asio::awaitable<std::optional<HttpRequest>> Connection::read_request() {
 
 asio::awaitable<void> Connection::run() {
   auto self = shared_from_this();
-  if (co_await transport_->handshake()) co_return close();
+  auto failure = co_await transport_->handshake();
+  if (failure) {
+    close();
+    co_return;
+  }
   asio::co_spawn(executor_, keep_reading(), asio::detached);
   while (!gone_ && !leaving_) {
     busy_ = false;
@@ -180,7 +187,7 @@ asio::awaitable<void> Connection::run() {
 }
 
 bool Exchange::gone() const { return connection_->gone_; }
-asio::any_io_executor Exchange::executor() const { return connection_->executor_; }
+void Exchange::cut() { connection_->close(); }
 
 void Exchange::on_gone(std::function<void()> callback) {
   if (callback && connection_->gone_) return callback();
@@ -193,7 +200,8 @@ asio::awaitable<void> Exchange::respond(HttpResponse response) {
   response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
   bool stays = request_.keep_alive && !connection_->leaving_;
   auto bytes = response_head(response, static_cast<int64_t>(response.body.size()), stays, request_.http_1_0) + response.body;
-  if (!co_await connection_->write(bytes)) connection_->close();
+  bool written = co_await connection_->write(bytes);
+  if (!written) connection_->close();
 }
 
 asio::awaitable<bool> Exchange::start_events() {
@@ -209,14 +217,14 @@ asio::awaitable<bool> Exchange::start_events() {
 
 asio::awaitable<bool> Exchange::send(std::string_view events) {
   if (events.empty()) co_return !gone();
-  if (request_.http_1_0) co_return co_await connection_->write(events);
-  auto chunk = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
+  auto chunk = request_.http_1_0 ? std::string(events) : fmt::format("{:x}\r\n{}\r\n", events.size(), events);
   co_return co_await connection_->write(chunk);
 }
 
 asio::awaitable<void> Exchange::finish_events() {
-  if (request_.http_1_0) co_return connection_->close();
-  if (!co_await connection_->write("0\r\n\r\n")) connection_->close();
+  bool written = false;
+  if (!request_.http_1_0) written = co_await connection_->write("0\r\n\r\n");
+  if (!written) connection_->close();
 }
 
 }  // namespace hone::serve

@@ -1,5 +1,6 @@
 // One client: reads requests, hands each to the service, writes its answer or stream. Runs on the I/O thread.
 #pragma once
+#include <array>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <functional>
 #include <memory>
@@ -36,7 +37,7 @@ class Exchange {
   bool gone() const;  // the client has closed its side, or was cut
   // Called once when the client goes; an empty function forgets it.
   void on_gone(std::function<void()> callback);
-  asio::any_io_executor executor() const;
+  void cut();  // the client takes too little: the connection ends here
 
   void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
   asio::awaitable<void> respond(HttpResponse response);
@@ -84,6 +85,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<Transport> transport_;
   Service& service_;
   const HttpLimits& limits_;
+  std::array<char, 8192> arrival_;   // where a read under way puts its bytes; the inbox moves while it waits
   boost::beast::flat_buffer inbox_;  // what arrived and no parser has taken
   Signal arrived_, taken_;
   asio::steady_timer write_limit_;

@@ -118,12 +118,13 @@ asio::awaitable<void> send_whole(Exchange& exchange, Context& context, const Cha
 asio::awaitable<void> send_stream(Exchange& exchange, Context& context, const ChatTask& task, Answers& answers, const std::string& model) {
   Stream stream(task, context.served, model, task.sampling.logprobs.has_value());
   auto news = co_await answers.next();
-  if (!co_await exchange.start_events()) co_return;
+  bool listening = co_await exchange.start_events();
   std::string out = stream.opening(answers.size());
   std::optional<Problem> failure;
   while (!news.empty()) {
     for (const auto& item : news) out += stream.news(item, answers);
-    if (!co_await exchange.send(out)) co_return;
+    if (listening) listening = co_await exchange.send(out);
+    if (!listening) co_return;
     out.clear();
     try {
       news = co_await answers.next();
@@ -135,7 +136,8 @@ asio::awaitable<void> send_stream(Exchange& exchange, Context& context, const Ch
   if (failure) out += event(problem_json(*failure));
   else if (task.include_usage) out += stream.usage(answers.usage());
   out += kDone;
-  if (co_await exchange.send(out)) co_await exchange.finish_events();
+  if (listening) listening = co_await exchange.send(out);
+  if (listening) co_await exchange.finish_events();
 }
 
 }  // namespace
@@ -159,6 +161,7 @@ asio::awaitable<void> chat_completions(Exchange& exchange, Context& context) {
   Answers answers(context, std::move(generation), ready.prepared.parser, choices, ready.prepared.prompt_tokens);
   if (ready.task.stream) co_await send_stream(exchange, context, ready.task, answers, target.name);
   else co_await send_whole(exchange, context, ready.task, answers, target.name);
+  keep_result(context, ready.task.conversation, answers, target.name);
 }
 
 }  // namespace hone::serve

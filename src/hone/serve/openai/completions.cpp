@@ -120,12 +120,13 @@ class Stream {
 asio::awaitable<void> send_stream(Exchange& exchange, Context& context, const CompletionTask& task, Answers& answers, const std::string& model) {
   Stream stream(task, *context.served.tokenizer, model);
   auto news = co_await answers.next();
-  if (!co_await exchange.start_events()) co_return;
+  bool listening = co_await exchange.start_events();
   std::string out = stream.opening();
   std::optional<Problem> failure;
   while (!news.empty()) {
     for (const auto& item : news) out += stream.news(item);
-    if (!co_await exchange.send(out)) co_return;
+    if (listening) listening = co_await exchange.send(out);
+    if (!listening) co_return;
     out.clear();
     try {
       news = co_await answers.next();
@@ -137,7 +138,8 @@ asio::awaitable<void> send_stream(Exchange& exchange, Context& context, const Co
   if (failure) out += event(problem_json(*failure));
   else if (task.include_usage) out += stream.usage(answers.usage());
   out += kDone;
-  if (co_await exchange.send(out)) co_await exchange.finish_events();
+  if (listening) listening = co_await exchange.send(out);
+  if (listening) co_await exchange.finish_events();
 }
 
 }  // namespace

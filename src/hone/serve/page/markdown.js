@@ -66,13 +66,14 @@ function list(lines, at) {
   if (ordered && parseInt(mark) !== 1) node.start = parseInt(mark);
   while (at < lines.length) {
     const found = ITEM.exec(lines[at]);
-    if (!found || found[1].length < indent.length || /\d/.test(found[2]) !== ordered) break;
-    if (found[1].length > indent.length) {
+    if (!found || found[1].length < indent.length) break;
+    if (found[1].length > indent.length + 1) {
       const [inner, next] = list(lines, at);
       (node.lastElementChild ?? node).append(inner);
       at = next;
       continue;
     }
+    if (/\d/.test(found[2]) !== ordered) break;
     const item = [found[3]];
     for (++at; at < lines.length && /^\s{2,}\S/.test(lines[at]) && !ITEM.test(lines[at]); ++at) item.push(lines[at].trim());
     node.append(make("li", ...inline(item.join("\n"))));
