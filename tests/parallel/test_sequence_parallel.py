@@ -30,8 +30,9 @@ def test_one_sequence_on_all_processes(train, reference, tmp_path, world, option
 
 
 def test_heads_and_ring_at_once(train, reference, tmp_path, two_heads):
-    run = train(tmp_path, 4, model=two_heads, tuner_type="full", sequence_parallel_size=4, per_device_train_batch_size=GLOBAL_BATCH)
-    assert_same_training(run, reference("full", 1, model=two_heads))
+    options = dict(model=two_heads, adam_epsilon="1e-5")  # with less, the sign of a gradient that is all rounding moves a weight
+    run = train(tmp_path, 4, tuner_type="full", sequence_parallel_size=4, per_device_train_batch_size=GLOBAL_BATCH, **options)
+    assert_same_training(run, reference("full", 1, **options))
     assert "heads over 2, a ring of 2" in run.err
 
 

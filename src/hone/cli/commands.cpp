@@ -25,7 +25,7 @@ constexpr Command kCommands[] = {
     {"scan-cache", kCaches, "What lies in the hubs' caches, with sizes.", scan_cache_command},
     {"docker-run", kOther, "The docker line for the devices of this machine.", docker_run_command, "[command line]", 4096, false, true},
     {"emulate-npu", kOther, "Run any command on emulated Ascend cards.", emulate_npu_command, "command line", 4096, false, true},
-    {"ray-submit", kOther, "Start the processes of a command on a Ray cluster.", ray_submit_command, "[--num_workers N] -- command", 4096, false, true},
+    {"ray-submit", kOther, "Start the processes of a command on a Ray cluster.", ray_submit_command, "processes [--address …] -- command", 4096, false, true},
     {"options", kOptions, "The whole options table.", options_command},
     {"completion", kOther, "Completion script for a shell.", completion_command, "bash|zsh|fish", 1},
     {"version", kOther, "Version of hone and of what it runs on.", version_command},

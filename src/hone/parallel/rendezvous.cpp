@@ -47,23 +47,6 @@ bool answers(const std::string& host, int port) {
   return false;
 }
 
-// c10d would wait in silence; a person wants to hear within seconds that nobody answers.
-void wait_for_master(const World& world, Clock::time_point deadline) {
-  auto next_notice = Clock::now() + std::chrono::seconds(5);
-  while (!answers(world.master_address, world.master_port)) {
-    if (Clock::now() > deadline)
-      throw UserError(ExitCode::lost_peer,
-                      fmt::format("rank {} of {}: nobody answers at {}:{}, where rank 0 should be", world.rank, world.size,
-                                  world.master_address, world.master_port),
-                      "check MASTER_ADDR and MASTER_PORT, that rank 0 was started, and that no firewall stands between");
-    if (Clock::now() > next_notice) {
-      log::warning("rank {} of {}: still waiting for rank 0 at {}:{}", world.rank, world.size, world.master_address, world.master_port);
-      next_notice = Clock::now() + std::chrono::seconds(30);
-    }
-    std::this_thread::sleep_for(milliseconds(100));
-  }
-}
-
 // Differs between programs that were built from different sources.
 std::string program_print() {
   static const std::string print = fmt::format("{:016x}", std::hash<std::string>{}(read_file("/proc/self/exe")));
@@ -85,6 +68,21 @@ void check_card(const std::string& card, int rank, const World& world) {
 
 }  // namespace
 
+// c10d would wait in silence; a person wants to hear within seconds that nobody answers.
+void wait_for_master(const std::string& who, const std::string& address, int port, milliseconds timeout) {
+  auto deadline = Clock::now() + timeout, next_notice = Clock::now() + std::chrono::seconds(5);
+  while (!answers(address, port)) {
+    if (Clock::now() > deadline)
+      throw UserError(ExitCode::lost_peer, fmt::format("{}: nobody answers at {}:{}, where rank 0 should be", who, address, port),
+                      "check MASTER_ADDR and MASTER_PORT, that rank 0 was started, and that no firewall stands between");
+    if (Clock::now() > next_notice) {
+      log::warning("{}: still waiting for rank 0 at {}:{}", who, address, port);
+      next_notice = Clock::now() + std::chrono::seconds(30);
+    }
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+}
+
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(world.master_port);
@@ -92,7 +90,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds time
   options.numWorkers = world.size;
   options.waitWorkers = false;
   options.timeout = timeout;
-  if (!world.is_main()) wait_for_master(world, Clock::now() + timeout);
+  if (!world.is_main()) wait_for_master(fmt::format("rank {} of {}", world.rank, world.size), world.master_address, world.master_port, timeout);
   try {
     return c10::make_intrusive<c10d::TCPStore>(world.master_address, options);
   } catch (const std::exception& cause) {

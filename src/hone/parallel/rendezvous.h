@@ -6,6 +6,9 @@
 
 namespace hone::parallel {
 
+// Returns once somebody listens there, and says meanwhile who waits. Throws UserError(lost_peer) when nobody does in time.
+void wait_for_master(const std::string& who, const std::string& address, int port, std::chrono::milliseconds timeout);
+
 // The master's store, on rank 0 opened for the others. Throws UserError(lost_peer) naming the address that cannot be used.
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::milliseconds timeout);
 

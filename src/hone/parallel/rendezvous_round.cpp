@@ -9,22 +9,32 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/parallel/rendezvous.h"
 
 namespace hone::parallel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-c10d::Store& node_store(const Launch& launch) {
-  static const c10::intrusive_ptr<c10d::Store> store = [&]() -> c10::intrusive_ptr<c10d::Store> {
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<uint16_t>(launch.master_port);
-    options.isServer = launch.node_rank == 0;
-    options.waitWorkers = false;
-    options.timeout = std::chrono::minutes(5);
-    return c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
-  }();
-  return *store;
+c10::intrusive_ptr<c10d::Store> open_node_store(const Launch& launch) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(launch.master_port);
+  options.isServer = launch.node_rank == 0;
+  options.waitWorkers = false;
+  options.timeout = std::chrono::minutes(5);
+  return c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
+}
+
+// Node 0 keeps its store from attempt to attempt. The others connect anew: a node that was cut off must not talk into a dead connection.
+c10::intrusive_ptr<c10d::Store> node_store(const Launch& launch) {
+  static c10::intrusive_ptr<c10d::Store> kept;
+  if (launch.node_rank == 0) {
+    if (!kept) kept = open_node_store(launch);
+    return kept;
+  }
+  auto patience = std::chrono::milliseconds(static_cast<int64_t>(launch.elastic_wait * 1000));
+  wait_for_master(fmt::format("node {}", launch.node_rank), launch.master_address, launch.master_port, patience);
+  return open_node_store(launch);
 }
 
 std::string key(int64_t round, const std::string& what) { return fmt::format("round/{}/{}", round, what); }
@@ -54,7 +64,8 @@ std::vector<int> numbers_in(const std::string& text) {
 Launch agree_on_nodes(const Launch& launch, int attempt) {
   if (launch.min_nodes == 0 || launch.nodes == 1) return launch;
   try {
-    auto& store = node_store(launch);
+    auto connection = node_store(launch);
+    auto& store = *connection;
     static int64_t last_round = 0;
     if (launch.node_rank == 0) store.set("round/open", std::to_string(attempt + 1));
     int64_t round = 0;

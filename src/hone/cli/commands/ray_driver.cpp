@@ -3,7 +3,7 @@
 namespace hone::cli {
 
 const char* const kRayDriver = R"python(
-import argparse, collections, os, socket, subprocess, sys
+import argparse, collections, json, os, socket, subprocess, sys
 try:
     import ray
     from ray.util.placement_group import placement_group, remove_placement_group
@@ -12,7 +12,7 @@ except ImportError:
     sys.exit("error: this Python has no Ray\n  hint: pip install ray, or name another Python in HONE_PYTHON")
 
 parser = argparse.ArgumentParser(prog="hone ray-submit", description="Starts the ranks of a hone command on a Ray cluster.")
-parser.add_argument("--num_workers", type=int, default=2, help="processes")
+parser.add_argument("num_workers", type=int, help="processes")
 parser.add_argument("--address", default="auto", help="of the cluster; 'local' starts one here")
 parser.add_argument("--cpus_per_worker", type=float, default=1)
 parser.add_argument("--resources_per_worker", default="{}", help='JSON, such as {"NPU": 1}')
@@ -22,7 +22,7 @@ parser.add_argument("command", nargs=argparse.REMAINDER)
 asked = parser.parse_args()
 command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
 if not command:
-    parser.error("no command: hone ray-submit --num_workers 2 -- hone sft …")
+    parser.error("no command: hone ray-submit 2 -- hone sft …")
 
 
 @ray.remote(max_restarts=0)
@@ -42,7 +42,6 @@ class Rank:
 
 
 ray.init(address=None if asked.address == "local" else asked.address, log_to_driver=True, logging_level="error")
-import json
 extra = json.loads(asked.resources_per_worker)
 gpus = extra.pop("GPU", 0)
 bundle = {"CPU": asked.cpus_per_worker, **({"GPU": gpus} if gpus else {}), **extra}

@@ -1,4 +1,4 @@
-// `hone ray-submit --num_workers 4 -- hone sft …`: the ranks of a command as actors of a Ray cluster.
+// `hone ray-submit 4 -- hone sft …`: the ranks of a command as actors of a Ray cluster.
 #include <unistd.h>
 
 #include <cstring>
@@ -9,6 +9,7 @@
 namespace hone::cli {
 
 int ray_submit_command(const Options& options) {
+  if (options.words().empty()) throw UserError(ExitCode::usage, "no number of processes and no command", "hone ray-submit 2 -- hone sft …");
   const char* chosen = std::getenv("HONE_PYTHON");
   std::string python = chosen && *chosen ? chosen : "python3";
   std::vector<std::string> words{python, "-c", kRayDriver};
