@@ -74,7 +74,7 @@ def test_adam_mini_equals_its_package(tmp_path):
 def block_optimizer(params, **settings):
     from badam import BlockOptimizer
 
-    base = torch.optim.AdamW([{"params": list(params.values()), "weight_decay": 0.0}], lr=1e-2)
+    base = torch.optim.AdamW(list(params.values()), lr=1e-2, weight_decay=0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return BlockOptimizer(base_optimizer=base, named_parameters_list=list(params.items()), verbose=0, **settings)
@@ -152,8 +152,7 @@ def test_saved_state_continues_bit_for_bit(tmp_path, case, dtype):
     tensors = recorded(dtype, steps=STEPS, shapes=SHAPES)
     config = {"learning_rate": 1e-2, "weight_decay": 0.1, "total_steps": STEPS, "optim_args": CASES[case]}
     _, straight = trace(tmp_path, case.split()[0], config, tensors)
-    for reload_at in (2, 7):
-        _, resumed = trace(tmp_path, case.split()[0], dict(config, reload_at=reload_at), tensors)
-        assert straight.keys() == resumed.keys()
-        for key in straight:
-            assert torch.equal(straight[key], resumed[key]), key
+    _, resumed = trace(tmp_path, case.split()[0], dict(config, reload_at=7), tensors)
+    assert straight.keys() == resumed.keys()
+    for key in straight:
+        assert torch.equal(straight[key], resumed[key]), key

@@ -35,6 +35,14 @@ void require_space(const fs::path& run_folder, const std::string& last_checkpoin
     throw std::system_error(ENOSPC, std::generic_category(), fmt::format("{} bytes needed, {} free", needed, space.available));
 }
 
+// Before the rest: the steps an optimizer has made decide which tensors its state has (BAdam's belongs to one layer).
+void read_counters(optim::Optimizer& optimizer, const SavedState& saved) {
+  optimizer.visit_state([&](const std::string& name, Tensor& tensor) {
+    if (tensor.dim() > 0) return;
+    if (auto found = saved.read("optimizer/", {{name, tensor}}); !found.empty()) tensor.copy_(found.front().second);
+  });
+}
+
 }  // namespace
 
 // Runs `work` here and asks everyone: what failed on one process failed on all, so that none waits for the others for ever.
@@ -142,6 +150,7 @@ TrainState Saver::restore(const fs::path& checkpoint) {
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds weights alone (save_only_model)", checkpoint.string()),
                     "add --resume_only_model true to go on with a fresh optimizer");
   SavedState saved(checkpoint, wrote);
+  read_counters(parts_.optimizer, saved);
   parts_.optimizer.load_state(saved.read("optimizer/", parts_.optimizer.state()));
   parts_.masters.load_state(saved.read("master/", parts_.masters.state()));
   parts_.masters.publish();

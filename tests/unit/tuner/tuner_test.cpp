@@ -185,8 +185,10 @@ TEST(Tuner, MistakesAreNamed) {
   config.lora.targets = {"q_porj"};
   EXPECT_THAT(message(config), testing::AllOf(HasSubstr("q_porj"), HasSubstr("q_proj")));
   config = {};
-  config.lora.init = "loftq";
-  EXPECT_THAT(message(config), HasSubstr("quantised"));
+  config.lora.init = "lora-ga";
+  EXPECT_THAT(message(config), HasSubstr("gradients of training data"));
+  config.lora.init = "eva";
+  EXPECT_THAT(message(config), testing::AllOf(HasSubstr("eva"), HasSubstr("loftq")));
   config = {};
   config.lora.init = "pissa";
   config.lora.rank = 4096;
