@@ -10,7 +10,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string text(reinterpret_cast<const char*>(data), size);
   (void)read_commit(text);
   (void)next_page(text);
-  if (auto path = file_name_from_server(text); path && (path->is_absolute() || path->lexically_normal().begin()->string() == "..")) __builtin_trap();
+  if (auto path = file_name_from_server(text);
+      path && (path->is_absolute() || path->lexically_normal().begin()->string() == ".."))
+    __builtin_trap();
   if (auto files = read_tree(text)) (void)wanted_files(*files, {{text}, {}}, Kind::model);
   if (auto page = read_files(text)) (void)wanted_files(page->files, {}, Kind::dataset);
   return 0;

@@ -230,6 +230,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(value[0], {"Retry-After": value[1]} if len(value) > 1 else {})
         if fault == "hang":
             return time.sleep(value)
+        if fault == "gate":
+            value.wait(60)
         if fault == "wrong":
             content = bytes(255 - b for b in content[:10]) + content[10:]
         if fault == "resized":  # a server whose copy is not the listed one

@@ -2,6 +2,7 @@
 import os
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -132,15 +133,17 @@ def test_a_full_disk_keeps_what_arrived(small, download, tmp_path):
 
 def test_two_at_once_fetch_once(hone, hub, tmp_path, use_hf, content):
     hub.add("models", "org/large", {"model.safetensors": content})
-    hub.misbehave("model.safetensors", ("slow", 20))
+    gate = threading.Event()
+    hub.misbehave("model.safetensors", ("gate", gate))
     first = start(hone, hub, tmp_path, use_hf, "org/large")
-    deadline = time.time() + 20
+    deadline = time.time() + 30
     while not partial_files(tmp_path) and time.time() < deadline:
         time.sleep(0.02)
     second = start(hone, hub, tmp_path, use_hf, "org/large")
+    assert "another process is fetching it" in second.stderr.readline()
+    gate.set()
     results = [process.communicate(timeout=60) for process in (first, second)]
     assert first.returncode == second.returncode == 0, results
-    assert "another process is fetching it" in results[1][1]
     assert results[0][0] == results[1][0]
     assert len(hub.bodies_sent("model.safetensors")) == 3
 

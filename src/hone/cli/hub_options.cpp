@@ -24,7 +24,9 @@ hub::Site chosen_site(const Options& options) {
   return hugging_face ? hub::Site::hugging_face : hub::Site::modelscope;
 }
 
-std::string text_or_none(const Options& options, std::string_view name) { return options.knows(name) && options.has(name) ? options.text(name) : ""; }
+std::string text_or_none(const Options& options, std::string_view name) {
+  return options.knows(name) && options.has(name) ? options.text(name) : "";
+}
 
 // "name=folder" serves the adapter under that name.
 std::string found_adapter(const std::string& word, const std::string& subfolder) {

@@ -65,7 +65,8 @@ std::string endpoint_of(Site site) {
 }
 
 std::chrono::seconds patience_of(Site site) {
-  int seconds = std::atoi(setting(site == Site::hugging_face ? "HF_HUB_DOWNLOAD_TIMEOUT" : "MODELSCOPE_DOWNLOAD_TIMEOUT").c_str());
+  int seconds =
+      std::atoi(setting(site == Site::hugging_face ? "HF_HUB_DOWNLOAD_TIMEOUT" : "MODELSCOPE_DOWNLOAD_TIMEOUT").c_str());
   return std::chrono::seconds(seconds > 0 ? seconds : 30);
 }
 

@@ -20,7 +20,8 @@ bool holds_something(const fs::path& folder) {
   return !error && entry != fs::directory_iterator();
 }
 
-// A plain folder in ModelScope's cache is a repository when files lie in it; its tools also keep prepared tables there, in deeper folders.
+// A plain folder in ModelScope's cache is a repository when files lie in it; its tools also keep prepared tables there, in deeper
+// folders.
 bool holds_files(const fs::path& folder) {
   std::error_code error;
   for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error))
@@ -45,7 +46,8 @@ std::optional<Place> find_hugging_face(const Repo& repo, const fs::path& cache) 
   if (fs::path ref = root / "refs" / wanted; fs::is_regular_file(ref)) {
     auto commit = read_file(ref);
     while (!commit.empty() && std::isspace(static_cast<unsigned char>(commit.back()))) commit.pop_back();
-    if (is_revision(commit) && commit.find('/') == commit.npos && holds_something(snapshots / commit)) return Place{root, snapshots / commit, true};
+    if (is_revision(commit) && commit.find('/') == commit.npos && holds_something(snapshots / commit))
+      return Place{root, snapshots / commit, true};
   }
   if (wanted != "main") return {};
   auto found = folders_in(snapshots);
@@ -63,7 +65,8 @@ ModelScopePaths modelscope_paths(const Repo& repo, const fs::path& cache) {
   auto slash = repo.id.find('/');
   std::string owner = repo.id.substr(0, slash), name = repo.id.substr(slash + 1), escaped = replace_all(name, ".", "___");
   std::string part = repo.kind == Kind::model ? "models" : "datasets";
-  ModelScopePaths paths{{cache / part / owner / escaped, cache / "hub" / part / owner / escaped}, cache / part / (owner + "--" + name), {}};
+  ModelScopePaths paths{
+      {cache / part / owner / escaped, cache / "hub" / part / owner / escaped}, cache / part / (owner + "--" + name), {}};
   paths.older = {cache / part / owner / name, cache / "hub" / part / owner / name};
   if (repo.kind == Kind::model) {
     for (const fs::path& root : {cache, cache / "hub"})
@@ -102,7 +105,8 @@ bool has_file_like(const fs::path& folder, std::initializer_list<const char*> en
 void miss_weights(const fs::path& folder, std::set<std::string>& missing) {
   if (fs::path index = folder / "model.safetensors.index.json"; fs::exists(index)) {
     auto parsed = parse_json(read_file(index));
-    if (!parsed || !parsed->is_object() || !parsed->contains("weight_map") || !(*parsed)["weight_map"].is_object()) return;  // the loader says what is wrong
+    if (!parsed || !parsed->is_object() || !parsed->contains("weight_map") || !(*parsed)["weight_map"].is_object())
+      return;  // the loader says what is wrong
     for (const auto& [weight, shard] : (*parsed)["weight_map"].items())
       if (shard.is_string() && !fs::exists(folder / shard.get<std::string>())) missing.insert(shard.get<std::string>());
     return;
@@ -147,8 +151,10 @@ Place new_place(const Repo& repo, const fs::path& cache, const std::string& comm
 
 std::vector<std::string> missing_files(const Place& place, Kind kind, const fs::path& inside) {
   std::set<std::string> missing;
-  if (kind == Kind::model) miss_weights(place.snapshot / inside, missing);
-  else miss_listed(place, missing);
+  if (kind == Kind::model)
+    miss_weights(place.snapshot / inside, missing);
+  else
+    miss_listed(place, missing);
   if (!place.blobs && fs::exists(place.unfinished())) missing.insert("files of a download that was cut off");
   return {missing.begin(), missing.end()};
 }

@@ -25,8 +25,8 @@ std::optional<Place> find_place(const Repo& repo, const std::filesystem::path& c
 // Where its site's own tools would put it. `commit` is what the revision stands for (Hugging Face).
 Place new_place(const Repo& repo, const std::filesystem::path& cache, const std::string& commit);
 
-// What is known to be missing: shards that the index names, weights, files of an interrupted download. Empty means whole. `inside` is the
-// folder of the repository that is wanted, when it is not all of it.
+// What is known to be missing: shards that the index names, weights, files of an interrupted download. Empty means whole.
+// `inside` is the folder of the repository that is wanted, when it is not all of it.
 std::vector<std::string> missing_files(const Place& place, Kind kind, const std::filesystem::path& inside = {});
 
 std::string hugging_face_folder(const Repo& repo);  // "models--Qwen--Qwen2-7B"

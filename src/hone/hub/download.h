@@ -1,4 +1,5 @@
-// Fetching a repository into its hub's own cache, or a folder of choice. Two builds: with libcurl, and without, which only explains.
+// Fetching a repository into its hub's own cache, or a folder of choice. Two builds: with libcurl, and without, which only
+// explains.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -15,7 +16,8 @@ struct DownloadRequest {
   bool to_be_loaded = false;                       // refuse, before the first byte, what hone could not load
 };
 
-// What of a repository is already here is kept, what was begun is continued. Throws UserError; `interrupted` leaves a state to go on from.
+// What of a repository is already here is kept, what was begun is continued. Throws UserError; `interrupted` leaves a state to go
+// on from.
 std::filesystem::path download(const DownloadRequest& request);
 
 bool can_download();

@@ -28,13 +28,16 @@ bool FileLock::take() {
   fs::create_directories(path_.parent_path());
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0 && errno == ENOENT) return false;  // the holder before us tidied the folder away
-  if (fd_ < 0) throw UserError(ExitCode::failure, fmt::format("{}: cannot create: {}", path_.string(), std::strerror(errno)), "check who may write there");
+  if (fd_ < 0)
+    throw UserError(ExitCode::failure, fmt::format("{}: cannot create: {}", path_.string(), std::strerror(errno)),
+                    "check who may write there");
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
     // The holder before us removes the file: a lock on a file without a name guards nothing.
     struct stat held, named;
     if (::fstat(fd_, &held) == 0 && ::stat(path_.c_str(), &named) == 0 && held.st_ino == named.st_ino) return true;
   } else if (errno != EWOULDBLOCK && errno != EINTR) {
-    log::warn_once(fmt::format("{}: this file system has no locks ({}); do not download the same thing twice at once", path_.string(), std::strerror(errno)));
+    log::warn_once(fmt::format("{}: this file system has no locks ({}); do not download the same thing twice at once",
+                               path_.string(), std::strerror(errno)));
     return true;
   }
   ::close(fd_);

@@ -16,7 +16,8 @@ std::string text_of(const Json& object, const char* key) {
 
 Result<uint64_t> size_of(const Json& object, const char* key, const std::string& path) {
   auto found = object.find(key);
-  if (found == object.end() || !found->is_number_integer() || *found < 0 || *found > kLargestFile) return error("the hub gives no size for \"{}\"", path);
+  if (found == object.end() || !found->is_number_integer() || *found < 0 || *found > kLargestFile)
+    return error("the hub gives no size for \"{}\"", path);
   return found->get<uint64_t>();
 }
 
@@ -70,8 +71,10 @@ std::string encoded(std::string_view text, bool keep_slashes) {
   for (char c : text) {
     auto byte = static_cast<unsigned char>(c);
     bool plain = std::isalnum(byte) || c == '-' || c == '_' || c == '.' || c == '~' || (keep_slashes && c == '/');
-    if (plain) out += c;
-    else out += fmt::format("%{:02X}", byte);
+    if (plain)
+      out += c;
+    else
+      out += fmt::format("%{:02X}", byte);
   }
   return out;
 }
@@ -104,7 +107,8 @@ std::string next_page(std::string_view header) {
     auto open = header.find('<', from), close = header.find('>', open);
     if (open == header.npos || close == header.npos) return "";
     auto end = std::min(header.find(',', close), header.size());
-    if (header.substr(close, end - close).find("rel=\"next\"") != header.npos) return std::string(header.substr(open + 1, close - open - 1));
+    if (header.substr(close, end - close).find("rel=\"next\"") != header.npos)
+      return std::string(header.substr(open + 1, close - open - 1));
     from = end + 1;
   }
   return "";
@@ -113,7 +117,8 @@ std::string next_page(std::string_view header) {
 Result<FilePage> read_files(std::string_view json) {
   auto parsed = parse_json(json);
   if (!parsed) return error("the hub's file list is no JSON: {}", parsed.error());
-  if (parsed->is_object() && parsed->contains("Success") && (*parsed)["Success"] == false) return error("the hub refuses: {}", text_of(*parsed, "Message"));
+  if (parsed->is_object() && parsed->contains("Success") && (*parsed)["Success"] == false)
+    return error("the hub refuses: {}", text_of(*parsed, "Message"));
   const Json* data = parsed->is_object() && parsed->contains("Data") ? &(*parsed)["Data"] : &*parsed;
   if (data->is_object() && data->contains("Files")) data = &(*data)["Files"];
   if (data->is_null()) return FilePage{};
@@ -145,9 +150,10 @@ std::string files_address(const Access& access, const Repo& repo, int page) {
 }
 
 std::string file_address(const Access& access, const Repo& repo, const std::string& commit, const std::string& path) {
-  if (access.site == Site::hugging_face) return fmt::format("{}/{}/resolve/{}/{}", access.endpoint, repo_path(repo), commit, encoded(path, true));
-  return fmt::format("{}/api/v1/{}/{}/repo?Revision={}&FilePath={}", access.endpoint, plural(repo.kind), repo.id, encoded(repo.branch(), false),
-                     encoded(path, false));
+  if (access.site == Site::hugging_face)
+    return fmt::format("{}/{}/resolve/{}/{}", access.endpoint, repo_path(repo), commit, encoded(path, true));
+  return fmt::format("{}/api/v1/{}/{}/repo?Revision={}&FilePath={}", access.endpoint, plural(repo.kind), repo.id,
+                     encoded(repo.branch(), false), encoded(path, false));
 }
 
 std::string page_of_repo(const Access& access, const Repo& repo) {

@@ -1,4 +1,5 @@
-// What a hub says a repository holds, read from the answers of both hubs' interfaces. The bytes come from outside: nothing here throws.
+// What a hub says a repository holds, read from the answers of both hubs' interfaces. The bytes come from outside: nothing here
+// throws.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,7 +13,7 @@
 namespace hone::hub {
 
 struct RemoteFile {
-  std::string path;    // checked: a relative path that stays inside its folder
+  std::string path;  // checked: a relative path that stays inside its folder
   uint64_t size = 0;
   std::string sha256;  // of the content, or
   std::string blob;    // git's SHA-1 of the content, for small files on Hugging Face

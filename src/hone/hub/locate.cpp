@@ -26,7 +26,8 @@ std::string found_in_part(const std::string& id, Kind kind, const std::string& r
   for (const auto& repo : repos_for(id, kind, revision, site))
     if (auto place = find_place(repo, cache_of(repo.site)))
       if (auto missing = missing_files(*place, kind); !missing.empty())
-        return fmt::format("; {} lacks {}{}", place->snapshot.string(), missing[0], missing.size() > 1 ? fmt::format(" and {} more", missing.size() - 1) : "");
+        return fmt::format("; {} lacks {}{}", place->snapshot.string(), missing[0],
+                           missing.size() > 1 ? fmt::format(" and {} more", missing.size() - 1) : "");
   return "";
 }
 
@@ -34,9 +35,11 @@ fs::path fetched(const std::string& id, Kind kind, const std::string& revision, 
   auto caches = fmt::format("{} or {}", cache_of(site).string(), cache_of(other_site(site)).string());
   if (offline() || !can_download())
     throw UserError(ExitCode::usage,
-                    fmt::format("{}: not in the caches {}{}; {}", id, caches, found_in_part(id, kind, revision, site), offline() ? "HF_HUB_OFFLINE forbids to fetch it" : "this build cannot fetch it"),
+                    fmt::format("{}: not in the caches {}{}; {}", id, caches, found_in_part(id, kind, revision, site),
+                                offline() ? "HF_HUB_OFFLINE forbids to fetch it" : "this build cannot fetch it"),
                     "put it there or pass a folder");
-  if (!is_revision(Repo{site, kind, id, revision}.branch())) throw UserError(ExitCode::usage, fmt::format("\"{}\" is no branch, tag or commit", revision));
+  if (!is_revision(Repo{site, kind, id, revision}.branch()))
+    throw UserError(ExitCode::usage, fmt::format("\"{}\" is no branch, tag or commit", revision));
   return download({.repo = {site, kind, id, revision}, .patterns = patterns, .local_dir = {}, .to_be_loaded = true});
 }
 
@@ -66,12 +69,17 @@ fs::path in_repository(const std::string& id, const std::string& subfolder, cons
 }
 
 fs::path locate(const std::string& name, const std::string& revision, const Wanted& wanted) {
-  if (fs::path path = expanded(name); fs::is_directory(path)) return path;
-  else if (fs::exists(path)) throw UserError(ExitCode::usage, fmt::format("{}: is a file; {} expects a folder with {}", name, wanted.option, wanted.contents));
+  if (fs::path path = expanded(name); fs::is_directory(path))
+    return path;
+  else if (fs::exists(path))
+    throw UserError(ExitCode::usage,
+                    fmt::format("{}: is a file; {} expects a folder with {}", name, wanted.option, wanted.contents));
   auto colon = std::min(name.find(':'), name.size());
   auto id = name.substr(0, colon), subfolder = colon < name.size() ? name.substr(colon + 1) : "";
   if (fs::is_directory(fs::path(id) / subfolder)) return fs::path(id) / subfolder;
-  if (!is_repo_id(id)) throw UserError(ExitCode::usage, name + ": no such folder", fmt::format("check the path; it should hold {}", wanted.contents));
+  if (!is_repo_id(id))
+    throw UserError(ExitCode::usage, name + ": no such folder",
+                    fmt::format("check the path; it should hold {}", wanted.contents));
   auto folder = in_repository(id, subfolder, revision, wanted);
   log::info("{}: {}", name, folder.string());
   return folder;
@@ -93,7 +101,8 @@ fs::path locate_adapter(const std::string& name, const std::string& revision) {
 }
 
 fs::path locate_dataset(const std::string& id, Site site) {
-  if (!is_repo_id(id)) throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is not a local file or folder", id), "check the path");
+  if (!is_repo_id(id))
+    throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is not a local file or folder", id), "check the path");
   if (!config().refresh)
     if (auto folder = whole_in_caches(id, Kind::dataset, "", site)) return *folder;
   return fetched(id, Kind::dataset, "", site, {});

@@ -19,7 +19,8 @@ constexpr auto kSaveInterval = std::chrono::seconds(1);
 
 [[noreturn]] void fail(const fs::path& path, const char* doing, int code) {
   bool full = code == ENOSPC || code == EDQUOT;
-  throw UserError(full ? ExitCode::out_of_space : ExitCode::failure, fmt::format("{}: cannot {}: {}", path.string(), doing, std::strerror(code)),
+  throw UserError(full ? ExitCode::out_of_space : ExitCode::failure,
+                  fmt::format("{}: cannot {}: {}", path.string(), doing, std::strerror(code)),
                   full ? "make room and run the command again: what has arrived is kept" : "");
 }
 
@@ -72,7 +73,8 @@ bool PartFile::resume() {
     for (const auto& row : saved.at("pieces")) {
       auto& piece = pieces_.emplace_back();
       piece.begin = row.at(0), piece.end = row.at(1), piece.done = row.at(2).get<uint64_t>();
-      bool fits = piece.begin == expected && piece.end >= piece.begin && piece.end <= size_ && piece.done <= piece.end - piece.begin;
+      bool fits =
+          piece.begin == expected && piece.end >= piece.begin && piece.end <= size_ && piece.done <= piece.end - piece.begin;
       // A journal may have reached the disk before the bytes did.
       if (!fits || (piece.done > 0 && piece.begin + piece.done > static_cast<uint64_t>(info.st_size))) return false;
       expected = piece.end;

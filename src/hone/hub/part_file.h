@@ -12,8 +12,8 @@
 namespace hone::hub {
 
 struct Piece {
-  uint64_t begin = 0, end = 0;      // [begin, end) of the file
-  std::atomic<uint64_t> done{0};    // bytes of it that are written
+  uint64_t begin = 0, end = 0;    // [begin, end) of the file
+  std::atomic<uint64_t> done{0};  // bytes of it that are written
   bool complete() const { return begin + done == end; }
 };
 

@@ -24,7 +24,8 @@ bool matches(const std::string& pattern, const std::string& path) {
 
 std::vector<std::string> unwanted_by_default(const std::vector<RemoteFile>& files, Kind kind) {
   if (kind == Kind::dataset) return {};
-  std::vector<std::string> unwanted{"*.zip", "*.gguf", "*.pth", "*.pt", "consolidated*", "onnx/*", "*.safetensors.md", "*.msgpack", "*.onnx", "*.ot", "*.h5"};
+  std::vector<std::string> unwanted{"*.zip",     "*.gguf", "*.pth", "*.pt", "consolidated*", "onnx/*", "*.safetensors.md",
+                                    "*.msgpack", "*.onnx", "*.ot",  "*.h5"};
   if (any_ends(files, ".safetensors")) unwanted.insert(unwanted.end(), {"*.bin", "*.bin.index.json", "*.pkl", "*.ckpt"});
   return unwanted;
 }
@@ -34,7 +35,8 @@ std::vector<RemoteFile> wanted_files(const std::vector<RemoteFile>& files, const
   auto unwanted = own ? patterns.exclude : unwanted_by_default(files, kind);
   std::vector<RemoteFile> wanted;
   for (const auto& file : files)
-    if ((patterns.include.empty() || any_matches(patterns.include, file.path)) && !any_matches(unwanted, file.path)) wanted.push_back(file);
+    if ((patterns.include.empty() || any_matches(patterns.include, file.path)) && !any_matches(unwanted, file.path))
+      wanted.push_back(file);
   return wanted;
 }
 

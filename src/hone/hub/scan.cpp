@@ -13,7 +13,8 @@ namespace {
 std::vector<fs::path> folders_in(const fs::path& parent) {
   std::vector<fs::path> found;
   std::error_code error;
-  for (auto entry = fs::directory_iterator(parent, fs::directory_options::skip_permission_denied, error); !error && entry != fs::directory_iterator(); entry.increment(error))
+  for (auto entry = fs::directory_iterator(parent, fs::directory_options::skip_permission_denied, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error))
     if (entry->is_directory(error) && !entry->path().filename().string().starts_with('.')) found.push_back(entry->path());
   return found;
 }
@@ -39,8 +40,10 @@ void add(std::vector<CachedRepo>& found, const Repo& repo, const fs::path& root,
   cached.folder = place && !shadowed ? place->snapshot : root;
   for (const auto& snapshot : folders_in(root / "snapshots")) cached.revisions.push_back(snapshot.filename().string());
   std::sort(cached.revisions.begin(), cached.revisions.end());
-  if (place && !shadowed) cached.missing = missing_files(*place, repo.kind);
-  else if (!shadowed) cached.missing = {"which revision is meant"};
+  if (place && !shadowed)
+    cached.missing = missing_files(*place, repo.kind);
+  else if (!shadowed)
+    cached.missing = {"which revision is meant"};
   measure(cached, root);
   if (cached.files > 0) found.push_back(std::move(cached));
 }
@@ -84,7 +87,9 @@ std::vector<CachedRepo> scan_caches() {
   std::vector<CachedRepo> found;
   scan_modelscope(found, cache_of(Site::modelscope));
   scan_hugging_face(found, cache_of(Site::hugging_face));
-  std::sort(found.begin(), found.end(), [](const CachedRepo& a, const CachedRepo& b) { return std::tie(a.kind, a.id, a.site, a.folder) < std::tie(b.kind, b.id, b.site, b.folder); });
+  std::sort(found.begin(), found.end(), [](const CachedRepo& a, const CachedRepo& b) {
+    return std::tie(a.kind, a.id, a.site, a.folder) < std::tie(b.kind, b.id, b.site, b.folder);
+  });
   return found;
 }
 

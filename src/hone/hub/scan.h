@@ -17,7 +17,7 @@ struct CachedRepo {
   std::filesystem::path folder;        // what a command would be given
   uint64_t bytes = 0, files = 0;       // on the disk; a blob that several snapshots share counts once
   std::filesystem::file_time_type changed = std::filesystem::file_time_type::min();
-  std::vector<std::string> missing;    // as missing_files() says
+  std::vector<std::string> missing;  // as missing_files() says
 };
 
 // Sorted by kind and id. Entries that are no repositories are passed over.

@@ -63,8 +63,9 @@ TEST_F(Locate, RefMayNotLeaveTheSnapshots) {
 }
 
 TEST_F(Locate, KnowsModelScopeLayouts) {
-  for (const char* layout : {"ms/models/Qwen--Qwen2.5-0.5B/snapshots/master", "ms/hub/models/Qwen/Qwen2___5-0___5B", "ms/models/Qwen/Qwen2___5-0___5B",
-                             "ms/models/Qwen/Qwen2.5-0.5B", "ms/Qwen/Qwen2.5-0.5B", "ms/hub/Qwen/Qwen2___5-0___5B"}) {
+  for (const char* layout :
+       {"ms/models/Qwen--Qwen2.5-0.5B/snapshots/master", "ms/hub/models/Qwen/Qwen2___5-0___5B", "ms/models/Qwen/Qwen2___5-0___5B",
+        "ms/models/Qwen/Qwen2.5-0.5B", "ms/Qwen/Qwen2.5-0.5B", "ms/hub/Qwen/Qwen2___5-0___5B"}) {
     auto folder = put_model(layout);
     EXPECT_EQ(find_in_caches("Qwen/Qwen2.5-0.5B", Kind::model), folder) << layout;
     fs::remove_all(root_ / "ms");
@@ -85,7 +86,8 @@ TEST_F(Locate, TheChosenSiteComesFirst) {
 TEST_F(Locate, AnUnfinishedFolderIsNotTaken) {
   put("hf/hub/models--a--b/snapshots/c/config.json");
   EXPECT_EQ(find_in_caches("a/b", Kind::model), std::nullopt);
-  put("hf/hub/models--a--b/snapshots/c/model.safetensors.index.json", R"({"weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}})");
+  put("hf/hub/models--a--b/snapshots/c/model.safetensors.index.json",
+      R"({"weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}})");
   put("hf/hub/models--a--b/snapshots/c/model-1.safetensors");
   EXPECT_EQ(find_in_caches("a/b", Kind::model), std::nullopt);
   EXPECT_NE(refusal("a/b").find("lacks model-2.safetensors"), std::string::npos) << refusal("a/b");
@@ -100,7 +102,8 @@ TEST_F(Locate, AnUnfinishedFolderIsNotTaken) {
 TEST_F(Locate, ADatasetLacksWhatItsTreeLists) {
   put("hf/hub/datasets--a--rows/snapshots/c/train.jsonl");
   EXPECT_NE(find_in_caches("a/rows", Kind::dataset), std::nullopt);
-  put("hf/hub/datasets--a--rows/trees/c.json", R"({"format_version": 1, "files": {"train.jsonl": {"size": 2}, "more.jsonl": {"size": 2}}})");
+  put("hf/hub/datasets--a--rows/trees/c.json",
+      R"({"format_version": 1, "files": {"train.jsonl": {"size": 2}, "more.jsonl": {"size": 2}}})");
   EXPECT_EQ(find_in_caches("a/rows", Kind::dataset), std::nullopt);
 }
 
@@ -113,7 +116,8 @@ TEST_F(Locate, AFolderOfARepository) {
 
 TEST_F(Locate, NamesBothCachesWhenMissing) {
   auto words = refusal("Qwen/Missing");
-  for (auto part : {(root_ / "ms").string(), (root_ / "hf").string(), std::string("put it there or pass a folder")}) EXPECT_NE(words.find(part), std::string::npos) << words;
+  for (auto part : {(root_ / "ms").string(), (root_ / "hf").string(), std::string("put it there or pass a folder")})
+    EXPECT_NE(words.find(part), std::string::npos) << words;
   EXPECT_NE(refusal("/no/such/folder").find("no such folder"), std::string::npos);
 }
 

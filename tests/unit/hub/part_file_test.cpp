@@ -48,9 +48,11 @@ TEST_F(Part, AnotherFileStartsAnew) {
 }
 
 TEST_F(Part, DoesNotTrustItsJournal) {
-  for (const char* journal : {"", "[]", R"({"size":10})", R"({"size":10,"checksum":"sum","validator":"","pieces":[[0,4,4],[4,8,0],[8,10,0]]})",
-                              R"({"size":10,"checksum":"sum","validator":"","pieces":[[0,4,9]]})", R"({"size":10,"checksum":"sum","validator":"","pieces":[[0,4,0],[6,10,0]]})",
-                              R"({"size":10,"checksum":"sum","validator":"","pieces":[[0,"x",0]]})"}) {
+  for (const char* journal :
+       {"", "[]", R"({"size":10})", R"({"size":10,"checksum":"sum","validator":"","pieces":[[0,4,4],[4,8,0],[8,10,0]]})",
+        R"({"size":10,"checksum":"sum","validator":"","pieces":[[0,4,9]]})",
+        R"({"size":10,"checksum":"sum","validator":"","pieces":[[0,4,0],[6,10,0]]})",
+        R"({"size":10,"checksum":"sum","validator":"","pieces":[[0,"x",0]]})"}) {
     write_file_atomically(file_, "");
     write_file_atomically(file_.string() + ".json", journal);
     PartFile part(file_, 10, "sum", 4);

@@ -1,18 +1,22 @@
 // download: a model or dataset from a hub, into its cache or a folder of choice.
+#include "hone/hub/download.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/hub_options.h"
 #include "hone/hub/access.h"
-#include "hone/hub/download.h"
 
 namespace hone::cli {
 
 int download_command(const Options& options) {
-  if (options.words().empty()) throw UserError(ExitCode::usage, "download what?", "for example: hone download Qwen/Qwen2.5-0.5B-Instruct");
-  hub::DownloadRequest request{.repo = {hub::config().site, options.flag("dataset") ? hub::Kind::dataset : hub::Kind::model, options.words()[0], options.text("model_revision")},
+  if (options.words().empty())
+    throw UserError(ExitCode::usage, "download what?", "for example: hone download Qwen/Qwen2.5-0.5B-Instruct");
+  hub::DownloadRequest request{.repo = {hub::config().site, options.flag("dataset") ? hub::Kind::dataset : hub::Kind::model,
+                                        options.words()[0], options.text("model_revision")},
                                .patterns = {options.list("include"), options.list("exclude")},
                                .local_dir = {}};
-  if (!hub::is_repo_id(request.repo.id)) throw UserError(ExitCode::usage, fmt::format("\"{}\" is no id of a hub", request.repo.id), "an id is owner/name");
-  if (!hub::is_revision(request.repo.branch())) throw UserError(ExitCode::usage, fmt::format("\"{}\" is no branch, tag or commit", request.repo.revision));
+  if (!hub::is_repo_id(request.repo.id))
+    throw UserError(ExitCode::usage, fmt::format("\"{}\" is no id of a hub", request.repo.id), "an id is owner/name");
+  if (!hub::is_revision(request.repo.branch()))
+    throw UserError(ExitCode::usage, fmt::format("\"{}\" is no branch, tag or commit", request.repo.revision));
   if (hub::offline()) throw UserError(ExitCode::usage, "HF_HUB_OFFLINE forbids downloads", "unset it");
   if (options.has("local_dir")) request.local_dir = options.text("local_dir");
   fmt::print("{}\n", hub::download(request).string());

@@ -38,11 +38,17 @@ std::vector<hub::CachedRepo> cached_models() {
 
 Json to_json(const std::vector<hub::CachedRepo>& cached) {
   Json families = Json::array(), models = Json::array();
-  for (const auto& family : model::families()) families.push_back({{"family", family.name}, {"architectures", family.architectures}});
+  for (const auto& family : model::families())
+    families.push_back({{"family", family.name}, {"architectures", family.architectures}});
   for (const auto& repo : cached) {
     auto architecture = architecture_of(repo.folder);
-    models.push_back({{"id", repo.id}, {"hub", hub::site_name(repo.site)}, {"architecture", architecture}, {"family", family_of(architecture)}, {"bytes", repo.bytes},
-                      {"folder", repo.folder.string()}, {"missing", repo.missing}});
+    models.push_back({{"id", repo.id},
+                      {"hub", hub::site_name(repo.site)},
+                      {"architecture", architecture},
+                      {"family", family_of(architecture)},
+                      {"bytes", repo.bytes},
+                      {"folder", repo.folder.string()},
+                      {"missing", repo.missing}});
   }
   return {{"families", families}, {"cached", models}};
 }
@@ -51,12 +57,14 @@ std::string verdict(const hub::CachedRepo& repo, const std::string& architecture
   if (!repo.missing.empty()) return styled(fmt::format("lacks {}", fmt::join(repo.missing, ", ")), Style::yellow);
   if (architecture == "adapter") return "adapter";
   auto family = family_of(architecture);
-  return family.empty() ? styled(architecture.empty() ? "no config.json" : architecture + ": not supported", Style::yellow) : styled("✓ " + family, Style::green);
+  return family.empty() ? styled(architecture.empty() ? "no config.json" : architecture + ": not supported", Style::yellow)
+                        : styled("✓ " + family, Style::green);
 }
 
 void print_tables(const std::vector<hub::CachedRepo>& cached) {
   TextTable families({"family", "architectures"});
-  for (const auto& family : model::families()) families.add({styled(family.name, Style::cyan), fmt::format("{}", fmt::join(family.architectures, ", "))});
+  for (const auto& family : model::families())
+    families.add({styled(family.name, Style::cyan), fmt::format("{}", fmt::join(family.architectures, ", "))});
   auto width = static_cast<size_t>(terminal::columns());
   fmt::print("{}\n", families.str(width));
   if (cached.empty()) {
@@ -65,7 +73,8 @@ void print_tables(const std::vector<hub::CachedRepo>& cached) {
   }
   TextTable models({"cached", "hub", "size", ""});
   for (const auto& repo : cached)
-    models.add({styled(repo.id, Style::cyan), std::string(hub::site_name(repo.site)), format_bytes(static_cast<double>(repo.bytes)), verdict(repo, architecture_of(repo.folder))});
+    models.add({styled(repo.id, Style::cyan), std::string(hub::site_name(repo.site)),
+                format_bytes(static_cast<double>(repo.bytes)), verdict(repo, architecture_of(repo.folder))});
   models.align_right(2);
   fmt::print("{}", models.str(width));
 }
@@ -74,8 +83,10 @@ void print_tables(const std::vector<hub::CachedRepo>& cached) {
 
 int models_command(const Options& options) {
   auto cached = cached_models();
-  if (options.text("format") == "json") fmt::print("{}\n", to_json(cached).dump(2));
-  else print_tables(cached);
+  if (options.text("format") == "json")
+    fmt::print("{}\n", to_json(cached).dump(2));
+  else
+    print_tables(cached);
   return 0;
 }
 

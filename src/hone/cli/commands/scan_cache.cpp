@@ -16,7 +16,8 @@ using terminal::Style;
 using terminal::styled;
 
 std::string day_of(std::filesystem::file_time_type time) {
-  auto seconds = std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(time)));
+  auto seconds = std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(time)));
   char text[16];
   std::strftime(text, sizeof text, "%Y-%m-%d", std::localtime(&seconds));
   return text;
@@ -39,15 +40,20 @@ void print_table(const std::vector<CachedRepo>& repos) {
   uint64_t total = 0;
   for (const auto& repo : repos) {
     total += repo.bytes;
-    table.add({styled(repo.id, Style::cyan), repo.kind == hub::Kind::model ? "model" : "dataset", std::string(hub::site_name(repo.site)),
-               format_bytes(static_cast<double>(repo.bytes)), std::to_string(repo.files), day_of(repo.changed),
-               repo.missing.empty() ? repo.folder.string() : fmt::format("{} {}", repo.folder.string(), styled(fmt::format("lacks {}", fmt::join(repo.missing, ", ")), Style::yellow))});
+    table.add({styled(repo.id, Style::cyan), repo.kind == hub::Kind::model ? "model" : "dataset",
+               std::string(hub::site_name(repo.site)), format_bytes(static_cast<double>(repo.bytes)), std::to_string(repo.files),
+               day_of(repo.changed),
+               repo.missing.empty()
+                   ? repo.folder.string()
+                   : fmt::format("{} {}", repo.folder.string(),
+                                 styled(fmt::format("lacks {}", fmt::join(repo.missing, ", ")), Style::yellow))});
   }
   table.align_right(3);
   table.align_right(4);
   if (!repos.empty()) fmt::print("{}", table.str(static_cast<size_t>(terminal::columns())));
   fmt::print("{} in {} and {}, {} in all\n", repos.empty() ? "nothing" : std::to_string(repos.size()),
-             hub::cache_of(hub::Site::modelscope).string(), hub::cache_of(hub::Site::hugging_face).string(), format_bytes(static_cast<double>(total)));
+             hub::cache_of(hub::Site::modelscope).string(), hub::cache_of(hub::Site::hugging_face).string(),
+             format_bytes(static_cast<double>(total)));
 }
 
 }  // namespace

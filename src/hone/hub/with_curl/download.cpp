@@ -20,8 +20,10 @@ constexpr uint64_t kSpare = 256 << 20;  // a disk filled to the last byte hurts 
 
 void refuse_what_cannot_load(const Repo& repo, const std::vector<RemoteFile>& files) {
   if (repo.kind == Kind::model && only_pickled_weights(files))
-    throw UserError(ExitCode::usage, fmt::format("{}: its weights are pickled (.bin, .pt), which hone does not read: loading them can run code", repo.id),
-                    "look for a revision with safetensors, or convert it with transformers' save_pretrained");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{}: its weights are pickled (.bin, .pt), which hone does not read: loading them can run code", repo.id),
+        "look for a revision with safetensors, or convert it with transformers' save_pretrained");
 }
 
 uint64_t total_of(const std::vector<WantedFile>& files) {
@@ -41,7 +43,8 @@ std::vector<WantedFile> absent_files(const std::vector<RemoteFile>& files, const
   std::vector<WantedFile> absent;
   for (const auto& file : files) {
     auto target = place.blobs ? place.root / "blobs" / file.checksum() : place.snapshot / file.path;
-    bool twice = place.blobs && std::any_of(absent.begin(), absent.end(), [&](const WantedFile& other) { return other.target == target; });
+    bool twice =
+        place.blobs && std::any_of(absent.begin(), absent.end(), [&](const WantedFile& other) { return other.target == target; });
     if (twice || is_here(file, target, place.blobs)) continue;
     auto name = place.blobs ? file.checksum() : fmt::format("{:016x}", std::hash<std::string>()(file.path));
     absent.push_back({file, place.partial() / (name + ".part"), target});
@@ -54,7 +57,9 @@ void check_space(const std::vector<WantedFile>& files, const fs::path& folder) {
   std::error_code error;
   auto space = fs::space(folder, error);
   if (error || needed + kSpare <= space.available) return;
-  throw UserError(ExitCode::out_of_space, fmt::format("{}: {} are free, {} are needed", folder.string(), format_bytes(static_cast<double>(space.available)), format_bytes(static_cast<double>(needed))),
+  throw UserError(ExitCode::out_of_space,
+                  fmt::format("{}: {} are free, {} are needed", folder.string(),
+                              format_bytes(static_cast<double>(space.available)), format_bytes(static_cast<double>(needed))),
                   "make room, or choose another place by --cache_dir, MODELSCOPE_CACHE or HF_HUB_CACHE");
 }
 
@@ -83,7 +88,8 @@ void fetch_into(const Place& place, const Remote& remote, const std::string& com
   if (!absent.empty()) {
     check_space(absent, place.root);
     auto bytes = total_of(absent);
-    log::info("{}: {} files, {} from {} to {}", remote.repo().id, absent.size(), format_bytes(static_cast<double>(bytes)), remote.access().endpoint, place.snapshot.string());
+    log::info("{}: {} files, {} from {} to {}", remote.repo().id, absent.size(), format_bytes(static_cast<double>(bytes)),
+              remote.access().endpoint, place.snapshot.string());
     if (!place.blobs) write_file_atomically(place.unfinished(), "");
     transfer(remote, commit, absent);
   }
@@ -104,8 +110,10 @@ fs::path download(const DownloadRequest& request) {
   if (request.to_be_loaded) refuse_what_cannot_load(request.repo, listing.files);
   auto files = wanted_files(listing.files, request.patterns, request.repo.kind);
   if (files.empty())
-    throw UserError(ExitCode::usage, fmt::format("{}: none of its {} files is wanted", request.repo.id, listing.files.size()), "check the id and the patterns");
-  Place place = request.local_dir ? Place{*request.local_dir, *request.local_dir, false} : new_place(request.repo, remote.access().cache, listing.commit);
+    throw UserError(ExitCode::usage, fmt::format("{}: none of its {} files is wanted", request.repo.id, listing.files.size()),
+                    "check the id and the patterns");
+  Place place = request.local_dir ? Place{*request.local_dir, *request.local_dir, false}
+                                  : new_place(request.repo, remote.access().cache, listing.commit);
   fs::create_directories(place.root);
   {
     FileLock lock(place.partial() / "lock", [&](bool first) {

@@ -56,14 +56,19 @@ uint64_t piece_size(uint64_t file_size) {
 }
 
 FileTransfer::FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, Tally& tally)
-    : remote_(remote), commit_(commit), file_(file), tally_(tally), part_(file.part, file.listed.size, file.listed.checksum(), piece_size(file.listed.size)) {}
+    : remote_(remote),
+      commit_(commit),
+      file_(file),
+      tally_(tally),
+      part_(file.part, file.listed.size, file.listed.checksum(), piece_size(file.listed.size)) {}
 
 void FileTransfer::run(Http& http, size_t connections) {
   std::string trouble;
   for (int attempt = 0; attempt < kTriesOfAFile; ++attempt) {
     try {
       fetch_all(http, connections);
-      if (!has_checksum(part_.path(), file_.listed)) throw Damaged{fmt::format("its checksum is not {}, which the hub lists", file_.listed.checksum())};
+      if (!has_checksum(part_.path(), file_.listed))
+        throw Damaged{fmt::format("its checksum is not {}, which the hub lists", file_.listed.checksum())};
       return part_.finish(file_.target);
     } catch (const RangesRefused&) {
       trouble = "the server does not continue where it was cut off";
@@ -165,9 +170,11 @@ void FileTransfer::check_head(const HttpReply& head, const Piece& piece, bool as
     if (!range || range->begin != piece.begin + piece.done) throw RangesRefused{};
     total = range->total;
   }
-  if (total && *total != part_.size()) throw Damaged{fmt::format("the server has {} bytes of it, the hub lists {}", *total, part_.size())};
+  if (total && *total != part_.size())
+    throw Damaged{fmt::format("the server has {} bytes of it, the hub lists {}", *total, part_.size())};
   auto etag = head.header("etag");
-  if (auto known = part_.validator(); !known.empty() && !etag.empty() && known != etag) throw Damaged{"it changed on the server while it was fetched"};
+  if (auto known = part_.validator(); !known.empty() && !etag.empty() && known != etag)
+    throw Damaged{"it changed on the server while it was fetched"};
   if (!etag.empty()) part_.set_validator(etag);
 }
 

@@ -54,8 +54,10 @@ size_t on_body(char* data, size_t, size_t length, void* pointer) {
   auto& exchange = *static_cast<Exchange*>(pointer);
   try {
     exchange.begin();
-    if (exchange.carries_body()) exchange.body.write({data, length});
-    else exchange.reply.body.append(data, std::min(length, kLongestRefusal - std::min(kLongestRefusal, exchange.reply.body.size())));
+    if (exchange.carries_body())
+      exchange.body.write({data, length});
+    else
+      exchange.reply.body.append(data, std::min(length, kLongestRefusal - std::min(kLongestRefusal, exchange.reply.body.size())));
     return length;
   } catch (...) {
     exchange.trouble = std::current_exception();
@@ -115,8 +117,10 @@ HttpFailure refusal(const HttpReply& reply, const std::string& url) {
 
 HttpFailure transport_failure(CURLcode code, const char* details, const Origin& origin) {
   HttpFailure failure(*details ? std::string(details) : fmt::format("{}: {}", origin.host, curl_easy_strerror(code)));
-  failure.unreachable = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_PROXY;
-  failure.worth_retrying = code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
+  failure.unreachable =
+      code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_PROXY;
+  failure.worth_retrying =
+      code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
   return failure;
 }
 
@@ -189,7 +193,8 @@ void Http::fetch(const HttpRequest& request, const HttpBody& body) {
     }
     if (redirects == kMostRedirects) throw HttpFailure(fmt::format("{} redirects without end", request.url));
     auto [next, next_origin] = resolve(hop.url, reply.header("location"));
-    if (origin.scheme == "https" && next_origin.scheme == "http") throw HttpFailure(fmt::format("{} redirects from https to http", origin.host));
+    if (origin.scheme == "https" && next_origin.scheme == "http")
+      throw HttpFailure(fmt::format("{} redirects from https to http", origin.host));
     hop.url = next;
   }
 }
@@ -199,7 +204,8 @@ HttpReply Http::get(const HttpRequest& request, size_t limit) {
   fetch(request, {.begin = [&](const HttpReply& head) { whole = head; },
                   .write =
                       [&](std::span<const char> bytes) {
-                        if (whole.body.size() + bytes.size() > limit) throw HttpFailure(fmt::format("{} answers with more than {} bytes", request.url, limit));
+                        if (whole.body.size() + bytes.size() > limit)
+                          throw HttpFailure(fmt::format("{} answers with more than {} bytes", request.url, limit));
                         whole.body.append(bytes.data(), bytes.size());
                       }});
   return whole;

@@ -1,4 +1,5 @@
-// GET over libcurl: redirects to http(s) alone, secrets for the first host alone, bodies streamed, failures that say whether to try again.
+// GET over libcurl: redirects to http(s) alone, secrets for the first host alone, bodies streamed, failures that say whether to
+// try again.
 #pragma once
 #include <chrono>
 #include <functional>

@@ -32,14 +32,17 @@ InterruptGuard::~InterruptGuard() {
 bool interrupted() { return g_interrupted; }
 
 void throw_if_interrupted() {
-  if (interrupted()) throw UserError(ExitCode::interrupted, "the download was interrupted", "run the same command again: it goes on from what has arrived");
+  if (interrupted())
+    throw UserError(ExitCode::interrupted, "the download was interrupted",
+                    "run the same command again: it goes on from what has arrived");
 }
 
 void wait_for(std::chrono::milliseconds time) {
   auto until = std::chrono::steady_clock::now() + time;
   while (std::chrono::steady_clock::now() < until) {
     throw_if_interrupted();
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(until - std::chrono::steady_clock::now(), std::chrono::milliseconds(50)));
+    std::this_thread::sleep_for(
+        std::min<std::chrono::nanoseconds>(until - std::chrono::steady_clock::now(), std::chrono::milliseconds(50)));
   }
 }
 

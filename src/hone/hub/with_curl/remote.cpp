@@ -14,7 +14,8 @@ constexpr int kMostPages = 10'000;
 void check_names(const Listing& listing, const std::string& id) {
   std::set<std::string_view> names;
   for (const auto& file : listing.files)
-    if (!names.insert(file.path).second) throw UserError(ExitCode::bad_data, fmt::format("{}: the hub lists \"{}\" twice", id, file.path));
+    if (!names.insert(file.path).second)
+      throw UserError(ExitCode::bad_data, fmt::format("{}: the hub lists \"{}\" twice", id, file.path));
 }
 
 const char* token_variable(Site site) { return site == Site::hugging_face ? "HF_TOKEN" : "MODELSCOPE_API_TOKEN"; }
@@ -25,13 +26,16 @@ HttpRequest Remote::request(const std::string& url) const {
   HttpRequest request{.url = url, .headers = {}, .secrets = {}, .patience = access_.patience};
   if (access_.token.empty()) return request;
   if (access_.token.find_first_of("\r\n") != access_.token.npos)
-    throw UserError(ExitCode::usage, fmt::format("the token for {} holds a line break", site_name(access_.site)), fmt::format("check {}", token_variable(access_.site)));
+    throw UserError(ExitCode::usage, fmt::format("the token for {} holds a line break", site_name(access_.site)),
+                    fmt::format("check {}", token_variable(access_.site)));
   request.secrets.push_back("Authorization: Bearer " + access_.token);
   if (access_.site == Site::modelscope) request.secrets.push_back("Cookie: m_session_id=" + access_.token);
   return request;
 }
 
-HttpRequest Remote::request_for(const std::string& path, const std::string& commit) const { return request(file_address(access_, repo_, commit, path)); }
+HttpRequest Remote::request_for(const std::string& path, const std::string& commit) const {
+  return request(file_address(access_, repo_, commit, path));
+}
 
 HttpReply Remote::ask(Http& http, const std::string& url) const {
   HttpReply reply;
@@ -50,7 +54,8 @@ Listing Remote::list_hugging_face(Http& http) const {
     url = next_page(reply.header("link"));
     // The token goes along: only to the hub itself.
     if (!url.empty() && !url.starts_with(access_.endpoint + "/"))
-      throw UserError(ExitCode::failure, fmt::format("{}: the hub's file list goes on at {}, which is another host", repo_.id, url));
+      throw UserError(ExitCode::failure,
+                      fmt::format("{}: the hub's file list goes on at {}, which is another host", repo_.id, url));
   }
   return listing;
 }
@@ -59,9 +64,11 @@ Listing Remote::list_modelscope(Http& http) const {
   Listing listing;
   for (int page = 1; page < kMostPages; ++page) {
     auto found = read_files(ask(http, files_address(access_, repo_, page)).body).or_throw(ExitCode::failure, repo_.id);
-    listing.files.insert(listing.files.end(), std::make_move_iterator(found.files.begin()), std::make_move_iterator(found.files.end()));
+    listing.files.insert(listing.files.end(), std::make_move_iterator(found.files.begin()),
+                         std::make_move_iterator(found.files.end()));
     if (repo_.kind == Kind::model && found.entries >= kMostModelFiles)
-      log::warning("{}: ModelScope lists at most {} files of a model; what lies beyond is not fetched", repo_.id, kMostModelFiles);
+      log::warning("{}: ModelScope lists at most {} files of a model; what lies beyond is not fetched", repo_.id,
+                   kMostModelFiles);
     if (repo_.kind == Kind::model || found.entries < kDatasetPage) break;
   }
   return listing;
@@ -88,18 +95,25 @@ UserError Remote::explained(const HttpFailure& failure) const {
     return {ExitCode::usage, fmt::format("{}: {} gives it only to people who accepted its terms", repo_.id, site),
             fmt::format("accept them at {}, then set {} or pass --hub_token", page, variable)};
   if (failure.reason == "RevisionNotFound" || (failure.status == 404 && !repo_.revision.empty()))
-    return {ExitCode::usage, fmt::format("{}: {} has no revision \"{}\" of it", repo_.id, site, repo_.branch()), fmt::format("{} lists branches and tags", page)};
+    return {ExitCode::usage, fmt::format("{}: {} has no revision \"{}\" of it", repo_.id, site, repo_.branch()),
+            fmt::format("{} lists branches and tags", page)};
   if (denied && !access_.token.empty())
     return {ExitCode::usage, fmt::format("{}: {} does not accept the token ({})", repo_.id, site, failure.status),
             fmt::format("check {} or --hub_token, and that its owner may read {}", variable, page)};
   if (denied || failure.status == 404)
     return {ExitCode::usage, fmt::format("{}: {} has no such {}, or keeps it private", repo_.id, site, kind),
-            fmt::format("check the id; {} looks on {}; for a private one set {}", access_.site == Site::modelscope ? "--use_hf true" : "--use_hf false",
+            fmt::format("check the id; {} looks on {}; for a private one set {}",
+                        access_.site == Site::modelscope ? "--use_hf true" : "--use_hf false",
                         site_name(other_site(access_.site)), variable)};
   if (failure.unreachable)
-    return {ExitCode::failure, fmt::format("{}: not in the caches {} or {}, and {} cannot be reached ({})", repo_.id, cache_of(Site::modelscope).string(), cache_of(Site::hugging_face).string(), access_.endpoint, failure.what()),
-            fmt::format("put it there or pass a folder; {} names another address, https_proxy a proxy", access_.site == Site::modelscope ? "MODELSCOPE_ENDPOINT" : "HF_ENDPOINT")};
-  return {ExitCode::failure, fmt::format("{}: {}", repo_.id, failure.what()), "run the same command again: it goes on from what has arrived"};
+    return {
+        ExitCode::failure,
+        fmt::format("{}: not in the caches {} or {}, and {} cannot be reached ({})", repo_.id,
+                    cache_of(Site::modelscope).string(), cache_of(Site::hugging_face).string(), access_.endpoint, failure.what()),
+        fmt::format("put it there or pass a folder; {} names another address, https_proxy a proxy",
+                    access_.site == Site::modelscope ? "MODELSCOPE_ENDPOINT" : "HF_ENDPOINT")};
+  return {ExitCode::failure, fmt::format("{}: {}", repo_.id, failure.what()),
+          "run the same command again: it goes on from what has arrived"};
 }
 
 }  // namespace hone::hub

@@ -26,7 +26,8 @@ uint64_t total_of(const std::vector<WantedFile>& files) {
 uint64_t bytes_begun(const std::vector<WantedFile>& files) {
   uint64_t begun = 0;
   for (const auto& file : files)
-    if (std::filesystem::exists(file.part)) begun += PartFile(file.part, file.listed.size, file.listed.checksum(), piece_size(file.listed.size)).done();
+    if (std::filesystem::exists(file.part))
+      begun += PartFile(file.part, file.listed.size, file.listed.checksum(), piece_size(file.listed.size)).done();
   return begun;
 }
 
