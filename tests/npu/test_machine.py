@@ -16,16 +16,16 @@ def test_verify_npu(npu_python):
     assert done.stdout.splitlines()[-3:] == ["True", "8", "[2.0, 2.0]"], done.stderr[-2000:]
 
 
-def test_memory_of_a_card_is_limited(npu_python):
-    done = npu_python("-c", "import torch, torch_npu\ntry:\n  torch.empty(2 << 30, dtype=torch.uint8, device='npu')\nexcept RuntimeError as e: print('refused', 'out of memory' in str(e))\nprint(torch.npu.mem_get_info()[1] >> 20)",
-                      env={"HONE_EMULATED_HBM": 1024})
-    assert done.stdout.splitlines()[-2:] == ["refused True", "1024"], done.stderr[-2000:]
-
-
-def test_expandable_segments(npu_python):
-    done = npu_python("-c", "import torch, torch_npu; a = torch.ones(3 << 20, device='npu'); b = torch.ones(30 << 20, device='npu'); print((a.sum() + b.sum()).item())",
-                      env={"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"})
-    assert done.stdout.splitlines()[-1] == str(float((3 << 20) + (30 << 20))), done.stderr[-2000:]
+@pytest.mark.parametrize("settings", ["expandable_segments:False", "expandable_segments:True"], ids=["blocks", "virtual"])
+def test_memory_of_a_card_is_limited(npu_python, settings):
+    code = """import torch, torch_npu
+ones = [torch.ones(n << 20, device='npu') for n in (3, 30)]
+print(sum(o.sum() for o in ones).item() == 33 << 20)
+try: torch.empty(2 << 30, dtype=torch.uint8, device='npu')
+except RuntimeError as e: print('out of memory' in str(e))
+print(torch.npu.mem_get_info()[1] >> 20)"""
+    done = npu_python("-c", code, env={"HONE_EMULATED_HBM": 1024, "PYTORCH_NPU_ALLOC_CONF": settings})
+    assert done.stdout.splitlines()[-3:] == ["True", "True", "1024"], done.stderr[-2000:]
 
 
 def test_host_cannot_touch_device_memory(npu_python):

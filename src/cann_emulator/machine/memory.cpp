@@ -60,12 +60,14 @@ struct Physical {
   size_t at, bytes;
 };
 
-// One card: `span` bytes of addresses, whose lower half serves allocate() and whose upper half serves reserve(). The file behind them is
-// as long; its upper half holds physical memory.
+// One card, in units of its memory: two of addresses for allocate(), since guard pages and holes lie between allocations, then thirty for
+// reserve(), whose users ask for more than they will map. The file behind them holds two units for each kind of memory.
 struct Card {
-  Card(int number, size_t span) : number(number), ranges(0, span / 2), reserved(span / 2, span), physical(span / 2, span) {
+  static constexpr size_t kAllocated = 2, kReserved = 30;
+  Card(int number, size_t unit)
+      : number(number), ranges(0, kAllocated * unit), reserved(kAllocated * unit, (kAllocated + kReserved) * unit), physical(2 * unit, 4 * unit) {
     file = ::memfd_create(("npu" + std::to_string(number)).c_str(), MFD_CLOEXEC);
-    if (file >= 0 && ::ftruncate(file, static_cast<off_t>(span)) < 0) ::close(file), file = -1;
+    if (file >= 0 && ::ftruncate(file, static_cast<off_t>(4 * unit)) < 0) ::close(file), file = -1;
   }
   int number, file;
   Ranges ranges, reserved, physical;
@@ -73,7 +75,10 @@ struct Card {
 
 class Space {
  public:
-  Space() : span_(pages(static_cast<size_t>(settings().memory) * 4)), cards_(static_cast<size_t>(settings().cards)) {
+  Space()
+      : unit_(pages(static_cast<size_t>(settings().memory))),
+        span_(unit_ * (Card::kAllocated + Card::kReserved)),
+        cards_(static_cast<size_t>(settings().cards)) {
     size_t whole = span_ * cards_.size();
     // Addresses and their second mapping in one reservation, so that the distance is the same in every process.
     void* start = ::mmap(nullptr, whole * 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -91,7 +96,7 @@ class Space {
 
   Card& card(int number) {
     auto& slot = cards_[static_cast<size_t>(number)];
-    if (!slot) slot = std::make_unique<Card>(number, span_);
+    if (!slot) slot = std::make_unique<Card>(number, unit_);
     return *slot;
   }
 
@@ -107,7 +112,7 @@ class Space {
   std::map<const char*, size_t> reserves;  // address → bytes reserved
 
  private:
-  size_t span_, distance_ = 0;
+  size_t unit_, span_, distance_ = 0;
   char* begin_ = nullptr;
   std::vector<std::unique_ptr<Card>> cards_;
 };

@@ -1,6 +1,7 @@
 // aclrt memory: device, host, virtual; copies.
 #include "cann_emulator/machine/memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -77,7 +78,7 @@ CANN_EXPORT Status aclrtMemsetAsync(void* address, size_t room, int32_t value, s
 }
 
 CANN_EXPORT Status aclrtReserveMemAddress(void** address, size_t bytes, size_t, void*, uint64_t) {
-  return on_current_device([&](int card) { return memory::reserve(card, bytes, address); });
+  return memory::reserve(card(std::max(0, current_device())), bytes, address);  // addresses may be taken before a device is chosen
 }
 CANN_EXPORT Status aclrtReleaseMemAddress(void* address) { return memory::unreserve(address); }
 CANN_EXPORT Status aclrtMallocPhysical(void** handle, size_t bytes, const void*, uint64_t) {
