@@ -155,7 +155,7 @@ class Handler(BaseHTTPRequestHandler):
         first = int(query.get("cursor", 0))
         more = {}
         if first + self.hub.page < len(rows):
-            more["Link"] = f'<{self.hub.url}/api/{kind}/{id}/tree/{commit}?recursive=true&cursor={first + self.hub.page}>; rel="next"'
+            more["Link"] = f'<https://the.mirrored.hub/api/{kind}/{id}/tree/{commit}?recursive=true&cursor={first + self.hub.page}>; rel="next"'
         self.send_json(rows[first:first + self.hub.page], more)
 
     def hf_file(self, kind, id, commit, path):

@@ -120,8 +120,8 @@ def test_a_server_that_hangs(small, hub, download):
 
 
 def test_a_slow_server_is_waited_for(small, hub, download):
-    hub.misbehave("model.safetensors", ("slow", 30))
-    done = download("org/small", env={"HF_HUB_DOWNLOAD_TIMEOUT": "1", "MODELSCOPE_DOWNLOAD_TIMEOUT": "1"})
+    hub.misbehave("model.safetensors", ("slow", 80))
+    done = download("org/small", env={"HF_HUB_DOWNLOAD_TIMEOUT": "3", "MODELSCOPE_DOWNLOAD_TIMEOUT": "3"})
     assert content_of(path_of(done)) == small.files
     assert "trying again" not in done.stderr
 

@@ -46,16 +46,16 @@ HttpReply Remote::ask(Http& http, const std::string& url) const {
 Listing Remote::list_hugging_face(Http& http) const {
   auto commit = read_commit(ask(http, revision_address(access_, repo_)).body).or_throw(ExitCode::failure, repo_.id);
   Listing listing{commit, {}};
-  auto url = tree_address(access_, repo_, commit);
-  for (int page = 0; !url.empty() && page < kMostPages; ++page) {
+  const auto first = tree_address(access_, repo_, commit);
+  auto url = first;
+  for (int page = 0; page < kMostPages; ++page) {
     auto reply = ask(http, url);
     auto files = read_tree(reply.body).or_throw(ExitCode::failure, repo_.id);
     listing.files.insert(listing.files.end(), std::make_move_iterator(files.begin()), std::make_move_iterator(files.end()));
-    url = next_page(reply.header("link"));
-    // The token goes along: only to the hub itself.
-    if (!url.empty() && !url.starts_with(access_.endpoint + "/"))
-      throw UserError(ExitCode::failure,
-                      fmt::format("{}: the hub's file list goes on at {}, which is another host", repo_.id, url));
+    auto next = next_page(reply.header("link"));
+    if (next.find('?') == next.npos) break;
+    // A mirror names the hub it mirrors here: only the cursor is taken, so that the token stays with the host it was asked with.
+    url = first.substr(0, first.find('?')) + next.substr(next.find('?'));
   }
   return listing;
 }
