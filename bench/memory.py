@@ -21,7 +21,7 @@ before, began = status("VmRSS"), time.perf_counter()
 model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype="auto")
 loaded = time.perf_counter()
 for parameter in model.parameters():
-    parameter.data.flatten().view(torch.int16).sum().item()
+    parameter.data.flatten().view(torch.int64).sum().item()
 print(json.dumps({"load_seconds": loaded - began, "read_seconds": time.perf_counter() - loaded, "rss_bytes": status("VmRSS") - before,
                   "peak_bytes": status("VmHWM") - before}))
 """

@@ -34,7 +34,7 @@ Json load(const std::string& folder) {
   double sum = 0;
   for (const auto& parameter : model->parameters()) {
     bytes += static_cast<int64_t>(parameter.value->nbytes());
-    sum += parameter.value->flatten().view(at::kShort).sum().item<double>();
+    sum += parameter.value->flatten().view(at::kLong).sum().item<double>();
   }
   return {{"load_seconds", loaded - began}, {"read_seconds", seconds() - loaded},          {"weight_bytes", bytes},
           {"rss_bytes", status_bytes("VmRSS") - before}, {"peak_bytes", status_bytes("VmHWM") - before}, {"own_bytes", status_bytes("RssAnon")},

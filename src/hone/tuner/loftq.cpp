@@ -42,10 +42,11 @@ Tensor rounded_to_nf4(const Tensor& weight) {
 }
 
 Tensor rounded_to_int8(const Tensor& weight) {
-  // By way of float16, as bitsandbytes does: PEFT must find the same base again.
+  // By way of float16 and a reciprocal, as bitsandbytes does: PEFT must find the same base again, to the last rounding.
   const Tensor full = weight.to(at::kHalf).to(at::kFloat);
   const Tensor largest = std::get<0>(full.abs().max(1, /*keepdim=*/true));
-  const Tensor codes = (full * (127.0 / at::where(largest > 0, largest, at::ones_like(largest)))).round_();
+  const Tensor per_step = at::where(largest > 0, largest, at::ones_like(largest)).reciprocal() * 127.0;
+  const Tensor codes = (full * per_step).round_();
   return codes * largest * (1.0 / 127);
 }
 
