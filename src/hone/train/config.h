@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hone/base/file.h"
+#include "hone/train/profiler.h"
 
 namespace hone::train {
 
@@ -64,6 +65,7 @@ struct TrainerConfig {
   bool plot_loss = true;
   bool count_tokens = false;  // include_num_input_tokens_seen
   bool progress_bar = true;
+  std::optional<ProfilerConfig> profiler;
   bool report_token_rate = false;      // train_tokens_per_second among the results
   bool report_effective_rate = false;  // LLaMA-Factory's effective_tokens_per_sec, per process
 

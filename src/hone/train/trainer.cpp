@@ -36,6 +36,11 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts
       saver_(config, run, parts_.weights,
              {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, device_}),
       stragglers_(parts_.group.size()) {
+  if (config.profiler) {
+    auto settings = *config.profiler;
+    if (settings.folder.empty()) settings.folder = run.root / "profiler";
+    profiler_.emplace(std::move(settings), parts_.group.rank());
+  }
   at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = plan_.max_steps;
 }
@@ -60,7 +65,9 @@ Outcome Trainer::train() {
   if (config_.eval_on_start && state_.global_step == 0) evaluate_now(log);
   Outcome outcome = Outcome::finished;
   while (state_.global_step < plan_.max_steps && outcome == Outcome::finished) {
+    if (profiler_) profiler_->before_step();
     auto reading = step();
+    if (profiler_) profiler_->after_step();
     if (bar) bar->update(state_.global_step, progress_note(reading, log.seconds()));
     after_step(log);
     if (reading.stop_requested) {

@@ -87,6 +87,7 @@ class Trainer {
   int64_t last_saved_ = -1, last_evaluated_ = -1;
   TrainState resumed_;  // where this process began: rates are of its own work
   Json results_;
+  std::optional<StepProfiler> profiler_;
 };
 
 }  // namespace hone::train

@@ -37,7 +37,7 @@ std::string native_verb(const Invocation& invocation, const Options& options) {
 }
 
 bool matters(const Setting& setting, FrontEnd front_end) {
-  if (setting.option->status == Status::accepted) return false;
+  if (setting.option->status == Status::accepted || setting.option->status == Status::always) return false;
   return setting.source != Source::built_in || belongs_to(*setting.option, front_end);
 }
 

@@ -63,6 +63,29 @@ void read_moments(const Options& options, TrainerConfig& config) {
   if (options.has("early_stop_interval")) config.early_stop_patience = options.integer("early_stop_interval");
 }
 
+void read_profiler(const Options& options, TrainerConfig& config) {
+  if (!options.flag("enable_torch_profiler")) return;
+  auto& profiler = config.profiler.emplace();
+  profiler.wait = options.integer("profiler_wait_steps");
+  profiler.warmup = options.integer("profiler_warmup_steps");
+  profiler.active = options.integer("profiler_active_steps");
+  profiler.repeat = options.integer("profiler_repeat");
+  profiler.shapes = options.flag("profiler_record_shapes");
+  profiler.memory = options.flag("profiler_profile_memory");
+  profiler.stack = options.flag("profiler_with_stack");
+  if (options.has("profiler_output_dir")) profiler.folder = options.text("profiler_output_dir");
+}
+
+void read_trackers(const Options& options, TrainerConfig& config) {
+  static const std::set<std::string> kTrackers = {"tensorboard", "wandb", "swanlab", "all"};
+  for (const auto& name : options.list("report_to")) {
+    if (name == "none") continue;
+    if (!kTrackers.contains(name))
+      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.shown("report_to"), name), "expected tensorboard, wandb, swanlab, all or none");
+    config.report_to.push_back(name);
+  }
+}
+
 void read_places(const Options& options, const fs::path& model, TrainerConfig& config) {
   bool factory = speaks_factory(options);
   config.layout = factory ? train::Layout::factory : train::Layout::swift;
@@ -72,8 +95,7 @@ void read_places(const Options& options, const fs::path& model, TrainerConfig& c
   config.add_version = !factory && options.flag("add_version");
   config.overwrite_output_dir = options.flag("overwrite_output_dir");
   config.checkpoint_links = options.knows("create_checkpoint_symlink") && options.flag("create_checkpoint_symlink");
-  config.report_to = options.list("report_to");
-  std::erase_if(config.report_to, [](const std::string& name) { return name == "none"; });
+  read_trackers(options, config);
   if (options.has("logging_dir")) config.logging_dir = options.text("logging_dir");
   config.plot_loss = options.flag("plot_loss");
   config.progress_bar = !options.flag("disable_tqdm");
@@ -188,7 +210,8 @@ void read_actions(const Options& options, train::TrainingJob& job) {
   check_callbacks(options);
   job.print_parameters = options.flag("print_param_status");
   job.do_train = options.flag("do_train");
-  job.do_eval = options.flag("do_eval");
+  // transformers' arguments turn do_eval on with eval_strategy; only LLaMA-Factory's workflow looks at it.
+  job.do_eval = options.flag("do_eval") || (speaks_factory(options) && options.text("eval_strategy") != "no");
   job.do_predict = options.flag("do_predict");
   job.predict_with_generate = options.flag("predict_with_generate");
   if (speaks_factory(options) && job.do_predict && !job.predict_with_generate)
@@ -230,6 +253,7 @@ train::TrainingJob training_job(const Options& options) {
   read_length(options, job.trainer);
   read_moments(options, job.trainer);
   read_places(options, job.model_folder, job.trainer);
+  read_profiler(options, job.trainer);
   read_precision(options, config.dtype.value_or(at::kFloat), job);
   read_loaders(options, job);
   read_parallel(options, job);

@@ -54,12 +54,9 @@ void add_rare_training(Rows& rows) {
           {"use_mca", Flag, "false", "Megatron.", only_factory{}, refused{"hone trains Hugging Face folders directly"}},
           {"hyper_parallel_args", JsonText, "", "HyperParallel.", only_factory{},
            accepted{"only read together with use_hyper_parallel"}},
-          {"profiler_record_shapes", Flag, "true", "Shapes in the profile.", only_factory{},
-           accepted{"only read together with enable_torch_profiler"}},
-          {"profiler_profile_memory", Flag, "true", "Memory in the profile.", only_factory{},
-           accepted{"only read together with enable_torch_profiler"}},
-          {"profiler_with_stack", Flag, "true", "Call stacks in the profile.", only_factory{},
-           accepted{"only read together with enable_torch_profiler"}},
+          {"profiler_record_shapes", Flag, "true", "Shapes in the profile.", only_factory{}},
+          {"profiler_profile_memory", Flag, "true", "Memory in the profile.", only_factory{}},
+          {"profiler_with_stack", Flag, "true", "Call stacks in the profile.", only_factory{}},
       });
 }
 

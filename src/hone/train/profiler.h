@@ -1,0 +1,35 @@
+// Records what operators a few steps run and how long they take, as a trace that TensorBoard and chrome://tracing open.
+#pragma once
+#include <cstdint>
+
+#include "hone/base/file.h"
+
+namespace hone::train {
+
+struct ProfilerConfig {
+  int64_t wait = 1, warmup = 1, active = 1;  // steps that are left out, that only warm the profiler up, that are recorded
+  int64_t repeat = 1;                        // so often; 0: until the run ends
+  bool shapes = true, memory = true, stack = true;
+  fs::path folder;  // empty: profiler/ in the run folder; each process writes into rank_N of it
+};
+
+// Told of every step. A cycle that the run's end cuts short is not written.
+class StepProfiler {
+ public:
+  StepProfiler(ProfilerConfig config, int rank);
+  ~StepProfiler();
+  StepProfiler(const StepProfiler&) = delete;
+
+  void before_step();
+  void after_step();
+
+ private:
+  int64_t place() const { return steps_ % (config_.wait + config_.warmup + config_.active); }
+  bool done() const;
+
+  ProfilerConfig config_;
+  int64_t steps_ = 0;
+  bool recording_ = false;
+};
+
+}  // namespace hone::train

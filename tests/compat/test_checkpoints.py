@@ -1,0 +1,123 @@
+"""Folders that transformers and peft wrote, shaped as ms-swift and LLaMA-Factory leave them: weights are used, pickles are refused, args.json is read by rule."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+WRITER = r"""
+import json, sys, pathlib
+import torch, transformers, peft
+model_folder, out = sys.argv[1:3]
+torch.manual_seed(0)
+def save(model, folder, name):
+    folder.mkdir(parents=True)
+    model.save_pretrained(folder)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
+    torch.save(optimizer.state_dict(), folder / "optimizer.pt")
+    torch.save({}, folder / "scheduler.pt")
+    (folder / "trainer_state.json").write_text(json.dumps({"global_step": 4, "epoch": 0.25, "max_steps": 4, "log_history": []}))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model_folder)
+    if name == "full": tokenizer.save_pretrained(folder)
+    ids = torch.arange(5, 25)[None]
+    return model(input_ids=ids).logits[0].tolist()
+base = lambda: transformers.AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+adapted = peft.get_peft_model(base(), peft.LoraConfig(r=4, lora_alpha=16, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM"))
+for name, parameter in adapted.named_parameters():
+    if "lora_B" in name: torch.nn.init.normal_(parameter, std=0.1)
+whole = base()
+for parameter in whole.parameters(): parameter.data += 0.01 * torch.randn_like(parameter)
+out = pathlib.Path(out)
+json.dump({"lora": save(adapted.eval(), out / "lora" / "checkpoint-4", "lora"), "full": save(whole.eval(), out / "full" / "checkpoint-4", "full")}, open(out / "logits.json", "w"))
+"""
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("peer")
+    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--vocab", "small", "--out", folder / "model"], check=True, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", WRITER, folder / "model", folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = [{"messages": [{"role": "user", "content": f"hi {i}"}, {"role": "assistant", "content": f"hello {i}"}]} for i in range(6)]
+    (folder / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    # What ms-swift writes beside its checkpoints, as far as it is read back.
+    args = {"model": str(folder / "model"), "model_type": "qwen2", "tuner_type": "lora", "task_type": "causal_lm", "torch_dtype": "float32", "template": "chatml", "system": "Be brief.",
+            "truncation_strategy": "right", "use_chat_template": True, "dataset": [str(folder / "d.jsonl")], "split_dataset_ratio": 0.5, "data_seed": 7, "learning_rate": 0.5,
+            "max_length": 77, "swift_version": "4.6.0", "rank": -1, "hub_token": None}
+    (folder / "lora" / "checkpoint-4" / "args.json").write_text(json.dumps(args))
+    return folder
+
+
+def logits(hone, model, tmp_path, *more):
+    (tmp_path / "ids.json").write_text(json.dumps({"sequences": [list(range(5, 25))], "labels": [list(range(5, 25))]}))
+    done = hone("logits", "--model", model, "--input", tmp_path / "ids.json", "--output", tmp_path / "out.safetensors", *more)
+    assert done.returncode == 0, done.stderr
+    from safetensors.torch import load_file
+    return load_file(tmp_path / "out.safetensors")
+
+
+@pytest.mark.parametrize("kind", ["lora", "full"])
+def test_weights_mean_the_same(hone, peer, tmp_path, kind):
+    import torch
+    checkpoint = peer / kind / "checkpoint-4"
+    found = logits(hone, peer / "model", tmp_path, "--adapters", checkpoint) if kind == "lora" else logits(hone, checkpoint, tmp_path)
+    wanted = torch.tensor(json.loads((peer / "logits.json").read_text())[kind])
+    assert torch.allclose(found["logits"], wanted, atol=2e-4, rtol=1e-4)
+
+
+def train(program, peer, out, *more):
+    return program("sft", "--model", peer / "model", "--dataset", peer / "d.jsonl", "--max_steps", "5", "--gradient_accumulation_steps", "1", "--add_version", "false",
+                   "--report_to", "none", "--output_dir", out, *more)
+
+
+def test_resuming_explains_pickles(swift, peer, tmp_path):
+    done = train(swift, peer, tmp_path / "o", "--resume_from_checkpoint", peer / "lora" / "checkpoint-4")
+    assert done.returncode == 4 and "pickle" in done.stderr and "--resume_only_model true" in done.stderr
+
+
+def test_its_weights_can_be_trained_on(swift, peer, tmp_path):
+    for more in (["--resume_from_checkpoint", peer / "lora" / "checkpoint-4", "--resume_only_model", "true", "--lora_rank", "4", "--lora_alpha", "16",
+                  "--target_modules", "q_proj", "down_proj"], ["--adapters", peer / "lora" / "checkpoint-4"]):
+        out = tmp_path / str(len(more))
+        done = train(swift, peer, out, *more)
+        assert done.returncode == 0, done.stderr
+        assert json.loads((out / "checkpoint-5" / "adapter_config.json").read_text())["r"] == 4
+
+
+def test_llama_factory_continues_its_adapter(factory, peer, tmp_path):
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"d": {"file_name": str(peer / "d.jsonl"), "formatting": "sharegpt", "columns": {"messages": "messages"}, "tags": {
+        "role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}}}))
+    done = factory("train", f"model_name_or_path={peer / 'model'}", f"adapter_name_or_path={peer / 'lora' / 'checkpoint-4'}", "stage=sft", "do_train=true", "finetuning_type=lora", "dataset=d",
+                   f"dataset_dir={tmp_path}", "template=qwen", f"output_dir={tmp_path / 'o'}", "max_steps=2", "per_device_train_batch_size=1", "report_to=none")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "o" / "adapter_model.safetensors").exists() and (tmp_path / "o" / "trainer_log.jsonl").exists()
+
+
+def shown(program, *words):
+    done = program(*words, "--show_config", "true", "--log_format", "json")
+    assert done.returncode == 0, done.stderr
+    return {name: setting["value"] for name, setting in json.loads(done.stdout).items()}
+
+
+def test_which_keys_of_args_json_are_read(swift, peer):
+    checkpoint = peer / "lora" / "checkpoint-4"
+    plain = shown(swift, "infer", "--adapters", checkpoint)
+    assert plain["model"] == str(peer / "model") and plain["template"] == "chatml" and plain["system"] == "Be brief." and plain["truncation_strategy"] == "right"
+    assert plain["dataset"] == [] and plain["max_length"] is None
+    given = shown(swift, "infer", "--adapters", checkpoint, "--system", "Mine.", "--template", "qwen")
+    assert given["system"] == "Mine." and given["template"] == "qwen"
+    data = shown(swift, "infer", "--adapters", checkpoint, "--load_data_args", "true")
+    assert data["dataset"] == [str(peer / "d.jsonl")] and data["split_dataset_ratio"] == 0.5 and data["data_seed"] == 7
+    without = shown(swift, "infer", "--adapters", checkpoint, "--load_args", "false")
+    assert without["model"] is None and without["template"] in (None, "auto")
+    training = shown(swift, "sft", "--adapters", checkpoint, "--model", "m", "--dataset", "d")
+    assert training["system"] is None
+
+
+def test_secrets_are_not_written(swift, peer, tmp_path):
+    done = train(swift, peer, tmp_path / "o", "--hub_token", "hf_secret")
+    assert done.returncode == 0, done.stderr
+    assert "hf_secret" not in (tmp_path / "o" / "args.json").read_text()

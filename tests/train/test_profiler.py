@@ -1,0 +1,25 @@
+"""enable_torch_profiler: a trace of exactly the steps that were asked for, in the form TensorBoard reads."""
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def train(factory, out, *more):
+    done = factory("train", ROOT / "cookbook" / "factory" / "sft.yaml", f"model_name_or_path={ROOT / 'models' / 'nano'}", f"dataset_dir={ROOT / 'data'}", f"output_dir={out}", "max_steps=4",
+                   "enable_torch_profiler=true", *more)
+    assert done.returncode == 0, done.stderr
+    return sorted((out / "profiler" / "rank_0").iterdir())
+
+
+def test_a_trace_of_one_step(factory, tmp_path):
+    traces = train(factory, tmp_path / "a")
+    assert [trace.name for trace in traces] == ["step-3.pt.trace.json"]  # one waits, one warms up, one is recorded
+    events = json.loads(traces[0].read_text())["traceEvents"]
+    names = {event.get("name", "") for event in events}
+    assert any("mm" in name for name in names) and any(name.startswith("aten::") for name in names)
+
+
+def test_cycles_repeat(factory, tmp_path):
+    traces = train(factory, tmp_path / "b", "profiler_wait_steps=0", "profiler_warmup_steps=1", "profiler_repeat=0", "profiler_with_stack=false")
+    assert [trace.name for trace in traces] == ["step-2.pt.trace.json", "step-4.pt.trace.json"]
