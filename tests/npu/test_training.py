@@ -65,7 +65,9 @@ def test_full_tuning_with_recomputation(npu, full, tmp_path):
     assert losses(tmp_path) == pytest.approx(full, abs=1e-4)
 
 
-@pytest.mark.parametrize("processes, words", [(4, []), (2, ["--deepspeed", "zero2"]), (2, ["--deepspeed", "zero3"])], ids=["ddp", "zero2", "zero3"])
+@pytest.mark.parametrize("processes, words", [(4, []), (2, ["--deepspeed", "zero2"]), (2, ["--deepspeed", "zero3"]),
+                                              (4, ["--fsdp", "full_shard", "--parallelism_config", '{"dp_replicate_size": 2, "dp_shard_size": 2}'])],
+                         ids=["ddp", "zero2", "zero3", "fsdp_2x2"])
 def test_several_cards(npu, full, tmp_path, processes, words):
     report = tmp_path / "report"
     check(npu("swift", "sft", *SAME, *FULL, *accumulate(4 // processes), *words, "--output_dir", tmp_path / "out",

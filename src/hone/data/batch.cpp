@@ -72,7 +72,11 @@ Batch assemble(std::span<const SamplePack> packs, Joint joint) {
 
 Batch Batch::to(at::Device device) const {
   Batch moved = *this;
-  auto send = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(device, /*non_blocking=*/true) : tensor; };
+  // From pinned memory a copy does not wait for the device.
+  auto send = [&](const Tensor& tensor) {
+    if (!tensor.defined() || device.is_cpu()) return tensor;
+    return tensor.pin_memory().to(device, /*non_blocking=*/true);
+  };
   moved.tokens_t = send(tokens_t);
   moved.positions_t = send(positions_t);
   moved.targets_t = send(targets_t);

@@ -68,7 +68,7 @@ Tensor flash_continued(const Tensor& q, const Tensor& k, const Tensor& v, const 
 
 AttentionPlan attention_plan(const Segments& segments, at::Device device) {
   AttentionPlan plan{segments, {}};
-  if (!device.is_cpu()) plan.offsets = at::tensor(segments.offsets, at::TensorOptions(at::kInt)).to(device, /*non_blocking=*/true);
+  if (device.is_cuda()) plan.offsets = at::tensor(segments.offsets, at::TensorOptions(at::kInt)).to(device, /*non_blocking=*/true);
   return plan;
 }
 

@@ -14,7 +14,7 @@ struct AttentionShape {
 // What every layer of a forward pass shares: boundaries on the host, and on the device where its kernels read them.
 struct AttentionPlan {
   Segments segments;
-  Tensor offsets;  // int32 [count + 1] on an accelerator, undefined on the CPU
+  Tensor offsets;  // int32 [count + 1] on a GPU, undefined elsewhere: the CPU and NPUs take lengths from the host
 };
 AttentionPlan attention_plan(const Segments& segments, at::Device device);
 

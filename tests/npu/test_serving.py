@@ -1,0 +1,38 @@
+"""swift deploy on an emulated NPU answers as on the CPU."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ask(hone, device):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([hone.path, "emulate-npu", hone.path.parent / "swift", "deploy", "--model", ROOT / "models/nano", "--torch_dtype", "float32",
+                               "--port", str(port), "--device", device], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    question = {"model": "nano", "messages": [{"role": "user", "content": "Who are you?"}], "temperature": 0, "max_tokens": 10}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/chat/completions", json.dumps(question).encode(), {"Content-Type": "application/json"})
+    try:
+        for _ in range(300):
+            try:
+                return json.load(urllib.request.urlopen(request, timeout=60))["choices"][0]["message"]["content"]
+            except urllib.error.URLError:
+                assert server.poll() is None, server.stderr.read().decode()[-2000:]
+                time.sleep(0.2)
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+        server.stderr.close()
+    raise AssertionError("the server did not answer")
+
+
+def test_answers_are_the_same(hone):
+    assert ask(hone, "npu:0") == ask(hone, "cpu")
