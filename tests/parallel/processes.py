@@ -19,8 +19,13 @@ class Started:
 
     def ranks(self):
         found = {}
-        for child in pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
-            settings = dict(pair.split("=", 1) for pair in pathlib.Path(f"/proc/{child}/environ").read_text().split("\0") if "=" in pair)
+        own = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+        for child in pathlib.Path(own).read_text().split() if os.path.exists(own) else []:
+            try:
+                environ = pathlib.Path(f"/proc/{child}/environ").read_text()
+            except OSError:  # it has just ended
+                continue
+            settings = dict(pair.split("=", 1) for pair in environ.split("\0") if "=" in pair)
             if "RANK" in settings:
                 found[int(settings["RANK"])] = int(child)
         return found

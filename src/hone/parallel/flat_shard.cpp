@@ -127,7 +127,10 @@ void FlatShard::start_reduce() {
     if (used < room) sending_.narrow(0, offsets_[i] + used, room - used).zero_();
     gradient.reset();
   }
-  received_ = at::empty({part_}, options);
+  // The first sum of an update goes where the last update's was: shards that come and go would leave holes in memory.
+  bool first = pieces_.empty() || !pieces_.front().values.grad().defined();
+  if (first && !gradient_.defined()) gradient_ = at::empty({part_}, options);
+  received_ = first ? gradient_ : at::empty({part_}, options);
   reducing_ = shards_.reduce_scatter(received_, sending_);
 }
 

@@ -63,7 +63,7 @@ class FlatShard {
   std::vector<Piece> pieces_;
   bool gathered_ = false;
   std::unique_ptr<Pending> gathering_, reducing_;
-  Tensor sending_, received_;
+  Tensor sending_, received_, gradient_;
 };
 
 }  // namespace hone::parallel

@@ -18,9 +18,9 @@ parser.add_argument("--cpus_per_worker", type=float, default=1)
 parser.add_argument("--resources_per_worker", default="{}", help='JSON, such as {"NPU": 1}')
 parser.add_argument("--placement_strategy", default="PACK", choices=["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"])
 parser.add_argument("--placement_timeout", type=float, default=60, help="seconds to wait for the cluster to have room")
-parser.add_argument("command", nargs=argparse.REMAINDER)
-asked = parser.parse_args()
-command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
+words = sys.argv[1:]
+own, command = (words[:words.index("--")], words[words.index("--") + 1:]) if "--" in words else (words, [])
+asked = parser.parse_args(own)
 if not command:
     parser.error("no command: hone ray-submit 2 -- hone sft …")
 
