@@ -20,8 +20,12 @@ def start(line, env):
     return subprocess.Popen([str(word) for word in line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
-def finish(process, folder):
-    out, err = process.communicate(timeout=120)
+def finish(process, folder, timeout=120):
+    try:
+        out, err = process.communicate(timeout=timeout)
+    finally:
+        if process.poll() is None:
+            process.kill()
     return Run(subprocess.CompletedProcess([], process.returncode, out, err), pathlib.Path(folder))
 
 

@@ -13,7 +13,7 @@ def submit(folder, model, dataset, *, workers=2, **options):
     line = [hone_binary(), "ray-submit", workers, "--address", "local", "--cpus_per_worker", "0.5", "--", hone_binary(), "sft",
             *words(model, dataset, folder, 2, tuner_type="lora", **options)]
     env = environment(1, HONE_PYTHON=sys.executable, RAY_DEDUP_LOGS=0, RAY_DISABLE_IMPORT_WARNING=1, RAY_USAGE_STATS_ENABLED=0)
-    return finish(start(line, env), folder)
+    return finish(start(line, env), folder, timeout=400)  # a cluster takes its time to come up on a busy machine
 
 
 def test_ranks_are_actors(reference, tmp_path, model_folder, dataset):

@@ -41,7 +41,8 @@ class Rank:
         return process.wait(), list(last)
 
 
-ray.init(address=None if asked.address == "local" else asked.address, log_to_driver=True, logging_level="error")
+local = asked.address == "local"
+ray.init(**({"include_dashboard": False} if local else {"address": asked.address}), log_to_driver=True, logging_level="error")
 extra = json.loads(asked.resources_per_worker)
 gpus = extra.pop("GPU", 0)
 bundle = {"CPU": asked.cpus_per_worker, **({"GPU": gpus} if gpus else {}), **extra}
