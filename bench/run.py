@@ -29,6 +29,7 @@ def main():
         "loading and the loss against transformers": [sys.executable, BENCH / "memory.py", "--model", half],
         "serving against the engine alone": [sys.executable, BENCH / "serve.py"],
         "a whole run against ms-swift": [sys.executable, BENCH / "end_to_end.py"],
+        "launches on an emulated NPU, with and without fused operators": [sys.executable, BENCH / "npu_launches.py"],
     }.items():
         print(f"\n== {title}", flush=True)
         if subprocess.run(words, cwd=ROOT).returncode:

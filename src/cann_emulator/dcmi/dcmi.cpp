@@ -63,7 +63,8 @@ DCMI_EXPORT int dcmi_get_device_health(int card, int device, unsigned int* healt
 DCMI_EXPORT int dcmi_get_device_hbm_info(int card, int device, HbmInfo* info) {
   int number = number_of(card, device);
   if (number < 0) return kInvalidParameter;
-  *info = {static_cast<unsigned long long>(settings().memory >> 20), 1600, static_cast<unsigned long long>(cards::used(number) >> 20), 45, 0};
+  *info = {static_cast<unsigned long long>(settings().memory >> 20), 1600,
+           static_cast<unsigned long long>(cards::used(number) >> 20), 45, 0};
   return 0;
 }
 DCMI_EXPORT int dcmi_get_device_chip_info(int card, int device, ChipInfo* info) {

@@ -13,9 +13,12 @@ using namespace cann;
 namespace {
 
 constexpr const char* kVersion = "25.5.0";
-constexpr const char* kDouble = "+===========================+===============+====================================================+";
-constexpr const char* kSingle = "+---------------------------+---------------+----------------------------------------------------+";
-constexpr const char* kPlain = "+------------------------------------------------------------------------------------------------+";
+constexpr const char* kDouble =
+    "+===========================+===============+====================================================+";
+constexpr const char* kSingle =
+    "+---------------------------+---------------+----------------------------------------------------+";
+constexpr const char* kPlain =
+    "+------------------------------------------------------------------------------------------------+";
 
 bool two_dies() { return dcmi::dies_per_card() == 2; }
 bool ddr_only() { return settings().soc.starts_with("Ascend310P"); }
@@ -30,9 +33,12 @@ std::string usage(int64_t used, int64_t total) {
 void print_head() {
   std::printf("%s\n| npu-smi %-24s Version: %-53s|\n%s\n", kPlain, kVersion, kVersion, kSingle);
   std::printf("| NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|\n");
-  if (ddr_only()) std::printf("| Chip  Device              | Bus-Id        | AICore(%%)   Memory-Usage(MB)                        |\n");
-  else if (two_dies()) std::printf("| Chip  Phy-ID              | Bus-Id        | AICore(%%)   Memory-Usage(MB)  HBM-Usage(MB)        |\n");
-  else std::printf("| Chip                      | Bus-Id        | AICore(%%)   Memory-Usage(MB)  HBM-Usage(MB)        |\n");
+  if (ddr_only())
+    std::printf("| Chip  Device              | Bus-Id        | AICore(%%)   Memory-Usage(MB)                        |\n");
+  else if (two_dies())
+    std::printf("| Chip  Phy-ID              | Bus-Id        | AICore(%%)   Memory-Usage(MB)  HBM-Usage(MB)        |\n");
+  else
+    std::printf("| Chip                      | Bus-Id        | AICore(%%)   Memory-Usage(MB)  HBM-Usage(MB)        |\n");
   std::printf("%s\n", kDouble);
 }
 
@@ -57,7 +63,8 @@ std::string process_name(pid_t pid) {
 }
 
 void print_processes() {
-  std::printf("%s\n| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |\n%s\n", kSingle, kDouble);
+  std::printf("%s\n| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |\n%s\n",
+              kSingle, kDouble);
   for (int number = 0; number < settings().cards; ++number) {
     int npu = number / dcmi::dies_per_card(), chip = number % dcmi::dies_per_card();
     auto processes = cards::processes(number);
@@ -86,14 +93,17 @@ void print_topology() {
     std::printf("%s\n", dcmi::near_cores(i).c_str());
   }
   std::printf(
-      "\nLegend:\n\n  X    = Self\n  SYS  = Path traversing PCIe and NUMA nodes. Nodes are connected through SMP, such as QPI, UPI.\n"
+      "\nLegend:\n\n  X    = Self\n  SYS  = Path traversing PCIe and NUMA nodes. Nodes are connected through SMP, such as QPI, "
+      "UPI.\n"
       "  PHB  = Path traversing PCIe and the PCIe host bridge of a CPU.\n  PIX  = Path traversing a single PCIe switch\n"
-      "  PXB  = Path traversing multiple PCIe switches\n  HCCS = Connection traversing HCCS.\n  SIO  = Path between two dies of one card.\n"
+      "  PXB  = Path traversing multiple PCIe switches\n  HCCS = Connection traversing HCCS.\n  SIO  = Path between two dies of "
+      "one card.\n"
       "  HCCS_SW = Connection traversing HCCS switches.\n  NA   = Unknown relationship.\n");
 }
 
 void print_mapping() {
-  std::printf(two_dies() ? "\tNPU ID\t\t\tChip ID\t\t\tChip Logic ID\t\tChip Phy-ID\t\tChip Name\n" : "\tNPU ID\t\t\tChip ID\t\t\tChip Logic ID\t\tChip Name\n");
+  std::printf(two_dies() ? "\tNPU ID\t\t\tChip ID\t\t\tChip Logic ID\t\tChip Phy-ID\t\tChip Name\n"
+                         : "\tNPU ID\t\t\tChip ID\t\t\tChip Logic ID\t\tChip Name\n");
   for (int i = 0; i < settings().cards; ++i) {
     std::printf("\t%d\t\t\t%d\t\t\t%d\t\t\t", i / dcmi::dies_per_card(), i % dcmi::dies_per_card(), i);
     if (two_dies()) std::printf("%d\t\t\t", i);
@@ -117,10 +127,15 @@ int main(int count, char** words) {
   };
   if (has("-v") || has("--version")) return std::printf("npu-smi version: %s\n", kVersion), 0;
   if (!has("info")) return std::fprintf(stderr, "Usage: npu-smi info [-l | -m | -t topo]\n"), 1;
-  if (has("topo")) print_topology();
-  else if (has("-m")) print_mapping();
-  else if (has("-l")) print_list();
-  else if (has("-t")) return std::fprintf(stderr, "the emulated npu-smi knows -t topo alone\n"), 1;
-  else print_table();
+  if (has("topo"))
+    print_topology();
+  else if (has("-m"))
+    print_mapping();
+  else if (has("-l"))
+    print_list();
+  else if (has("-t"))
+    return std::fprintf(stderr, "the emulated npu-smi knows -t topo alone\n"), 1;
+  else
+    print_table();
   return 0;
 }

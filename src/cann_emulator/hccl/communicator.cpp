@@ -1,7 +1,7 @@
 #include "cann_emulator/hccl/communicator.h"
 
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <unistd.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <atomic>
 #include <cstdlib>
@@ -27,8 +27,10 @@ std::shared_ptr<gloo::transport::Device> transport() {
   const char* text = std::getenv("HCCL_SOCKET_IFNAME");
   std::string name = text ? text : "";
   if (name.starts_with("=")) name = name.substr(1);
-  bool one_interface = !name.empty() && name.find_first_of(",^") == name.npos && ::access(("/sys/class/net/" + name).c_str(), F_OK) == 0;
-  return one_interface ? c10d::ProcessGroupGloo::createDeviceForInterface(name) : c10d::ProcessGroupGloo::createDeviceForHostname(own_address());
+  bool one_interface =
+      !name.empty() && name.find_first_of(",^") == name.npos && ::access(("/sys/class/net/" + name).c_str(), F_OK) == 0;
+  return one_interface ? c10d::ProcessGroupGloo::createDeviceForInterface(name)
+                       : c10d::ProcessGroupGloo::createDeviceForHostname(own_address());
 }
 
 // Stores that this process serves, kept as long as it lives.
@@ -71,7 +73,8 @@ std::unique_ptr<Communicator> join(int size, const RootInfo& root, int rank) {
   auto options = c10d::ProcessGroupGloo::Options::create(seconds_of("HCCL_EXEC_TIMEOUT", 1836));
   options->devices.push_back(transport());
   out->store->setTimeout(seconds_of("HCCL_CONNECT_TIMEOUT", 120));
-  out->group = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(out->name, out->store), rank, size, options);
+  out->group = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(out->name, out->store), rank,
+                                                           size, options);
   return out;
 }
 

@@ -18,14 +18,15 @@ using at::Tensor;
 namespace {
 
 at::ScalarType type_of(int type) {
-  constexpr at::ScalarType kTypes[] = {at::kChar, at::kShort,  at::kInt,    at::kHalf,   at::kFloat,  at::kLong,
-                                       at::kLong, at::kByte,   at::kShort,  at::kInt,    at::kDouble, at::kBFloat16};
+  constexpr at::ScalarType kTypes[] = {at::kChar, at::kShort, at::kInt,   at::kHalf, at::kFloat,  at::kLong,
+                                       at::kLong, at::kByte,  at::kShort, at::kInt,  at::kDouble, at::kBFloat16};
   if (type < 0 || type > 11) throw std::invalid_argument("data type " + std::to_string(type) + " is not supported by HCCL");
   return kTypes[type];
 }
 
 c10d::ReduceOp reduction(int op) {
-  constexpr c10d::ReduceOp::RedOpType kOps[] = {c10d::ReduceOp::SUM, c10d::ReduceOp::PRODUCT, c10d::ReduceOp::MAX, c10d::ReduceOp::MIN};
+  constexpr c10d::ReduceOp::RedOpType kOps[] = {c10d::ReduceOp::SUM, c10d::ReduceOp::PRODUCT, c10d::ReduceOp::MAX,
+                                                c10d::ReduceOp::MIN};
   if (op < 0 || op > 3) throw std::invalid_argument("reduction " + std::to_string(op) + " is not supported by HCCL");
   return kOps[op];
 }
@@ -44,9 +45,10 @@ Tensor summable(const Tensor& x) {
 }
 
 Status timed_out(const Communicator& comm, const char* what, const std::string& cause) {
-  return fail(kTimeout, std::string("EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not "
-                                    "received the Notify record from remote rank. Collective: ") + what + ", rank " +
-                            std::to_string(comm.rank) + " of " + std::to_string(comm.size) + ". " + cause);
+  return fail(kTimeout,
+              std::string("EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not "
+                          "received the Notify record from remote rank. Collective: ") +
+                  what + ", rank " + std::to_string(comm.rank) + " of " + std::to_string(comm.size) + ". " + cause);
 }
 
 template <class Act>
@@ -123,7 +125,9 @@ CANN_EXPORT int HcclGetCommAsyncError(void*, int* error) {
   *error = kSuccess;
   return kSuccess;
 }
-CANN_EXPORT const char* HcclGetErrorString(int code) { return code == kTimeout ? "timeout" : code == kSuccess ? "no error" : "error"; }
+CANN_EXPORT const char* HcclGetErrorString(int code) {
+  return code == kTimeout ? "timeout" : code == kSuccess ? "no error" : "error";
+}
 CANN_EXPORT int HcclSetConfig(int, int64_t) { return kSuccess; }
 CANN_EXPORT int HcclCommResume(void*) { return kSuccess; }
 
@@ -193,11 +197,13 @@ CANN_EXPORT int HcclAlltoAll(const void* from, uint64_t count, int type, const v
   });
 }
 
-CANN_EXPORT int HcclAlltoAllV(const void* from, const void* sent, const void*, int type, const void* to, const void* received, const void*, int,
-                              void* comm, void*) {
+CANN_EXPORT int HcclAlltoAllV(const void* from, const void* sent, const void*, int type, const void* to, const void* received,
+                              const void*, int, void* comm, void*) {
   return collective(comm, "HcclAlltoAllV", [&](Communicator& c) {
     auto out = counts(sent, c.size), in = counts(received, c.size);
-    auto total = [](const std::vector<int64_t>& parts) { return static_cast<uint64_t>(std::accumulate(parts.begin(), parts.end(), int64_t{0})); };
+    auto total = [](const std::vector<int64_t>& parts) {
+      return static_cast<uint64_t>(std::accumulate(parts.begin(), parts.end(), int64_t{0}));
+    };
     exchange(c, wrap(from, total(out), type), wrap(to, total(in), type), out, in);
   });
 }

@@ -60,12 +60,16 @@ struct Physical {
   size_t at, bytes;
 };
 
-// One card, in units of its memory: two of addresses for allocate(), since guard pages and holes lie between allocations, then thirty for
-// reserve(), whose users ask for more than they will map. The file behind them holds two units for each kind of memory.
+// One card, in units of its memory: two of addresses for allocate(), since guard pages and holes lie between allocations, then
+// thirty for reserve(), whose users ask for more than they will map. The file behind them holds two units for each kind of
+// memory.
 struct Card {
   static constexpr size_t kAllocated = 2, kReserved = 30;
   Card(int number, size_t unit)
-      : number(number), ranges(0, kAllocated * unit), reserved(kAllocated * unit, (kAllocated + kReserved) * unit), physical(2 * unit, 4 * unit) {
+      : number(number),
+        ranges(0, kAllocated * unit),
+        reserved(kAllocated * unit, (kAllocated + kReserved) * unit),
+        physical(2 * unit, 4 * unit) {
     file = ::memfd_create(("npu" + std::to_string(number)).c_str(), MFD_CLOEXEC);
     if (file >= 0 && ::ftruncate(file, static_cast<off_t>(4 * unit)) < 0) ::close(file), file = -1;
   }
@@ -101,7 +105,8 @@ class Space {
   }
 
   bool show(void* address, size_t bytes, int file, size_t at) const {
-    return ::mmap(reached(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, static_cast<off_t>(at)) != MAP_FAILED;
+    return ::mmap(reached(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, static_cast<off_t>(at)) !=
+           MAP_FAILED;
   }
   void hide(void* address, size_t bytes) const {
     ::mmap(reached(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -128,7 +133,8 @@ void punch(int file, size_t at, size_t bytes) {
 }
 
 Status out_of_memory(int card, size_t bytes) {
-  return fail(kOutOfMemory, "EL0004: [PID: " + std::to_string(::getpid()) + "] Failed to allocate memory. device_id=" + std::to_string(card) +
+  return fail(kOutOfMemory, "EL0004: [PID: " + std::to_string(::getpid()) +
+                                "] Failed to allocate memory. device_id=" + std::to_string(card) +
                                 ", size=" + std::to_string(bytes) + ", free=" + std::to_string(use(card).free));
 }
 
@@ -213,7 +219,8 @@ Status map(void* address, size_t bytes, size_t offset, void* handle) {
   auto* own = static_cast<Physical*>(handle);
   auto& all = space();
   std::lock_guard lock(all.mutex);
-  if (!own || !all.contains(address) || offset + bytes > own->bytes) return fail(kRuntimeParameter, "EE1001: aclrtMapMem outside its range");
+  if (!own || !all.contains(address) || offset + bytes > own->bytes)
+    return fail(kRuntimeParameter, "EE1001: aclrtMapMem outside its range");
   if (!all.show(address, bytes, all.card(own->card).file, own->at + offset)) return fail(kOutOfMemory, "aclrtMapMem failed");
   all.live[static_cast<char*>(address)] = bytes;
   return kOk;

@@ -1,6 +1,6 @@
-// Memory of the cards. A device address lies in a range that the host can neither read nor write; the emulator reaches the bytes through
-// a second mapping at a fixed distance. A program that touches device memory from the host therefore faults here as it does with a card,
-// and what lies between two allocations is mapped nowhere.
+// Memory of the cards. A device address lies in a range that the host can neither read nor write; the emulator reaches the bytes
+// through a second mapping at a fixed distance. A program that touches device memory from the host therefore faults here as it
+// does with a card, and what lies between two allocations is mapped nowhere.
 #pragma once
 #include "cann_emulator/acl/types.h"
 

@@ -40,7 +40,8 @@ void Counts::write() {
     line += std::string(",\"") + kKinds[i] + "\":" + std::to_string(copies[i]);
     line += std::string(",\"") + kKinds[i] + "_bytes\":" + std::to_string(bytes[i]);
   }
-  line += ",\"waits\":" + std::to_string(waits) + ",\"operators\":" + object(launches) + ",\"missing\":" + object(missing) + "}\n";
+  line +=
+      ",\"waits\":" + std::to_string(waits) + ",\"operators\":" + object(launches) + ",\"missing\":" + object(missing) + "}\n";
   int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) return;
   [[maybe_unused]] auto written = ::write(file, line.data(), line.size());  // one write: lines of several processes do not mix

@@ -43,7 +43,9 @@ Settings read() {
 
 }  // namespace
 
-bool Settings::second_generation() const { return soc.starts_with("Ascend910B") ? soc.size() > 10 : soc.starts_with("Ascend910_9"); }
+bool Settings::second_generation() const {
+  return soc.starts_with("Ascend910B") ? soc.size() > 10 : soc.starts_with("Ascend910_9");
+}
 
 std::vector<int> parse_visible(const std::string& text, int cards, std::string& trouble) {
   std::vector<int> out;
@@ -56,8 +58,10 @@ std::vector<int> parse_visible(const std::string& text, int cards, std::string& 
       return {};
     }
     out.push_back(card);
-    if (at < text.size() && text[at] == ',') ++at;
-    else break;
+    if (at < text.size() && text[at] == ',')
+      ++at;
+    else
+      break;
   }
   return out;
 }

@@ -7,15 +7,15 @@
 namespace cann {
 
 struct Settings {
-  int cards = 8;                     // HONE_EMULATED_NPUS: on the machine
-  std::vector<int> visible;          // ASCEND_RT_VISIBLE_DEVICES: those this process may use, as card numbers
-  std::string soc = "Ascend910B3";   // HONE_EMULATED_SOC
-  int64_t memory = 64LL << 30;       // HONE_EMULATED_HBM, in MiB: per card
-  std::string cann = "9.1.0";        // HONE_EMULATED_CANN
-  std::string state;                 // HONE_EMULATED_STATE: file through which processes share the cards
-  std::string report;                // HONE_EMULATED_REPORT: file that each process adds its report to
-  std::string fault;                 // HONE_EMULATED_FAULT: see faults.h
-  std::string trouble;               // what is wrong with ASCEND_RT_VISIBLE_DEVICES, empty when nothing is
+  int cards = 8;                    // HONE_EMULATED_NPUS: on the machine
+  std::vector<int> visible;         // ASCEND_RT_VISIBLE_DEVICES: those this process may use, as card numbers
+  std::string soc = "Ascend910B3";  // HONE_EMULATED_SOC
+  int64_t memory = 64LL << 30;      // HONE_EMULATED_HBM, in MiB: per card
+  std::string cann = "9.1.0";       // HONE_EMULATED_CANN
+  std::string state;                // HONE_EMULATED_STATE: file through which processes share the cards
+  std::string report;               // HONE_EMULATED_REPORT: file that each process adds its report to
+  std::string fault;                // HONE_EMULATED_FAULT: see faults.h
+  std::string trouble;              // what is wrong with ASCEND_RT_VISIBLE_DEVICES, empty when nothing is
 
   bool has_bfloat16() const { return second_generation(); }
   bool has_inf_nan() const { return second_generation(); }

@@ -14,10 +14,12 @@ ACLNN(SiluBackward, [](Tensor grad, Tensor x, Tensor out) { store(out, at::silu_
 ACLNN(Gelu, [](Tensor x, Tensor out) { store(out, at::gelu(x)); })
 ACLNN(GeluBackward, [](Tensor grad, Tensor x, Tensor out) { store(out, at::gelu_backward(grad, x)); })
 ACLNN(GeluV2, [](Tensor x, int64_t tanh, Tensor out) { store(out, at::gelu(x, tanh ? "tanh" : "none")); })
-ACLNN(GeluBackwardV2, [](Tensor grad, Tensor x, std::string approximate, Tensor out) { store(out, at::gelu_backward(grad, x, approximate)); })
+ACLNN(GeluBackwardV2,
+      [](Tensor grad, Tensor x, std::string approximate, Tensor out) { store(out, at::gelu_backward(grad, x, approximate)); })
 ACLNN(SigmoidBackward, [](Tensor grad, Tensor y, Tensor out) { store(out, at::sigmoid_backward(grad, y)); })
 ACLNN(TanhBackward, [](Tensor grad, Tensor y, Tensor out) { store(out, at::tanh_backward(grad, y)); })
-ACLNN(ThresholdBackward, [](Tensor grad, Tensor x, Scalar threshold, Tensor out) { store(out, at::threshold_backward(grad, x, threshold)); })
+ACLNN(ThresholdBackward,
+      [](Tensor grad, Tensor x, Scalar threshold, Tensor out) { store(out, at::threshold_backward(grad, x, threshold)); })
 ACLNN(Softplus, [](Tensor x, Scalar beta, Scalar threshold, Tensor out) { store(out, at::softplus(x, beta, threshold)); })
 ACLNN(SoftplusBackward, [](Tensor grad, Tensor x, Scalar beta, Scalar threshold, Tensor out) {
   store(out, at::softplus_backward(grad, x, beta, threshold));
@@ -32,7 +34,9 @@ ACLNN(LogSigmoidBackward, [](Tensor grad, Tensor x, Tensor buffer, Tensor out) {
   store(out, at::log_sigmoid_backward(grad, x, std::get<1>(at::log_sigmoid_forward(x))));
 })
 ACLNN(Softmax, [](Tensor x, int64_t dim, Tensor out) { store(out, at::softmax(x, dim, out.scalar_type())); })
-ACLNN(SoftmaxBackward, [](Tensor grad, Tensor y, int64_t dim, Tensor out) { store(out, at::_softmax_backward_data(grad, y, dim, y.scalar_type())); })
+ACLNN(SoftmaxBackward, [](Tensor grad, Tensor y, int64_t dim, Tensor out) {
+  store(out, at::_softmax_backward_data(grad, y, dim, y.scalar_type()));
+})
 ACLNN(LogSoftmax, [](Tensor x, int64_t dim, Tensor out) { store(out, at::log_softmax(x, dim, out.scalar_type())); })
 ACLNN(LogSoftmaxBackward, [](Tensor grad, Tensor y, int64_t dim, Tensor out) {
   store(out, at::_log_softmax_backward_data(grad, y, dim, y.scalar_type()));
@@ -50,10 +54,10 @@ ACLNN(LayerNorm, [](Tensor x, Ints shape, Tensor weight, Tensor bias, double eps
   auto [y, m, r] = at::native_layer_norm(x, shape, maybe(weight), maybe(bias), eps);
   store(out, y), store(mean, m), store(rstd, r);
 })
-ACLNN(LayerNormBackward, [](Tensor grad, Tensor x, Ints shape, Tensor mean, Tensor rstd, Tensor weight, Tensor bias, Bools mask, Tensor dx,
-                            Tensor dweight, Tensor dbias) {
-  auto [a, b, c] =
-      at::native_layer_norm_backward(grad, x, shape, mean, rstd, maybe(weight), maybe(bias), {bool(mask[0]), bool(mask[1]), bool(mask[2])});
+ACLNN(LayerNormBackward, [](Tensor grad, Tensor x, Ints shape, Tensor mean, Tensor rstd, Tensor weight, Tensor bias, Bools mask,
+                            Tensor dx, Tensor dweight, Tensor dbias) {
+  auto [a, b, c] = at::native_layer_norm_backward(grad, x, shape, mean, rstd, maybe(weight), maybe(bias),
+                                                  {bool(mask[0]), bool(mask[1]), bool(mask[2])});
   if (mask[0]) store(dx, a);
   if (mask[1]) store(dweight, b);
   if (mask[2]) store(dbias, c);

@@ -1,4 +1,5 @@
-// npu_fusion_attention's operators: forward with the running maximum and sum of the softmax, backward from them, dense and variable length.
+// npu_fusion_attention's operators: forward with the running maximum and sum of the softmax, backward from them, dense and
+// variable length.
 #include "cann_emulator/ops/attention_math.h"
 
 using namespace cann;
@@ -15,7 +16,8 @@ Tensor mask_of(const Tensor& mask, int64_t batch, const Shape& shape) {
 // Sequences of a packed row: [length, heads, dim] slices as [heads, length, dim].
 template <class Act>
 void for_each_sequence(const Ints& q_ends, const Ints& k_ends, Act&& act) {
-  if (q_ends.size() != k_ends.size()) throw BadParameter(kParameterInvalid, "actual_seq_qlen and actual_seq_kvlen must have one length");
+  if (q_ends.size() != k_ends.size())
+    throw BadParameter(kParameterInvalid, "actual_seq_qlen and actual_seq_kvlen must have one length");
   for (size_t i = 0; i < q_ends.size(); ++i) {
     int64_t q_start = i ? q_ends[i - 1] : 0, k_start = i ? k_ends[i - 1] : 0;
     if (q_ends[i] > q_start) act(q_start, q_ends[i] - q_start, k_start, k_ends[i] - k_start);
@@ -24,8 +26,8 @@ void for_each_sequence(const Ints& q_ends, const Ints& k_ends, Act&& act) {
 
 Tensor slice(const Tensor& x, int64_t start, int64_t length) { return x.narrow(0, start, length).transpose(0, 1); }
 
-void packed_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Ints& q_ends, const Ints& k_ends, const Shape& shape,
-                    Tensor most, Tensor sum, Tensor out) {
+void packed_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Ints& q_ends, const Ints& k_ends,
+                    const Shape& shape, Tensor most, Tensor sum, Tensor out) {
   check_types(q, k, v), check_compressed(mask, shape.sparse_mode);
   for_each_sequence(q_ends, k_ends, [&](int64_t q_start, int64_t queries, int64_t k_start, int64_t keys) {
     Sequence s{wide(slice(q, q_start, queries)), wide(slice(k, k_start, keys)), wide(slice(v, k_start, keys))};
@@ -36,14 +38,17 @@ void packed_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
   });
 }
 
-void packed_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& dy, const Tensor& mask, const Tensor& most, const Tensor& sum,
-                     const Tensor& out, const Ints& q_ends, const Ints& k_ends, const Shape& shape, Tensor dq, Tensor dk, Tensor dv) {
+void packed_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& dy, const Tensor& mask, const Tensor& most,
+                     const Tensor& sum, const Tensor& out, const Ints& q_ends, const Ints& k_ends, const Shape& shape, Tensor dq,
+                     Tensor dk, Tensor dv) {
   check_types(q, k, v), check_compressed(mask, shape.sparse_mode);
   dk.zero_(), dv.zero_(), dq.zero_();
   for_each_sequence(q_ends, k_ends, [&](int64_t q_start, int64_t queries, int64_t k_start, int64_t keys) {
     Sequence s{wide(slice(q, q_start, queries)), wide(slice(k, k_start, keys)), wide(slice(v, k_start, keys))};
     auto result = backward(s, hidden_pairs(queries, keys, mask, shape), wide(slice(dy, q_start, queries)),
-                           {wide(slice(out, q_start, queries)), slice(most, q_start, queries).narrow(2, 0, 1), slice(sum, q_start, queries).narrow(2, 0, 1)}, shape);
+                           {wide(slice(out, q_start, queries)), slice(most, q_start, queries).narrow(2, 0, 1),
+                            slice(sum, q_start, queries).narrow(2, 0, 1)},
+                           shape);
     slice(dq, q_start, queries).copy_(result.dq);
     slice(dk, k_start, keys).copy_(result.dk);
     slice(dv, k_start, keys).copy_(result.dv);
@@ -57,44 +62,46 @@ void refuse_dropout(double keep) {
 }  // namespace
 
 ACLNN(FlashAttentionScore,
-      [](Tensor q, Tensor k, Tensor v, Tensor, Tensor, Tensor, Tensor mask, Ints, double scale, double keep, int64_t before, int64_t after,
-         int64_t heads, std::string layout, int64_t, int64_t sparse, Tensor most, Tensor sum, Tensor, Tensor out) {
+      [](Tensor q, Tensor k, Tensor v, Tensor, Tensor, Tensor, Tensor mask, Ints, double scale, double keep, int64_t before,
+         int64_t after, int64_t heads, std::string layout, int64_t, int64_t sparse, Tensor most, Tensor sum, Tensor, Tensor out) {
         refuse_dropout(keep), check_types(q, k, v);
         Shape shape{heads, sparse, before, after, scale};
         int64_t kv_heads = key_heads(q, k, layout, heads);
-        auto dq = dense(q, layout, heads), dk = dense(k, layout, kv_heads), dv = dense(v, layout, kv_heads), to = dense(out, layout, heads);
+        auto dq = dense(q, layout, heads), dk = dense(k, layout, kv_heads), dv = dense(v, layout, kv_heads),
+             to = dense(out, layout, heads);
         for (int64_t b = 0; b < dq.size(0); ++b) {
           auto hidden = hidden_pairs(dq.size(2), dk.size(2), mask_of(mask, b, shape), shape);
           auto result = forward({wide(dq[b]), wide(dk[b]), wide(dv[b])}, hidden, shape);
           to[b].copy_(result.out), most[b].copy_(result.most.expand({-1, -1, 8})), sum[b].copy_(result.sum.expand({-1, -1, 8}));
         }
       })
-ACLNN(FlashAttentionScoreGrad,
-      [](Tensor q, Tensor k, Tensor v, Tensor dy, Tensor, Tensor, Tensor, Tensor mask, Tensor most, Tensor sum, Tensor, Tensor out, Ints,
-         double scale, double keep, int64_t before, int64_t after, int64_t heads, std::string layout, int64_t, int64_t sparse, Tensor dq,
-         Tensor dk, Tensor dv, Tensor) {
-        refuse_dropout(keep), check_types(q, k, v);
-        Shape shape{heads, sparse, before, after, scale};
-        int64_t kv_heads = key_heads(q, k, layout, heads);
-        auto at_q = [&](const Tensor& x) { return dense(x, layout, heads); };
-        auto at_k = [&](const Tensor& x) { return dense(x, layout, kv_heads); };
-        for (int64_t b = 0; b < at_q(q).size(0); ++b) {
-          Sequence s{wide(at_q(q)[b]), wide(at_k(k)[b]), wide(at_k(v)[b])};
-          auto hidden = hidden_pairs(s.q.size(1), s.k.size(1), mask_of(mask, b, shape), shape);
-          auto result = backward(s, hidden, wide(at_q(dy)[b]), {wide(at_q(out)[b]), most[b].narrow(2, 0, 1), sum[b].narrow(2, 0, 1)}, shape);
-          at_q(dq)[b].copy_(result.dq), at_k(dk)[b].copy_(result.dk), at_k(dv)[b].copy_(result.dv);
-        }
-      })
-ACLNN(FlashAttentionVarLenScore,
-      [](Tensor q, Tensor k, Tensor v, Tensor, Tensor, Tensor, Tensor mask, Ints, Ints q_ends, Ints k_ends, double scale, double keep,
-         int64_t before, int64_t after, int64_t heads, std::string, int64_t, int64_t sparse, Tensor most, Tensor sum, Tensor, Tensor out) {
-        refuse_dropout(keep);
-        packed_forward(q, k, v, mask, q_ends, k_ends, {heads, sparse, before, after, scale}, most, sum, out);
-      })
+ACLNN(FlashAttentionScoreGrad, [](Tensor q, Tensor k, Tensor v, Tensor dy, Tensor, Tensor, Tensor, Tensor mask, Tensor most,
+                                  Tensor sum, Tensor, Tensor out, Ints, double scale, double keep, int64_t before, int64_t after,
+                                  int64_t heads, std::string layout, int64_t, int64_t sparse, Tensor dq, Tensor dk, Tensor dv,
+                                  Tensor) {
+  refuse_dropout(keep), check_types(q, k, v);
+  Shape shape{heads, sparse, before, after, scale};
+  int64_t kv_heads = key_heads(q, k, layout, heads);
+  auto at_q = [&](const Tensor& x) { return dense(x, layout, heads); };
+  auto at_k = [&](const Tensor& x) { return dense(x, layout, kv_heads); };
+  for (int64_t b = 0; b < at_q(q).size(0); ++b) {
+    Sequence s{wide(at_q(q)[b]), wide(at_k(k)[b]), wide(at_k(v)[b])};
+    auto hidden = hidden_pairs(s.q.size(1), s.k.size(1), mask_of(mask, b, shape), shape);
+    auto result =
+        backward(s, hidden, wide(at_q(dy)[b]), {wide(at_q(out)[b]), most[b].narrow(2, 0, 1), sum[b].narrow(2, 0, 1)}, shape);
+    at_q(dq)[b].copy_(result.dq), at_k(dk)[b].copy_(result.dk), at_k(dv)[b].copy_(result.dv);
+  }
+})
+ACLNN(FlashAttentionVarLenScore, [](Tensor q, Tensor k, Tensor v, Tensor, Tensor, Tensor, Tensor mask, Ints, Ints q_ends,
+                                    Ints k_ends, double scale, double keep, int64_t before, int64_t after, int64_t heads,
+                                    std::string, int64_t, int64_t sparse, Tensor most, Tensor sum, Tensor, Tensor out) {
+  refuse_dropout(keep);
+  packed_forward(q, k, v, mask, q_ends, k_ends, {heads, sparse, before, after, scale}, most, sum, out);
+})
 ACLNN(FlashAttentionUnpaddingScoreGrad,
-      [](Tensor q, Tensor k, Tensor v, Tensor dy, Tensor, Tensor, Tensor, Tensor mask, Tensor most, Tensor sum, Tensor, Tensor out, Ints,
-         Ints q_ends, Ints k_ends, double scale, double keep, int64_t before, int64_t after, int64_t heads, std::string, int64_t,
-         int64_t sparse, Tensor dq, Tensor dk, Tensor dv, Tensor) {
+      [](Tensor q, Tensor k, Tensor v, Tensor dy, Tensor, Tensor, Tensor, Tensor mask, Tensor most, Tensor sum, Tensor,
+         Tensor out, Ints, Ints q_ends, Ints k_ends, double scale, double keep, int64_t before, int64_t after, int64_t heads,
+         std::string, int64_t, int64_t sparse, Tensor dq, Tensor dk, Tensor dv, Tensor) {
         refuse_dropout(keep);
         packed_backward(q, k, v, dy, mask, most, sum, out, q_ends, k_ends, {heads, sparse, before, after, scale}, dq, dk, dv);
       })

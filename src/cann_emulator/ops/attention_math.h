@@ -25,7 +25,8 @@ void check_types(const Tensor& q, const Tensor& k, const Tensor& v);
 // Sparse modes 2 to 4 take one compressed triangle whatever the lengths.
 void check_compressed(const Tensor& mask, int64_t sparse_mode);
 
-// True where a pair is hidden: [queries, keys], or as the given mask has it, broadcast over heads. Undefined when nothing is hidden.
+// True where a pair is hidden: [queries, keys], or as the given mask has it, broadcast over heads. Undefined when nothing is
+// hidden.
 Tensor hidden_pairs(int64_t queries, int64_t keys, const Tensor& mask, const Shape& shape);
 
 Forward forward(const Sequence& s, const Tensor& hidden, const Shape& shape);

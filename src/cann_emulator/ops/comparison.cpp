@@ -3,10 +3,10 @@
 
 using namespace cann;
 
-#define COMPARISON(NAME, FUNCTION)                                                                          \
-  ACLNN(NAME##Scalar, [](Tensor a, Scalar b, Tensor out) { store(out, FUNCTION(a, b)); })                   \
-  ACLNN(NAME##Tensor, [](Tensor a, Tensor b, Tensor out) { store(out, FUNCTION(a, b)); })                   \
-  ACLNN(Inplace##NAME##Scalar, [](Tensor a, Scalar b) { a.copy_(FUNCTION(a, b)); })                         \
+#define COMPARISON(NAME, FUNCTION)                                                        \
+  ACLNN(NAME##Scalar, [](Tensor a, Scalar b, Tensor out) { store(out, FUNCTION(a, b)); }) \
+  ACLNN(NAME##Tensor, [](Tensor a, Tensor b, Tensor out) { store(out, FUNCTION(a, b)); }) \
+  ACLNN(Inplace##NAME##Scalar, [](Tensor a, Scalar b) { a.copy_(FUNCTION(a, b)); })       \
   ACLNN(Inplace##NAME##Tensor, [](Tensor a, Tensor b) { a.copy_(FUNCTION(a, b)); })
 
 COMPARISON(Eq, at::eq)

@@ -3,8 +3,8 @@
 
 using namespace cann;
 
-#define UNARY(NAME, FUNCTION)                                                \
-  ACLNN(NAME, [](Tensor x, Tensor out) { store(out, FUNCTION(x)); })         \
+#define UNARY(NAME, FUNCTION)                                        \
+  ACLNN(NAME, [](Tensor x, Tensor out) { store(out, FUNCTION(x)); }) \
   ACLNN(Inplace##NAME, [](Tensor x) { x.copy_(FUNCTION(x)); })
 
 UNARY(Abs, at::abs)

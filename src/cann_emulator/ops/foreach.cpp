@@ -19,7 +19,8 @@ ACLNN(ForeachCopy, [](Tensors from, Tensors to) { each(to, [&](size_t i) { retur
 ACLNN(ForeachZeroInplace, [](Tensors x) {
   for (auto& tensor : x) tensor.zero_();
 })
-ACLNN(ForeachNorm, [](Tensors x, Scalar order, Tensors out) { each(out, [&](size_t i) { return at::linalg_vector_norm(x[i], order); }); })
+ACLNN(ForeachNorm,
+      [](Tensors x, Scalar order, Tensors out) { each(out, [&](size_t i) { return at::linalg_vector_norm(x[i], order); }); })
 ACLNN(ForeachMulScalar, [](Tensors x, Tensor value, Tensors out) { each(out, [&](size_t i) { return x[i] * value; }); })
 ACLNN(ForeachMulScalarV2, [](Tensors x, Scalar value, Tensors out) { each(out, [&](size_t i) { return x[i] * value; }); })
 ACLNN(ForeachMulList, [](Tensors x, Tensors y, Tensors out) { each(out, [&](size_t i) { return x[i] * y[i]; }); })
@@ -29,9 +30,11 @@ ACLNN(ForeachDivScalarList, [](Tensors x, Scalars y, Tensors out) { each(out, [&
 ACLNN(ForeachDivList, [](Tensors x, Tensors y, Tensors out) { each(out, [&](size_t i) { return x[i] / y[i]; }); })
 ACLNN(ForeachAddScalarV2, [](Tensors x, Scalar value, Tensors out) { each(out, [&](size_t i) { return x[i] + value; }); })
 ACLNN(ForeachAddScalarList, [](Tensors x, Scalars y, Tensors out) { each(out, [&](size_t i) { return x[i] + y[i]; }); })
-ACLNN(ForeachAddListV2, [](Tensors x, Tensors y, Scalar alpha, Tensors out) { each(out, [&](size_t i) { return x[i].add(y[i], alpha); }); })
+ACLNN(ForeachAddListV2,
+      [](Tensors x, Tensors y, Scalar alpha, Tensors out) { each(out, [&](size_t i) { return x[i].add(y[i], alpha); }); })
 ACLNN(ForeachSubScalarV2, [](Tensors x, Scalar value, Tensors out) { each(out, [&](size_t i) { return x[i] - value; }); })
-ACLNN(ForeachSubListV2, [](Tensors x, Tensors y, Scalar alpha, Tensors out) { each(out, [&](size_t i) { return x[i].sub(y[i], alpha); }); })
+ACLNN(ForeachSubListV2,
+      [](Tensors x, Tensors y, Scalar alpha, Tensors out) { each(out, [&](size_t i) { return x[i].sub(y[i], alpha); }); })
 ACLNN(ForeachAddcmulScalarV2, [](Tensors x, Tensors a, Tensors b, Scalar v, Tensors out) {
   each(out, [&](size_t i) { return at::addcmul(x[i], a[i], b[i], v); });
 })
@@ -41,9 +44,8 @@ ACLNN(ForeachAddcdivScalarV2, [](Tensors x, Tensors a, Tensors b, Scalar v, Tens
 ACLNN(ForeachAddcdivScalarList, [](Tensors x, Tensors a, Tensors b, Scalars v, Tensors out) {
   each(out, [&](size_t i) { return at::addcdiv(x[i], a[i], b[i], v[i]); });
 })
-ACLNN(ForeachLerpScalar, [](Tensors x, Tensors y, Scalar weight, Tensors out) {
-  each(out, [&](size_t i) { return at::lerp(x[i], y[i], weight); });
-})
+ACLNN(ForeachLerpScalar,
+      [](Tensors x, Tensors y, Scalar weight, Tensors out) { each(out, [&](size_t i) { return at::lerp(x[i], y[i], weight); }); })
 ACLNN(ForeachNonFiniteCheckAndUnscale, [](Tensors x, Tensor found, Tensor scale) {
   for (auto& grad : x) {
     if (!at::isfinite(grad).all().item<bool>()) found.fill_(1);
@@ -52,8 +54,8 @@ ACLNN(ForeachNonFiniteCheckAndUnscale, [](Tensors x, Tensor found, Tensor scale)
 })
 
 // `step` counts finished steps; torch_npu passes the optimizer's step minus one.
-ACLNN(ApplyAdamWV2, [](Tensor x, Tensor m, Tensor v, Tensor most, Tensor grad, Tensor step, float lr, float beta1, float beta2, float decay,
-                       float eps, bool amsgrad, bool maximize) {
+ACLNN(ApplyAdamWV2, [](Tensor x, Tensor m, Tensor v, Tensor most, Tensor grad, Tensor step, float lr, float beta1, float beta2,
+                       float decay, float eps, bool amsgrad, bool maximize) {
   auto g = (maximize ? grad.neg() : grad).to(m.scalar_type());
   double t = step.item<double>() + 1;
   x.mul_(1 - lr * decay);

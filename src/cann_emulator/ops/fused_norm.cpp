@@ -30,8 +30,10 @@ Tensor rotated_back(const Tensor& x, int64_t mode) { return -rotated(x, mode); }
 
 void check_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   if (x.dim() != 4 || cos.dim() != 4 || sin.dim() != 4)
-    throw BadParameter(kParameterInvalid, c10::str("x, cos and sin must have 4 dimensions, got ", x.dim(), ", ", cos.dim(), ", ", sin.dim()));
-  if (x.size(-1) % 2 || x.size(-1) > 896) throw BadParameter(kParameterInvalid, c10::str("head dimension ", x.size(-1), " is odd or above 896"));
+    throw BadParameter(kParameterInvalid,
+                       c10::str("x, cos and sin must have 4 dimensions, got ", x.dim(), ", ", cos.dim(), ", ", sin.dim()));
+  if (x.size(-1) % 2 || x.size(-1) > 896)
+    throw BadParameter(kParameterInvalid, c10::str("head dimension ", x.size(-1), " is odd or above 896"));
   if (cos.scalar_type() != x.scalar_type() || sin.scalar_type() != x.scalar_type())
     throw BadParameter(kParameterInvalid, "x, cos and sin must have one data type");
 }
@@ -62,13 +64,15 @@ ACLNN(AddRmsNorm, [](Tensor a, Tensor b, Tensor gamma, double epsilon, Tensor y,
   store(y, normed.y), rstd.copy_(normed.rstd.reshape(rstd.sizes()));
 })
 
-ACLNN(RotaryPositionEmbedding, [](Tensor x, Tensor cos, Tensor sin, int64_t mode, Tensor out) { store(out, rotary(x, cos, sin, mode)); })
-ACLNN(RotaryPositionEmbeddingGrad, [](Tensor dy, Tensor cos, Tensor sin, Tensor x, int64_t mode, Tensor dx, Tensor dcos, Tensor dsin) {
-  check_rotary(dy, cos, sin);
-  store(dx, wide(dy) * wide(cos) + rotated_back(wide(dy) * wide(sin), mode));
-  if (!x.defined()) return;
-  store(dcos, reduced_to(wide(dy) * wide(x), cos)), store(dsin, reduced_to(wide(dy) * rotated(wide(x), mode), sin));
-})
+ACLNN(RotaryPositionEmbedding,
+      [](Tensor x, Tensor cos, Tensor sin, int64_t mode, Tensor out) { store(out, rotary(x, cos, sin, mode)); })
+ACLNN(RotaryPositionEmbeddingGrad,
+      [](Tensor dy, Tensor cos, Tensor sin, Tensor x, int64_t mode, Tensor dx, Tensor dcos, Tensor dsin) {
+        check_rotary(dy, cos, sin);
+        store(dx, wide(dy) * wide(cos) + rotated_back(wide(dy) * wide(sin), mode));
+        if (!x.defined()) return;
+        store(dcos, reduced_to(wide(dy) * wide(x), cos)), store(dsin, reduced_to(wide(dy) * rotated(wide(x), mode), sin));
+      })
 
 ACLNN(SwiGlu, [](Tensor x, int64_t dim, Tensor out) {
   auto parts = wide(x).chunk(2, dim);
@@ -86,19 +90,21 @@ double reduction_weight(const std::string& reduction, const Tensor& kept) {
 }
 
 }  // namespace
-ACLNN(CrossEntropyLoss, [](Tensor x, Tensor target, Tensor weight, std::string reduction, int64_t ignored, double smoothing, double z_scale,
-                           bool return_z, Tensor loss, Tensor log_prob, Tensor z_loss, Tensor lse) {
+ACLNN(CrossEntropyLoss, [](Tensor x, Tensor target, Tensor weight, std::string reduction, int64_t ignored, double smoothing,
+                           double z_scale, bool return_z, Tensor loss, Tensor log_prob, Tensor z_loss, Tensor lse) {
   auto logs = at::log_softmax(wide(x), -1);
   store(log_prob, logs);
   auto kept = target != ignored;
   auto picked = -logs.gather(1, at::where(kept, target, 0).unsqueeze(1)).squeeze(1);
   auto rows = picked * (1 - smoothing) - logs.mean(-1) * smoothing;
   rows = at::where(kept, rows, at::zeros({}, rows.options()));
-  if (reduction == "none") store(loss, rows);
-  else loss.copy_((rows.sum() * reduction_weight(reduction, kept)).reshape(loss.sizes()));
+  if (reduction == "none")
+    store(loss, rows);
+  else
+    loss.copy_((rows.sum() * reduction_weight(reduction, kept)).reshape(loss.sizes()));
 })
-ACLNN(CrossEntropyLossGrad, [](Tensor grad, Tensor log_prob, Tensor target, Tensor weight, Tensor grad_z, Tensor lse, std::string reduction,
-                               int64_t ignored, double smoothing, double z_scale, Tensor dx) {
+ACLNN(CrossEntropyLossGrad, [](Tensor grad, Tensor log_prob, Tensor target, Tensor weight, Tensor grad_z, Tensor lse,
+                               std::string reduction, int64_t ignored, double smoothing, double z_scale, Tensor dx) {
   auto kept = target != ignored;
   auto d = wide(log_prob).exp() - smoothing / double(log_prob.size(1));
   d.scatter_add_(1, at::where(kept, target, 0).unsqueeze(1), at::full({target.size(0), 1}, smoothing - 1, d.options()));

@@ -13,13 +13,17 @@ c10::List<std::optional<Tensor>> index_list(const Tensors& indices) {
 }
 
 void scatter(Tensor x, int64_t dim, const Tensor& index, const Tensor& source, int64_t reduction) {
-  if (reduction == 0) x.scatter_(dim, index, source);
-  else x.scatter_(dim, index, source, reduction == 1 ? "add" : "multiply");
+  if (reduction == 0)
+    x.scatter_(dim, index, source);
+  else
+    x.scatter_(dim, index, source, reduction == 1 ? "add" : "multiply");
 }
 
 void scatter_value(Tensor x, int64_t dim, const Tensor& index, const Scalar& value, int64_t reduction) {
-  if (reduction == 0) x.scatter_(dim, index, value);
-  else x.scatter_(dim, index, value, reduction == 1 ? "add" : "multiply");
+  if (reduction == 0)
+    x.scatter_(dim, index, value);
+  else
+    x.scatter_(dim, index, value, reduction == 1 ? "add" : "multiply");
 }
 
 }  // namespace
@@ -31,22 +35,28 @@ ACLNN(EmbeddingDenseBackward, [](Tensor grad, Tensor indices, int64_t count, int
 ACLNN(Gather, [](Tensor x, int64_t dim, Tensor index, Tensor out) { store(out, at::gather(x, dim, index)); })
 ACLNN(Index, [](Tensor x, Tensors indices, Tensor out) { store(out, at::index(x, index_list(indices))); })
 ACLNN(IndexSelect, [](Tensor x, int64_t dim, Tensor index, Tensor out) { store(out, at::index_select(x, dim, index)); })
-ACLNN(IndexPutImpl, [](Tensor x, Tensors indices, Tensor value, bool accumulate, bool) { x.index_put_(index_list(indices), value, accumulate); })
+ACLNN(IndexPutImpl, [](Tensor x, Tensors indices, Tensor value, bool accumulate, bool) {
+  x.index_put_(index_list(indices), value, accumulate);
+})
 ACLNN(IndexAdd, [](Tensor x, int64_t dim, Tensor index, Tensor source, Scalar alpha, Tensor out) {
   store(out, at::index_add(x, dim, index, source, alpha));
 })
 ACLNN(IndexAddV2, [](Tensor x, int64_t dim, Tensor index, Tensor source, Scalar alpha, int64_t, Tensor out) {
   store(out, at::index_add(x, dim, index, source, alpha));
 })
-ACLNN(IndexCopy, [](Tensor x, int64_t dim, Tensor index, Tensor source, Tensor out) { store(out, at::index_copy(x, dim, index, source)); })
+ACLNN(IndexCopy,
+      [](Tensor x, int64_t dim, Tensor index, Tensor source, Tensor out) { store(out, at::index_copy(x, dim, index, source)); })
 ACLNN(InplaceIndexCopy, [](Tensor x, int64_t dim, Tensor index, Tensor source) { x.index_copy_(dim, index, source); })
-ACLNN(InplaceIndexFillTensor, [](Tensor x, int64_t dim, Ints index, Scalar value) { x.index_fill_(dim, at::tensor(index), value); })
+ACLNN(InplaceIndexFillTensor,
+      [](Tensor x, int64_t dim, Ints index, Scalar value) { x.index_fill_(dim, at::tensor(index), value); })
 ACLNN(InplaceIndexFill, [](Tensor x, int64_t dim, Tensor index, Scalar value) { x.index_fill_(dim, index, value); })
-ACLNN(IndexFill, [](Tensor x, int64_t dim, Tensor index, Scalar value, Tensor out) { store(out, at::index_fill(x, dim, index, value)); })
+ACLNN(IndexFill,
+      [](Tensor x, int64_t dim, Tensor index, Scalar value, Tensor out) { store(out, at::index_fill(x, dim, index, value)); })
 ACLNN(IndexFillTensor, [](Tensor x, int64_t dim, Ints index, Scalar value, Tensor out) {
   store(out, at::index_fill(x, dim, at::tensor(index), value));
 })
-ACLNN(InplaceScatter, [](Tensor x, int64_t dim, Tensor index, Tensor source, int64_t reduction) { scatter(x, dim, index, source, reduction); })
+ACLNN(InplaceScatter,
+      [](Tensor x, int64_t dim, Tensor index, Tensor source, int64_t reduction) { scatter(x, dim, index, source, reduction); })
 ACLNN(InplaceScatterValue, [](Tensor x, int64_t dim, Tensor index, Scalar value, int64_t reduction) {
   scatter_value(x, dim, index, value, reduction);
 })
@@ -58,7 +68,8 @@ ACLNN(ScatterValue, [](Tensor x, int64_t dim, Tensor index, Scalar value, int64_
   auto copy = x.clone();
   scatter_value(copy, dim, index, value, reduction), store(out, copy);
 })
-ACLNN(ScatterAdd, [](Tensor x, int64_t dim, Tensor index, Tensor source, Tensor out) { store(out, at::scatter_add(x, dim, index, source)); })
+ACLNN(ScatterAdd,
+      [](Tensor x, int64_t dim, Tensor index, Tensor source, Tensor out) { store(out, at::scatter_add(x, dim, index, source)); })
 ACLNN(Nonzero, [](Tensor x, ShapedOut out) { out.store(at::nonzero(x)); })
 ACLNN(NonzeroV2, [](Tensor x, ShapedOut out) { out.store(at::nonzero(x).t().contiguous()); })
 ACLNN(MaskedSelect, [](Tensor x, Tensor mask, ShapedOut out) { out.store(at::masked_select(x, mask)); })

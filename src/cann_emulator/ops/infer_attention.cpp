@@ -6,7 +6,8 @@ using namespace cann::attention;
 
 namespace {
 
-// Keys of one sequence, [heads, length, dim]. A cache of blocks is [blocks, block_size, heads * dim] or [blocks, heads, block_size, dim].
+// Keys of one sequence, [heads, length, dim]. A cache of blocks is [blocks, block_size, heads * dim] or [blocks, heads,
+// block_size, dim].
 Tensor paged(const Tensor& cache, const Tensor& table, int64_t length, int64_t heads) {
   auto by_head = cache.dim() == 4 ? cache : cache.unflatten(2, {heads, -1}).transpose(1, 2);
   int64_t blocks = (length + by_head.size(2) - 1) / by_head.size(2);
@@ -16,7 +17,8 @@ Tensor paged(const Tensor& cache, const Tensor& table, int64_t length, int64_t h
 
 void check_infer(const Tensor& q, const Tensor& table, int64_t block_size) {
   if (q.scalar_type() != at::kHalf && q.scalar_type() != at::kBFloat16)
-    throw BadParameter(kParameterInvalid, c10::str("query of type ", q.scalar_type(), "; FusedInferAttentionScore takes FLOAT16 and BFLOAT16"));
+    throw BadParameter(kParameterInvalid,
+                       c10::str("query of type ", q.scalar_type(), "; FusedInferAttentionScore takes FLOAT16 and BFLOAT16"));
   if (table.defined() && (block_size % 16 || block_size < 16 || block_size > 512))
     throw BadParameter(kParameterInvalid, c10::str("block_size is ", block_size, "; a multiple of 16 up to 512 is expected"));
   if (table.defined() && table.scalar_type() != at::kInt) throw BadParameter(kParameterInvalid, "block_table must be INT32");
@@ -25,10 +27,10 @@ void check_infer(const Tensor& q, const Tensor& table, int64_t block_size) {
 }  // namespace
 
 ACLNN(FusedInferAttentionScoreV3,
-      [](Tensor q, Tensors keys, Tensors values, Tensor, Tensor mask, Ints, Ints lengths, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
-         Tensor table, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Ints, Tensor, Tensor, Tensor, int64_t heads, double scale,
-         int64_t before, int64_t after, std::string layout, int64_t kv_heads, int64_t sparse, int64_t, int64_t block_size, int64_t, bool, int64_t,
-         int64_t, Tensor out, Tensor) {
+      [](Tensor q, Tensors keys, Tensors values, Tensor, Tensor mask, Ints, Ints lengths, Tensor, Tensor, Tensor, Tensor, Tensor,
+         Tensor, Tensor, Tensor table, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Ints, Tensor, Tensor,
+         Tensor, int64_t heads, double scale, int64_t before, int64_t after, std::string layout, int64_t kv_heads, int64_t sparse,
+         int64_t, int64_t block_size, int64_t, bool, int64_t, int64_t, Tensor out, Tensor) {
         check_infer(q, table, block_size);
         Shape shape{heads, sparse, before, after, scale};
         if (kv_heads == 0) kv_heads = heads;

@@ -12,12 +12,15 @@ ACLNN(InplaceFillTensor, [](Tensor x, Tensor value) { x.fill_(value.reshape({}))
 ACLNN(InplaceFillDiagonal, [](Tensor x, Scalar value, bool wrap) { x.fill_diagonal_(value, wrap); })
 ACLNN(Arange, [](Scalar start, Scalar end, Scalar step, Tensor out) { store(out, at::arange(start, end, step, out.options())); })
 ACLNN(Range, [](Scalar start, Scalar end, Scalar step, Tensor out) { store(out, at::range(start, end, step, out.options())); })
-ACLNN(Linspace, [](Scalar start, Scalar end, int64_t steps, Tensor out) { store(out, at::linspace(start, end, steps, out.options())); })
+ACLNN(Linspace,
+      [](Scalar start, Scalar end, int64_t steps, Tensor out) { store(out, at::linspace(start, end, steps, out.options())); })
 ACLNN(Eye, [](int64_t rows, int64_t columns, Tensor out) { store(out, at::eye(rows, columns, out.options())); })
 ACLNN(Cat, [](Tensors parts, int64_t dim, Tensor out) { store(out, at::cat(parts, dim)); })
 ACLNN(Stack, [](Tensors parts, int64_t dim, Tensor out) { store(out, at::stack(parts, dim)); })
 ACLNN(Repeat, [](Tensor x, Ints repeats, Tensor out) { store(out, x.repeat(repeats)); })
-ACLNN(RepeatInterleave, [](Tensor x, Tensor repeats, int64_t size, Tensor out) { store(out, at::repeat_interleave(x, repeats, std::nullopt, size)); })
+ACLNN(RepeatInterleave, [](Tensor x, Tensor repeats, int64_t size, Tensor out) {
+  store(out, at::repeat_interleave(x, repeats, std::nullopt, size));
+})
 ACLNN(RepeatInterleaveInt, [](Tensor x, int64_t repeats, int64_t size, Tensor out) {
   store(out, at::repeat_interleave(x, repeats, std::nullopt, size));
 })

@@ -8,7 +8,8 @@ namespace {
 // The cube unit multiplies matrices of one type.
 void same_type(const Tensor& a, const Tensor& b) {
   if (a.scalar_type() != b.scalar_type())
-    throw BadParameter(kParameterInvalid, c10::str("matrices of types ", a.scalar_type(), " and ", b.scalar_type(), "; one is expected"));
+    throw BadParameter(kParameterInvalid,
+                       c10::str("matrices of types ", a.scalar_type(), " and ", b.scalar_type(), "; one is expected"));
   if (!at::isFloatingType(a.scalar_type()) || a.scalar_type() == at::kDouble)
     throw BadParameter(kParameterInvalid, c10::str("matrices of type ", a.scalar_type(), " are not supported by the cube unit"));
 }
@@ -21,11 +22,15 @@ ACLNN(BatchMatMul, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b),
 ACLNN(Addmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, Tensor out, int8_t) {
   same_type(a, b), store(out, at::addmm(x, a, b, beta, alpha));
 })
-ACLNN(InplaceAddmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.addmm_(a, b, beta, alpha); })
+ACLNN(InplaceAddmm,
+      [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.addmm_(a, b, beta, alpha); })
 ACLNN(Baddbmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, Tensor out, int8_t) {
   same_type(a, b), store(out, at::baddbmm(x, a, b, beta, alpha));
 })
-ACLNN(InplaceBaddbmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.baddbmm_(a, b, beta, alpha); })
+ACLNN(InplaceBaddbmm,
+      [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.baddbmm_(a, b, beta, alpha); })
 ACLNN(Mv, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::mv(a, b)); })
-ACLNN(Addmv, [](Tensor x, Tensor a, Tensor b, Scalar alpha, Scalar beta, Tensor out, int8_t) { store(out, at::addmv(x, a, b, beta, alpha)); })
+ACLNN(Addmv, [](Tensor x, Tensor a, Tensor b, Scalar alpha, Scalar beta, Tensor out, int8_t) {
+  store(out, at::addmv(x, a, b, beta, alpha));
+})
 ACLNN(Dot, [](Tensor a, Tensor b, Tensor out) { store(out, at::dot(a, b)); })

@@ -11,7 +11,7 @@ namespace {
 
 c10::Scalar read_scalar(const void* value, int type) {
   switch (scalar_type(type)) {
-#define CASE(cpp, name) \
+#define CASE(cpp, name)       \
   case c10::ScalarType::name: \
     return c10::Scalar(*static_cast<const cpp*>(value));
     CASE(float, Float)
@@ -44,14 +44,16 @@ int64_t reach_of(const aclTensor& tensor) {
 at::Tensor view(const aclTensor* tensor) {
   if (!tensor) return {};
   auto type = scalar_type(tensor->type);
-  if (type == c10::ScalarType::Undefined) throw BadParameter(kParameterInvalid, "data type " + std::to_string(tensor->type) + " is not supported");
+  if (type == c10::ScalarType::Undefined)
+    throw BadParameter(kParameterInvalid, "data type " + std::to_string(tensor->type) + " is not supported");
   if (type == c10::ScalarType::BFloat16 && !settings().has_bfloat16())
     throw BadParameter(kParameterInvalid, "DT_BFLOAT16 is not supported by " + settings().soc);
   int64_t elements = reach_of(*tensor);
   if (elements == 0) return at::empty(tensor->sizes, type);
   auto item = static_cast<int64_t>(c10::elementSize(type));
   if (!memory::is_device(tensor->data)) throw BadParameter(kParameterInvalid, "a tensor does not lie in device memory");
-  if (reinterpret_cast<uintptr_t>(tensor->data) % 32) throw BadParameter(kParameterInvalid, "a tensor's storage is not aligned to 32 bytes");
+  if (reinterpret_cast<uintptr_t>(tensor->data) % 32)
+    throw BadParameter(kParameterInvalid, "a tensor's storage is not aligned to 32 bytes");
   auto* base = static_cast<char*>(memory::reach(tensor->data, static_cast<size_t>(elements * item)));
   if (!base) throw BadParameter(kAicoreException, "The DDR address of the MTE instruction is out of range");
   return at::from_blob(base + tensor->offset * item, tensor->sizes, tensor->strides, at::TensorOptions(type));
@@ -61,8 +63,8 @@ at::Tensor view(const aclTensor* tensor) {
 
 using namespace cann;
 
-CANN_EXPORT aclTensor* aclCreateTensor(const int64_t* sizes, uint64_t rank, int type, const int64_t* strides, int64_t offset, int format,
-                                       const int64_t* storage, uint64_t storage_rank, void* data) {
+CANN_EXPORT aclTensor* aclCreateTensor(const int64_t* sizes, uint64_t rank, int type, const int64_t* strides, int64_t offset,
+                                       int format, const int64_t* storage, uint64_t storage_rank, void* data) {
   auto* out = new aclTensor{{sizes, sizes + rank}, {}, {storage, storage + storage_rank}, type, format, offset, data};
   if (strides) {
     out->strides.assign(strides, strides + rank);
@@ -88,17 +90,23 @@ CANN_EXPORT int aclDestroyScalar(const aclScalar* scalar) {
   delete scalar;
   return kOk;
 }
-CANN_EXPORT aclIntArray* aclCreateIntArray(const int64_t* values, uint64_t count) { return new aclIntArray{{values, values + count}}; }
+CANN_EXPORT aclIntArray* aclCreateIntArray(const int64_t* values, uint64_t count) {
+  return new aclIntArray{{values, values + count}};
+}
 CANN_EXPORT int aclDestroyIntArray(const aclIntArray* array) {
   delete array;
   return kOk;
 }
-CANN_EXPORT aclFloatArray* aclCreateFloatArray(const float* values, uint64_t count) { return new aclFloatArray{{values, values + count}}; }
+CANN_EXPORT aclFloatArray* aclCreateFloatArray(const float* values, uint64_t count) {
+  return new aclFloatArray{{values, values + count}};
+}
 CANN_EXPORT int aclDestroyFloatArray(const aclFloatArray* array) {
   delete array;
   return kOk;
 }
-CANN_EXPORT aclBoolArray* aclCreateBoolArray(const bool* values, uint64_t count) { return new aclBoolArray{std::vector<bool>(values, values + count)}; }
+CANN_EXPORT aclBoolArray* aclCreateBoolArray(const bool* values, uint64_t count) {
+  return new aclBoolArray{std::vector<bool>(values, values + count)};
+}
 CANN_EXPORT int aclDestroyBoolArray(const aclBoolArray* array) {
   delete array;
   return kOk;

@@ -35,8 +35,8 @@ struct aclScalarList {
 
 namespace cann {
 
-// The tensor as the CPU can compute on it. Undefined for null. Throws BadParameter when it reaches outside allocated memory or its type
-// is unknown to the chip.
+// The tensor as the CPU can compute on it. Undefined for null. Throws BadParameter when it reaches outside allocated memory or
+// its type is unknown to the chip.
 at::Tensor view(const aclTensor* tensor);
 
 class BadParameter : public std::runtime_error {

@@ -31,8 +31,10 @@ Status meet_fault(faults::Kind kind, const char* name, Stream* stream) {
     return status_of(stream);
   }
   if (stream) stream->trouble = kAicoreException;
-  fail(kAicoreException, std::string("EZ9999: Inner Error!\nThe error from device(chipId:0, dieId:0), serial number is 1, there is an aicore "
-                                     "error exception, core id is 0, error code = 0x800000, kernel_name=") + name);
+  fail(kAicoreException,
+       std::string("EZ9999: Inner Error!\nThe error from device(chipId:0, dieId:0), serial number is 1, there is an aicore "
+                   "error exception, core id is 0, error code = 0x800000, kernel_name=") +
+           name);
   return kOk;  // hardware says so only when the stream is waited for
 }
 
@@ -51,7 +53,8 @@ void ShapedOut::store(const Tensor& value) const {
   view(object).copy_(value);
 }
 
-Status prepared(const char* name, uint64_t* workspace, aclOpExecutor** executor, const std::function<std::function<void()>()>& keep) {
+Status prepared(const char* name, uint64_t* workspace, aclOpExecutor** executor,
+                const std::function<std::function<void()>()>& keep) {
   if (!workspace || !executor) return bad_parameter(name, kParameterNull, "workspaceSize or executor is null");
   try {
     *workspace = 0;

@@ -1,6 +1,7 @@
-// How an operator is written. ACLNN(Add, [](Tensor self, Tensor other, Scalar alpha, Tensor out) { store(out, at::add(self, other, alpha)); })
-// exports the two C functions aclnnAddGetWorkspaceSize and aclnnAdd. The first takes what the lambda's parameters say, in their C form
-// (a Tensor is an aclTensor*, Ints an aclIntArray* …), wraps it and keeps it; the second runs the lambda.
+// How an operator is written. ACLNN(Add, [](Tensor self, Tensor other, Scalar alpha, Tensor out) { store(out, at::add(self,
+// other, alpha)); }) exports the two C functions aclnnAddGetWorkspaceSize and aclnnAdd. The first takes what the lambda's
+// parameters say, in their C form (a Tensor is an aclTensor*, Ints an aclIntArray* …), wraps it and keeps it; the second runs the
+// lambda.
 #pragma once
 #include <functional>
 #include <optional>
@@ -121,7 +122,8 @@ struct aclOpExecutor {
 
 namespace cann {
 
-Status prepared(const char* name, uint64_t* workspace, aclOpExecutor** executor, const std::function<std::function<void()>()>& keep);
+Status prepared(const char* name, uint64_t* workspace, aclOpExecutor** executor,
+                const std::function<std::function<void()>()>& keep);
 Status launch(aclOpExecutor* executor, void* stream);
 
 template <class Op, class Call = decltype(&Op::Kernel::operator())>
@@ -137,19 +139,20 @@ struct FirstPhase<Op, void (Kernel::*)(A...) const> {
 
 }  // namespace cann
 
-// The first function's C signature is that of FirstPhase::call, which only the lambda knows: the symbol is bound to it when it is looked up.
-#define ACLNN(NAME, ...)                                                                                                              \
-  namespace {                                                                                                                         \
-  constexpr auto kernel_##NAME = __VA_ARGS__;                                                                                         \
-  struct Op##NAME {                                                                                                                   \
-    using Kernel = std::remove_const_t<decltype(kernel_##NAME)>;                                                                      \
-    static constexpr const char* kName = "aclnn" #NAME;                                                                               \
-  };                                                                                                                                  \
-  }                                                                                                                                   \
-  extern "C" {                                                                                                                        \
-  [[gnu::used]] static void* first_phase_of_##NAME() { return reinterpret_cast<void*>(&::cann::FirstPhase<Op##NAME>::call); }         \
-  __attribute__((visibility("default"), ifunc("first_phase_of_" #NAME))) void aclnn##NAME##GetWorkspaceSize();                        \
-  __attribute__((visibility("default"))) int aclnn##NAME(void*, uint64_t, aclOpExecutor* executor, void* stream) {                    \
-    return ::cann::launch(executor, stream);                                                                                          \
-  }                                                                                                                                   \
+// The first function's C signature is that of FirstPhase::call, which only the lambda knows: the symbol is bound to it when it is
+// looked up.
+#define ACLNN(NAME, ...)                                                                                                      \
+  namespace {                                                                                                                 \
+  constexpr auto kernel_##NAME = __VA_ARGS__;                                                                                 \
+  struct Op##NAME {                                                                                                           \
+    using Kernel = std::remove_const_t<decltype(kernel_##NAME)>;                                                              \
+    static constexpr const char* kName = "aclnn" #NAME;                                                                       \
+  };                                                                                                                          \
+  }                                                                                                                           \
+  extern "C" {                                                                                                                \
+  [[gnu::used]] static void* first_phase_of_##NAME() { return reinterpret_cast<void*>(&::cann::FirstPhase<Op##NAME>::call); } \
+  __attribute__((visibility("default"), ifunc("first_phase_of_" #NAME))) void aclnn##NAME##GetWorkspaceSize();                \
+  __attribute__((visibility("default"))) int aclnn##NAME(void*, uint64_t, aclOpExecutor* executor, void* stream) {            \
+    return ::cann::launch(executor, stream);                                                                                  \
+  }                                                                                                                           \
   }

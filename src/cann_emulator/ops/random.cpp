@@ -26,12 +26,19 @@ Tensor pack_bits(const Tensor& bits) {
 
 }  // namespace
 
-ACLNN(InplaceUniform, [](Tensor x, double from, double to, int64_t seed, int64_t offset) { x.uniform_(from, to, generator(seed, offset)); })
-ACLNN(InplaceNormal, [](Tensor x, float mean, float deviation, int64_t seed, int64_t offset) { x.normal_(mean, deviation, generator(seed, offset)); })
-ACLNN(InplaceRandom, [](Tensor x, int64_t from, int64_t to, int64_t seed, int64_t offset) { x.random_(from, to, generator(seed, offset)); })
-ACLNN(InplaceBernoulli, [](Tensor x, Scalar p, int64_t seed, int64_t offset) { x.bernoulli_(p.toDouble(), generator(seed, offset)); })
+ACLNN(InplaceUniform,
+      [](Tensor x, double from, double to, int64_t seed, int64_t offset) { x.uniform_(from, to, generator(seed, offset)); })
+ACLNN(InplaceNormal, [](Tensor x, float mean, float deviation, int64_t seed, int64_t offset) {
+  x.normal_(mean, deviation, generator(seed, offset));
+})
+ACLNN(InplaceRandom,
+      [](Tensor x, int64_t from, int64_t to, int64_t seed, int64_t offset) { x.random_(from, to, generator(seed, offset)); })
+ACLNN(InplaceBernoulli,
+      [](Tensor x, Scalar p, int64_t seed, int64_t offset) { x.bernoulli_(p.toDouble(), generator(seed, offset)); })
 ACLNN(InplaceBernoulliTensor, [](Tensor x, Tensor p, int64_t seed, int64_t offset) { x.bernoulli_(p, generator(seed, offset)); })
-ACLNN(Randperm, [](int64_t n, int64_t seed, int64_t offset, Tensor out) { store(out, at::randperm(n, generator(seed, offset), at::kLong)); })
+ACLNN(Randperm, [](int64_t n, int64_t seed, int64_t offset, Tensor out) {
+  store(out, at::randperm(n, generator(seed, offset), at::kLong));
+})
 ACLNN(Multinomial, [](Tensor x, int64_t samples, bool replacement, int64_t seed, int64_t offset, Tensor out) {
   store(out, at::multinomial(x, samples, replacement, generator(seed, offset)));
 })

@@ -5,7 +5,9 @@ using namespace cann;
 
 namespace {
 
-at::OptionalIntArrayRef all_when_empty(const Ints& dims) { return dims.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(dims); }
+at::OptionalIntArrayRef all_when_empty(const Ints& dims) {
+  return dims.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(dims);
+}
 
 Tensor any_of(Tensor x, const Ints& dims, bool keep) {
   x = x.to(at::kBool);
@@ -21,8 +23,12 @@ Tensor all_of(Tensor x, const Ints& dims, bool keep) {
 
 }  // namespace
 
-ACLNN(ReduceSum, [](Tensor x, Ints dims, bool keep, DataType type, Tensor out) { store(out, at::sum(x, all_when_empty(dims), keep, type.type)); })
-ACLNN(Mean, [](Tensor x, Ints dims, bool keep, DataType type, Tensor out) { store(out, at::mean(x, all_when_empty(dims), keep, type.type)); })
+ACLNN(ReduceSum, [](Tensor x, Ints dims, bool keep, DataType type, Tensor out) {
+  store(out, at::sum(x, all_when_empty(dims), keep, type.type));
+})
+ACLNN(Mean, [](Tensor x, Ints dims, bool keep, DataType type, Tensor out) {
+  store(out, at::mean(x, all_when_empty(dims), keep, type.type));
+})
 ACLNN(Prod, [](Tensor x, DataType type, Tensor out) { store(out, at::prod(x, type.type)); })
 ACLNN(ProdDim, [](Tensor x, int64_t dim, bool keep, DataType type, Tensor out) { store(out, at::prod(x, dim, keep, type.type)); })
 ACLNN(Amax, [](Tensor x, Ints dims, bool keep, Tensor out) { store(out, at::amax(x, dims, keep)); })
@@ -55,7 +61,9 @@ ACLNN(LinalgVectorNorm, [](Tensor x, Scalar order, OptionalInts dims, bool keep,
 ACLNN(Std, [](Tensor x, Ints dims, int64_t correction, bool keep, Tensor out) {
   store(out, at::std(x, all_when_empty(dims), std::optional<Scalar>(correction), keep));
 })
-ACLNN(Var, [](Tensor x, Ints dims, bool unbiased, bool keep, Tensor out) { store(out, at::var(x, all_when_empty(dims), unbiased, keep)); })
+ACLNN(Var, [](Tensor x, Ints dims, bool unbiased, bool keep, Tensor out) {
+  store(out, at::var(x, all_when_empty(dims), unbiased, keep));
+})
 ACLNN(VarCorrection, [](Tensor x, Ints dims, int64_t correction, bool keep, Tensor out) {
   store(out, at::var(x, all_when_empty(dims), std::optional<Scalar>(correction), keep));
 })

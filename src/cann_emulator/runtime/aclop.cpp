@@ -1,5 +1,5 @@
-// The older road of operators: descriptions and attributes are accepted, but no operator stands behind it. torch_npu takes it where an
-// aclnn name is absent, so what arrives here is the list of what is missing.
+// The older road of operators: descriptions and attributes are accepted, but no operator stands behind it. torch_npu takes it
+// where an aclnn name is absent, so what arrives here is the list of what is missing.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -63,12 +63,12 @@ CANN_EXPORT Status aclopSetAttrListFloat(Attributes*, const char*, int, const fl
 CANN_EXPORT Status aclopSetAttrListBool(Attributes*, const char*, int, const uint8_t*) { return kOk; }
 CANN_EXPORT Status aclopSetAttrListListInt(Attributes*, const char*, int, const int*, const int64_t* const*) { return kOk; }
 
-CANN_EXPORT Status aclopCompileAndExecute(const char* op, int, const void* const*, const void* const*, int, const void* const*, void* const*,
-                                          const Attributes*, int, int, const char*, void*) {
+CANN_EXPORT Status aclopCompileAndExecute(const char* op, int, const void* const*, const void* const*, int, const void* const*,
+                                          void* const*, const Attributes*, int, int, const char*, void*) {
   report::missing(std::string("aclop ") + op);
   return fail(kInnerError, std::string("EZ9999: Inner Error! the emulated CANN has no kernel for operator ") + op);
 }
-CANN_EXPORT Status aclopCompileAndExecuteV2(const char* op, int a, void** b, void** c, int d, void** e, void** f, Attributes* g, int h, int i,
-                                            const char* j, void* k) {
+CANN_EXPORT Status aclopCompileAndExecuteV2(const char* op, int a, void** b, void** c, int d, void** e, void** f, Attributes* g,
+                                            int h, int i, const char* j, void* k) {
   return aclopCompileAndExecute(op, a, b, c, d, e, f, g, h, i, j, k);
 }

@@ -74,7 +74,9 @@ CANN_EXPORT Status aclFinalize() {
 
 CANN_EXPORT Status aclrtGetDeviceCount(uint32_t* count) {
   *count = static_cast<uint32_t>(device_count());
-  return device_count() ? kOk : fail(kRuntimeParameter, settings().trouble.empty() ? "EE1001: no device is visible" : settings().trouble);
+  return device_count()
+             ? kOk
+             : fail(kRuntimeParameter, settings().trouble.empty() ? "EE1001: no device is visible" : settings().trouble);
 }
 
 CANN_EXPORT Status aclrtSetDevice(int32_t device) {

@@ -62,7 +62,8 @@ CANN_EXPORT Status aclrtMemcpy(void* to, size_t room, const void* from, size_t b
 CANN_EXPORT Status aclrtMemcpyAsync(void* to, size_t room, const void* from, size_t bytes, int kind, Stream* stream) {
   return copy(to, room, from, bytes, kind, stream);
 }
-CANN_EXPORT Status aclrtMemcpyAsyncWithCondition(void* to, size_t room, const void* from, size_t bytes, int kind, Stream* stream) {
+CANN_EXPORT Status aclrtMemcpyAsyncWithCondition(void* to, size_t room, const void* from, size_t bytes, int kind,
+                                                 Stream* stream) {
   return copy(to, room, from, bytes, kind, stream);
 }
 
@@ -78,7 +79,8 @@ CANN_EXPORT Status aclrtMemsetAsync(void* address, size_t room, int32_t value, s
 }
 
 CANN_EXPORT Status aclrtReserveMemAddress(void** address, size_t bytes, size_t, void*, uint64_t) {
-  return memory::reserve(card(std::max(0, current_device())), bytes, address);  // addresses may be taken before a device is chosen
+  return memory::reserve(card(std::max(0, current_device())), bytes,
+                         address);  // addresses may be taken before a device is chosen
 }
 CANN_EXPORT Status aclrtReleaseMemAddress(void* address) { return memory::unreserve(address); }
 CANN_EXPORT Status aclrtMallocPhysical(void** handle, size_t bytes, const void*, uint64_t) {

@@ -1,6 +1,6 @@
-// Streams, events and the device a thread works on. Work runs at once, in the order of the calls: torch_npu feeds all streams of a card
-// from one queue, so this is one of the orders hardware may choose. What went wrong on a stream is reported where hardware reports it:
-// when somebody waits for it.
+// Streams, events and the device a thread works on. Work runs at once, in the order of the calls: torch_npu feeds all streams of
+// a card from one queue, so this is one of the orders hardware may choose. What went wrong on a stream is reported where hardware
+// reports it: when somebody waits for it.
 #pragma once
 #include <atomic>
 

@@ -16,12 +16,12 @@ std::map<int, int64_t> parameters;
 std::map<int, std::string> compile_options;
 constexpr int kJitCompile = 7;  // CANN's number of the option
 
-// Second-generation chips run prebuilt kernels unless told otherwise.
+// Operators are never compiled here, whatever the chip: torch_npu then takes the aclnn road.
 std::string compile_option(int option) {
   std::lock_guard lock(mutex);
   auto found = compile_options.find(option);
   if (found != compile_options.end()) return found->second;
-  return option == kJitCompile ? (settings().second_generation() ? "disable" : "enable") : "";
+  return option == kJitCompile ? "disable" : "";
 }
 
 struct PackageVersion {

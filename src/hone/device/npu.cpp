@@ -31,7 +31,8 @@ Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// torch_npu asks a Python interpreter where the torch package lies and for one function. It gets an interpreter that knows just that.
+// torch_npu asks a Python interpreter where the torch package lies and for one function. It gets an interpreter that knows just
+// that.
 void start_python(const Install& install) {
   void* python = open_globally("libpython" + install.python + ".so.1.0", "Python " + install.python + "'s library");
   if (symbol<int (*)()>(python, "Py_IsInitialized")()) return;
@@ -63,11 +64,13 @@ void default_to(const char* name, const char* value) { ::setenv(name, value, /*o
 
 void check_installed(const Install& install) {
   if (install.torch_npu.empty())
-    throw UserError(ExitCode::usage, "npu was asked for, but torch_npu is not installed",
-                    fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
+    throw UserError(
+        ExitCode::usage, "npu was asked for, but torch_npu is not installed",
+        fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
   if (!same_release(TORCH_VERSION, install.torch_npu_version))
-    throw UserError(ExitCode::usage, fmt::format("torch_npu {} does not fit libtorch {}", install.torch_npu_version, TORCH_VERSION),
-                    fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
+    throw UserError(
+        ExitCode::usage, fmt::format("torch_npu {} does not fit libtorch {}", install.torch_npu_version, TORCH_VERSION),
+        fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
   if (install.runtime.empty())
     throw UserError(ExitCode::usage, "npu was asked for, but CANN's libascendcl.so is not on the library path",
                     install.toolkit.empty() ? "install CANN, or try the command on emulated cards: hone emulate-npu -- …"

@@ -1,5 +1,5 @@
-// Ascend NPUs through torch_npu, opened at run time: needed on no machine, linked into nothing. After load() the device "npu" is one of
-// libtorch's and the code above this folder knows no difference.
+// Ascend NPUs through torch_npu, opened at run time: needed on no machine, linked into nothing. After load() the device "npu" is
+// one of libtorch's and the code above this folder knows no difference.
 #pragma once
 #include <string>
 
@@ -12,7 +12,7 @@ bool present();
 void load();
 bool loaded();
 
-std::string soc();        // "Ascend910B3"; empty before load()
+std::string soc();  // "Ascend910B3"; empty before load()
 // What went wrong on the card: the text of an error, with the code that CANN keeps when torch_npu's text does not name it.
 std::string with_card_error(std::string text);
 

@@ -14,30 +14,37 @@ constexpr Known kKnown[] = {
     {"507010", ExitCode::failure, "the card stopped answering (lost heartbeat, 507010)",
      "look at npu-smi info; when the card is not healthy, reset or replace it, then resume from the last checkpoint"},
     {"207001", ExitCode::out_of_memory, "the card's memory is full (207001)",
-     "smaller --per_device_train_batch_size or --max_length, --gradient_checkpointing true, or PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "
+     "smaller --per_device_train_batch_size or --max_length, --gradient_checkpointing true, or "
+     "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "
      "npu-smi info shows who else uses the card"},
     {"NPU out of memory", ExitCode::out_of_memory, "the card's memory is full",
-     "smaller --per_device_train_batch_size or --max_length, --gradient_checkpointing true, or PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "
+     "smaller --per_device_train_batch_size or --max_length, --gradient_checkpointing true, or "
+     "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "
      "npu-smi info shows who else uses the card"},
     {"EI0002", ExitCode::lost_peer, "a collective timed out: another rank did not reach it (EI0002)",
      "the first rank that failed says why; when a rank is only slow, raise HCCL_EXEC_TIMEOUT"},
     {"EI0006", ExitCode::lost_peer, "not every rank joined in time (EI0006)",
-     "the first rank that failed says why; give every node the same HCCL_SOCKET_IFNAME, raise HCCL_CONNECT_TIMEOUT when ranks start late"},
+     "the first rank that failed says why; give every node the same HCCL_SOCKET_IFNAME, raise HCCL_CONNECT_TIMEOUT when ranks "
+     "start late"},
     {"operator name is Hccl", ExitCode::lost_peer, "a collective failed on this rank",
      "torch_npu's lines above hold HCCL's code: EI0002 means that another rank did not reach it in time (HCCL_EXEC_TIMEOUT)"},
     {"EJ0001", ExitCode::lost_peer, "HCCL could not start: its ports on the card are taken (EJ0001)",
      "a process of an earlier run is still there: npu-smi info lists it; end it, or give this job its own HCCL_IF_BASE_PORT"},
     {"507015", ExitCode::failure, "a kernel on the card failed (aicore exception, 507015)",
      "ASCEND_LAUNCH_BLOCKING=1 names the operator that failed; --enable_npu_model_patch false avoids fused operators"},
-    {"507018", ExitCode::failure, "a kernel on the card's own CPU failed (507018)", "ASCEND_LAUNCH_BLOCKING=1 names the operator that failed"},
+    {"507018", ExitCode::failure, "a kernel on the card's own CPU failed (507018)",
+     "ASCEND_LAUNCH_BLOCKING=1 names the operator that failed"},
     {"561103", ExitCode::failure, "CANN has no kernel for this operator, type or shape (561103)",
      "usually torch_npu and CANN do not belong together: hone doctor says which versions do"},
     {"EE2002", ExitCode::usage, "ASCEND_RT_VISIBLE_DEVICES is not a list CANN takes (EE2002)",
      "numbers of existing cards, ascending, with commas and without blanks: ASCEND_RT_VISIBLE_DEVICES=0,1"},
     {"161002", ExitCode::failure, "an operator refused its arguments (161002)", "ASCEND_LAUNCH_BLOCKING=1 names the operator"},
-    {"107001", ExitCode::usage, "there is no such card (107001)", "hone devices lists them; ASCEND_RT_VISIBLE_DEVICES hides all it does not name"},
-    {"undefined symbol", ExitCode::usage, "libraries of different releases are mixed", "hone doctor says which versions belong together"},
-    {"cannot open shared object file", ExitCode::usage, "a library of CANN was not found", "source CANN's set_env.sh in this shell"},
+    {"107001", ExitCode::usage, "there is no such card (107001)",
+     "hone devices lists them; ASCEND_RT_VISIBLE_DEVICES hides all it does not name"},
+    {"undefined symbol", ExitCode::usage, "libraries of different releases are mixed",
+     "hone doctor says which versions belong together"},
+    {"cannot open shared object file", ExitCode::usage, "a library of CANN was not found",
+     "source CANN's set_env.sh in this shell"},
     {"EZ9999", ExitCode::failure, "an inner error of CANN (EZ9999)", "ASCEND_LAUNCH_BLOCKING=1 names the operator that failed"},
 };
 

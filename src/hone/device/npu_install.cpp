@@ -36,7 +36,8 @@ fs::path find_torch_npu() {
   places.push_back(packages);
   places.push_back(packages.parent_path().parent_path().parent_path() / "npu");
   auto path = variable("PYTHONPATH") + ":";
-  for (size_t start = 0, end; (end = path.find(':', start)) != path.npos; start = end + 1) places.emplace_back(path.substr(start, end - start));
+  for (size_t start = 0, end; (end = path.find(':', start)) != path.npos; start = end + 1)
+    places.emplace_back(path.substr(start, end - start));
   for (const auto& place : places)
     if (!place.empty() && fs::exists(place / "torch_npu/lib/libtorch_npu.so")) return place / "torch_npu";
   return {};
@@ -47,7 +48,8 @@ std::string package_version(const fs::path& package) {
   std::string line;
   while (std::getline(file, line))
     if (line.starts_with("__version__"))
-      if (auto open = line.find('\''), close = line.rfind('\''); open != line.npos && close > open) return line.substr(open + 1, close - open - 1);
+      if (auto open = line.find('\''), close = line.rfind('\''); open != line.npos && close > open)
+        return line.substr(open + 1, close - open - 1);
   return "";
 }
 
@@ -65,7 +67,8 @@ std::string python_of(const fs::path& package) {
 std::string find_runtime(const std::string& toolkit) {
   std::vector<fs::path> places;
   auto path = variable("LD_LIBRARY_PATH") + ":";
-  for (size_t start = 0, end; (end = path.find(':', start)) != path.npos; start = end + 1) places.emplace_back(path.substr(start, end - start));
+  for (size_t start = 0, end; (end = path.find(':', start)) != path.npos; start = end + 1)
+    places.emplace_back(path.substr(start, end - start));
   if (!toolkit.empty()) places.push_back(fs::path(toolkit) / "lib64");
   std::error_code ignored;
   for (const auto& place : places)
@@ -150,7 +153,8 @@ std::optional<std::string> version_line(const std::string& path) {
 Install look() {
   Install out;
   auto package = find_torch_npu();
-  if (!package.empty()) out.torch_npu = package, out.torch_npu_version = package_version(package), out.python = python_of(package);
+  if (!package.empty())
+    out.torch_npu = package, out.torch_npu_version = package_version(package), out.python = python_of(package);
   out.toolkit = find_toolkit();
   out.sourced = !variable("ASCEND_HOME_PATH").empty() || !variable("ASCEND_TOOLKIT_HOME").empty();
   out.runtime = find_runtime(out.toolkit);

@@ -14,10 +14,10 @@ struct Install {
   std::string toolkit;            // CANN's folder, by ASCEND_HOME_PATH or the usual places; empty when there is none
   std::string cann_version;       // "9.1.0"
   std::string driver_version, firmware_version;
-  std::vector<std::string> cards;       // /dev/davinci0 …
-  std::vector<std::string> forbidden;   // device nodes this process may not open
-  bool emulated = false;                // under hone emulate-npu
-  bool sourced = false;                 // the environment script of CANN has run
+  std::vector<std::string> cards;      // /dev/davinci0 …
+  std::vector<std::string> forbidden;  // device nodes this process may not open
+  bool emulated = false;               // under hone emulate-npu
+  bool sourced = false;                // the environment script of CANN has run
 };
 Install look();
 

@@ -29,7 +29,8 @@ std::vector<std::string> words_of(const std::string& text) {
 std::vector<std::string> cells_of(const std::string& line) {
   std::vector<std::string> out;
   if (line.empty() || line[0] != '|') return out;
-  for (size_t start = 1, end; (end = line.find('|', start)) != line.npos; start = end + 1) out.push_back(line.substr(start, end - start));
+  for (size_t start = 1, end; (end = line.find('|', start)) != line.npos; start = end + 1)
+    out.push_back(line.substr(start, end - start));
   return out;
 }
 

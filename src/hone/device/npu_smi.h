@@ -1,5 +1,5 @@
-// Ascend cards as npu-smi prints them. The tool is on every machine with a driver and in containers that mount it; its tables differ by
-// generation, so columns are found by what they hold.
+// Ascend cards as npu-smi prints them. The tool is on every machine with a driver and in containers that mount it; its tables
+// differ by generation, so columns are found by what they hold.
 #pragma once
 #include <string>
 #include <vector>

@@ -17,12 +17,14 @@ using OptionsPointer = c10::intrusive_ptr<c10d::Backend::Options>;
 template <class Function>
 Function torch_npu_symbol(const char* name) {
   auto* found = ::dlsym(RTLD_DEFAULT, name);
-  if (!found) throw UserError(ExitCode::usage, "this torch_npu has no HCCL backend that C++ can construct", "install the torch_npu wheel of your torch");
+  if (!found)
+    throw UserError(ExitCode::usage, "this torch_npu has no HCCL backend that C++ can construct",
+                    "install the torch_npu wheel of your torch");
   return reinterpret_cast<Function>(found);
 }
 
-// torch_npu is opened, not linked, and its headers need CANN's. So its classes are built by their exported constructors in memory that
-// is larger than any release's object; from then on their virtual functions are c10d's own.
+// torch_npu is opened, not linked, and its headers need CANN's. So its classes are built by their exported constructors in memory
+// that is larger than any release's object; from then on their virtual functions are c10d's own.
 template <class T>
 c10::intrusive_ptr<T> built(const std::function<void(void*)>& construct) {
   constexpr size_t kRoom = 64 << 10;
@@ -37,13 +39,13 @@ c10::intrusive_ptr<T> built(const std::function<void(void*)>& construct) {
 }
 
 BackendPointer make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
-  auto options = built<c10d::Backend::Options>([](void* memory) {
-    torch_npu_symbol<void (*)(void*, bool)>("_ZN8c10d_npu16ProcessGroupHCCL7OptionsC1Eb")(memory, false);
-  });
+  auto options = built<c10d::Backend::Options>(
+      [](void* memory) { torch_npu_symbol<void (*)(void*, bool)>("_ZN8c10d_npu16ProcessGroupHCCL7OptionsC1Eb")(memory, false); });
   options->timeout = timeout;
   return built<c10d::Backend>([&](void* memory) {
     torch_npu_symbol<void (*)(void*, const c10::intrusive_ptr<c10d::Store>&, int, int, OptionsPointer)>(
-        "_ZN8c10d_npu16ProcessGroupHCCLC1ERKN3c1013intrusive_ptrIN4c10d5StoreENS1_6detail34intrusive_target_default_null_typeIS4_EEEEiiNS2_"
+        "_ZN8c10d_npu16ProcessGroupHCCLC1ERKN3c1013intrusive_ptrIN4c10d5StoreENS1_6detail34intrusive_target_default_null_typeIS4_"
+        "EEEEiiNS2_"
         "INS0_7OptionsENS6_ISB_EEEE")(memory, store, rank, size, options);
   });
 }
@@ -81,7 +83,8 @@ class HcclGroup final : public ProcessGroup {
  public:
   HcclGroup(const GroupContext& context, const std::string& name, int rank, int size)
       : ProcessGroup(rank, size), context_(context), host_(make_gloo_group(context, name + "/host", rank, size)) {
-    group_ = make_backend(c10::make_intrusive<c10d::PrefixStore>("hone/" + name, context.store), rank, size, context.config.collective_timeout);
+    group_ = make_backend(c10::make_intrusive<c10d::PrefixStore>("hone/" + name, context.store), rank, size,
+                          context.config.collective_timeout);
   }
 
   std::unique_ptr<Pending> all_reduce(Tensor& values) override {

@@ -1,4 +1,5 @@
-// The whole `docker run` line for the devices of this machine: their nodes, the driver's folders, caches and the folder one stands in.
+// The whole `docker run` line for the devices of this machine: their nodes, the driver's folders, caches and the folder one
+// stands in.
 #include "hone/base/file.h"
 #include "hone/cli/commands.h"
 #include "hone/device/inventory.h"
@@ -9,8 +10,10 @@ namespace {
 
 void add_npu(std::vector<std::string>& parts, const device::npu::Install& install) {
   for (const auto& card : install.cards) parts.push_back("--device=" + card);
-  for (const char* node : {"/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"}) parts.push_back(fmt::format("--device={}", node));
-  for (const char* path : {"/usr/local/dcmi", "/usr/local/bin/npu-smi", "/usr/local/Ascend/driver", "/usr/local/Ascend/firmware", "/etc/ascend_install.info"})
+  for (const char* node : {"/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"})
+    parts.push_back(fmt::format("--device={}", node));
+  for (const char* path : {"/usr/local/dcmi", "/usr/local/bin/npu-smi", "/usr/local/Ascend/driver", "/usr/local/Ascend/firmware",
+                           "/etc/ascend_install.info"})
     parts.push_back(fmt::format("-v {0}:{0}:ro", path));
 }
 

@@ -1,5 +1,5 @@
-// Runs any command on emulated Ascend cards: hone emulate-npu -- swift sft …, or -- python train.py with torch_npu. The cards are those of
-// src/cann_emulator; HONE_EMULATED_NPUS, _SOC, _HBM, _REPORT and _FAULT say which they are and what shall go wrong.
+// Runs any command on emulated Ascend cards: hone emulate-npu -- swift sft …, or -- python train.py with torch_npu. The cards are
+// those of src/cann_emulator; HONE_EMULATED_NPUS, _SOC, _HBM, _REPORT and _FAULT say which they are and what shall go wrong.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "hone/base/file.h"
 #include "hone/base/error.h"
+#include "hone/base/file.h"
 #include "hone/cli/commands.h"
 #include "hone/device/npu_install.h"
 

@@ -1,5 +1,5 @@
-// Ascend NPUs: whether driver, CANN, torch and torch_npu are there and belong together, whether the devices may be opened, and the three
-// checks of the guides: available, how many, a small computation.
+// Ascend NPUs: whether driver, CANN, torch and torch_npu are there and belong together, whether the devices may be opened, and
+// the three checks of the guides: available, how many, a small computation.
 #include <torch/version.h>
 
 #include <cstdlib>
@@ -18,11 +18,14 @@ namespace {
 
 using device::npu::Install;
 
-std::string set_env(const Install& install) { return fmt::format("source {}/set_env.sh", install.toolkit.empty() ? "/usr/local/Ascend/ascend-toolkit" : install.toolkit); }
+std::string set_env(const Install& install) {
+  return fmt::format("source {}/set_env.sh", install.toolkit.empty() ? "/usr/local/Ascend/ascend-toolkit" : install.toolkit);
+}
 
 Finding driver_finding(const Install& install) {
   if (install.driver_version.empty())
-    return {Mark::warning, "NPU driver", "no version file", "in a container, mount /usr/local/Ascend/driver: hone docker-run prints the whole line"};
+    return {Mark::warning, "NPU driver", "no version file",
+            "in a container, mount /usr/local/Ascend/driver: hone docker-run prints the whole line"};
   auto firmware = install.firmware_version.empty() ? std::string() : ", firmware " + install.firmware_version;
   return {Mark::good, "NPU driver", install.driver_version + firmware, ""};
 }
@@ -47,7 +50,8 @@ Findings torch_npu_findings(const Install& install) {
                  same ? install.torch_npu : wanted});
   if (!install.cann_version.empty() && !device::npu::cann_serves(install.cann_version, install.torch_npu_version)) {
     auto serving = device::npu::cann_for(install.torch_npu_version);
-    out.push_back({Mark::bad, "CANN and torch_npu", fmt::format("CANN {} with torch_npu {}", install.cann_version, install.torch_npu_version),
+    out.push_back({Mark::bad, "CANN and torch_npu",
+                   fmt::format("CANN {} with torch_npu {}", install.cann_version, install.torch_npu_version),
                    fmt::format("torch_npu {} was built for CANN {}", install.torch_npu_version, fmt::join(serving, ", "))});
   }
   return out;
@@ -56,7 +60,8 @@ Findings torch_npu_findings(const Install& install) {
 Finding permission_finding(const Install& install) {
   if (install.emulated) return {Mark::good, "NPU device files", "emulated cards need none", ""};
   if (install.cards.empty())
-    return {Mark::bad, "NPU device files", "no /dev/davinci*", "in a container, pass --device=/dev/davinci0 …: hone docker-run prints the whole line"};
+    return {Mark::bad, "NPU device files", "no /dev/davinci*",
+            "in a container, pass --device=/dev/davinci0 …: hone docker-run prints the whole line"};
   if (!install.forbidden.empty())
     return {Mark::bad, "NPU device files", fmt::format("may not be opened: {}", fmt::join(install.forbidden, ", ")),
             "add your user to the group HwHiAiUser, or give the container these devices"};
@@ -68,11 +73,14 @@ Findings computing_findings() {
   try {
     auto npu = device::pick("npu:0");
     auto sum = (at::ones({2}, at::device(npu)) + 1).sum().to(at::kCPU).item<float>();
-    Findings out{{Mark::good, "NPU available", fmt::format("{}, {} in sight", device::describe(npu), at::accelerator::deviceCount()), ""}};
+    Findings out{
+        {Mark::good, "NPU available", fmt::format("{}, {} in sight", device::describe(npu), at::accelerator::deviceCount()), ""}};
     out.push_back(sum == 4 ? Finding{Mark::good, "NPU computation", "1 + 1 = 2", ""}
-                           : Finding{Mark::bad, "NPU computation", fmt::format("twice 1 + 1 gave {}", sum), "look at npu-smi info for the card's health"});
+                           : Finding{Mark::bad, "NPU computation", fmt::format("twice 1 + 1 gave {}", sum),
+                                     "look at npu-smi info for the card's health"});
     std::string live, absent;
-    for (const auto& op : ops::npu::operator_states()) (op.live ? live : absent) += (op.live ? live : absent).empty() ? op.name : ", " + op.name;
+    for (const auto& op : ops::npu::operator_states())
+      (op.live ? live : absent) += (op.live ? live : absent).empty() ? op.name : ", " + op.name;
     out.push_back({Mark::good, "fused operators", live, absent.empty() ? "" : "not in this torch_npu: " + absent});
     return out;
   } catch (const UserError& error) {
@@ -88,7 +96,8 @@ Findings computing_findings() {
 Findings examine_npu() {
   auto install = device::npu::look();
   if (const char* home = std::getenv("ASCEND_HOME_PATH"); home && !fs::is_directory(home))
-    return {{Mark::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home), "source the toolkit's set_env.sh"}};
+    return {
+        {Mark::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home), "source the toolkit's set_env.sh"}};
   bool hardware = !install.cards.empty() || install.emulated;
   if (!hardware && install.toolkit.empty()) return {{Mark::absent, "CANN", "not installed", "only needed for Ascend NPUs"}};
   Findings out{permission_finding(install), driver_finding(install), cann_finding(install)};

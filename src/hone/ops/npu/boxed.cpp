@@ -70,7 +70,9 @@ std::vector<OperatorState> operator_states() {
   };
   std::vector<OperatorState> out;
   for (auto [name, use] : kKnown) out.push_back({name, use, has(name)});
-  bool adam = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_fused_adamw_", "").hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
+  bool adam = c10::Dispatcher::singleton()
+                  .findSchemaOrThrow("aten::_fused_adamw_", "")
+                  .hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
   out.push_back({"_fused_adamw_", "optimizer", adam});
   return out;
 }

@@ -1,5 +1,6 @@
-// torch_npu's fused operators by name. Their schemas grow from release to release and leading arguments change their names, so a call gives
-// those by position, names the others, and takes the rest from the schema that is registered: one binary serves every torch_npu of its libtorch.
+// torch_npu's fused operators by name. Their schemas grow from release to release and leading arguments change their names, so a
+// call gives those by position, names the others, and takes the rest from the schema that is registered: one binary serves every
+// torch_npu of its libtorch.
 #pragma once
 #include <ATen/core/ivalue.h>
 
@@ -24,7 +25,7 @@ Tensor call(std::string_view name, const Arguments& given);
 
 // Fused operators are used where they serve, unless a person says no (--enable_npu_model_patch false, --attn_impl eager).
 struct Fusion {
-  bool blocks = true;     // norms, rotary embedding, gated activation
+  bool blocks = true;  // norms, rotary embedding, gated activation
   bool attention = true;
 };
 Fusion& fusion();

@@ -16,7 +16,8 @@ Tensor block_table(const PagedPlan& plan, int64_t block_size) {
   auto alive = kept.of.lock();
   if (alive.get() == plan.tables.unsafeGetTensorImpl()) return kept.rows;
   std::vector<int64_t> counts;
-  for (int64_t i = 0; i < plan.decodes; ++i) counts.push_back((plan.lengths[static_cast<size_t>(i)] + block_size - 1) / block_size);
+  for (int64_t i = 0; i < plan.decodes; ++i)
+    counts.push_back((plan.lengths[static_cast<size_t>(i)] + block_size - 1) / block_size);
   int64_t longest = *std::max_element(counts.begin(), counts.end()), begin = 0;
   TensorList rows;
   for (int64_t count : counts) {
@@ -31,19 +32,21 @@ Tensor block_table(const PagedPlan& plan, int64_t block_size) {
 
 bool serves_paged(const Tensor& q, const PagedKeys& cache, const AttentionShape& shape) {
   bool half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
-  return half && shape.window == 0 && cache.block_size() % 16 == 0 && cache.block_size() <= 512 && serves(q, "npu_fused_infer_attention_score");
+  return half && shape.window == 0 && cache.block_size() % 16 == 0 && cache.block_size() <= 512 &&
+         serves(q, "npu_fused_infer_attention_score");
 }
 
 Tensor paged_decode(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
   std::vector<int64_t> lengths(plan.lengths.begin(), plan.lengths.begin() + plan.decodes);
-  auto out = call("npu_fused_infer_attention_score", {{q.view({q.size(0), shape.heads, 1, shape.head_dim}), cache.keys, cache.values},
-                                                      {{"actual_seq_lengths_kv", lengths},
-                                                       {"block_table", block_table(plan, cache.block_size())},
-                                                       {"num_heads", shape.heads},
-                                                       {"num_key_value_heads", shape.kv_heads},
-                                                       {"scale", shape.scale},
-                                                       {"input_layout", "BNSD"},
-                                                       {"block_size", cache.block_size()}}});
+  auto out =
+      call("npu_fused_infer_attention_score", {{q.view({q.size(0), shape.heads, 1, shape.head_dim}), cache.keys, cache.values},
+                                               {{"actual_seq_lengths_kv", lengths},
+                                                {"block_table", block_table(plan, cache.block_size())},
+                                                {"num_heads", shape.heads},
+                                                {"num_key_value_heads", shape.kv_heads},
+                                                {"scale", shape.scale},
+                                                {"input_layout", "BNSD"},
+                                                {"block_size", cache.block_size()}}});
   return out.view({q.size(0), -1});
 }
 
