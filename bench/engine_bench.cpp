@@ -130,7 +130,10 @@ int main_of(const Settings& s) {
     }
     return requests;
   };
-  if (s.mixed == 0) run(engine, round(std::min<int64_t>(s.tokens, 4)));  // warms up
+  auto warm_up = round(std::min<int64_t>(s.tokens, 4));
+  if (s.mixed)  // as many requests, but short: every batch size on the way down is met once
+    for (auto& request : warm_up) request.prompt.resize(16), request.sampling.max_tokens = 1 + static_cast<int64_t>(rng.below(48));
+  run(engine, std::move(warm_up));
   auto rates = run(engine, round(s.tokens));
   Json line{{"prompt_tokens_per_second", static_cast<double>(rates.prompt_tokens) / rates.prompt_seconds},
             {"answer_tokens_per_second", static_cast<double>(rates.answer_tokens) / rates.answer_seconds},

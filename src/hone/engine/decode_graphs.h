@@ -9,10 +9,10 @@ namespace hone::engine {
 
 class DecodeGraphs {
  public:
-  DecodeGraphs(model::CausalLM& model, bool wanted);
+  DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_blocks);  // of one sequence
   ~DecodeGraphs();
 
-  // Hidden states of one new token per sequence; undefined when this batch must be computed the plain way. Valid until the next call.
+  // Hidden states of one new token per sequence, given on the host; undefined when this batch must be computed the plain way. Valid until the next call.
   Tensor hidden(const model::Input& input, const ops::PagedPlan& plan, model::PagedCache& cache);
   void clear();
 

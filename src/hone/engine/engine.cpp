@@ -31,9 +31,10 @@ struct Engine::Impl {
   Impl(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& wanted)
       : model(model), tokenizer(std::move(tokenizer)), config(completed(wanted, model)),
         blocks(config.cache_tokens / config.block_size, config.block_size, config.prefix_cache),
-        scheduler({config.max_sequences, config.max_step_tokens, config.speculative_tokens}, blocks), runner(model, config.graphs) {
+        scheduler({config.max_sequences, config.max_step_tokens, config.speculative_tokens}, blocks), runner(model, config.graphs, blocks.blocks_for(config.max_context)) {
     model.set_training(false);
     if (config.quant_bits) model.quantize(config.quant_bits);
+    model.join_projections();
     make_cache();
   }
 

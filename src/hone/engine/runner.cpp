@@ -48,8 +48,8 @@ model::Input Runner::gather(const StepBatch& batch, const model::PagedCache& cac
       positions.push_back(static_cast<int32_t>(i));
     }
   }
-  plan = ops::paged_plan(sequences, cache.block_size(), model_.device());
-  return {on_device(tokens, model_.device()), on_device(positions, model_.device()), plan.segments, adapter_rows(batch)};
+  plan = ops::paged_plan(sequences, cache.block_size(), at::kCPU);
+  return {on_device(tokens, at::kCPU), on_device(positions, at::kCPU), plan.segments, adapter_rows(batch)};
 }
 
 StepLogits Runner::compute(const StepBatch& batch, model::PagedCache& cache) {
@@ -58,7 +58,9 @@ StepLogits Runner::compute(const StepBatch& batch, model::PagedCache& cache) {
   bool all_single = batch.singles == static_cast<int64_t>(batch.slices.size());
   auto hidden_th = all_single && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor();
   if (!hidden_th.defined()) {
-    cache.set_plan(std::move(plan));
+    cache.set_plan(ops::moved(std::move(plan), model_.device()));
+    input.tokens_t = input.tokens_t.to(model_.device());
+    input.positions_t = input.positions_t.to(model_.device());
     hidden_th = model_.hidden(input, &cache);
   }
   return select(batch, hidden_th, input.adapters);

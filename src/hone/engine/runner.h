@@ -26,14 +26,15 @@ struct StepLogits {
 
 class Runner {
  public:
-  Runner(model::CausalLM& model, bool graphs) : model_(model), graphs_(model, graphs) {}
+  // Sequences are at most `max_blocks` blocks long.
+  Runner(model::CausalLM& model, bool graphs, int64_t max_blocks) : model_(model), graphs_(model, graphs, max_blocks) {}
 
   // Blocks until the logits are on the host. Fills the prompt log-probabilities of the sequences that want them.
   StepLogits compute(const StepBatch& batch, model::PagedCache& cache);
   void forget_graphs() { graphs_.clear(); }  // the weights or the cache moved
 
  private:
-  model::Input gather(const StepBatch& batch, const model::PagedCache& cache, ops::PagedPlan& plan) const;
+  model::Input gather(const StepBatch& batch, const model::PagedCache& cache, ops::PagedPlan& plan) const;  // on the host
   StepLogits select(const StepBatch& batch, const Tensor& hidden_th, const ops::AdapterRows& rows);
   void fill_prompt_logprobs(const Slice& slice, const Tensor& hidden_ch);
   void choose_on_device(const StepBatch& batch, const Tensor& logits_rv, StepLogits& result);

@@ -134,6 +134,20 @@ Tensor CausalLM::logits(const Tensor& hidden_th, const ops::AdapterRows& adapter
   return impl_->decoder.head(hidden_th, {impl_->training, &adapters});
 }
 
+void CausalLM::join_projections() {
+  auto join = [](Joined& joined, std::vector<Linear*> layers) {
+    bool free = std::ranges::none_of(layers, [](const Linear* layer) { return layer->weight.requires_grad() || !layer->adapters.empty() || layer->quantized; });
+    if (free) joined = Joined::of(layers);
+  };
+  for (auto& block : impl_->decoder.blocks) {
+    auto& a = block.attention;
+    auto& mlp = block.mlp;
+    if (!ops::gains_from_joining(a.q.weight, block.shape)) return;
+    if (!a.qkv.serves({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
+    if (!mlp.gate_up.serves({&mlp.gate, &mlp.up})) join(mlp.gate_up, {&mlp.gate, &mlp.up});
+  }
+}
+
 void CausalLM::quantize(int bits) {
   if (!device().is_cpu()) throw UserError(ExitCode::usage, fmt::format("weights of {} bits on {}", bits, device().str()), "rounded weights are for the CPU; leave --quant_bits out here");
   impl_->tie();

@@ -41,6 +41,8 @@ class CausalLM {
   Tensor hidden(const Input& input, PagedCache* cache = nullptr);
   // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
   Tensor logits(const Tensor& hidden_th, const ops::AdapterRows& adapters = {});
+  // Inference: projections that read the same input become one product, where that pays and nothing trains them.
+  void join_projections();
   // Inference on the CPU: linear layers compute with weights of 8 or 4 bits from now on, and the originals are let go.
   void quantize(int bits);
   const Linear& head() const;              // when tied, its weight is the embedding's tensor

@@ -51,8 +51,14 @@ Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_
   return norm ? (*norm)(x.view({x.size(0), -1, head_dim})).view(x.sizes()) : x;
 }
 
+ops::HeadNorms head_norms(const Attention& a) {
+  return a.q_norm ? ops::HeadNorms{a.q_norm->weight, a.k_norm->weight, a.q_norm->eps} : ops::HeadNorms();
+}
+
 Tensor attend(const Block& block, const Tensor& x_th, const Pass& pass) {
   const auto& a = block.attention;
+  if (pass.cache && a.qkv.serves({&a.q, &a.k, &a.v}))
+    return a.o(pass.cache->attend(block.layer, a.qkv(x_th), head_norms(a), pass.rope, block.shape), pass.mode);
   auto q = ops::rope(head_norm(a.q_norm, a.q(x_th, pass.mode), block.shape.head_dim), pass.rope);
   auto k = ops::rope(head_norm(a.k_norm, a.k(x_th, pass.mode), block.shape.head_dim), pass.rope);
   auto v = a.v(x_th, pass.mode);
@@ -61,6 +67,10 @@ Tensor attend(const Block& block, const Tensor& x_th, const Pass& pass) {
 }
 
 Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
+  if (!at::GradMode::is_enabled() && mlp.gate_up.serves({&mlp.gate, &mlp.up})) {
+    auto both = mlp.gate_up(x_th).chunk(2, 1);
+    return mlp.down(ops::swiglu(both[0], both[1]), mode);
+  }
   auto gate = mlp.gate(x_th, mode), up = mlp.up(x_th, mode);
   if (!at::GradMode::is_enabled()) return mlp.down(ops::swiglu(gate, up), mode);
   return ops::swiglu_linear(gate, up, mlp.down.weight, mlp.down.bias, mlp.down.adapters, mode.training);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hone/model/config.h"
+#include "hone/model/joined.h"
 #include "hone/model/layers.h"
 #include "hone/model/paged_cache.h"
 #include "hone/model/recompute.h"
@@ -17,10 +18,12 @@ namespace hone::model {
 struct Attention {
   Linear q, k, v, o;
   std::optional<Norm> q_norm, k_norm;
+  Joined qkv;  // inference, once joined
 };
 
 struct Mlp {
   Linear gate, up, down;
+  Joined gate_up;  // inference, once joined
 };
 
 struct Block {

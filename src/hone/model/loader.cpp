@@ -1,6 +1,7 @@
 #include "hone/model/loader.h"
 
 #include "hone/base/log.h"
+#include "hone/device/device.h"
 #include "hone/io/hf_index.h"
 
 namespace hone::model {
@@ -54,7 +55,7 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
   io::WeightFolder weights(folder);
   auto parameters = decoder.parameters();
   check_names(weights, parameters, decoder.config, folder.string());
-  auto dtype = options.dtype.value_or(stored_type(weights, parameters.front(), decoder.config));
+  auto dtype = device::fitting_type(options.dtype.value_or(stored_type(weights, parameters.front(), decoder.config)), options.device);
   for (auto& parameter : parameters) *parameter.value = weights.tensor(parameter.name).to(options.device, dtype);
   if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
   return decoder;
@@ -63,7 +64,7 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
 Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOptions& options) {
   auto decoder = decoder_skeleton(config);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  auto dtype = options.dtype.value_or(config.dtype.value_or(at::kFloat));
+  auto dtype = device::fitting_type(options.dtype.value_or(config.dtype.value_or(at::kFloat)), options.device);
   for (auto& parameter : decoder.parameters()) {
     auto value = at::empty(parameter.value->sizes(), at::TensorOptions(at::kFloat));
     if (parameter.name.ends_with("norm.weight")) {

@@ -21,4 +21,8 @@ Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const
   return ops::paged_attention(q, k, v, layers_[static_cast<size_t>(layer)], plan_, shape);
 }
 
+Tensor PagedCache::attend(int64_t layer, const Tensor& qkv, const ops::HeadNorms& norms, const ops::RopeTable& rope, const ops::AttentionShape& shape) {
+  return ops::joined_attention(qkv, norms, rope, layers_[static_cast<size_t>(layer)], plan_, shape);
+}
+
 }  // namespace hone::model

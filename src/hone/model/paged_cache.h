@@ -1,7 +1,7 @@
 // Keys and values of every layer in blocks that sequences share, and the plan of the step being computed.
 #pragma once
 #include "hone/model/config.h"
-#include "hone/ops/paged_attention.h"
+#include "hone/ops/joined_heads.h"
 
 namespace hone::model {
 
@@ -16,6 +16,8 @@ class PagedCache {
   void set_plan(ops::PagedPlan plan) { plan_ = std::move(plan); }
   // For the model: stores a layer's new keys and values, then attends.
   Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape);
+  // The same from a joined projection, before norms and rotation.
+  Tensor attend(int64_t layer, const Tensor& qkv, const ops::HeadNorms& norms, const ops::RopeTable& rope, const ops::AttentionShape& shape);
 
  private:
   int64_t block_size_;

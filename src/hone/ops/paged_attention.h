@@ -28,6 +28,7 @@ struct PagedSequence {
   std::span<const int32_t> blocks;
 };
 PagedPlan paged_plan(const std::vector<PagedSequence>& sequences, int64_t block_size, at::Device device);
+PagedPlan moved(PagedPlan plan, at::Device device);  // its tensors on another device
 
 // Stores the new k and v [T, kv_heads * head_dim], then answers q [T, heads * head_dim]. The plain form is the oracle of the others.
 Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape);

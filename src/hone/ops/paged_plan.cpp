@@ -16,11 +16,16 @@ PagedPlan paged_plan(const std::vector<PagedSequence>& sequences, int64_t block_
     for (int64_t position = sequence.past; position < length; ++position)
       slots.push_back(static_cast<int32_t>(sequence.blocks[static_cast<size_t>(position / block_size)] * block_size + position % block_size));
   }
-  auto there = [&](const std::vector<int32_t>& values) { return at::tensor(values, at::TensorOptions(at::kInt)).to(device); };
-  plan.slots_t = there(slots);
-  plan.tables = there(tables);
-  plan.table_begins_s = there(begins);
-  plan.lengths_s = there(lengths);
+  auto tensor = [](const std::vector<int32_t>& values) { return at::tensor(values, at::TensorOptions(at::kInt)); };
+  plan.slots_t = tensor(slots);
+  plan.tables = tensor(tables);
+  plan.table_begins_s = tensor(begins);
+  plan.lengths_s = tensor(lengths);
+  return moved(std::move(plan), device);
+}
+
+PagedPlan moved(PagedPlan plan, at::Device device) {
+  for (auto* tensor : {&plan.slots_t, &plan.tables, &plan.table_begins_s, &plan.lengths_s}) *tensor = tensor->to(device);
   return plan;
 }
 

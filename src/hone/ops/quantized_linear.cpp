@@ -1,39 +1,38 @@
 #include "hone/ops/quantized_linear.h"
 
 #include "hone/base/error.h"
+#include "hone/ops/cpu/small_matmul.h"
+#include "hone/ops/cpu/small_matmul_kernels.h"
 
 namespace hone::ops {
 namespace {
 
-constexpr int64_t kGroup = 32;
+using cpu::kInt4Group;
+constexpr int64_t kBlockRows = 1024;  // widened at a time for long inputs
 
 std::shared_ptr<const QuantizedWeight> to_int8(const Tensor& weight) {
   auto scales = weight.abs().amax(1).div_(127.0).clamp_min_(1e-12);
-  auto packed = (weight / scales.unsqueeze(1)).round_().clamp_(-127, 127).to(at::kChar);
-  return std::make_shared<QuantizedWeight>(8, packed, scales, weight.size(0));
-}
-
-struct Groups {
-  Tensor scales, lowest;  // [out, groups, 1]
-  Tensor codes;           // 0 … 15, int32 [out, in]
-};
-
-Groups group_codes(const Tensor& weight) {
-  auto groups = weight.view({weight.size(0), -1, kGroup});
-  auto lowest = groups.amin(2, true), scales = (groups.amax(2, true) - lowest).div_(15.0).clamp_min_(1e-12);
-  auto codes = ((groups - lowest) / scales).round_().clamp_(0, 15).to(at::kInt).view(weight.sizes());
-  return {scales, lowest, codes};
+  auto codes = (weight / scales.unsqueeze(1)).round_().clamp_(-127, 127).add_(cpu::kInt8Zero).to(at::kByte);
+  return std::make_shared<QuantizedWeight>(8, codes, scales);
 }
 
 std::shared_ptr<const QuantizedWeight> to_int4(const Tensor& weight) {
-  if (weight.size(1) % kGroup || weight.size(0) % 16)
-    throw UserError(ExitCode::usage, fmt::format("4 bits need a width divisible by {} and outputs by 16; a layer here is {} x {}", kGroup, weight.size(0), weight.size(1)),
-                    "use 8 bits");
-  auto [scales, lowest, codes] = group_codes(weight);
-  // libtorch's kernel computes (code - 8) * scale + zero, with both laid out [groups, out, 2].
-  auto zeros = lowest + scales * 8;
-  auto scales_and_zeros = at::cat({scales, zeros}, 2).transpose(0, 1).contiguous();
-  return std::make_shared<QuantizedWeight>(4, at::_convert_weight_to_int4pack_for_cpu(codes, 1), scales_and_zeros, weight.size(0));
+  if (weight.size(1) % kInt4Group)
+    throw UserError(ExitCode::usage, fmt::format("4 bits need widths divisible by {}; a layer here reads {}", kInt4Group, weight.size(1)), "use 8 bits");
+  auto groups = weight.view({weight.size(0), -1, kInt4Group});
+  auto lowest = groups.amin(2, true), scales = (groups.amax(2, true) - lowest).div_(15.0).clamp_min_(1e-12);
+  auto codes = ((groups - lowest) / scales).round_().clamp_(0, 15).to(at::kByte).view({weight.size(0), -1, 2, kInt4Group / 2});
+  auto packed = codes.select(2, 0).bitwise_or(codes.select(2, 1).bitwise_left_shift(4)).reshape({weight.size(0), -1}).contiguous();
+  return std::make_shared<QuantizedWeight>(4, packed, at::cat({scales, lowest}, 2).contiguous());
+}
+
+// Rows [first, first + count) of the weight.
+Tensor widened(const QuantizedWeight& weight, int64_t first, int64_t count) {
+  auto codes = weight.codes.narrow(0, first, count), scales = weight.scales.narrow(0, first, count);
+  if (weight.bits == 8) return (codes.to(at::kFloat) - cpu::kInt8Zero) * scales.unsqueeze(1);
+  auto bytes = codes.view({count, -1, 1, kInt4Group / 2});
+  auto values = at::cat({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, 2).view({count, -1, kInt4Group}).to(at::kFloat);
+  return (values * scales.narrow(2, 0, 1) + scales.narrow(2, 1, 1)).view({count, -1});
 }
 
 }  // namespace
@@ -46,16 +45,19 @@ std::shared_ptr<const QuantizedWeight> quantize_weight(const Tensor& weight, int
   throw UserError(ExitCode::usage, fmt::format("weights of {} bits", bits), "use 8 or 4");
 }
 
-Tensor dequantized(const QuantizedWeight& weight, int64_t width) {
-  if (weight.bits == 8) return weight.packed.to(at::kFloat) * weight.scales.unsqueeze(1);
-  return quantized_linear(at::eye(width), weight, {}).t().contiguous();
-}
+Tensor dequantized(const QuantizedWeight& weight) { return widened(weight, 0, weight.codes.size(0)); }
 
 Tensor quantized_linear(const Tensor& x, const QuantizedWeight& weight, const Tensor& bias) {
-  auto rows = x.contiguous();
-  auto y = weight.bits == 8 ? at::_weight_int8pack_mm(rows, weight.packed, weight.scales.to(x.scalar_type()))
-                            : at::_weight_int4pack_mm_for_cpu(rows, weight.packed, kGroup, weight.scales.to(x.scalar_type()));
-  return bias.defined() ? y.add_(bias) : y;
+  if (cpu::is_small(x))
+    return weight.bits == 8 ? cpu::small_matmul_int8(x, weight.codes, weight.scales, bias) : cpu::small_matmul_int4(x, weight.codes, weight.scales, bias);
+  auto x32 = x.to(at::kFloat);
+  auto y = at::empty({x.size(0), weight.codes.size(0)}, x32.options());
+  for (int64_t first = 0; first < y.size(1); first += kBlockRows) {
+    int64_t count = std::min(kBlockRows, y.size(1) - first);
+    y.narrow(1, first, count).copy_(at::mm(x32, widened(weight, first, count).t()));
+  }
+  if (bias.defined()) y.add_(bias);
+  return y.to(x.scalar_type());
 }
 
 }  // namespace hone::ops

@@ -39,7 +39,7 @@ class Swiglu : public torch::autograd::Function<Swiglu> {
 
 Tensor swiglu_plain(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
-Tensor swiglu(const Tensor& gate, const Tensor& up) { return cuda::serves_fused(gate) ? cuda::swiglu(gate, up) : Swiglu::apply(gate, up); }
+Tensor swiglu(const Tensor& gate, const Tensor& up) { return cuda::serves_fused(gate) && gate.dim() == 2 ? cuda::swiglu(gate, up) : Swiglu::apply(gate, up); }
 
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
   auto grad = dy.contiguous();

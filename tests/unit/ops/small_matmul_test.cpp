@@ -32,7 +32,11 @@ TEST(QuantizedLinear, IsCloseToTheProductItRounds) {
   for (auto [bits, tolerance] : {std::pair{8, 0.01}, {4, 0.12}}) {
     auto rounded = quantize_weight(weight, bits);
     EXPECT_LT(relative_difference(quantized_linear(x, *rounded, bias), expected), tolerance) << bits;
-    EXPECT_LT(relative_difference(dequantized(*rounded, 128), weight), tolerance) << bits;
+    auto same = at::addmm(bias, x, dequantized(*rounded).t());
+    EXPECT_LT(relative_difference(quantized_linear(x, *rounded, bias), same), 1e-5) << bits << ", few rows";
+    auto many = at::randn({70, 128});
+    EXPECT_LT(relative_difference(quantized_linear(many, *rounded, {}), at::mm(many, dequantized(*rounded).t())), 1e-5) << bits << ", many rows";
+    EXPECT_LT(relative_difference(dequantized(*rounded), weight), tolerance) << bits;
   }
   EXPECT_THROW(quantize_weight(weight, 3), UserError);
 }

@@ -20,40 +20,41 @@ int64_t bucket_of(int64_t sequences) {
 }  // namespace
 
 struct DecodeGraphs::Impl {
+  // One buffer on the host and one on the device, at addresses that stay: tokens, positions, slots, where block lists begin, lengths, and
+  // the lists themselves, so that a step's input is one copy.
   struct Captured {
     at::cuda::CUDAGraph graph;
+    Tensor host, device;
     model::Input input;
     ops::PagedPlan plan;
     Tensor hidden_bh;
   };
 
-  explicit Impl(model::CausalLM& model) : model(model), pool(at::cuda::graph_pool_handle()) {}
+  Impl(model::CausalLM& model, int64_t max_blocks) : model(model), max_blocks(max_blocks), pool(at::cuda::graph_pool_handle()) {}
 
   model::CausalLM& model;
+  int64_t max_blocks;
   at::cuda::MempoolId_t pool;
   std::map<int64_t, std::unique_ptr<Captured>> captured;
 
-  // Buffers at addresses that stay; rows beyond the batch have length 0 and write nowhere.
-  std::unique_ptr<Captured> buffers(int64_t size, int64_t table_size) const {
+  std::unique_ptr<Captured> buffers(int64_t size) const {
     auto made = std::make_unique<Captured>();
-    auto options = at::TensorOptions(at::kInt).device(model.device());
-    made->input.tokens_t = at::zeros({size}, options);
-    made->input.positions_t = at::zeros({size}, options);
+    auto options = at::TensorOptions(at::kInt);
+    made->host = at::zeros({size * (5 + max_blocks)}, options.pinned_memory(true));
+    made->device = at::zeros({size * (5 + max_blocks)}, options.device(model.device()));
+    auto column = [&](int64_t i) { return made->device.narrow(0, i * size, size); };
+    made->input.tokens_t = column(0);
+    made->input.positions_t = column(1);
     for (int64_t i = 0; i < size; ++i) made->input.segments.append(1);
-    auto& plan = made->plan;
-    plan.segments = made->input.segments;
-    plan.decodes = size;
-    plan.lengths.assign(static_cast<size_t>(size), 0);
-    plan.slots_t = at::full({size}, -1, options);
-    plan.tables = at::zeros({table_size}, options);
-    plan.table_begins_s = at::zeros({size}, options);
-    plan.lengths_s = at::zeros({size}, options);
+    made->plan = {made->input.segments, size, std::vector<int64_t>(static_cast<size_t>(size)), column(2), made->device.narrow(0, 5 * size, size * max_blocks), column(3), column(4)};
+    column(2).fill_(-1);
     return made;
   }
 
   void capture(Captured& made, model::PagedCache& cache) {
     cache.set_plan(made.plan);
     auto stream = c10::cuda::getStreamFromPool(false, model.device().index());
+    c10::cuda::getCurrentCUDAStream().synchronize();  // the buffers are ready
     c10::cuda::CUDAStreamGuard guard(stream);
     model.hidden(made.input, &cache);  // libraries allocate what they need before the capture
     stream.synchronize();
@@ -63,23 +64,27 @@ struct DecodeGraphs::Impl {
     stream.synchronize();
   }
 
+  // Rows beyond the batch have length 0 and store nowhere.
   static void fill(Captured& to, const model::Input& input, const ops::PagedPlan& plan, int64_t size) {
+    auto* host = to.host.mutable_data_ptr<int32_t>();
     int64_t count = input.tokens_t.size(0);
-    for (auto [into, from] : {std::pair(&to.input.tokens_t, &input.tokens_t), std::pair(&to.input.positions_t, &input.positions_t), std::pair(&to.plan.slots_t, &plan.slots_t),
-                              std::pair(&to.plan.table_begins_s, &plan.table_begins_s), std::pair(&to.plan.lengths_s, &plan.lengths_s)})
-      into->narrow(0, 0, count).copy_(*from, true);
-    to.plan.tables.narrow(0, 0, plan.tables.size(0)).copy_(plan.tables, true);
-    if (count == size) return;
-    to.plan.slots_t.narrow(0, count, size - count).fill_(-1);
-    to.plan.lengths_s.narrow(0, count, size - count).zero_();
+    int column = 0;
+    for (const auto& [from, rest] : {std::pair(&input.tokens_t, 0), std::pair(&input.positions_t, 0), std::pair(&plan.slots_t, -1), std::pair(&plan.table_begins_s, 0),
+                                     std::pair(&plan.lengths_s, 0)}) {
+      auto* end = std::copy_n(from->const_data_ptr<int32_t>(), count, host + column++ * size);
+      std::fill_n(end, size - count, rest);
+    }
+    std::copy_n(plan.tables.const_data_ptr<int32_t>(), plan.tables.size(0), host + 5 * size);
+    int64_t used = 5 * size + plan.tables.size(0);
+    to.device.narrow(0, 0, used).copy_(to.host.narrow(0, 0, used), /*non_blocking=*/true);
   }
 };
 
-DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted) {
+DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_blocks) {
   const auto& config = model.config();
   bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic;
   ops::AttentionShape shape{config.attention.heads, config.attention.kv_heads, config.attention.head_dim};
-  if (wanted && fits && ops::cuda::serves_paged(at::empty({1}, at::TensorOptions(model.dtype()).device(model.device())), shape)) impl_ = std::make_unique<Impl>(model);
+  if (wanted && fits && ops::cuda::serves_paged(model.embedding().weight, shape)) impl_ = std::make_unique<Impl>(model, max_blocks);
 }
 DecodeGraphs::~DecodeGraphs() = default;
 
@@ -87,9 +92,8 @@ Tensor DecodeGraphs::hidden(const model::Input& input, const ops::PagedPlan& pla
   if (!impl_) return {};
   int64_t count = input.tokens_t.size(0), size = bucket_of(count);
   auto& made = impl_->captured[size];
-  // A list of blocks that outgrew its buffer: a new one of twice the size, captured again.
-  if (!made || plan.tables.size(0) > made->plan.tables.size(0)) {
-    made = impl_->buffers(size, std::max<int64_t>(1024, 2 * plan.tables.size(0)));
+  if (!made) {
+    made = impl_->buffers(size);
     impl_->capture(*made, cache);
   }
   Impl::fill(*made, input, plan, size);
@@ -98,7 +102,9 @@ Tensor DecodeGraphs::hidden(const model::Input& input, const ops::PagedPlan& pla
 }
 
 void DecodeGraphs::clear() {
-  if (impl_) impl_->captured.clear();
+  if (!impl_) return;
+  impl_->captured.clear();
+  impl_->pool = at::cuda::graph_pool_handle();  // the old one went with its last graph
 }
 
 }  // namespace hone::engine

@@ -4,7 +4,7 @@ namespace hone::engine {
 
 struct DecodeGraphs::Impl {};
 
-DecodeGraphs::DecodeGraphs(model::CausalLM&, bool) {}
+DecodeGraphs::DecodeGraphs(model::CausalLM&, bool, int64_t) {}
 DecodeGraphs::~DecodeGraphs() = default;
 Tensor DecodeGraphs::hidden(const model::Input&, const ops::PagedPlan&, model::PagedCache&) { return {}; }
 void DecodeGraphs::clear() {}

@@ -1,91 +1,81 @@
 #include "hone/ops/cpu/small_matmul.h"
 
 #include "hone/ops/cpu/dispatch.h"
-#include "hone/ops/cpu/lanes.h"
+#include "hone/ops/cpu/small_matmul_kernels.h"
 
 namespace hone::ops::cpu {
 namespace {
 
 constexpr int64_t kMostRows = 32;  // beyond, libtorch's blocked product is faster
-// Sums kept in registers at a time: rows of x times rows of the weight. A lane is one register with AVX-512 and four with NEON.
-#if defined(__aarch64__)
-constexpr int64_t kTileX = 2, kTileW = 2;
-#else
-constexpr int64_t kTileX = 6, kTileW = 4;
-#endif
 
-// y[m][n] for `X` rows of x and `W` rows of the weight. The order of each sum depends on the width alone.
-template <int64_t X, int64_t W, class T>
-HONE_INLINE void tile(const float* x, const T* weight, int64_t width, float* y, int64_t y_stride) {
-  Lane sums[X][W] = {};
-  int64_t i = 0;
-  for (; i + kLane <= width; i += kLane) {
-    Lane w[W];
-    for (int64_t n = 0; n < W; ++n) w[n] = load(weight + n * width + i, Whole{});
-    for (int64_t m = 0; m < X; ++m) {
-      Lane row = load(x + m * width + i, Whole{});
-      for (int64_t n = 0; n < W; ++n) sums[m][n] += row * w[n];
-    }
-  }
-  if (i < width) {
-    Part rest{width - i};
-    for (int64_t n = 0; n < W; ++n) {
-      Lane w = load(weight + n * width + i, rest);
-      for (int64_t m = 0; m < X; ++m) sums[m][n] += load(x + m * width + i, rest) * w;
-    }
-  }
-  for (int64_t m = 0; m < X; ++m)
-    for (int64_t n = 0; n < W; ++n) y[m * y_stride + n] = sum(sums[m][n]);
+// compute(first, count) over pieces of the outputs, large enough to be worth a thread.
+template <class Compute>
+void for_outputs(int64_t outputs, int64_t width, Compute compute) {
+  const int64_t piece = std::max<int64_t>(8, 65536 / width / 8 * 8);
+  at::parallel_for(0, (outputs + piece - 1) / piece, 1, [&](int64_t begin, int64_t end) {
+    int64_t first = begin * piece;
+    compute(first, std::min(end * piece, outputs) - first);
+  });
 }
 
-template <int64_t W, class T>
-HONE_INLINE void all_rows(const float* x, int64_t rows, const T* weight, int64_t width, float* y, int64_t y_stride) {
-  int64_t m = 0;
-  for (; m + kTileX <= rows; m += kTileX) tile<kTileX, W>(x + m * width, weight, width, y + m * y_stride, y_stride);
-  for (; m + 2 <= rows; m += 2) tile<2, W>(x + m * width, weight, width, y + m * y_stride, y_stride);
-  if (m < rows) tile<1, W>(x + m * width, weight, width, y + m * y_stride, y_stride);
+struct Buffers {
+  Tensor x, y;  // float32, contiguous
+  SmallShape shape(int64_t count) const { return {x.size(0), x.size(1), count, y.size(1)}; }
+};
+
+Buffers buffers_for(const Tensor& x, int64_t outputs) {
+  auto x32 = x.to(at::kFloat).contiguous();
+  return {x32, at::empty({x.size(0), outputs}, x32.options())};
 }
 
-template <class T>
-HONE_INLINE void outputs_body(const float* x, int64_t rows, const T* weight, int64_t width, int64_t count, float* y, int64_t y_stride) {
-  int64_t n = 0;
-  for (; n + kTileW <= count; n += kTileW) all_rows<kTileW>(x, rows, weight + n * width, width, y + n, y_stride);
-  for (; n < count; ++n) all_rows<1>(x, rows, weight + n * width, width, y + n, y_stride);
+Tensor finished(Buffers& buffers, const Tensor& bias, at::ScalarType dtype) {
+  if (bias.defined()) buffers.y.add_(bias);
+  return buffers.y.to(dtype);
 }
-
-// `count` outputs of every row.
-#define HONE_DEFINE(T)                                                                                                          \
-  HONE_CPU_KERNEL void outputs(const float* x, int64_t rows, const T* weight, int64_t width, int64_t count, float* y, int64_t y_stride) { \
-    outputs_body(x, rows, weight, width, count, y, y_stride);                                                                   \
-  }
-HONE_DEFINE(float)
-HONE_DEFINE(c10::BFloat16)
-HONE_DEFINE(c10::Half)
-#undef HONE_DEFINE
 
 }  // namespace
 
+bool is_small(const Tensor& x) { return serves(x) && x.dim() == 2 && x.size(0) > 0 && x.size(0) <= kMostRows; }
+
 bool serves_small(const Tensor& x, const Tensor& weight) {
-  return serves(x) && serves(weight) && x.scalar_type() == weight.scalar_type() && x.size(0) > 0 && x.size(0) <= kMostRows && weight.is_contiguous();
+  return is_small(x) && serves(weight) && x.scalar_type() == weight.scalar_type() && weight.is_contiguous();
 }
 
 Tensor small_matmul(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  int64_t rows = x.size(0), width = x.size(1), outputs_count = weight.size(0);
-  auto x32 = x.to(at::kFloat).contiguous();
-  auto y = at::empty({rows, outputs_count}, x32.options());
-  const auto* from = x32.const_data_ptr<float>();
-  auto* to = y.mutable_data_ptr<float>();
+  auto buffers = buffers_for(x, weight.size(0));
+  const auto* from = buffers.x.const_data_ptr<float>();
+  auto* to = buffers.y.mutable_data_ptr<float>();
   with_type(weight.scalar_type(), [&](auto type) {
-    using T = decltype(type);
-    const auto* weights = weight.const_data_ptr<T>();
-    int64_t grain = std::max<int64_t>(kTileW, 65536 / width / kTileW * kTileW);
-    at::parallel_for(0, (outputs_count + grain - 1) / grain, 1, [&](int64_t begin, int64_t end) {
-      int64_t first = begin * grain, last = std::min(end * grain, outputs_count);
-      outputs(from, rows, weights + first * width, width, last - first, to + first, outputs_count);
-    });
+    const auto* weights = weight.const_data_ptr<decltype(type)>();
+    for_outputs(weight.size(0), weight.size(1),
+                [&](int64_t first, int64_t count) { small_outputs(from, weights + first * weight.size(1), to + first, buffers.shape(count)); });
   });
-  if (bias.defined()) y.add_(bias);
-  return y.to(x.scalar_type());
+  return finished(buffers, bias, x.scalar_type());
+}
+
+Tensor small_matmul_int8(const Tensor& x, const Tensor& codes, const Tensor& scales, const Tensor& bias) {
+  auto buffers = buffers_for(x, codes.size(0));
+  const auto* from = buffers.x.const_data_ptr<float>();
+  const auto* weights = codes.const_data_ptr<uint8_t>();
+  const auto* factors = scales.const_data_ptr<float>();
+  auto* to = buffers.y.mutable_data_ptr<float>();
+  for_outputs(codes.size(0), codes.size(1), [&](int64_t first, int64_t count) {
+    small_outputs_int8(from, weights + first * codes.size(1), factors + first, to + first, buffers.shape(count));
+  });
+  return finished(buffers, bias, x.scalar_type());
+}
+
+Tensor small_matmul_int4(const Tensor& x, const Tensor& codes, const Tensor& groups, const Tensor& bias) {
+  auto buffers = buffers_for(x, codes.size(0));
+  auto sums = buffers.x.view({x.size(0), -1, kInt4Group}).sum(2).contiguous();
+  const auto *from = buffers.x.const_data_ptr<float>(), *totals = sums.const_data_ptr<float>();
+  const auto* weights = codes.const_data_ptr<uint8_t>();
+  const auto* factors = reinterpret_cast<const Int4Group*>(groups.const_data_ptr<float>());
+  auto* to = buffers.y.mutable_data_ptr<float>();
+  for_outputs(codes.size(0), x.size(1), [&](int64_t first, int64_t count) {
+    small_outputs_int4(from, totals, weights + first * codes.size(1), factors + first * sums.size(1), to + first, buffers.shape(count));
+  });
+  return finished(buffers, bias, x.scalar_type());
 }
 
 }  // namespace hone::ops::cpu

@@ -8,7 +8,7 @@ namespace hone::ops::cuda {
 bool serves_fused(const Tensor& x);
 
 Tensor rope(const Tensor& x, const Tensor& cos, const Tensor& sin);  // as ops::rope
-Tensor swiglu(const Tensor& gate, const Tensor& up);
+Tensor swiglu(const Tensor& gate, const Tensor& up);  // rows of 2-D tensors, which may be halves of wider ones
 
 // x W^T + b for very few rows: bound by reading the weights.
 bool serves_thin(const Tensor& x, const Tensor& weight);

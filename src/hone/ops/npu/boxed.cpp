@@ -8,6 +8,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/device/npu.h"
 
 namespace hone::ops::npu {
 namespace {
@@ -52,7 +53,9 @@ Fusion& fusion() {
 bool serves(const Tensor& x, std::string_view name) {
   if (!x.is_privateuseone()) return false;
   bool wanted = name.find("attention") != name.npos ? fusion().attention : fusion().blocks;
-  if (!wanted) return false;
+  // Chips without bfloat16 are the first generation, for which op-plugin has none of these kernels on the road hone takes.
+  static const bool kFirstGeneration = !device::npu::computes_bfloat16();
+  if (!wanted || kFirstGeneration) return false;
   if (has(name)) return true;
   log::warn_once(fmt::format("this torch_npu has no {}: a composition of plain operators takes its place", name));
   return false;

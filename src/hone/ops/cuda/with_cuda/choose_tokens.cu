@@ -21,11 +21,15 @@ __device__ inline float gumbel(uint64_t key, int token) {
 __device__ inline bool better(float value, int token, float best, int best_token) { return value > best || (value == best && token < best_token); }
 
 // One block per row. Of equal values the lower token wins, so that the answer does not depend on the order of threads.
+struct Draw {
+  int64_t key;
+  double temperature;
+};
 template <class T>
-__global__ void __launch_bounds__(kThreads) choose_kernel(const T* logits, const float* temperatures, const int64_t* keys, int64_t* chosen, int vocabulary) {
+__global__ void __launch_bounds__(kThreads) choose_kernel(const T* logits, const Draw* draws, int64_t* chosen, int vocabulary) {
   const T* row = logits + static_cast<int64_t>(blockIdx.x) * vocabulary;
-  const float temperature = temperatures[blockIdx.x];
-  const auto key = static_cast<uint64_t>(keys[blockIdx.x]);
+  const auto temperature = static_cast<float>(draws[blockIdx.x].temperature);
+  const auto key = static_cast<uint64_t>(draws[blockIdx.x].key);
   float best = -INFINITY;
   int best_token = vocabulary;
   for (int token = threadIdx.x; token < vocabulary; token += kThreads) {
@@ -51,13 +55,15 @@ bool draws_tokens(const at::Tensor& logits) { return logits.is_cuda(); }
 
 at::Tensor choose_tokens(const at::Tensor& logits_in, const DrawSettings& draws) {
   auto logits = logits_in.contiguous();
-  auto temperatures = at::tensor(draws.temperatures, at::TensorOptions(at::kFloat)).to(logits.device());
-  auto keys = at::tensor(draws.keys, at::TensorOptions(at::kLong)).to(logits.device());
+  auto host = at::empty({logits.size(0), 2}, at::TensorOptions(at::kLong).pinned_memory(true));
+  auto* rows = reinterpret_cast<Draw*>(host.mutable_data_ptr<int64_t>());
+  for (size_t i = 0; i < draws.keys.size(); ++i) rows[i] = {draws.keys[i], draws.temperatures[i]};
+  auto settings = host.to(logits.device(), /*non_blocking=*/true);
   auto chosen = at::empty({logits.size(0)}, logits.options().dtype(at::kLong));
   with_device_type(logits.scalar_type(), [&](auto type) {
     using T = decltype(type);
     choose_kernel<T><<<static_cast<unsigned>(logits.size(0)), kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        data<T>(logits), temperatures.const_data_ptr<float>(), keys.const_data_ptr<int64_t>(), chosen.mutable_data_ptr<int64_t>(), static_cast<int>(logits.size(1)));
+        data<T>(logits), reinterpret_cast<const Draw*>(settings.const_data_ptr<int64_t>()), chosen.mutable_data_ptr<int64_t>(), static_cast<int>(logits.size(1)));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   return chosen;

@@ -18,16 +18,17 @@ __global__ void rope_kernel(const T* x, const float* cos, const float* sin, T* y
 }
 
 template <class T>
-__global__ void swiglu_kernel(const T* gate, const T* up, T* y, int64_t packs) {
+__global__ void swiglu_kernel(const T* gate, const T* up, T* y, int packs, int64_t gate_stride, int64_t up_stride) {
   constexpr int kPack = Pack<T>::kCount;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const int64_t row = blockIdx.y;
   if (i >= packs) return;
-  auto g = load_pack(gate + i * kPack), u = load_pack(up + i * kPack);
+  auto g = load_pack(gate + row * gate_stride + i * kPack), u = load_pack(up + row * up_stride + i * kPack);
   for (int j = 0; j < kPack; ++j) {
     const float value = to_float(g.values[j]);
     g.values[j] = from_float<T>(to_float(from_float<T>(value / (1.0f + __expf(-value)))) * to_float(u.values[j]));
   }
-  store_pack(y + i * kPack, g);
+  store_pack(y + (row * packs + i) * kPack, g);
 }
 
 constexpr int kThinWarps = 4;
@@ -85,13 +86,13 @@ at::Tensor rope(const at::Tensor& input, const at::Tensor& cos, const at::Tensor
   return y;
 }
 
-at::Tensor swiglu(const at::Tensor& gate_in, const at::Tensor& up_in) {
-  auto gate = gate_in.contiguous(), up = up_in.contiguous();
-  auto y = at::empty_like(gate);
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  auto y = at::empty(gate.sizes(), gate.options());
   with_device_type(gate.scalar_type(), [&](auto type) {
     using T = decltype(type);
-    int64_t packs = gate.numel() / Pack<T>::kCount;
-    swiglu_kernel<T><<<static_cast<unsigned>((packs + 255) / 256), 256, 0, c10::cuda::getCurrentCUDAStream()>>>(data<T>(gate), data<T>(up), mutable_data<T>(y), packs);
+    int packs = static_cast<int>(gate.size(1) / Pack<T>::kCount);
+    dim3 grid(static_cast<unsigned>((packs + 127) / 128), static_cast<unsigned>(gate.size(0)));
+    swiglu_kernel<T><<<grid, 128, 0, c10::cuda::getCurrentCUDAStream()>>>(data<T>(gate), data<T>(up), mutable_data<T>(y), packs, gate.stride(0), up.stride(0));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   return y;

@@ -48,15 +48,19 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* k
 
   const int64_t block_stride = static_cast<int64_t>(shape.kv_heads) * shape.block_size * D;
   const int64_t head_offset = static_cast<int64_t>(head) * shape.block_size * D + lane * kPack;
+  // The block behind the next positions is looked up while the present ones are computed: two loads that wait for each other become one.
+  auto block_at = [&](int base) { return table[(base < last ? base : first) / shape.block_size]; };
+  int block = first < last ? block_at(first + group * kPositions) : 0;
   for (int base = first + group * kPositions; base - group * kPositions < last; base += kGroups * kPositions) {
     const bool active = base < last;
     const int position = active ? base : first;
-    const int64_t place = table[position / shape.block_size] * block_stride + static_cast<int64_t>(position % shape.block_size) * D + head_offset;
+    const int64_t place = block * block_stride + static_cast<int64_t>(position % shape.block_size) * D + head_offset;
     Pack<T> key[kPositions], value[kPositions];
 #pragma unroll
     for (int p = 0; p < kPositions; ++p) key[p] = stream_pack(keys + place + p * D);
 #pragma unroll
     for (int p = 0; p < kPositions; ++p) value[p] = stream_pack(values + place + p * D);
+    block = block_at(base + kGroups * kPositions);
 #pragma unroll
     for (int g = 0; g < G; ++g) {
       float score[kPositions], highest = peak[g];
@@ -148,6 +152,46 @@ __global__ void store_kernel(const T* k, const T* v, T* keys, T* values, const i
   }
 }
 
+struct JoinedShape {
+  int heads, kv_heads, head_dim, block_size;
+  float eps;
+};
+
+// One warp per head of one token: norm and rotation of queries and keys, values as they are.
+template <class T>
+__global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin, const int* slots, T* q, T* keys, T* values,
+                                      JoinedShape shape) {
+  const int token = blockIdx.x, head = blockIdx.y * blockDim.y + threadIdx.y, lane = threadIdx.x, half = shape.head_dim / 2;
+  const int all_heads = shape.heads + 2 * shape.kv_heads;
+  if (head >= all_heads) return;
+  const bool is_query = head < shape.heads, is_value = head >= shape.heads + shape.kv_heads;
+  const T* from = qkv + (static_cast<int64_t>(token) * all_heads + head) * shape.head_dim;
+  const T* norm = is_value ? nullptr : is_query ? q_norm : k_norm;
+  T* to;
+  if (is_query) {
+    to = q + (static_cast<int64_t>(token) * shape.heads + head) * shape.head_dim;
+  } else {
+    const int slot = slots[token], kv_head = (head - shape.heads) % shape.kv_heads;
+    if (slot < 0) return;
+    const int64_t place = ((static_cast<int64_t>(slot / shape.block_size) * shape.kv_heads + kv_head) * shape.block_size + slot % shape.block_size) * shape.head_dim;
+    to = (is_value ? values : keys) + place;
+  }
+  float inverse = 1.0f;
+  if (norm) {
+    float sum = 0;
+    for (int i = lane; i < shape.head_dim; i += 32) sum += to_float(from[i]) * to_float(from[i]);
+    inverse = rsqrtf(warp_sum(sum) / shape.head_dim + shape.eps);
+  }
+  // Rounded to the type before the weight, as transformers does.
+  auto element = [&](int i) { return norm ? to_float(from_float<T>(to_float(from_float<T>(to_float(from[i]) * inverse)) * to_float(norm[i]))) : to_float(from[i]); };
+  for (int i = lane; i < half; i += 32) {
+    const float first = element(i), second = element(i + half);
+    const float c = is_value ? 1.0f : cos[static_cast<int64_t>(token) * half + i], s = is_value ? 0.0f : sin[static_cast<int64_t>(token) * half + i];
+    to[i] = from_float<T>(first * c - second * s);
+    to[i + half] = from_float<T>(second * c + first * s);
+  }
+}
+
 // Graph capture fixes the grid, so the number of splits follows from the batch alone, never from the lengths.
 int splits_for(int64_t sequences, int64_t rows) {
   return static_cast<int>(std::clamp<int64_t>((kBlocksWanted + sequences * rows - 1) / (sequences * rows), 1, kMaxSplits));
@@ -196,6 +240,22 @@ void store_keys(const at::Tensor& k, const at::Tensor& v, PagedKeys& cache, cons
         static_cast<int>(cache.block_size()), static_cast<int>(cache.keys.size(3)), k.stride(0), v.stride(0));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
+}
+
+at::Tensor turn_and_store(const at::Tensor& qkv, const HeadNorms& norms, const RopeTable& rope, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
+  auto q = at::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
+  JoinedShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), static_cast<int>(shape.head_dim), static_cast<int>(cache.block_size()),
+                    static_cast<float>(norms.eps)};
+  dim3 threads(32, 4), grid(static_cast<unsigned>(qkv.size(0)), static_cast<unsigned>((shape.heads + 2 * shape.kv_heads + 3) / 4));
+  with_device_type(qkv.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    auto weight = [](const at::Tensor& norm) { return norm.defined() ? data<T>(norm) : nullptr; };
+    turn_and_store_kernel<T><<<grid, threads, 0, c10::cuda::getCurrentCUDAStream()>>>(data<T>(qkv), weight(norms.q), weight(norms.k), rope.cos.const_data_ptr<float>(),
+                                                                                      rope.sin.const_data_ptr<float>(), data<int>(plan.slots_t), mutable_data<T>(q),
+                                                                                      mutable_data<T>(cache.keys), mutable_data<T>(cache.values), sizes);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  });
+  return q;
 }
 
 at::Tensor paged_decode(const at::Tensor& query, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {

@@ -1,0 +1,21 @@
+// Layers that read the same input, their weights laid end to end so that one product serves them all. Inference on accelerators, where a
+// small layer costs its launch.
+#pragma once
+#include "hone/model/layers.h"
+
+namespace hone::model {
+
+class Joined {
+ public:
+  // The layers' weights become views of one tensor: what is written into them in place is seen here.
+  static Joined of(const std::vector<Linear*>& layers);
+
+  // False once a layer carries an adapter, is rounded, or was given another tensor.
+  bool serves(std::initializer_list<const Linear*> layers) const;
+  Tensor operator()(const Tensor& x_th) const;  // [T, sum of outputs]
+
+ private:
+  Tensor weight_, bias_;
+};
+
+}  // namespace hone::model

@@ -1,0 +1,20 @@
+// Attention straight from one joined projection of queries, keys and values: the inference form of norm, rotation and paged_attention.h.
+#pragma once
+#include "hone/ops/paged_attention.h"
+#include "hone/ops/rope.h"
+
+namespace hone::ops {
+
+// RMSNorm of each head of queries and keys, for models that have it; undefined weights: none.
+struct HeadNorms {
+  Tensor q, k;
+  double eps = 1e-6;
+};
+
+// Whether joining pays on the device of `weight`: only where a decode step then runs in kernels made for it.
+bool gains_from_joining(const Tensor& weight, const AttentionShape& shape);
+
+// qkv [T, (heads + 2 kv_heads) * head_dim].
+Tensor joined_attention(const Tensor& qkv, const HeadNorms& norms, const RopeTable& rope, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape);
+
+}  // namespace hone::ops
