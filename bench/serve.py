@@ -1,4 +1,4 @@
-"""What HTTP adds to the engine: 64 streams beside one request for 64 answers, memory of idle streams, cost of a request behind a queue."""
+"""What HTTP adds to the engine: 64 streams beside one request with 64 prompts, memory of idle streams, cost of a request behind a queue."""
 import argparse
 import json
 import os
@@ -30,21 +30,34 @@ class Server:
         self.process.kill()
         self.process.wait()
 
-    def ask(self, **fields):
-        body = json.dumps({"messages": [{"role": "user", "content": "Text 1: river stone light"}], "temperature": 0, "ignore_eos": True, **fields}).encode()
-        began = time.monotonic()
-        with urllib.request.urlopen(urllib.request.Request(self.url + "/v1/chat/completions", body, {"Content-Type": "application/json"}), timeout=600) as answer:
-            reply = json.load(answer)
-        return reply["usage"]["completion_tokens"], time.monotonic() - began
+    def post(self, path, body):
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=600) as answer:
+            return json.load(answer)
 
-    def load(self, requests, concurrency, tokens):
-        done = subprocess.run([HONE, "bench", "serve", "--url", self.url, "-n", str(requests), "-c", str(concurrency), "--prompt_words", "3", "--max_tokens", str(tokens), "--format", "json"],
+    def all_in_one(self, answers, tokens, salt):
+        """So many prompts of the load test's kind in one request: the engine's work with HTTP once. Tokens a second."""
+        prompts = [self.post("/tokenize", {"messages": [{"role": "user", "content": f"Text {salt}-{i}: river stone light"}]})["tokens"] for i in range(answers)]
+        began = time.monotonic()
+        reply = self.post("/v1/completions", {"prompt": prompts, "max_tokens": tokens, "temperature": 0, "ignore_eos": True})
+        return reply["usage"]["completion_tokens"] / (time.monotonic() - began)
+
+    def load(self, requests, concurrency, tokens, seed=0):
+        done = subprocess.run([HONE, "bench", "serve", "--url", self.url, "-n", str(requests), "-c", str(concurrency), "--prompt_words", "3", "--max_tokens", str(tokens), "--seed", str(seed), "--format", "json"],
                               capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 
     def metric(self, name):
         text = urllib.request.urlopen(self.url + "/metrics").read().decode()
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name + "{"))
+
+    def processor_seconds(self):
+        """(of the thread that does all I/O, of all threads)"""
+        def read(path):
+            fields = open(path).read().rsplit(")", 1)[1].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        pid = self.process.pid
+        return read(f"/proc/{pid}/task/{pid}/stat"), read(f"/proc/{pid}/stat")
 
     def resident(self):
         return next(int(line.split()[1]) for line in open(f"/proc/{self.process.pid}/status") if line.startswith("VmRSS")) / 1024
@@ -59,28 +72,29 @@ class Server:
 
 def overhead(model, streams, tokens):
     with Server(model) as server:
-        server.ask(n=streams, max_tokens=8)
-        best = {}
-        for _ in range(3):
-            made, seconds = server.ask(n=streams, max_tokens=tokens)
-            best["engine"] = max(best.get("engine", 0), made / seconds)
-            run = server.load(streams, streams, tokens)
+        server.all_in_one(streams, 4, "warm")
+        best, io, whole, made = {}, 0, 0, 0
+        for turn in range(3):
+            best["engine"] = max(best.get("engine", 0), server.all_in_one(streams, tokens, turn))
+            before = server.processor_seconds()
+            run = server.load(streams, streams, tokens, seed=turn)
+            after = server.processor_seconds()
+            io, whole, made = io + after[0] - before[0], whole + after[1] - before[1], made + run["output_tokens"]
             if run["output_tokens_per_second"] > best.get("http", 0):
                 best.update(http=run["output_tokens_per_second"], first=run["time_to_first_token"]["p50"], gap=run["inter_token_latency"]["p50"])
         print(f"{streams} streams of {tokens} tokens: {best['http']:.0f} tokens/s, first token after {best['first'] * 1e3:.1f} ms, then every {best['gap'] * 1e3:.2f} ms")
-        print(f"one request for {streams} answers (the engine, HTTP once): {best['engine']:.0f} tokens/s; ratio {best['http'] / best['engine']:.3f}")
+        print(f"the I/O thread needs {io / made * 1e6:.1f} us a token, {io / whole:.3f} of the server's processor time")
+        print(f"one request with {streams} prompts (the engine, HTTP once): {best['engine']:.0f} tokens/s; ratio {best['http'] / best['engine']:.3f}")
 
 
 def idle_streams(model, count):
     with Server(model, "--vllm_max_num_seqs", "1", "--max_queue", str(count + 10)) as server:
-        server.ask(max_tokens=8)
+        server.all_in_one(1, 4, "warm")
         blocker = server.open_stream()
         before = server.resident()
         streams = [server.open_stream() for _ in range(count)]
-        while server.metric("hone_http_responses_total") < 0:
-            time.sleep(0.05)
-        time.sleep(0.3)
-        live = server.metric("hone_requests_live")
+        while (live := server.metric("hone_requests_live")) < count * 0.9:
+            time.sleep(0.02)
         print(f"{count} streaming connections ({live:.0f} still waiting): {server.resident() - before:.1f} MB")
         for stream in [blocker, *streams]:
             stream.close()
@@ -88,7 +102,7 @@ def idle_streams(model, count):
 
 def queue_cost(model):
     with Server(model, "--vllm_max_num_seqs", "8", "--max_queue", "4000") as server:
-        server.load(50, 10, 4)
+        server.load(200, 100, 4)
         base = None
         for queued in (10, 100, 1000):
             run = server.load(2000, queued, 4)

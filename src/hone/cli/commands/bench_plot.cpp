@@ -34,7 +34,8 @@ void draw_spread(Canvas& canvas, const Panel& panel, const std::string& title, s
   canvas.polyline(points, kLine, 2);
   for (auto [name, value] : {std::pair{"p50", spread.p50}, std::pair{"p99", spread.p99}}) {
     canvas.line({x(value), panel.top}, {x(value), bottom}, kMark, 1, 0.8);
-    canvas.text({x(value) - 5, panel.top + 12}, fmt::format("{} {}", name, milliseconds(value)), 9, kMark, x(value) - panel.left > 70 ? Anchor::end : Anchor::start);
+    bool left = x(value) - panel.left > panel.width / 2;  // below the curve there is room on either side
+    canvas.text({x(value) + (left ? -5 : 5), bottom - 8}, fmt::format("{} {}", name, milliseconds(value)), 9, kMark, left ? Anchor::end : Anchor::start);
   }
 }
 

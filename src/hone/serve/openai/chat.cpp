@@ -32,68 +32,60 @@ Json finish_of(const Answer& answer, bool legacy) {
   return legacy && reason == "tool_calls" ? Json("function_call") : reason;
 }
 
-// What stays the same in every event of one stream, and the way one is written.
+// What stays the same in every event of one stream, and the way one is written. Events are put together as text: there is one for each
+// token of each stream, and building a JSON value for it would cost more than all the rest.
 class Stream {
  public:
-  Stream(const ChatTask& task, const ServedModel& served, std::string model, bool logprobs)
-      : task_(task), served_(served), logprobs_(logprobs),
-        head_{{"id", fresh_id("chatcmpl-")}, {"object", "chat.completion.chunk"}, {"created", unix_time()}, {"model", std::move(model)}} {}
+  Stream(const ChatTask& task, const ServedModel& served, const std::string& model, bool logprobs) : task_(task), served_(served), logprobs_(logprobs) {
+    Json head{{"id", fresh_id("chatcmpl-")}, {"object", "chat.completion.chunk"}, {"created", unix_time()}, {"model", model}};
+    head_ = dump(head);
+    head_.back() = ',';
+  }
 
   std::string opening(size_t choices) const {
     std::string out;
-    for (size_t i = 0; i < choices; ++i) out += chunk(i, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr, nullptr);
+    for (size_t i = 0; i < choices; ++i) add(i, R"({"role":"assistant","content":""})", "null", "null", "null", out);
     return out;
   }
 
-  std::string news(const Answers::News& news, const Answers& answers) const {
-    std::string out;
+  void news(const Answers::News& news, const Answers& answers, std::string& out) const {
     const auto& answer = answers.answer(news.choice);
-    Json usage = task_.usage_in_every_event ? usage_json(answers.usage()) : Json();
-    Json logprobs = logprobs_json(news.output->logprobs, logprobs_ && !news.output->logprobs.empty(), *served_.tokenizer);
-    for (const auto& delta : news.deltas) out += chunk(news.choice, delta_json(delta, answer), std::exchange(logprobs, Json()), nullptr, usage);
+    auto usage = task_.usage_in_every_event ? dump(usage_json(answers.usage())) : "null";
+    std::string logprobs = "null";
+    if (logprobs_ && !news.output->logprobs.empty()) logprobs = dump(logprobs_json(news.output->logprobs, true, *served_.tokenizer));
+    for (const auto& delta : news.deltas) add(news.choice, delta_text(delta, answer), std::exchange(logprobs, "null"), "null", usage, out);
     bool ended = news.output->finish != engine::FinishReason::none;
-    if (ended || !logprobs.is_null())
-      out += chunk(news.choice, Json::object(), logprobs, ended ? finish_of(answer, task_.legacy_calls) : Json(), usage);
-    return out;
+    if (ended || logprobs != "null") add(news.choice, "{}", logprobs, ended ? dump(finish_of(answer, task_.legacy_calls)) : "null", usage, out);
   }
 
-  std::string usage(const Usage& usage) const {
-    Json data = head_;
-    data["choices"] = Json::array();
-    data["usage"] = usage_json(usage);
-    return event(data);
-  }
+  std::string usage(const Usage& usage) const { return fmt::format("data: {}\"choices\":[],\"usage\":{}}}\n\n", head_, dump(usage_json(usage))); }
 
  private:
-  Json delta_json(const Delta& delta, const Answer& answer) const {
+  std::string delta_text(const Delta& delta, const Answer& answer) const {
     switch (delta.kind) {
-      case Delta::Kind::text: return {{"content", delta.text}};
-      case Delta::Kind::thought: return {{"reasoning_content", delta.text}};
-      case Delta::Kind::call: {
-        if (task_.legacy_calls) return {{"function_call", {{"name", delta.text}, {"arguments", ""}}}};
-        Json call = call_json({answer.calls[delta.call].id, delta.text, ""});
-        call["index"] = delta.call;
-        return {{"tool_calls", Json::array({call})}};
-      }
-      case Delta::Kind::arguments: {
-        if (task_.legacy_calls) return {{"function_call", {{"arguments", delta.text}}}};
-        return {{"tool_calls", Json::array({{{"index", delta.call}, {"function", {{"arguments", delta.text}}}}})}};
-      }
+      case Delta::Kind::text: return fmt::format(R"({{"content":{}}})", dump(delta.text));
+      case Delta::Kind::thought: return fmt::format(R"({{"reasoning_content":{}}})", dump(delta.text));
+      case Delta::Kind::arguments:
+        if (task_.legacy_calls) return fmt::format(R"({{"function_call":{{"arguments":{}}}}})", dump(delta.text));
+        return fmt::format(R"({{"tool_calls":[{{"index":{},"function":{{"arguments":{}}}}}]}})", delta.call, dump(delta.text));
+      case Delta::Kind::call: break;
     }
-    return Json::object();
+    if (task_.legacy_calls) return dump({{"function_call", {{"name", delta.text}, {"arguments", ""}}}});
+    Json call = call_json({answer.calls[delta.call].id, delta.text, ""});
+    call["index"] = delta.call;
+    return dump({{"tool_calls", Json::array({call})}});
   }
 
-  std::string chunk(size_t choice, Json delta, Json logprobs, Json finish, const Json& usage) const {
-    Json data = head_;
-    data["choices"] = Json::array({{{"index", choice}, {"delta", std::move(delta)}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish)}}});
-    if (task_.include_usage || task_.usage_in_every_event) data["usage"] = usage;
-    return event(data);
+  void add(size_t choice, std::string_view delta, std::string_view logprobs, std::string_view finish, std::string_view usage, std::string& out) const {
+    fmt::format_to(std::back_inserter(out), R"(data: {}"choices":[{{"index":{},"delta":{},"logprobs":{},"finish_reason":{}}}])", head_, choice, delta, logprobs, finish);
+    if (task_.include_usage || task_.usage_in_every_event) fmt::format_to(std::back_inserter(out), ",\"usage\":{}", usage);
+    out += "}\n\n";
   }
 
   const ChatTask& task_;
   const ServedModel& served_;
   bool logprobs_;
-  Json head_;
+  std::string head_;  // an event up to its choices
 };
 
 asio::awaitable<void> send_whole(Exchange& exchange, Context& context, const ChatTask& task, Answers& answers, const std::string& model) {
@@ -122,7 +114,7 @@ asio::awaitable<void> send_stream(Exchange& exchange, Context& context, const Ch
   std::string out = stream.opening(answers.size());
   std::optional<Problem> failure;
   while (!news.empty()) {
-    for (const auto& item : news) out += stream.news(item, answers);
+    for (const auto& item : news) stream.news(item, answers, out);
     if (listening) listening = co_await exchange.send(out);
     if (!listening) co_return;
     out.clear();
