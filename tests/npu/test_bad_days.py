@@ -56,6 +56,12 @@ def test_torch_npu_of_another_release(npu, tmp_path):
     assert done.returncode == 2 and "torch_npu 2.7.1.post4 does not fit libtorch" in done.stderr and "pip install torch_npu==" in done.stderr
 
 
+def test_first_generation_holds_weights_in_float16(npu, tmp_path):
+    # torch_npu computes on these chips by an older road, which is not emulated: the run goes no further than its first operator.
+    done = run(npu, tmp_path, {"HONE_EMULATED_SOC": "910A"})
+    assert "no kernel for operator" in done.stderr and "npu:0 (Ascend910A) has no bfloat16: weights are float16" in done.stderr, done.stderr[-2000:]
+
+
 def test_first_generation_has_no_bfloat16(npu_python):
     done = npu_python("-c", "import torch, torch_npu; print((torch.ones(2, dtype=torch.bfloat16, device='npu') + 1).cpu())",
                       env={"HONE_EMULATED_SOC": "310P3"})

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "hone/base/error.h"
+#include "hone/base/log.h"
 #include "hone/device/cpu_features.h"
 #include "hone/device/npu.h"
 
@@ -78,6 +79,12 @@ bool computes_bfloat16(at::Device device) {
   return !device.is_cpu() || cpu_features().bfloat16();
 }
 bool computes_float16(at::Device device) { return !device.is_cpu() || cpu_features().avx512_fp16; }
+
+at::ScalarType fitting_type(at::ScalarType wanted, at::Device device) {
+  if (wanted != at::kBFloat16 || device.is_cpu() || computes_bfloat16(device)) return wanted;
+  log::warn_once(fmt::format("{} has no bfloat16: weights are float16", describe(device)));
+  return at::kHalf;
+}
 
 void synchronize(at::Device device) {
   if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());

@@ -14,6 +14,8 @@ at::Device pick(std::string_view name = "auto");
 std::string describe(at::Device device);     // "cuda:0", "cpu (2 threads, bf16 by AMX)"
 bool computes_bfloat16(at::Device device);   // in hardware; without it bf16 weights are widened on the way
 bool computes_float16(at::Device device);
+// What weights of this type are held in: float16 for bfloat16 on an accelerator that has none (Ascend 910A, 310P).
+at::ScalarType fitting_type(at::ScalarType wanted, at::Device device);
 void synchronize(at::Device device);         // waits for queued work; nothing to wait for on the CPU
 
 // Seeds the generators that dropout and initialisation draw from, on every device.
