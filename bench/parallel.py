@@ -34,7 +34,7 @@ if s["world"] > 1:
     dist.init_process_group("gloo")
     model = torch.nn.parallel.DistributedDataParallel(model)
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-5, fused=True)
-tokens = torch.randint(1000, (s["batch"], s["length"]))
+tokens = torch.randint(s["vocabulary"], (s["batch"], s["length"]))
 times = []
 for step in range(s["steps"]):
     began = time.perf_counter()
@@ -83,7 +83,8 @@ def hone(work, world, threads, a, **options):
 
 
 def peer(work, world, threads, a):
-    settings = {"model": str(work / "model"), "world": world, "threads": threads, "batch": a.batch // world, "length": a.length, "steps": a.steps, "tuner": a.tuner}
+    settings = {"model": str(work / "model"), "world": world, "threads": threads, "batch": a.batch // world, "length": a.length, "steps": a.steps, "tuner": a.tuner,
+                "vocabulary": json.loads((work / "model/config.json").read_text())["vocab_size"]}
     torchrun = [str(pathlib.Path(sys.executable).with_name("torchrun")), f"--nproc_per_node={world}", str(work / "peer.py")]
     (work / "peer.py").write_text(PEER)
     line = torchrun if world > 1 else [sys.executable, str(work / "peer.py")]

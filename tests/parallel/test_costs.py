@@ -65,7 +65,7 @@ def test_memory_of_each_process(deep_model, model_folder, dataset, tmp_path):
     zero2 = anonymous_peak(model, dataset, tmp_path / "zero2", 4, deepspeed="zero2") - program
     assert zero2 == pytest.approx(weights + 3 * weights / 4, rel=0.15)
     zero1 = anonymous_peak(model, dataset, tmp_path / "zero1", 4, deepspeed="zero1", gradient_accumulation_steps=2) - program
-    assert zero1 == pytest.approx(2 * weights + 2 * weights / 4, rel=0.15)
+    assert zero1 == pytest.approx(2 * weights + 3 * weights / 4, rel=0.15)  # whole gradients of the passes before, and own sums
     print({name: round(size / state, 3) for name, size in dict(one=alone, zero1=zero1, zero2=zero2, zero3=zero3).items()})
 
 
