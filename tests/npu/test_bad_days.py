@@ -1,4 +1,7 @@
 """What hone says when a card, a link, a version or a permission is not as it should be."""
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -66,3 +69,17 @@ def test_first_generation_has_no_bfloat16(npu_python):
     done = npu_python("-c", "import torch, torch_npu; print((torch.ones(2, dtype=torch.bfloat16, device='npu') + 1).cpu())",
                       env={"HONE_EMULATED_SOC": "310P3"})
     assert done.returncode != 0 and ("BFLOAT16" in done.stderr.upper())
+
+
+def test_sigterm_saves_and_says_how_to_go_on(hone, tmp_path):
+    words = [hone.path, "emulate-npu", hone.path.parent / "swift", *SFT, "--max_steps", 2000, "--gradient_accumulation_steps", 1, "--logging_steps", 1,
+             "--add_version", "false", "--output_dir", tmp_path]
+    run = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "logging.jsonl"
+    for _ in range(600):
+        if log.exists() and "loss" in log.read_text():
+            break
+        time.sleep(0.1)
+    run.send_signal(signal.SIGTERM)
+    said = run.communicate(timeout=60)[1]
+    assert run.returncode == 75 and list(tmp_path.glob("checkpoint-*")), said[-2000:]
