@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Several processes: two ranks beside one process with both cores, data parallelism beside torch's DistributedDataParallel, what is sent.
 
-    bench/parallel.py [--size tiny] [--tuner full] [--steps 12]
+    bench/parallel.py [--size middle] [--tuner full] [--steps 12]
 
 A random model with a small vocabulary, float32 on CPUs, the same rows for all. Tokens a second are of the steps after the first two.
 """
@@ -49,9 +49,13 @@ if int(os.environ.get("RANK", 0)) == 0:
 """
 
 
+MIDDLE = {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4}
+
+
 def make_model(folder, size):
-    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", "qwen2", "--size", size, "--vocab", "small", "--out", str(folder)], check=True,
-                   stdout=subprocess.DEVNULL)
+    shape = ["--size", "tiny", "--config", json.dumps(MIDDLE)] if size == "middle" else ["--size", size]
+    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", "qwen2", *shape, "--vocab", "small", "--out", str(folder)], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def make_rows(path, count, length):
@@ -96,7 +100,7 @@ def peer(work, world, threads, a):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--size", default="tiny", help="as tools/make_model.py names them: tiny, small, 0.5b …")
+    p.add_argument("--size", default="middle", help="middle (25 million parameters), or as tools/make_model.py names them: tiny, 0.5b …")
     p.add_argument("--tuner", default="full", choices=["full", "lora"])
     p.add_argument("--batch", type=int, default=8)
     p.add_argument("--length", type=int, default=256)
