@@ -1,5 +1,7 @@
 """hone on emulated NPUs beside hone on the CPU: the same losses, the same tokens, the same merged weights."""
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,15 @@ def test_several_cards(npu, full, tmp_path, processes, words):
     assert losses(tmp_path / "out") == pytest.approx(full, abs=1e-4)
     talked = [any(op.startswith("Hccl") for op in json.loads(line)["operators"]) for line in report.read_text().splitlines()]
     assert sum(talked) == processes
+
+
+@pytest.mark.parametrize("family, config", [("qwen3", {}), ("mistral", {"sliding_window": 8})])
+def test_other_families(npu, tmp_path, family, config):
+    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", family, "--vocab", "small", "--config", json.dumps(config), "--out", tmp_path / "m"],
+                   check=True, capture_output=True)
+    for device in ("cpu", "npu:0"):
+        check(npu("swift", "sft", *SAME, *accumulate(1), "--model", tmp_path / "m", "--max_steps", 2, "--device", device, "--output_dir", tmp_path / device))
+    assert losses(tmp_path / "npu:0") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)
 
 
 def test_factory_pt_and_freeze(npu, factory, tmp_path):

@@ -136,6 +136,7 @@ constexpr Known kVariables[] = {
     {"ACCELERATE_MIXED_PRECISION", Effect::none, "see --bf16 and --fp16"},
     {"CUDA_LAUNCH_BLOCKING", Effect::passed_on, "read by the CUDA runtime"},
     {"HONE_FAULT", Effect::honoured, "makes the program fail at a named point, for tests"},
+    {"HONE_TORCH_NPU", Effect::honoured, "folder that holds the package torch_npu"},
 };
 
 // Families whose every member goes to the library that reads it.
@@ -148,6 +149,7 @@ constexpr Family kFamilies[] = {
     {"HCCL_", Effect::passed_on, "read by HCCL"},           {"NCCL_", Effect::passed_on, "read by NCCL"},
     {"TORCH_HCCL_", Effect::passed_on, "read by torch_npu"}, {"TORCH_NPU_", Effect::passed_on, "read by torch_npu"},
     {"TORCH_NCCL_", Effect::passed_on, "read by libtorch"}, {"GLOO_", Effect::passed_on, "read by Gloo"},
+    {"HONE_EMULATED_", Effect::passed_on, "read by the emulated CANN"},
     {"ASCEND_", Effect::passed_on, "read by CANN"},         {"MKL_", Effect::passed_on, "read by MKL"},
     {"SWIFT_PATCH_", Effect::none, "hone needs no patches"}, {"WANDB_", Effect::none, "wandb is not written in this version"},
     {"SWANLAB_", Effect::none, "swanlab is not written in this version"},
