@@ -50,6 +50,7 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
 
 engine::EngineConfig engine_config(const Options& options) {
   engine::EngineConfig config;
+  if (options.knows("quant_bits") && options.has("quant_bits")) config.quant_bits = std::stoi(options.text("quant_bits"));
   if (options.knows("max_batch_size") && options.integer("max_batch_size") > 0) config.max_sequences = options.integer("max_batch_size");
   return config;
 }

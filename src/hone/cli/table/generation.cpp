@@ -37,6 +37,8 @@ void add_generation(Rows& rows) {
           {"infer_backend", Choice("hone|transformers|vllm|sglang|lmdeploy|huggingface|pt"), "hone", "Engine.",
            verbs{kGenerating}, accepted{"there is one engine, hone's own, with the features of all of them"},
            also{"sampler_engine"}},
+          {"quant_bits", Choice("8|4"), "", "Round the weights of linear layers to so many bits (CPU): faster, nearly the same answers.",
+           factory{"quantization_bit"}},
           {"stream", Flag, "auto", "Show the answer as it grows; auto is on in a chat."},
           {"max_batch_size", Integer(-1), "1", "Answers generated together; -1 is no limit.", only_swift{}},
           {"result_path", Path, "auto", "Results as jsonl; auto is <model>/infer_result/<time>.jsonl.", verbs{kInfer | kServing}},

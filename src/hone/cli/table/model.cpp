@@ -98,7 +98,7 @@ void add_model(Rows& rows) {
                  "Quantize while loading, or the kind to export.", factory{"quantization_method"},
                  refused{"quantized weights are not in this version; train with --torch_dtype bfloat16"}},
                 {"quant_bits", Text, "", "Bits of a weight: 1, 2, 3, 4, 8 or float8.", factory{"quantization_bit"},
-                 refused{"quantized weights are not in this version; train with --torch_dtype bfloat16"}},
+                 verbs{kTraining | kSample | kExport}, refused{"quantized weights are not in this version; train with --torch_dtype bfloat16"}},
                 {"hqq_axis", Integer(0, 1), "", "Axis of HQQ groups.", only_swift{},
                  accepted{"only read together with --quant_method hqq"}},
                 {"bnb_4bit_quant_type", Choice("nf4|fp4"), "nf4", "4-bit code.", factory{"quantization_type"},
