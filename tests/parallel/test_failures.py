@@ -106,3 +106,10 @@ def test_nan_on_one_rank_is_everyones(model_folder, dataset, tmp_path, place, st
     assert "step 2" in first.err and "not finite" in first.err and "the weights stay as they were" in first.err
     states = [json.loads(file.read_text())["train"] for file in sorted((tmp_path / f"checkpoint-{first.checkpoints()[-1]}").glob("hone_state*.json"))]
     assert [state["skipped_steps"] for state in states] == [1, 1]
+
+
+def test_a_full_disk_costs_a_sharded_adapter_some_saves_not_the_run(train, tmp_path):
+    """Each rank's first write fails, one after the other: what was gathered for them is let go of on all ranks alike."""
+    done = train(tmp_path, 2, tuner_type="lora", deepspeed="zero3", save_steps=2, env={"HONE_FAULT": "checkpoint.write:enospc:1"})
+    assert done.code == 0, done.err
+    assert done.err.count("was not saved") == 2 and done.checkpoints() == [6, 8]

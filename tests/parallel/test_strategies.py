@@ -7,7 +7,6 @@ STRATEGIES = {
     "zero1": dict(deepspeed="zero1"),
     "zero2": dict(deepspeed="zero2"),
     "zero3": dict(deepspeed="zero3"),
-    "zero3_offload": dict(deepspeed="zero3_offload"),
     "shard_grad_op": dict(fsdp="shard_grad_op auto_wrap"),
 }
 # Each pair of tuner and accumulation on 2 and on 4 processes, with and without recomputation.
@@ -19,6 +18,10 @@ LAYOUTS = [("lora", 3, 2, True), ("full", 1, 2, False), ("lora", 1, 4, False), (
 def test_equals_one_process(train, reference, tmp_path, strategy, tuner, accumulation, world, recompute):
     run = train(tmp_path, world, tuner_type=tuner, gradient_accumulation_steps=accumulation, gradient_checkpointing=str(recompute).lower(), **STRATEGIES[strategy])
     assert_same_training(run, reference(tuner, accumulation))
+
+
+def test_offload(train, reference, tmp_path):
+    assert_same_training(train(tmp_path, 2, tuner_type="full", deepspeed="zero3_offload"), reference("full", 1))
 
 
 @pytest.mark.parametrize("tuner", ["lora", "full"])

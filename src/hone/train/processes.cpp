@@ -26,7 +26,10 @@ Json comparable(Json settings) {
 Processes Processes::join(const ParallelConfig& config, const Json& settings, at::Device device) {
   auto world = parallel::world_from_environment();
   Processes processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr};
-  if (!world.distributed()) return processes;
+  if (!world.distributed()) {
+    if (config.sharding.stage > 0) log::info("one process: there is nothing to spread; start more with NPROC_PER_NODE");
+    return processes;
+  }
   auto waiting = config.waiting;
   waiting.device = device;
   processes.group = parallel::ProcessGroup::join(world, waiting);
