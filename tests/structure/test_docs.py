@@ -14,16 +14,37 @@ def pages():
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def words_of(line):
+    """The words of the first command of a line: up to a pipe, a redirection, a separator or a comment. None while a quotation is open."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>&;")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    words = []
+    try:
+        for word in lexer:
+            if word.startswith("#") or set(word) <= set("|<>&;"):
+                break
+            words.append(word)
+    except ValueError:
+        return None
+    return words
+
+
 def command_lines():
-    """Lines of shell blocks, continuation lines joined, comments and pipes cut off."""
+    """The commands of shell blocks, each as its words; lines that continue or hold an open quotation are joined."""
     for page in pages():
         if not page.exists():
             continue
         for block in re.findall(r"```(?:bash|sh|shell|console)\n(.*?)```", page.read_text(), re.S):
+            pending = ""
             for line in block.replace("\\\n", " ").splitlines():
-                line = re.split(r"\s[|<>]\s|\s&&\s|;|\s#", line.strip().removeprefix("$ "))[0]
-                if line.strip():
-                    yield page.name, line.strip()
+                pending = f"{pending}\n{line}" if pending else line.strip().removeprefix("$ ")
+                words = words_of(pending)
+                if words is None:
+                    continue
+                pending = ""
+                if words:
+                    yield page.name, shlex.join(words)
+            assert not pending, f"{page.name}: a quotation stays open: {pending}"
 
 
 LINES = list(command_lines())
