@@ -67,7 +67,7 @@ def test_clients_that_leave_free_what_they_held(serve):
         connection.close()
 
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(leave, range(300)))
+        list(pool.map(leave, range(1000)))
     assert server.wait_for(lambda: at_rest(server)), server.get("/metrics")[2]
     assert server.chat()["choices"][0]["message"]["content"]
 
