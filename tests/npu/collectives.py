@@ -12,7 +12,8 @@ x = torch.arange(4, dtype=torch.float32).npu() + rank
 
 
 def show(name, tensor):
-    print(f"{rank} {name} {[round(v, 3) for v in tensor.float().cpu().flatten().tolist()]}", flush=True)
+    line = f"{rank} {name} {[round(v, 3) for v in tensor.float().cpu().flatten().tolist()]}\n"
+    os.write(1, line.encode())  # in one piece: both processes write to one pipe
 
 
 total = x.clone()
