@@ -19,6 +19,17 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
   return sequence;
 }
 
+// The adapter's weights are whole on every process while this lives, also when writing them fails on one.
+class GatheredAdapter {
+ public:
+  explicit GatheredAdapter(parallel::ShardedModel& model) : model_(model) { model_.gather_trained(); }
+  ~GatheredAdapter() { model_.release_trained(); }
+  GatheredAdapter(const GatheredAdapter&) = delete;
+
+ private:
+  parallel::ShardedModel& model_;
+};
+
 }  // namespace
 
 LoadedModel spread(const TrainingJob& job, const Processes& processes, std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned) {
@@ -55,9 +66,8 @@ WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const Comp
   files.gather = [&, sharded, reader, main](const std::function<void()>& write) {
     sharded->settle();
     if (loaded.tuned.adapter) {
-      sharded->gather_trained();
+      GatheredAdapter gathered(*sharded);
       if (main) write();
-      sharded->release_trained();
     } else if (!parallel::PartLender::is_needed(*sharded)) {
       if (main) write();
     } else if (main) {
