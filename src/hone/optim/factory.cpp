@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 
 #include "hone/base/error.h"
@@ -32,11 +33,15 @@ class Arguments {
   double number(const char* key, double fallback) {
     auto text = take(key);
     if (!text) return fallback;
-    try {
-      return std::stod(*text);
-    } catch (const std::exception&) {
-      throw UserError(ExitCode::usage, fmt::format("optim_args: {} is \"{}\", expected a number", key, *text));
-    }
+    double value = 0;
+    auto [end, status] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (status == std::errc() && end == text->data() + text->size()) return value;
+    throw UserError(ExitCode::usage, fmt::format("optim_args: {} is \"{}\", expected a number", key, *text));
+  }
+  int64_t positive(const char* key, int64_t fallback) {
+    const int64_t value = whole(key, fallback);
+    if (value > 0) return value;
+    throw UserError(ExitCode::usage, fmt::format("optim_args: {} is {}, expected 1 or more", key, value));
   }
   bool truth(const char* key, bool fallback) {
     auto text = take(key);
@@ -127,8 +132,8 @@ std::unique_ptr<Optimizer> muon(const OptimizerConfig& c, Arguments& a, Groups g
 std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups g) {
   GaloreConfig config;
   config.adam = c.adam;
-  config.rank = a.whole("rank", config.rank);
-  config.update_interval = a.whole("update_proj_gap", config.update_interval);
+  config.rank = a.positive("rank", config.rank);
+  config.update_interval = a.positive("update_proj_gap", config.update_interval);
   config.scale = a.number("scale", config.scale);
   config.projection = a.word("proj_type", config.projection);
   config.targets = c.target_modules;
@@ -139,8 +144,8 @@ std::unique_ptr<Optimizer> apollo(const OptimizerConfig& c, Arguments& a, Groups
   ApolloConfig config;
   config.adam = c.adam;
   // Without arguments, what transformers means by the name: APOLLO-Mini.
-  config.rank = a.whole("rank", 1);
-  config.update_interval = a.whole("update_proj_gap", config.update_interval);
+  config.rank = a.positive("rank", 1);
+  config.update_interval = a.positive("update_proj_gap", config.update_interval);
   config.scale = a.number("scale", 128);
   config.by_svd = a.choice("proj", {"random", "svd"}) == "svd";
   config.per_channel = a.choice("scale_type", {"tensor", "channel"}) == "channel";

@@ -86,6 +86,13 @@ TEST(Optimizer, ArgumentsAreCheckedByName) {
   EXPECT_THROW(parse_optim_args("rank"), UserError);
   EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentun", 0.9}}}, make_groups(parameters, {})), UserError);
   EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "much"}}}, make_groups(parameters, {})), UserError);
+  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "0.9x"}}}, make_groups(parameters, {})), UserError);
+}
+
+TEST(Optimizer, AProjectionNeedsARankAndAnInterval) {
+  for (const char* name : {"galore_adamw", "apollo_adamw"})
+    for (const char* key : {"rank", "update_proj_gap"})
+      EXPECT_THROW(make_optimizer({.name = name, .arguments = {{key, 0}}}, make_groups(two_parameters(), {})), UserError) << name << " " << key;
 }
 
 TEST(BlockQuantized, KeepsValuesToACodeStepAndZeroExactly) {
