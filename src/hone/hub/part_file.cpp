@@ -37,7 +37,7 @@ PartFile::PartFile(fs::path path, uint64_t size, std::string checksum, uint64_t 
 PartFile::~PartFile() {
   if (!finished_) try {
       save();
-    } catch (const UserError&) {  // a journal that could not be written costs a second download, no more
+    } catch (const std::exception&) {  // a journal that could not be written costs a second download, no more
     }
   if (fd_ >= 0) ::close(fd_);
 }
