@@ -22,6 +22,7 @@ import pytest
     (["sft", "--lora_rank", "8.5"], "expected a whole number >= 1"),
     (["sft", "--seed"], "--seed needs a value"),
     (["sft", "--streaming=maybe"], "expected true or false"),
+    (["sft", "--streaming", "maybe"], '--streaming is "maybe"; expected true or false'),
     (["sft", "--truncation_strategy", "middle"], "expected one of delete, left, right, split"),
     (["sft", "--max_shard_size", "2 pounds"], "expected a size such as 2GB"),
     (["sft", "--lr_scheduler_kwargs", "{broken"], "not valid JSON"),

@@ -43,6 +43,17 @@ def test_greedy_answers_equal_transformers(hone, folder, tmp_path, batch):
     assert ours == peer_answers(folder, 24)
 
 
+def test_rows_may_be_questions_alone(hone, folder, tmp_path):
+    data, result = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
+    data.write_text("".join(json.dumps({"query": q}) + "\n" for q in QUESTIONS))
+    done = hone("infer", "--model", folder, "--template_backend", "jinja", "--val_dataset", data, "--result_path", result, "--max_new_tokens", 24,
+                "--temperature", 0, "--torch_dtype", "float32")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in result.read_text().splitlines()]
+    assert [row["response"] for row in rows] == peer_answers(folder, 24)
+    assert [row["labels"] for row in rows] == [None] * len(QUESTIONS)
+
+
 def test_sampling_repeats_with_the_same_seed(hone, folder):
     def ask(seed):
         done = hone("infer", "--model", folder, "--max_new_tokens", 16, "--temperature", 1.0, "--seed", seed, stdin="hello\n")
@@ -58,6 +69,7 @@ def test_chat_remembers_until_cleared(hone, folder):
     first = talk("hello\n").split("<<< ")[1]
     assert talk("the ring\nclear\nhello\n").split("<<< ")[3] == first
     assert talk("hello\nexit\nhello\n").count("<<< ") == 2
+    assert "/multi-line" in talk("/help\n") and "/multi-line" not in talk("hello\n")
 
 
 def test_a_prompt_beyond_the_context_is_refused_and_the_chat_goes_on(hone, folder):

@@ -28,7 +28,7 @@ def train(model_folder, dataset, tmp_path):
 
 
 def test_files_and_results(train, tmp_path):
-    done = train(val_size=0.1, do_eval=True)
+    done = train(val_size=0.1, eval_strategy="steps", eval_steps=4)  # transformers' arguments turn do_eval on with it
     assert done.returncode == 0, done.stderr
     out = tmp_path / "out"
     for name in ("adapter_model.safetensors", "adapter_config.json", "tokenizer.json", "trainer_log.jsonl", "trainer_state.json",
@@ -36,6 +36,7 @@ def test_files_and_results(train, tmp_path):
         assert (out / name).exists(), name
     results = json.loads((out / "all_results.json").read_text())
     assert {"train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos", "epoch", "eval_loss"} <= results.keys()
+    assert json.loads((out / "eval_results.json").read_text())["epoch"] == results["epoch"]
     events = [json.loads(line) for line in (out / "trainer_log.jsonl").read_text().splitlines()]
     assert {"current_steps", "total_steps", "loss", "lr", "epoch", "percentage", "elapsed_time", "remaining_time"} <= events[0].keys()
     assert "***** train metrics *****" in done.stdout and "***** eval metrics *****" in done.stdout

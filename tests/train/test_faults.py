@@ -2,9 +2,10 @@
 import json
 import os
 import shutil
+import subprocess
 
 import pytest
-from conftest import Run  # noqa: F401
+from conftest import ENVIRONMENT, Run, command, hone_binary
 
 
 def damage_truncate(folder):
@@ -48,6 +49,21 @@ def test_a_full_disk_costs_one_save_not_the_run(sft, tmp_path, call):
     assert "was not saved" in run.err
     assert run.checkpoints()[-1] == 9
     assert not list(run.folder.glob("*.partial*"))
+
+
+def test_a_last_step_that_cannot_be_saved_is_a_failure(model_folder, dataset, tmp_path):
+    words = [hone_binary(), "sft", *command(model_folder, dataset, tmp_path / "run", max_steps=2)]
+    small_files = ["bash", "-c", 'trap "" XFSZ; ulimit -f 40; exec "$@"', "bash"]  # weights do not fit, logs do
+    run = Run(subprocess.run([*small_files, *words], capture_output=True, text=True, env=ENVIRONMENT, timeout=120), tmp_path / "run")
+    assert run.code == 8, run.err
+    assert "Training finished; the last step was not saved" in run.out and run.checkpoints() == []
+
+
+def test_a_run_is_not_a_checkpoint_and_its_newest_is_named(sft, tmp_path):
+    run = sft(tmp_path / "run")
+    again = sft(tmp_path / "run", resume_from_checkpoint=run.folder, max_steps=9)
+    assert again.code == 4
+    assert "is a run" in again.err and f"--resume_from_checkpoint {run.folder}/checkpoint-6" in again.err
 
 
 def test_skipped_steps_are_counted_and_named(sft, dataset, tmp_path):

@@ -39,6 +39,23 @@ def test_tensorboard_reads_the_events(sft, tmp_path):
     assert [event.step for event in accumulator.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("tracker, command", [("wandb", "wandb sync"), ("swanlab", "swanlab convert -t tensorboard --tb-logdir"), ("mlflow", "")])
+def test_other_trackers_get_tensorboard_files_and_are_told_how_to_read_them(sft, tmp_path, tracker, command):
+    run = sft(tmp_path / "out", report_to=tracker, max_steps=1)
+    assert run.code == 0, run.err
+    assert f"--report_to {tracker}: written as TensorBoard files" in run.err and command in run.err
+    assert not command or f"{command} {run.folder / 'runs'}" in run.err
+    assert len(list((run.folder / "runs").glob("events.out.tfevents.*"))) == 1
+
+
+def test_an_unknown_tracker_is_refused_and_none_writes_nothing(sft, tmp_path):
+    refused = sft(tmp_path / "out", report_to="wanbd")
+    assert refused.code == 2 and '--report_to is "wanbd"' in refused.err
+    assert not (tmp_path / "out").exists()
+    quiet = sft(tmp_path / "out", report_to="none", max_steps=1)
+    assert quiet.code == 0 and not (quiet.folder / "runs").exists()
+
+
 def test_evaluation_tracks_the_best(sft, dataset, tmp_path):
     run = sft(tmp_path / "out", val_dataset=dataset, eval_steps=3, eval_strategy="steps")
     assert run.code == 0, run.err

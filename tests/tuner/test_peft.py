@@ -219,6 +219,24 @@ def test_merge_refuses_another_base_and_an_existing_folder(tmp_path, bases):
     run(*words, "--exist_ok", "true")
 
 
+def test_merge_into_a_folder_keeps_what_is_not_its_own(tmp_path, bases):
+    make_adapter(bases["untied"], tmp_path / "adapter", ADAPTERS["plain"])
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("precious")
+    (out / "model-00001-of-00002.safetensors").write_bytes(b"an older model's")
+    words = ["export", "--model", bases["untied"], "--adapters", tmp_path / "adapter", "--merge_lora", "true", "--exist_ok", "true", "--output_dir"]
+    run(*words, out)
+    assert (out / "notes.txt").read_text() == "precious"
+    assert [path.name for path in out.glob("*.safetensors")] == ["model.safetensors"]
+    assert not list(tmp_path.glob("*.partial*"))
+    before = (bases["untied"] / "model.safetensors").read_bytes()
+    for source in (bases["untied"], tmp_path / "adapter"):
+        done = run(*words, source, ok=False)
+        assert done.returncode == 2 and "reads from" in done.stderr
+    assert (bases["untied"] / "model.safetensors").read_bytes() == before
+
+
 def test_damaged_or_foreign_adapters_are_named(tmp_path, bases):
     make_adapter(bases["untied"], tmp_path / "adapter", ADAPTERS["names"])
     config = json.loads((tmp_path / "adapter/adapter_config.json").read_text())

@@ -44,6 +44,7 @@ ProgressBar::ProgressBar(std::string label, int64_t total, int64_t start, Unit u
       live_(terminal::is_terminal(2)) {
   std::lock_guard lock(g_mutex);
   g_active = this;
+  if (live_) draw();  // the first step of a large model takes its time
 }
 
 ProgressBar::~ProgressBar() { finish(); }
@@ -76,12 +77,13 @@ void ProgressBar::draw() {
   double fraction = total_ > 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 0.0;
   double elapsed = seconds_since(began_);
   double rate = elapsed > 0 ? static_cast<double>(done_ - start_) / elapsed : 0.0;
-  std::string left = rate > 0 && total_ > 0 && elapsed > 1 ? format_duration(static_cast<double>(total_ - done_) / rate) : "?";
+  bool known = total_ > 0 && (done_ >= total_ || (rate > 0 && elapsed > 1));
+  std::string left = known ? format_duration(rate > 0 ? static_cast<double>(total_ - done_) / rate : 0.0) : "?";
   std::string counts = total_ > 0 ? fmt::format("{}/{}", amount(done_), amount(total_)) : amount(done_);
   std::string times = fmt::format("{}<{}", format_duration(elapsed), left);
   if (unit_ == Unit::bytes) times += fmt::format(" {}/s", format_bytes(rate));
   if (!live_) {
-    log::info("{} {} ({:.0f}%) {} {}", label_, counts, fraction * 100, times, note_);
+    log::info("{} {} ({:.0f}%) {}{}{}", label_, counts, fraction * 100, times, note_.empty() ? "" : "  ", note_);
     return;
   }
   size_t width = static_cast<size_t>(terminal::columns());

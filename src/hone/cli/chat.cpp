@@ -27,9 +27,14 @@ class Chat {
   Chat(const ChatManner& manner, data::Conversation start, const Answer& answer) : manner_(manner), start_(std::move(start)), answer_(answer), now_(start_) {}
 
   int run() {
+    if (terminal::is_terminal(0) && terminal::is_terminal(1)) fmt::print("{}\n", terminal::styled(manner_.words, terminal::Style::dim));
     while (auto input = read_turn()) {
       auto word = lower(trimmed(*input));
-      if (manner_.slashes && word.starts_with('/')) word.erase(0, 1);
+      if (word == "/help") {  // without the slash it is a question
+        fmt::print("{}\n", manner_.words);
+        continue;
+      }
+      if (word.starts_with('/')) word.erase(0, 1);
       if (word == "exit" || word == "quit") break;
       if (word.empty() || obey(word)) continue;
       if (awaiting_system_) {
@@ -108,8 +113,11 @@ class Chat {
 
 }  // namespace
 
-ChatManner swift_manner() { return {"<<< ", "<<<[M] ", "<<<[S] ", "", std::string(50, '-') + "\n", true}; }
-ChatManner factory_manner() { return {"\nUser: ", "\nUser: ", "\nSystem: ", "Assistant: ", "", true}; }
+constexpr const char* kWords = "/clear forgets the conversation, /multi-line reads up to a line that ends in # (/single-line again one line),\n"
+                               "/reset-system asks for another system prompt, /help says this again, /exit or Ctrl-D leaves.";
+
+ChatManner swift_manner() { return {"<<< ", "<<<[M] ", "<<<[S] ", "", std::string(50, '-') + "\n", kWords}; }
+ChatManner factory_manner() { return {"\nUser: ", "\nUser: ", "\nSystem: ", "Assistant: ", "", kWords}; }
 
 int chat(const ChatManner& manner, data::Conversation start, const Answer& answer) { return Chat(manner, std::move(start), answer).run(); }
 

@@ -12,10 +12,10 @@ struct ChatManner {
   std::string prompt, multi_line_prompt, system_prompt;
   std::string answer_prefix;  // "Assistant: "
   std::string separator;      // printed behind an answer
-  bool slashes = true;        // /clear as well as clear
+  std::string words;          // what can be typed beside questions: said at the start on a terminal, and by /help
 };
-ChatManner swift_manner();    // <<< , with exit, clear, multi-line, single-line, reset-system
-ChatManner factory_manner();  // User: / Assistant: , with exit and clear
+ChatManner swift_manner();    // <<<
+ChatManner factory_manner();  // User: / Assistant:
 
 // The answer to `conversation`; calls `show` with each piece. An error message is shown and the turn forgotten.
 using Answer = std::function<std::string(const data::Conversation& conversation, const std::function<void(std::string_view)>& show)>;

@@ -116,7 +116,7 @@ std::string program_help(FrontEnd front_end) {
   std::string now, later;
   for (const auto* command : shown_commands(front_end)) {
     if (command->run)
-      now += "  " + styled(padded(command->name, 14), Style::cyan) + wrap(command->help, width - 16, 16) + "\n";
+      now += "  " + styled(padded(command->name, 16), Style::cyan) + wrap(command->help, width - 18, 18) + "\n";
     else
       later += (later.empty() ? "" : ", ") + std::string(command->name);
   }

@@ -138,11 +138,16 @@ class Parser {
   // key=value, LLaMA-Factory's way to override a file; otherwise a word such as a file name.
   void take_plain_word(const std::string& word) {
     auto equals = word.find('=');
-    bool overrides = syntax_.config_first && syntax_.front_end != FrontEnd::swift && equals != std::string::npos && equals > 0;
-    if (overrides) return take_override(word.substr(0, equals), word.substr(equals + 1));
-    if (static_cast<int>(parsed_.options.words().size()) < syntax_.max_words) return parsed_.options.add_word(word);
+    if (overrides(word)) return take_override(word.substr(0, equals), word.substr(equals + 1));
+    if (room_for_words()) return parsed_.options.add_word(word);
     unknown(fmt::format("unexpected word \"{}\"", word), underscored(word), "--");
   }
+
+  bool overrides(const std::string& word) const {
+    auto equals = word.find('=');
+    return syntax_.config_first && syntax_.front_end != FrontEnd::swift && equals != std::string::npos && equals > 0;
+  }
+  bool room_for_words() const { return static_cast<int>(parsed_.options.words().size()) < syntax_.max_words; }
 
   void take_override(const std::string& key, const std::string& text) {
     auto dot = key.find('.');
@@ -190,9 +195,10 @@ class Parser {
   Json following(const Option& option, const std::string& typed, const Words& words, size_t& i) {
     auto next = i < words.size() && !is_option(words[i]) ? std::optional(words[i]) : std::nullopt;
     if (option.type.kind == Kind::flag) {
-      // A bare flag may stand before a file name, so only a word that can be a truth value belongs to it.
+      // A bare flag may stand before a file name, so only a word that can be a truth value, or nothing else, belongs to it.
       bool is_value = next && (read_value(option, Json(*next)).ok() || (*next == "auto" && may_be_automatic(option)));
-      if (!is_value) return Json(true);
+      bool is_word = next && (overrides(*next) || room_for_words());
+      if (!next || (!is_value && is_word)) return Json(true);
       return ++i, Json(*next);
     }
     if (option.type.kind == Kind::list) {
@@ -298,7 +304,10 @@ class Parser {
 }  // namespace
 
 World real_world() {
-  return {[](const std::string& path) { return hone::read_file(path); },
+  return {[](const std::string& path) {
+            if (!fs::exists(path) || fs::is_directory(path)) throw UserError(ExitCode::usage, path + ": there is no such file", "check the path of the configuration");
+            return hone::read_file(path);
+          },
           [](const std::string& variable) -> std::optional<std::string> {
             const char* value = std::getenv(variable.c_str());
             return value ? std::optional<std::string>(value) : std::nullopt;

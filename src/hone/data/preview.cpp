@@ -1,6 +1,7 @@
 #include "hone/data/preview.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <thread>
 
@@ -52,7 +53,8 @@ LengthSummary summarise(std::vector<int64_t> lengths, size_t bars) {
   summary.max = lengths.back();
   summary.total = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   summary.mean = static_cast<double>(summary.total) / static_cast<double>(summary.count);
-  auto at = [&](double share) { return lengths[static_cast<size_t>(share * static_cast<double>(lengths.size() - 1))]; };
+  // Nearest rank: the smallest length that at least this share of the rows does not exceed.
+  auto at = [&](double share) { return lengths[static_cast<size_t>(std::ceil(share * static_cast<double>(lengths.size()))) - 1]; };
   summary.p50 = at(0.5);
   summary.p95 = at(0.95);
   int64_t width = std::max<int64_t>((summary.max - summary.min + static_cast<int64_t>(bars)) / static_cast<int64_t>(bars), 1);

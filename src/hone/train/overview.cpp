@@ -98,8 +98,11 @@ std::string running_block(const TrainerConfig& config, const StepPlan& plan, int
 std::string closing_summary(const Finished& finished) {
   const auto& state = finished.state;
   static constexpr const char* kHeadlines[] = {"Training finished", "Training stopped early: the metric no longer improves",
-                                               "Stopped by a signal; saved", "Stopped by Ctrl-C; saved"};
-  std::string text = terminal::styled(kHeadlines[static_cast<int>(finished.outcome)], terminal::Style::bold, 1) + "\n";
+                                               "Stopped by a signal", "Stopped by Ctrl-C"};
+  std::string headline = kHeadlines[static_cast<int>(finished.outcome)];
+  if (!finished.kept()) headline += "; the last step was not saved";
+  else if (!finished.complete()) headline += "; saved";
+  std::string text = terminal::styled(headline, terminal::Style::bold, 1) + "\n";
   text += entry("steps", fmt::format("{} of {} (epoch {:.2f})", state.global_step, state.max_steps, state.epoch));
   bool final_weights = finished.layout == Layout::factory && finished.complete();
   std::string weights = final_weights ? finished.run.root.string() : state.last_model_checkpoint;

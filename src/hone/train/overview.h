@@ -28,6 +28,8 @@ struct Finished {
   bool best_loaded = false;  // load_best_model_at_end
 
   bool complete() const { return outcome == Outcome::finished || outcome == Outcome::early_stopped; }
+  // Whether what the last step left is on disk: LLaMA-Factory's layout keeps final weights beside the checkpoints.
+  bool kept() const { return state.failed_saves_in_a_row == 0 || (layout == Layout::factory && complete()); }
 };
 // Where weights, logs and pictures are, and the command to type next.
 std::string closing_summary(const Finished& finished);

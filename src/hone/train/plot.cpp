@@ -159,6 +159,7 @@ void write_plot(const fs::path& path, const Curve& curve, int width, int height)
               static_cast<double>(height) - 66,
               Axis::over(curve.steps, 8, false),
               Axis::over(curve.values, 6, true)};
+  frame.x.tick = std::max(frame.x.tick, 1.0);  // there is no half a step
   draw_axes(canvas, frame, curve);
   bool two = !curve.smoothed.empty();
   draw_line(canvas, frame, curve.steps, curve.values, 1.6, two ? 0.35 : 1.0);

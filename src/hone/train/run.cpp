@@ -153,8 +153,9 @@ Predict predictor_of(const TrainingJob& job, const Prepared& ready, model::Causa
   return [&job, &ready, &model, own] { return predict_answers(model, ready.tokenizer, *ready.encoder, *own, job.generation); };
 }
 
-int exit_code(Outcome outcome) {
-  switch (outcome) {
+int exit_code(const Finished& finished) {
+  if (!finished.kept()) return static_cast<int>(ExitCode::out_of_space);
+  switch (finished.outcome) {
     case Outcome::preempted:
       return static_cast<int>(ExitCode::preempted);
     case Outcome::interrupted:
@@ -241,7 +242,7 @@ std::vector<Prediction> predict(const TrainingJob& job, const Prepared& ready, L
 
 // What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model all
 // take part; the first one writes.
-void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, bool main) {
+void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, std::optional<double> epoch, bool main) {
   if (!main && !loaded.sharded) return;
   SoloGroup alone;  // everyone who takes part goes through the whole set
   if (job.do_eval && ready.data.validation) {
@@ -250,6 +251,7 @@ void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded,
     auto metrics = evaluate(*loaded.model, method, *loader, loaded.model->device(), alone);
     if (job.stage == "pt") metrics["eval_perplexity"] = std::exp(metrics["eval_loss"].get<double>());
     if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), alone));
+    if (epoch) metrics["epoch"] = *epoch;
     if (main) write_results(ready.run, "eval", metrics);
   }
   if (job.do_predict && ready.data.validation) {
@@ -284,9 +286,9 @@ int run_training(const TrainingJob& job) {
     auto loaded = load_model(job, ready, processes);
     std::optional<Finished> finished;
     if (job.do_train) finished = train(job, ready, loaded, processes);
-    if (!finished || finished->complete()) measure(job, ready, loaded, main);
+    if (!finished || finished->complete()) measure(job, ready, loaded, finished ? std::optional(finished->state.epoch) : std::nullopt, main);
     if (main && finished) fmt::print("\n{}", closing_summary(*finished));
-    return finished ? exit_code(finished->outcome) : static_cast<int>(ExitCode::ok);
+    return finished ? exit_code(*finished) : static_cast<int>(ExitCode::ok);
   } catch (const c10::OutOfMemoryError& error) {
     auto use = device::memory_use(job.load.device);
     throw UserError(

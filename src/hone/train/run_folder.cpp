@@ -97,6 +97,9 @@ std::optional<fs::path> checkpoint_to_resume(const TrainerConfig& config, const 
                       fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));
     if (config.resume_only_model && !fs::exists(asked / "manifest.json")) return asked;  // another program's weights
     auto manifest = verify_checkpoint(asked);
+    if (auto inside = manifest ? std::nullopt : newest_checkpoint(asked, run_id))
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{} is a run; expected one of its checkpoints", asked.string()),
+                      fmt::format("--resume_from_checkpoint {}", inside->string()));
     if (!manifest)
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}", asked.string(), manifest.error()),
                       "name an older checkpoint, or take its weights alone with --resume_only_model true");

@@ -50,8 +50,8 @@ std::string tensorboard_tag(const std::string& key) {
 
 // How another tracker takes in what we wrote.
 std::string import_command(const std::string& tracker, const fs::path& folder) {
-  if (tracker == "swanlab") return fmt::format(": swanlab convert -t tensorboard --tb-logdir {}", folder.string());
-  if (tracker == "wandb") return fmt::format(": wandb sync {}", folder.string());
+  if (tracker == "swanlab") return fmt::format("; swanlab convert -t tensorboard --tb-logdir {} takes them in", folder.string());
+  if (tracker == "wandb") return fmt::format("; wandb sync {} takes them in", folder.string());
   return "";
 }
 
@@ -65,9 +65,8 @@ RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device dev
   if (silent_) return;
   auto folder = config.logging_dir.empty() ? run.root / "runs" : config.logging_dir;
   for (const auto& sink : config.report_to) {
-    if (sink == "none") continue;
     if (sink != "tensorboard" && sink != "all")
-      log::warn_once(fmt::format("--report_to {}: written as TensorBoard files, which it reads{}", sink, import_command(sink, folder)));
+      log::warn_once(fmt::format("--report_to {}: written as TensorBoard files{}", sink, import_command(sink, folder)));
     if (!events_) events_ = std::make_unique<EventFile>(folder);
   }
 }

@@ -132,12 +132,20 @@ bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
          read_config_file((base / "config.json").string()).value("tie_word_embeddings", true);
 }
 
+bool is_weight_file(const std::string& name) {
+  return name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
+}
+
 // A folder beside the output that is gone again unless the merge came to its end.
 class Staging {
  public:
-  explicit Staging(const fs::path& output) : output_(output), folder_(output.string() + fmt::format(".partial-{}", getpid())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
+  explicit Staging(const fs::path& output) : output_(output), folder_(beside(output)) {
+    std::error_code status;
+    fs::remove_all(folder_, status);
+    fs::create_directories(folder_, status);
+    if (status)
+      throw UserError(ExitCode::usage, fmt::format("{}: cannot be created: {}", output.string(), status.message()),
+                      "name another folder with --output_dir");
   }
   ~Staging() {
     std::error_code ignored;
@@ -147,14 +155,37 @@ class Staging {
   const fs::path& folder() const { return folder_; }
   void publish() {
     fault("merge.before_rename");
-    fs::remove_all(output_);
+    if (fs::exists(output_) && !fs::is_empty(output_)) return move_into();
     fs::rename(folder_, output_);
     sync_directory(fs::absolute(output_).parent_path());
   }
 
  private:
+  static fs::path beside(const fs::path& output) {
+    auto whole = fs::weakly_canonical(output);  // of "out/" and "." too
+    return whole.parent_path() / fmt::format("{}.partial-{}", whole.filename().string(), getpid());
+  }
+
+  // The folder may hold what is not ours: only an older model's weights make way, and files of the same name.
+  void move_into() {
+    for (const auto& entry : fs::directory_iterator(output_))
+      if (is_weight_file(entry.path().filename().string())) fs::remove(entry.path());
+    for (const auto& entry : fs::directory_iterator(folder_)) fs::rename(entry.path(), output_ / entry.path().filename());
+    sync_directory(output_);
+  }
+
   fs::path output_, folder_;
 };
+
+// Merging over the base would lose it; merging over an adapter would leave a folder that is both.
+void refuse_own_source(const fs::path& output, const fs::path& base, const std::vector<fs::path>& adapters) {
+  auto same = [&](const fs::path& source) {
+    std::error_code absent;
+    return fs::equivalent(output, source, absent);
+  };
+  if (same(base) || std::any_of(adapters.begin(), adapters.end(), same))
+    throw UserError(ExitCode::usage, fmt::format("{} is what the merge reads from", output.string()), "name another folder with --output_dir");
+}
 
 }  // namespace
 
@@ -163,6 +194,7 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   if (fs::exists(output) && !fs::is_empty(output) && !options.exist_ok)
     throw UserError(ExitCode::usage, fmt::format("{} exists already", output.string()),
                     "choose another --output_dir, or pass --exist_ok true");
+  refuse_own_source(output, base, adapters);
   const io::WeightFolder weights(base);
   const bool tied = is_tied(base, weights);
   Plan plan;

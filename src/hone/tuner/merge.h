@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 struct MergeOptions {
   std::optional<at::ScalarType> dtype;  // unset: each tensor keeps the base's
   size_t max_shard_bytes = 5'000'000'000;
-  bool exist_ok = false;  // replace a folder that is already there
+  bool exist_ok = false;  // write into a folder that is already there
 };
 
 struct MergeReport {

@@ -121,7 +121,7 @@ int run_batch(const Options& options, Answerer& answerer, const data::Conversati
       auto row = rows.at(i);
       if (!row) {
         log::warning("{}", row.error());
-        ++skipped;
+        ++skipped, ++done;
         continue;
       }
       references.push_back(take_reference(*row));
@@ -151,6 +151,7 @@ int run_batch(const Options& options, Answerer& answerer, const data::Conversati
 
 int infer_command(const Options& options) {
   auto config = dataset_config(options);
+  config.prompts_only = true;  // a row may be a question alone
   bool batch = !config.val_datasets.empty() || (!config.datasets.empty() && (config.split_dataset_ratio > 0 || config.val_size > 0));
   data::OpenedData opened;
   if (batch) opened = data::open_datasets(config);

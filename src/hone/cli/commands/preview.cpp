@@ -77,7 +77,9 @@ void show_table(const data::DatasetPreview& preview, const data::EncodeConfig& c
   if (config.max_length > 0) fmt::print("longer than {} tokens: {} ({})\n", config.max_length, preview.too_long, fate_of_long_rows(config));
   if (preview.without_target) fmt::print("rows with nothing to learn: {}\n", preview.without_target);
   for (const auto& [problem, count] : report.by_kind()) fmt::print("  {:<20} {:>8}\n", data::name(problem), count);
-  for (const auto& message : report.first_messages()) fmt::print("  {}\n", terminal::styled(message, Style::yellow));
+  auto messages = report.first_messages();
+  for (const auto& message : messages) fmt::print("  {}\n", terminal::styled(message, Style::yellow));
+  if (auto more = report.bad() - static_cast<int64_t>(messages.size()); more > 0) fmt::print("  … and {} more\n", more);
 }
 
 }  // namespace

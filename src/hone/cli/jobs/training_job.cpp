@@ -1,6 +1,7 @@
 #include "hone/cli/jobs/training_job.h"
 
 #include <charconv>
+#include <set>
 
 #include "hone/base/log.h"
 #include "hone/cli/commands.h"
@@ -77,11 +78,12 @@ void read_profiler(const Options& options, TrainerConfig& config) {
 }
 
 void read_trackers(const Options& options, TrainerConfig& config) {
-  static const std::set<std::string> kTrackers = {"tensorboard", "wandb", "swanlab", "all"};
+  static const std::set<std::string> kTrackers = {"tensorboard", "wandb",   "swanlab", "all",    "azure_ml", "clearml", "codecarbon", "comet_ml",
+                                                  "dagshub",     "dvclive", "flyte",   "mlflow", "neptune",  "trackio"};
   for (const auto& name : options.list("report_to")) {
     if (name == "none") continue;
     if (!kTrackers.contains(name))
-      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.shown("report_to"), name), "expected tensorboard, wandb, swanlab, all or none");
+      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.shown("report_to"), name), "expected tensorboard, wandb, swanlab or none");
     config.report_to.push_back(name);
   }
 }
@@ -254,7 +256,7 @@ train::TrainingJob training_job(const Options& options) {
   read_moments(options, job.trainer);
   read_places(options, job.model_folder, job.trainer);
   read_profiler(options, job.trainer);
-  read_precision(options, config.dtype.value_or(at::kFloat), job);
+  read_precision(options, device::fitting_type(config.dtype.value_or(at::kFloat), job.load.device), job);
   read_loaders(options, job);
   read_parallel(options, job);
   job.generation = {sampling_params(options, job.model_folder), static_cast<size_t>(options.integer("per_device_eval_batch_size"))};

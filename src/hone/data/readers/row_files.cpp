@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "hone/base/log.h"
 #include "hone/data/readers/csv.h"
 #include "hone/data/readers/json_row.h"
 #include "hone/data/readers/parquet.h"
@@ -145,6 +146,16 @@ CsvHeader read_csv_header(const Opened& opened, char separator) {
   return {std::move(columns).value(), cursor.position()};
 }
 
+// A list that ends without its bracket was cut short: whatever rows came behind are not there to be counted.
+void warn_if_cut_short(const PlainFile& file, JsonKind kind) {
+  if (kind != JsonKind::array && kind != JsonKind::member) return;
+  std::string tail(static_cast<size_t>(std::min<int64_t>(file.size(), 4096)), '\0');
+  if (file.read(file.size() - static_cast<int64_t>(tail.size()), tail.data(), static_cast<int64_t>(tail.size())) < 0) return;
+  auto last = tail.find_last_not_of(" \t\r\n");
+  if (last == tail.npos || tail[last] == (kind == JsonKind::array ? ']' : '}')) return;
+  log::warn_once(fmt::format("{}: the list of rows is not closed; the file seems to be cut short", file.path().string()));
+}
+
 // Calls `use(scanner, start, decoder)` with what fits the file.
 template <class Use>
 auto with_layout(const fs::path& path, const Opened& opened, Use&& use) {
@@ -160,6 +171,7 @@ auto with_layout(const fs::path& path, const Opened& opened, Use&& use) {
   }
   auto layout = json_layout(opened);
   if (layout.kind == JsonKind::lines) return use(LineScanner(layout.start), layout.start, Decoder(parse_json_row));
+  warn_if_cut_short(*opened.file, layout.kind);
   auto scanner_layout = layout.kind == JsonKind::array    ? JsonScanner::Layout::array
                         : layout.kind == JsonKind::member ? JsonScanner::Layout::member
                                                           : JsonScanner::Layout::sequence;
