@@ -305,7 +305,8 @@ class Parser {
 
 World real_world() {
   return {[](const std::string& path) {
-            if (!fs::exists(path) || fs::is_directory(path)) throw UserError(ExitCode::usage, path + ": there is no such file", "check the path of the configuration");
+            if (!fs::exists(path) || fs::is_directory(path))
+              throw UserError(ExitCode::usage, path + ": there is no such file", "check the path of the configuration");
             return hone::read_file(path);
           },
           [](const std::string& variable) -> std::optional<std::string> {
