@@ -8,6 +8,7 @@
 #include <set>
 
 #include "hone/tuner/adapter_parts.h"
+#include "hone/tuner/detach.h"
 #include "hone/tuner/initial.h"
 #include "hone/tuner/targets.h"
 
@@ -141,7 +142,7 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
   return adapter;
 }
 
-AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options) {
+AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options) try {
   const io::Adapter files = io::read_adapter(folder);
   auto parts = split_adapter(files, folder.string());
   AttachedAdapter adapter{options.name, files.config, {}, {}};
@@ -179,6 +180,9 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
                     parts.layers.empty() ? parts.whole.begin()->first : parts.layers.begin()->first),
         fmt::format("the adapter was made for {}", files.config.base_model.empty() ? "another model" : files.config.base_model));
   return adapter;
+} catch (...) {
+  detach_adapter(model, options.name);  // a server that was offered a wrong one goes on with the model as it was
+  throw;
 }
 
 std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const AttachedAdapter& adapter) {

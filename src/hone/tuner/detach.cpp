@@ -18,7 +18,8 @@ std::string why_not_beside_others(const fs::path& folder) {
   auto config = io::read_adapter_config(folder);
   if (!config.modules_to_save.empty()) return "it brings whole modules of its own (modules_to_save)";
   if (config.bias != "none") return fmt::format("it brings biases of its own (bias \"{}\")", config.bias);
-  if (changes_base(config.init)) return fmt::format("it was made for a changed base (init_lora_weights \"{}\")", config.init);
+  const bool taken_out = config.init == kGradientStart && fs::exists(folder / kInitialFolder);
+  if (changes_base(config.init) || taken_out) return fmt::format("it was made for a changed base (init_lora_weights \"{}\")", config.init);
   return "";
 }
 

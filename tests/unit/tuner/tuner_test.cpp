@@ -5,6 +5,7 @@
 
 #include "hone/base/error.h"
 #include "hone/ops/linear_cross_entropy.h"
+#include "hone/tuner/detach.h"
 
 namespace hone::tuner {
 namespace {
@@ -169,6 +170,36 @@ TEST(Tuner, SwitchedOffAdaptersDoNothing) {
   set_active(*model, {});
   EXPECT_TRUE(at::equal(logits(*model), before));
   EXPECT_THROW(set_active(*model, {"nobody"}), UserError);
+}
+
+TEST(Tuner, AnAdapterOfAnotherModelLeavesNothingBehind) {
+  auto model = tiny_model(), other = tiny_model();
+  const Tuned tuned = apply_tuner(*model, {});
+  shake(tuned);
+  TemporaryFolder folder;
+  save_trained(*model, tuned, folder.path());
+  io::Adapter files = io::read_adapter(folder.path());
+  for (auto& [name, tensor] : files.tensors)
+    if (name.starts_with("model.layers.1.")) name.replace(0, 15, "model.layers.9.");
+  io::write_adapter(folder.path(), files);
+  const Tensor before = logits(*other);
+  EXPECT_THROW(load_adapter(*other, folder.path(), {}), UserError);
+  EXPECT_TRUE(at::equal(logits(*other), before));
+}
+
+TEST(Tuner, AStartByGradientsCannotServeBesideOthers) {
+  auto model = tiny_model();
+  TunerConfig config;
+  config.lora.init = "lora-ga";
+  config.lora.targets = {"q_proj"};
+  const Tuned tuned = apply_tuner(*model, config, [](model::CausalLM&, const std::vector<model::Linear*>& layers) {
+    BaseGradients gradients;
+    for (const auto* layer : layers) gradients[layer->name] = at::randn_like(layer->weight);
+    return gradients;
+  });
+  TemporaryFolder folder;
+  save_trained(*model, tuned, folder.path());
+  EXPECT_THAT(why_not_beside_others(folder.path()), HasSubstr("lora_ga"));
 }
 
 TEST(Tuner, MistakesAreNamed) {
