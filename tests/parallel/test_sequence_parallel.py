@@ -39,3 +39,9 @@ def test_heads_and_ring_at_once(train, reference, tmp_path, two_heads):
 def test_beside_data_parallelism(train, reference, tmp_path):
     run = train(tmp_path, 4, tuner_type="full", sequence_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH // 2, deepspeed="zero1")
     assert_same_training(run, reference("full", 1))
+
+
+@pytest.mark.parametrize("options", [dict(enable_channel_loss="true"), dict(acc_strategy="seq")], ids=lambda options: [*options][0])
+def test_what_follows_whole_answers_is_refused(train, tmp_path, options):
+    done = train(tmp_path, 2, sequence_parallel_size=2, **options)
+    assert done.code == 2 and "sequence_parallel_size" in done.err and [*options][0] in done.err

@@ -13,6 +13,9 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
   if (job.neftune_alpha > 0 || model.config().rope.kind == model::RopeKind::dynamic)
     throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with NEFTune noise or dynamic RoPE scaling, which look at whole sequences",
                     "leave one of them out");
+  if (job.sft.channel_loss || job.sft.sequence_accuracy)
+    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with enable_channel_loss or acc_strategy seq, which follow answers from end to end",
+                    "leave one of them out");
   auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, "sp"), model.config().attention.heads);
   if (processes.world.is_main()) log::info("{}", sequence->str());
   model.set_split_attention(sequence.get());
