@@ -5,9 +5,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def train(factory, out, *more):
-    done = factory("train", ROOT / "cookbook" / "factory" / "sft.yaml", f"model_name_or_path={ROOT / 'models' / 'nano'}", f"dataset_dir={ROOT / 'data'}", f"output_dir={out}", "max_steps=4",
+def start(factory, out, *more):
+    return factory("train", ROOT / "cookbook" / "factory" / "sft.yaml", f"model_name_or_path={ROOT / 'models' / 'nano'}", f"dataset_dir={ROOT / 'data'}", f"output_dir={out}", "max_steps=4",
                    "enable_torch_profiler=true", *more)
+
+
+def train(factory, out, *more):
+    done = start(factory, out, *more)
     assert done.returncode == 0, done.stderr
     return sorted((out / "profiler" / "rank_0").iterdir())
 
@@ -23,3 +27,8 @@ def test_a_trace_of_one_step(factory, tmp_path):
 def test_cycles_repeat(factory, tmp_path):
     traces = train(factory, tmp_path / "b", "profiler_wait_steps=0", "profiler_warmup_steps=1", "profiler_repeat=0", "profiler_with_stack=false")
     assert [trace.name for trace in traces] == ["step-2.pt.trace.json", "step-4.pt.trace.json"]
+
+
+def test_a_cycle_without_a_step_is_refused(factory, tmp_path):
+    done = start(factory, tmp_path / "c", "profiler_wait_steps=0", "profiler_warmup_steps=0", "profiler_active_steps=0")
+    assert done.returncode == 2 and "profiler_active_steps" in done.stderr

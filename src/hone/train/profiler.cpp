@@ -2,6 +2,9 @@
 
 #include <torch/csrc/autograd/profiler_kineto.h>
 
+#include <algorithm>
+
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/device/tensor.h"
 
@@ -23,6 +26,11 @@ torch::profiler::impl::ProfilerConfig libtorch_config(const ProfilerConfig& conf
 }  // namespace
 
 StepProfiler::StepProfiler(ProfilerConfig config, int rank) : config_(std::move(config)) {
+  if (config_.active < 1 || std::min({config_.wait, config_.warmup, config_.repeat}) < 0)
+    throw UserError(ExitCode::usage,
+                    fmt::format("the profiler waits {} steps, warms up for {}, records {} and repeats that {} times", config_.wait,
+                                config_.warmup, config_.active, config_.repeat),
+                    "profiler_active_steps is 1 or more, the others are 0 or more");
   config_.folder /= fmt::format("rank_{}", rank);
   fs::create_directories(config_.folder);
 }

@@ -26,12 +26,6 @@ void refuse_what_cannot_load(const Repo& repo, const std::vector<RemoteFile>& fi
         "look for a revision with safetensors, or convert it with transformers' save_pretrained");
 }
 
-uint64_t total_of(const std::vector<WantedFile>& files) {
-  uint64_t total = 0;
-  for (const auto& file : files) total += file.listed.size;
-  return total;
-}
-
 // A file that is there counts when it is the listed one. Names of blobs are their checksums; other files are read and compared.
 bool is_here(const RemoteFile& listed, const fs::path& target, bool by_name) {
   std::error_code error;
@@ -53,7 +47,7 @@ std::vector<WantedFile> absent_files(const std::vector<RemoteFile>& files, const
 }
 
 void check_space(const std::vector<WantedFile>& files, const fs::path& folder) {
-  uint64_t total = total_of(files), begun = bytes_begun(files), needed = total - std::min(total, begun);
+  uint64_t total = bytes_listed(files), begun = bytes_begun(files), needed = total - std::min(total, begun);
   std::error_code error;
   auto space = fs::space(folder, error);
   if (error || needed + kSpare <= space.available) return;
@@ -87,7 +81,7 @@ void fetch_into(const Place& place, const Remote& remote, const std::string& com
   auto absent = absent_files(files, place);
   if (!absent.empty()) {
     check_space(absent, place.root);
-    auto bytes = total_of(absent);
+    auto bytes = bytes_listed(absent);
     log::info("{}: {} files, {} from {} to {}", remote.repo().id, absent.size(), format_bytes(static_cast<double>(bytes)),
               remote.access().endpoint, place.snapshot.string());
     if (!place.blobs) write_file_atomically(place.unfinished(), "");

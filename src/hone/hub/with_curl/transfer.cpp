@@ -15,13 +15,13 @@ namespace {
 
 constexpr size_t kConnections = 8;
 
-uint64_t total_of(const std::vector<WantedFile>& files) {
+}  // namespace
+
+uint64_t bytes_listed(const std::vector<WantedFile>& files) {
   uint64_t total = 0;
   for (const auto& file : files) total += file.listed.size;
   return total;
 }
-
-}  // namespace
 
 uint64_t bytes_begun(const std::vector<WantedFile>& files) {
   uint64_t begun = 0;
@@ -35,7 +35,7 @@ void transfer(const Remote& remote, const std::string& commit, std::vector<Wante
   // The largest first: the end is then many small ones that share the connections evenly.
   std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.listed.size > b.listed.size; });
   auto begun = static_cast<int64_t>(bytes_begun(files));
-  ProgressBar bar(remote.repo().id, static_cast<int64_t>(total_of(files)), begun, ProgressBar::Unit::bytes);
+  ProgressBar bar(remote.repo().id, static_cast<int64_t>(bytes_listed(files)), begun, ProgressBar::Unit::bytes);
   Tally tally{bar, begun};
   std::atomic<size_t> next{0};
   std::exception_ptr trouble;

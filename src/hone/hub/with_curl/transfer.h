@@ -13,7 +13,8 @@ struct WantedFile {
   std::filesystem::path target;  // what it becomes
 };
 
-// Bytes of these files that a former run has already brought.
+uint64_t bytes_listed(const std::vector<WantedFile>& files);
+// Those that a former run has already brought.
 uint64_t bytes_begun(const std::vector<WantedFile>& files);
 
 // Returns when every target is there, else throws UserError; what has arrived by then stays for the next run.
