@@ -11,12 +11,12 @@ stamp_of() { cat "$@" | sha256sum | cut -c1-16; }
 done_with() { [ -e ".setup/$1" ]; }
 mark_done() { mkdir -p .setup && touch ".setup/$1"; }
 
-install_packages() {
+install_packages() { # the names of a file, one a line
   local missing=()
   while read -r package; do
     [ -z "$package" ] && continue
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-  done < tools/packages.txt
+  done < "$1"
   [ ${#missing[@]} -eq 0 ] && return
   # A cmake or compiler from elsewhere on the PATH serves as well as Debian's.
   command -v cmake >/dev/null && missing=("${missing[@]/#cmake/}")
@@ -31,12 +31,15 @@ install_packages() {
   DEBIAN_FRONTEND=noninteractive $root apt-get install -y -q --no-install-recommends "${wanted[@]}"
 }
 
-packages_stamp=packages-$(stamp_of tools/packages.txt)
-if ! done_with "$packages_stamp"; then
-  install_packages
-  mark_done "$packages_stamp"
-fi
+packages_of() {
+  local packages_stamp=packages-$(stamp_of "$1")
+  if ! done_with "$packages_stamp"; then
+    install_packages "$1"
+    mark_done "$packages_stamp"
+  fi
+}
 
+packages_of tools/packages.txt
 venv_stamp=venv-$(echo "$torch" | stamp_of)
 if ! done_with "$venv_stamp" || [ ! -x .venv/bin/python ]; then
   python3 -m venv .venv
@@ -45,6 +48,7 @@ if ! done_with "$venv_stamp" || [ ! -x .venv/bin/python ]; then
 fi
 
 if $tests; then
+  packages_of tools/test-packages.txt  # what tests drive: Slurm, network namespaces, a browser
   tests_stamp=tests-$(stamp_of tools/requirements.txt)
   if ! done_with "$tests_stamp"; then
     .venv/bin/pip install -q --disable-pip-version-check "$torch" -r tools/requirements.txt
