@@ -31,38 +31,31 @@ AdamMini::AdamMini(std::vector<ParameterGroup> groups, const AdamMiniConfig& con
 }
 
 void AdamMini::step(double learning_rate) {
-  at::NoGradGuard no_grad;
   step_ += 1;
   const auto& adam = config_.adam;
   const double step = static_cast<double>(step_.item<int64_t>());
   const double correction1 = 1 - std::pow(adam.beta1, step), correction2 = std::sqrt(1 - std::pow(adam.beta2, step));
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const double rate = learning_rate * groups_[g].rate_ratio;
-    for (size_t i = 0; i < groups_[g].parameters.size(); ++i) {
-      Tensor parameter = groups_[g].parameters[i];
-      const Tensor& gradient = parameter.grad();
-      if (!gradient.defined()) continue;
-      Moments& moments = moments_[g][i];
-      const Tensor square = gradient.square();
-      moments.second.mul_(adam.beta2).add_(moments.blocks == 0 ? square : square.view({moments.blocks, -1}).mean(1, /*keepdim=*/true),
-                                           1 - adam.beta2);
-      moments.first.lerp_(gradient, 1 - adam.beta1);
-      if (groups_[g].weight_decay > 0) parameter.mul_(1 - rate * groups_[g].weight_decay);
-      const Tensor denominator = (moments.second.sqrt() / correction2).add_(adam.epsilon);
-      const Tensor update =
-          moments.blocks == 0 ? moments.first / denominator : (moments.first.view({moments.blocks, -1}) / denominator).view_as(parameter);
-      parameter.add_(update, -rate / correction1);
-    }
-  }
+  update_each(groups_, moments_, [&](const ParameterGroup& group, const std::string&, Tensor& parameter, Moments& moments) {
+    const double rate = learning_rate * group.rate_ratio;
+    const Tensor& gradient = parameter.grad();
+    const Tensor square = gradient.square();
+    moments.second.mul_(adam.beta2).add_(moments.blocks == 0 ? square : square.view({moments.blocks, -1}).mean(1, /*keepdim=*/true),
+                                         1 - adam.beta2);
+    moments.first.lerp_(gradient, 1 - adam.beta1);
+    if (group.weight_decay > 0) parameter.mul_(1 - rate * group.weight_decay);
+    const Tensor denominator = (moments.second.sqrt() / correction2).add_(adam.epsilon);
+    const Tensor update =
+        moments.blocks == 0 ? moments.first / denominator : (moments.first.view({moments.blocks, -1}) / denominator).view_as(parameter);
+    parameter.add_(update, -rate / correction1);
+  });
 }
 
 void AdamMini::visit_state(const StateVisitor& visit) {
   visit("step", step_);
-  for (size_t g = 0; g < groups_.size(); ++g)
-    for (size_t i = 0; i < moments_[g].size(); ++i) {
-      visit("exp_avg/" + groups_[g].names[i], moments_[g][i].first);
-      visit("exp_avg_sq/" + groups_[g].names[i], moments_[g][i].second);
-    }
+  visit_each(groups_, moments_, [&](const std::string& name, Moments& moments) {
+    visit("exp_avg/" + name, moments.first);
+    visit("exp_avg_sq/" + name, moments.second);
+  });
 }
 
 }  // namespace hone::optim

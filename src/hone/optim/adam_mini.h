@@ -1,6 +1,7 @@
 // Adam-mini: a second moment per block of a weight (a head of queries or keys, a neuron's row, a whole norm) instead of per element.
 #pragma once
 #include "hone/optim/adam.h"
+#include "hone/optim/each_parameter.h"
 
 namespace hone::optim {
 
@@ -21,7 +22,7 @@ class AdamMini : public Optimizer {
     Tensor first, second;
   };
   AdamMiniConfig config_;
-  std::vector<std::vector<Moments>> moments_;
+  StateOfEach<Moments> moments_;
   Tensor step_ = at::zeros({}, at::kLong);
 };
 

@@ -60,8 +60,7 @@ Apollo::State Apollo::initial_state(const std::string& name, const Tensor& param
     state.norm = at::zeros({}, options);
     shape[left ? 0 : 1] = rank;
   }
-  state.first = at::zeros(shape, options);
-  state.second = at::zeros(shape, options);
+  state.moments = {at::zeros(shape, options), at::zeros(shape, options)};
   return state;
 }
 
@@ -96,46 +95,34 @@ Tensor Apollo::scaled_gradient(State& state, const Tensor& gradient, const Tenso
 }
 
 void Apollo::step(double learning_rate) {
-  at::NoGradGuard no_grad;
   const bool refresh = step_.item<int64_t>() % config_.update_interval == 0;
   step_ += 1;
-  const double step = static_cast<double>(step_.item<int64_t>());
-  const double correction = std::sqrt(1 - std::pow(config_.adam.beta2, step)) / (1 - std::pow(config_.adam.beta1, step));
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const double rate = learning_rate * groups_[g].rate_ratio;
-    for (size_t i = 0; i < groups_[g].parameters.size(); ++i) {
-      Tensor parameter = groups_[g].parameters[i];
-      const Tensor& gradient = parameter.grad();
-      if (!gradient.defined()) continue;
-      State& state = states_[g][i];
-      const bool projects = state.side != Projection::none;
-      if (refresh && projects) refresh_projector(state, gradient);
-      const Tensor seen = !projects                          ? gradient
-                          : state.side == Projection::left ? state.projector.t().mm(gradient)
-                                                             : gradient.mm(state.projector.t());
-      state.first.mul_(config_.adam.beta1).add_(seen, 1 - config_.adam.beta1);
-      state.second.mul_(config_.adam.beta2).addcmul_(seen, seen, 1 - config_.adam.beta2);
-      const Tensor direction = state.first / state.second.sqrt().add_(config_.adam.epsilon);
-      parameter.add_(projects ? scaled_gradient(state, gradient, seen, direction) : direction, -rate * correction);
-      if (groups_[g].weight_decay > 0) parameter.mul_(1 - rate * groups_[g].weight_decay);
-    }
-  }
+  const double correction = bias_correction(config_.adam, step_.item<int64_t>());
+  update_each(groups_, states_, [&](const ParameterGroup& group, const std::string&, Tensor& parameter, State& state) {
+    const double rate = learning_rate * group.rate_ratio;
+    const Tensor& gradient = parameter.grad();
+    const bool projects = state.side != Projection::none;
+    if (refresh && projects) refresh_projector(state, gradient);
+    const Tensor seen = !projects                        ? gradient
+                        : state.side == Projection::left ? state.projector.t().mm(gradient)
+                                                         : gradient.mm(state.projector.t());
+    const Tensor direction = state.moments.direction(seen, config_.adam);
+    parameter.add_(projects ? scaled_gradient(state, gradient, seen, direction) : direction, -rate * correction);
+    if (group.weight_decay > 0) parameter.mul_(1 - rate * group.weight_decay);
+  });
 }
 
 void Apollo::visit_state(const StateVisitor& visit) {
   visit("step", step_);
-  for (size_t g = 0; g < groups_.size(); ++g)
-    for (size_t i = 0; i < states_[g].size(); ++i) {
-      State& state = states_[g][i];
-      const std::string& name = groups_[g].names[i];
-      if (state.side != Projection::none) {
-        visit("projector/" + name, state.projector);
-        visit("projector_seed/" + name, state.seed);
-        visit("update_norm/" + name, state.norm);
-      }
-      visit("exp_avg/" + name, state.first);
-      visit("exp_avg_sq/" + name, state.second);
+  visit_each(groups_, states_, [&](const std::string& name, State& state) {
+    if (state.side != Projection::none) {
+      visit("projector/" + name, state.projector);
+      visit("projector_seed/" + name, state.seed);
+      visit("update_norm/" + name, state.norm);
     }
+    visit("exp_avg/" + name, state.moments.first);
+    visit("exp_avg_sq/" + name, state.moments.second);
+  });
 }
 
 }  // namespace hone::optim

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "hone/optim/adam.h"
+#include "hone/optim/adam_moments.h"
+#include "hone/optim/each_parameter.h"
 #include "hone/optim/projection.h"
 
 namespace hone::optim {
@@ -29,17 +30,17 @@ class Apollo : public Optimizer {
  private:
   struct State {
     Projection side = Projection::none;
-    Tensor projector;      // left: [rows, rank], right: [rank, columns]
-    Tensor seed;           // of the next random projector
-    Tensor norm;           // of the last update, which the next may exceed by one percent
-    Tensor first, second;  // moments of the projected gradient
+    Tensor projector;     // left: [rows, rank], right: [rank, columns]
+    Tensor seed;          // of the next random projector
+    Tensor norm;          // of the last update, which the next may exceed by one percent
+    AdamMoments moments;  // of the projected gradient
   };
   State initial_state(const std::string& name, const Tensor& parameter, int64_t seed) const;
   void refresh_projector(State& state, const Tensor& gradient) const;
   Tensor scaled_gradient(State& state, const Tensor& gradient, const Tensor& projected, const Tensor& direction) const;
 
   ApolloConfig config_;
-  std::vector<std::vector<State>> states_;
+  StateOfEach<State> states_;
   Tensor step_ = at::zeros({}, at::kLong);
 };
 

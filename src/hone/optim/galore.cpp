@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "hone/base/error.h"
 
@@ -35,8 +34,7 @@ Galore::State Galore::initial_state(const std::string& name, const Tensor& param
     if (state.left.defined()) shape[0] = rank;
     if (state.right.defined()) shape[1] = rank;
   }
-  state.first = at::zeros(shape, options);
-  state.second = at::zeros(shape, options);
+  state.moments = {at::zeros(shape, options), at::zeros(shape, options)};
   return state;
 }
 
@@ -47,44 +45,32 @@ void Galore::refresh_projector(State& state, const Tensor& gradient) const {
 }
 
 void Galore::step(double learning_rate) {
-  at::NoGradGuard no_grad;
   const bool refresh = step_.item<int64_t>() % config_.update_interval == 0;
   step_ += 1;
-  const double step = static_cast<double>(step_.item<int64_t>());
-  const double correction = std::sqrt(1 - std::pow(config_.adam.beta2, step)) / (1 - std::pow(config_.adam.beta1, step));
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const double rate = learning_rate * groups_[g].rate_ratio;
-    for (size_t i = 0; i < groups_[g].parameters.size(); ++i) {
-      Tensor parameter = groups_[g].parameters[i];
-      if (!parameter.grad().defined()) continue;
-      State& state = states_[g][i];
-      Tensor gradient = parameter.grad();
-      if (refresh && state.side != Projection::none) refresh_projector(state, gradient);
-      if (state.left.defined()) gradient = state.left.t().mm(gradient);
-      if (state.right.defined()) gradient = gradient.mm(state.right.t());
-      state.first.mul_(config_.adam.beta1).add_(gradient, 1 - config_.adam.beta1);
-      state.second.mul_(config_.adam.beta2).addcmul_(gradient, gradient, 1 - config_.adam.beta2);
-      Tensor update = state.first / state.second.sqrt().add_(config_.adam.epsilon);
-      if (state.left.defined()) update = state.left.mm(update);
-      if (state.right.defined()) update = update.mm(state.right);
-      if (state.side != Projection::none) update.mul_(config_.scale);
-      parameter.add_(update, -rate * correction);
-      if (groups_[g].weight_decay > 0) parameter.mul_(1 - rate * groups_[g].weight_decay);
-    }
-  }
+  const double correction = bias_correction(config_.adam, step_.item<int64_t>());
+  update_each(groups_, states_, [&](const ParameterGroup& group, const std::string&, Tensor& parameter, State& state) {
+    const double rate = learning_rate * group.rate_ratio;
+    Tensor gradient = parameter.grad();
+    if (refresh && state.side != Projection::none) refresh_projector(state, gradient);
+    if (state.left.defined()) gradient = state.left.t().mm(gradient);
+    if (state.right.defined()) gradient = gradient.mm(state.right.t());
+    Tensor update = state.moments.direction(gradient, config_.adam);
+    if (state.left.defined()) update = state.left.mm(update);
+    if (state.right.defined()) update = update.mm(state.right);
+    if (state.side != Projection::none) update.mul_(config_.scale);
+    parameter.add_(update, -rate * correction);
+    if (group.weight_decay > 0) parameter.mul_(1 - rate * group.weight_decay);
+  });
 }
 
 void Galore::visit_state(const StateVisitor& visit) {
   visit("step", step_);
-  for (size_t g = 0; g < groups_.size(); ++g)
-    for (size_t i = 0; i < states_[g].size(); ++i) {
-      State& state = states_[g][i];
-      const std::string& name = groups_[g].names[i];
-      if (state.left.defined()) visit("projector_left/" + name, state.left);
-      if (state.right.defined()) visit("projector_right/" + name, state.right);
-      visit("exp_avg/" + name, state.first);
-      visit("exp_avg_sq/" + name, state.second);
-    }
+  visit_each(groups_, states_, [&](const std::string& name, State& state) {
+    if (state.left.defined()) visit("projector_left/" + name, state.left);
+    if (state.right.defined()) visit("projector_right/" + name, state.right);
+    visit("exp_avg/" + name, state.moments.first);
+    visit("exp_avg_sq/" + name, state.moments.second);
+  });
 }
 
 }  // namespace hone::optim

@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "hone/optim/adam.h"
+#include "hone/optim/adam_moments.h"
+#include "hone/optim/each_parameter.h"
 #include "hone/optim/projection.h"
 
 namespace hone::optim {
@@ -25,14 +26,14 @@ class Galore : public Optimizer {
  private:
   struct State {
     Projection side = Projection::none;
-    Tensor left, right;    // [rows, rank], [rank, columns]; undefined when not projected on that side
-    Tensor first, second;  // moments in the subspace
+    Tensor left, right;   // [rows, rank], [rank, columns]; undefined when not projected on that side
+    AdamMoments moments;  // in the subspace
   };
   State initial_state(const std::string& name, const Tensor& parameter) const;
   void refresh_projector(State& state, const Tensor& gradient) const;
 
   GaloreConfig config_;
-  std::vector<std::vector<State>> states_;
+  StateOfEach<State> states_;
   Tensor step_ = at::zeros({}, at::kLong);
 };
 

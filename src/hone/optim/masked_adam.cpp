@@ -3,9 +3,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "hone/base/error.h"
+#include "hone/optim/adam_moments.h"
 
 namespace hone::optim {
 namespace {
@@ -49,37 +49,29 @@ Tensor MaskedAdam::chosen_elements(const std::string& name, const Tensor& parame
 }
 
 void MaskedAdam::step(double learning_rate) {
-  at::NoGradGuard no_grad;
   const auto& adam = config_.adam;
   const int64_t in_window = config_.interval > 0 ? step_.item<int64_t>() % config_.interval : step_.item<int64_t>();
-  const auto step = static_cast<double>(in_window + 1);
-  const double correction = std::sqrt(1 - std::pow(adam.beta2, step)) / (1 - std::pow(adam.beta1, step));
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const double rate = learning_rate * groups_[g].rate_ratio;
-    for (size_t i = 0; i < groups_[g].parameters.size(); ++i) {
-      Tensor parameter = groups_[g].parameters[i];
-      Share& share = shares_[g][i];
-      if (!parameter.grad().defined() || !share.first.defined()) continue;
-      if (in_window == 0) share.first.zero_(), share.second.zero_();
-      const Tensor elements = chosen_elements(groups_[g].names[i], parameter, share.first.numel());
-      const Tensor gradient = parameter.grad().reshape({-1}).index_select(0, elements);
-      share.first.lerp_(gradient, 1 - adam.beta1);
-      share.second.lerp_(gradient.square(), 1 - adam.beta2);
-      const Tensor update = share.first / share.second.sqrt().add_(adam.epsilon);
-      parameter.view({-1}).index_add_(0, elements, update, -rate * correction);
-    }
-  }
+  const double correction = bias_correction(adam, in_window + 1);
+  update_each(groups_, shares_, [&](const ParameterGroup& group, const std::string& name, Tensor& parameter, Share& share) {
+    if (!share.first.defined()) return;
+    if (in_window == 0) share.first.zero_(), share.second.zero_();
+    const Tensor elements = chosen_elements(name, parameter, share.first.numel());
+    const Tensor gradient = parameter.grad().reshape({-1}).index_select(0, elements);
+    share.first.lerp_(gradient, 1 - adam.beta1);
+    share.second.lerp_(gradient.square(), 1 - adam.beta2);
+    const Tensor update = share.first / share.second.sqrt().add_(adam.epsilon);
+    parameter.view({-1}).index_add_(0, elements, update, -learning_rate * group.rate_ratio * correction);
+  });
   step_ += 1;
 }
 
 void MaskedAdam::visit_state(const StateVisitor& visit) {
   visit("step", step_);
-  for (size_t g = 0; g < groups_.size(); ++g)
-    for (size_t i = 0; i < shares_[g].size(); ++i) {
-      if (!shares_[g][i].first.defined()) continue;
-      visit("exp_avg/" + groups_[g].names[i], shares_[g][i].first);
-      visit("exp_avg_sq/" + groups_[g].names[i], shares_[g][i].second);
-    }
+  visit_each(groups_, shares_, [&](const std::string& name, Share& share) {
+    if (!share.first.defined()) return;
+    visit("exp_avg/" + name, share.first);
+    visit("exp_avg_sq/" + name, share.second);
+  });
 }
 
 }  // namespace hone::optim

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hone/optim/adam.h"
+#include "hone/optim/each_parameter.h"
 
 namespace hone::optim {
 
@@ -28,7 +29,7 @@ class MaskedAdam : public Optimizer {
   Tensor chosen_elements(const std::string& name, const Tensor& parameter, int64_t count) const;
 
   MaskedAdamConfig config_;
-  std::vector<std::vector<Share>> shares_;
+  StateOfEach<Share> shares_;
   Tensor step_ = at::zeros({}, at::kLong);
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/optim/each_parameter.h"
+
 namespace hone::optim {
 namespace {
 
@@ -54,21 +56,16 @@ Muon::Muon(std::vector<ParameterGroup> groups, const MuonConfig& config)
 }
 
 void Muon::step(double learning_rate) {
-  at::NoGradGuard no_grad;
-  for (size_t g = 0; g < matrices_.size(); ++g) {
-    const double rate = learning_rate * matrices_[g].rate_ratio;
-    for (size_t i = 0; i < matrices_[g].parameters.size(); ++i) {
-      Tensor parameter = matrices_[g].parameters[i];
-      const Tensor& gradient = parameter.grad();
-      if (!gradient.defined()) continue;
-      Tensor momentum = momentum_[g][i].mul_(config_.momentum).add_(gradient);
-      Tensor direction = config_.nesterov ? gradient.add(momentum, config_.momentum) : momentum;
-      // Matches the size of AdamW's updates, so that its learning rates carry over.
-      const double matched = rate * 0.2 * std::sqrt(static_cast<double>(std::max(parameter.size(0), parameter.size(1))));
-      parameter.mul_(1 - rate * matrices_[g].weight_decay);
-      parameter.add_(orthogonalised(direction, config_.newton_schulz_steps), -matched);
-    }
-  }
+  update_each(matrices_, momentum_, [&](const ParameterGroup& group, const std::string&, Tensor& parameter, Tensor& momentum) {
+    const double rate = learning_rate * group.rate_ratio;
+    const Tensor& gradient = parameter.grad();
+    momentum.mul_(config_.momentum).add_(gradient);
+    const Tensor direction = config_.nesterov ? gradient.add(momentum, config_.momentum) : momentum;
+    // Matches the size of AdamW's updates, so that its learning rates carry over.
+    const double matched = rate * 0.2 * std::sqrt(static_cast<double>(std::max(parameter.size(0), parameter.size(1))));
+    parameter.mul_(1 - rate * group.weight_decay);
+    parameter.add_(orthogonalised(direction, config_.newton_schulz_steps), -matched);
+  });
   rest_.step(learning_rate);
 }
 
