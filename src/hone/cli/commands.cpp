@@ -53,7 +53,8 @@ constexpr OtherName kOtherNames[] = {
     {FrontEnd::accelerate, "env", "doctor"},
 };
 constexpr std::string_view kSwiftVerbs = " sft pt rlhf infer export deploy eval sample rollout merge-lora app web-ui ";
-constexpr std::string_view kFactoryVerbs = " train chat api export eval webchat webui env version help ";
+constexpr std::string_view kFactoryVerbs[] = {"train", "chat", "api", "webchat", "export", "eval", "webui", "env", "version", "help"};
+constexpr std::string_view kAccelerateVerbs[] = {"launch", "env", "help"};
 
 const Command* by_name(std::string_view name) {
   for (const auto& command : kCommands)
@@ -80,18 +81,19 @@ const Command* find_command(FrontEnd front_end, std::string_view typed) {
   return by_name(name);
 }
 
-std::vector<const Command*> shown_commands(FrontEnd front_end) {
-  std::vector<const Command*> shown;
-  auto listed = [&](std::string_view verbs, std::string_view name) {
-    return verbs.find(fmt::format(" {} ", name)) != std::string_view::npos;
+std::vector<Command> shown_commands(FrontEnd front_end) {
+  std::vector<Command> shown;
+  auto add_named = [&](std::span<const std::string_view> verbs) {
+    for (auto verb : verbs) shown.push_back(*find_command(front_end, verb)), shown.back().name = verb;
   };
-  for (const auto& command : kCommands) {
-    if (command.hidden) continue;
-    if (front_end == FrontEnd::swift && !listed(kSwiftVerbs, command.name) && command.verb != kOther && command.verb != kDoctor)
-      continue;
-    if (front_end == FrontEnd::factory && !listed(kFactoryVerbs, command.name) && command.verb != kInfer) continue;
-    shown.push_back(&command);
-  }
+  if (front_end == FrontEnd::factory) add_named(kFactoryVerbs);
+  if (front_end == FrontEnd::accelerate) add_named(kAccelerateVerbs);
+  if (!shown.empty()) return shown;
+  auto is_swift = [](const Command& command) {
+    return kSwiftVerbs.find(fmt::format(" {} ", command.name)) != std::string_view::npos || command.verb == kOther || command.verb == kDoctor;
+  };
+  for (const auto& command : kCommands)
+    if (!command.hidden && (front_end == FrontEnd::hone || is_swift(command))) shown.push_back(command);
   return shown;
 }
 

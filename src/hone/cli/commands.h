@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hone/cli/options.h"
 
@@ -24,7 +25,7 @@ struct Command {
 std::span<const Command> all_commands();
 // By the name that this front end's users type; underscores are dashes. Null when unknown.
 const Command* find_command(FrontEnd front_end, std::string_view name);
-std::vector<const Command*> shown_commands(FrontEnd front_end);
+std::vector<Command> shown_commands(FrontEnd front_end);  // by the names its users type
 std::string nearest_command(FrontEnd front_end, std::string_view name);
 
 FrontEnd front_end_of(std::string_view program);  // "/usr/bin/swift" → swift

@@ -9,7 +9,7 @@ constexpr FrontEnd kFrontEnds[] = {FrontEnd::hone, FrontEnd::swift, FrontEnd::fa
 
 std::string verbs_for(FrontEnd front_end) {
   std::string words;
-  for (const auto* command : shown_commands(front_end)) words += (words.empty() ? "" : " ") + std::string(command->name);
+  for (const auto& command : shown_commands(front_end)) words += (words.empty() ? "" : " ") + std::string(command.name);
   return words;
 }
 
@@ -42,8 +42,8 @@ std::string choice_cases() {
 
 std::string verb_cases(FrontEnd front_end) {
   std::string cases;
-  for (const auto* command : shown_commands(front_end))
-    cases += fmt::format("    {}) words=\"{}\" ;;\n", command->name, options_for(front_end, command->verb));
+  for (const auto& command : shown_commands(front_end))
+    cases += fmt::format("    {}) words=\"{}\" ;;\n", command.name, options_for(front_end, command.verb));
   return cases;
 }
 
@@ -98,14 +98,14 @@ std::string fish_script() {
   std::string out = "# hone completion for fish: hone completion fish | source\n";
   for (auto front_end : kFrontEnds) {
     auto program = program_name(front_end);
-    for (const auto* command : shown_commands(front_end)) {
-      out += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", program, command->name,
-                         fish_quoted(command->help));
+    for (const auto& command : shown_commands(front_end)) {
+      out += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", program, command.name,
+                         fish_quoted(command.help));
       for (const auto& option : options_table()) {
-        if (!(option.verbs & command->verb) || option.status == Status::refused || !belongs_to(option, front_end)) continue;
+        if (!(option.verbs & command.verb) || option.status == Status::refused || !belongs_to(option, front_end)) continue;
         auto values =
             option.type.kind == Kind::choice ? fmt::format(" -x -a {}", fish_quoted(spaced(option.type.choices))) : std::string();
-        out += fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n", program, command->name,
+        out += fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n", program, command.name,
                            shown_name(option, front_end), values, fish_quoted(option.help));
       }
     }

@@ -114,17 +114,19 @@ std::string program_help(FrontEnd front_end) {
              width, 0) +
          "\n";
   std::string now, later;
-  for (const auto* command : shown_commands(front_end)) {
-    if (command->run)
-      now += "  " + styled(padded(command->name, 16), Style::cyan) + wrap(command->help, width - 18, 18) + "\n";
+  for (const auto& command : shown_commands(front_end)) {
+    if (command.run)
+      now += "  " + styled(padded(command.name, 16), Style::cyan) + wrap(command.help, width - 18, 18) + "\n";
     else
-      later += (later.empty() ? "" : ", ") + std::string(command->name);
+      later += (later.empty() ? "" : ", ") + std::string(command.name);
   }
   out += "\n" + styled("Commands", Style::bold) + "\n" + now;
   if (!later.empty()) out += "\n" + styled("In a later version", Style::bold) + "\n  " + wrap(later, width - 2, 2) + "\n";
   out += "\n" + styled("Examples", Style::bold) + "\n";
   if (front_end == FrontEnd::factory)
     out += "  llamafactory-cli train train.yaml learning_rate=1e-4\n  llamafactory-cli chat infer.yaml\n";
+  else if (front_end == FrontEnd::accelerate)
+    out += "  accelerate launch --config_file fsdp_config.yaml src/train.py train.yaml\n";
   else
     out += fmt::format("  {0} sft --model models/nano --dataset train.jsonl\n  {0} infer --adapters output/v0-…/checkpoint-100\n",
                        program);

@@ -268,8 +268,8 @@ class Parser {
       if (named) verbs |= option.verbs;
     }
     std::string list;
-    for (const auto* command : shown_commands(syntax_.front_end))
-      if (command->verb & verbs) list += (list.empty() ? "" : ", ") + std::string(command->name);
+    for (const auto& command : shown_commands(syntax_.front_end))
+      if (command.verb & verbs) list += (list.empty() ? "" : ", ") + std::string(command.name);
     return list;
   }
 
