@@ -132,7 +132,7 @@ bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
          read_config_file((base / "config.json").string()).value("tie_word_embeddings", true);
 }
 
-bool is_weight_file(const std::string& name) {
+bool is_model_weights(const std::string& name) {
   return name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
 }
 
@@ -169,7 +169,7 @@ class Staging {
   // The folder may hold what is not ours: only an older model's weights make way, and files of the same name.
   void move_into() {
     for (const auto& entry : fs::directory_iterator(output_))
-      if (is_weight_file(entry.path().filename().string())) fs::remove(entry.path());
+      if (is_model_weights(entry.path().filename().string())) fs::remove(entry.path());
     for (const auto& entry : fs::directory_iterator(folder_)) fs::rename(entry.path(), output_ / entry.path().filename());
     sync_directory(output_);
   }
