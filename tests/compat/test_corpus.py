@@ -3,7 +3,7 @@ import shlex
 
 import pytest
 
-from conftest import entries
+from compat_testing import entries
 
 UNBUILT = "is not in this version of hone"
 

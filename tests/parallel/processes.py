@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 import time
 
-from conftest import environment, hone_binary, words
+from parallel_testing import environment, hone_binary, words
 
 
 class Started:

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import environment, hone_binary, words
+from parallel_testing import environment, hone_binary, words
 from processes import Started
 
 LAYERS, HIDDEN, INTERMEDIATE = 64, 128, 512

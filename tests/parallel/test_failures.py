@@ -4,7 +4,7 @@ import signal
 import time
 
 import pytest
-from conftest import environment, hone_binary, words
+from parallel_testing import environment, hone_binary, words
 from processes import Started, start, steps_logged, wait_for
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from conftest import assert_same_training, environment, hone_binary, words, Run
+from parallel_testing import assert_same_training, environment, hone_binary, words, Run
 from processes import Started, steps_logged, wait_for
 from test_launching import finish, free_port, start
 

@@ -2,7 +2,7 @@
 import pathlib
 
 import pytest
-from conftest import assert_same_training, environment, hone_binary, words
+from parallel_testing import assert_same_training, environment, hone_binary, words
 from test_launching import finish, free_port, start
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import GLOBAL_BATCH, Run, assert_same_training, environment, hone_binary, words
+from parallel_testing import GLOBAL_BATCH, Run, assert_same_training, environment, hone_binary, words
 
 
 def free_port():

@@ -3,7 +3,7 @@ import pathlib
 import sys
 
 import pytest
-from conftest import assert_same_training, environment, hone_binary, words
+from parallel_testing import assert_same_training, environment, hone_binary, words
 from test_launching import finish, start
 
 pytest.importorskip("ray", reason="Ray is not installed")

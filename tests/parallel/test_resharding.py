@@ -2,7 +2,7 @@
 import json
 
 import pytest
-from conftest import assert_same_training, weights
+from parallel_testing import assert_same_training, weights
 
 CHANGES = {
     "zero3 on 4 to ddp on 2": ((4, dict(deepspeed="zero3")), (2, {})),

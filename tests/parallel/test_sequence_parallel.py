@@ -1,6 +1,6 @@
 """Sequences that lie on several processes train as if they lay on one: by heads, by a ring, by both, with and without sharding."""
 import pytest
-from conftest import GLOBAL_BATCH, assert_same_training
+from parallel_testing import GLOBAL_BATCH, assert_same_training
 
 
 @pytest.fixture(scope="module")

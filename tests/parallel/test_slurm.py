@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import assert_same_training, environment, hone_binary, words
+from parallel_testing import assert_same_training, environment, hone_binary, words
 from test_launching import finish, free_port, start
 
 

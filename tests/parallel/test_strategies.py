@@ -1,6 +1,6 @@
 """Every way to spread a run over processes gives the losses and weights of one process on the same global batches."""
 import pytest
-from conftest import assert_same_training
+from parallel_testing import assert_same_training
 
 STRATEGIES = {
     "ddp": {},

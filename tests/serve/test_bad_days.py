@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import read_all
+from serve_testing import read_all
 
 QUIET = ("--verbose", "false", "--log_interval", "-1")
 

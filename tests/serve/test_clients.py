@@ -7,7 +7,7 @@ from typing import Literal
 import anthropic
 import pytest
 
-from conftest import ROOT
+from serve_testing import ROOT
 
 WEATHER = {"name": "get_weather", "description": "Weather of a city.",
            "input_schema": {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"], "additionalProperties": False}}

@@ -5,7 +5,7 @@ import urllib.request
 
 import pytest
 
-from conftest import MODEL, ROOT
+from serve_testing import MODEL, ROOT
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
+from serve_testing import ROOT
 
 KEY = "sesame-7"
 ROUTES = {"GET": ["/health", "/ping", "/live", "/version", "/metrics", "/openapi.json", "/v1/models", "/v1/models/nano", "/", "/page/chat.js"],

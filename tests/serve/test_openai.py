@@ -8,7 +8,7 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
-from conftest import MODEL
+from serve_testing import MODEL
 
 QUESTION = [{"role": "user", "content": "Who are you?"}]
 WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "Weather of a city.",

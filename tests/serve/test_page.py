@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from conftest import ROOT
+from serve_testing import ROOT
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from conftest import ENVIRONMENT, hone_binary
+from train_testing import ENVIRONMENT, hone_binary
 
 
 @pytest.mark.parametrize("options,named", [

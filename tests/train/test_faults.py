@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ENVIRONMENT, Run, command, hone_binary
+from train_testing import ENVIRONMENT, Run, command, hone_binary
 
 
 def damage_truncate(folder):

@@ -11,7 +11,7 @@ STEPS, RATE, BATCH = 50, 1e-3, 2
 def texts(tmp_path_factory):
     import random
 
-    from conftest import sentence
+    from train_testing import sentence
 
     rng = random.Random(5)
     rows = [sentence(rng, rng.randint(4, 24)) for _ in range(STEPS * BATCH)]

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from conftest import ENVIRONMENT, hone_binary
+from train_testing import ENVIRONMENT, hone_binary
 
 
 @pytest.fixture(scope="module")

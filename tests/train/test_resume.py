@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from conftest import ENVIRONMENT, command, hone_binary
+from train_testing import ENVIRONMENT, command, hone_binary
 
 
 def digest(folder, name):

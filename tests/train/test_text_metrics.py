@@ -5,7 +5,7 @@ import random
 import subprocess
 
 import pytest
-from conftest import ROOT, WORDS, hone_binary
+from train_testing import ROOT, WORDS, hone_binary
 
 jieba = pytest.importorskip("jieba")
 rouge_chinese = pytest.importorskip("rouge_chinese")

@@ -1,0 +1,91 @@
+"""Several processes on a small model: `train(...)` runs one layout to its end; a reference run is shared by all that must equal it."""
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_spec = importlib.util.spec_from_file_location("train_testing", ROOT / "tests/train/train_testing.py")
+_train = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_train)
+model_folder = _train.model_folder
+Run, hone_binary, command, sentence, ENVIRONMENT = _train.Run, _train.hone_binary, _train.command, _train.sentence, _train.ENVIRONMENT
+
+ROWS, GLOBAL_BATCH = 28, 8  # the last batch of an epoch is half as large as the others, on any number of processes
+
+
+@pytest.fixture(scope="session")
+def dataset(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "train.jsonl"
+    rng = random.Random(3)
+    rows = [{"messages": [{"role": "user", "content": sentence(rng, rng.randint(2, 9))}, {"role": "assistant", "content": sentence(rng, rng.randint(2, 16))}]}
+            for _ in range(ROWS)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def environment(world, **more):
+    clean = {k: v for k, v in ENVIRONMENT.items() if not k.startswith(("SLURM_", "PET_")) and k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    return {**clean, "OMP_NUM_THREADS": "1", **({"NPROC_PER_NODE": str(world)} if world > 1 else {}), **{k: str(v) for k, v in more.items()}}
+
+
+def words(model, data, folder, world=1, **options):
+    settings = dict(max_steps=-1, num_train_epochs=2, per_device_train_batch_size=GLOBAL_BATCH // world, save_steps=100, learning_rate="1e-3",
+                    peer_timeout=20)
+    settings.update(options)
+    return command(model, data, folder, **settings)
+
+
+@pytest.fixture(scope="session")
+def train(model_folder, dataset):
+    """train(folder, world=2, deepspeed="zero3", env={…}) runs `hone sft`."""
+
+    def run(folder, world=1, env=None, program="hone", timeout=120, **options):
+        if not hone_binary().exists():
+            pytest.fail(f"{hone_binary()} is not built; make build")
+        line = [str(hone_binary().parent / program), "sft", *words(options.pop("model", model_folder), options.pop("dataset", dataset), folder, world, **options)]
+        done = subprocess.run(line, capture_output=True, text=True, env=environment(world, **(env or {})), timeout=timeout)
+        return Run(done, pathlib.Path(folder))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def reference(train, tmp_path_factory):
+    """reference(tuner, accumulation): the same global batches in one process; run once."""
+    runs = {}
+
+    def get(tuner_type="full", accumulation=1, **options):
+        key = (tuner_type, accumulation, *sorted(options.items()))
+        if key not in runs:
+            runs[key] = train(tmp_path_factory.mktemp("reference"), tuner_type=tuner_type, gradient_accumulation_steps=accumulation, **options)
+            assert runs[key].code == 0, runs[key].err
+        return runs[key]
+
+    return get
+
+
+def weights(run):
+    from safetensors.torch import load_file
+
+    folder = run.folder / f"checkpoint-{run.checkpoints()[-1]}"
+    tensors = {}
+    for file in [*folder.glob("model*.safetensors"), *folder.glob("adapter_model.safetensors")]:
+        tensors.update(load_file(file))
+    assert tensors, f"no weights in {folder}"
+    return tensors
+
+
+def assert_same_training(run, other, tolerance=1e-5):
+    import torch
+
+    assert run.code == 0, run.err
+    assert run.losses() == pytest.approx(other.losses(), abs=tolerance)
+    ours, theirs = weights(run), weights(other)
+    assert ours.keys() == theirs.keys()
+    for name, tensor in ours.items():
+        torch.testing.assert_close(tensor, theirs[name], rtol=0, atol=tolerance, msg=lambda text: f"{name}: {text}")
