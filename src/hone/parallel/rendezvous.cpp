@@ -103,17 +103,18 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds time
 
 void roll_call(c10d::Store& store, const World& world, milliseconds timeout) {
   auto deadline = Clock::now() + timeout;
-  auto mine = fmt::format("{} {}", world.size, program_print());
-  store.set(card_key(world.rank), mine);
   for (int rank = 0; rank < world.size; ++rank) {
     auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    std::string card;
     try {
+      if (rank == 0) store.set(card_key(world.rank), fmt::format("{} {}", world.size, program_print()));
       store.wait({card_key(rank)}, std::max(left, milliseconds(100)));
-    } catch (const std::exception&) {
-      throw UserError(ExitCode::lost_peer, fmt::format("rank {} of {} did not come to {}:{}", rank, world.size, world.master_address, world.master_port),
+      card = store.get_to_str(card_key(rank));
+    } catch (const std::exception&) {  // also when rank 0, whose store this is, has left because the cards differ
+      throw UserError(ExitCode::lost_peer, fmt::format("rank {} of {} did not come to {}:{}, or left it again", rank, world.size, world.master_address, world.master_port),
                       "check that every node was started with the same NNODES, MASTER_ADDR and MASTER_PORT and its own NODE_RANK");
     }
-    check_card(store.get_to_str(card_key(rank)), rank, world);
+    check_card(card, rank, world);
   }
 }
 
