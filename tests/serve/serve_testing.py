@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
 
 MODEL = ROOT / "models/nano"
+ENDLESS = 1_000_000
 
 
 class Server:
@@ -82,7 +84,7 @@ class Server:
         text = self.get("/metrics")[2]
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name + "{"))
 
-    def wait_for(self, condition, seconds=20):
+    def wait_for(self, condition, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if condition():
@@ -118,6 +120,16 @@ def read_all(connection, timeout=60):
             if data.endswith(b"0\r\n\r\n"):
                 break
     return data.decode(errors="replace")
+
+
+@pytest.fixture(scope="session")
+def endless(tmp_path_factory):
+    """models/nano with a context that no test fills: with ignore_eos its answer ends only when somebody ends it."""
+    folder = tmp_path_factory.mktemp("endless") / "nano"
+    shutil.copytree(MODEL, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": ENDLESS}))
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -23,23 +23,26 @@ def at_rest(server):
     return server.metric("hone_requests_live") == 0 and server.metric("hone_cache_blocks_used") == 0 and server.metric("hone_requests_running") == 0
 
 
-def test_a_burst_is_turned_away_beyond_the_queue(serve):
-    server = serve(*QUIET, "--vllm_max_num_seqs", "4", "--max_queue", "8")
+def test_a_burst_is_turned_away_beyond_the_queue(serve, endless):
+    server = serve(*QUIET, "--vllm_max_num_seqs", "4", "--max_queue", "8", model=endless)
     server.chat(max_tokens=100)
-    before, seen = resident(server), []
+    before = resident(server)
 
     def ask(i):
-        began = time.monotonic()
-        status, headers, body = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": f"story {i}"}], "max_tokens": 60, "ignore_eos": True})
-        seen.append((status, time.monotonic() - began, headers))
-        return status
+        return server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": f"story {i}"}], "max_tokens": 60, "ignore_eos": True})
 
+    full = [server.open_stream(max_tokens=None) for _ in range(12)]
+    assert server.wait_for(lambda: server.metric("hone_requests_live") == 12)
     with ThreadPoolExecutor(120) as pool:
-        statuses = list(pool.map(ask, range(120)))
-    assert set(statuses) == {200, 429}
-    refused = [s for s in seen if s[0] == 429]
-    assert all(int(s[2]["Retry-After"]) >= 1 for s in refused)
-    assert statuses.count(200) >= 12, "who was let in is answered"
+        refused = list(pool.map(ask, range(120)))
+    assert all(status == 429 and int(headers["Retry-After"]) >= 1 for status, headers, _ in refused)
+    assert server.metric("hone_requests_live") == 12
+    for stream in full:
+        stream.close()
+    assert server.wait_for(lambda: at_rest(server))
+    with ThreadPoolExecutor(120) as pool:
+        statuses = [status for status, _, _ in pool.map(ask, range(120))]
+    assert set(statuses) <= {200, 429} and statuses.count(200) >= 12, "who was let in is answered"
     assert server.wait_for(lambda: at_rest(server))
     assert resident(server) - before < 200 << 10
     assert server.chat()["choices"][0]["message"]["content"]
@@ -57,11 +60,7 @@ def test_clients_that_leave_free_what_they_held(serve):
         connection = server.open_stream("word " * rng.choice([1, 20, 600]), **fields)
         time.sleep(rng.choice([0, 0, 0.01, 0.05, 0.2]))
         if rng.random() < 0.3:
-            connection.settimeout(1)
-            try:
-                connection.recv(200)
-            except TimeoutError:
-                pass
+            connection.recv(200)
         if rng.random() < 0.5:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset instead of a goodbye
         connection.close()
@@ -72,13 +71,13 @@ def test_clients_that_leave_free_what_they_held(serve):
     assert server.chat()["choices"][0]["message"]["content"]
 
 
-def test_a_client_that_does_not_read_is_cut_alone(serve):
-    server = serve(*QUIET, "--write_timeout", "2")
-    slow = server.open_stream(receive_buffer=4096, max_tokens=900, n=8, logprobs=True, top_logprobs=20)
-    time.sleep(0.2)
+def test_a_client_that_does_not_read_is_cut_alone(serve, endless):
+    server = serve(*QUIET, "--write_timeout", "2", model=endless)
+    slow = server.open_stream(receive_buffer=4096, max_tokens=None, n=8, logprobs=True, top_logprobs=20)
+    assert server.wait_for(lambda: server.metric("hone_requests_running") == 8)
     for _ in range(3):
         assert server.chat(max_tokens=50, ignore_eos=True)["usage"]["completion_tokens"] == 50
-    assert server.wait_for(lambda: at_rest(server), 40), "the slow one's answers are given up"
+    assert server.wait_for(lambda: at_rest(server)), "the slow one's answers are given up"
     slow.settimeout(10)
     received = b""
     try:
@@ -90,9 +89,9 @@ def test_a_client_that_does_not_read_is_cut_alone(serve):
 
 
 def test_sigterm_finishes_streams_and_refuses_new_ones(serve):
-    server = serve(*QUIET, "--vllm_max_num_seqs", "64")
+    server = serve(*QUIET, "--vllm_max_num_seqs", "64", "--drain_timeout", "300")
     streams = [server.open_stream(max_tokens=150) for _ in range(50)]
-    assert server.wait_for(lambda: server.metric("hone_requests_running") == 50)
+    assert all(stream.recv(5, socket.MSG_PEEK) == b"HTTP/" for stream in streams), "each is being answered"
     idle = socket.create_connection(server.address)
     server.process.send_signal(signal.SIGTERM)
     assert server.wait_for(lambda: "no new requests" in server.log())
@@ -105,28 +104,28 @@ def test_sigterm_finishes_streams_and_refuses_new_ones(serve):
     with ThreadPoolExecutor(50) as pool:
         texts = list(pool.map(read_all, streams))
     assert all(text.count("[DONE]") == 1 and '"finish_reason":"length"' in text for text in texts)
-    assert server.process.wait(30) == 0
+    assert server.process.wait(60) == 0
     assert idle.recv(10) == b""
 
 
-def test_streams_beyond_the_deadline_end_with_an_event(serve):
-    server = serve(*QUIET, "--drain_timeout", "0.3")
-    stream = server.open_stream(max_tokens=900, n=16)
+def test_streams_beyond_the_deadline_end_with_an_event(serve, endless):
+    server = serve(*QUIET, "--drain_timeout", "0.3", model=endless)
+    stream = server.open_stream(max_tokens=None, n=16)
     assert server.wait_for(lambda: server.metric("hone_requests_running") > 0)
     server.process.send_signal(signal.SIGTERM)
     text = read_all(stream)
     assert "shutting down" in text and text.count("[DONE]") == 1
-    assert server.process.wait(30) == 0
+    assert server.process.wait(60) == 0
 
 
-def test_a_second_signal_ends_it_now(serve):
-    server = serve(*QUIET)
-    stream = server.open_stream(max_tokens=900, n=16)
+def test_a_second_signal_ends_it_now(serve, endless):
+    server = serve(*QUIET, "--drain_timeout", "300", model=endless)
+    stream = server.open_stream(max_tokens=None)
     assert server.wait_for(lambda: server.metric("hone_requests_running") > 0)
     server.process.send_signal(signal.SIGTERM)
     assert server.wait_for(lambda: "no new requests" in server.log())
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(5) != 0
+    assert server.process.wait(60) != 0
     stream.close()
 
 
@@ -153,11 +152,11 @@ def test_a_failed_step_costs_its_requests_and_nothing_else(serve, call):
 
 
 def test_a_stuck_step_is_noticed(serve):
-    server = serve(*QUIET, "--watchdog", "1", env={"HONE_FAULT": "serve.step:sleep:3"})
+    server = serve(*QUIET, "--watchdog", "3", env={"HONE_FAULT": "serve.step:sleep:3"})
     stream = server.open_stream(max_tokens=50)
-    assert server.wait_for(lambda: "longer than --watchdog" in server.log(), 20)
+    assert server.wait_for(lambda: "longer than --watchdog" in server.log())
     assert server.get("/health")[0] == 503 and server.get("/live")[0] == 200
-    assert server.process.wait(20) == 9
+    assert server.process.wait(60) == 9
     assert '"running"' in server.log()
     stream.close()
 
@@ -168,11 +167,11 @@ def test_a_port_that_is_taken_becomes_the_next(serve):
     assert second.port > first.port and "is taken" in second.log()
 
 
-def test_queued_requests_cost_no_more_each(serve):
-    server = serve(*QUIET, "--vllm_max_num_seqs", "2", "--max_queue", "2000")
+def test_queued_requests_cost_no_more_each(serve, endless):
+    server = serve(*QUIET, "--vllm_max_num_seqs", "2", "--max_queue", "2000", model=endless)
     before = resident(server)
-    streams = [server.open_stream(max_tokens=20) for _ in range(400)]
-    assert server.wait_for(lambda: server.metric("hone_requests_live") > 300)
+    streams = [server.open_stream(max_tokens=10_000) for _ in range(400)]
+    assert server.wait_for(lambda: server.metric("hone_requests_live") == 400)
     assert resident(server) - before < 400 * 100, "under 100 kB a waiting stream"
     for stream in streams:
         stream.close()

@@ -45,14 +45,14 @@ def browser():
 def open_page(browser, server):
     contexts = []
 
-    def open_page(**settings):
+    def open_page(url=server.url, **settings):
         context = browser.new_context(**settings)
         contexts.append(context)
         page = context.new_page()
         page.problems = []
         page.on("pageerror", lambda error: page.problems.append(str(error)))
         page.on("console", lambda line: line.type == "error" and page.problems.append(line.text))
-        page.goto(server.url)
+        page.goto(url)
         page.wait_for_selector("#model option", state="attached")
         return page
 
@@ -97,17 +97,23 @@ def test_an_answer_streams_in_and_stays(open_page, server):
     assert not page.problems
 
 
-def test_stop_regenerate_edit(open_page):
-    page = open_page()
-    page.click("#toggle-settings")
-    page.fill("#temperature", "1.3")
+def test_stop_regenerate_edit(open_page, serve, endless):
+    server = serve("--verbose", "false", model=endless)
+    page = open_page(server.url)
+    without_end = lambda route: route.continue_(post_data=json.dumps({**route.request.post_data_json, "ignore_eos": True}))
+    page.route("**/v1/chat/completions", without_end)
     say(page, "Tell me a story.")
-    page.wait_for_selector("#stop", state="visible")
+    page.wait_for_selector(".turn.assistant .text > *:not(.waiting)")
     page.keyboard.press("Escape")
     wait_done(page)
+    assert page.inner_text(".turn.assistant .count") == "stopped"
+    assert server.wait_for(lambda: server.metric("hone_requests_live") == 0), "a stopped answer is not computed further"
+    page.unroute("**/v1/chat/completions", without_end)
+    page.click("#toggle-settings")
+    page.fill("#max_tokens", "30")
     page.click("text=Regenerate")
     wait_done(page)
-    assert page.locator(".turn").count() == 2
+    assert page.locator(".turn").count() == 2 and "tokens" in page.inner_text(".turn.assistant .count")
     page.press("#composer", "ArrowUp")
     page.fill(".turn textarea", "Who are you?")
     page.press(".turn textarea", "Enter")

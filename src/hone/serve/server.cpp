@@ -17,6 +17,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kTimeToTell{10'000};  // health says "stuck" to those who ask now and then, before the process goes
+
 bool speaks_anthropic(const HttpRequest& request) { return request.path.starts_with("/v1/messages"); }
 
 HttpResponse answer_to(const Problem& problem, const HttpRequest& request) {
@@ -186,8 +188,8 @@ class Server : public Service {
     log::error("a step of the engine has run for {} ms, longer than --watchdog allows", loop_.in_step().count());
     log::error("{}", dump({{"live_answers", loop_.live_answers()}, {"running", stats.running}, {"waiting", stats.waiting}, {"steps", stats.steps},
                            {"blocks", stats.blocks}, {"blocks_used", stats.blocks_used}, {"clients", listener_.clients()}}));
-    co_await pause(milliseconds(1000));  // health tells its askers first
-    ::_exit(kHangExit);                  // the engine's thread cannot be joined
+    co_await pause(std::min(config_.watchdog, kTimeToTell));
+    ::_exit(kHangExit);  // the engine's thread cannot be joined
   }
 
   const ServerConfig& config_;
