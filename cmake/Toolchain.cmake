@@ -29,6 +29,15 @@ endif()
 add_link_options("SHELL:-Wl,-u,_ZNSt10filesystem7__cxx114path14_M_split_cmptsEv,-u,_ZNSt10filesystem10remove_allERKNS_7__cxx114pathE,-u,_ZNSt10filesystem7__cxx1118directory_iteratorppEv"
                  "SHELL:-Wl,--push-state,--no-as-needed,-lstdc++,--pop-state")
 
+# Several files of a component are compiled as one: most of a file's cost is the headers and templates it shares with its neighbours.
+# With it off, editing a file recompiles that file alone.
+option(HONE_UNITY "Compile several files at a time" ON)
+set(CMAKE_UNITY_BUILD ${HONE_UNITY})
+if(HONE_UNITY)
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)  # meant for headers; here it sees included .cpp files
+endif()
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+
 option(HONE_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 if(HONE_SANITIZE)
   add_compile_options(-O1 -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer -g1)

@@ -11,8 +11,6 @@ using terminal::styled;
 // Where the explanations begin; narrow terminals need the room for the longest of their words.
 size_t name_column(size_t width) { return width < 80 ? 26 : 34; }
 
-size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 60, 120)); }
-
 std::string padded(std::string_view text, size_t cells) {
   auto width = terminal::display_width(text);
   return std::string(text) + std::string(width < cells ? cells - width : 0, ' ');
@@ -84,6 +82,8 @@ bool in_help(const Option& option, FrontEnd front_end, Verbs verb) {
 }
 
 }  // namespace
+
+size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 60, 120)); }
 
 std::string wrap(std::string_view text, size_t width, size_t indent) {
   std::string out;

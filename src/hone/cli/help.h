@@ -6,6 +6,9 @@
 
 namespace hone::cli {
 
+// How wide a printed page is: the terminal's width, within reason.
+size_t page_width();
+
 std::string program_help(FrontEnd front_end);
 std::string command_help(FrontEnd front_end, const Command& command, std::string_view typed);
 // Every option with its value and where it came from; as one JSON object when `as_json`.

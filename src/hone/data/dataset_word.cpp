@@ -8,7 +8,7 @@
 namespace hone::data {
 namespace {
 
-bool exists(const std::string& path) {
+bool is_on_disk(const std::string& path) {
   std::error_code ignored;
   return !path.empty() && std::filesystem::exists(path, ignored);
 }
@@ -32,7 +32,7 @@ int64_t parse_count(const std::string& text, const std::string& word) {
 DatasetWord parse_dataset_word(const std::string& word) {
   DatasetWord parsed;
   std::string rest = word;
-  if (!exists(rest)) {
+  if (!is_on_disk(rest)) {
     if (auto at = rest.find("::"); at != rest.npos) {
       auto hub = rest.substr(0, at);
       for (char& c : hub) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -40,13 +40,13 @@ DatasetWord parse_dataset_word(const std::string& word) {
       rest = rest.substr(at + 2);
     }
   }
-  if (!exists(rest)) {
+  if (!is_on_disk(rest)) {
     if (auto at = rest.rfind('#'); at != rest.npos) {
       parsed.sample = parse_count(rest.substr(at + 1), word);
       rest = rest.substr(0, at);
     }
   }
-  if (!exists(rest)) {
+  if (!is_on_disk(rest)) {
     if (auto at = rest.find(':'); at != rest.npos) {
       for (size_t from = at + 1; from <= rest.size();) {
         auto slash = std::min(rest.find('/', from), rest.size());

@@ -11,7 +11,7 @@
 namespace hone::data {
 namespace {
 
-bool exists(const std::string& path) {
+bool is_there(const std::string& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -112,13 +112,13 @@ LocatedDataset DatasetLocator::locate_word(const std::string& text) const {
   auto word = parse_dataset_word(text);
   LocatedDataset located{word.name, {}, word.sample, std::nullopt};
   const SwiftEntry* entry = find_swift_entry(swift_entries_, word.name);
-  if (is_self_cognition(word.name) && !entry && !exists(word.name)) {
+  if (is_self_cognition(word.name) && !entry && !is_there(word.name)) {
     auto part = swift_part({}, {});
     if (!word.subsets.empty()) part.variant = word.subsets.front();
     located.parts.push_back(std::move(part));
     return located;
   }
-  fs::path path = exists(word.name) ? word.name : entry && !entry->path.empty() ? entry->path : "";
+  fs::path path = is_there(word.name) ? word.name : entry && !entry->path.empty() ? entry->path : "";
   if (path.empty() && is_factory(config_) && config_.dataset_dir != "ONLINE" && word.name.find('/') == word.name.npos)
     factory_entry(factory_info_, word.name, (fs::path(config_.dataset_dir) / "dataset_info.json").string());
   if (path.empty()) {

@@ -29,7 +29,7 @@ bool holds_files(const fs::path& folder) {
   return false;
 }
 
-std::vector<fs::path> folders_in(const fs::path& parent) {
+std::vector<fs::path> filled_folders_in(const fs::path& parent) {
   std::vector<fs::path> found;
   std::error_code error;
   for (auto entry = fs::directory_iterator(parent, error); !error && entry != fs::directory_iterator(); entry.increment(error))
@@ -50,7 +50,7 @@ std::optional<Place> find_hugging_face(const Repo& repo, const fs::path& cache) 
       return Place{root, snapshots / commit, true};
   }
   if (wanted != "main") return {};
-  auto found = folders_in(snapshots);
+  auto found = filled_folders_in(snapshots);
   return found.size() == 1 ? std::optional(Place{root, found[0], true}) : std::nullopt;
 }
 
@@ -85,7 +85,7 @@ std::optional<Place> find_modelscope(const Repo& repo, const fs::path& cache) {
   for (const auto& name : main_branch ? std::vector<std::string>{"master", "main"} : std::vector{repo.branch()})
     if (holds_something(snapshots / name)) return Place{paths.repo, snapshots / name};
   if (!main_branch) return {};
-  if (auto found = folders_in(snapshots); found.size() == 1) return Place{paths.repo, found[0]};
+  if (auto found = filled_folders_in(snapshots); found.size() == 1) return Place{paths.repo, found[0]};
   for (const auto& folder : paths.older)
     if (holds_files(folder)) return Place{folder, folder};
   return {};

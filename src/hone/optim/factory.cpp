@@ -172,13 +172,13 @@ std::unique_ptr<Optimizer> adam_mini(const OptimizerConfig& c, Arguments& a, Gro
   return std::make_unique<AdamMini>(std::move(g), AdamMiniConfig{c.adam, a.whole("head_dim", 0)});
 }
 
-struct Named {
+struct NamedMaker {
   std::string name;
   Maker make;
 };
 
-const std::vector<Named>& table() {
-  static const std::vector<Named> makers = {
+const std::vector<NamedMaker>& maker_table() {
+  static const std::vector<NamedMaker> makers = {
       {"adamw_torch", adamw},
       {"adamw_torch_fused", adamw},
       {"adamw_torch_npu_fused", adamw},
@@ -239,15 +239,15 @@ Json parse_optim_args(const std::string& text) {
 const std::vector<std::string>& optimizer_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const auto& entry : table()) all.push_back(entry.name);
+    for (const auto& entry : maker_table()) all.push_back(entry.name);
     return all;
   }();
   return names;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups) {
-  auto entry = std::ranges::find(table(), config.name, &Named::name);
-  if (entry == table().end())
+  auto entry = std::ranges::find(maker_table(), config.name, &NamedMaker::name);
+  if (entry == maker_table().end())
     throw UserError(ExitCode::usage, fmt::format("optim is \"{}\"", config.name),
                     fmt::format("one of {}", fmt::join(optimizer_names(), ", ")));
   if (config.name.starts_with("paged_"))

@@ -15,9 +15,9 @@ namespace {
 using Factor = std::function<double(int64_t)>;
 
 // Takes arguments out of lr_scheduler_kwargs; what is left at the end is unknown.
-class Arguments {
+class ScheduleArguments {
  public:
-  explicit Arguments(const ScheduleConfig& config)
+  explicit ScheduleArguments(const ScheduleConfig& config)
       : config_(config), left_(config.arguments.is_null() ? Json::object() : config.arguments) {
     if (!left_.is_object())
       throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs is {}, expected an object", left_.dump()),
@@ -66,7 +66,7 @@ double half_cosine(double cycles, double progress) { return 0.5 * (1.0 + std::co
 double raised(double factor, double floor) { return std::max(0.0, factor * (1 - floor) + floor); }
 
 // min_lr or min_lr_rate, exactly one of them, as a share of the peak.
-double minimum_share(Arguments& arguments, const ScheduleConfig& config) {
+double minimum_share(ScheduleArguments& arguments, const ScheduleConfig& config) {
   auto rate = arguments.number("min_lr"), share = arguments.number("min_lr_rate");
   if (rate.has_value() == share.has_value())
     throw UserError(ExitCode::usage,
@@ -75,18 +75,18 @@ double minimum_share(Arguments& arguments, const ScheduleConfig& config) {
   return share ? *share : *rate / config.learning_rate;
 }
 
-Factor linear(Arguments&, const ScheduleConfig&, Steps s) {
+Factor linear(ScheduleArguments&, const ScheduleConfig&, Steps s) {
   return [s](double step) {
     return step < s.warmup ? s.warming(step) : std::max(0.0, (s.total - step) / std::max(1.0, s.total - s.warmup));
   };
 }
 
-Factor cosine(Arguments& a, const ScheduleConfig&, Steps s) {
+Factor cosine(ScheduleArguments& a, const ScheduleConfig&, Steps s) {
   const double cycles = a.number("num_cycles").value_or(0.5);
   return [=](double step) { return step < s.warmup ? s.warming(step) : std::max(0.0, half_cosine(cycles, s.progress(step))); };
 }
 
-Factor cosine_with_restarts(Arguments& a, const ScheduleConfig&, Steps s) {
+Factor cosine_with_restarts(ScheduleArguments& a, const ScheduleConfig&, Steps s) {
   const double cycles = a.number("num_cycles").value_or(1);
   return [=](double step) {
     if (step < s.warmup) return s.warming(step);
@@ -95,7 +95,7 @@ Factor cosine_with_restarts(Arguments& a, const ScheduleConfig&, Steps s) {
   };
 }
 
-Factor polynomial(Arguments& a, const ScheduleConfig& config, Steps s) {
+Factor polynomial(ScheduleArguments& a, const ScheduleConfig& config, Steps s) {
   const double end = a.number("lr_end").value_or(1e-7), power = a.number("power").value_or(1.0), peak = config.learning_rate;
   if (end >= peak)
     throw UserError(ExitCode::usage, fmt::format("polynomial: lr_end ({}) must be below learning_rate ({})", end, peak));
@@ -106,26 +106,26 @@ Factor polynomial(Arguments& a, const ScheduleConfig& config, Steps s) {
   };
 }
 
-Factor constant(Arguments&, const ScheduleConfig&, Steps) {
+Factor constant(ScheduleArguments&, const ScheduleConfig&, Steps) {
   return [](double) { return 1.0; };
 }
 
-Factor constant_with_warmup(Arguments&, const ScheduleConfig&, Steps s) {
+Factor constant_with_warmup(ScheduleArguments&, const ScheduleConfig&, Steps s) {
   return [s](double step) { return step < s.warmup ? s.warming(step) : 1.0; };
 }
 
-Factor inverse_sqrt(Arguments& a, const ScheduleConfig&, Steps s) {
+Factor inverse_sqrt(ScheduleArguments& a, const ScheduleConfig&, Steps s) {
   const double timescale = a.number("timescale").value_or(s.warmup > 0 ? s.warmup : 10'000);
   return
       [=](double step) { return step < s.warmup ? s.warming(step) : 1.0 / std::sqrt((step + timescale - s.warmup) / timescale); };
 }
 
-Factor cosine_with_min_lr(Arguments& a, const ScheduleConfig& config, Steps s) {
+Factor cosine_with_min_lr(ScheduleArguments& a, const ScheduleConfig& config, Steps s) {
   const double cycles = a.number("num_cycles").value_or(0.5), floor = minimum_share(a, config);
   return [=](double step) { return step < s.warmup ? s.warming(step) : raised(half_cosine(cycles, s.progress(step)), floor); };
 }
 
-Factor cosine_warmup_with_min_lr(Arguments& a, const ScheduleConfig& config, Steps s) {
+Factor cosine_warmup_with_min_lr(ScheduleArguments& a, const ScheduleConfig& config, Steps s) {
   const double cycles = a.number("num_cycles").value_or(0.5), floor = minimum_share(a, config);
   const auto start = a.number("warmup_lr_rate");
   return [=](double step) {
@@ -144,7 +144,7 @@ double ramp_down(const std::string& shape, double progress, double cycles) {
   return shape == "cosine" ? half_cosine(cycles, progress) : 1.0 - std::sqrt(progress);
 }
 
-Factor warmup_stable_decay(Arguments& a, const ScheduleConfig&, Steps s) {
+Factor warmup_stable_decay(ScheduleArguments& a, const ScheduleConfig&, Steps s) {
   // Without lengths: a third of the steps after warm-up stable, the rest decaying, which is what LLaMA-Factory fills in.
   auto stable_given = a.number("num_stable_steps"), decay_given = a.number("num_decay_steps");
   const double after = s.total - s.warmup;
@@ -161,13 +161,13 @@ Factor warmup_stable_decay(Arguments& a, const ScheduleConfig&, Steps s) {
   };
 }
 
-struct Named {
+struct NamedSchedule {
   std::string name;
-  Factor (*make)(Arguments&, const ScheduleConfig&, Steps);
+  Factor (*make)(ScheduleArguments&, const ScheduleConfig&, Steps);
 };
 
-const std::vector<Named>& table() {
-  static const std::vector<Named> schedules = {
+const std::vector<NamedSchedule>& schedule_table() {
+  static const std::vector<NamedSchedule> schedules = {
       {"linear", linear},
       {"cosine", cosine},
       {"cosine_with_restarts", cosine_with_restarts},
@@ -193,18 +193,18 @@ int64_t warmup_step_count(double steps, double ratio, int64_t total_steps) {
 const std::vector<std::string>& Schedule::names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const auto& entry : table()) all.push_back(entry.name);
+    for (const auto& entry : schedule_table()) all.push_back(entry.name);
     return all;
   }();
   return names;
 }
 
 Schedule::Schedule(const ScheduleConfig& config) : learning_rate_(config.learning_rate) {
-  auto entry = std::ranges::find(table(), config.name, &Named::name);
-  if (entry == table().end())
+  auto entry = std::ranges::find(schedule_table(), config.name, &NamedSchedule::name);
+  if (entry == schedule_table().end())
     throw UserError(ExitCode::usage, fmt::format("lr_scheduler_type is \"{}\"", config.name),
                     fmt::format("one of {}", fmt::join(names(), ", ")));
-  Arguments arguments(config);
+  ScheduleArguments arguments(config);
   watches_metric_ = config.name == "reduce_lr_on_plateau";
   if (watches_metric_) {
     plateau_.minimise = arguments.word("mode", "min", {"min", "max"}) == "min";

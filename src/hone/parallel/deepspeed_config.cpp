@@ -12,7 +12,7 @@ constexpr const char* kOwnSizes = "hone sends block by block";
 constexpr const char* kOwnScale = "hone scales float16 losses by its own rule, which is DeepSpeed's dynamic one";
 
 // Known keys that change nothing here, and why.
-const std::map<std::string, const char*>& settled() {
+const std::map<std::string, const char*>& settled_keys_of_deepspeed() {
   static const std::map<std::string, const char*> keys = {
       {"zero_allow_untested_optimizer", "every optimizer of hone is tested with sharding or refused"},
       {"zero_force_ds_cpu_optimizer", "hone has one implementation of each optimizer"},
@@ -47,6 +47,11 @@ const std::map<std::string, const char*>& settled() {
       {"zero_optimization.offload_param.buffer_count", kOwnSizes},
       {"zero_optimization.offload_param.buffer_size", kOwnSizes},
       {"zero_optimization.offload_param.max_in_cpu", kOwnSizes},
+      {"activation_checkpointing.partition_activations", "sequence_parallel_size shares sequences out"},
+      {"activation_checkpointing.contiguous_memory_optimization", "inputs of blocks are always contiguous"},
+      {"activation_checkpointing.number_checkpoints", "every block is one"},
+      {"activation_checkpointing.synchronize_checkpoint_boundary", "copies are ordered by the device's streams"},
+      {"activation_checkpointing.profile", "progress lines show rates"},
       {"fp16.auto_cast", "weights are computed with in their own type"},
       {"fp16.loss_scale", kOwnScale},
       {"fp16.loss_scale_window", kOwnScale},
@@ -78,8 +83,11 @@ class Reader {
  private:
   bool understood(const std::string& path, const Json& value) {
     auto& sharding = made_.sharding;
-    if (path == "zero_optimization" || path == "fp16" || path == "bf16") {
+    if (path == "zero_optimization" || path == "fp16" || path == "bf16" || path == "activation_checkpointing") {
       read(value, path);
+    } else if (path == "activation_checkpointing.cpu_checkpointing") {
+      if (!value.is_boolean()) wrong(path, value, "true or false");
+      made_.offload_activations = made_.recompute = value.get<bool>();
     } else if (path == "zero_optimization.stage") {
       if (!value.is_number_integer() || value < 0 || value > 3) wrong(path, value, "0, 1, 2 or 3");
       sharding.stage = value.get<int>();
@@ -129,7 +137,7 @@ class Reader {
       if (!is_auto(value)) made_.stated[option->second] = value;
       return true;
     }
-    return settled().contains(path) || std::any_of(settled().begin(), settled().end(), [&](const auto& entry) { return path.starts_with(entry.first + "."); });
+    return settled_keys_of_deepspeed().contains(path) || std::any_of(settled_keys_of_deepspeed().begin(), settled_keys_of_deepspeed().end(), [&](const auto& entry) { return path.starts_with(entry.first + "."); });
   }
 
   ShardingRequest& made_;

@@ -39,7 +39,7 @@ bool apply_strategy(ShardingRequest& made, const std::string& word) {
 }
 
 // Known keys that change nothing: blocks are what is wrapped, checkpoints are whole, loading is by memory map.
-const std::set<std::string>& settled() {
+const std::set<std::string>& settled_keys_of_fsdp() {
   static const std::set<std::string> keys = {"version",           "auto_wrap_policy",        "transformer_layer_cls_to_wrap",
                                              "min_num_params",    "backward_prefetch_policy", "limit_all_gathers",
                                              "use_orig_params",   "sync_module_states",      "cpu_ram_efficient_loading",
@@ -66,9 +66,9 @@ void apply_key(ShardingRequest& made, const std::string& key, const Json& value)
   } else if (key == "activation_checkpointing") {
     made.recompute = truth(key, value);
   } else if (key == "activation_cpu_offload") {
-    sharding.offload_activations = truth(key, value);
-    made.recompute = made.recompute || sharding.offload_activations;
-  } else if (!settled().contains(key)) {
+    made.offload_activations = truth(key, value);
+    made.recompute = made.recompute || made.offload_activations;
+  } else if (!settled_keys_of_fsdp().contains(key)) {
     made.unknown.push_back(key);
   }
 }

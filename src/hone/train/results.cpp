@@ -17,8 +17,6 @@ std::string sorted_text(const Json& metrics) {
   return ordered.dump(4) + "\n";
 }
 
-Json path_or_null(const std::string& path) { return path.empty() ? Json(nullptr) : Json(path); }
-
 }  // namespace
 
 void write_results(const RunFolder& run, const std::string& split, const Json& metrics) {

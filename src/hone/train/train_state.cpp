@@ -10,9 +10,9 @@ Json optional_json(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json path_or_null(const std::string& path) { return path.empty() ? Json(nullptr) : Json(path); }
-
 }  // namespace
+
+Json path_or_null(const std::string& path) { return path.empty() ? Json(nullptr) : Json(path); }
 
 Json TrainState::to_transformers(const TrainerConfig& config) const {
   return {{"best_global_step", optional_json(best_global_step)},

@@ -31,4 +31,7 @@ struct TrainState {
   static TrainState from_json(const Json& json);
 };
 
+// A path as the peers write it: null when there is none.
+Json path_or_null(const std::string& path);
+
 }  // namespace hone::train

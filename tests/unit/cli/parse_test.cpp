@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-struct Scene {
+struct ParseScene {
   std::map<std::string, std::string> files, variables;
   FrontEnd front_end = FrontEnd::hone;
 
@@ -38,7 +38,7 @@ struct Scene {
 };
 
 TEST(Parse, TypedValues) {
-  auto options = Scene{}.options(
+  auto options = ParseScene{}.options(
       {"sft", "--lora_rank", "16", "--learning_rate=1.0e-4", "--dataset", "a", "b", "--streaming", "--max_shard_size", "2GB"});
   EXPECT_EQ(options.integer("lora_rank"), 16);
   EXPECT_DOUBLE_EQ(options.real("learning_rate"), 1e-4);
@@ -50,28 +50,28 @@ TEST(Parse, TypedValues) {
 }
 
 TEST(Parse, NoneAndAutoAreAbsent) {
-  auto options = Scene{}.options(
+  auto options = ParseScene{}.options(
       {"sft", "--neftune_noise_alpha", "none", "--learning_rate", "auto", "--template", "auto", "--report_to", "none"});
   for (auto name : {"neftune_noise_alpha", "learning_rate", "template", "report_to"}) EXPECT_FALSE(options.has(name)) << name;
 }
 
 TEST(Parse, AskingForWhatIsNotThereIsOurMistake) {
-  auto options = Scene{}.options({"sft"});
+  auto options = ParseScene{}.options({"sft"});
   EXPECT_THROW(options.text("no_such_option"), InternalError);
   EXPECT_THROW(options.real("neftune_noise_alpha"), InternalError);
   EXPECT_THROW(options.required("model"), UserError);
 }
 
 TEST(Parse, FlagBeforeAFileName) {
-  auto options = Scene{}.options({"tokenize", "--model", "m", "--lines", "input.txt"});
+  auto options = ParseScene{}.options({"tokenize", "--model", "m", "--lines", "input.txt"});
   EXPECT_TRUE(options.flag("lines"));
   EXPECT_THAT(options.words(), ElementsAre("input.txt"));
 }
 
-TEST(Parse, LastOccurrenceWins) { EXPECT_EQ(Scene{}.options({"sft", "--seed", "1", "--seed", "2"}).integer("seed"), 2); }
+TEST(Parse, LastOccurrenceWins) { EXPECT_EQ(ParseScene{}.options({"sft", "--seed", "1", "--seed", "2"}).integer("seed"), 2); }
 
 TEST(Parse, FileThenWordsThenWhere) {
-  Scene scene{.files = {{"run.yaml", "seed: 5\n\nlora_rank: 4\ndataset: [x, y]\n"}}};
+  ParseScene scene{.files = {{"run.yaml", "seed: 5\n\nlora_rank: 4\ndataset: [x, y]\n"}}};
   auto options = scene.options({"sft", "run.yaml", "--seed", "6"});
   EXPECT_EQ(options.integer("seed"), 6);
   EXPECT_EQ(options.setting("lora_rank").where, "run.yaml:3");
@@ -81,35 +81,35 @@ TEST(Parse, FileThenWordsThenWhere) {
 }
 
 TEST(Parse, OverridesReachIntoMappings) {
-  Scene scene{.files = {{"run.yaml", "lr_scheduler_kwargs: {min_lr: 0.1}\n"}}, .front_end = FrontEnd::factory};
+  ParseScene scene{.files = {{"run.yaml", "lr_scheduler_kwargs: {min_lr: 0.1}\n"}}, .front_end = FrontEnd::factory};
   auto options = scene.options({"train", "run.yaml", "lr_scheduler_kwargs.min_lr=1e-6", "lora_rank=4"});
   EXPECT_DOUBLE_EQ(options.json("lr_scheduler_kwargs")["min_lr"].get<double>(), 1e-6);
   EXPECT_EQ(options.integer("lora_rank"), 4);
 }
 
 TEST(Parse, EnvBlockOfAFile) {
-  Scene scene{.files = {{"run.yaml", "ENV:\n  A: 1\n  B: x\n"}}, .variables = {{"B", "y"}}};
+  ParseScene scene{.files = {{"run.yaml", "ENV:\n  A: 1\n  B: x\n"}}, .variables = {{"B", "y"}}};
   auto parsed = scene.parse({"sft", "run.yaml"});
   EXPECT_THAT(parsed.environment, ElementsAre(std::pair<std::string, std::string>{"A", "1"}));
   EXPECT_THAT(parsed.remarks, ElementsAre(HasSubstr("B is already set")));
 }
 
 TEST(Parse, SharedNameMeansWhatTheFrontEndMeans) {
-  Scene factory{.front_end = FrontEnd::factory};
+  ParseScene factory{.front_end = FrontEnd::factory};
   auto theirs = factory.options({"chat", "--max_length", "99", "--cutoff_len", "77"});
   EXPECT_EQ(theirs.integer("max_length"), 77);
   EXPECT_EQ(theirs.integer("generation_total_length"), 99);
-  EXPECT_EQ(Scene{}.options({"infer", "--max_length", "99"}).integer("max_length"), 99);
+  EXPECT_EQ(ParseScene{}.options({"infer", "--max_length", "99"}).integer("max_length"), 99);
 }
 
 TEST(Parse, RefusalsNameTheWay) {
-  EXPECT_THAT(Scene{}.refusal({"export", "--to_mcore", "true"}).hint(), HasSubstr("Hugging Face folders"));
-  EXPECT_THAT(Scene{}.refusal({"sft", "--learning_rat", "1"}).hint(), HasSubstr("--learning_rate"));
-  EXPECT_EQ(Scene{}.refusal({"sft", "--learning_rat", "1"}).code(), ExitCode::usage);
+  EXPECT_THAT(ParseScene{}.refusal({"export", "--to_mcore", "true"}).hint(), HasSubstr("Hugging Face folders"));
+  EXPECT_THAT(ParseScene{}.refusal({"sft", "--learning_rat", "1"}).hint(), HasSubstr("--learning_rate"));
+  EXPECT_EQ(ParseScene{}.refusal({"sft", "--learning_rat", "1"}).code(), ExitCode::usage);
 }
 
 TEST(Parse, GivenButUnreadIsKnown) {
-  auto options = Scene{}.options({"sft", "--seed", "1", "--lora_rank", "4"});
+  auto options = ParseScene{}.options({"sft", "--seed", "1", "--lora_rank", "4"});
   options.integer("seed");
   ASSERT_EQ(options.given_but_unread().size(), 1u);
   EXPECT_EQ(options.given_but_unread()[0]->option->name, "lora_rank");

@@ -8,7 +8,7 @@
 namespace hone::data {
 namespace {
 
-std::shared_ptr<const Encoder> encoder(EncodeConfig config) {
+std::shared_ptr<const Encoder> factory_encoder(EncodeConfig config) {
   config.dialect = Dialect::factory;
   return Encoder::make(std::move(config), chatml_tokenizer(), {});
 }
@@ -21,14 +21,14 @@ std::string labels(const std::shared_ptr<const Encoder>& encoder, const Conversa
   return sample ? learned(encoder->tokenizer(), sample->labels) : "";
 }
 
-TEST(FactoryEncode, EveryAnswerIsLearned) { EXPECT_EQ(labels(encoder({.template_name = "qwen3_nothink"}), kTwoRounds), "[20]bc<|im_end|>\n[20]e<|im_end|>\n"); }
+TEST(FactoryEncode, EveryAnswerIsLearned) { EXPECT_EQ(labels(factory_encoder({.template_name = "qwen3_nothink"}), kTwoRounds), "[20]bc<|im_end|>\n[20]e<|im_end|>\n"); }
 
 TEST(FactoryEncode, MaskHistoryLearnsTheLastAnswer) {
-  EXPECT_EQ(labels(encoder({.template_name = "qwen3_nothink", .mask_history = true}), kTwoRounds), "[44]e<|im_end|>\n");
+  EXPECT_EQ(labels(factory_encoder({.template_name = "qwen3_nothink", .mask_history = true}), kTwoRounds), "[44]e<|im_end|>\n");
 }
 
 TEST(FactoryEncode, TrainOnPromptLearnsEverything) {
-  auto text = labels(encoder({.template_name = "qwen3_nothink", .train_on_prompt = true}), kTwoRounds);
+  auto text = labels(factory_encoder({.template_name = "qwen3_nothink", .train_on_prompt = true}), kTwoRounds);
   EXPECT_EQ(text.find('['), std::string::npos);
 }
 
@@ -44,7 +44,7 @@ TEST(FactoryEncode, BudgetIsShared) {
 }
 
 TEST(FactoryEncode, LateTurnsAreCutByBudget) {
-  auto sample = encoder({.template_name = "qwen3_nothink", .max_length = 30})->encode(kTwoRounds);
+  auto sample = factory_encoder({.template_name = "qwen3_nothink", .max_length = 30})->encode(kTwoRounds);
   ASSERT_TRUE(sample) << sample.error();
   EXPECT_EQ(sample->ids.size(), 30u);
 }
@@ -68,7 +68,7 @@ TEST(FactoryEncode, SystemIsFoldedIntoTheFirstTurn) {
 }
 
 TEST(FactoryEncode, PairsShareTheirPrompt) {
-  auto factory = encoder({.template_name = "qwen3_nothink", .max_length = 100});
+  auto factory = factory_encoder({.template_name = "qwen3_nothink", .max_length = 100});
   auto conversation = kTwoRounds;
   conversation.rejected = conversation.messages;
   conversation.rejected.back().content = "no";
@@ -79,13 +79,13 @@ TEST(FactoryEncode, PairsShareTheirPrompt) {
 }
 
 TEST(FactoryEncode, WrongOrderIsAnError) {
-  auto factory = encoder({.template_name = "qwen3_nothink"});
+  auto factory = factory_encoder({.template_name = "qwen3_nothink"});
   EXPECT_FALSE(factory->encode({.messages = {{.role = "user", .content = "a"}, {.role = "user", .content = "b"}, {.role = "assistant", .content = "c"}}}));
   EXPECT_FALSE(factory->encode({.messages = {{.role = "user", .content = "a"}}}));
 }
 
 TEST(FactoryEncode, TextIsLearnedWhole) {
-  auto factory = encoder({.template_name = "default", .pretraining = true});
+  auto factory = factory_encoder({.template_name = "default", .pretraining = true});
   EXPECT_EQ(labels(factory, {.messages = {{.role = "user", .content = "abc"}}, .plain_text = true}), "abc<|im_end|>");
 }
 

@@ -7,7 +7,7 @@
 namespace hone::data {
 namespace {
 
-const std::vector<Message> kTwoRounds = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "bc"}, {.role = "user", .content = "d"}, {.role = "assistant", .content = "e"}};
+const std::vector<Message> kJinjaRounds = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "bc"}, {.role = "user", .content = "d"}, {.role = "assistant", .content = "e"}};
 
 constexpr const char* kPlain =
     "{%- for m in messages -%}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor -%}"
@@ -32,22 +32,22 @@ std::string labels(const char* chat_template, std::vector<Message> messages, Enc
   return sample ? learned(encoder->tokenizer(), sample->labels) : "";
 }
 
-TEST(JinjaEncode, PrefixesFindAnswers) { EXPECT_EQ(labels(kPlain, kTwoRounds), "[20]bc<|im_end|>\n[20]e<|im_end|>\n"); }
+TEST(JinjaEncode, PrefixesFindAnswers) { EXPECT_EQ(labels(kPlain, kJinjaRounds), "[20]bc<|im_end|>\n[20]e<|im_end|>\n"); }
 
 TEST(JinjaEncode, GenerationBlocksAreTheAnswers) {
   // The newline after an answer stands outside the block, and trim_blocks takes the ones that follow a tag.
-  EXPECT_EQ(labels(kMarked, kTwoRounds), "[17]bc<|im_end|>[17]e<|im_end|>");
+  EXPECT_EQ(labels(kMarked, kJinjaRounds), "[17]bc<|im_end|>[17]e<|im_end|>");
 }
 
 TEST(JinjaEncode, RewrittenHistoryIsStillFound) {
-  auto messages = kTwoRounds;
+  auto messages = kJinjaRounds;
   messages[1].content = "x</t>bc";
   EXPECT_EQ(labels(kForgetful, messages), "[20]bc<|im_end|>\n[20]e<|im_end|>\n");
 }
 
 TEST(JinjaEncode, LastRoundAndMessageLoss) {
-  EXPECT_EQ(labels(kPlain, kTwoRounds, {.loss_scale = "last_round"}), "[44]e<|im_end|>\n");
-  auto messages = kTwoRounds;
+  EXPECT_EQ(labels(kPlain, kJinjaRounds, {.loss_scale = "last_round"}), "[44]e<|im_end|>\n");
+  auto messages = kJinjaRounds;
   messages[3].loss = false;
   EXPECT_EQ(labels(kPlain, messages), "[20]bc<|im_end|>\n[23]");
 }
@@ -61,7 +61,7 @@ TEST(JinjaEncode, IsTheDefaultWhenNothingElseIsKnown) {
 
 TEST(JinjaEncode, FactoryTakesTheTemplateApart) {
   auto encoder = Encoder::make({.dialect = Dialect::factory}, chatml_tokenizer(kPlain), {});
-  auto sample = encoder->encode({.messages = kTwoRounds});
+  auto sample = encoder->encode({.messages = kJinjaRounds});
   ASSERT_TRUE(sample) << sample.error();
   EXPECT_EQ(learned(encoder->tokenizer(), sample->labels), "[20]bc<|im_end|>\n[20]e<|im_end|>\n");
 }

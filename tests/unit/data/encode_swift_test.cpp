@@ -13,11 +13,11 @@ std::shared_ptr<const Encoder> encoder(EncodeConfig config) { return Encoder::ma
 
 std::string text_of(const Encoder& encoder, const Sample& sample) { return encoder.tokenizer().decode(sample.ids, false); }
 
-const std::vector<Message> kTwoRounds = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "bc"}, {.role = "user", .content = "d"}, {.role = "assistant", .content = "e"}};
+const std::vector<Message> kSwiftRounds = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "bc"}, {.role = "user", .content = "d"}, {.role = "assistant", .content = "e"}};
 
 TEST(SwiftEncode, LearnsAnswersAndWhatEndsThem) {
   auto swift = encoder({.template_name = "qwen3_nothinking"});
-  auto sample = swift->encode(talk(kTwoRounds));
+  auto sample = swift->encode(talk(kSwiftRounds));
   ASSERT_TRUE(sample) << sample.error();
   EXPECT_EQ(text_of(*swift, *sample),
             "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nbc<|im_end|>\n<|im_start|>user\nd<|im_end|>\n<|im_start|>assistant\ne<|im_end|>\n");
@@ -26,13 +26,13 @@ TEST(SwiftEncode, LearnsAnswersAndWhatEndsThem) {
 
 TEST(SwiftEncode, LastRoundMasksHistory) {
   auto swift = encoder({.template_name = "qwen3_nothinking", .loss_scale = "last_round"});
-  auto sample = swift->encode(talk(kTwoRounds));
+  auto sample = swift->encode(talk(kSwiftRounds));
   ASSERT_TRUE(sample);
   EXPECT_EQ(learned(swift->tokenizer(), sample->labels), "[44]e<|im_end|>\n");
 }
 
 TEST(SwiftEncode, MessageLossOverridesTheRule) {
-  auto messages = kTwoRounds;
+  auto messages = kSwiftRounds;
   messages[1].loss = true;
   messages[3].loss = false;
   auto swift = encoder({.template_name = "qwen3_nothinking", .loss_scale = "last_round"});

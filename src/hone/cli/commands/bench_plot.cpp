@@ -15,7 +15,7 @@ struct Panel {
   double left, top, width, height;
 };
 
-std::string milliseconds(double seconds) { return fmt::format("{:.{}f} ms", seconds * 1e3, seconds < 0.01 ? 2 : 0); }
+std::string short_milliseconds(double seconds) { return fmt::format("{:.{}f} ms", seconds * 1e3, seconds < 0.01 ? 2 : 0); }
 
 // Part of the values below x, over x; p50 and p99 are marked.
 void draw_spread(Canvas& canvas, const Panel& panel, const std::string& title, std::vector<double> values, const serve::Spread& spread) {
@@ -27,7 +27,7 @@ void draw_spread(Canvas& canvas, const Panel& panel, const std::string& title, s
     canvas.line({panel.left, y(part)}, {panel.left + panel.width, y(part)}, kGrid, 1);
     canvas.text({panel.left - 8, y(part) + 4}, fmt::format("{:.0f}%", part * 100), 9, kSoft, Anchor::end);
   }
-  for (int i = 0; i <= 4; ++i) canvas.text({x(limit * i / 4), bottom + 18}, milliseconds(limit * i / 4), 9, kSoft, Anchor::middle);
+  for (int i = 0; i <= 4; ++i) canvas.text({x(limit * i / 4), bottom + 18}, short_milliseconds(limit * i / 4), 9, kSoft, Anchor::middle);
   std::sort(values.begin(), values.end());
   std::vector<Point> points{{x(0), y(0)}};
   for (size_t i = 0; i < values.size() && values[i] <= limit; ++i) points.push_back({x(values[i]), y(static_cast<double>(i + 1) / static_cast<double>(values.size()))});
@@ -35,7 +35,7 @@ void draw_spread(Canvas& canvas, const Panel& panel, const std::string& title, s
   for (auto [name, value] : {std::pair{"p50", spread.p50}, std::pair{"p99", spread.p99}}) {
     canvas.line({x(value), panel.top}, {x(value), bottom}, kMark, 1, 0.8);
     bool left = x(value) - panel.left > panel.width / 2;  // below the curve there is room on either side
-    canvas.text({x(value) + (left ? -5 : 5), bottom - 8}, fmt::format("{} {}", name, milliseconds(value)), 9, kMark, left ? Anchor::end : Anchor::start);
+    canvas.text({x(value) + (left ? -5 : 5), bottom - 8}, fmt::format("{} {}", name, short_milliseconds(value)), 9, kMark, left ? Anchor::end : Anchor::start);
   }
 }
 

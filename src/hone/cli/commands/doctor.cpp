@@ -2,6 +2,7 @@
 #include "hone/base/terminal.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/doctor/check.h"
+#include "hone/cli/help.h"
 #include "hone/cli/text_table.h"
 
 namespace hone::cli {
@@ -25,8 +26,6 @@ std::string mark_sign(Mark mark) {
   }
   return "";
 }
-
-size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 60, 120)); }
 
 // Prints one section; returns how many findings are bad.
 int print_section(std::string_view title, const doctor::Findings& findings) {

@@ -18,12 +18,18 @@ void read_starts(const Options& options, tuner::Lora& lora) {
   start.gamma = static_cast<double>(options.integer("lora_ga_stable_gamma"));
 }
 
+bool resizes_vocabulary(const Options& options) {
+  return options.flag("resize_vocab") || options.has("new_special_tokens") || options.has("add_tokens") || options.has("new_special_tokens_config");
+}
+
 void read_lora(const Options& options, tuner::Lora& lora) {
   lora.rank = options.integer("lora_rank");
   lora.alpha = options.real("lora_alpha");
   lora.dropout = options.real("lora_dropout");
   lora.targets = options.list("target_modules");
   lora.modules_to_save = options.list("modules_to_save");
+  // LLaMA-Factory trains the embeddings of a vocabulary that it resized.
+  if (speaks_factory(options) && lora.modules_to_save.empty() && resizes_vocabulary(options)) lora.modules_to_save = {"embed_tokens", "lm_head"};
   lora.rslora = options.flag("use_rslora");
   lora.dora = options.flag("use_dora");
   if (!speaks_factory(options)) {
@@ -53,7 +59,7 @@ void read_freezing(const Options& options, tuner::TunerConfig& config) {
   config.parameters.trainable_regex = options.text("trainable_parameters_regex");
 }
 
-bool asks(const Options& options, std::string_view flag) { return options.knows(flag) && options.flag(flag); }
+bool turns_on(const Options& options, std::string_view flag) { return options.knows(flag) && options.flag(flag); }
 
 // GaLore's own options, as optim_args would spell them.
 void add_galore(const Options& options, optim::OptimizerConfig& config) {
@@ -62,7 +68,7 @@ void add_galore(const Options& options, optim::OptimizerConfig& config) {
   config.arguments["scale"] = options.real("galore_scale");
   config.arguments["proj_type"] = options.text("galore_proj_type");
   if (options.has("galore_target_modules")) config.target_modules = options.list("galore_target_modules");
-  if (asks(options, "galore_with_embedding")) config.target_modules.insert(config.target_modules.end(), {"embed_tokens", "lm_head"});
+  if (turns_on(options, "galore_with_embedding")) config.target_modules.insert(config.target_modules.end(), {"embed_tokens", "lm_head"});
 }
 
 void add_apollo(const Options& options, optim::OptimizerConfig& config) {
@@ -89,10 +95,10 @@ void add_badam(const Options& options, optim::OptimizerConfig& config) {
 std::string optimizer_name(const Options& options) {
   if (options.flag("adafactor")) return "adafactor";
   if (options.flag("use_galore")) return "galore_adamw";
-  if (asks(options, "use_muon")) return "muon";
-  if (asks(options, "use_apollo")) return "apollo_adamw";
-  if (asks(options, "use_badam")) return "badam";
-  if (asks(options, "use_adam_mini")) return "adam_mini";
+  if (turns_on(options, "use_muon")) return "muon";
+  if (turns_on(options, "use_apollo")) return "apollo_adamw";
+  if (turns_on(options, "use_badam")) return "badam";
+  if (turns_on(options, "use_adam_mini")) return "adam_mini";
   std::string plugin = options.knows("optimizer") ? options.text("optimizer") : "";
   if (plugin == "galore") return "galore_adamw";
   if (plugin == "lorap" || plugin.empty()) return options.text("optim");  // LoRA+ is a matter of parameter groups
@@ -119,6 +125,7 @@ tuner::TunerConfig tuner_config(const Options& options) {
   read_lora(options, config.lora);
   read_freezing(options, config);
   for (const auto& folder : options.list("adapters")) config.adapters.emplace_back(folder);
+  config.use_llama_pro = options.knows("use_llama_pro") && options.flag("use_llama_pro");
   config.create_new_adapter = options.knows("create_new_adapter") && options.flag("create_new_adapter");
   config.base_model = options.text("model");
   config.seed = static_cast<uint64_t>(options.integer("seed"));
@@ -138,8 +145,8 @@ optim::OptimizerConfig optimizer_config(const Options& options) {
   config.adam.beta2 = options.real("adam_beta2");
   config.adam.epsilon = options.real("adam_epsilon");
   if (config.name.starts_with("galore")) add_galore(options, config);
-  if (asks(options, "use_apollo")) add_apollo(options, config);
-  if (asks(options, "use_badam")) add_badam(options, config);
+  if (turns_on(options, "use_apollo")) add_apollo(options, config);
+  if (turns_on(options, "use_badam")) add_badam(options, config);
   if (options.has("optim_target_modules")) config.target_modules = options.list("optim_target_modules");
   auto given = optim::parse_optim_args(options.text("optim_args"));
   for (const auto& [key, value] : given.items()) config.arguments[key] = value;

@@ -6,7 +6,7 @@
 namespace hone::data {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxLiteralDepth = 64;
 
 void append_utf8(std::string& out, uint32_t code) {
   if (code < 0x80) out += static_cast<char>(code);
@@ -50,7 +50,7 @@ class LiteralParser {
   }
 
   std::optional<Json> parse_value(int depth) {
-    if (depth > kMaxDepth) return fail("nested too deep");
+    if (depth > kMaxLiteralDepth) return fail("nested too deep");
     skip_space();
     if (at_ >= text_.size()) return fail("unexpected end");
     if (take('[')) return parse_items(']', depth);

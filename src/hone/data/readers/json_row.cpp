@@ -9,7 +9,7 @@
 namespace hone::data {
 namespace {
 
-constexpr int kMaxDepth = 128;
+constexpr int kMaxRowDepth = 128;
 
 struct Refusal {
   RowProblem problem;
@@ -37,7 +37,7 @@ bool repeats_a_key(const simdjson::dom::object& object) {
 // Fills `out`, or says why not. Strings become Json without an intermediate copy of the tree.
 std::optional<Refusal> convert(const simdjson::dom::element& value, Json& out, int depth) {
   using Type = simdjson::dom::element_type;
-  if (depth > kMaxDepth) return Refusal{RowProblem::json, fmt::format("nested deeper than {} levels", kMaxDepth)};
+  if (depth > kMaxRowDepth) return Refusal{RowProblem::json, fmt::format("nested deeper than {} levels", kMaxRowDepth)};
   switch (value.type()) {
     case Type::OBJECT: {
       simdjson::dom::object object = value.get_object();
@@ -77,7 +77,7 @@ std::string excerpt(std::string_view text) {
 
 // simdjson says only what kind of error; the slower parser says where. Integers beyond 64 bits are all right for it.
 Result<Json> parse_slowly(std::string_view text, const RowOrigin& origin) {
-  auto parsed = parse_json(text, {.depth = kMaxDepth});
+  auto parsed = parse_json(text, {.depth = kMaxRowDepth});
   if (parsed) return parsed;
   return row_error(RowProblem::json, origin.str(), fmt::format("{} in \"{}\"; expected one JSON object", parsed.error(), excerpt(text)));
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kLargestInteger = 999'999'999'999'999;  // what every reader of JSON holds exactly
 constexpr size_t kMostNodes = 20'000;                      // of schemas visited: references may multiply
 
-struct Refusal {
+struct SchemaRefusal {
   std::string message;
 };
 
@@ -49,9 +49,9 @@ class Reader {
   Reader(const Json& root, int depth) : root_(root), most_depth_(depth) {}
 
   Pattern value(const Json& schema, int depth) {
-    if (++visited_ > kMostNodes) throw Refusal{"references multiply too often"};
+    if (++visited_ > kMostNodes) throw SchemaRefusal{"references multiply too often"};
     if (schema.is_boolean()) return schema.get<bool>() ? anything(depth) : pattern_nothing();
-    if (!schema.is_object()) throw Refusal{fmt::format("{} where a schema should be", schema.type_name())};
+    if (!schema.is_object()) throw SchemaRefusal{fmt::format("{} where a schema should be", schema.type_name())};
     if (depth > most_depth_) return pattern_nothing();
     refuse_unknown(schema);
     if (auto ref = schema.find("$ref"); ref != schema.end()) return value(resolve(*ref), depth + 1);
@@ -68,18 +68,18 @@ class Reader {
     for (const char* name : {"not", "if", "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas", "contains", "uniqueItems", "minProperties",
                              "maxProperties", "multipleOf", "unevaluatedProperties", "unevaluatedItems"}) {
       auto found = schema.find(name);
-      if (found != schema.end() && !(found->is_boolean() && !found->get<bool>())) throw Refusal{fmt::format("the keyword \"{}\" is not supported", name)};
+      if (found != schema.end() && !(found->is_boolean() && !found->get<bool>())) throw SchemaRefusal{fmt::format("the keyword \"{}\" is not supported", name)};
     }
   }
 
   const Json& resolve(const Json& ref) const {
     auto path = ref.is_string() ? ref.get<std::string>() : "";
     if (path == "#") return root_;
-    if (!path.starts_with("#/")) throw Refusal{fmt::format("the reference \"{}\" does not lie inside the schema", path)};
+    if (!path.starts_with("#/")) throw SchemaRefusal{fmt::format("the reference \"{}\" does not lie inside the schema", path)};
     try {
       return root_.at(Json::json_pointer(path.substr(1)));
     } catch (const Json::exception&) {
-      throw Refusal{fmt::format("the reference \"{}\" leads nowhere", path)};
+      throw SchemaRefusal{fmt::format("the reference \"{}\" leads nowhere", path)};
     }
   }
 
@@ -97,7 +97,7 @@ class Reader {
         } else if (key == "required") {
           for (const auto& name : item) all[key].push_back(name);
         } else if (all[key] != item) {
-          throw Refusal{fmt::format("the parts of \"allOf\" disagree about \"{}\"", key)};
+          throw SchemaRefusal{fmt::format("the parts of \"allOf\" disagree about \"{}\"", key)};
         }
       }
     }
@@ -137,13 +137,13 @@ class Reader {
     if (type == "null") return text("null");
     if (type == "object") return object(schema, depth);
     if (type == "array") return array(schema, depth);
-    throw Refusal{fmt::format("the type \"{}\" is unknown", type)};
+    throw SchemaRefusal{fmt::format("the type \"{}\" is unknown", type)};
   }
 
   static Pattern string(const Json& schema) {
     if (auto pattern = schema.find("pattern"); pattern != schema.end()) {
       auto inside = parse_regex(pattern->get<std::string>());
-      if (!inside) throw Refusal{inside.error()};
+      if (!inside) throw SchemaRefusal{inside.error()};
       return quoted(*inside);
     }
     if (auto format = schema.find("format"); format != schema.end())
@@ -220,7 +220,7 @@ class Reader {
       members.emplace_back(member(text(Json(name).dump()), value(content, depth + 1)), required.contains(name));
       required.erase(name);
     }
-    if (!required.empty()) throw Refusal{fmt::format("\"{}\" is required but is no property", *required.begin())};
+    if (!required.empty()) throw SchemaRefusal{fmt::format("\"{}\" is required but is no property", *required.begin())};
     return enclosed("{", members_from(members, 0), "}");
   }
 
@@ -261,7 +261,7 @@ Result<Pattern> schema_pattern(const Json& schema, int depth) try {
   auto pattern = Reader(schema, depth).value(schema, 0);
   if (pattern->kind == PatternNode::Kind::nothing) return error("the schema accepts nothing, or only texts nested more than {} deep", depth);
   return pattern;
-} catch (const Refusal& refusal) {
+} catch (const SchemaRefusal& refusal) {
   return error("the schema cannot be followed: {}", refusal.message);
 } catch (const Json::exception& problem) {
   return error("the schema is malformed: {}", problem.what());

@@ -9,7 +9,7 @@ using Ranges = std::vector<CodePointRange>;
 constexpr int kMaxRepeat = 10'000, kMaxDepth = 100;
 
 // Thrown inside the parser only; parse_regex turns it into an Error.
-struct Refusal {
+struct RegexRefusal {
   std::string message;
 };
 
@@ -35,7 +35,7 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const { throw Refusal{fmt::format("{} at byte {}", what, at_)}; }
+  [[noreturn]] void refuse(const std::string& what) const { throw RegexRefusal{fmt::format("{} at byte {}", what, at_)}; }
   bool at_end() const { return at_ >= text_.size(); }
   char peek() const { return at_end() ? '\0' : text_[at_]; }
   bool take(std::string_view word) {
@@ -223,7 +223,7 @@ class Parser {
 
 Result<Pattern> parse_regex(std::string_view expression) try {
   return Parser(expression).whole();
-} catch (const Refusal& refusal) {
+} catch (const RegexRefusal& refusal) {
   return error("the regular expression has {}", refusal.message);
 }
 

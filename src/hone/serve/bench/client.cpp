@@ -13,7 +13,7 @@ namespace {
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+double in_seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 // A text behind `key` that is not empty.
 bool says_something(std::string_view line, std::string_view key) {
@@ -90,7 +90,7 @@ void BenchClient::read_events(std::string_view events, Answered& answered) {
   if (!spoke) return;
   auto now = Clock::now();
   if (answered.first == Clock::time_point()) answered.first = now;
-  else answered.gaps.push_back(seconds(now - answered.last));
+  else answered.gaps.push_back(in_seconds(now - answered.last));
   answered.last = now;
 }
 

@@ -34,9 +34,9 @@ Json finish_of(const Answer& answer, bool legacy) {
 
 // What stays the same in every event of one stream, and the way one is written. Events are put together as text: there is one for each
 // token of each stream, and building a JSON value for it would cost more than all the rest.
-class Stream {
+class ChatStream {
  public:
-  Stream(const ChatTask& task, const ServedModel& served, const std::string& model, bool logprobs) : task_(task), served_(served), logprobs_(logprobs) {
+  ChatStream(const ChatTask& task, const ServedModel& served, const std::string& model, bool logprobs) : task_(task), served_(served), logprobs_(logprobs) {
     Json head{{"id", fresh_id("chatcmpl-")}, {"object", "chat.completion.chunk"}, {"created", unix_time()}, {"model", model}};
     head_ = dump(head);
     head_.back() = ',';
@@ -108,7 +108,7 @@ asio::awaitable<void> send_whole(Exchange& exchange, Context& context, const Cha
 
 // The first event is awaited before the status is sent, so that a refusal still has a status of its own.
 asio::awaitable<void> send_stream(Exchange& exchange, Context& context, const ChatTask& task, Answers& answers, const std::string& model) {
-  Stream stream(task, context.served, model, task.sampling.logprobs.has_value());
+  ChatStream stream(task, context.served, model, task.sampling.logprobs.has_value());
   auto news = co_await answers.next();
   bool listening = co_await exchange.start_events();
   std::string out = stream.opening(answers.size());

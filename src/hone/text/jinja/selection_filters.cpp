@@ -86,7 +86,7 @@ Value filter_items(Interpreter&, const Value& subject, const Arguments& argument
   });
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kSelectionFilters[] = {
     {"map", map},
     {"select", filter_items<true, false>},
     {"reject", filter_items<false, false>},
@@ -97,7 +97,7 @@ constexpr FilterEntry kFilters[] = {
 }  // namespace
 
 Filter find_selection_filter(std::string_view name) {
-  for (const FilterEntry& entry : kFilters)
+  for (const FilterEntry& entry : kSelectionFilters)
     if (entry.name == name) return entry.filter;
   return nullptr;
 }

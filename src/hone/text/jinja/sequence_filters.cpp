@@ -296,7 +296,7 @@ Value round(Interpreter&, const Value& subject, const Arguments& arguments) {
   return Value::real((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kSequenceFilters[] = {
     {"length", length},   {"count", length},  {"default", fallback},   {"d", fallback},        {"items", items},
     {"list", to_list},    {"first", first},   {"last", last},          {"dictsort", dictsort}, {"sort", sort},
     {"reverse", reverse}, {"unique", unique}, {"min", extreme<false>}, {"max", extreme<true>}, {"sum", sum},
@@ -307,7 +307,7 @@ constexpr FilterEntry kFilters[] = {
 }  // namespace
 
 Filter find_sequence_filter(std::string_view name) {
-  for (const FilterEntry& entry : kFilters)
+  for (const FilterEntry& entry : kSequenceFilters)
     if (entry.name == name) return entry.filter;
   return nullptr;
 }

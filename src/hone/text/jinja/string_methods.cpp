@@ -11,10 +11,10 @@ namespace hone::text::jinja {
 
 namespace {
 
-using TextFunction = std::string (*)(std::string_view);
+using StringFunction = std::string (*)(std::string_view);
 
-template <TextFunction transform>
-Value map_text(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
+template <StringFunction transform>
+Value map_string(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
   Bound("str", arguments, {});
   return interpreter.string(transform(self.text()));
 }
@@ -253,12 +253,12 @@ Value refuse_bytes(Interpreter&, const Value&, const Arguments&) {
   throw TemplateFailure("encode, translate and maketrans are not supported in chat templates");
 }
 
-struct Entry {
+struct MethodEntry {
   std::string_view name;
   Method method;
 };
 
-constexpr Entry kMethods[] = {
+constexpr MethodEntry kMethods[] = {
     {"strip", strip<Side::both>},
     {"lstrip", strip<Side::left>},
     {"rstrip", strip<Side::right>},
@@ -268,12 +268,12 @@ constexpr Entry kMethods[] = {
     {"endswith", has_affix<false>},
     {"replace", replace},
     {"join", join},
-    {"upper", map_text<to_upper>},
-    {"lower", map_text<to_lower>},
-    {"title", map_text<title_case>},
-    {"capitalize", map_text<capitalize>},
-    {"swapcase", map_text<swap_case>},
-    {"casefold", map_text<to_lower>},
+    {"upper", map_string<to_upper>},
+    {"lower", map_string<to_lower>},
+    {"title", map_string<title_case>},
+    {"capitalize", map_string<capitalize>},
+    {"swapcase", map_string<swap_case>},
+    {"casefold", map_string<to_lower>},
     {"find", find<false, false>},
     {"rfind", find<true, false>},
     {"index", find<false, true>},
@@ -311,7 +311,7 @@ constexpr Entry kMethods[] = {
 }  // namespace
 
 Method find_string_method(std::string_view name) {
-  for (const Entry& entry : kMethods)
+  for (const MethodEntry& entry : kMethods)
     if (entry.name == name) return entry.method;
   return nullptr;
 }

@@ -104,12 +104,12 @@ bool is_test(Interpreter&, const Value& subject, const Arguments& arguments) {
   return subject.is(Kind::string) && find_test(subject.text()) != nullptr;
 }
 
-struct Entry {
+struct TestEntry {
   std::string_view name;
   Test test;
 };
 
-constexpr Entry kTests[] = {
+constexpr TestEntry kTests[] = {
     {"defined", plain<is_defined>},
     {"none", plain<is_none>},
     {"string", plain<is_string>},
@@ -154,7 +154,7 @@ constexpr Entry kTests[] = {
 }  // namespace
 
 Test find_test(std::string_view name) {
-  for (const Entry& entry : kTests)
+  for (const TestEntry& entry : kTests)
     if (entry.name == name) return entry.test;
   return nullptr;
 }

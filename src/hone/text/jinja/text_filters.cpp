@@ -111,14 +111,14 @@ Value trim(Interpreter& interpreter, const Value& subject, const Arguments& argu
   return like_origin(subject, interpreter.string(std::string(trimmed)));
 }
 
-Value replace(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
+Value replace_filter(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   Bound bound("replace", arguments, {"old", "new", "count"}, 2);
   int64_t count = bound.given(2) ? require_integer(bound[2]) : -1;
   return interpreter.string(replace_text(interpreter, interpreter.to_text(subject), interpreter.to_text(bound[0]),
                                          interpreter.to_text(bound[1]), count));
 }
 
-Value join(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
+Value join_filter(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   Bound bound("join", arguments, {"d", "attribute"});
   std::string separator = bound.has(0) ? interpreter.to_text(bound[0]) : "";
   AttributePath path(bound.get(1, Value::none()));
@@ -214,7 +214,7 @@ Value wordcount(Interpreter& interpreter, const Value& subject, const Arguments&
   return Value::integer(count);
 }
 
-Value format(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
+Value format_filter(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   if (!arguments.positional.empty() && !arguments.named.empty()) {
     throw TemplateFailure("can't handle positional and keyword arguments at the same time");
   }
@@ -275,15 +275,15 @@ std::string strip_tags(std::string_view text) {
   return out;
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kTextFilters[] = {
     {"tojson", tojson},
     {"trim", trim},
     {"string", to_string},
-    {"join", join},
+    {"join", join_filter},
     {"upper", map_text<to_upper>},
     {"lower", map_text<to_lower>},
     {"safe", mark_safe},
-    {"replace", replace},
+    {"replace", replace_filter},
     {"indent", indent},
     {"capitalize", map_text<capitalize>},
     {"title", map_text<title_words>},
@@ -295,14 +295,14 @@ constexpr FilterEntry kFilters[] = {
     {"center", center},
     {"truncate", truncate},
     {"wordcount", wordcount},
-    {"format", format},
+    {"format", format_filter},
     {"filesizeformat", filesizeformat},
 };
 
 }  // namespace
 
 Filter find_text_filter(std::string_view name) {
-  for (const FilterEntry& entry : kFilters)
+  for (const FilterEntry& entry : kTextFilters)
     if (entry.name == name) return entry.filter;
   return nullptr;
 }

@@ -10,7 +10,7 @@ namespace hone::text::jinja {
 
 namespace {
 
-constexpr uint32_t kMaxNesting = 300;
+constexpr uint32_t kMaxValueNesting = 300;
 
 uint32_t nesting_of(const Value& value) {
   if (value.is(Kind::list)) return value.as_list().depth;
@@ -20,7 +20,7 @@ uint32_t nesting_of(const Value& value) {
 
 uint32_t nested_in(uint32_t depth, const Value& child) {
   uint32_t needed = nesting_of(child) + 1;
-  if (needed > kMaxNesting) throw TemplateFailure("containers are nested too deeply");
+  if (needed > kMaxValueNesting) throw TemplateFailure("containers are nested too deeply");
   return std::max(depth, needed);
 }
 

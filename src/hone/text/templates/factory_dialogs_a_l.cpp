@@ -2,21 +2,16 @@
 #include "hone/text/templates/factory_pieces.h"
 
 namespace hone::text {
-namespace {
-
-using namespace factory_pieces;
-using Kind = FactoryDialog::Kind;
-const Pieces kDeepseekUser = {"<｜User｜>{{content}}<｜Assistant｜>"};
-const Pieces kGlmOpen = {"[gMASK]<sop>"};
-const Pieces kGlmUser = {"<|user|>\n{{content}}<|assistant|>"};
-const Pieces kGlmAnswer = {"\n{{content}}"};
-const Pieces kGlmSystem = {"<|system|>\n{{content}}"};
-const Pieces kGlmTool = {"<|observation|>\n{{content}}<|assistant|>"};
-const char* const kHelpful = "You are a helpful assistant.";
-
-}  // namespace
-
 std::vector<FactoryDialog> factory_dialogs_a_l() {
+  using namespace factory_pieces;
+  using Kind = FactoryDialog::Kind;
+  static const Pieces kDeepseekUser = {"<｜User｜>{{content}}<｜Assistant｜>"};
+  static const Pieces kGlmOpen = {"[gMASK]<sop>"};
+  static const Pieces kGlmUser = {"<|user|>\n{{content}}<|assistant|>"};
+  static const Pieces kGlmAnswer = {"\n{{content}}"};
+  static const Pieces kGlmSystem = {"<|system|>\n{{content}}"};
+  static const Pieces kGlmTool = {"<|observation|>\n{{content}}<|assistant|>"};
+  static const char* const kHelpful = "You are a helpful assistant.";
   return {
     {.name = "aeva", .user = kGlmUser, .assistant = kGlmAnswer, .system = kGlmSystem, .function = kContent,
      .observation = kGlmTool, .prefix = kGlmOpen, .function_format = "glm4_moe", .tools_format = "glm4_moe",

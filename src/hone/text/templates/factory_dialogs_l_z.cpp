@@ -2,18 +2,13 @@
 #include "hone/text/templates/factory_pieces.h"
 
 namespace hone::text {
-namespace {
-
-using namespace factory_pieces;
-using Kind = FactoryDialog::Kind;
-const Pieces kVicunaUser = {"USER: {{content}} ASSISTANT:"};
-const Pieces kMistralUser = {"[INST] {{content}}[/INST]"};
-const Pieces kMistralTool = {"[TOOL_RESULTS] {\"content\": {{content}}}[/TOOL_RESULTS]"};
-const char* const kHelpful = "You are a helpful assistant.";
-
-}  // namespace
-
 std::vector<FactoryDialog> factory_dialogs_l_z() {
+  using namespace factory_pieces;
+  using Kind = FactoryDialog::Kind;
+  static const Pieces kVicunaUser = {"USER: {{content}} ASSISTANT:"};
+  static const Pieces kMistralUser = {"[INST] {{content}}[/INST]"};
+  static const Pieces kMistralTool = {"[TOOL_RESULTS] {\"content\": {{content}}}[/TOOL_RESULTS]"};
+  static const char* const kHelpful = "You are a helpful assistant.";
   return {
     {.name = "llava", .user = kVicunaUser, .assistant = kContentEos, .system = kContent, .function = kContentEos,
      .observation = kVicunaUser,

@@ -2,23 +2,18 @@
 #include "hone/text/templates/swift_pieces.h"
 
 namespace hone::text {
-namespace {
-
-using namespace swift_pieces;
-using Quirk = SwiftDialog::Quirk;
-const Pieces kGemmaUser = {"<start_of_turn>user\n{{QUERY}}<end_of_turn>\n<start_of_turn>model\n"};
-const Pieces kDeepseekUser = {"<｜User｜>{{QUERY}}<｜Assistant｜>"};
-const Pieces kDeepseekEnd = {"<｜end▁of▁sentence｜>"};
-const Pieces kDeepseekOpen = {"<｜begin▁of▁sentence｜>"};
-const Pieces kDeepseekSystem = {"<｜begin▁of▁sentence｜>{{SYSTEM}}"};
-const Pieces kGlmOpen = {"[gMASK]<sop>"};
-const Pieces kGlmSystem = {"[gMASK]<sop><|system|>\n{{SYSTEM}}"};
-const Pieces kGlmUser = {"<|user|>\n{{QUERY}}<|assistant|>\n"};
-const char* const kHelpful = "You are a helpful assistant.";
-
-}  // namespace
-
 std::vector<SwiftDialog> swift_dialogs_a_l() {
+  using namespace swift_pieces;
+  using Quirk = SwiftDialog::Quirk;
+  static const Pieces kGemmaUser = {"<start_of_turn>user\n{{QUERY}}<end_of_turn>\n<start_of_turn>model\n"};
+  static const Pieces kDeepseekUser = {"<｜User｜>{{QUERY}}<｜Assistant｜>"};
+  static const Pieces kDeepseekEnd = {"<｜end▁of▁sentence｜>"};
+  static const Pieces kDeepseekOpen = {"<｜begin▁of▁sentence｜>"};
+  static const Pieces kDeepseekSystem = {"<｜begin▁of▁sentence｜>{{SYSTEM}}"};
+  static const Pieces kGlmOpen = {"[gMASK]<sop>"};
+  static const Pieces kGlmSystem = {"[gMASK]<sop><|system|>\n{{SYSTEM}}"};
+  static const Pieces kGlmUser = {"<|user|>\n{{QUERY}}<|assistant|>\n"};
+  static const char* const kHelpful = "You are a helpful assistant.";
   return {
     {.name = "atom", .prefix = {""}, .system_prefix = Pieces{"{{SYSTEM}}"},
      .prompt = {"<s>Human: {{QUERY}}\n</s><s>Assistant: "}, .chat_sep = Pieces{"</s>"}, .suffix = {"</s>"}},

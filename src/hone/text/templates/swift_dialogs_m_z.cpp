@@ -2,15 +2,10 @@
 #include "hone/text/templates/swift_pieces.h"
 
 namespace hone::text {
-namespace {
-
-using namespace swift_pieces;
-using Quirk = SwiftDialog::Quirk;
-const char* const kHelpful = "You are a helpful assistant.";
-
-}  // namespace
-
 std::vector<SwiftDialog> swift_dialogs_m_z() {
+  using namespace swift_pieces;
+  using Quirk = SwiftDialog::Quirk;
+  static const char* const kHelpful = "You are a helpful assistant.";
   return {
     {.name = "marco_o1", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
      .default_system = "\n你是一个经过良好训练的AI助手，你的名字是Marco-o1.由阿里国际数字商业集团的AI Business创造.\n        \n## 重要！！！！！\n"

@@ -27,9 +27,9 @@ DecoderPtr chain(Change change) {
   return std::make_unique<Chain<Change>>(std::move(change));
 }
 
-class Sequence : public Decoder {
+class DecoderSequence : public Decoder {
  public:
-  explicit Sequence(std::vector<DecoderPtr> parts) : parts_(std::move(parts)) {}
+  explicit DecoderSequence(std::vector<DecoderPtr> parts) : parts_(std::move(parts)) {}
   void apply(Tokens& tokens) const override {
     for (auto& part : parts_) part->apply(tokens);
   }
@@ -130,7 +130,7 @@ void strip(Tokens& tokens, const std::string& content, size_t start, size_t stop
   }
 }
 
-Result<DecoderPtr> make_replace(Fields& fields) {
+Result<DecoderPtr> make_replace_decoder(Fields& fields) {
   auto pattern = fields.pattern("pattern");
   auto content = fields.text("content");
   if (!fields.error().empty()) return Error{fields.error()};
@@ -145,7 +145,7 @@ Result<DecoderPtr> make_replace(Fields& fields) {
   });
 }
 
-Result<DecoderPtr> make_sequence(Fields& fields) {
+Result<DecoderPtr> make_decoder_sequence(Fields& fields) {
   std::vector<DecoderPtr> parts;
   for (auto& child : fields.list("decoders")) {
     auto part = make_decoder(child);
@@ -153,7 +153,7 @@ Result<DecoderPtr> make_sequence(Fields& fields) {
     if (*part) parts.push_back(std::move(*part));
   }
   if (!fields.error().empty()) return Error{fields.error()};
-  return DecoderPtr(std::make_unique<Sequence>(std::move(parts)));
+  return DecoderPtr(std::make_unique<DecoderSequence>(std::move(parts)));
 }
 
 std::string one_character(Fields& fields, const char* key, uint32_t fallback) {
@@ -162,7 +162,7 @@ std::string one_character(Fields& fields, const char* key, uint32_t fallback) {
   return text;
 }
 
-DecoderPtr make_simple(const std::string& type, Fields& fields) {
+DecoderPtr make_simple_decoder(const std::string& type, Fields& fields) {
   if (type == "ByteLevel") return chain(byte_level);
   if (type == "ByteFallback") return chain(byte_fallback);
   if (type == "Fuse") return chain(fuse);
@@ -194,9 +194,9 @@ Result<DecoderPtr> make_decoder(const Json& json) {
   if (!json.is_object()) return error("decoder is {}; expected an object", json.type_name());
   Fields fields(json, "decoder");
   auto type = fields.type();
-  if (type == "Sequence") return make_sequence(fields);
-  if (type == "Replace") return make_replace(fields);
-  auto simple = make_simple(type, fields);
+  if (type == "Sequence") return make_decoder_sequence(fields);
+  if (type == "Replace") return make_replace_decoder(fields);
+  auto simple = make_simple_decoder(type, fields);
   if (!fields.error().empty()) return Error{fields.error()};
   if (!simple) return error("decoder: unknown type '{}'", type);
   return simple;

@@ -60,9 +60,9 @@ class UnicodeForm : public Normalizer {
   NormalForm form_;
 };
 
-class Sequence : public Normalizer {
+class NormalizerSequence : public Normalizer {
  public:
-  explicit Sequence(std::vector<NormalizerPtr> parts) : parts_(std::move(parts)) {}
+  explicit NormalizerSequence(std::vector<NormalizerPtr> parts) : parts_(std::move(parts)) {}
   void apply(std::string& text) const override {
     for (auto& part : parts_) part->apply(text);
   }
@@ -143,7 +143,7 @@ void append_nmt(std::string& out, uint32_t c, std::string_view text) {
   out.append(space ? " " : text);
 }
 
-Result<NormalizerPtr> make_replace(Fields& fields) {
+Result<NormalizerPtr> make_replace_normalizer(Fields& fields) {
   auto pattern = fields.pattern("pattern");
   auto content = fields.text("content");
   if (!fields.error().empty()) return Error{fields.error()};
@@ -154,7 +154,7 @@ Result<NormalizerPtr> make_replace(Fields& fields) {
   return whole_text([regex = *regex, content](std::string& text) { text = regex.replace(text, content); });
 }
 
-Result<NormalizerPtr> make_sequence(Fields& fields) {
+Result<NormalizerPtr> make_normalizer_sequence(Fields& fields) {
   std::vector<NormalizerPtr> parts;
   for (auto& child : fields.list("normalizers")) {
     auto part = make_normalizer(child);
@@ -162,10 +162,10 @@ Result<NormalizerPtr> make_sequence(Fields& fields) {
     if (*part) parts.push_back(std::move(*part));
   }
   if (!fields.error().empty()) return Error{fields.error()};
-  return NormalizerPtr(std::make_unique<Sequence>(std::move(parts)));
+  return NormalizerPtr(std::make_unique<NormalizerSequence>(std::move(parts)));
 }
 
-NormalizerPtr make_simple(const std::string& type, Fields& fields) {
+NormalizerPtr make_simple_normalizer(const std::string& type, Fields& fields) {
   if (type == "NFC") return std::make_unique<UnicodeForm>(NormalForm::nfc);
   if (type == "NFD") return std::make_unique<UnicodeForm>(NormalForm::nfd);
   if (type == "NFKC") return std::make_unique<UnicodeForm>(NormalForm::nfkc);
@@ -200,15 +200,15 @@ Result<NormalizerPtr> make_normalizer(const Json& json) {
   if (!json.is_object()) return error("normalizer is {}; expected an object", json.type_name());
   Fields fields(json, "normalizer");
   auto type = fields.type();
-  if (type == "Sequence") return make_sequence(fields);
-  if (type == "Replace") return make_replace(fields);
+  if (type == "Sequence") return make_normalizer_sequence(fields);
+  if (type == "Replace") return make_replace_normalizer(fields);
   if (type == "Precompiled") {
     if (!fields.has("precompiled_charsmap")) return NormalizerPtr();  // SentencePiece's identity rule
     auto charsmap = decode_base64(fields.text("precompiled_charsmap"));
     if (!charsmap) return error("Precompiled: {}", charsmap.error());
     return make_precompiled(*charsmap, CharsmapMatching::grapheme);
   }
-  auto simple = make_simple(type, fields);
+  auto simple = make_simple_normalizer(type, fields);
   if (!fields.error().empty()) return Error{fields.error()};
   if (!simple) return error("normalizer: unknown type '{}'", type);
   return simple;

@@ -144,9 +144,9 @@ class Metaspace : public PreTokenizer {
   std::string replacement_;
 };
 
-class Sequence : public PreTokenizer {
+class PreTokenizerSequence : public PreTokenizer {
  public:
-  explicit Sequence(std::vector<PreTokenizerPtr> parts) : parts_(std::move(parts)) {}
+  explicit PreTokenizerSequence(std::vector<PreTokenizerPtr> parts) : parts_(std::move(parts)) {}
   void apply(std::vector<Piece>& pieces) const override {
     for (auto& part : parts_) part->apply(pieces);
   }
@@ -238,7 +238,7 @@ PreTokenizerPtr make_metaspace(Fields& fields) {
   return std::make_unique<Metaspace>(fields.character("replacement", 0x2581), prepend, fields.flag("split", true));
 }
 
-Result<PreTokenizerPtr> make_sequence(Fields& fields) {
+Result<PreTokenizerPtr> make_pre_tokenizer_sequence(Fields& fields) {
   std::vector<PreTokenizerPtr> parts;
   for (auto& child : fields.list("pretokenizers")) {
     auto part = make_pre_tokenizer(child);
@@ -246,17 +246,17 @@ Result<PreTokenizerPtr> make_sequence(Fields& fields) {
     if (*part) parts.push_back(std::move(*part));
   }
   if (!fields.error().empty()) return Error{fields.error()};
-  return PreTokenizerPtr(std::make_unique<Sequence>(std::move(parts)));
+  return PreTokenizerPtr(std::make_unique<PreTokenizerSequence>(std::move(parts)));
 }
 
 PreTokenizerPtr make_bert() {
   std::vector<PreTokenizerPtr> parts;
   parts.push_back(split_by_character(is_white_space, Behavior::removed));
   parts.push_back(split_by_character(is_punctuation, Behavior::isolated));
-  return std::make_unique<Sequence>(std::move(parts));
+  return std::make_unique<PreTokenizerSequence>(std::move(parts));
 }
 
-PreTokenizerPtr make_simple(const std::string& type, Fields& fields) {
+PreTokenizerPtr make_simple_pre_tokenizer(const std::string& type, Fields& fields) {
   if (type == "BertPreTokenizer") return make_bert();
   if (type == "ByteLevel") return std::make_unique<ByteLevel>(fields.flag("add_prefix_space", true), fields.flag("use_regex", true));
   if (type == "Metaspace") return make_metaspace(fields);
@@ -284,9 +284,9 @@ Result<PreTokenizerPtr> make_pre_tokenizer(const Json& json) {
   if (!json.is_object()) return error("pre_tokenizer is {}; expected an object", json.type_name());
   Fields fields(json, "pre_tokenizer");
   auto type = fields.type();
-  if (type == "Sequence") return make_sequence(fields);
+  if (type == "Sequence") return make_pre_tokenizer_sequence(fields);
   if (type == "Split") return make_split(fields);
-  auto simple = make_simple(type, fields);
+  auto simple = make_simple_pre_tokenizer(type, fields);
   if (!fields.error().empty()) return Error{fields.error()};
   if (!simple) return error("pre_tokenizer: unknown type '{}'", type);
   return simple;
