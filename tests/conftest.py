@@ -15,7 +15,7 @@ class Program:
     def __init__(self, name="hone"):
         self.path = BINARY.parent / name
 
-    def __call__(self, *words, stdin=None, env=None, cwd=None, timeout=120):
+    def __call__(self, *words, stdin=None, env=None, cwd=None, timeout=300):
         environment = {k: v for k, v in os.environ.items() if k not in ("LOG_LEVEL", "USE_HF", "ALLOW_EXTRA_ARGS", "COLUMNS", "NPROC_PER_NODE", "WORLD_SIZE")}
         # Tests reach no hub but their own.
         environment.update({"NO_COLOR": "1", "HF_HUB_OFFLINE": "1", **{k: str(v) for k, v in (env or {}).items()}})

@@ -31,7 +31,7 @@ def use_hf(request):
 
 @pytest.fixture
 def download(hone, hub, tmp_path, use_hf):
-    def run(*words, env={}, timeout=60):
+    def run(*words, env={}, timeout=300):
         return hone("download", *words, env={**hub.environment(tmp_path, use_hf), **env}, timeout=timeout)
 
     return run

@@ -14,6 +14,7 @@ _train = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_train)
 model_folder = _train.model_folder
 Run, hone_binary, command, sentence, ENVIRONMENT = _train.Run, _train.hone_binary, _train.command, _train.sentence, _train.ENVIRONMENT
+small_tokenizer = _train.small_tokenizer
 
 ROWS, GLOBAL_BATCH = 28, 8  # the last batch of an epoch is half as large as the others, on any number of processes
 
@@ -35,7 +36,7 @@ def environment(world, **more):
 
 def words(model, data, folder, world=1, **options):
     settings = dict(max_steps=-1, num_train_epochs=2, per_device_train_batch_size=GLOBAL_BATCH // world, save_steps=100, learning_rate="1e-3",
-                    peer_timeout=20)
+                    peer_timeout=60)
     settings.update(options)
     return command(model, data, folder, **settings)
 
@@ -44,7 +45,7 @@ def words(model, data, folder, world=1, **options):
 def train(model_folder, dataset):
     """train(folder, world=2, deepspeed="zero3", env={…}) runs `hone sft`."""
 
-    def run(folder, world=1, env=None, program="hone", timeout=120, **options):
+    def run(folder, world=1, env=None, program="hone", timeout=300, **options):
         if not hone_binary().exists():
             pytest.fail(f"{hone_binary()} is not built; make build")
         line = [str(hone_binary().parent / program), "sft", *words(options.pop("model", model_folder), options.pop("dataset", dataset), folder, world, **options)]

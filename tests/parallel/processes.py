@@ -33,7 +33,7 @@ class Started:
     def signal(self, rank, number):
         os.kill(self.ranks()[rank], number)
 
-    def wait(self, timeout=60):
+    def wait(self, timeout=300):
         try:
             return self.process.wait(timeout)
         finally:
@@ -48,13 +48,13 @@ class Started:
 
 def start(model, dataset, folder, world, env=None, **options):
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    settings = dict(num_train_epochs=100000, tuner_type="lora", save_steps=5, save_total_limit=2, peer_timeout=3)
+    settings = dict(num_train_epochs=100000, tuner_type="lora", save_steps=5, save_total_limit=2, peer_timeout=8)
     settings.update(options)
     line = [hone_binary(), "sft", *words(model, dataset, folder, world, **settings)]
     return Started(line, environment(world, **(env or {})), pathlib.Path(folder) / "stderr.txt")
 
 
-def wait_for(condition, timeout=60, what="it"):
+def wait_for(condition, timeout=300, what="it"):
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if condition():

@@ -72,7 +72,7 @@ def test_memory_of_each_process(deep_model, model_folder, dataset, tmp_path):
 def loopback_bytes(line, env):
     """Runs `line` in a network of its own; bytes that went over its loopback, and what the program said."""
     script = 'ip link set lo up && "$@" >&2; code=$?; cat /proc/net/dev; exit $code'
-    done = subprocess.run(["unshare", "-n", "bash", "-c", script, "bash", *map(str, line)], capture_output=True, text=True, env=env, timeout=120)
+    done = subprocess.run(["unshare", "-n", "bash", "-c", script, "bash", *map(str, line)], capture_output=True, text=True, env=env, timeout=300)
     assert done.returncode == 0, done.stderr
     return int(re.search(r"lo:\s*(\d+)", done.stdout)[1]), done.stderr
 

@@ -1,5 +1,6 @@
 """A rank that stops, dies, slows down or counts wrong: the others notice, say whom, and the run goes on where it can."""
 import json
+import os
 import signal
 import time
 
@@ -30,23 +31,26 @@ def test_a_stopped_rank_is_named(running, victim, strategy):
     run = running(2, **strategy)
     other = run.ranks()[1 - victim]
     run.signal(victim, signal.SIGSTOP)
-    assert run.wait(40) == 7, run.text()
+    assert run.wait() == 7, run.text()
     assert f"rank {victim}" in run.text() and ("has not been heard of" in run.text() or "has not answered" in run.text()), run.text()
     assert "collective" in run.text()
     with pytest.raises(ProcessLookupError):
-        import os
         os.kill(other, 0)
 
 
 def test_a_killed_rank_is_restarted_from_its_checkpoint(running, tmp_path, reference):
-    run = running(2, steps=6, num_train_epochs=4, max_restarts=1, save_steps=3)
+    whole = reference("lora", 1, num_train_epochs=4, lr_scheduler_type="constant").losses()
+    run = running(2, steps=6, max_restarts=1, save_steps=3, lr_scheduler_type="constant")  # has no end of its own: it cannot be over before it is killed
     run.signal(1, signal.SIGKILL)
-    assert run.wait() == 0, run.text()
-    assert "rank 1 was killed by signal 9" in run.text() and "restart 1 of 1" in run.text()
-    losses = {event["global_step/max_steps"]: event["loss"] for event in map(json.loads, (tmp_path / "logging.jsonl").read_text().splitlines())
-              if "loss" in event and "global_step/max_steps" in event}
-    whole = reference("lora", 1, num_train_epochs=4).losses()
-    assert [loss for _, loss in sorted(losses.items(), key=lambda item: int(item[0].split("/")[0]))] == pytest.approx(whole, abs=1e-5)
+    wait_for(lambda: "restart 1 of 1" in run.text(), what="the restart")
+    begun = steps_logged(tmp_path)
+    wait_for(lambda: steps_logged(tmp_path) >= begun + len(whole), what="steps after it")
+    run.process.send_signal(signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+    assert "rank 1 was killed by signal 9" in run.text()
+    events = [json.loads(line) for line in (tmp_path / "logging.jsonl").read_text().splitlines()]
+    losses = {int(event["global_step/max_steps"].split("/")[0]): event["loss"] for event in events if "loss" in event and "global_step/max_steps" in event}
+    assert [losses[step] for step in range(1, len(whole) + 1)] == pytest.approx(whole, abs=1e-5)
 
 
 def test_without_restarts_the_first_failure_is_the_exit_code(running):
@@ -74,22 +78,18 @@ def test_one_rank_is_asked_to_stop_and_all_save_the_same_step(running, train, tm
 
 
 def test_a_slow_rank_is_named(running):
+    """When nobody is named is a matter of numbers alone: tests/unit/train/straggler_watch_test.cpp."""
     run = running(2, steps=1)
     victim = run.ranks()[1]
-    import os
+
     def slowed():
         os.kill(victim, signal.SIGSTOP)
         time.sleep(0.12)
         os.kill(victim, signal.SIGCONT)
         time.sleep(0.03)
         return "rank 1 is slow" in run.text()
+
     wait_for(slowed, what="the warning")
-    assert "rank 0 is slow" not in run.text()
-
-
-def test_a_uniform_run_gives_no_alarm(train, tmp_path):
-    done = train(tmp_path, 2, tuner_type="lora", num_train_epochs=10)
-    assert done.code == 0 and "is slow" not in done.err
 
 
 @pytest.mark.parametrize("place, strategy", [("train.loss", {}), ("train.loss", dict(deepspeed="zero3"))])

@@ -20,7 +20,7 @@ def start(line, env):
     return subprocess.Popen([str(word) for word in line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
-def finish(process, folder, timeout=120):
+def finish(process, folder, timeout=300):
     try:
         out, err = process.communicate(timeout=timeout)
     finally:

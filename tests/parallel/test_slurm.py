@@ -37,9 +37,10 @@ def slurm(tmp_path_factory):
                               f"--log-file={folder}/munge.log", f"--seed-file={folder}/seed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     daemons = [munge]
     try:
-        time.sleep(0.5)
+        while munge.poll() is None and not (folder / "munge.sock").exists():
+            time.sleep(0.05)
         daemons += [subprocess.Popen([program, "-D"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for program in ("slurmctld", "slurmd")]
-        for _ in range(100):
+        for _ in range(500):
             if "idle" in subprocess.run(["sinfo"], env=env, capture_output=True, text=True).stdout:
                 break
             time.sleep(0.2)

@@ -46,7 +46,7 @@ def test_the_split_is_kept_as_a_file_and_answered_by_infer(sft, model_folder, da
     answers = tmp_path / "answers.jsonl"
     words = [str(hone_binary()), "infer", "--adapters", str(run.folder / "checkpoint-3"), "--load_data_args", "true", "--max_new_tokens", "2",
              "--temperature", "0", "--result_path", str(answers)]
-    infer = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    infer = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
     assert infer.returncode == 0, infer.stderr
     assert [row["messages"][:-1] for row in rows_of(answers)] == [row["messages"][:-1] for row in split]
     assert [row["labels"] for row in rows_of(answers)] == [row["messages"][-1]["content"] for row in split]

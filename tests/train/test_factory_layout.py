@@ -22,7 +22,7 @@ def train(model_folder, dataset, tmp_path):
                         save_steps=4, per_device_train_batch_size=4, learning_rate=1e-3, max_steps=8, plot_loss=True, lr_scheduler_type="constant")
         (tmp_path / "run.yaml").write_text(json.dumps({**settings, **changes}))
         environment = {**ENVIRONMENT, **({"HONE_FAULT": fault} if fault else {})}
-        return subprocess.run([program, "train", tmp_path / "run.yaml"], capture_output=True, text=True, env=environment, timeout=120)
+        return subprocess.run([program, "train", tmp_path / "run.yaml"], capture_output=True, text=True, env=environment, timeout=300)
 
     return run
 

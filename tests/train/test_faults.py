@@ -54,7 +54,7 @@ def test_a_full_disk_costs_one_save_not_the_run(sft, tmp_path, call):
 def test_a_last_step_that_cannot_be_saved_is_a_failure(model_folder, dataset, tmp_path):
     words = [hone_binary(), "sft", *command(model_folder, dataset, tmp_path / "run", max_steps=2)]
     small_files = ["bash", "-c", 'trap "" XFSZ; ulimit -f 40; exec "$@"', "bash"]  # weights do not fit, logs do
-    run = Run(subprocess.run([*small_files, *words], capture_output=True, text=True, env=ENVIRONMENT, timeout=120), tmp_path / "run")
+    run = Run(subprocess.run([*small_files, *words], capture_output=True, text=True, env=ENVIRONMENT, timeout=300), tmp_path / "run")
     assert run.code == 8, run.err
     assert "Training finished; the last step was not saved" in run.out and run.checkpoints() == []
 

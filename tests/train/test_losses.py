@@ -25,7 +25,7 @@ def expected_losses(model_folder, rows):
     from transformers import AutoModelForCausalLM
 
     words = [str(hone_binary()), "preview", "--model", str(model_folder), "--dataset", str(rows), "--format", "jsonl", "--rows", "64"]
-    shown = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    shown = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
     assert shown.returncode == 0, shown.stderr
     channels = [json.loads(line).get("channel", "None") for line in rows.read_text().splitlines()]
     model = AutoModelForCausalLM.from_pretrained(model_folder).eval()

@@ -103,11 +103,10 @@ def test_killed_in_retention(sft, tmp_path):
     assert again.checkpoints() == [9]
 
 
-def start(model_folder, dataset, folder, **options):
+def start(model_folder, dataset, folder, env={}, **options):
     words = [str(hone_binary()), "sft", *command(model_folder, dataset, folder, **options)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    deadline = time.time() + 60
-    while time.time() < deadline and not (folder / "logging.jsonl").exists():
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**ENVIRONMENT, **env})
+    while process.poll() is None and not (folder / "logging.jsonl").exists():
         time.sleep(0.02)
     return process
 
@@ -117,7 +116,7 @@ def test_a_signal_saves_and_the_rest_equals(sft, model_folder, dataset, tmp_path
     shared = dict(save_steps=100000, lr_scheduler_type="constant")
     process = start(model_folder, dataset, tmp_path / "stopped", max_steps=100000, **shared)
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == code, err
     assert "saving a checkpoint" in err and "--resume_from_checkpoint" in out
     (saved,) = (tmp_path / "stopped").glob("checkpoint-*")
@@ -129,8 +128,11 @@ def test_a_signal_saves_and_the_rest_equals(sft, model_folder, dataset, tmp_path
 
 
 def test_second_signal_leaves_at_once(sft, model_folder, dataset, tmp_path):
-    process = start(model_folder, dataset, tmp_path / "run", max_steps=100000, save_steps=100000)
+    stuck = {"HONE_FAULT": "checkpoint.before_rename:sleep"}  # the save that the first asks for takes a minute
+    process = start(model_folder, dataset, tmp_path / "run", env=stuck, max_steps=100000, save_steps=100000)
     process.send_signal(signal.SIGINT)
+    while "once more leaves at once" not in process.stderr.readline():
+        assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=10)
-    assert process.returncode == 130
+    process.communicate(timeout=300)
+    assert process.returncode == 130 and not [path for path in (tmp_path / "run").glob("checkpoint-*") if ".partial" not in path.name]

@@ -27,14 +27,11 @@ def sentence(rng, length):
     return " ".join(rng.choice(WORDS) for _ in range(length))
 
 
-@pytest.fixture(scope="session")
-def model_folder(tmp_path_factory):
-    """Qwen2 of a few thousand weights, float32, byte-level BPE, ChatML."""
-    torch = pytest.importorskip("torch")
+def small_tokenizer():
+    """Byte-level BPE of 400 tokens, ChatML."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    from transformers import PreTrainedTokenizerFast
 
-    folder = tmp_path_factory.mktemp("model") / "qwen2-mini"
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -42,7 +39,17 @@ def model_folder(tmp_path_factory):
     rng = random.Random(0)
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator([sentence(rng, 12) for _ in range(200)], trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=CHATML)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=CHATML)
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory):
+    """Qwen2 of a few thousand weights, float32, byte-level BPE, ChatML."""
+    torch = pytest.importorskip("torch")
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    folder = tmp_path_factory.mktemp("model") / "qwen2-mini"
+    fast = small_tokenizer()
     torch.manual_seed(0)
     config = Qwen2Config(vocab_size=len(fast), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
                          num_key_value_heads=2, max_position_embeddings=512, tie_word_embeddings=True, eos_token_id=fast.eos_token_id)
@@ -101,6 +108,6 @@ def sft(model_folder, dataset):
         environment = dict(ENVIRONMENT)
         environment.update({"HONE_FAULT": fault} if fault else {}, **processes(count))
         words = [str(hone_binary()), verb, *command(options.pop("model", model_folder), options.pop("dataset", dataset), folder, **options)]
-        return Run(subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120), pathlib.Path(folder))
+        return Run(subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300), pathlib.Path(folder))
 
     return run
