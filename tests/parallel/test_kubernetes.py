@@ -7,43 +7,69 @@ from test_launching import finish, free_port, start
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-NAME = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}}}
-CONTAINER = {
-    "type": "object", "required": ["name", "image", "command"], "additionalProperties": False,
-    "properties": {"name": {"type": "string"}, "image": {"type": "string"}, "command": {"type": "array", "items": {"type": "string"}},
-                   "env": {"type": "array", "items": {"type": "object", "required": ["name", "value"], "properties": {"value": {"type": "string"}}}},
-                   "resources": {"type": "object", "properties": {"limits": {"type": "object"}}, "additionalProperties": False},
-                   "volumeMounts": {"type": "array", "items": {"type": "object", "required": ["name", "mountPath"]}}},
-}
-POD = {"type": "object", "required": ["spec"], "properties": {"spec": {
-    "type": "object", "required": ["containers"], "additionalProperties": False,
-    "properties": {"containers": {"type": "array", "minItems": 1, "items": CONTAINER}, "volumes": {"type": "array"}, "restartPolicy": {"enum": ["OnFailure", "Never", "Always"]}}}}}
-# The fields of kubeflow.org/v1 PyTorchJob and of batch.volcano.sh/v1alpha1 Job that the manifests use.
-SCHEMAS = {
-    "pytorchjob.yaml": {
-        "type": "object", "required": ["apiVersion", "kind", "metadata", "spec"], "additionalProperties": False,
-        "properties": {"apiVersion": {"const": "kubeflow.org/v1"}, "kind": {"const": "PyTorchJob"}, "metadata": NAME, "spec": {
-            "type": "object", "required": ["pytorchReplicaSpecs"], "additionalProperties": False,
-            "properties": {"nprocPerNode": {"type": "string"}, "pytorchReplicaSpecs": {
-                "type": "object", "required": ["Master"], "propertyNames": {"enum": ["Master", "Worker"]},
-                "additionalProperties": {"type": "object", "required": ["replicas", "template"], "additionalProperties": False,
-                                         "properties": {"replicas": {"type": "integer", "minimum": 1}, "restartPolicy": {"enum": ["OnFailure", "Never", "Always", "ExitCode"]}, "template": POD}}}}}}},
-    "volcano.yaml": {
-        "type": "object", "required": ["apiVersion", "kind", "metadata", "spec"], "additionalProperties": False,
-        "properties": {"apiVersion": {"const": "batch.volcano.sh/v1alpha1"}, "kind": {"const": "Job"}, "metadata": NAME, "spec": {
-            "type": "object", "required": ["tasks", "schedulerName"], "additionalProperties": False,
-            "properties": {"minAvailable": {"type": "integer"}, "schedulerName": {"const": "volcano"}, "plugins": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
-                           "policies": {"type": "array"}, "tasks": {"type": "array", "items": {
-                               "type": "object", "required": ["name", "replicas", "template"], "additionalProperties": False,
-                               "properties": {"name": {"type": "string"}, "replicas": {"type": "integer"}, "policies": {"type": "array"}, "template": POD}}}}}}},
+# The fields of batch.volcano.sh/v1alpha1 Job that stand around its pods; Volcano publishes no package that knows them.
+EVENTS = ["*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "OutOfSync", "CommandIssued", "JobUpdated", "TaskFailed"]
+ACTIONS = ["AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob", "ResumeJob"]
+POLICIES = {"type": "array", "items": {"type": "object", "required": ["action"], "additionalProperties": False, "properties": {
+    "action": {"enum": ACTIONS}, "event": {"enum": EVENTS}, "events": {"type": "array", "items": {"enum": EVENTS}}, "exitCode": {"type": "integer"}, "timeout": {"type": "string"}}}}
+NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
+VOLCANO = {
+    "type": "object", "required": ["apiVersion", "kind", "metadata", "spec"], "additionalProperties": False,
+    "properties": {"apiVersion": {"const": "batch.volcano.sh/v1alpha1"}, "kind": {"const": "Job"}, "metadata": {"type": "object"}, "spec": {
+        "type": "object", "required": ["tasks"], "additionalProperties": False,
+        "properties": {
+            "minAvailable": {"type": "integer", "minimum": 1}, "minSuccess": {"type": "integer", "minimum": 1}, "maxRetry": {"type": "integer"}, "queue": {"type": "string"},
+            "schedulerName": {"type": "string"}, "priorityClassName": {"type": "string"}, "ttlSecondsAfterFinished": {"type": "integer"}, "policies": POLICIES,
+            "plugins": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
+            "tasks": {"type": "array", "minItems": 1, "items": {
+                "type": "object", "required": ["name", "replicas", "template"], "additionalProperties": False,
+                "properties": {"name": NAME, "replicas": {"type": "integer", "minimum": 1}, "minAvailable": {"type": "integer"}, "maxRetry": {"type": "integer"},
+                               "policies": POLICIES, "template": {"type": "object"}}}}}}},
 }
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+def built(kind, value, path):
+    """`value` as an object of the Kubernetes or Kubeflow client, which knows what must be there; what it does not know is an error."""
+    from kubeflow.training import models
+    from kubernetes import client
+
+    if kind.startswith(("list[", "dict(")):
+        inner = kind[5:-1] if kind.startswith("list[") else kind[5:-1].split(", ", 1)[1]
+        assert isinstance(value, list if kind.startswith("list[") else dict), f"{path} is {value!r}"
+        if inner == "str" and path.endswith((".limits", ".requests")):  # quantities are numbers or words
+            return {key: str(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [built(inner, each, f"{path}[{i}]") for i, each in enumerate(value)]
+        return {key: built(inner, each, f"{path}.{key}") for key, each in value.items()}
+    simple = {"str": str, "int": int, "bool": bool, "float": (int, float), "object": object}
+    if kind in simple:
+        assert isinstance(value, simple[kind]) and (kind != "int" or not isinstance(value, bool)), f"{path} is {value!r}, not {kind}"
+        return value
+    model = getattr(models, kind, None) or getattr(client, kind)
+    names = {word: name for name, word in model.attribute_map.items()}
+    assert isinstance(value, dict) and value.keys() <= names.keys(), f"{path}: {kind} has no {sorted(value.keys() - names.keys())}"
+    return model(**{names[word]: built(model.openapi_types[names[word]], each, f"{path}.{word}") for word, each in value.items()})
+
+
+def fits(name, manifest):
+    if name == "pytorchjob.yaml":
+        job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}
+        assert {key: manifest[key] for key in job} == job
+        built("KubeflowOrgV1PyTorchJob", {**manifest, "spec": {"runPolicy": {}, **manifest["spec"]}}, "job")  # which the operator's defaults fill in
+        assert manifest["spec"]["pytorchReplicaSpecs"].keys() <= {"Master", "Worker"}
+    else:
+        pytest.importorskip("jsonschema").validate(manifest, VOLCANO)
+        built("V1ObjectMeta", manifest["metadata"], "metadata")
+        for task in manifest["spec"]["tasks"]:
+            built("V1PodTemplateSpec", task["template"], f"task {task['name']}")
+
+
+@pytest.mark.parametrize("name", ["pytorchjob.yaml", "volcano.yaml"])
 def test_manifest_fits_its_schema_and_its_command_parses(hone, name):
-    yaml, jsonschema = pytest.importorskip("yaml"), pytest.importorskip("jsonschema")
+    yaml = pytest.importorskip("yaml")
+    pytest.importorskip("kubeflow.training")
     manifest = yaml.safe_load((ROOT / "cookbook/kubernetes" / name).read_text())
-    jsonschema.validate(manifest, SCHEMAS[name])
+    fits(name, manifest)
     spec = manifest["spec"]
     pods = [part["template"] for part in (spec["pytorchReplicaSpecs"].values() if "pytorchReplicaSpecs" in spec else spec["tasks"])]
     for pod in pods:
@@ -53,6 +79,20 @@ def test_manifest_fits_its_schema_and_its_command_parses(hone, name):
         assert mounted <= {volume["name"] for volume in pod["spec"]["volumes"]}
     if name == "volcano.yaml":
         assert spec["minAvailable"] == sum(task["replicas"] for task in spec["tasks"])
+
+
+@pytest.mark.parametrize("name, place, key", [("pytorchjob.yaml", ["spec", "pytorchReplicaSpecs", "Master"], "replica"), ("volcano.yaml", ["spec", "tasks", 0], "replica"),
+                                              ("volcano.yaml", ["spec", "tasks", 0, "template", "spec"], "volume")])
+def test_a_wrong_field_would_be_found(name, place, key):
+    yaml, jsonschema = pytest.importorskip("yaml"), pytest.importorskip("jsonschema")
+    pytest.importorskip("kubeflow.training")
+    manifest = yaml.safe_load((ROOT / "cookbook/kubernetes" / name).read_text())
+    inner = manifest
+    for step in place:
+        inner = inner[step]
+    inner[key] = 1
+    with pytest.raises((AssertionError, jsonschema.ValidationError)):
+        fits(name, manifest)
 
 
 def test_a_pod_of_a_pytorchjob_starts_its_processes(reference, tmp_path, model_folder, dataset):
