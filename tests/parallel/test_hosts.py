@@ -1,6 +1,4 @@
-"""Several hosts: network namespaces joined by a bridge, and a proxy that delays and cuts. Needs the right to make namespaces."""
-import os
-import pathlib
+"""Several hosts, and a proxy that delays and cuts what goes between them."""
 import signal
 import socket
 import subprocess
@@ -11,55 +9,6 @@ import pytest
 from parallel_testing import assert_same_training, environment, hone_binary, words, Run
 from processes import Started, steps_logged, wait_for
 from test_launching import finish, free_port, start
-
-
-def ip(*words):
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-class Hosts:
-    """hone-0, hone-1 … with addresses 10.77.0.1, 10.77.0.2 … on one bridge."""
-
-    def __init__(self, count):
-        self.prefix = f"hone{os.getpid() % 10000}"
-        self.names = [f"{self.prefix}-{i}" for i in range(count)]
-        self.bridge = f"{self.prefix}b"
-        ip("netns", "add", self.bridge)
-        ip("-n", self.bridge, "link", "add", "br0", "type", "bridge")
-        ip("-n", self.bridge, "link", "set", "br0", "up")
-        for i, name in enumerate(self.names):
-            ip("netns", "add", name)
-            ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", f"port{i}", "netns", self.bridge)
-            ip("-n", self.bridge, "link", "set", f"port{i}", "master", "br0", "up")
-            ip("-n", name, "addr", "add", f"10.77.0.{i + 1}/24", "dev", "eth0")
-            ip("-n", name, "link", "set", "eth0", "up")
-            ip("-n", name, "link", "set", "lo", "up")
-
-    def on(self, host, line):
-        return ["ip", "netns", "exec", self.names[host], *line]
-
-    def cut(self, host):
-        ip("-n", self.bridge, "link", "set", f"port{host}", "down")
-
-    def close(self):
-        for name in [*self.names, self.bridge]:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
-
-
-@pytest.fixture
-def hosts():
-    made = []
-
-    def make(count):
-        try:
-            made.append(Hosts(count))
-        except (subprocess.CalledProcessError, FileNotFoundError) as cause:
-            pytest.skip(f"no network namespaces here: {getattr(cause, 'stderr', cause)}")
-        return made[-1]
-
-    yield make
-    for network in made:
-        network.close()
 
 
 def node(network, host, count, line, log, **more):

@@ -1,4 +1,5 @@
-"""`srun hone sft …` on a real Slurm: its daemons on loopback, without systemd or cgroups."""
+"""`srun hone sft …` on a real Slurm: its daemons without systemd or cgroups, on one host and on two."""
+import contextlib
 import os
 import shutil
 import signal
@@ -11,37 +12,40 @@ from parallel_testing import assert_same_training, environment, hone_binary, wor
 from test_launching import finish, free_port, start
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
+@contextlib.contextmanager
+def cluster(folder, nodes, on=lambda node, line: line):
+    """The daemons of Slurm for `nodes` of (name, address); on(node, line) is how a line runs on one of them. Gives the environment of its clients."""
     for program in ("slurmctld", "slurmd", "srun", "munged"):
         if not shutil.which(program):
             pytest.skip(f"{program} is not installed")
     if os.getuid() != 0:
         pytest.skip("the daemons want to be root")
-    folder = tmp_path_factory.mktemp("slurm")
     key = folder / "key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
-    for name in ("state", "spool"):
+    for name in ("state", *(f"spool-{name}" for name, _ in nodes)):
         (folder / name).mkdir()
-    host = socket.gethostname()
+    main, address = nodes[0]
     (folder / "slurm.conf").write_text(
-        f"ClusterName=hone\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\nAuthType=auth/munge\nAuthInfo=socket={folder}/munge.sock\n"
+        f"ClusterName=hone\nSlurmctldHost={main}({address})\nSlurmUser=root\nSlurmdUser=root\nAuthType=auth/munge\nAuthInfo=socket={folder}/munge.sock\n"
         "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\nReturnToService=2\nJobAcctGatherType=jobacct_gather/none\n"
-        f"StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool\nSlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/slurmd.pid\n"
-        f"SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd.log\nSlurmctldPort={free_port()}\nSlurmdPort={free_port()}\n"
-        f"SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nNodeName={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} State=UNKNOWN\n"
-        "PartitionName=all Nodes=ALL Default=YES State=UP\n")
+        f"StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool-%n\nSlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/slurmd-%n.pid\n"
+        f"SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd-%n.log\nSlurmctldPort={free_port()}\nSlurmdPort={free_port()}\n"
+        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nPartitionName=all Nodes=ALL Default=YES State=UP\n"
+        + "".join(f"NodeName={name} NodeAddr={address} CPUs={os.cpu_count()} State=UNKNOWN\n" for name, address in nodes))
     env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+    silent = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     munge = subprocess.Popen(["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder}/munge.sock", f"--pid-file={folder}/munge.pid",
-                              f"--log-file={folder}/munge.log", f"--seed-file={folder}/seed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                              f"--log-file={folder}/munge.log", f"--seed-file={folder}/seed"], **silent)
     daemons = [munge]
     try:
         while munge.poll() is None and not (folder / "munge.sock").exists():
             time.sleep(0.05)
-        daemons += [subprocess.Popen([program, "-D"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for program in ("slurmctld", "slurmd")]
+        daemons.append(subprocess.Popen(on(0, ["slurmctld", "-D"]), env=env, **silent))
+        daemons += [subprocess.Popen(on(node, ["slurmd", "-D"]), env=env, **silent) for node in range(len(nodes))]
         for _ in range(500):
-            if "idle" in subprocess.run(["sinfo"], env=env, capture_output=True, text=True).stdout:
+            states = subprocess.run(on(0, ["sinfo", "-h", "-N", "-o", "%t"]), env=env, capture_output=True, text=True).stdout.split()
+            if states == ["idle"] * len(nodes):
                 break
             time.sleep(0.2)
         else:
@@ -53,9 +57,19 @@ def slurm(tmp_path_factory):
             daemon.wait()
 
 
-def test_srun(slurm, reference, tmp_path, model_folder, dataset):
+def test_srun(reference, tmp_path, model_folder, dataset):
     if os.cpu_count() < 2:
         pytest.skip("two tasks need two cores")
-    line = ["srun", "-n2", "--overlap", hone_binary(), "sft", *words(model_folder, dataset, tmp_path, 2, tuner_type="lora", deepspeed="zero3")]
-    run = finish(start(line, environment(1, SLURM_CONF=slurm)), tmp_path)
+    with cluster(tmp_path, [(socket.gethostname(), "127.0.0.1")]) as conf:
+        line = ["srun", "-n2", "--overlap", hone_binary(), "sft", *words(model_folder, dataset, tmp_path / "run", 2, tuner_type="lora", deepspeed="zero3")]
+        run = finish(start(line, environment(1, SLURM_CONF=conf)), tmp_path / "run")
+    assert_same_training(run, reference("lora", 1))
+
+
+def test_srun_on_two_hosts(hosts, reference, tmp_path, model_folder, dataset):
+    """The step's first node is the master, found by its name."""
+    network = hosts(2)
+    with cluster(tmp_path, list(zip(network.names, network.addresses)), network.on) as conf:
+        line = ["srun", "-N2", "-n2", hone_binary(), "sft", *words(model_folder, dataset, tmp_path / "run", 2, tuner_type="lora", deepspeed="zero2")]
+        run = finish(start(network.on(0, line), environment(1, SLURM_CONF=conf)), tmp_path / "run")
     assert_same_training(run, reference("lora", 1))
