@@ -2,16 +2,12 @@
 #pragma once
 #include <memory>
 
-#include "hone/device/tensor.h"
+#include "hone/ops/cpu/packed_matmul.h"
 
 namespace hone::ops {
 
-// 8 bits: one scale per output. 4 bits: a scale and a lowest value for every 32 inputs of an output.
-struct QuantizedWeight {
-  int bits = 8;
-  Tensor codes;   // uint8 [out, in], 128 is zero; or [out, in / 2], two to a byte
-  Tensor scales;  // float32 [out], or [out, in / 32, 2]
-};
+// 8 bits: one scale per output. 4 bits: a scale and a lowest value, both bfloat16, for every 32 inputs of an output.
+using QuantizedWeight = cpu::PackedWeight;
 
 // Throws UserError(usage) for other bits or a width that does not fit the groups.
 std::shared_ptr<const QuantizedWeight> quantize_weight(const Tensor& weight, int bits);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "hone/base/error.h"
 #include "hone/ops/quantized_linear.h"
 #include "ops/ops_testing.h"
@@ -10,7 +12,7 @@ namespace hone::ops {
 namespace {
 
 TEST(SmallMatmul, EqualsTheProductInEveryTypeAndShape) {
-  for (auto type : {at::kFloat, at::kBFloat16})
+  for (auto type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (int64_t rows : {1, 2, 5, 6, 7, 13, 16, 32})
       for (auto [width, outputs] : {std::pair<int64_t, int64_t>{64, 7}, {40, 130}, {896, 33}}) {
         auto x = at::randn({rows, width}).to(type), weight = at::randn({outputs, width}).to(type), bias = at::randn({outputs}).to(type);
@@ -26,19 +28,47 @@ TEST(SmallMatmul, ARowDoesNotDependOnTheOthers) {
   for (int64_t i = 0; i < 23; ++i) EXPECT_TRUE(at::equal(cpu::small_matmul(x.narrow(0, i, 1), weight, {}), together.narrow(0, i, 1))) << i;
 }
 
-TEST(QuantizedLinear, IsCloseToTheProductItRounds) {
-  auto weight = at::randn({64, 128}), x = at::randn({5, 128}), bias = at::randn({64});
+TEST(SmallMatmul, EveryHalfIsWidenedExactly) {
+  auto halves = at::arange(65536, at::TensorOptions(at::kInt)).to(at::kShort).view(at::kHalf).view({4096, 16});
+  auto halves_alone = halves.index({(halves == halves).logical_and(halves.abs() < INFINITY).all(1)});
+  for (int64_t column : {0, 7, 15}) {
+    auto unit = at::zeros({1, 16}, at::TensorOptions(at::kFloat));
+    unit.select(1, column).fill_(1);
+    auto y = cpu::small_matmul(unit.to(at::kHalf), halves_alone.contiguous(), {});
+    EXPECT_TRUE(at::equal(y.select(0, 0), halves_alone.select(1, column))) << column;
+  }
+  auto infinite = at::full({1, 16}, INFINITY, at::TensorOptions(at::kHalf));
+  EXPECT_TRUE(std::isinf(cpu::small_matmul(at::ones({1, 16}, at::kHalf), infinite, {}).item<float>()));
+  EXPECT_TRUE(std::isnan(cpu::small_matmul(at::ones({1, 16}, at::kHalf), infinite - infinite, {}).item<float>()));
+}
+
+TEST(QuantizedLinear, ARowDoesNotDependOnTheOthers) {
+  auto x = at::randn({11, 928}), weight = at::randn({51, 928});
+  for (int bits : {8, 4}) {
+    auto rounded = quantize_weight(weight, bits);
+    auto together = quantized_linear(x, *rounded, {});
+    for (int64_t i = 0; i < 11; ++i) EXPECT_TRUE(at::equal(quantized_linear(x.narrow(0, i, 1), *rounded, {}), together.narrow(0, i, 1))) << bits << " bits, row " << i;
+  }
+}
+
+class QuantizedWidths : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(OfBlocksAndParts, QuantizedWidths, testing::Values(64, 128, 160, 544, 896, 1088));
+
+TEST_P(QuantizedWidths, IsCloseToTheProductItRounds) {
+  int64_t width = GetParam();
+  auto weight = at::randn({67, width}), x = at::randn({5, width}), bias = at::randn({67});
   auto expected = at::addmm(bias, x, weight.t());
   for (auto [bits, tolerance] : {std::pair{8, 0.01}, {4, 0.12}}) {
     auto rounded = quantize_weight(weight, bits);
     EXPECT_LT(relative_difference(quantized_linear(x, *rounded, bias), expected), tolerance) << bits;
     auto same = at::addmm(bias, x, dequantized(*rounded).t());
     EXPECT_LT(relative_difference(quantized_linear(x, *rounded, bias), same), 1e-5) << bits << ", few rows";
-    auto many = at::randn({70, 128});
+    auto many = at::randn({70, width});
     EXPECT_LT(relative_difference(quantized_linear(many, *rounded, {}), at::mm(many, dequantized(*rounded).t())), 1e-5) << bits << ", many rows";
     EXPECT_LT(relative_difference(dequantized(*rounded), weight), tolerance) << bits;
   }
   EXPECT_THROW(quantize_weight(weight, 3), UserError);
+  EXPECT_THROW(quantize_weight(at::randn({4, 72}), 4), UserError);
 }
 
 }  // namespace
