@@ -47,12 +47,18 @@ target_include_directories(hone_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 add_library(hone_gloo INTERFACE)
 target_include_directories(hone_gloo SYSTEM INTERFACE ${CMAKE_SOURCE_DIR}/cmake/gloo_shim)
 target_compile_definitions(hone_gloo INTERFACE USE_C10D_GLOO)
-# NCCL is inside libtorch when that was made for CUDA; its header declares what we call only when told so.
+# c10d's NCCL backend is inside libtorch when that was made for CUDA, and declared only when asked for. Its header needs nccl.h, which comes in
+# a wheel that torch's brings along.
 set(HONE_WITH_NCCL OFF)
 if(TARGET torch_cuda)
-  set(HONE_WITH_NCCL ON)
-  target_compile_definitions(hone_gloo INTERFACE USE_C10D_NCCL)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${TORCH_INSTALL_PREFIX}/../nvidia/nccl/include)
+  if(NCCL_INCLUDE_DIR)
+    set(HONE_WITH_NCCL ON)
+    target_include_directories(hone_gloo SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+    target_compile_definitions(hone_gloo INTERFACE USE_C10D_NCCL)
+  endif()
 endif()
+message(STATUS "NCCL: ${HONE_WITH_NCCL}")
 
 # Kernels of our own for NVIDIA GPUs need nvcc beside a libtorch made for CUDA; without either, compositions of libtorch's run there.
 set(HONE_WITH_CUDA OFF)

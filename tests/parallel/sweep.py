@@ -35,8 +35,15 @@ STRATEGIES = {
     "hybrid zero2": dict(deepspeed="zero2", parallelism_config='{"dp_replicate_size": 2, "dp_shard_size": 2}'),
     "hybrid full_shard": dict(fsdp="full_shard", parallelism_config='{"dp_replicate_size": 2, "dp_shard_size": 2}'),
 }
+TUNERS = {
+    "lora": dict(tuner_type="lora"),
+    "dora": dict(tuner_type="lora", use_dora="true"),
+    "lora+head": dict(tuner_type="lora", modules_to_save="lm_head"),
+    "full": dict(tuner_type="full"),
+    "freeze": dict(tuner_type="full", freeze_parameters_ratio="0.5"),
+}
 # What of a run does not depend on its layout: a reference is run once for each.
-TASKS = dict(tuner_type=["lora", "lora", "full", "full", "freeze"], gradient_accumulation_steps=[1, 3], torch_dtype=["float32", "float32", "float32", "bfloat16", "float16"],
+TASKS = dict(tuner=["lora", "lora", "dora", "lora+head", "full", "full", "full", "freeze"], optim=["adamw_torch", "adamw_torch", "sgd"], gradient_accumulation_steps=[1, 3], torch_dtype=["float32", "float32", "float32", "bfloat16", "float16"],
              rows=[28, 36, 44], shape=["tied", "untied", "normed"], answers=["short", "missing"], decay=[0, 0.1])
 TOLERANCE = {"float32": dict(loss=1e-5, norm=1e-3, weight=1e-5), **dict.fromkeys(("bfloat16", "float16"), dict(loss=2e-2, norm=6e-2, weight=3e-2))}
 
@@ -75,9 +82,7 @@ class Sweep:
         folder = self.work / f"run-{self.count}"
         settings = dict(max_steps=-1, num_train_epochs=2, per_device_train_batch_size=GLOBAL_BATCH // world, save_steps=100, peer_timeout=30, max_length=48,
                         truncation_strategy="right", adam_epsilon="1e-5", eval_strategy="epoch", val_dataset=self.work / "28-short.jsonl", per_device_eval_batch_size=4)
-        settings.update({key: value for key, value in task.items() if key not in ("rows", "shape", "answers", "decay")}, weight_decay=task["decay"], **strategy)
-        if task["tuner_type"] == "freeze":
-            settings.update(tuner_type="full", freeze_parameters_ratio="0.5")
+        settings.update({key: value for key, value in task.items() if key not in ("tuner", "rows", "shape", "answers", "decay")}, weight_decay=task["decay"], **TUNERS[task["tuner"]], **strategy)
         settings.update(options)
         line = [str(hone_binary()), "sft", *command(self.work / task["shape"], self.work / f"{task['rows']}-{task['answers']}.jsonl", folder, **settings)]
         launched = {"NPROC_PER_NODE": world} if strategy else {}  # a world of one may be launched too, and is spread then

@@ -92,7 +92,7 @@ def test_a_slow_rank_is_named(running):
     wait_for(slowed, what="the warning")
 
 
-@pytest.mark.parametrize("place, strategy", [("train.loss", {}), ("train.loss", dict(deepspeed="zero3"))])
+@pytest.mark.parametrize("place, strategy", [("train.loss", {}), ("train.loss", dict(deepspeed="zero3")), ("train.gradient", dict(deepspeed="zero2"))])
 def test_nan_on_one_rank_is_everyones(model_folder, dataset, tmp_path, place, strategy):
     """The step is skipped on all ranks before the optimizer moves, also when it is not logged."""
     from test_launching import finish, free_port
@@ -113,3 +113,29 @@ def test_a_full_disk_costs_a_sharded_adapter_some_saves_not_the_run(train, tmp_p
     done = train(tmp_path, 2, tuner_type="lora", deepspeed="zero3", save_steps=2, env={"HONE_FAULT": "checkpoint.write:enospc:1"})
     assert done.code == 0, done.err
     assert "checkpoint-4 was not saved" in done.err.replace("\n", " ") and done.checkpoints() == [6, 8]
+
+
+def test_a_spike_is_named_with_its_rows_and_passed_over_by_all(train, tmp_path):
+    """A hundred easy rows and one that is nothing like them: the process that holds it names it, and none takes the step."""
+    rows = [{"messages": [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "red red red red"}]} for _ in range(100)]
+    rows[90]["messages"][1]["content"] = "Zq#9 !@ %vX jW& ~^ Kp" * 5
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = train(tmp_path / "run", 2, tuner_type="full", dataset=data, per_device_train_batch_size=1, num_train_epochs=1, learning_rate="1e-2", lr_scheduler_type="constant",
+                 train_dataloader_shuffle="false", dataset_shuffle="false", loss_spike="skip", loss_spike_sigmas=3)
+    assert done.code == 0, done.err
+    text = done.err.replace("\n", " ")
+    assert "standard deviations above the recent ones" in text and "rows.jsonl:91" in text and "the step is skipped" in text, done.err
+    states = [json.loads(file.read_text())["train"] for file in sorted((tmp_path / "run/checkpoint-50").glob("hone_state*.json"))]
+    assert [state["skipped_steps"] for state in states] == [1, 1]
+
+
+def test_a_stop_during_a_save_leaves_one_newest_checkpoint(running, train, tmp_path):
+    run = running(2, deepspeed="zero3", save_steps=1)
+    wait_for(lambda: any(".partial" in path.name or "staging" in path.name for path in tmp_path.iterdir() if path.is_dir()), what="a save under way")
+    run.signal(1, signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+    newest = max(tmp_path.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    step = int(newest.name.split("-")[1])
+    again = train(tmp_path / "again", 2, tuner_type="lora", deepspeed="zero3", resume_from_checkpoint=newest, max_steps=step + 1, num_train_epochs=100000)
+    assert again.code == 0 and len(again.losses()) == 1, again.err

@@ -1,6 +1,6 @@
 """Sequences that lie on several processes train as if they lay on one: by heads, by a ring, by both, with and without sharding."""
 import pytest
-from parallel_testing import GLOBAL_BATCH, assert_same_training
+from parallel_testing import GLOBAL_BATCH, ROWS, assert_same_training
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +23,18 @@ def two_heads(tmp_path_factory, model_folder):
     (4, dict(deepspeed="zero3"), "heads over 4, a ring of 1"),  # two key heads are repeated for four processes
     (3, {}, "heads over 1, a ring of 3"),
 ])
-def test_one_sequence_on_all_processes(train, reference, tmp_path, world, options, shape):
-    run = train(tmp_path, world, tuner_type="lora", sequence_parallel_size=world, per_device_train_batch_size=GLOBAL_BATCH, **options)
-    assert_same_training(run, reference("lora", 1))
+def test_one_sequence_on_all_processes(train, reference, tmp_path, dataset, world, options, shape):
+    """Evaluations too: each row counts once, however many processes hold a part of it."""
+    measured = dict(val_dataset=dataset, eval_strategy="epoch", per_device_eval_batch_size=3)
+    run = train(tmp_path, world, tuner_type="lora", sequence_parallel_size=world, per_device_train_batch_size=GLOBAL_BATCH, **options, **measured)
+    one = reference("lora", 1, **measured)
+    assert_same_training(run, one)
     assert shape in run.err
+    ours, theirs = ([event for event in each.log() if "eval_loss" in event] for each in (run, one))
+    assert len(ours) == len(theirs) == 2
+    for event, other in zip(ours, theirs):
+        assert [event[key] for key in ("eval_loss", "eval_token_acc")] == pytest.approx([other[key] for key in ("eval_loss", "eval_token_acc")], abs=1e-5)
+        assert round(event["eval_samples_per_second"] * event["eval_runtime"]) == ROWS
 
 
 def test_heads_and_ring_at_once(train, reference, tmp_path, two_heads):

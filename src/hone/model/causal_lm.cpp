@@ -51,6 +51,7 @@ struct CausalLM::Impl {
   bool training = false;
   Recompute recompute = Recompute::none;
   std::vector<int64_t> recomputed_blocks;  // empty: all
+  std::optional<ActivationStore> store;
   double neftune = 0.0;
   RopeFrequencies frequencies;
 
@@ -109,7 +110,8 @@ Tensor CausalLM::hidden(const Input& input, PagedCache* cache) {
   auto& self = *impl_;
   self.tie();
   auto pass = std::make_shared<Pass>(Pass{cache ? ops::AttentionPlan() : ops::attention_plan(input.segments, device()), self.rope(input), cache, {self.training, cache ? &input.adapters : nullptr}});
-  if (self.training && !cache) pass->split = self.split;
+  if (!cache) pass->split = self.split;
+  if (self.store) pass->store = &*self.store;
   Passage passage{self.residency};
   const size_t last = self.decoder.blocks.size(), first = self.decoder.config.tied ? last : last + 1;
   passage.enter(first);
@@ -233,6 +235,7 @@ void CausalLM::set_recompute(Recompute what, std::vector<int64_t> blocks) {
   impl_->recompute = what;
   impl_->recomputed_blocks = std::move(blocks);
 }
+void CausalLM::set_activation_offload(bool offload) { offload ? void(impl_->store.emplace(device())) : impl_->store.reset(); }
 void CausalLM::set_neftune(double alpha) { impl_->neftune = alpha; }
 
 }  // namespace hone::model

@@ -62,11 +62,12 @@ class CausalLM {
   void set_training(bool training);  // dropout, NEFTune and recomputation act only in training
   bool training() const;
   void set_recompute(Recompute what, std::vector<int64_t> blocks = {});  // in these blocks; none given: in all
+  void set_activation_offload(bool offload);                             // what recomputation keeps waits in host memory
   void set_neftune(double alpha);
 
   // Every parameter and adapter tensor, by what is used together: the blocks in order, then the rest.
   std::vector<Part> parts();
-  void set_split_attention(SplitAttention* split);  // in training, tokens and positions are then a part of what the segments describe
+  void set_split_attention(SplitAttention* split);  // without a cache, tokens and positions are then a part of what the segments describe
   void set_residency(Residency* residency);  // told of each part as parts() numbers them; null: all weights are always here
 
  private:

@@ -139,7 +139,7 @@ Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass) {
 Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const Pass>& pass, Recompute again) {
   const auto run = [&](Tensor (*part)(const Block&, const Tensor&, const Pass&), const Tensor& x, Recompute name) {
     if (again != name) return part(block, x, *pass);
-    return recomputed([part, &block, pass](const Tensor& kept) { return part(block, kept, *pass); }, x, block.trained());
+    return recomputed([part, &block, pass](const Tensor& kept) { return part(block, kept, *pass); }, x, block.trained(), pass->store);
   };
   if (again == Recompute::block) return run(block_forward, x_th, Recompute::block);
   return run(mlp_half, run(attention_half, x_th, Recompute::attention), Recompute::mlp);

@@ -57,7 +57,8 @@ struct Pass {
   ops::RopeTable rope;
   PagedCache* cache = nullptr;
   LinearMode mode;
-  SplitAttention* split = nullptr;  // null: all positions are here
+  SplitAttention* split = nullptr;   // null: all positions are here
+  ActivationStore* store = nullptr;  // null: inputs of recomputed blocks stay on the device
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass);

@@ -36,35 +36,42 @@ class RandomReplay {
   Tensor present_;
 };
 
-// The function lives in the context as a holder, since saved data must be a value libtorch knows.
-struct FunctionHolder : torch::CustomClassHolder {
-  explicit FunctionHolder(BlockFunction function) : function(std::move(function)) {}
+// What runs again, and where its input waits. It lives in the context as a holder, since saved data must be a value libtorch knows.
+struct Rerun : torch::CustomClassHolder {
+  Rerun(BlockFunction function, ActivationStore* store) : function(std::move(function)), store(store) {}
   BlockFunction function;
+  ActivationStore* store;  // null: the input stays on the device
+  std::shared_ptr<ActivationStore::Kept> kept;
 };
 
 class Recomputed : public torch::autograd::Function<Recomputed> {
  public:
-  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<FunctionHolder>& block) {
+  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<Rerun>& rerun) {
     variable_list saved(inputs.begin(), inputs.end());
     saved.push_back(random_state(inputs[0].device()));
+    ctx->saved_data["wants_x"] = inputs[0].requires_grad();
+    if (rerun->store) {
+      rerun->kept = rerun->store->put(inputs[0]);
+      saved[0] = Tensor();
+    }
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["block"] = c10::IValue::make_capsule(block);
-    return block->function(inputs[0]);
+    ctx->saved_data["rerun"] = c10::IValue::make_capsule(rerun);
+    return rerun->function(inputs[0]);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     auto state = saved.back();
     saved.pop_back();
-    auto block = c10::static_intrusive_pointer_cast<FunctionHolder>(ctx->saved_data["block"].toCapsule());
+    auto rerun = c10::static_intrusive_pointer_cast<Rerun>(ctx->saved_data["rerun"].toCapsule());
 
-    bool wants_x = saved[0].requires_grad();
-    auto x = saved[0].detach().requires_grad_(wants_x);
+    bool wants_x = ctx->saved_data["wants_x"].toBool();
+    auto x = (rerun->store ? rerun->store->take(*rerun->kept) : saved[0].detach()).requires_grad_(wants_x);
     Tensor y;
     {
       RandomReplay replay(x.device(), state);
       at::AutoGradMode record(true);
-      y = block->function(x);
+      y = rerun->function(x);
     }
     variable_list wanted(saved.begin() + 1, saved.end());
     if (wants_x) wanted.insert(wanted.begin(), x);
@@ -77,10 +84,10 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
 
 }  // namespace
 
-Tensor recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters) {
+Tensor recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store) {
   TensorList inputs{x};
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
-  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<FunctionHolder>(block));
+  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Rerun>(block, store));
 }
 
 }  // namespace hone::model

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "hone/device/tensor.h"
+#include "hone/model/activation_store.h"
 
 namespace hone::model {
 
@@ -12,6 +13,7 @@ enum class Recompute { none, block, attention, mlp };
 using BlockFunction = std::function<Tensor(const Tensor&)>;
 
 // block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout draws the same masks both times.
-Tensor recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters);
+// Meanwhile x waits in `store`, which outlives the backward pass, or where it is.
+Tensor recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store = nullptr);
 
 }  // namespace hone::model

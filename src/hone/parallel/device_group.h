@@ -1,6 +1,6 @@
-// Collectives between accelerators: NCCL where libtorch has it.
+// Collectives between accelerators: NCCL on NVIDIA GPUs, HCCL on Ascend NPUs, and Gloo beside them for what lies on the host.
 #pragma once
-#include "hone/parallel/gloo_group.h"
+#include "hone/parallel/group_context.h"
 
 namespace hone::parallel {
 

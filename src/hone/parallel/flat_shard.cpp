@@ -66,6 +66,7 @@ void FlatShard::make_pieces() {
 
 void FlatShard::fill(size_t member, const Tensor& values) {
   at::NoGradGuard no_grad;
+  if (gathering_) finish_gather();  // or what others sent would arrive on top
   auto flat = values.reshape({-1});
   if (config_.resident) whole_.narrow(0, offsets_[member], flat.numel()).copy_(flat);
   int64_t begin = shards_.rank() * part_, from = std::max(begin, offsets_[member]), to = std::min(begin + part_, offsets_[member] + flat.numel());
@@ -127,10 +128,9 @@ void FlatShard::start_reduce() {
     if (used < room) sending_.narrow(0, offsets_[i] + used, room - used).zero_();
     gradient.reset();
   }
-  // The first sum of an update goes where the last update's was: shards that come and go would leave holes in memory.
-  bool first = pieces_.empty() || !pieces_.front().values.grad().defined();
-  if (first && !gradient_.defined()) gradient_ = at::empty({part_}, options);
-  received_ = first ? gradient_ : at::empty({part_}, options);
+  // A sum goes where the last one was, unless somebody still reads that: shards that come and go would leave holes in memory.
+  if (!gradient_.defined()) gradient_ = at::empty({part_}, options);
+  received_ = gradient_.storage().use_count() == 1 ? gradient_ : at::empty({part_}, options);
   reducing_ = shards_.reduce_scatter(received_, sending_);
 }
 

@@ -1,21 +1,26 @@
 #include "hone/parallel/process_group.h"
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "hone/base/error.h"
 #include "hone/parallel/device_group.h"
-#include "hone/parallel/hccl_group.h"
+#include "hone/parallel/gloo_group.h"
 #include "hone/parallel/rendezvous.h"
 
 namespace hone::parallel {
 
 std::unique_ptr<ProcessGroup> ProcessGroup::join(const World& world, const GroupConfig& config) {
-  GroupContext context{world, config, open_store(world, config.join_timeout), address_towards(world.master_address, world.master_port), nullptr};
-  roll_call(*context.store, world, config.join_timeout);
-  context.watch = std::make_shared<PeerWatch>(world, config.silence_timeout);
-  if (config.device.is_privateuseone()) return make_hccl_group(context, "world", world.rank, world.size);
-  return config.device.is_cpu() ? make_gloo_group(context, "world", world.rank, world.size)
-                                : make_device_group(context, "world", world.rank, world.size);
+  GroupContext context{world, config, nullptr, "127.0.0.1", nullptr};
+  if (world.distributed()) {
+    context.store = open_store(world, config.join_timeout);
+    context.own_address = address_towards(world.master_address, world.master_port);
+    roll_call(*context.store, world, config.join_timeout);
+    context.watch = std::make_shared<PeerWatch>(world, config.silence_timeout);
+  } else {
+    context.store = c10::make_intrusive<c10d::HashStore>();  // nobody to meet
+  }
+  auto make = config.device.is_cpu() ? make_gloo_group : make_device_group;
+  return make(context, "world", world.rank, world.size);
 }
 
 std::vector<std::string> ProcessGroup::gather_text(const std::string& text) {

@@ -1,4 +1,4 @@
-// Collectives over the processes of a run: c10d's Gloo on CPUs, NCCL on CUDA, behind the few calls hone makes.
+// Collectives over the processes of a run: c10d's Gloo on CPUs, NCCL on CUDA, HCCL on NPUs, behind the few calls hone makes.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -28,7 +28,7 @@ struct GroupConfig {
 
 class ProcessGroup {
  public:
-  // Meets the other ranks at the master's store. Throws UserError(lost_peer) naming who did not come, or came with another world.
+  // Meets the other ranks at the master's store; a world of one meets nobody. Throws UserError(lost_peer) naming who did not come, or came with another world.
   static std::unique_ptr<ProcessGroup> join(const World& world, const GroupConfig& config);
   virtual ~ProcessGroup() = default;
 

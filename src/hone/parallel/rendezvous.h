@@ -2,7 +2,7 @@
 #pragma once
 #include <chrono>
 
-#include "hone/parallel/gloo_group.h"
+#include "hone/parallel/group_context.h"
 
 namespace hone::parallel {
 

@@ -15,7 +15,6 @@ struct ShardingConfig {
   bool prefetch = true;                // stage 3: fetch the next part while this one computes
   bool offload_optimizer = false;      // its state lies in host memory
   bool offload_parameters = false;     // stage 3: shards rest in host memory
-  bool offload_activations = false;    // inputs of recomputed blocks wait in host memory
   std::optional<at::ScalarType> reduce_type;  // of gradients on their way; float32 when unset
   int shard_size = 0;                  // ranks that share one copy; 0: all. Fewer make several copies (hybrid sharding)
   int64_t bucket_bytes = 25 << 20;     // stage 0
@@ -27,7 +26,8 @@ struct ShardingConfig {
 struct ShardingRequest {
   ShardingConfig sharding;
   bool within_nodes = false;         // each node keeps a copy of its own
-  bool recompute = false;            // activation checkpointing
+  bool recompute = false;            // activation checkpointing …
+  bool offload_activations = false;  // … whose inputs wait in host memory
   std::vector<std::string> unknown;  // keys nobody knows
   std::vector<std::string> remarks;  // keys that are known and change nothing here, with the reason
   Json stated = Json::object();      // settings that are also options of the run, under the options' names

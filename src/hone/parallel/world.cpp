@@ -63,6 +63,7 @@ World world_from_environment() {
   world.master_address = word("MASTER_ADDR", world.master_address);
   world.master_port = number("MASTER_PORT").value_or(world.master_port);
   if (auto size = number("WORLD_SIZE")) {
+    world.launched = true;
     world.size = *size;
     world.rank = number("RANK").value_or(0);
     world.local_rank = number("LOCAL_RANK").value_or(world.rank);

@@ -9,6 +9,7 @@ struct World {
   int local_rank = 0, local_size = 1;
   std::string master_address = "127.0.0.1";
   int master_port = 29500;
+  bool launched = false;  // somebody started us as one of a number, be it the only one
 
   bool distributed() const { return size > 1; }
   bool is_main() const { return rank == 0; }

@@ -13,6 +13,7 @@ namespace hone::train {
 enum class Layout { swift, factory };  // whose output folder: ms-swift's or LLaMA-Factory's
 enum class Every { never, steps, epoch };
 enum class NonFinite { skip, stop };
+enum class Spike { warn, skip, stop };
 enum class Precision { float32, bfloat16, float16 };
 
 struct TrainerConfig {
@@ -31,6 +32,8 @@ struct TrainerConfig {
   bool pure = false;
   NonFinite on_non_finite = NonFinite::skip;
   int64_t max_skips_in_a_row = 10;
+  Spike on_spike = Spike::warn;  // a loss so many standard deviations above the recent ones; 0: none is
+  double spike_sigmas = 20;
 
   // When. Values in (0, 1) are a share of all steps.
   Every logging = Every::steps;

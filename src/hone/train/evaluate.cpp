@@ -27,7 +27,7 @@ double rounded(double value, double parts) { return std::round(value * parts) / 
 }  // namespace
 
 Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::Device device, Group& group,
-              const std::string& prefix) {
+              const std::string& prefix, const parallel::SequenceParallel* sequence) {
   EvaluationMode mode(model);
   auto began = std::chrono::steady_clock::now();
   // Kept as sums and counts under names, so that processes whose batches held other channels add up all the same.
@@ -39,12 +39,13 @@ Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::
     bool counts = dealt && loader.epoch() < 1;
     if (group.sum(counts ? 1 : 0) == 0) break;
     // One that is through repeats its last batch uncounted: a model that is spread over processes needs all of them in every pass.
-    if (counts || !batch.tokens_t.defined()) batch = loader.next().to(device);
-    auto loss = method.loss(model, batch);
+    if (counts || !batch.tokens_t.defined()) batch = loader.next();
+    auto part = sequence ? own_part(batch, *sequence) : batch;
+    auto loss = method.loss(model, part.to(device));
     if (!counts) continue;
-    auto samples = static_cast<double>(batch.sample_count);
-    sums["loss"] += {loss.sum.item<double>() / std::max(method.count(batch), 1.0) * samples, samples};
-    sums["batches"] += {1, 1};
+    double samples = static_cast<double>(batch.sample_count), own = !sequence || sequence->first() ? 1 : 0;
+    sums["loss"] += {loss.sum.item<double>() / std::max(method.count(batch), 1.0) * samples, own * samples};
+    sums["batches"] += {own, own};
     for (const auto& metric : loss.metrics) sums[metric.name] += {metric.sum.item<double>(), metric.count};
     bar.update(pass);
   }

@@ -15,6 +15,12 @@ parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::Wor
   return parallel::DeviceMesh::plan(request, world.size);
 }
 
+// One process has nobody to share with, but may have a device whose memory is too small, or be told to behave as one of several.
+bool shards_alone(const parallel::ShardingConfig& sharding, const parallel::World& world, at::Device device) {
+  bool offloads = (sharding.offload_optimizer || sharding.offload_parameters) && !device.is_cpu();
+  return sharding.stage > 0 && (offloads || world.launched);
+}
+
 // What a process is told about its own place differs, and may.
 Json comparable(Json settings) {
   for (const char* own : {"local_rank", "rank", "device", "devices"}) settings.erase(own);
@@ -26,7 +32,7 @@ Json comparable(Json settings) {
 Processes Processes::join(const ParallelConfig& config, const Json& settings, at::Device device) {
   auto world = parallel::world_from_environment();
   Processes processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr};
-  if (!world.distributed()) {
+  if (!world.distributed() && !shards_alone(config.sharding, world, device)) {
     if (config.sharding.stage > 0) log::info("one process: there is nothing to spread; start more with NPROC_PER_NODE");
     return processes;
   }

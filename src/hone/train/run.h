@@ -28,6 +28,7 @@ struct TrainingJob {
   model::LoadOptions load;
   bool from_scratch = false;  // random weights in the shape of config.json
   bool gradient_checkpointing = true;
+  bool offload_activations = false;                      // what it keeps waits in host memory
   model::Recompute recompute = model::Recompute::block;  // what it runs again …
   std::vector<int64_t> recomputed_blocks;                // … and where; none given: in every block
   double neftune_alpha = 0;

@@ -56,7 +56,8 @@ Json TrainState::to_json() const {
           {"failed_saves", failed_saves},
           {"failed_saves_in_a_row", failed_saves_in_a_row},
           {"evaluations_without_gain", evaluations_without_gain},
-          {"log_window", log_window}};
+          {"log_window", log_window},
+          {"recent_losses", recent_losses}};
 }
 
 TrainState TrainState::from_json(const Json& json) {
@@ -84,6 +85,7 @@ TrainState TrainState::from_json(const Json& json) {
   read("failed_saves_in_a_row", state.failed_saves_in_a_row);
   read("evaluations_without_gain", state.evaluations_without_gain);
   state.log_window = json.at("log_window");
+  state.recent_losses = json.value("recent_losses", Json::array());  // older checkpoints have none
   return state;
 }
 

@@ -48,6 +48,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts
 void Trainer::resume(const fs::path& checkpoint) {
   state_ = saver_.restore(checkpoint);
   if (state_.log_window.is_object()) window_.restore(state_.log_window);
+  spikes_.restore(state_.recent_losses);
   if (state_.global_step >= plan_.max_steps)
     log::warning("{} is at step {} already and the run ends at {}", checkpoint.string(), state_.global_step, plan_.max_steps);
   state_.max_steps = plan_.max_steps;
@@ -124,7 +125,8 @@ StepReading Trainer::step() {
     parts_.group.before_pass(i + 1 == batches.size());
     auto loss = parts_.method.loss(parts_.model, batch.to(device_));
     if (fault("train.loss")) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
-    (loss.sum * (scale_.value() / count)).backward();
+    double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
+    (loss.sum * (spoiled * scale_.value() / count)).backward();
     parts_.group.after_pass();
     parts_.masters.collect_gradients();
     meter.add(loss);
@@ -133,7 +135,6 @@ StepReading Trainer::step() {
   parts_.group.finish_gradients();
   scale_.unscale(parts_.optimizer);
   auto norm = parts_.group.clip(parts_.optimizer, config_.max_grad_norm);
-  if (fault("train.gradient")) norm = norm * std::numeric_limits<double>::infinity();
   auto reading = meter.read(norm, count, StopSignal::requested() != Stop::none, parts_.group);
   reading.learning_rate = parts_.schedule.rate(state_.global_step);
   if (accept(reading, batches)) {
@@ -153,6 +154,7 @@ StepReading Trainer::step() {
 // Whether the update may happen. A refused one leaves weights and optimizer as they are; data and schedule move on.
 bool Trainer::accept(const StepReading& reading, const std::vector<data::Batch>& batches) {
   if (reading.finite) {
+    if (!tolerate(reading.loss, batches)) return false;
     scale_.count_good_step();
     state_.skips_in_a_row = 0;
     state_.loss_sum += reading.loss;
@@ -177,6 +179,20 @@ bool Trainer::accept(const StepReading& reading, const std::vector<data::Batch>&
                              : "look at these rows, lower --learning_rate, or pass over such steps with --non_finite skip");
   log::warning("{}; the step is skipped, the weights stay as they were", what);
   return false;
+}
+
+// A loss far above the ones before it: the step is named, passed over or the last one, by the run's policy.
+bool Trainer::tolerate(double loss, const std::vector<data::Batch>& batches) {
+  double sigmas = spikes_.observe(loss);
+  if (config_.spike_sigmas <= 0 || sigmas < config_.spike_sigmas) return true;
+  auto what = fmt::format("step {}: the loss {:.4f} lies {:.0f} standard deviations above the recent ones, in the batch of {}", state_.global_step + 1, loss,
+                          sigmas, name_rows(batches, parts_.row_name));
+  if (config_.on_spike == Spike::stop)
+    throw UserError(ExitCode::non_finite, what, "look at these rows, lower --learning_rate, or pass over such steps with --loss_spike skip");
+  bool skipped = config_.on_spike == Spike::skip;
+  log::warning("{}{}", what, skipped ? "; the step is skipped, the weights stay as they were" : "");
+  state_.skipped_steps += skipped;
+  return !skipped;
 }
 
 bool Trainer::due(Every every, double interval) const {
@@ -227,6 +243,7 @@ std::string Trainer::progress_note(const StepReading& reading, double seconds) c
 void Trainer::save_now() {
   if (last_saved_ == state_.global_step) return;
   state_.log_window = window_.state();
+  state_.recent_losses = spikes_.state();
   if (saver_.save(state_)) last_saved_ = state_.global_step;
 }
 
@@ -234,7 +251,7 @@ void Trainer::evaluate_now(RunLog& log) {
   if (!parts_.eval_loader || last_evaluated_ == state_.global_step) return;
   last_evaluated_ = state_.global_step;
   auto loader = parts_.eval_loader();
-  Json metrics = evaluate(parts_.model, parts_.method, *loader, device_, parts_.group);
+  Json metrics = evaluate(parts_.model, parts_.method, *loader, device_, parts_.group, "eval", parts_.sequence);
   if (parts_.predict) {
     parts_.group.hold_whole_model(true);
     metrics.update(text_metrics(parts_.predict(), parts_.group));

@@ -11,6 +11,7 @@
 #include "hone/train/run_log.h"
 #include "hone/train/saver.h"
 #include "hone/train/sequence_split.h"
+#include "hone/train/spike_watch.h"
 #include "hone/train/straggler_watch.h"
 
 namespace hone::train {
@@ -61,6 +62,7 @@ class Trainer {
   double share_counts(const std::vector<data::Batch>& batches);
   StepReading step();
   bool accept(const StepReading& reading, const std::vector<data::Batch>& batches);
+  bool tolerate(double loss, const std::vector<data::Batch>& batches);
   void after_step(RunLog& log);
   std::string progress_note(const StepReading& reading, double seconds) const;
   void evaluate_now(RunLog& log);
@@ -81,6 +83,7 @@ class Trainer {
   Saver saver_;
   TrainState state_;
   LogWindow window_;
+  SpikeWatch spikes_;
   StragglerWatch stragglers_;
   int64_t sent_ = 0;     // bytes, in the steps of this process
   double computed_ = 0;  // seconds of the last step, without waiting for other processes

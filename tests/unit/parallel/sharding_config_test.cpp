@@ -31,6 +31,14 @@ TEST(DeepSpeedConfig, ExamplesAreReadWhole) {
   EXPECT_EQ(made.stated.dump(), R"({"gradient_accumulation_steps":4})");
 }
 
+TEST(ShardingConfig, ActivationsGoToTheHostWhenAFileSaysSo) {
+  auto deepspeed = read_deepspeed({{"zero_optimization", {{"stage", 2}}}, {"activation_checkpointing", {{"cpu_checkpointing", true}, {"partition_activations", true}}}});
+  EXPECT_TRUE(deepspeed.offload_activations && deepspeed.recompute && deepspeed.unknown.empty());
+  auto fsdp = read_fsdp("full_shard", {{"fsdp_activation_cpu_offload", true}});
+  EXPECT_TRUE(fsdp.offload_activations && fsdp.recompute && fsdp.unknown.empty());
+  EXPECT_FALSE(read_fsdp("full_shard", {{"activation_checkpointing", true}}).offload_activations);
+}
+
 TEST(DeepSpeedConfig, NamesWhatItDoesNotKnow) {
   auto made = read_deepspeed({{"zero_optimization", {{"stage", 2}, {"allgather_partition", true}}}, {"gradient_cliping", 1}});
   EXPECT_EQ(made.unknown, (std::vector<std::string>{"zero_optimization.allgather_partition", "gradient_cliping"}));

@@ -111,8 +111,7 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
       parallel.sharding.shard_size = local ? std::max(1, std::atoi(local)) : std::max(1, launch_of(options).processes);
     }
     if (request->recompute) job.gradient_checkpointing = true;
-    if (request->sharding.offload_activations)
-      log::warning("activation_cpu_offload: blocks are recomputed, and their inputs stay on the device in this version");
+    if (request->offload_activations) job.offload_activations = true;
     for (const auto& key : request->unknown) log::warning("the sharding configuration has a key that hone does not know: {}", key);
     for (const auto& remark : request->remarks) log::debug("{}", remark);
     check_stated(options, request->stated);

@@ -39,6 +39,9 @@ void read_length(const Options& options, TrainerConfig& config) {
   config.seed = static_cast<uint64_t>(options.integer("seed"));
   config.deterministic = options.flag("full_determinism");
   config.on_non_finite = options.text("non_finite") == "stop" ? train::NonFinite::stop : train::NonFinite::skip;
+  auto spike = options.text("loss_spike");
+  config.on_spike = spike == "stop" ? train::Spike::stop : spike == "skip" ? train::Spike::skip : train::Spike::warn;
+  config.spike_sigmas = options.real("loss_spike_sigmas");
 }
 
 void read_moments(const Options& options, TrainerConfig& config) {
@@ -142,7 +145,10 @@ namespace {
 void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {
   if (options.has("tf32")) at::globalContext().setAllowTF32CuBLAS(options.flag("tf32"));
   job.gradient_checkpointing = options.flag("gradient_checkpointing");
-  if (speaks_factory(options)) return;
+  if (speaks_factory(options)) {
+    job.offload_activations = options.flag("use_unsloth_gc");
+    return;
+  }
   auto granularity = options.text("recompute_granularity");
   if (granularity == "none") job.recompute = model::Recompute::none;
   if (granularity == "selective")

@@ -68,7 +68,7 @@ void add_model(Rows& rows) {
            always{"true", "weights are always memory-mapped"}},
           {"use_unsloth", Flag, "false", "Unsloth's fused kernels.", only_factory{},
            always{"true", "hone's own fused operators are always on"}},
-          {"use_unsloth_gc", Flag, "false", "Unsloth checkpointing.", only_factory{}, accepted{"see --gradient_checkpointing"}},
+          {"use_unsloth_gc", Flag, "false", "Checkpointing that keeps the inputs of blocks in host memory.", only_factory{}},
           {"use_liger_kernel", Flag, "false", "Liger's fused kernels.", verbs{kTraining}, factory{"enable_liger_kernel"},
            always{"true", "hone's own fused operators are always on"}},
           {"liger_kernel_config", JsonText, "", "Which Liger kernels.", verbs{kTraining},

@@ -57,6 +57,8 @@ void add_training(Rows& rows) {
           {"threads", Integer(0), "0", "CPU threads for compute; 0 is all cores.", verbs{kModelUsers | kLogits | kOptimTrace}},
           {"full_determinism", Flag, "false", "Same bits every run, on devices too.", also{"deterministic"}},
           {"non_finite", Choice("skip|stop"), "skip", "What a NaN or infinite gradient does to a step.", also{"on_non_finite"}},
+          {"loss_spike", Choice("warn|skip|stop"), "warn", "What a loss far above the recent ones does to a step."},
+          {"loss_spike_sigmas", Real(0), "20", "How far: standard deviations of the last 128 losses; 0 looks for none."},
           {"loss_type", List, "", "Loss; none is cross entropy.", factory{"pref_loss"}, on{kRlhf, "sigmoid"},
            refused{"only cross entropy is in this version"}},
           {"enable_dft_loss", Flag, "false", "Weigh each token's loss by its probability.", factory{"use_dft_loss"}},
