@@ -138,7 +138,7 @@ Tensor CausalLM::logits(const Tensor& hidden_th, const ops::AdapterRows& adapter
 
 void CausalLM::join_projections() {
   auto join = [](Joined& joined, std::vector<Linear*> layers) {
-    bool free = std::ranges::none_of(layers, [](const Linear* layer) { return layer->weight.requires_grad() || !layer->adapters.empty() || layer->quantized; });
+    bool free = std::ranges::none_of(layers, [](const Linear* layer) { return layer->weight.requires_grad() || !layer->adapters.empty() || layer->quantized || layer->compressed; });
     if (free) joined = Joined::of(layers);
   };
   for (auto& block : impl_->decoder.blocks) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/model/changes.h"
 #include "hone/model/config.h"
 #include "hone/model/layers.h"
 #include "hone/model/recompute.h"
@@ -27,6 +28,7 @@ struct Input {
 struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
   at::Device device{at::kCPU};
+  ModelChanges changes;
 };
 
 class CausalLM {

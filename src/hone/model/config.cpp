@@ -132,11 +132,13 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
   throw UserError(cause.code(), origin + ": " + cause.what(), cause.hint());
 }
 
-DecoderConfig read_config(const std::filesystem::path& folder) {
+DecoderConfig read_config(const std::filesystem::path& folder, const Json& changes) {
   auto path = folder / "config.json";
   if (!std::filesystem::exists(path) && std::filesystem::exists(folder / "adapter_config.json"))
     throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds an adapter, not a model", "name it in --adapters instead");
-  return parse_config(parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string()), path.string());
+  auto hf = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
+  if (hf.is_object()) hf.update(changes);
+  return parse_config(hf, path.string());
 }
 
 }  // namespace hone::model

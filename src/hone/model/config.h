@@ -44,8 +44,9 @@ struct DecoderConfig {
   Json source;                   // config.json as read, for saving beside weights
 };
 
-// Reads config.json. Throws UserError(bad_checkpoint) naming the field; an unknown architecture names the known ones.
-DecoderConfig read_config(const std::filesystem::path& folder);
+// Reads config.json, with `changes` laid over it. Throws UserError(bad_checkpoint) naming the field; an unknown architecture names the
+// known ones.
+DecoderConfig read_config(const std::filesystem::path& folder, const Json& changes = Json::object());
 DecoderConfig parse_config(const Json& hf, const std::string& origin);
 
 std::vector<std::string> supported_architectures();

@@ -73,7 +73,7 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
   }
   auto gate = mlp.gate(x_th, mode), up = mlp.up(x_th, mode);
   if (!at::GradMode::is_enabled()) return mlp.down(ops::swiglu(gate, up), mode);
-  return ops::swiglu_linear(gate, up, mlp.down.weight, mlp.down.bias, mlp.down.adapters, mode.training);
+  return ops::swiglu_linear(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training);
 }
 
 Tensor attention_half(const Block& block, const Tensor& x_th, const Pass& pass) {

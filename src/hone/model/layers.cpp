@@ -15,10 +15,17 @@ Tensor Linear::operator()(const Tensor& x, const LinearMode& mode) const {
     y = ops::quantized_linear(x, *quantized, bias);
     ops::add_adapter_rows(y, x, weight, bias, adapters, all);
   } else {
-    y = ops::lora_linear(x, weight, bias, adapters, mode.training);
+    y = ops::lora_linear(x, values(), bias, adapters, mode.training);
   }
-  if (mode.rows) ops::add_adapter_rows(y, x, weight, bias, adapters, *mode.rows);
+  if (mode.rows) ops::add_adapter_rows(y, x, values(), bias, adapters, *mode.rows);
   return y;
+}
+
+Tensor Linear::values() const { return compressed ? compressed->restored(weight.scalar_type()) : weight; }
+
+void Linear::compress(const ops::Compression& how) {
+  compressed = std::make_shared<ops::CompressedWeight>(weight, how);
+  weight = at::empty({1, 1}, weight.options()).expand(weight.sizes());
 }
 
 Tensor Embedding::operator()(const Tensor& tokens, const ops::AdapterRows& rows) const {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hone/device/tensor.h"
+#include "hone/ops/compressed_weight.h"
 #include "hone/ops/adapter_rows.h"
 #include "hone/ops/quantized_linear.h"
 
@@ -19,9 +20,12 @@ struct Linear {
   std::string name;  // "model.layers.0.self_attn.q_proj": the parameter is name + ".weight"
   Tensor weight, bias;
   std::vector<ops::LoraWeights> adapters;
+  std::shared_ptr<const ops::CompressedWeight> compressed;  // what `weight`, then only a shape without memory, is restored from
   std::shared_ptr<const ops::QuantizedWeight> quantized;  // computed with instead of `weight` once set, which then is a shape only
 
   Tensor operator()(const Tensor& x, const LinearMode& mode) const;
+  Tensor values() const;  // the weight to compute with
+  void compress(const ops::Compression& how);
 };
 
 struct Norm {

@@ -1,5 +1,8 @@
 #include "hone/model/loader.h"
 
+#include <cmath>
+#include <map>
+
 #include "hone/base/log.h"
 #include "hone/device/device.h"
 #include "hone/io/hf_index.h"
@@ -20,7 +23,8 @@ bool is_harmless(const std::string& name, bool tied) {
   return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
 }
 
-void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& wanted, const DecoderConfig& config, const std::string& folder) {
+void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& wanted, const DecoderConfig& config, const std::string& folder,
+                 bool may_lack) {
   std::vector<std::string> missing, misshapen, extra;
   std::set<std::string> known;
   for (const auto& parameter : wanted) {
@@ -37,6 +41,10 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
   for (const auto& [name, entry] : weights.entries())
     if (!known.contains(name) && !is_harmless(name, config.tied)) extra.push_back(name);
   if (!extra.empty()) log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
+  if (may_lack && !missing.empty()) {
+    log::warning("{}: {} weights are missing and start anew: {}", folder, missing.size(), some_of(missing));
+    missing.clear();
+  }
   if (missing.empty() && misshapen.empty()) return;
   std::string found;
   if (!missing.empty()) found += fmt::format("{} tensors are missing: {}", missing.size(), some_of(missing));
@@ -44,20 +52,51 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
   throw UserError(ExitCode::bad_checkpoint, folder + ": " + found, "config.json and the weights must be of the same model; fetch the folder again");
 }
 
+// torch.nn.init's ways to fill a weight under the names and with the settings of ms-swift; vectors stay 0 where a way needs a matrix.
+Tensor initial_weight(const std::string& way, const Tensor& shape) {
+  auto value = at::empty(shape.sizes(), at::TensorOptions(at::kFloat));
+  if (way == "uniform") return value.uniform_(-0.1, 0.1);
+  if (way == "normal") return value.normal_(0, 0.01);
+  if (way == "zero" || value.dim() < 2) return value.zero_();
+  double in = static_cast<double>(value.size(1)), out = static_cast<double>(value.size(0));
+  if (way == "xavier_uniform") return value.uniform_(-std::sqrt(6 / (in + out)), std::sqrt(6 / (in + out)));
+  if (way == "xavier_normal") return value.normal_(0, std::sqrt(2 / (in + out)));
+  double bound = std::sqrt(6 / (1.01 * out));  // a leaky slope of 0.1
+  if (way == "kaiming_uniform") return value.uniform_(-bound, bound);
+  if (way == "kaiming_normal") return value.normal_(0, std::sqrt(2 / in));
+  HONE_CHECK(way == "orthogonal", "{} is no way to start a weight", way);
+  bool wide = in > out;
+  value.normal_(0, 1);
+  auto [q, r] = at::linalg_qr(wide ? value.t() : value);
+  q = q * at::sign(r.diagonal());
+  return wide ? q.t().contiguous() : q.contiguous();
+}
+
 at::ScalarType stored_type(const io::WeightFolder& weights, const NamedParameter& first, const DecoderConfig& config) {
-  return config.dtype.value_or(weights.find(first.name)->dtype);
+  const auto* entry = weights.find(first.name);
+  return config.dtype.value_or(entry ? entry->dtype : at::kFloat);
 }
 
 }  // namespace
 
 Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& options) {
-  auto decoder = decoder_skeleton(read_config(folder));
+  auto decoder = decoder_skeleton(read_config(folder, options.changes.config));
   io::WeightFolder weights(folder);
   auto parameters = decoder.parameters();
-  check_names(weights, parameters, decoder.config, folder.string());
+  const auto& fill = options.changes.missing_weights;
+  check_names(weights, parameters, decoder.config, folder.string(), !fill.empty());
   auto dtype = device::fitting_type(options.dtype.value_or(stored_type(weights, parameters.front(), decoder.config)), options.device);
-  for (auto& parameter : parameters) *parameter.value = weights.tensor(parameter.name).to(options.device, dtype);
+  std::map<const Tensor*, Linear*> compressible;
+  if (options.changes.compression)
+    for (auto& block : decoder.blocks)
+      for (auto* linear : block.linears()) compressible[&linear->weight] = linear;
+  for (auto& parameter : parameters) {
+    auto value = weights.find(parameter.name) ? weights.tensor(parameter.name) : initial_weight(fill, *parameter.value);
+    *parameter.value = value.to(options.device, dtype);
+    if (auto found = compressible.find(parameter.value); found != compressible.end()) found->second->compress(*options.changes.compression);
+  }
   if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
+  grow_vocabulary(decoder, options.changes.vocabulary);
   return decoder;
 }
 
@@ -77,6 +116,7 @@ Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOpt
     *parameter.value = value.to(options.device, dtype);
   }
   if (config.tied) decoder.head.weight = decoder.embedding.weight;
+  grow_vocabulary(decoder, options.changes.vocabulary);
   return decoder;
 }
 

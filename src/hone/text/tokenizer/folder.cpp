@@ -2,6 +2,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/text/new_tokens.h"
 #include "hone/text/tokenizer/sentencepiece_model.h"
 #include "hone/text/tokenizer/tekken.h"
 #include "hone/text/tokenizer/tokenizer_json.h"
@@ -118,12 +119,16 @@ void settle_surroundings(Pipeline& pipeline, const Json& config, bool own_file) 
 }  // namespace
 }  // namespace tokenizer
 
-std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
+std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& folder) { return load_tokenizer(folder, {}); }
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder, const NewTokens& tokens) {
   using namespace tokenizer;
   if (!fs::is_directory(folder)) throw UserError(ExitCode::bad_data, folder.string() + ": is not a folder", "give a model folder");
   auto config = read_optional_json(folder / "tokenizer_config.json");
   auto pipeline = read_vocabulary_file(folder, flag_or(config, "legacy", false));
   add_config_tokens(*pipeline, config, read_optional_json(folder / "added_tokens.json"));
+  for (const auto& content : tokens.plain) pipeline->add_token({.content = content});
+  for (const auto& content : tokens.special) pipeline->add_token({.content = content, .normalized = false, .special = true});
   name_special_tokens(*pipeline, config, read_optional_json(folder / "special_tokens_map.json"));
   pipeline->finish();
   settle_surroundings(*pipeline, config, !fs::exists(folder / "tokenizer.json"));

@@ -1,0 +1,34 @@
+// What a run changes about a model on its way out of its folder: settings of config.json, rows of the vocabulary, weights that are not there.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/ops/compressed_weight.h"
+
+namespace hone::model {
+
+struct Decoder;
+
+// New rows of the embedding and the head start as the mean of the old ones.
+struct VocabularyGrowth {
+  int64_t rows = 0;    // afterwards; not above what the model has: nothing changes
+  bool noise = false;  // normal noise of size 1 / sqrt(width) is added
+  std::map<int64_t, std::vector<int64_t>> described;  // new rows that start as the mean of these old ones instead
+  bool noise_on_described = false;
+  uint64_t seed = 42;
+};
+
+struct ModelChanges {
+  std::optional<ops::Compression> compression;  // of the linear layers of all blocks, which then do not train
+  Json config = Json::object();  // laid over config.json
+  VocabularyGrowth vocabulary;
+  std::string missing_weights;  // how weights that the folder lacks are filled: zero, uniform, normal, xavier_…, kaiming_…, orthogonal
+};
+
+void grow_vocabulary(Decoder& decoder, const VocabularyGrowth& growth);
+
+}  // namespace hone::model

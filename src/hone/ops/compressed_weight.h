@@ -1,0 +1,35 @@
+// Frozen weights in 4 or 8 bits, in bitsandbytes' codes: what QLoRA trains on. They are restored layer by layer for as long as a layer
+// computes; with gradient checkpointing no more than one block is ever whole.
+#pragma once
+#include <memory>
+
+#include "hone/device/tensor.h"
+
+namespace hone::ops {
+
+// Of 4 bits: quantiles of a normal distribution, or a float of 4 bits, with a scale for every 64 weights. Of 8: a scale for each row.
+enum class WeightCode { nf4, fp4, int8 };
+
+struct Compression {
+  WeightCode code = WeightCode::nf4;
+  bool compress_scales = false;  // scales of 4-bit codes take 8 bits too ("double quantization")
+};
+
+class CompressedWeight {
+ public:
+  CompressedWeight(const Tensor& weight, const Compression& how);  // [out, in], of any floating type and on any device
+
+  Tensor restored(at::ScalarType type) const;
+  size_t bytes() const;  // held
+
+ private:
+  Tensor scales() const;
+  Compression how_;
+  std::vector<int64_t> shape_;
+  Tensor codes_;        // uint8, two 4-bit codes each; or int8
+  Tensor scales_;       // float32, or uint8 codes of them …
+  Tensor outer_;        // … with their own scales, float32, one for 256
+  double offset_ = 0;   // … around this mean
+};
+
+}  // namespace hone::ops

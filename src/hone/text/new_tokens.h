@@ -1,0 +1,24 @@
+// Tokens that a run adds to a model's vocabulary: a tokenizer that knows them, and the files that tell everybody else.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/text/tokenizer.h"
+
+namespace hone::text {
+
+struct NewTokens {
+  std::vector<std::string> special, plain;  // special ones are left out of decoded text when asked
+  bool empty() const { return special.empty() && plain.empty(); }
+};
+
+// Tokenizer::load, then the new ones behind the highest id, plain before special; one that the vocabulary has keeps its id.
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder, const NewTokens& tokens);
+
+// Writes tokenizer.json and tokenizer_config.json of `from` into `to`, with the tokens under the ids that `tokenizer` gave them.
+// Throws UserError(usage) for a folder without tokenizer.json.
+void write_extended_files(const std::filesystem::path& from, const std::filesystem::path& to, const NewTokens& tokens, const Tokenizer& tokenizer);
+
+}  // namespace hone::text
