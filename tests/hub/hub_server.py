@@ -8,6 +8,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from hub_uploads import OWNER, Uploads
+
 LFS_FROM = 4096  # larger files are LFS: on Hugging Face these are redirected to another host
 
 
@@ -40,6 +42,7 @@ class Hub:
 
     def __init__(self):
         self.repos, self.faults, self.requests, self.page = {}, {}, [], 1000
+        self.blobs, self.parts, self.commits, self.created, self.in_parts = {}, {}, [], {}, False
         self.lock = threading.Lock()
         self.servers = [ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"hub": self, "is_cdn": is_cdn})) for is_cdn in (False, True)]
         for server in self.servers:
@@ -77,7 +80,7 @@ class Hub:
                 "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0", "USE_HF": "1" if use_hf else "0", "HOME": str(cache)}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Uploads, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub = None
     is_cdn = False
@@ -116,6 +119,10 @@ class Handler(BaseHTTPRequestHandler):
             return self.ms_file(*found.groups(), query)
         if found := re.fullmatch(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
             return self.hf_file("datasets" if found[1] else "models", *found.groups()[1:])
+        if path == "/api/whoami-v2":
+            return self.send_json({"type": "user", "name": OWNER, "auth": {"accessToken": {"role": "write"}}})
+        if found := re.fullmatch(r"/api/v1/models/([^/]+/[^/]+)", path):
+            return self.send_json({"Code": 200, "Success": True, "Data": {"Path": found[1]}}) if ("models", found[1]) in self.hub.repos else self.refuse(404)
         self.refuse(404)
 
     # What the repository's owner decided.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <utility>
 
 #include "hone/base/error.h"
@@ -63,6 +64,38 @@ size_t on_body(char* data, size_t, size_t length, void* pointer) {
     exchange.trouble = std::current_exception();
     return CURL_WRITEFUNC_ERROR;
   }
+}
+
+// The part of a file that a request carries.
+struct SentFile {
+  std::ifstream file;
+  uintmax_t left = 0;
+};
+
+size_t on_send(char* data, size_t size, size_t count, void* pointer) {
+  auto& sent = *static_cast<SentFile*>(pointer);
+  auto wanted = static_cast<std::streamsize>(std::min<uintmax_t>(size * count, sent.left));
+  sent.file.read(data, wanted);
+  if (sent.file.gcount() < wanted) return CURL_READFUNC_ABORT;  // shorter than it was
+  sent.left -= static_cast<uintmax_t>(sent.file.gcount());
+  return static_cast<size_t>(sent.file.gcount());
+}
+
+void attach_body(CURL* curl, const HttpRequest& request, SentFile& sent) {
+  curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  if (request.body_file.empty()) {
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.data());
+    return;
+  }
+  sent.file.open(request.body_file, std::ios::binary);
+  sent.file.seekg(static_cast<std::streamoff>(request.body_begin));
+  sent.left = request.body_length;
+  if (!sent.file) throw HttpFailure(fmt::format("{} cannot be read", request.body_file.string()));
+  curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+  curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body_length));
+  curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_send);
+  curl_easy_setopt(curl, CURLOPT_READDATA, &sent);
 }
 
 int on_progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return interrupted() ? 1 : 0; }
@@ -153,7 +186,9 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   for (const auto& header : request.headers) lines = curl_slist_append(lines, header.c_str());
   if (with_secrets)
     for (const auto& header : request.secrets) lines = curl_slist_append(lines, header.c_str());
+  if (request.method != "GET") lines = curl_slist_append(lines, "Expect:");  // a server that waits for no question is not asked one
   std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(lines, curl_slist_free_all);
+  SentFile sent;
   char details[CURL_ERROR_SIZE] = "";
   Exchange exchange{curl, body, {}, false, nullptr};
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
@@ -172,6 +207,7 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &exchange);
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  if (request.method != "GET") attach_body(curl, request, sent);
   if (const char* bundle = certificates()) curl_easy_setopt(curl, CURLOPT_CAINFO, bundle);
   CURLcode code = curl_easy_perform(curl);
   if (exchange.trouble) std::rethrow_exception(exchange.trouble);

@@ -1,7 +1,9 @@
-// GET over libcurl: redirects to http(s) alone, secrets for the first host alone, bodies streamed, failures that say whether to
+// GET, POST and PUT over libcurl: redirects to http(s) alone, secrets for the first host alone, bodies streamed, failures that say whether to
 // try again.
 #pragma once
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +20,10 @@ struct HttpRequest {
   std::vector<std::string> headers;
   std::vector<std::string> secrets;  // headers that no other host than the url's may see
   std::chrono::seconds patience{30};
+  std::string method = "GET";
+  std::string body = {};                 // what a POST carries
+  std::filesystem::path body_file = {};  // or this file, of which a part can be sent
+  uintmax_t body_begin = 0, body_length = 0;
 };
 
 struct HttpReply {

@@ -1,0 +1,56 @@
+#include "hone/hub/with_curl/hub_api.h"
+
+#include <openssl/evp.h>
+
+namespace hone::hub {
+namespace {
+
+constexpr size_t kLargestAnswer = 64 << 20;
+
+}  // namespace
+
+HttpRequest HubApi::authorized(const std::string& method, const std::string& url) const {
+  HttpRequest request{.url = url, .headers = {}, .secrets = {}, .patience = access_.patience, .method = method};
+  request.secrets.push_back("Authorization: Bearer " + access_.token);
+  if (access_.site == Site::modelscope) request.secrets.push_back("Cookie: m_session_id=" + access_.token);
+  return request;
+}
+
+Json HubApi::ask(HttpRequest request) {
+  HttpReply reply;
+  with_retries(request.url, [&] { reply = http_.get(request, kLargestAnswer); });
+  auto answer = parse_json(reply.body);
+  if (!answer) throw HttpFailure(fmt::format("{} answers with what is no JSON", request.url));
+  return std::move(*answer);
+}
+
+Json HubApi::ask(const std::string& method, const std::string& url, const Json& body) {
+  auto request = authorized(method, url);
+  if (!body.is_null()) {
+    request.headers.push_back("Content-Type: application/json");
+    request.body = body.dump();
+  }
+  return ask(std::move(request));
+}
+
+HttpReply HubApi::put(const std::string& url, const UploadFile& file, uintmax_t begin, uintmax_t length, std::vector<std::string> headers) {
+  HttpRequest request{.url = url, .headers = std::move(headers), .secrets = {}, .patience = access_.patience, .method = "PUT"};
+  request.body_file = file.path;
+  request.body_begin = begin;
+  request.body_length = length;
+  HttpReply reply;
+  with_retries(file.name, [&] { reply = http_.get(request, kLargestAnswer); });
+  return reply;
+}
+
+std::unique_ptr<HubApi> make_hub_api(const Access& access) {
+  return access.site == Site::hugging_face ? make_hugging_face_api(access) : make_modelscope_api(access);
+}
+
+std::string base64_of(std::string_view bytes) {
+  std::string text(4 * ((bytes.size() + 2) / 3), '\0');
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  return text;
+}
+
+}  // namespace hone::hub
