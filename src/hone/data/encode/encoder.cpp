@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/data/encode/factory.h"
 #include "hone/data/encode/jinja.h"
@@ -36,12 +37,18 @@ size_t edit_distance(std::string_view a, std::string_view b) {
                   fmt::format("nearest: {}; or leave --template out to use the model's own chat template", fmt::join(known, ", ")));
 }
 
-std::shared_ptr<const Encoder> own_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
-  if (tokenizer->chat_template().empty())
-    throw UserError(ExitCode::usage, "the model has no chat template and its name tells none", "choose one with --template, for example chatml");
-  auto parsed = text::ChatTemplate::parse(tokenizer->chat_template());
-  if (!parsed) throw UserError(ExitCode::bad_data, "the model's chat template: " + parsed.error(), "choose a built-in one with --template");
+std::shared_ptr<const Encoder> jinja_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const std::string& source,
+                                              const std::string& origin) {
+  auto parsed = text::ChatTemplate::parse(source);
+  if (!parsed) throw UserError(ExitCode::bad_data, origin + ": " + parsed.error(), "choose a built-in one with --template");
   return std::make_shared<JinjaEncoder>(std::move(config), std::move(tokenizer), std::move(*parsed));
+}
+
+std::shared_ptr<const Encoder> own_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
+  auto source = tokenizer->chat_template();
+  if (source.empty())
+    throw UserError(ExitCode::usage, "the model has no chat template and its name tells none", "choose one with --template, for example chatml");
+  return jinja_template(std::move(config), std::move(tokenizer), source, "the model's chat template");
 }
 
 std::shared_ptr<const Encoder> factory_default(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
@@ -71,6 +78,7 @@ std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_pt
   if (config.dialect == Dialect::factory) {
     if (name.empty()) return factory_default(std::move(config), std::move(tokenizer));
     auto dialog = text::find_factory_dialog(name);
+    if (!dialog && fs::is_regular_file(name)) return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
     if (!dialog) unknown_template(name, text::factory_dialog_names());
     return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), *dialog);
   }
@@ -82,6 +90,7 @@ std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_pt
   }
   if (name.empty()) return own_template(std::move(config), std::move(tokenizer));
   auto dialog = text::find_swift_dialog(name);
+  if (!dialog && fs::is_regular_file(name)) return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
   if (!dialog) unknown_template(name, text::swift_dialog_names());
   return std::make_shared<SwiftEncoder>(std::move(config), std::move(tokenizer), *dialog);
 }

@@ -19,7 +19,7 @@ enum class Truncation { drop, left, right, split };  // `drop` is the peers' "de
 // Fields without a remark mean the same in every dialect. peer_defaults() gives what each peer assumes when nothing is said.
 struct EncodeConfig {
   Dialect dialect = Dialect::swift;
-  std::string template_name;            // empty: the model's default; "jinja" or "auto": the model's own chat template
+  std::string template_name;            // empty: the model's default; "jinja" or "auto": the model's own chat template; or a Jinja file
   std::optional<std::string> system;    // for conversations without one; swift --system, factory default_system
   int64_t max_length = 0;               // 0: no limit; factory cutoff_len
   Truncation truncation = Truncation::drop;  // factory has its own rule

@@ -81,14 +81,6 @@ std::vector<TokenId> SwiftEncoder::encode_open(const Conversation& conversation)
   return tokenise(lay_out(std::move(turns), false)).ids;
 }
 
-std::optional<std::string> SwiftEncoder::system_text(Turns& turns) const {
-  bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt;
-  if (turns.system && !knows_system) throw FormatError("template \"" + dialog_.name + "\" has no place for a system message");
-  auto system = turns.system ? turns.system : dialog_.default_system;
-  if (!turns.tools.empty()) system = agent_->tools_text(turns.tools, system, turns.turns[0].text);
-  return system;
-}
-
 SwiftEncoder::Segments SwiftEncoder::lay_out(Turns turns, bool training) const {
   if (dialog_.quirk == SwiftDialog::Quirk::gemma_system) {
     auto system = turns.system;
@@ -276,52 +268,6 @@ void SwiftEncoder::learn_middle_suffixes(Sample& sample) const {
       if (!sample.loss_scale.empty()) std::fill_n(sample.loss_scale.begin() + static_cast<ptrdiff_t>(at), length, 1.0f);
     }
     at = end;
-  }
-}
-
-bool SwiftEncoder::preserves_thinking(const Turns& turns, bool training) const {
-  if (turns.preserve_thinking) return *turns.preserve_thinking;
-  if (config_.preserve_thinking) return *config_.preserve_thinking;
-  if (dialog_.preserve_thinking) return *dialog_.preserve_thinking;
-  bool enabled = turns.enable_thinking.value_or(config_.enable_thinking.value_or(dialog_.thinking && dialog_.non_thinking_prefix.empty()));
-  if (!dialog_.thinking && !enabled) return true;
-  return training && loss_scale_.base() != LossScale::Base::last_round;
-}
-
-std::string SwiftEncoder::response_prefix(const Turns& turns) const {
-  if (turns.response_prefix) return *turns.response_prefix;
-  if (config_.response_prefix) return *config_.response_prefix;
-  if (!config_.use_chat_template) return "";
-  bool enabled = turns.enable_thinking.value_or(config_.enable_thinking.value_or(dialog_.thinking && dialog_.non_thinking_prefix.empty()));
-  return enabled ? dialog_.thinking_prefix : dialog_.non_thinking_prefix;
-}
-
-void SwiftEncoder::add_non_thinking_prefix(Turns& turns, bool training) const {
-  const auto& prefix = dialog_.non_thinking_prefix;
-  if (prefix.empty()) return;
-  bool last_only = (!training || loss_scale_.base() == LossScale::Base::last_round) && !dialog_.preserve_thinking.value_or(false);
-  int64_t start = last_only ? turns.last_user() : -1;
-  for (size_t i = 0; i < turns.turns.size(); ++i) {
-    auto& turn = turns.turns[i];
-    if (static_cast<int64_t>(i) < start || turn.answer.empty()) continue;
-    if (dialog_.non_thinking_after_user_only && (i == 0 || turns.turns[i - 1].role != Role::user)) continue;
-    auto& text = turn.answer[0].text;
-    if (!text.starts_with("<think>") && !text.starts_with(prefix)) text = prefix + text;
-  }
-}
-
-void SwiftEncoder::drop_history_thinking(Turns& turns) const {
-  int64_t last_user = turns.last_user();
-  for (size_t i = 0; static_cast<int64_t>(i) < last_user; ++i) {
-    auto& turn = turns.turns[i];
-    if (turn.answer.empty()) continue;
-    auto& text = turn.answer[0].text;
-    bool hunyuan = dialog_.quirk == SwiftDialog::Quirk::hunyuan_answer;
-    std::string mark = hunyuan ? "<answer>" : "</think>";
-    if (auto at = text.rfind(mark); at != std::string::npos) text = text.substr(at + mark.size());
-    text = trimmed(text);
-    if (hunyuan && text.ends_with("</answer>")) text = trimmed(text.substr(0, text.size() - 9));
-    text = dialog_.history_thinking_prefix + text;
   }
 }
 

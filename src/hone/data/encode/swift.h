@@ -47,6 +47,7 @@ class SwiftEncoder : public Encoder {
   void drop_history_thinking(Turns& turns) const;
   void strip_glm_newlines(Segments& segments) const;
   bool preserves_thinking(const Turns& turns, bool training) const;
+  bool thinks(const Turns& turns) const;
   std::string response_prefix(const Turns& turns) const;
   std::optional<std::string> system_text(Turns& turns) const;
 

@@ -38,7 +38,8 @@ void fill_dates(Pieces& pieces) {
 const Index<SwiftDialog>& swift_index() {
   static const auto index = [] {
     Index<SwiftDialog> index;
-    add(index, swift_dialogs_a_l());
+    add(index, swift_dialogs_a_f());
+    add(index, swift_dialogs_g_l());
     add(index, swift_dialogs_m_z());
     for (auto& [name, dialog] : index) {
       fill_dates(dialog.prefix);

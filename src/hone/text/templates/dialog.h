@@ -31,6 +31,13 @@ struct SwiftDialog {
     qwen3_5_spacing,  // messages trimmed, think blocks re-wrapped
     harmony,          // gpt-oss: a fixed opening, the system text as the developer's, answers in a channel
     ernie_response,   // what follows the thoughts of an answer stands inside <response>
+    youtu_thoughts,   // of a conversation's answers only the last is told not to think, wherever it stands
+  };
+
+  // The system text as the family writes it: {{SYSTEM}} is what the conversation brings.
+  struct SystemForm {
+    std::string filled, empty;  // with and without text of the conversation's own
+    std::string unless;         // text that holds this says it already
   };
 
   std::string name;
@@ -45,6 +52,9 @@ struct SwiftDialog {
   std::vector<std::string> stop_words;
   std::string agent;  // format of tools, empty when none is known
   bool thinking = false;
+  std::optional<bool> thinks_by_default;  // unset: when it cannot do otherwise
+  std::optional<SystemForm> thinking_system, plain_system;  // of a conversation whose answers think, and of others
+  std::string thought_open = "<think>", thought_close = "</think>";
   std::string thinking_prefix, non_thinking_prefix, history_thinking_prefix;
   std::optional<bool> preserve_thinking;
   bool non_thinking_after_user_only = false;

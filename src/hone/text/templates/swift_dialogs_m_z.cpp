@@ -5,6 +5,7 @@ namespace hone::text {
 std::vector<SwiftDialog> swift_dialogs_m_z() {
   using namespace swift_pieces;
   using Quirk = SwiftDialog::Quirk;
+  using SystemForm = SwiftDialog::SystemForm;
   static const char* const kHelpful = "You are a helpful assistant.";
   return {
     {.name = "marco_o1", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
@@ -232,6 +233,12 @@ std::vector<SwiftDialog> swift_dialogs_m_z() {
       "mathematics, coding, and logical reasoning through deep thought. When faced with a user's request, you first engage "
       "in a lengthy and in-depth thinking process to explore possible solutions to the problem. After completing your "
       "thoughts, you then provide a detailed explanation of the solution process in your response.", .agent = "llama3"},
+    {.name = "spark2_5", .prefix = {"<｜start▁of▁sentence｜><|System|>\nyou are a helpful assistant.<｜end▁of▁sentence｜>"},
+     .system_prefix = Pieces{"<｜start▁of▁sentence｜><|System|>\nyou are a helpful assistant.{{SYSTEM}}<｜end▁of▁sentence｜>"},
+     .prompt = {"<｜start▁of▁sentence｜><|User|>{{QUERY}}<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|>"},
+     .chat_sep = Pieces{"<｜end▁of▁sentence｜>"}, .suffix = {"<｜end▁of▁sentence｜>"}, .agent = "spark2_5", .thinking = true,
+     .thinking_system = SystemForm{"\n\n{{SYSTEM}}", "", ""}, .plain_system = SystemForm{"\n\n{{SYSTEM}}", "", ""}, .thinking_prefix = "<think>",
+     .non_thinking_prefix = "</think>", .history_thinking_prefix = "</think>"},
     {.name = "sus", .prefix = {""}, .system_prefix = Pieces{"{{SYSTEM}}"}, .prompt = {"### Human: {{QUERY}}\n\n### Assistant: "},
      .chat_sep = Pieces{"<|endoftext|>"}, .suffix = {"<|endoftext|>"}},
     {.name = "telechat", .system_prefix = Pieces{"<_system>{{SYSTEM}}\n"},
@@ -258,6 +265,9 @@ std::vector<SwiftDialog> swift_dialogs_m_z() {
      .default_system = "This is a chat between an inquisitive human and an AI assistant. Assume the role of the AI assistant. Read all the "
       "images carefully, and respond to the human's questions with informative, helpful, detailed and polite answers. "
       "这是一个好奇的人类和一个人工智能助手之间的对话。假设你扮演这个AI助手的角色。仔细阅读所有的图像，并对人类的问题做出信息丰富、有帮助、详细的和礼貌的回答。"},
+    {.name = "youtu_llm", .prefix = {kBos}, .system_prefix = Pieces{kBos, "{{SYSTEM}}"}, .prompt = {"<|User|>{{QUERY}}<|Assistant|>"},
+     .chat_sep = Pieces{"<|end_of_text|>"}, .suffix = {"<|end_of_text|>"}, .agent = "youtu", .thinking = true,
+     .non_thinking_prefix = "<think>\n\n</think>\n\n", .quirk = Quirk::youtu_thoughts},
     {.name = "yuan", .prompt = {"{{QUERY}}<sep>"}, .chat_sep = std::nullopt},
     {.name = "yufeng_xguard", .system_prefix = kChatmlSystem,
      .prompt = {"<|im_start|>user\nYou are an expert in content safety evaluation, possessing strong language comprehension and risk "
