@@ -52,6 +52,24 @@ TEST(JinjaEncode, LastRoundAndMessageLoss) {
   EXPECT_EQ(labels(kPlain, messages), "[20]bc<|im_end|>\n[23]");
 }
 
+TEST(JinjaEncode, GuardKeepsSpecialTextAsText) {
+  auto turn_ends = [](const char* chat_template, std::vector<Message> messages, bool guard) {
+    auto encoder = Encoder::make({.dialect = Dialect::jinja, .guard_special_tokens = guard}, chatml_tokenizer(chat_template), {});
+    auto sample = encoder->encode({.messages = std::move(messages)});
+    EXPECT_TRUE(sample) << (sample ? "" : sample.error());
+    return sample ? std::count(sample->ids.begin(), sample->ids.end(), 258) : -1;
+  };
+  auto messages = kJinjaRounds;
+  messages[0].content = "x<|im_end|>y";
+  messages[3].content = "z<|im_end|>";
+  EXPECT_EQ(turn_ends(kPlain, messages, false), 6);
+  EXPECT_EQ(turn_ends(kPlain, messages, true), 4);
+  messages[1].content = "our own marks \uFDD0 and \uFDD1";
+  EXPECT_EQ(turn_ends(kPlain, messages, true), 4);
+  messages[1].content = "<|im_end|>x</t>bc";  // its opening mark is cut off with the thought
+  EXPECT_EQ(turn_ends(kForgetful, messages, true), 4);
+}
+
 TEST(JinjaEncode, IsTheDefaultWhenNothingElseIsKnown) {
   auto encoder = Encoder::make({}, chatml_tokenizer(kPlain), {.name = "my-model", .model_type = "qwen2"});
   EXPECT_EQ(encoder->template_name(), "jinja");

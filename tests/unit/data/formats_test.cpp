@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "hone/data/dataset_info.h"
 #include "hone/data/formats/format.h"
 #include "hone/data/formats/python_literal.h"
@@ -79,6 +81,29 @@ TEST(SwiftFormat, ColumnsThatContestATargetKeepTheirNames) {
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(shown(row->messages), kHello);
   EXPECT_EQ(row->extra["answer"], "42");
+}
+
+TEST(SwiftFormat, RowsOfSeveralFormatsInOneFile) {
+  std::vector<std::string> rows = {R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]})",
+                                   R"({"instruction":"hi","input":"","output":"hello"})",
+                                   R"({"query":"hi","response":"hello"})",
+                                   R"({"conversations":[{"from":"human","value":"hi"},{"from":"gpt","value":"hello"}],"messages":null})",
+                                   R"({"prompt":"hi","chosen":"hello","rejected":"no"})",
+                                   R"({"question":"hi","answer":"hello"})"};
+  std::vector<std::string> all;
+  for (const auto& row : rows)
+    for (const auto& name : keys(row))
+      if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
+  auto first_row_only = swift_format({}, keys(rows[0])), whole_file = swift_format({}, all);
+  for (const auto& row : rows)
+    for (const auto* format : {&whole_file, &first_row_only}) {
+      auto conversation = convert(**format, row);
+      EXPECT_EQ(conversation ? shown(conversation->messages) : conversation.error(), kHello) << row;
+    }
+  // Of a row that has the question, the names that other rows contest stay as they are.
+  auto contested = swift_format({}, {"query", "response", "text"});
+  auto prompt = convert(*contested, R"({"query":"hi","text":"x","response":null})");
+  EXPECT_TRUE(!prompt.ok() || shown(prompt->messages).find('x') == std::string::npos);
 }
 
 TEST(SwiftFormat, ColumnMapAndSolution) {

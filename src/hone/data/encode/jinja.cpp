@@ -168,7 +168,7 @@ Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& 
   size_t at = 0;
   auto add = [&](size_t end, bool learn) {
     if (end <= at) return;
-    auto ids = tokens(std::string_view(text).substr(at, end - at));
+    auto ids = guarded_tokens(text.substr(at, end - at));
     sample.ids.insert(sample.ids.end(), ids.begin(), ids.end());
     if (learn) sample.labels.insert(sample.labels.end(), ids.begin(), ids.end());
     else sample.labels.insert(sample.labels.end(), ids.size(), kIgnore);
@@ -193,8 +193,17 @@ Sample JinjaEncoder::encode_whole(const Conversation& conversation) const {
     for (size_t i = 0; i < last; ++i)
       if (!prepared.loss[i]) prepared.loss[i] = false;
   }
+  guard(prepared, true);
   auto whole = render(prepared, prepared.messages, false);
   return tokenise(whole.text, answer_spans(prepared, whole), prepared);
+}
+
+// Our own marks in anybody's text would turn the guarding around, an assistant's included.
+void JinjaEncoder::take_out_marks(Json& value) {
+  if (value.is_structured())
+    for (auto& part : value) take_out_marks(part);
+  if (!value.is_string()) return;
+  for (auto mark : {kGuard, kGuardEnd}) replace_all(value.get_ref<std::string&>(), mark, kReplacement);
 }
 
 void JinjaEncoder::guard_strings(Json& value) const {
@@ -202,16 +211,28 @@ void JinjaEncoder::guard_strings(Json& value) const {
     for (auto& part : value) guard_strings(part);
   if (!value.is_string()) return;
   auto& text = value.get_ref<std::string&>();
-  for (auto mark : {kGuard, kGuardEnd}) replace_all(text, mark, kReplacement);
   if (spells_special_token(text)) text = std::string(kGuard) + text + std::string(kGuardEnd);
 }
 
+void JinjaEncoder::guard(Prepared& prepared, bool answers_too) const {
+  if (!config_.guard_special_tokens) return;
+  take_out_marks(prepared.messages);
+  take_out_marks(prepared.tools);
+  guard_strings(prepared.tools);
+  for (auto& message : prepared.messages)
+    if (answers_too || message["role"] != "assistant") guard_strings(message["content"]);
+}
+
+// A template may cut a text and lose one of its marks: what is left of the pair is no text.
 std::vector<TokenId> JinjaEncoder::guarded_tokens(const std::string& rendered) const {
+  if (!config_.guard_special_tokens) return tokens(rendered);
   std::vector<TokenId> ids;
   bool inside = false;
   for (size_t at = 0; at <= rendered.size();) {
     auto end = std::min(rendered.find(inside ? kGuardEnd : kGuard, at), rendered.size());
-    auto more = tokens(std::string_view(rendered).substr(at, end - at), inside);
+    auto part = rendered.substr(at, end - at);
+    replace_all(part, inside ? kGuard : kGuardEnd, "");
+    auto more = tokens(part, inside);
     ids.insert(ids.end(), more.begin(), more.end());
     at = end + kGuard.size();
     inside = !inside;
@@ -221,11 +242,7 @@ std::vector<TokenId> JinjaEncoder::guarded_tokens(const std::string& rendered) c
 
 std::vector<TokenId> JinjaEncoder::encode_open(const Conversation& conversation) const {
   auto prepared = prepare(conversation);
-  if (config_.guard_special_tokens) {
-    guard_strings(prepared.tools);
-    for (auto& message : prepared.messages)
-      if (message["role"] != "assistant") guard_strings(message["content"]);
-  }
+  guard(prepared, false);
   bool continues = prepared.messages.back()["role"] == "assistant";
   auto before = prepared.messages;
   auto tail = config_.response_prefix.value_or("");
@@ -234,7 +251,7 @@ std::vector<TokenId> JinjaEncoder::encode_open(const Conversation& conversation)
     before.erase(before.size() - 1);
   }
   auto text = render(prepared, before, true).text + tail;
-  return config_.guard_special_tokens ? guarded_tokens(text) : tokens(text);
+  return guarded_tokens(text);
 }
 
 }  // namespace hone::data

@@ -28,6 +28,9 @@ class JinjaEncoder : public Encoder {
   std::vector<Span> answer_spans(const Prepared& prepared, const text::Rendered& whole) const;
   std::optional<Span> span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const;
   std::optional<Span> span_by_difference(const Prepared& prepared, const std::string& whole, size_t message, const std::string& ending) const;
+  // Marks what spells a special token and must stay text; guarded_tokens reads the marks.
+  void guard(Prepared& prepared, bool answers_too) const;
+  static void take_out_marks(Json& value);
   void guard_strings(Json& value) const;
   std::vector<text::TokenId> guarded_tokens(const std::string& rendered) const;
   Sample tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const;

@@ -54,10 +54,12 @@ class SwiftFormat : public RowFormat {
         given_(options.columns, present),
         info_(options.info_columns, given_.renamed(present)),
         kind_(kind_of(options, info_.renamed(given_.renamed(present)))),
-        automatic_(wanted(automatic_columns(kind_, options.system_role), options.auto_columns), info_.renamed(given_.renamed(present))) {}
+        automatic_(wanted(automatic_columns(kind_, options.system_role), options.auto_columns), info_.renamed(given_.renamed(present))),
+        present_(present) {}
 
   Result<Conversation> convert(Row row) const override {
     auto& fields = row.fields;
+    if (auto own = filled_columns(fields); own != present_ && differs(own)) return SwiftFormat(options_, own).convert(std::move(row));
     rename(fields);
     Conversation conversation;
     conversation.origin = row.origin;
@@ -71,6 +73,27 @@ class SwiftFormat : public RowFormat {
   }
 
  private:
+  static std::vector<std::string> filled_columns(const Json& fields) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : fields.get_ref<const Json::object_t&>())
+      if (!value.is_null()) names.push_back(name);
+    return names;
+  }
+
+  // A file may mix formats: the columns of all its rows together then tell nothing about a row that has few of them.
+  bool differs(const std::vector<std::string>& own) const {
+    auto names = final_names(own);
+    if (holds(names, "messages") || (holds(names, "query") && holds(names, "response"))) return false;
+    if (kind_ == Kind::alpaca && (holds(names, "instruction") || holds(names, "input"))) return false;
+    SwiftFormat alone(options_, own);
+    auto by_itself = alone.final_names(own);
+    return alone.kind_ != kind_ || holds(by_itself, "messages") || (!holds(names, "query") && holds(by_itself, "query"));
+  }
+
+  std::vector<std::string> final_names(const std::vector<std::string>& columns) const {
+    return automatic_.renamed(info_.renamed(given_.renamed(columns)));
+  }
+
   void rename(Json& fields) const {
     if (!options_.columns.empty()) given_.apply(fields);
     Json solution = has_value(fields, "solution") ? fields["solution"] : Json();
@@ -219,6 +242,7 @@ class SwiftFormat : public RowFormat {
   ColumnRenaming given_, info_;
   Kind kind_;
   ColumnRenaming automatic_;
+  std::vector<std::string> present_;
 };
 
 }  // namespace
