@@ -96,6 +96,42 @@ def test_lora_ga_starts_where_the_base_is(sft, hone, model_folder, tmp_path):
     assert all(tensor.abs().max() > 0 for tensor in pair.values()), "both matrices begin away from zero"
 
 
+def cosines(ours, theirs):
+    """Of rows that may point either way."""
+    return torch.nn.functional.cosine_similarity(ours, theirs, dim=1).abs()
+
+
+@pytest.mark.parametrize("direction", ["ArB2r", "ArBr", "A2rBr"])
+def test_lora_ga_takes_the_directions_that_peft_takes(sft, hone, model_folder, dataset, tmp_path, direction):
+    """One batch of all rows, asked of both. Lengths differ: hone's are those of the method's authors, which ms-swift uses; PEFT weighs B by the singular values."""
+    from peft import LoraConfig, LoraGAConfig, get_peft_model
+    from peft.tuners.lora.loraga import preprocess_loraga
+
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(dataset.read_text().splitlines(keepends=True)[:6]))
+    run = sft(tmp_path / "run", dataset=rows, init_weights="lora-ga", lora_ga_direction=direction, lora_ga_iters=1, lora_ga_batch_size=6, lora_rank=2, learning_rate=0, max_steps=1)
+    assert run.code == 0, run.err
+    shown = hone("preview", "--model", model_folder, "--dataset", rows, "--rows", 6, "--format", "jsonl")
+    samples = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert len(samples) == 6, shown.stderr
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+
+    def train_step():
+        ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(sample["ids"]) for sample in samples], batch_first=True)
+        labels = torch.nn.utils.rnn.pad_sequence([torch.tensor(sample["labels"]) for sample in samples], batch_first=True, padding_value=-100)
+        model(input_ids=ids, labels=labels).loss.backward()
+
+    linear = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    config = LoraConfig(r=2, target_modules=linear, init_lora_weights="lora_ga", lora_ga_config=LoraGAConfig(direction=direction, scale="unit"))
+    preprocess_loraga(model, config, train_step)
+    peer = get_peft_model(model, config).state_dict()
+    ours = load_file(run.folder / "checkpoint-1/adapter_model.safetensors")
+    for name, matrix in ours.items():
+        theirs = peer[name.replace(".weight", ".default.weight")]
+        same = cosines(matrix, theirs) if "lora_A" in name else cosines(matrix.T, theirs.T)
+        assert same.min() > 0.99, (name, same)
+
+
 def test_recomputation_of_any_part_changes_no_loss(sft, tmp_path):
     runs = {"whole": {}, "none": dict(recompute_granularity="none"), "off": dict(gradient_checkpointing="false"),
             "attention": dict(recompute_granularity="selective"), "mlp": dict(recompute_granularity="selective", recompute_modules="mlp"),

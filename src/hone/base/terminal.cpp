@@ -51,6 +51,8 @@ int columns() {
   return 80;
 }
 
+bool has_width(int fd) { return is_terminal(fd) || std::getenv("COLUMNS"); }
+
 size_t display_width(std::string_view text) {
   size_t cells = 0;
   while (!text.empty()) {

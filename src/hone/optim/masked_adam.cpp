@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hone/base/error.h"
+#include "hone/base/stable_hash.h"
 #include "hone/optim/adam_moments.h"
 
 namespace hone::optim {
@@ -44,7 +45,7 @@ Tensor MaskedAdam::chosen_elements(const std::string& name, const Tensor& parame
   const int64_t total = parameter.numel(), offset = window() * count % total;
   const Tensor places = at::arange(offset, offset + count, at::kLong).remainder_(total);
   if (!config_.scatter) return places.to(parameter.device());
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(std::hash<std::string>{}(name));
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(stable_hash(name));
   return at::randperm(total, generator, at::kLong).index_select(0, places).to(parameter.device());
 }
 

@@ -6,6 +6,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "hone/base/error.h"
+#include "hone/base/stable_hash.h"
 #include "hone/tuner/gradient_start.h"
 #include "hone/tuner/loftq.h"
 
@@ -74,9 +75,7 @@ void check_init(const std::string& kind) {
 }
 
 at::Generator layer_generator(const std::string& path, uint64_t seed) {
-  uint64_t hash = 0xcbf29ce484222325ull ^ seed;
-  for (unsigned char c : path) hash = (hash ^ c) * 0x100000001b3ull;
-  return at::detail::createCPUGenerator(hash);
+  return at::detail::createCPUGenerator(stable_hash(path, seed));
 }
 
 LoraPair initial_lora(const Tensor& weight, int64_t rank, double scale, const io::AdapterConfig& config, at::Generator& generator) {

@@ -117,10 +117,25 @@ std::string with_commas(int64_t number) {
   return text;
 }
 
+constexpr const char* kSameOptions = "continue with the target_modules and modules_to_save of the run that saved it; its args.json has them";
+
+// Said for what it is before shapes are; a pair that the run has no place for would be lost without a word.
+void require_same_adapter(const io::Adapter& saved, const Tuned& own, const fs::path& folder) {
+  if (int64_t rank = saved.config.rank, other = own.adapter->config.rank; rank != other)
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: its adapter has rank {}, this run's has rank {}", folder.string(), rank, other),
+                    fmt::format("continue with --lora_rank {}, or start anew without the checkpoint", rank));
+  for (const auto& [name, tensor] : saved.tensors) {
+    bool trained = std::ranges::any_of(own.trainable, [&](const auto& parameter) { return parameter.first == name; });
+    if (!trained && name.find(".lora_") != name.npos)
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter holds \"{}\", which this run does not train", folder.string(), name), kSameOptions);
+  }
+}
+
 void copy_checked(Tensor target, const Tensor& source, const std::string& name, const fs::path& folder, const CopyWeight& copy) {
   if (source.sizes() != target.sizes())
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has shape {}, expected {}", folder.string(), name,
-                                                          fmt::join(source.sizes(), "x"), fmt::join(target.sizes(), "x")));
+                                                          fmt::join(source.sizes(), "x"), fmt::join(target.sizes(), "x")),
+                    "continue with the model and the tuning options of the run that saved it; its args.json has them");
   at::NoGradGuard no_grad;
   if (copy) copy(target, source);
   else target.copy_(source);
@@ -207,15 +222,20 @@ void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapte
 void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, const CopyWeight& copy) {
   if (tuned.adapter) {
     const auto files = io::read_adapter(folder);
+    require_same_adapter(files, tuned, folder);
     const std::map<std::string, Tensor> saved(files.tensors.begin(), files.tensors.end());
     for (const auto& [name, tensor] : tuned.trainable) {
       auto found = saved.find(name);
       if (found == saved.end())
-        throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter has no \"{}\"", folder.string(), name));
+        throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter has no \"{}\"", folder.string(), name),
+                        kSameOptions);
       copy_checked(tensor, found->second, name, folder, copy);
     }
     return;
   }
+  if (fs::exists(folder / "adapter_config.json"))
+    throw UserError(ExitCode::bad_checkpoint, folder.string() + ": holds an adapter; this run trains the model's own weights",
+                    "continue with --tuner_type lora, or start from it: hone export --merge_lora true, then --model");
   const io::WeightFolder files(folder);
   for (const auto& [name, tensor] : tuned.trainable) copy_checked(tensor, files.tensor(name), name, folder, copy);
 }

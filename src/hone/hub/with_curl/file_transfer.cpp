@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <thread>
 
 #include "hone/base/log.h"
@@ -106,8 +107,10 @@ void FileTransfer::fetch_all(Http& http, size_t connections) {
   std::exception_ptr trouble;
   std::mutex mutex;
   std::vector<std::jthread> helpers;
-  auto work = [&](Http& connection, Piece* piece, const std::function<void()>& ranges_confirmed) {
+  auto work = [&](Http* given, Piece* piece, const std::function<void()>& ranges_confirmed) {
     try {
+      std::optional<Http> own;
+      Http& connection = given ? *given : own.emplace();
       for (; piece; piece = next_piece()) fetch_piece(connection, *piece, ranges_confirmed);
     } catch (...) {
       std::lock_guard lock(mutex);
@@ -116,11 +119,8 @@ void FileTransfer::fetch_all(Http& http, size_t connections) {
     }
   };
   auto others = std::min(connections, part_.pieces().size()) - 1;
-  auto help = [&] {
-    Http connection;
-    work(connection, next_piece(), {});
-  };
-  work(http, first, [&] {
+  auto help = [&] { work(nullptr, next_piece(), {}); };
+  work(&http, first, [&] {
     while (helpers.size() < others) helpers.emplace_back(help);
   });
   helpers.clear();  // joins
