@@ -66,8 +66,11 @@ std::vector<Batch> arrange(std::vector<SamplePack> samples, const LoaderConfig& 
   else if (shuffle) shuffle->shuffle(samples);
   std::vector<Batch> batches;
   auto step = static_cast<size_t>(config.batch_size);
-  for (size_t at = 0; at < samples.size(); at += step)
+  size_t usable = config.drop_last ? samples.size() / step * step : samples.size();
+  for (size_t at = 0; at < usable; at += step) {
     batches.push_back(assemble(std::span(samples).subspan(at, std::min(step, samples.size() - at)), joint_of(config.packing)));
+    batches.back().pinned = config.pin_memory;
+  }
   if (config.group_by_length && shuffle) shuffle->shuffle(batches);
   return batches;
 }

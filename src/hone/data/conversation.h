@@ -1,5 +1,6 @@
 // What every row format becomes: messages in canonical roles, and what belongs to them.
 #pragma once
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct Message {
   Json extra;                        // reasoning_content, tool_calls … as given; null when none
 };
 
+struct Sample;
+
 struct Conversation {
   std::vector<Message> messages;
   std::vector<Message> rejected;  // preference data: the full alternative conversation; empty otherwise
@@ -25,6 +28,7 @@ struct Conversation {
   Json extra;                     // other columns, kept for rewards and channels; an object or null
   bool plain_text = false;        // pre-training: messages[0].content is the whole text
   RowOrigin origin;
+  std::shared_ptr<const std::vector<Sample>> encoded;  // tokens made earlier: there is nothing left to encode
 };
 
 }  // namespace hone::data

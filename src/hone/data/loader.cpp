@@ -144,6 +144,8 @@ std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> so
   if (config.deal_batches) config.rank = 0, config.world = 1;
   RowEncoder rows(std::move(source), std::move(encoder), config.pairs);
   auto plan = small ? make_exact_plan(std::move(rows), config, std::move(report), *pool) : make_lazy_plan(std::move(rows), config, std::move(report));
+  if (plan->units() == 0 || plan->batches() == 0)
+    throw UserError(ExitCode::bad_data, fmt::format("dataloader_drop_last leaves not one batch of {} rows", config.batch_size), "lower the batch size");
   if (config.deal_batches && world > 1) plan = std::make_shared<DealtPlan>(std::move(plan), rank, world);
   return std::make_unique<PlannedLoader>(std::move(plan), std::move(pool));
 }

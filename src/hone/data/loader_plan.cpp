@@ -15,6 +15,7 @@ class Deal {
  public:
   Deal(int64_t total, const LoaderConfig& config) : total_(total), config_(config), share_(std::max<int64_t>(total / config.world, 1)) {}
   int64_t share() const { return share_; }
+  int64_t batches() const { return (share_ + (config_.drop_last ? 0 : config_.batch_size - 1)) / config_.batch_size; }
   // Position in the shuffled order of this rank's `index`-th row.
   int64_t operator()(int64_t epoch, int64_t index) const {
     auto slot = static_cast<uint64_t>((index * config_.world + config_.rank) % total_);
@@ -45,10 +46,10 @@ class ExactPlan : public Plan {
  public:
   ExactPlan(RowEncoder rows, const LoaderConfig& config, std::vector<SlicePack> packs)
       : rows_(std::move(rows)), config_(config), packs_(std::move(packs)), deal_(static_cast<int64_t>(packs_.size()), config) {}
-  int64_t units() const override { return (deal_.share() + config_.batch_size - 1) / config_.batch_size; }
+  int64_t units() const override { return deal_.batches(); }
   int64_t batches() const override { return units(); }
   int64_t rows_of_unit() const override { return config_.batch_size * config_.world; }
-  size_t prefetch(size_t threads) const override { return 2 * threads + 2; }
+  size_t prefetch(size_t threads) const override { return static_cast<size_t>(config_.prefetch) * threads + 2; }
 
   std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
     std::vector<SamplePack> packs;
@@ -56,6 +57,7 @@ class ExactPlan : public Plan {
       packs.push_back(load(packs_[static_cast<size_t>(deal_(epoch, i))]));
     std::vector<Batch> batches;
     batches.push_back(assemble(packs, joint_of(config_.packing)));
+    batches.back().pinned = config_.pin_memory;
     return batches;
   }
 
@@ -169,10 +171,10 @@ class RowPlan : public Plan {
  public:
   RowPlan(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report)
       : rows_(std::move(rows)), config_(config), report_(std::move(report)), deal_(rows_.rows(), config) {}
-  int64_t units() const override { return (deal_.share() + config_.batch_size - 1) / config_.batch_size; }
+  int64_t units() const override { return deal_.batches(); }
   int64_t batches() const override { return units(); }
   int64_t rows_of_unit() const override { return config_.batch_size * config_.world; }
-  size_t prefetch(size_t threads) const override { return 2 * threads + 2; }
+  size_t prefetch(size_t threads) const override { return static_cast<size_t>(config_.prefetch) * threads + 2; }
 
   std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
     std::vector<SamplePack> samples;
@@ -213,11 +215,11 @@ class WindowPlan : public Plan {
         capacity_(pack_capacity(config, rows_.encoder())),
         deal_(usable_.empty() ? rows_.rows() : static_cast<int64_t>(usable_.size()), config),
         window_(config.packing == Packing::none ? kLengthWindow * config.batch_size : kPackingWindow) {
-    batches_ = config.packing == Packing::none ? (deal_.share() + config.batch_size - 1) / config.batch_size
+    batches_ = config.packing == Packing::none ? deal_.batches()
                                                : static_cast<int64_t>(load(0, 0, false).size()) * deal_.share() / std::min(window_, deal_.share());
   }
   int64_t units() const override { return (deal_.share() + window_ - 1) / window_; }
-  int64_t batches() const override { return std::max<int64_t>(batches_, 1); }
+  int64_t batches() const override { return config_.drop_last ? batches_ : std::max<int64_t>(batches_, 1); }
   int64_t rows_of_unit() const override { return -config_.batch_size * config_.world; }
   size_t prefetch(size_t threads) const override { return threads + 1; }
   std::vector<Batch> build(int64_t epoch, int64_t unit) const override { return load(epoch, unit, epoch == 0 && usable_.empty()); }
@@ -252,7 +254,9 @@ class WindowPlan : public Plan {
 
 Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, bool pairs, int64_t row) {
   SamplePack samples;
-  if (pairs) {
+  if (conversation.encoded) {
+    samples = *conversation.encoded;
+  } else if (pairs) {
     auto pair = encoder.encode_pair(conversation);
     if (!pair) return Error{pair.error()};
     samples = {std::move(pair->first), std::move(pair->second)};

@@ -32,21 +32,28 @@ class StreamLoader : public Loader {
   Batch next() override {
     int64_t first_epoch = block_.epoch;
     while (offset_ >= block_.batches.size()) {
+      int64_t before = block_.epoch;
       block_ = take_block();
       offset_ = 0;
+      if (block_.epoch != before) given_ = 0;
       if (block_.batches.empty() && block_.epoch > first_epoch + 1)
         throw UserError(ExitCode::bad_data, "a whole pass over the stream holds no usable row\n" + report_->summary(),
                         "check the columns, the template and max_length");
     }
+    ++given_;
     return std::move(block_.batches[offset_++]);
   }
 
   int64_t batches_per_epoch() const override { return -1; }
-  double epoch() const override { return static_cast<double>(block_.epoch); }
+  // A pass of unknown length counts as transformers counts it: as if it took the whole run, and as one when it is over.
+  double epoch() const override {
+    double inside = config_.pass_batches > 0 ? static_cast<double>(given_) / static_cast<double>(config_.pass_batches) : 0;
+    return static_cast<double>(block_.epoch) + inside;
+  }
 
   Json state() const override {
     return {{"epoch", block_.epoch}, {"block", block_.index}, {"first_row", block_.first_row},
-            {"position", block_.position.is_null() ? start_ : block_.position}, {"offset", offset_}};
+            {"position", block_.position.is_null() ? start_ : block_.position}, {"offset", offset_}, {"given", given_}};
   }
 
   void restore(const Json& state) override {
@@ -55,6 +62,8 @@ class StreamLoader : public Loader {
     stream_->seek(state.at("position"));
     auto offset = state.at("offset").get<size_t>();
     block_ = {};
+    block_.epoch = reader_.epoch;
+    given_ = state.value("given", int64_t{0});
     offset_ = 0;
     if (offset == 0) return;
     block_ = take_block();
@@ -146,6 +155,7 @@ class StreamLoader : public Loader {
   uint64_t turn_ = 0, next_turn_ = 0;
   Block block_;
   size_t offset_ = 0;
+  int64_t given_ = 0;  // batches of this pass
   std::deque<std::future<Block>> under_way_;
   ThreadPool pool_;
 };

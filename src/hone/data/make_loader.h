@@ -17,9 +17,13 @@ struct LoaderConfig {
   Packing packing = Packing::none;
   int64_t packing_length = 0;      // tokens a pack; 0: the encoder's max_length
   bool group_by_length = false;    // batches of like lengths
+  bool drop_last = false;          // leave out a last batch that is not full
   bool pairs = false;              // preference data: chosen and rejected of a row stand side by side
   int64_t shuffle_buffer = 1000;   // streaming: rows shuffled together
   size_t threads = 0;              // 0: one a core
+  int64_t prefetch = 2;            // batches under way for each thread
+  bool pin_memory = true;          // copies to an accelerator start from page-locked memory and do not wait
+  int64_t pass_batches = 0;        // streaming: batches that count as one epoch; 0: only whole passes count
   int64_t scan_bytes = 16 << 20;   // inputs up to this size are looked through first, so that batches per epoch are exact
 };
 

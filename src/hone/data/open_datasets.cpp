@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "hone/base/log.h"
+#include "hone/data/encoded_rows.h"
 #include "hone/data/locate_dataset.h"
 #include "hone/data/self_cognition.h"
 #include "hone/data/sources.h"
@@ -25,10 +26,24 @@ class Opener {
     if (config_.streaming) open_streams(data);
     else if (factory_) open_factory(data);
     else open_swift(data);
+    data.train = with_encoded(std::move(data.train), config_.encoded, config_.shuffle && !factory_);
+    data.validation = with_encoded(std::move(data.validation), config_.val_encoded, false);
     return data;
   }
 
  private:
+  // Rows that were encoded earlier join the others.
+  SourcePtr with_encoded(SourcePtr rows, const std::vector<std::string>& folders, bool shuffle) {
+    if (folders.empty()) return rows;
+    if (!config_.tokenizer) throw UserError(ExitCode::usage, fmt::format("{} holds tokens, not the text that is wanted here", folders.front()), "name the rows themselves");
+    std::vector<SourcePtr> all;
+    if (rows) all.push_back(std::move(rows));
+    for (const auto& folder : folders) all.push_back(open_encoded(folder, *config_.tokenizer));
+    auto joined = concat_sources(std::move(all));
+    if (!shuffle) return joined;
+    return select_source(joined, NumpyGenerator(static_cast<uint64_t>(random_.draw_seed())).permutation(checked_size(*joined, "the encoded rows")));
+  }
+
   ReaderOptions reader_options() const { return {config_.max_row_bytes}; }
 
   static uint32_t checked_size(const ConversationSource& source, const std::string& name) {
@@ -70,6 +85,12 @@ class Opener {
     return loaded;
   }
 
+  static SourcePtr first_rows(SourcePtr source, int64_t count) {
+    if (count >= source->size()) return source;
+    NumpyRandomState unused(0);
+    return select_source(source, sample_rows(static_cast<uint32_t>(source->size()), count, false, unused));
+  }
+
   SourcePtr mix(std::vector<SourcePtr> sources, int64_t seed) const {
     bool interleave = config_.mix == MixStrategy::interleave || (!factory_ && !config_.interleave_prob.empty());
     if (!interleave || sources.size() < 2) return concat_sources(std::move(sources));
@@ -98,6 +119,7 @@ class Opener {
     if (!(ratio >= 0 && ratio <= 1)) throw UserError(ExitCode::usage, fmt::format("--split_dataset_ratio {}", ratio), "expected a number from 0 to 1");
     if (!config_.datasets.empty())
       std::tie(data.train, data.validation) = mix_and_shuffle(load_swift(config_.datasets, ratio, config_.shuffle, data), config_.shuffle);
+    if (config_.train_samples >= 0 && data.train) data.train = first_rows(data.train, config_.train_samples);
     if (!config_.val_datasets.empty()) {
       OpenedData ignored;
       random_ = NumpyRandomState(static_cast<uint32_t>(config_.data_seed));
@@ -113,10 +135,7 @@ class Opener {
       auto rows = checked_size(*source, dataset.name);
       if (auto wanted = dataset.num_samples ? dataset.num_samples : dataset.sample)
         source = select_source(source, num_samples(rows, *wanted, random_));
-      if (config_.max_samples > 0 && config_.max_samples < source->size()) {
-        NumpyRandomState unused(0);
-        source = select_source(source, sample_rows(static_cast<uint32_t>(source->size()), config_.max_samples, false, unused));
-      }
+      if (config_.max_samples > 0) source = first_rows(std::move(source), config_.max_samples);
       if (names) names->push_back(fmt::format("{} ({} rows)", dataset.name, source->size()));
       sources.push_back(std::move(source));
     }
@@ -127,6 +146,8 @@ class Opener {
     if (config_.val_size > 1e-6 && !config_.val_datasets.empty())
       throw UserError(ExitCode::usage, "val_size together with eval_dataset", "give one of the two");
     if (!config_.datasets.empty()) data.train = load_factory(config_.datasets, &data.train_names);
+    if (config_.separate_validation)
+      for (const auto& word : config_.val_datasets) data.validation_sets.push_back({word, load_factory({word}, nullptr)});
     if (!config_.val_datasets.empty()) data.validation = load_factory(config_.val_datasets, nullptr);
     if (config_.val_size <= 1e-6 || !data.train) return;
     auto split = split_by_size(checked_size(*data.train, "the mix of datasets"), config_.val_size, config_.data_seed);
@@ -178,7 +199,10 @@ class Opener {
     DatasetConfig finite = config_;
     finite.streaming = false;
     finite.datasets.clear();
-    if (!config_.val_datasets.empty()) data.validation = Opener(finite).open().validation;
+    if (config_.val_datasets.empty()) return;
+    auto held = Opener(finite).open();
+    data.validation = std::move(held.validation);
+    data.validation_sets = std::move(held.validation_sets);
   }
 
   const DatasetConfig& config_;

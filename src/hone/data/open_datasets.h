@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hone/data/source.h"
+#include "hone/text/tokenizer.h"
 
 namespace hone::data {
 
@@ -22,6 +23,8 @@ struct DatasetConfig {
   enum class Dialect { swift, factory };
   Dialect dialect = Dialect::swift;
   std::vector<std::string> datasets, val_datasets;
+  std::vector<std::string> encoded, val_encoded;        // folders of rows that are token ids already
+  std::shared_ptr<const text::Tokenizer> tokenizer;     // that must have made them
   std::string dataset_dir = "data";  // factory: where dataset_info.json is
   std::string media_dir;             // factory: prefix of relative media paths; empty means dataset_dir
   double split_dataset_ratio = 0;    // swift: share of every dataset that becomes validation, before sampling
@@ -38,6 +41,8 @@ struct DatasetConfig {
   std::vector<std::string> custom_dataset_info;    // swift: paths or inline JSON lists
   std::vector<std::string> model_name, model_author;  // [zh, en] or one for both
   int64_t max_samples = 0;           // factory: first n rows of every dataset; 0 means all
+  int64_t train_samples = -1;        // swift: so many rows of the mix are trained on; negative means all
+  bool separate_validation = false;  // every validation set is measured by itself
   bool pretraining = false;          // stage pt: rows are plain text
   bool ranking = false;              // factory: stage rm/dpo wants ranking entries, others forbid them
   bool prompts_only = false;         // rollout methods: a row needs no answer
@@ -47,9 +52,15 @@ struct DatasetConfig {
   DatasetResolver resolver;          // empty: local paths and the hubs' local caches only
 };
 
+struct NamedSource {
+  std::string name;
+  std::shared_ptr<ConversationSource> rows;
+};
+
 struct OpenedData {
   std::shared_ptr<ConversationSource> train;         // null when streaming or when everything went to validation
   std::shared_ptr<ConversationSource> validation;    // null when none
+  std::vector<NamedSource> validation_sets;          // with separate_validation, what `validation` joins
   std::unique_ptr<ConversationStream> train_stream;  // only when streaming
   std::vector<std::string> train_names;              // "train.jsonl (1000 rows)", for the log
 };
