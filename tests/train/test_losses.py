@@ -62,3 +62,34 @@ def test_sequence_accuracy_counts_whole_answers(sft, dataset, tmp_path):
     assert all("token_acc" not in event for event in events)
     assert events[0]["seq_acc"] == 0 and events[-1]["seq_acc"] == 1
     assert all(event["seq_acc"] * 4 == round(event["seq_acc"] * 4) for event in events)
+
+
+def test_entropy_weighs_tokens_as_llamafactory_weighs_them(model_folder, dataset, tmp_path):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    rows = dataset.read_text().splitlines()[:4]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows) + "\n")
+    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant", "system_tag": "system"}
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"rows": {"file_name": "rows.jsonl", "formatting": "sharegpt", "columns": {"messages": "messages"}, "tags": tags}}))
+    shared = ["--model_name_or_path", model_folder, "--dataset", "rows", "--dataset_dir", tmp_path, "--template", "qwen", "--cutoff_len", 256]
+    run = lambda *words: subprocess.run([hone_binary().with_name("llamafactory-cli"), *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    done = run("train", *shared, "--stage", "sft", "--do_train", "true", "--finetuning_type", "full", "--output_dir", tmp_path / "out", "--max_steps", 1, "--logging_steps", 1,
+               "--per_device_train_batch_size", 4, "--use_eaft_loss", "true", "--eaft_alpha", 0.7)
+    assert done.returncode == 0, done.stderr
+    (found,) = [json.loads(line)["loss"] for line in (tmp_path / "out/trainer_log.jsonl").read_text().splitlines() if "loss" in json.loads(line)]
+    preview = [str(hone_binary()), "preview", "--dialect", "factory", *(str(w) for w in ("--model", *shared[1:])), "--format", "jsonl", "--rows", "4"]
+    shown = subprocess.run(preview, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    assert shown.returncode == 0, shown.stderr
+    model, total, count = AutoModelForCausalLM.from_pretrained(model_folder).eval(), 0.0, 0
+    for line in shown.stdout.splitlines():
+        row = json.loads(line)
+        with torch.no_grad():
+            logits = model(torch.tensor([row["ids"]])).logits[0, :-1]
+        labels = torch.tensor(row["labels"][1:])
+        logits, labels = logits[labels != -100], labels[labels != -100]
+        logps = logits.topk(20, -1).values.log_softmax(-1)
+        weights = (-(logps.exp() * logps).sum(-1) / 3).pow(0.7)
+        total += (torch.nn.functional.cross_entropy(logits, labels, reduction="none") * weights).sum().item()
+        count += len(labels)
+    assert found == pytest.approx(total / count, rel=1e-3)

@@ -12,8 +12,9 @@ void copy_if_there(const fs::path& from, const fs::path& to) {
   if (fs::is_regular_file(from)) fs::copy_file(from, to, fs::copy_options::overwrite_existing);
 }
 
-void write_model_config(const fs::path& from, const fs::path& to, const std::string& weights_type) {
+void write_model_config(const fs::path& from, const fs::path& to, const std::string& weights_type, const Json& changes) {
   auto config = read_config_file(from.string());
+  config.update(changes);
   bool old_name = config.contains("torch_dtype") && !config.contains("dtype");
   config[old_name ? "torch_dtype" : "dtype"] = weights_type;
   write_file_atomically(to, config.dump(2) + "\n");
@@ -33,9 +34,10 @@ void Companions::write(const fs::path& folder) const {
   bool whole_model = tuner != "lora";
   if (whole_model || layout == Layout::factory)
     for (const char* name : kTokenizerFiles) copy_if_there(model_folder / name, folder / name);
+  if (!new_tokens.empty()) text::write_extended_files(model_folder, folder, new_tokens, *tokenizer);
   if (whole_model) {
     for (const char* name : kModelFiles) copy_if_there(model_folder / name, folder / name);
-    write_model_config(model_folder / "config.json", folder / "config.json", weights_type);
+    write_model_config(model_folder / "config.json", folder / "config.json", weights_type, config_changes);
   }
   if (!additional.is_null()) write_file_atomically(folder / "additional_config.json", additional.dump());
   if (!args.is_null()) write_file_atomically(folder / "args.json", args.dump(2));

@@ -4,6 +4,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/text/new_tokens.h"
 #include "hone/train/config.h"
 
 namespace hone::train {
@@ -16,6 +17,9 @@ struct Companions {
   Layout layout = Layout::swift;
   Json args;        // args.json
   Json additional;  // additional_config.json of ms-swift's LoRA; null: none
+  Json config_changes = Json::object();              // what config.json of a whole model says otherwise than the base's
+  text::NewTokens new_tokens;                        // with them the tokenizer is written beside adapters too
+  std::shared_ptr<const text::Tokenizer> tokenizer;  // that knows them
 
   void write(const fs::path& folder) const;
 };

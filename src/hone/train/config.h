@@ -11,10 +11,16 @@
 namespace hone::train {
 
 enum class Layout { swift, factory };  // whose output folder: ms-swift's or LLaMA-Factory's
-enum class Every { never, steps, epoch };
+enum class Every { never, steps, epoch, best };  // best: after an evaluation that was better than all before
 enum class NonFinite { skip, stop };
 enum class Spike { warn, skip, stop };
 enum class Precision { float32, bfloat16, float16 };
+
+// LISA, see layer_sampling.h.
+struct LayerSamplingConfig {
+  int64_t layers = 0;     // trained at a time
+  int64_t interval = 20;  // steps until others are drawn
+};
 
 struct TrainerConfig {
   // How long. max_steps > 0 wins over epochs; a stream of unknown length needs it.
@@ -23,6 +29,7 @@ struct TrainerConfig {
   std::optional<double> max_epochs;  // ends the run early, a stream's too; the schedule does not know
   int64_t accumulation = 1;
   int64_t micro_batch_size = 1;  // per_device_train_batch_size, as trainer_state.json reports it
+  bool find_batch_size = false;  // halve it and begin again when memory runs out
   double max_grad_norm = 1.0;    // 0: no clipping
   uint64_t seed = 42;
   bool deterministic = false;
@@ -30,6 +37,7 @@ struct TrainerConfig {
   // Numbers. Without `pure`, half-precision weights that are trained get float32 masters; float16 scales its loss.
   Precision precision = Precision::float32;
   bool pure = false;
+  std::optional<LayerSamplingConfig> layer_sampling;
   NonFinite on_non_finite = NonFinite::skip;
   int64_t max_skips_in_a_row = 10;
   Spike on_spike = Spike::warn;  // a loss so many standard deviations above the recent ones; 0: none is
@@ -51,7 +59,7 @@ struct TrainerConfig {
   std::optional<int64_t> empty_cache_steps;  // memory that is held and unused goes back to the system so often
 
   // The best model.
-  std::string metric_for_best_model = "loss";
+  std::string metric_for_best_model = "loss";  // empty: no evaluation is called the best
   std::optional<bool> greater_is_better;  // unset: lower is better for losses, higher for everything else
   bool load_best_model_at_end = false;
   std::optional<int64_t> early_stop_patience;

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/data/encoded_rows.h"
 #include "hone/data/sources.h"
 #include "hone/data/write_rows.h"
 #include "hone/device/device.h"
@@ -55,6 +57,14 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, Prepared& rea
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
 }
 
+// LLaMA-Factory's tokenized_path, the first time: later runs read what this one leaves there.
+void keep_encoded(const TrainingJob& job, const Prepared& ready) {
+  ThreadPool pool(job.loader.threads ? job.loader.threads : std::max(1u, std::thread::hardware_concurrency()));
+  data::RowReport report(job.datasets.strict);
+  if (ready.data.train) data::write_encoded(job.keep_encoded / "train", *ready.data.train, *ready.encoder, report, pool);
+  if (ready.data.validation) data::write_encoded(job.keep_encoded / "validation", *ready.data.validation, *ready.encoder, report, pool);
+}
+
 Prepared prepare(const TrainingJob& job, const Processes& processes) {
   check_output_folder(job.trainer.output_dir);
   Prepared ready;
@@ -64,9 +74,12 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
     auto found = processes.world.is_main() ? checkpoint_to_resume(job.trainer, identity) : std::nullopt;
     if (auto shared = processes.share_text(found ? found->string() : ""); !shared.empty()) ready.resume = shared;
   }
-  ready.tokenizer = text::Tokenizer::load(job.model_folder);
+  ready.tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
   ready.encoder = data::Encoder::make(job.encode, ready.tokenizer, data::read_model_identity(job.model_folder));
-  ready.data = data::open_datasets(job.datasets);
+  auto datasets = job.datasets;
+  datasets.tokenizer = ready.tokenizer;
+  ready.data = data::open_datasets(datasets);
+  if (!job.keep_encoded.empty() && processes.world.is_main()) keep_encoded(job, ready);
   auto order = data_order(job, ready.data.train ? ready.data.train->size() : -1);
   if (ready.resume && !job.trainer.ignore_data_skip) require_same_order(*ready.resume, order);
   if (job.do_train) {
@@ -93,8 +106,10 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
 }
 
 LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Processes& processes) {
-  auto model = job.from_scratch ? model::CausalLM::random(model::read_config(job.model_folder), job.trainer.seed, job.load)
-                                : model::CausalLM::load(job.model_folder, job.load);
+  auto options = job.load;
+  if (job.room_for_tokens) options.changes.vocabulary = job.room_for_tokens(*ready.tokenizer);
+  auto model = job.from_scratch ? model::CausalLM::random(model::read_config(job.model_folder, options.changes.config), job.trainer.seed, options)
+                                : model::CausalLM::load(job.model_folder, options);
   device::seed(job.trainer.seed);
   auto tuning = job.tuner;
   tuning.borrow_weights = processes.shards_model();
@@ -118,14 +133,18 @@ double flops_per_token(model::CausalLM& model) {
   return 6 * weights;
 }
 
-Companions companions_of(const TrainingJob& job, const LoadedModel& loaded) {
+Companions companions_of(const TrainingJob& job, const Prepared& ready, const LoadedModel& loaded) {
   Companions companions{.model_folder = job.model_folder,
                         .model_name = job.model_name.empty() ? job.model_folder.string() : job.model_name,
                         .tuner = tuner_name(job.tuner.kind),
                         .weights_type = type_name(loaded.model->dtype()),
                         .layout = job.trainer.layout,
                         .args = job.args,
-                        .additional = nullptr};
+                        .additional = nullptr,
+                        .config_changes = job.load.changes.config,
+                        .new_tokens = job.new_tokens,
+                        .tokenizer = ready.tokenizer};
+  companions.config_changes["vocab_size"] = loaded.model->config().vocabulary;
   if (job.tuner.kind == tuner::Kind::lora && job.trainer.layout == Layout::swift)
     companions.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
                              {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
@@ -138,13 +157,18 @@ struct Share {
   int rank = 0, world = 1;
 };
 
-std::function<std::unique_ptr<data::Loader>()> eval_loader_of(const TrainingJob& job, const Prepared& ready, Share share) {
-  if (!ready.data.validation) return {};
+std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const Prepared& ready, Share share) {
   auto config = job.eval_loader;
   config.deal_batches = true;
   config.rank = share.rank;
   config.world = share.world;
-  return [config, &ready] { return data::make_loader(ready.data.validation, ready.encoder, config, ready.report); };
+  auto set_of = [&](std::string prefix, std::shared_ptr<data::ConversationSource> rows) -> EvaluationSet {
+    return {std::move(prefix), [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }};
+  };
+  std::vector<EvaluationSet> sets;
+  for (const auto& [name, rows] : ready.data.validation_sets) sets.push_back(set_of("eval_" + name, rows));
+  if (sets.empty() && ready.data.validation) sets.push_back(set_of("eval", ready.data.validation));
+  return sets;
 }
 
 Predict predictor_of(const TrainingJob& job, const Prepared& ready, model::CausalLM& model, Share share) {
@@ -190,6 +214,12 @@ Json about_run(const Prepared& ready, const LoadedModel& loaded) {
   return about;
 }
 
+// The checkpoint that a run of ms-swift's layout comes to.
+std::string result_of(const TrainState& state) {
+  if (state.last_model_checkpoint.empty()) throw UserError(ExitCode::usage, "there is no checkpoint to send to the hub", "set --save_strategy to steps or epoch");
+  return state.last_model_checkpoint;
+}
+
 Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Processes& processes) {
   const auto& config = job.trainer;
   auto groups = optim::make_groups(loaded.tuned.trainable, job.groups);
@@ -199,14 +229,16 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   auto optimizer = optim::make_optimizer(job.optimizer, std::move(groups));
   SftLoss method(job.sft);
   auto group = group_of(job, processes, loaded, working, optimizer->groups());
-  auto companions = companions_of(job, loaded);
+  auto companions = companions_of(job, ready, loaded);
   auto weights = weight_files(job, loaded, companions, processes.world.is_main());
   Share share{processes.data_rank(), processes.data_size()};
+  std::optional<HubPush> push;
+  if (job.push && processes.world.is_main()) push.emplace(*job.push);
   Share everyone{processes.world.rank, processes.world.size};  // answers are generated by whole models, also where sequences are split
   Trainer trainer(config, ready.run,
                   {*loaded.model, method, *ready.loader, *optimizer, *ready.schedule, masters, *group, weights,
-                   eval_loader_of(job, ready, share), job.predict_with_generate ? predictor_of(job, ready, *loaded.model, everyone) : Predict(),
-                   row_namer(ready), flops_per_token(*loaded.model), loaded.sequence.get()});
+                   evaluations_of(job, ready, share), job.predict_with_generate ? predictor_of(job, ready, *loaded.model, everyone) : Predict(),
+                   row_namer(ready), flops_per_token(*loaded.model), loaded.sequence.get(), push ? [&push](const fs::path& checkpoint, int64_t step) { push->saved(checkpoint, step); } : std::function<void(const fs::path&, int64_t)>()});
   // Weights began alike on all processes; dropout must not.
   if (int rank = processes.world.rank; rank > 0) device::seed(job.trainer.seed + static_cast<uint64_t>(rank));
   if (ready.resume) trainer.resume(*ready.resume);
@@ -232,6 +264,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   if (config.plot_loss) finished.plots = plot_history(finished.state.log_history, config.layout, ready.run.root);
   if (config.layout == Layout::factory) weights.save_companions(ready.run.root);
   write_train_results(config, ready.run, finished.state, trainer.results(), about_run(ready, loaded));
+  if (push) log::info("sent to {}", push->finish(config.layout == Layout::factory ? ready.run.root : fs::path(result_of(finished.state))));
   return finished;
 }
 
@@ -243,16 +276,25 @@ std::vector<Prediction> predict(const TrainingJob& job, const Prepared& ready, L
   return predictions;
 }
 
+void round_weights(model::CausalLM& model, at::ScalarType type) {
+  at::NoGradGuard no_grad;
+  for (const auto& list : {model.parameters(), model.adapter_parameters()})
+    for (const auto& [name, value] : list) value->set_data(value->to(type));
+}
+
 // What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model all
 // take part; the first one writes.
 void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, std::optional<double> epoch, bool main) {
   if (!main && !loaded.sharded) return;
   SoloGroup alone;  // everyone who takes part goes through the whole set
+  if (job.measured_in) round_weights(*loaded.model, *job.measured_in);
   if (job.do_eval && ready.data.validation) {
     SftLoss method(job.sft);
-    auto loader = eval_loader_of(job, ready, {})();
-    auto metrics = evaluate(*loaded.model, method, *loader, loaded.model->device(), alone);
-    if (job.stage == "pt") metrics["eval_perplexity"] = std::exp(metrics["eval_loss"].get<double>());
+    Json metrics = Json::object();
+    for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
+      metrics.update(evaluate(*loaded.model, method, *make_loader(), loaded.model->device(), alone, prefix));
+      if (job.stage == "pt") metrics[prefix + "_perplexity"] = std::exp(metrics[prefix + "_loss"].get<double>());
+    }
     if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), alone));
     if (epoch) metrics["epoch"] = *epoch;
     if (main) write_results(ready.run, "eval", metrics);
@@ -274,15 +316,27 @@ std::string run_identity(const TrainingJob& job) {
   return fmt::format("{:08x}{:08x}", crc32c(text), crc32c(text + "hone"));
 }
 
-int run_training(const TrainingJob& job) {
-  if (job.load.device.is_cpu()) device::keep_cpu_buffers();
-  auto processes = Processes::join(job.parallel, job.args, job.load.device);
+namespace {
+
+void check_method(const TrainingJob& job, const Processes& processes) {
   if (processes.shards_model()) require_elementwise(job.optimizer.name);
+  if (processes.shards_model() && job.load.changes.compression)
+    throw UserError(ExitCode::usage, "quantized weights are not spread over processes", "use --deepspeed zero2, or data parallel alone");
+  if (processes.world.distributed() && job.trainer.layer_sampling)
+    throw UserError(ExitCode::usage, "LISA trains other layers from time to time, which several processes cannot follow", "train in one process");
   if (processes.world.distributed() && job.optimizer.name == "badam")
     throw UserError(ExitCode::usage, "BAdam moves gradients from layer to layer, which several processes cannot follow",
                     "train in one process, or use adamw_torch");
+  if (processes.world.distributed() && job.trainer.find_batch_size)
+    throw UserError(ExitCode::usage, "auto_find_batch_size looks for what fits one process; several would have to agree", "set --per_device_train_batch_size");
+}
+
+// One attempt. `folder` is where the run is written as soon as that is known.
+int attempt(const TrainingJob& job, const Processes& processes, fs::path& folder) {
   auto ready = prepare(job, processes);
+  folder = ready.run.root;
   bool main = processes.world.is_main();
+  if (main && !job.chosen.empty()) log::info("auto: {}", job.chosen);
   if (main && !job.args.empty() && job.trainer.layout == Layout::swift)
     write_file_atomically(ready.run.root / "args.json", job.args.dump(2));
   try {
@@ -299,6 +353,28 @@ int run_training(const TrainingJob& job) {
         fmt::format("{} ran out of memory ({} in use at the peak, {} in all)", device::describe(job.load.device),
                     format_bytes(static_cast<double>(use.peak)), format_bytes(static_cast<double>(use.total))),
         "lower the batch size or --max_length, raise --gradient_accumulation_steps, or add --gradient_checkpointing true");
+  }
+}
+
+}  // namespace
+
+int run_training(const TrainingJob& job) {
+  if (job.load.device.is_cpu()) device::keep_cpu_buffers();
+  auto processes = Processes::join(job.parallel, job.args, job.load.device);
+  check_method(job, processes);
+  auto smaller = job;
+  for (;;) {
+    fs::path folder;
+    try {
+      return attempt(smaller, processes, folder);
+    } catch (const UserError& problem) {
+      if (!job.trainer.find_batch_size || problem.code() != ExitCode::out_of_memory || smaller.loader.batch_size == 1) throw;
+    }
+    smaller.loader.batch_size /= 2;
+    smaller.trainer.micro_batch_size = smaller.loader.batch_size;
+    smaller.trainer.continue_run = folder;
+    if (!job.load.device.is_cpu()) at::accelerator::emptyCache();
+    log::warning("out of memory: again with --per_device_train_batch_size {}", smaller.loader.batch_size);
   }
 }
 

@@ -10,8 +10,10 @@
 #include "hone/optim/groups.h"
 #include "hone/optim/schedule.h"
 #include "hone/train/config.h"
+#include "hone/train/hub_push.h"
 #include "hone/train/losses/sft.h"
 #include "hone/train/predict.h"
+#include "hone/text/new_tokens.h"
 #include "hone/train/processes.h"
 #include "hone/tuner/config.h"
 
@@ -22,11 +24,14 @@ struct TrainingJob {
   std::string stage = "sft";                                  // sft or pt
   bool do_train = true, do_eval = false, do_predict = false;  // after training; evaluation during it is the trainer's
   bool predict_with_generate = false;
+  std::optional<at::ScalarType> measured_in;  // weights become this for evaluation and prediction after training or without it
 
   fs::path model_folder;
   std::string model_name;  // as given, for cards and messages
   model::LoadOptions load;
   bool from_scratch = false;  // random weights in the shape of config.json
+  text::NewTokens new_tokens;
+  std::function<model::VocabularyGrowth(const text::Tokenizer&)> room_for_tokens;  // empty: the vocabulary stays as it is
   bool gradient_checkpointing = true;
   bool offload_activations = false;                      // what it keeps waits in host memory
   model::Recompute recompute = model::Recompute::block;  // what it runs again …
@@ -36,6 +41,7 @@ struct TrainingJob {
 
   data::DatasetConfig datasets;
   data::EncodeConfig encode;
+  fs::path keep_encoded;  // rows are written here as token ids; empty: nowhere
   data::LoaderConfig loader, eval_loader;
   GenerationConfig generation;
 
@@ -47,9 +53,11 @@ struct TrainingJob {
   SftConfig sft;
   TrainerConfig trainer;
   ParallelConfig parallel;
+  std::optional<HubPushConfig> push;  // where checkpoints and the result are sent
   size_t max_shard_bytes = 5'000'000'000;
 
   Json args = Json::object();  // every resolved option, for args.json
+  std::string chosen;          // what "auto" became, said once nothing can be wrong with the command any more
 };
 
 // Names the run by what it trains on: model, data, tuner and stage. The same command again is the same run; other rates or

@@ -41,6 +41,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts
     if (settings.folder.empty()) settings.folder = run.root / "profiler";
     profiler_.emplace(std::move(settings), parts_.group.rank());
   }
+  if (config.layer_sampling) layer_sampling_.emplace(parts_.model, *config.layer_sampling, config.seed);
   at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = plan_.max_steps;
 }
@@ -67,8 +68,9 @@ Outcome Trainer::train() {
   Outcome outcome = Outcome::finished;
   while (state_.global_step < plan_.max_steps && outcome == Outcome::finished) {
     if (profiler_) profiler_->before_step();
+    if (layer_sampling_) layer_sampling_->before_step(state_.global_step);
     auto reading = step();
-    if (profiler_) profiler_->after_step();
+    if (profiler_) profiler_->after_step(state_.global_step);
     if (bar) bar->update(state_.global_step, progress_note(reading, log.seconds()));
     after_step(log);
     if (reading.stop_requested) {
@@ -123,6 +125,7 @@ StepReading Trainer::step() {
   for (size_t i = 0; i < batches.size(); ++i) {
     const auto& batch = batches[i];
     parts_.group.before_pass(i + 1 == batches.size());
+    if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
     auto loss = parts_.method.loss(parts_.model, batch.to(device_));
     if (fault("train.loss")) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
     double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
@@ -218,13 +221,18 @@ void Trainer::after_step(RunLog& log) {
     log.record(values, state_);
   }
   if (evaluates_now()) evaluate_now(log);
-  if (due(config_.save, config_.save_steps)) save_now();
+  if (saves_now()) save_now();
   if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) give_back_memory();
 }
 
 bool Trainer::evaluates_now() const {
   double passed = config_.eval == Every::epoch ? state_.epoch : static_cast<double>(state_.global_step);
   return passed >= config_.eval_delay && due(config_.eval, config_.eval_steps);
+}
+
+bool Trainer::saves_now() const {
+  if (config_.save == Every::best) return state_.best_global_step == state_.global_step;
+  return due(config_.save, config_.save_steps);
 }
 
 void Trainer::give_back_memory() const {
@@ -244,22 +252,39 @@ void Trainer::save_now() {
   if (last_saved_ == state_.global_step) return;
   state_.log_window = window_.state();
   state_.recent_losses = spikes_.state();
-  if (saver_.save(state_)) last_saved_ = state_.global_step;
+  if (!saver_.save(state_)) return;
+  last_saved_ = state_.global_step;
+  if (parts_.saved && parts_.group.rank() == 0) parts_.saved(state_.last_model_checkpoint, state_.global_step);
 }
 
 void Trainer::evaluate_now(RunLog& log) {
-  if (!parts_.eval_loader || last_evaluated_ == state_.global_step) return;
+  if (parts_.evaluations.empty() || last_evaluated_ == state_.global_step) return;
   last_evaluated_ = state_.global_step;
-  auto loader = parts_.eval_loader();
-  Json metrics = evaluate(parts_.model, parts_.method, *loader, device_, parts_.group, "eval", parts_.sequence);
-  if (parts_.predict) {
-    parts_.group.hold_whole_model(true);
-    metrics.update(text_metrics(parts_.predict(), parts_.group));
-    parts_.group.hold_whole_model(false);
+  auto metrics = measure(log);
+  if (!config_.metric_for_best_model.empty()) judge(metrics);
+}
+
+// The numbers of all sets; each set is a line of the log.
+Json Trainer::measure(RunLog& log) {
+  Json all = Json::object();
+  for (const auto& [prefix, make_loader] : parts_.evaluations) {
+    auto loader = make_loader();
+    Json metrics = evaluate(parts_.model, parts_.method, *loader, device_, parts_.group, prefix, parts_.sequence);
+    if (config_.eval_loss_only)
+      for (const char* key : {"_token_acc", "_seq_acc"}) metrics.erase(prefix + key);
+    if (parts_.predict && &prefix == &parts_.evaluations.back().prefix) {
+      parts_.group.hold_whole_model(true);
+      metrics.update(text_metrics(parts_.predict(), parts_.group));
+      parts_.group.hold_whole_model(false);
+    }
+    log.record(metrics, state_);
+    all.update(metrics);
   }
-  if (config_.eval_loss_only)
-    for (const char* key : {"eval_token_acc", "eval_seq_acc"}) metrics.erase(key);
-  log.record(metrics, state_);
+  return all;
+}
+
+// Is it the best so far? The schedule and an early stop look at it too.
+void Trainer::judge(const Json& metrics) {
   std::string name = config_.metric_for_best_model;
   if (!name.starts_with("eval_")) name = "eval_" + name;
   if (!metrics.contains(name))
@@ -284,7 +309,7 @@ bool Trainer::stop_early() const {
 }
 
 void Trainer::finish(RunLog& log) {
-  if (config_.save != Every::never) save_now();
+  if (config_.save != Every::never && config_.save != Every::best) save_now();
   double seconds = log.seconds();
   auto rate = [&](int64_t now, int64_t before) { return std::round(static_cast<double>(now - before) / seconds * 1e3) / 1e3; };
   results_ = {{"train_runtime", std::round(seconds * 1e4) / 1e4},

@@ -6,6 +6,7 @@
 #include "hone/base/progress.h"
 #include "hone/train/evaluate.h"
 #include "hone/train/group.h"
+#include "hone/train/layer_sampling.h"
 #include "hone/train/meter.h"
 #include "hone/train/method.h"
 #include "hone/train/run_log.h"
@@ -15,6 +16,12 @@
 #include "hone/train/straggler_watch.h"
 
 namespace hone::train {
+
+// Rows that are measured together, and what their numbers are called: eval_loss, or eval_NAME_loss.
+struct EvaluationSet {
+  std::string prefix;
+  std::function<std::unique_ptr<data::Loader>()> loader;
+};
 
 // What a trainer works with; it owns none of it.
 struct TrainerParts {
@@ -26,11 +33,12 @@ struct TrainerParts {
   MasterWeights& masters;
   Group& group;
   WeightFiles weights;
-  std::function<std::unique_ptr<data::Loader>()> eval_loader;  // empty: no evaluation
-  Predict predict;                                             // empty: no generation in evaluations
-  std::function<std::string(int64_t row)> row_name;            // "train.jsonl:12", for reports about a batch
+  std::vector<EvaluationSet> evaluations;            // none: no evaluation
+  Predict predict;                                   // empty: no generation in evaluations
+  std::function<std::string(int64_t row)> row_name;  // "train.jsonl:12", for reports about a batch
   double flops_per_token = 0;
   const parallel::SequenceParallel* sequence = nullptr;  // null: every sequence is on one process
+  std::function<void(const fs::path& checkpoint, int64_t step)> saved = {};  // told on the first process
 };
 
 enum class Outcome { finished, early_stopped, preempted, interrupted };
@@ -66,6 +74,9 @@ class Trainer {
   void after_step(RunLog& log);
   std::string progress_note(const StepReading& reading, double seconds) const;
   void evaluate_now(RunLog& log);
+  Json measure(RunLog& log);
+  void judge(const Json& metrics);
+  bool saves_now() const;
   void save_now();
   bool evaluates_now() const;
   void give_back_memory() const;
@@ -91,6 +102,7 @@ class Trainer {
   TrainState resumed_;  // where this process began: rates are of its own work
   Json results_;
   std::optional<StepProfiler> profiler_;
+  std::optional<LayerSampling> layer_sampling_;
 };
 
 }  // namespace hone::train

@@ -31,6 +31,12 @@ std::vector<Site> sites(model::CausalLM& model) {
   return all;
 }
 
+void require_whole_weights(model::CausalLM& model, std::string_view why) {
+  for (const model::Linear* linear : model.linears())
+    if (linear->compressed)
+      throw UserError(ExitCode::usage, fmt::format("the base was loaded in few bits, and {}", why), "leave --quant_bits out");
+}
+
 // An adapter that changes the embedding or the head changes that one alone, as in PEFT: a tied model becomes untied.
 template <class Touches>
 void untie_if_touched(model::CausalLM& model, Touches touches) {
@@ -117,6 +123,9 @@ void require_matches(const io::AdapterConfig& config, const std::vector<Site>& a
 
 AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options) {
   check_init(config.init);
+  if (changes_base(config.init) || config.init == kGradientStart || config.dora) require_whole_weights(model, "this kind of adapter reads them");
+  for (const model::Linear* linear : model.linears())
+    if (linear->compressed && saves_parameter(config.modules_to_save, linear->name + ".weight")) require_whole_weights(model, linear->name + " is to be trained whole");
   const TargetMatcher matcher(config);
   AttachedAdapter adapter{options.name, config, {}, {}};
   untie_if_touched(
@@ -145,6 +154,7 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
 AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options) try {
   const io::Adapter files = io::read_adapter(folder);
   auto parts = split_adapter(files, folder.string());
+  if (changes_base(files.config.init)) require_whole_weights(model, "this kind of adapter reads them");
   AttachedAdapter adapter{options.name, files.config, {}, {}};
   untie_if_touched(
       model, [&](const std::string& path) { return parts.layers.contains(path) || parts.whole.contains(path + ".weight"); });
@@ -262,6 +272,7 @@ void set_active(model::CausalLM& model, const std::vector<std::string>& adapters
 }
 
 void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
+  require_whole_weights(model, "an adapter cannot be merged into them");
   at::NoGradGuard no_grad;
   for (const auto& site : sites(model)) {
     for (auto& weights : *site.adapters)

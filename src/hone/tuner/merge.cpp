@@ -32,7 +32,17 @@ struct Change {
 struct Plan {
   std::map<std::string, std::vector<Change>> changes;  // by parameter name, in the order of the adapters
   bool untie = false;  // the embedding or the head is changed alone, so that a tied model has to be written with both
+  int64_t vocabulary = 0;  // rows of the embedding and the head, where tokens were added; 0: the base's
 };
+
+bool of_vocabulary(const std::string& parameter) { return parameter == kHead || parameter == kEmbedding; }
+
+// Rows of tokens that nobody trained start where the others are on average.
+Tensor with_rows(const Tensor& weight, int64_t rows) {
+  if (weight.size(0) >= rows) return weight;
+  auto mean = weight.to(at::kFloat).mean(0, /*keepdim=*/true).to(weight.scalar_type());
+  return at::cat({weight, mean.expand({rows - weight.size(0), -1})});
+}
 
 // In float32 once anything is added, so that the result is rounded a single time, when it is written.
 Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::string& path) {
@@ -66,7 +76,10 @@ void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folde
   };
   std::map<std::string, Change> changes;
   for (const auto& [parameter, value] : parts.whole) {
-    if (value.sizes() != shape_of(parameter))
+    auto base_shape = shape_of(parameter);
+    if (of_vocabulary(parameter) && value.dim() == 2 && value.size(1) == base_shape[1] && value.size(0) > base_shape[0])
+      plan.vocabulary = std::max(plan.vocabulary, value.size(0));
+    else if (value.sizes() != base_shape)
       throw UserError(ExitCode::bad_checkpoint,
                       fmt::format("{}: {} has another shape than the base's", folder.string(), parameter),
                       "the adapter belongs to another base model, or its vocabulary was resized");
@@ -93,8 +106,11 @@ std::vector<io::TensorSource> sources(const io::WeightFolder& base, const Plan& 
     auto found = plan.changes.find(name);
     const std::vector<Change>* changes = found == plan.changes.end() ? nullptr : &found->second;
     const std::string path = name.substr(0, name.rfind('.'));
-    all.push_back({name, wanted, entry.shape, [&base, stored_as, changes, path, wanted] {
-                     const Tensor weight = base.tensor(stored_as);
+    auto shape = entry.shape;
+    int64_t rows = of_vocabulary(name) ? std::max(plan.vocabulary, shape[0]) : shape[0];
+    shape[0] = rows;
+    all.push_back({name, wanted, shape, [&base, stored_as, changes, path, wanted, rows] {
+                     const Tensor weight = with_rows(base.tensor(stored_as), rows);
                      return (changes ? apply(weight, *changes, path) : weight).to(wanted).contiguous();
                    }});
   };
@@ -117,8 +133,10 @@ void copy_small_files(const fs::path& from, const fs::path& to, const std::set<s
   }
 }
 
-void write_config(const fs::path& base, const fs::path& output, const Plan& plan, std::optional<at::ScalarType> dtype) {
+void write_config(const fs::path& base, const fs::path& output, const Plan& plan, std::optional<at::ScalarType> dtype, const Json& changes) {
   Json config = read_config_file((base / "config.json").string());
+  config.update(changes);
+  if (plan.vocabulary > 0) config["vocab_size"] = plan.vocabulary;
   if (plan.untie) config["tie_word_embeddings"] = false;
   if (dtype) {
     const std::string name = *dtype == at::kFloat ? "float32" : *dtype == at::kHalf ? "float16" : "bfloat16";
@@ -198,6 +216,8 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   const io::WeightFolder weights(base);
   const bool tied = is_tied(base, weights);
   Plan plan;
+  if (const auto* embedding = weights.find(kEmbedding); embedding && options.changes.vocabulary.rows > embedding->shape[0])
+    plan.vocabulary = options.changes.vocabulary.rows;
   for (const auto& adapter : adapters) add_adapter(plan, weights, adapter, tied);
 
   Staging staging(output);
@@ -210,7 +230,8 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
       "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "args.json"};
   for (const auto& adapter : adapters) copy_small_files(adapter, staging.folder(), &kFromAdapter);
-  write_config(base, staging.folder(), plan, options.dtype);
+  write_config(base, staging.folder(), plan, options.dtype, options.changes.config);
+  if (options.finish) options.finish(staging.folder());
   staging.publish();
 
   MergeReport report{tensors.size(), plan.changes.size(), 0};

@@ -2,10 +2,12 @@
 // memory.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "hone/device/tensor.h"
+#include "hone/model/changes.h"
 
 namespace hone::tuner {
 
@@ -15,6 +17,8 @@ struct MergeOptions {
   std::optional<at::ScalarType> dtype;  // unset: each tensor keeps the base's
   size_t max_shard_bytes = 5'000'000'000;
   bool exist_ok = false;  // write into a folder that is already there
+  model::ModelChanges changes;  // of the base: config.json, and rows of the vocabulary, which start as the mean of the others
+  std::function<void(const fs::path&)> finish;  // adds files before the folder appears
 };
 
 struct MergeReport {

@@ -120,7 +120,7 @@ struct Rig {
   }
   std::unique_ptr<Trainer> trainer() {
     return std::make_unique<Trainer>(
-        config, run, TrainerParts{*model, *method, loader, *optimizer, *schedule, masters, group, files, eval_loader, {}, {}, 0});
+        config, run, TrainerParts{*model, *method, loader, *optimizer, *schedule, masters, group, files, evaluations, {}, {}, 0});
   }
   std::vector<float> weights() const {
     std::vector<float> all;
@@ -143,7 +143,7 @@ struct Rig {
   Method* method = &sft;
   SoloGroup group;
   WeightFiles files;
-  std::function<std::unique_ptr<data::Loader>()> eval_loader;
+  std::vector<EvaluationSet> evaluations;
 };
 
 std::vector<double> losses(const TrainState& state) {
@@ -304,7 +304,7 @@ TEST(Evaluation, StopsEarlyAndKeepsTheBest) {
            .eval_steps = 2,
            .load_best_model_at_end = true,
            .early_stop_patience = 3});
-  rig.eval_loader = [] { return std::make_unique<FakeLoader>(2, 2); };
+  rig.evaluations = {{"eval", [] { return std::make_unique<FakeLoader>(2, 2); }}};
   auto trainer = rig.trainer();
   EXPECT_EQ(trainer->train(), Outcome::early_stopped);
   EXPECT_EQ(trainer->state().global_step, 8);
@@ -317,7 +317,7 @@ TEST(Evaluation, StopsEarlyAndKeepsTheBest) {
 TEST(Evaluation, ALossThatIsNoNumberIsNeverTheBest) {
   ScratchFolder scratch;
   Rig rig(scratch.path(), {.learning_rate = 0}, {.max_steps = 2, .eval = Every::steps, .eval_steps = 1});
-  rig.eval_loader = [] { return std::make_unique<FakeLoader>(1, 2); };
+  rig.evaluations = {{"eval", [] { return std::make_unique<FakeLoader>(1, 2); }}};
   PoisonedLoss poisoned(2);  // in the first evaluation: one batch of training comes before it
   rig.method = &poisoned;
   auto trainer = rig.trainer();

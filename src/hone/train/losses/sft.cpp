@@ -10,10 +10,7 @@
 namespace hone::train {
 namespace {
 
-Tensor weights_with_probability(const TokenScores& scores, const data::Batch& batch) {
-  auto probability_t = scores.logps_t.exp();
-  return batch.weights_t.defined() ? batch.weights_t * probability_t : probability_t;
-}
+Tensor weighted(const Tensor& weights_t, const Tensor& factors_t) { return weights_t.defined() ? weights_t * factors_t : factors_t; }
 
 // Calls body(segment, position) for every position of a batch that has a target.
 template <class Body>
@@ -57,7 +54,10 @@ LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   std::optional<TokenScores> scores;
   if (config_.dft || config_.channel_loss || config_.sequence_accuracy) scores = token_scores(model, hidden_th, batch.targets_t);
   const auto& head = std::as_const(model).head();
-  ops::CrossEntropyOptions options{.weights_t = config_.dft ? weights_with_probability(*scores, batch) : batch.weights_t,
+  auto weights_t = batch.weights_t;
+  if (config_.dft) weights_t = weighted(weights_t, scores->logps_t.exp());
+  if (config_.eaft) weights_t = weighted(weights_t, (top_entropies(model, hidden_th, batch.targets_t) / 3).pow(*config_.eaft));
+  ops::CrossEntropyOptions options{.weights_t = weights_t,
                                    .label_smoothing = config_.label_smoothing,
                                    .target_count = batch.target_count,
                                    .adapters = head.adapters,

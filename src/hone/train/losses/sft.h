@@ -1,5 +1,7 @@
 // Supervised fine-tuning and continued pre-training: cross-entropy of each labelled token.
 #pragma once
+#include <optional>
+
 #include "hone/train/method.h"
 
 namespace hone::train {
@@ -7,6 +9,7 @@ namespace hone::train {
 struct SftConfig {
   double label_smoothing = 0;
   bool dft = false;  // each token's loss times its own probability, held constant (dynamic fine-tuning)
+  std::optional<double> eaft;      // each token's loss times (entropy of the 20 likeliest / 3) to this power (entropy-adaptive fine-tuning)
   bool channel_loss = false;       // logs loss_NAME for each value of the rows' `channel` column
   bool sequence_accuracy = false;  // logs seq_acc, answers that are right from end to end, instead of token_acc
 };

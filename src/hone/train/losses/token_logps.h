@@ -10,5 +10,7 @@ struct TokenScores {
 };
 // Without gradient; logits exist a few rows at a time.
 TokenScores token_scores(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
+// Entropy of the 20 likeliest tokens among themselves, float32 [T], zero where there is no target. The same way.
+Tensor top_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
 
 }  // namespace hone::train

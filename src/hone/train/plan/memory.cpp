@@ -84,6 +84,7 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   double moment = w.moment_bytes > 0 ? w.moment_bytes : base_type, adapter_moment = w.moment_bytes > 0 ? w.moment_bytes : w.adapter_bytes;
 
   plan.weights = static_cast<double>(w.parameters) * w.weight_bytes + static_cast<double>(w.adapter_parameters) * w.adapter_bytes;
+  if (w.linear_bytes > 0) plan.weights -= static_cast<double>(w.linear_parameters) * (w.weight_bytes - w.linear_bytes);
   plan.gradients = trained_bytes(w, base_type, w.adapter_bytes);
   plan.optimizer = trained_bytes(w, w.moments * moment + (w.masters ? 4 : 0), w.moments * adapter_moment);
   if (shards_optimizer(sharding)) plan.optimizer /= parts;
@@ -98,6 +99,8 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
 
   // A block's gradients exist whole before they are handed on.
   auto activations = activations_of(w);
+  double restored = static_cast<double>(w.recompute ? w.largest_block : w.linear_parameters) * w.weight_bytes;
+  if (w.linear_bytes > 0) (w.recompute ? activations.working : activations.kept) += restored;
   if (w.trained_base > 0) activations.working += static_cast<double>(w.largest_block) * w.weight_bytes;
   // Gradients grow while kept activations shrink, unless earlier micro-batches have left theirs already.
   double begin = activations.kept + activations.working + (w.accumulation > 1 ? plan.gradients : 0);

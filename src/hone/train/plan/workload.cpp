@@ -48,6 +48,7 @@ void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
     int64_t elements = 0;
     for (const auto& parameter : block.parameters()) elements += parameter.value->numel();
     work.largest_block = std::max(work.largest_block, elements);
+    for (const auto* linear : block.linears()) work.linear_parameters += linear->weight.numel();
   }
   if (tuner.kind == tuner::Kind::lora) return count_adapter(work, decoder, tuner);
   auto trained = trained_base(sizes, tuner);

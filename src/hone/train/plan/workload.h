@@ -10,10 +10,12 @@ struct Workload {
   model::DecoderConfig model;
   int64_t parameters = 0;          // base weights
   int64_t largest_block = 0;       // parameters of one decoder block
+  int64_t linear_parameters = 0;   // of the linear layers of all blocks
   int64_t trained_base = 0;        // base weights that train
   int64_t adapter_parameters = 0;  // LoRA's
   bool head_trains = false;
   double weight_bytes = 4;     // a base weight
+  double linear_bytes = 0;     // one of the blocks' linear layers, where those are compressed; 0: as the others
   double adapter_bytes = 4;    // a weight of the adapter
   bool masters = false;        // half-precision weights that train get float32 copies
   double moments = 2;          // numbers the optimizer keeps for a trained one
