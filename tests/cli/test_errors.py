@@ -1,6 +1,7 @@
 """What a mistake on the command line says, and the exit code it gives."""
 import json
 import os
+import pathlib
 import pty
 import select
 import signal
@@ -8,6 +9,8 @@ import subprocess
 import time
 
 import pytest
+
+NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
 
 
 @pytest.mark.parametrize("words, said", [
@@ -77,8 +80,8 @@ def test_accepted_options_say_why(swift):
 
 
 def test_refused_options_name_the_alternative(swift):
-    done = swift("infer", "--ckpt_dir", "x")
-    assert done.returncode == 2 and "--adapters" in done.stderr
+    done = swift("sft", "--use_ray", "true")
+    assert done.returncode == 2 and "MASTER_ADDR" in done.stderr
     assert swift("sft", "--deepspeed", "none", "--show_config").returncode == 0
 
 
@@ -92,6 +95,14 @@ def test_refused_options_name_the_alternative(swift):
 def test_options_that_do_not_go_together(swift, words, said):
     done = swift("sft", "--model", "x", "--dataset", "y", *words)
     assert done.returncode == 2 and said in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--model", "/nowhere", "--dataset", "rows.jsonl"], ["--model", NANO, "--dataset", "nowhere.jsonl"], ["--model", NANO], ["--dataset", "rows.jsonl"]])
+def test_an_error_comes_alone(swift, words):
+    """What was chosen for the run is said once there is one."""
+    done = swift("sft", *words)
+    assert done.returncode == 2 and done.stderr.startswith("error: "), done.stderr
+    assert len(done.stderr.splitlines()) <= 2, done.stderr
 
 
 def test_later_verbs_answer_in_each_front_end(swift, factory):

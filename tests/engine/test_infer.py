@@ -82,3 +82,88 @@ def test_missing_model_names_where_it_looked(hone):
     done = hone("infer", "--model", "nobody/nothing")
     assert done.returncode == 2
     assert "not in the caches" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    out = tmp_path_factory.mktemp("infer") / "small"
+    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", "qwen2", "--vocab", "small", "--out", str(out)],
+                   check=True, capture_output=True)
+    return out
+
+
+@pytest.fixture
+def answer(hone, small, tmp_path):
+    """answer("--logprobs", "true") → result rows, in their order, and the process."""
+    def run(*words, program=None, rows=QUESTIONS):
+        data, result = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
+        data.write_text("".join(json.dumps({"messages": [{"role": "user", "content": q}, {"role": "assistant", "content": "x"}]}) + "\n" for q in rows))
+        result.unlink(missing_ok=True)
+        done = hone("infer", "--model", small, "--template_backend", "jinja", "--val_dataset", data, "--result_path", result, "--max_new_tokens", 12,
+                    "--temperature", 0, "--torch_dtype", "float32", *words)
+        return [json.loads(line) for line in result.read_text().splitlines()] if result.exists() else [], done
+
+    return run
+
+
+def test_logprobs_are_transformers(answer, small):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    rows, done = answer("--logprobs", "true", "--top_logprobs", 3)
+    assert done.returncode == 0, done.stderr
+    tokenizer, model = transformers.AutoTokenizer.from_pretrained(small), transformers.AutoModelForCausalLM.from_pretrained(small)
+    for row, question in zip(rows, QUESTIONS):
+        ids = tokenizer.apply_chat_template([{"role": "user", "content": question}], add_generation_prompt=True, return_tensors="pt", return_dict=True)["input_ids"]
+        out = model.generate(ids, max_new_tokens=12, do_sample=False, output_scores=True, return_dict_in_generate=True)
+        entries = row["logprobs"]["content"]
+        for entry, scores in zip(entries, out.scores):
+            top = torch.log_softmax(scores[0], -1).topk(3)
+            assert [one["logprob"] for one in entry["top_logprobs"]] == pytest.approx(top.values.tolist(), abs=1e-4)
+            assert entry["logprob"] == pytest.approx(top.values[0].item(), abs=1e-4)
+
+
+def test_answers_match_an_expression(answer):
+    import re
+    rows, done = answer("--structured_outputs_regex", "(yes|no), [0-9]{2}")
+    assert done.returncode == 0, done.stderr
+    assert all(re.fullmatch("(yes|no), [0-9]{2}", row["response"]) for row in rows)
+    _, refused = answer("--structured_outputs_regex", "(")
+    assert refused.returncode == 2 and "structured_outputs_regex" in refused.stderr
+
+
+@pytest.mark.parametrize("words", [["--infer_backend", "vllm", "--vllm_enforce_eager", "true", "--vllm_enable_prefix_caching", "false"],
+                                   ["--vllm_engine_kwargs", '{"max_num_seqs": 3, "max_num_batched_tokens": 32, "block_size": 8}'],
+                                   ["--vllm_speculative_config", '{"method": "ngram", "num_speculative_tokens": 3}'], ["--write_batch_size", "1"]])
+def test_settings_of_the_engine_do_not_change_answers(answer, words):
+    rows, done = answer(*words)
+    assert done.returncode == 0, done.stderr
+    plain, _ = answer()
+    assert [row["response"] for row in rows] == [row["response"] for row in plain]
+    assert "without effect" not in done.stderr and "had no effect" not in done.stderr
+
+
+@pytest.mark.parametrize("words,named", [(["--vllm_engine_kwargs", '{"swap_space": 4}'], "swap_space"),
+                                         (["--vllm_engine_kwargs", '{"max_num_seqs": "many"}'], "max_num_seqs"),
+                                         (["--vllm_speculative_config", '{"method": "eagle", "model": "x"}'], "ngram"),
+                                         (["--sglang_speculative_algorithm", "EAGLE"], "NGRAM"), (["--top_logprobs", "3"], "--logprobs")])
+def test_what_the_engine_does_not_have_is_refused(answer, words, named):
+    rows, done = answer(*words)
+    assert done.returncode == 2 and named in done.stderr and not rows, done.stderr
+
+
+def test_a_limit_on_prompt_and_answer_together(answer):
+    _, done = answer("--vllm_max_model_len", 8, rows=[QUESTIONS[3]])
+    assert done.returncode == 3 and "8" in done.stderr, done.stderr
+
+
+def test_scores_of_texts(answer):
+    rows, done = answer("--metric", "rouge")
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert {"rouge-1", "rouge-2", "rouge-l", "bleu-4"} <= summary.keys()
+
+
+def test_a_batch_can_be_watched(answer):
+    rows, done = answer("--stream", "true")
+    plain, _ = answer()
+    assert [row["response"] for row in rows] == [row["response"] for row in plain]
+    for question, row in zip(QUESTIONS, rows):
+        assert f"[QUERY] {question}\n[LABELS] x\n[RESPONSE] {row['response']}" in done.stdout

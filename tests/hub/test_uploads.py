@@ -70,7 +70,7 @@ def test_a_folder_is_sent_as_it_is(export, hub, folder, use_hf):
     assert sum(r["method"] == "PUT" for r in hub.requests) == 1  # the large file is there already
 
 
-@pytest.mark.parametrize("use_hf", [True], indirect=True, ids=["hugging face"])
+@pytest.mark.parametrize("use_hf", ["hugging face"], indirect=True)
 def test_a_large_file_goes_in_parts_when_the_hub_says_so(export, hub, folder):
     hub.in_parts = True
     done = export("--model", folder, "--hub_model_id", "mine")  # the owner is whoever the token belongs to
@@ -103,7 +103,7 @@ def tiny(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("use_hf", [True], indirect=True, ids=["hugging face"])
+@pytest.mark.parametrize("use_hf", ["hugging face"], indirect=True)
 @pytest.mark.parametrize("strategy", ["end", "checkpoint", "all_checkpoints"])
 def test_a_run_sends_its_checkpoints(swift, hub, environment, tiny, tmp_path, strategy):
     data = tmp_path / "rows.jsonl"
@@ -122,7 +122,7 @@ def test_a_run_sends_its_checkpoints(swift, hub, environment, tiny, tmp_path, st
     assert {name.split("/")[0] for name in names if "/" in name} == folders
 
 
-@pytest.mark.parametrize("use_hf", [True], indirect=True, ids=["hugging face"])
+@pytest.mark.parametrize("use_hf", ["hugging face"], indirect=True)
 def test_a_hub_that_fails_does_not_stop_training(swift, hub, environment, tiny, tmp_path):
     data = tmp_path / "rows.jsonl"
     data.write_text("".join(json.dumps({"query": f"say {i}", "response": "yes"}) + "\n" for i in range(8)))

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::array<std::string_view, 12> kBareOptions = {"--multi_gpu", "--cpu", "--mps",   "--tpu",       "--use_deepspeed", "--use_fsdp",
                                                            "--quiet",     "-q",    "--debug", "--no_python", "--same_network",  "--dynamo_use_dynamic"};
-// What decides how many processes are started and how the model is spread over them.
-constexpr std::array<std::string_view, 7> kKept = {"config_file",  "num_processes",   "num_machines",     "machine_rank",
-                                                   "main_process_ip", "main_process_port", "use_fsdp"};
+// What decides how many processes are started, on what, in which precision, and how the model is spread over them.
+constexpr std::array<std::string_view, 9> kKept = {"config_file",     "num_processes",     "num_machines", "machine_rank", "main_process_ip",
+                                                   "main_process_port", "mixed_precision", "use_fsdp",     "cpu"};
 
 bool is_script(std::string_view word) { return word.ends_with(".py"); }
 
@@ -35,7 +35,7 @@ class LaunchLine {
       value = words[++i];
     }
     std::replace(name.begin(), name.end(), '-', '_');
-    if (contains(kKept, name)) settings_[name] = name == "use_fsdp" ? Json(true) : Json(value);
+    if (contains(kKept, name)) settings_[name] = name == "use_fsdp" || name == "cpu" ? Json(true) : Json(value);
     else if (name.starts_with("fsdp_")) settings_["fsdp_config"][name] = value;
     return i;
   }

@@ -48,6 +48,15 @@ void configure_hub(const Options& options) {
                   .refresh = text_or_none(options, "download_mode") == "force_redownload"});
 }
 
+void find_checkpoint(Options& options) {
+  if (!options.knows("ckpt_dir") || !options.has("ckpt_dir")) return;
+  auto folder = options.text("ckpt_dir");
+  bool adapter = std::filesystem::exists(std::filesystem::path(folder) / "adapter_config.json");
+  const auto& given = options.setting("ckpt_dir");
+  if (adapter) options.set("adapters", Json::array({folder}), given.source, given.where);
+  else options.set("model", folder, given.source, given.where);
+}
+
 void find_adapters(Options& options) {
   if (!options.knows("adapters") || !options.has("adapters")) return;
   auto subfolder = text_or_none(options, "adapter_folder");

@@ -7,6 +7,9 @@ namespace hone::cli {
 // Which hub is asked, with which token, into which cache. Called once when a command starts.
 void configure_hub(const Options& options);
 
+// --ckpt_dir names what --adapters or --model would, whichever it holds.
+void find_checkpoint(Options& options);
+
 // Replaces adapters that are hub ids by the folders they are found in, so that their args.json can be read like any other.
 void find_adapters(Options& options);
 

@@ -13,6 +13,7 @@
 #include "hone/cli/variables.h"
 #include "hone/device/npu.h"
 #include "hone/device/npu_errors.h"
+#include "hone/device/npu_fallback.h"
 #include "hone/device/tensor.h"
 #include "hone/parallel/supervision.h"
 #include "hone/parallel/supervisor.h"
@@ -84,6 +85,7 @@ int run_invocation(const Invocation& invocation) {
   for (const auto& remark : parsed.remarks) log::warning("{}", remark);
   bool shows_config = options.knows("show_config") && options.flag("show_config");
   configure_hub(options);
+  find_checkpoint(options);
   if (!shows_config) find_adapters(options);
   reread_checkpoint(options);
   decide_automatic(options, world_size());
@@ -95,6 +97,7 @@ int run_invocation(const Invocation& invocation) {
   if (options.verb() & kModelUsers && !parallel::is_supervised())
     if (auto absent = absent_family(real_world()); !absent.empty()) log::warning("{}", absent);
   int code = invocation.command->run(options);
+  if (auto fallen = device::npu::fallback_summary(); !fallen.empty()) log::warning("{}", fallen);
   if (code == 0)
     for (const auto* setting : options.given_but_unread()) log::warning("{} had no effect on this run", setting->where);
   return code;

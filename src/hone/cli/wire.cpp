@@ -7,7 +7,7 @@
 #include "hone/cli/commands/render.h"
 #include "hone/cli/commands/tokenize.h"
 #include "hone/cli/jobs/data_job.h"
-#include "hone/cli/jobs/tuning_job.h"
+#include "hone/cli/jobs/export_job.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {
@@ -17,18 +17,6 @@ std::string first_word(const Options& options) { return options.words().empty() 
 
 std::string model_folder(const Options& options) {
   return hub::locate_model(options.required("model"), options.text("model_revision")).string();
-}
-
-int merge(const Options& options, bool merge_lora) {
-  ExportOptions merged{
-      .merge_lora = merge_lora, .torch_dtype = dtype_option(options, "torch_dtype"), .exist_ok = options.flag("exist_ok")};
-  if (options.has("model")) merged.model = hub::locate_model(options.text("model"), options.text("model_revision"));
-  for (const auto& adapter : options.list("adapters")) merged.adapters.emplace_back(adapter);
-  if (options.has("output_dir")) merged.output_dir = options.text("output_dir");
-  merged.max_shard_bytes = static_cast<size_t>(options.integer("max_shard_size"));
-  bool factory = options.front_end() == FrontEnd::factory;
-  merged.next = fmt::format("{} {}", program_name(options.front_end()), factory ? "chat --model_name_or_path" : "infer --model");
-  return export_command(merged);
 }
 
 }  // namespace
@@ -43,10 +31,11 @@ int tokenize_command(const Options& options) {
 }
 
 int render_command(const Options& options) {
-  bool by_file = options.has("template");
   return render_command(RenderOptions{.model = options.has("model") ? model_folder(options) : std::string(),
-                                      .template_file = by_file ? options.text("template") : std::string(),
+                                      .chat_template = options.has("template") ? options.text("template") : std::string(),
+                                      .factory = options.front_end() == FrontEnd::factory,
                                       .add_generation_prompt = options.flag("add_generation_prompt"),
+                                      .enable_thinking = options.has("enable_thinking") ? std::optional(options.flag("enable_thinking")) : std::nullopt,
                                       .vars = options.text("vars"),
                                       .file = first_word(options),
                                       .format = options.text("format")});
@@ -61,13 +50,6 @@ int preview_command(const Options& options) {
                                         .ids = options.flag("ids"),
                                         .format = options.text("format")});
 }
-
-int export_command(const Options& options) {
-  // LLaMA-Factory's export always merges what it is given.
-  return merge(options, speaks_factory(options) || options.flag("merge_lora"));
-}
-
-int merge_lora_command(const Options& options) { return merge(options, true); }
 
 int logits_command(const Options& options) {
   return logits_command(LogitsOptions{.model = model_folder(options),

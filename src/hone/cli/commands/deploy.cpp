@@ -5,9 +5,8 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
+#include "hone/cli/jobs/model_job.h"
 #include "hone/cli/jobs/serving_job.h"
-#include "hone/cli/jobs/tuning_job.h"
-#include "hone/device/device.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/openai/embed_model.h"
 #include "hone/tuner/adapter.h"
@@ -28,11 +27,11 @@ class Deployment {
       : options_(options),
         words_(adapter_words(options)),
         folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
-        tokenizer_(text::Tokenizer::load(folder_)),
+        tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
         encoder_(data::Encoder::make(prompt_config(options), tokenizer_, data::read_model_identity(folder_))),
-        model_(model::CausalLM::load(folder_, {dtype_option(options, "torch_dtype"), device::pick(options.text("devices"))})) {
+        model_(load_model(options, folder_, *tokenizer_)) {
     change_base();
-    engine_ = std::make_unique<engine::Engine>(*model_, tokenizer_, serving_engine_config(options));
+    engine_ = std::make_unique<engine::Engine>(*model_, tokenizer_, engine_config(options));
     load_adapters();
   }
 
@@ -64,10 +63,15 @@ class Deployment {
   }
 
   void load_adapters() {
-    if (!base_adapter_.empty()) engine_->load_adapter(kBaseAdapter, hub::locate_adapter(base_adapter_));
+    if (!base_adapter_.empty()) {
+      auto path = hub::locate_adapter(base_adapter_);
+      check_adapter_rank(options_, path);
+      engine_->load_adapter(kBaseAdapter, path);
+    }
     for (const auto& [name, folder] : words_) {
       if (name.empty()) continue;
       auto path = hub::locate_adapter(folder);
+      check_adapter_rank(options_, path);
       engine_->load_adapter(name, path);
       if (!named_.emplace(name, path).second) throw UserError(ExitCode::usage, fmt::format("--adapters names \"{}\" twice", name));
     }
@@ -88,9 +92,10 @@ class Deployment {
     served.defaults.end_tokens = encoder_->stop_ids();
     for (auto token : end_tokens(folder_)) served.defaults.end_tokens.push_back(token);
     served.constraints = std::make_shared<engine::ConstraintCompiler>(*tokenizer_, served.defaults.end_tokens);
+    served.defaults.constraint = answer_pattern(options_, *tokenizer_, served.defaults.end_tokens);
     served.max_context = engine_->max_context();
     served.max_logprobs = options_.integer("max_logprobs");
-    if (options_.given("max_new_tokens") || speaks_factory(options_)) served.default_max_tokens = options_.integer("max_new_tokens");
+    if ((options_.given("max_new_tokens") || speaks_factory(options_)) && options_.integer("max_new_tokens") > 0) served.default_max_tokens = options_.integer("max_new_tokens");
     served.tools = serve::tool_format_of(tokenizer_->chat_template(), encoder_->template_name());
     served.split_thoughts = options_.text("vllm_reasoning_parser") != "none";
     served.embed = serve::make_embed(*model_);

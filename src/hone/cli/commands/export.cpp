@@ -29,7 +29,7 @@ fs::path base_of(const ExportOptions& options) {
 
 }  // namespace
 
-int export_command(const ExportOptions& options) {
+fs::path export_model(const ExportOptions& options) {
   bool merges = !options.adapters.empty();
   if (merges && !options.merge_lora)
     throw UserError(ExitCode::usage, "adapters are given, yet not to be merged", "pass --merge_lora true");
@@ -41,7 +41,8 @@ int export_command(const ExportOptions& options) {
                               ? fs::path(without_trailing_slash(options.adapters.back()).string() + "-merged")
                               : options.output_dir;
   const auto report =
-      tuner::merge_adapters(base, options.adapters, output, {options.torch_dtype, options.max_shard_bytes, options.exist_ok});
+      tuner::merge_adapters(base, options.adapters, output, 
+                            {options.torch_dtype, options.max_shard_bytes, options.exist_ok, options.changes, options.finish});
   std::vector<std::string> names;
   for (const auto& adapter : options.adapters) names.push_back(adapter.string());
   if (merges)
@@ -50,7 +51,7 @@ int export_command(const ExportOptions& options) {
   else
     fmt::print("rewrote {}: {} tensors, {}\n", base.string(), report.tensors, format_bytes(static_cast<double>(report.bytes)));
   fmt::print("written to {}\nnext: {} {}\n", output.string(), options.next, output.string());
-  return 0;
+  return output;
 }
 
 }  // namespace hone::cli

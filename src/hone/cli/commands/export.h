@@ -1,11 +1,13 @@
-// export and merge-lora: a base model and adapters become one model folder.
+// export and merge-lora: a base model and adapters become one model folder, with what other programs need beside it.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "hone/device/tensor.h"
+#include "hone/model/changes.h"
 
 namespace hone::cli {
 
@@ -17,9 +19,12 @@ struct ExportOptions {
   std::optional<at::ScalarType> torch_dtype;  // unset: the base's
   size_t max_shard_bytes = 5'000'000'000;
   bool exist_ok = false;
+  model::ModelChanges changes;  // of the base
+  std::function<void(const std::filesystem::path&)> finish;  // adds files to the folder before it appears
   std::string next = "hone infer --model";  // what the reader may type next, before the folder
 };
 
-int export_command(const ExportOptions& options);
+// Returns the folder that was written.
+std::filesystem::path export_model(const ExportOptions& options);
 
 }  // namespace hone::cli

@@ -8,10 +8,11 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
+#include "hone/cli/jobs/model_job.h"
 #include "hone/cli/jobs/npu_job.h"
-#include "hone/cli/jobs/tuning_job.h"
-#include "hone/device/device.h"
 #include "hone/hub/locate.h"
+#include "hone/serve/openai/format.h"
+#include "hone/train/evaluate.h"
 #include "hone/tuner/adapter.h"
 
 namespace hone::cli {
@@ -24,8 +25,8 @@ class Answerer {
  public:
   explicit Answerer(const Options& options)
       : folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
-        model_(model::CausalLM::load(folder_, {dtype_option(options, "torch_dtype"), device::pick(options.text("devices"))})),
-        tokenizer_(text::Tokenizer::load(folder_)),
+        tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
+        model_(load_model(options, folder_, *tokenizer_)),
         encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder_))),
         sampling_(sampling_params(options, folder_)) {
     choose_npu_kernels(options);
@@ -33,12 +34,14 @@ class Answerer {
     for (size_t i = 0; i < adapters.size(); ++i) {
       tuner::AttachOptions attach;
       attach.name = i == 0 ? "default" : fmt::format("adapter{}", i);
+      check_adapter_rank(options, adapters[i]);
       auto adapter = tuner::load_adapter(*model_, adapters[i], attach);
       // Adapters stack: each one was trained on top of those before it.
       if (i + 1 < adapters.size() || (options.knows("merge_lora") && options.flag("merge_lora"))) tuner::merge_adapter(*model_, adapter);
     }
     sampling_.end_tokens = encoder_->stop_ids();
     for (auto token : end_tokens(folder_)) sampling_.end_tokens.push_back(token);
+    sampling_.constraint = answer_pattern(options, *tokenizer_, sampling_.end_tokens);
     engine_ = std::make_unique<engine::Engine>(*model_, tokenizer_, engine_config(options));
   }
 
@@ -52,11 +55,12 @@ class Answerer {
   }
 
   engine::Engine& engine() { return *engine_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
   fs::path folder_;
-  std::unique_ptr<model::CausalLM> model_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::unique_ptr<model::CausalLM> model_;
   std::shared_ptr<const data::Encoder> encoder_;
   engine::SamplingParams sampling_;
   std::unique_ptr<engine::Engine> engine_;
@@ -85,11 +89,19 @@ std::string take_reference(Conversation& conversation) {
   return reference;
 }
 
-Json result_row(const Conversation& question, const std::string& response, const std::string& reference) {
+// OpenAI's form, as ms-swift writes it; null when they were not asked for.
+Json logprobs_of(const engine::Completion& answer, const text::Tokenizer& tokenizer) {
+  if (answer.logprobs.empty()) return nullptr;
+  Json content = Json::array();
+  for (const auto& position : answer.logprobs) content.push_back(serve::chat_logprob(position, tokenizer));
+  return {{"content", std::move(content)}};
+}
+
+Json result_row(const Conversation& question, const engine::Completion& answer, const std::string& reference, const text::Tokenizer& tokenizer) {
   Json messages = Json::array();
   for (const auto& message : question.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
-  messages.push_back({{"role", "assistant"}, {"content", response}});
-  Json row{{"response", response}, {"labels", reference.empty() ? Json() : Json(reference)}, {"logprobs", nullptr}, {"messages", messages}};
+  messages.push_back({{"role", "assistant"}, {"content", answer.text}});
+  Json row{{"response", answer.text}, {"labels", reference.empty() ? Json() : Json(reference)}, {"logprobs", logprobs_of(answer, tokenizer)}, {"messages", messages}};
   if (!question.images.empty()) row["images"] = question.images;
   return row;
 }
@@ -103,21 +115,46 @@ fs::path result_file(const Options& options, const Answerer& answerer) {
   return base / "infer_result" / fmt::format("{}.jsonl", stamp);
 }
 
+void show_question(const Conversation& question, const std::string& reference) {
+  fmt::print("\n[QUERY] {}\n", question.messages.empty() ? "" : question.messages.back().content);
+  if (!reference.empty()) fmt::print("[LABELS] {}\n", reference);
+  fmt::print("[RESPONSE] ");
+}
+
+void show_piece(size_t, std::string_view piece) {
+  fmt::print("{}", piece);
+  std::fflush(stdout);
+}
+
+// "rouge-1" … "bleu-4", means in percent.
+void add_text_scores(const std::vector<train::Prediction>& answers, Json& summary) {
+  train::SoloGroup alone;
+  const std::string prefix = "score";
+  const auto means = train::text_metrics(answers, alone, prefix);
+  for (const auto& [name, mean] : means.items()) summary[name.substr(prefix.size() + 1)] = mean;
+}
+
 int run_batch(const Options& options, Answerer& answerer, const data::ConversationSource& rows) {
   auto path = result_file(options, answerer);
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   auto limit = options.knows("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
   auto count = std::min(limit, rows.size());
-  constexpr int64_t kAtATime = 256;  // read, answered and written together; the engine batches among them
+  // Read, answered and written together; the engine batches among them.
+  int64_t at_a_time = options.knows("write_batch_size") ? options.integer("write_batch_size") : 1000;
+  if (at_a_time <= 0) at_a_time = std::max<int64_t>(count, 1);
+  bool shows = options.given("stream") && options.flag("stream");  // as ms-swift: one row after the other, on the screen too
+  if (shows) at_a_time = 1;
+  std::vector<train::Prediction> scored;
+  auto metric = options.knows("metric") ? options.text("metric") : "";
   auto began = std::chrono::steady_clock::now();
   int64_t prompt_tokens = 0, answer_tokens = 0, skipped = 0, exact = 0;
   ProgressBar bar("Infer", count);
   int64_t done = 0;
-  for (int64_t first = 0; first < count; first += kAtATime) {
+  for (int64_t first = 0; first < count; first += at_a_time) {
     std::vector<Conversation> questions;
     std::vector<std::string> references;
     std::vector<engine::Request> requests;
-    for (int64_t i = first; i < std::min(first + kAtATime, count); ++i) {
+    for (int64_t i = first; i < std::min(first + at_a_time, count); ++i) {
       auto row = rows.at(i);
       if (!row) {
         log::warning("{}", row.error());
@@ -129,19 +166,23 @@ int run_batch(const Options& options, Answerer& answerer, const data::Conversati
       prompt_tokens += static_cast<int64_t>(requests.back().prompt.size());
       questions.push_back(std::move(*row));
     }
-    auto answers = engine::generate(answerer.engine(), std::move(requests), {}, [&](size_t) { bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens)); });
+    if (shows && !questions.empty()) show_question(questions.front(), references.front());
+    auto answers = engine::generate(answerer.engine(), std::move(requests), shows ? show_piece : engine::OnText(), [&](size_t) { bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens)); });
     for (size_t i = 0; i < answers.size(); ++i) {
-      append_line(path, result_row(questions[i], answers[i].text, references[i]).dump(-1, ' ', false, Json::error_handler_t::replace));
+      append_line(path, result_row(questions[i], answers[i], references[i], answerer.tokenizer()).dump(-1, ' ', false, Json::error_handler_t::replace));
       answer_tokens += static_cast<int64_t>(answers[i].tokens.size());
       exact += answers[i].text == references[i];
+      if (metric == "rouge") scored.push_back({"", answers[i].text, references[i]});
     }
   }
   bar.finish();
+  if (shows) fmt::print("\n");
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   auto samples = count - skipped;
   Json summary{{"num_prompt_tokens", prompt_tokens}, {"num_generated_tokens", answer_tokens}, {"num_samples", samples}, {"runtime", seconds},
                {"samples/s", static_cast<double>(samples) / seconds}, {"tokens/s", static_cast<double>(answer_tokens) / seconds}};
-  if (options.knows("metric") && options.text("metric") == "acc") summary["acc"] = samples ? static_cast<double>(exact) / static_cast<double>(samples) : 0.0;
+  if (metric == "acc") summary["acc"] = samples ? static_cast<double>(exact) / static_cast<double>(samples) : 0.0;
+  if (metric == "rouge") add_text_scores(scored, summary);
   fmt::print("{}\n", summary.dump());
   log::info("{} answers written to {}", samples, path.string());
   return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
@@ -152,6 +193,7 @@ int run_batch(const Options& options, Answerer& answerer, const data::Conversati
 int infer_command(const Options& options) {
   auto config = dataset_config(options);
   config.prompts_only = true;  // a row may be a question alone
+  config.encoded.clear(), config.val_encoded.clear();  // those of a checkpoint's args.json: tokens hold no question
   bool batch = !config.val_datasets.empty() || (!config.datasets.empty() && (config.split_dataset_ratio > 0 || config.val_size > 0));
   data::OpenedData opened;
   if (batch) opened = data::open_datasets(config);

@@ -2,6 +2,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/data/encoded_rows.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {
@@ -37,6 +38,7 @@ void read_swift_data(const Options& options, DatasetConfig& config) {
   config.shuffle = options.flag("dataset_shuffle");
   config.val_shuffle = options.flag("val_dataset_shuffle");
   config.custom_dataset_info = options.list("custom_dataset_info");
+  if (options.knows("train_dataset_sample")) config.train_samples = options.integer("train_dataset_sample");
   config.disable_auto_column_mapping = options.flag("disable_auto_column_mapping");
   config.model_name = options.list("model_name");
   config.model_author = options.list("model_author");
@@ -51,10 +53,38 @@ void read_factory_data(const Options& options, DatasetConfig& config) {
   config.media_dir = options.text("media_dir");
   config.val_size = options.real("split_dataset_ratio");
   if (options.has("max_samples")) config.max_samples = options.integer("max_samples");
+  config.separate_validation = options.knows("eval_on_each_dataset") && options.flag("eval_on_each_dataset");
   auto mix = options.text("mix_strategy");
   if (mix != "concat") config.mix = data::MixStrategy::interleave;
   if (mix == "interleave_over") config.stopping = data::StoppingStrategy::all_exhausted;
   if (mix == "interleave_once") config.stopping = data::StoppingStrategy::all_exhausted_once;
+}
+
+// A folder of `export --to_cached_dataset`, or one of its halves.
+std::string encoded_half(const std::string& folder, const char* half) {
+  auto inside = fs::path(folder) / half;
+  return data::holds_encoded(inside) ? inside.string() : folder;
+}
+
+void read_encoded(const Options& options, DatasetConfig& config) {
+  if (!options.knows("cached_dataset")) return;
+  bool factory = options.text("dialect") == "factory";
+  if (factory && options.has("cached_dataset")) {  // tokenized_path: all of the data, or nothing yet
+    fs::path folder = options.list("cached_dataset").front();
+    if (!data::holds_encoded(folder / "train") && !data::holds_encoded(folder / "validation")) {
+      if (config.streaming) throw UserError(ExitCode::usage, fmt::format("{} is written by a run that does not stream", options.shown("cached_dataset")), "turn streaming off");
+      return;
+    }
+    log::warning("{}: rows come from there; other data options are left aside", folder.string());
+    config.datasets.clear(), config.val_datasets.clear();
+    config.val_size = 0;
+    if (data::holds_encoded(folder / "train")) config.encoded = {(folder / "train").string()};
+    if (data::holds_encoded(folder / "validation")) config.val_encoded = {(folder / "validation").string()};
+    return;
+  }
+  for (const auto& folder : options.list("cached_dataset")) config.encoded.push_back(encoded_half(folder, "train"));
+  for (const auto& folder : options.knows("cached_val_dataset") ? options.list("cached_val_dataset") : std::vector<std::string>{})
+    config.val_encoded.push_back(encoded_half(folder, "val"));
 }
 
 // A path ending in .txt is read; otherwise the two characters \n are a newline.
@@ -107,6 +137,7 @@ DatasetConfig dataset_config(const Options& options) {
     return hub::locate_dataset(id, site);
   };
   speaks_factory(options) ? read_factory_data(options, config) : read_swift_data(options, config);
+  read_encoded(options, config);
   return config;
 }
 

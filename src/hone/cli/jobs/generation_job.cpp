@@ -1,6 +1,10 @@
 #include "hone/cli/jobs/generation_job.h"
 
+#include "hone/cli/jobs/engine_settings.h"
 #include "hone/cli/jobs/model_file.h"
+#include "hone/cli/jobs/model_job.h"
+#include "hone/engine/constraints/compiler.h"
+#include "hone/io/peft.h"
 
 namespace hone::cli {
 namespace {
@@ -11,9 +15,15 @@ double number(const Options& options, const std::string& name, const ModelFile& 
 }
 
 int64_t room_for_answers(const Options& options, const fs::path& folder, const ModelFile& file) {
-  if (options.has("max_new_tokens")) return options.integer("max_new_tokens");
+  if (options.has("max_new_tokens") && options.integer("max_new_tokens") > 0) return options.integer("max_new_tokens");
   if (auto limit = file.integer("max_new_tokens", 0); limit > 0) return limit;
   return ModelFile(folder / "config.json").integer("max_position_embeddings", 2048);
+}
+
+// LLaMA-Factory's evaluation has a number of its own.
+int64_t beams_of(const Options& options) {
+  bool own = options.knows("generation_num_beams") && options.has("generation_num_beams");
+  return options.integer(own ? "generation_num_beams" : "num_beams");
 }
 
 // The file with sampling settings: one that was asked for, or the model's own, which need not be there.
@@ -40,19 +50,58 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
   bool asked = options.given("temperature") || options.given("top_p") || options.given("top_k");
   bool sample = options.has("do_sample") ? options.flag("do_sample") : asked || file.flag("do_sample", false);
   if (!sample) sampling.temperature = 0;
-  if (options.integer("num_beams") > 1)
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("num_beams"), options.integer("num_beams")), "beams are not in this version; use 1");
+  sampling.beams = beams_of(options);
+  sampling.length_penalty = number(options, "length_penalty", file, 1.0);
+  if (file.flag("early_stopping", false)) sampling.early_stopping = engine::EarlyStopping::yes;
   sampling.max_tokens = room_for_answers(options, model_folder, file);
   if (options.knows("stop_words")) sampling.stop = options.list("stop_words");
   sampling.include_stop = true;  // as ms-swift shows them
+  sampling.skip_special_tokens = options.flag("skip_special_tokens");
+  if (options.knows("logprobs") && options.flag("logprobs")) sampling.logprobs = options.has("top_logprobs") ? options.integer("top_logprobs") : 0;
+  else if (options.knows("top_logprobs") && options.has("top_logprobs"))
+    throw UserError(ExitCode::usage, fmt::format("{} only goes with {} true", options.shown("top_logprobs"), options.shown("logprobs")));
   return sampling;
 }
 
 engine::EngineConfig engine_config(const Options& options) {
   engine::EngineConfig config;
-  if (options.knows("quant_bits") && options.has("quant_bits")) config.quant_bits = std::stoi(options.text("quant_bits"));
-  if (options.knows("max_batch_size") && options.integer("max_batch_size") > 0) config.max_sequences = options.integer("max_batch_size");
+  bool rounds = options.knows("quant_bits") && options.has("quant_bits") && !options.has("quant_method") && device_of(options).is_cpu();
+  if (rounds) config.quant_bits = std::stoi(options.text("quant_bits"));
+  // ms-swift's own engine takes max_batch_size at a time, vLLM and its kind as many as vllm_max_num_seqs.
+  static constexpr std::string_view kServers[] = {"vllm", "sglang", "lmdeploy"};
+  bool as_server = options.verb() & kServing || std::ranges::count(kServers, options.text("infer_backend"));
+  bool limited = options.knows("max_batch_size") && options.integer("max_batch_size") > 0 && (!as_server || options.given("max_batch_size"));
+  config.max_sequences = options.integer(limited ? "max_batch_size" : "vllm_max_num_seqs");
+  if (limited) config.max_sequences *= beams_of(options);  // so many answers, each of them several sequences
+  config.memory_utilization = options.real("vllm_gpu_memory_utilization");
+  config.prefix_cache = options.flag("vllm_enable_prefix_caching");
+  config.graphs = !options.flag("vllm_enforce_eager");
+  if (options.has("vllm_max_model_len")) config.max_context = options.integer("vllm_max_model_len");
+  if (auto total = total_limit(options); total > 0) config.max_context = config.max_context > 0 ? std::min(config.max_context, total) : total;
+  apply_speculation(options, config);
+  apply_engine_arguments(options, config);
   return config;
+}
+
+int64_t total_limit(const Options& options) {
+  bool by_answer = options.has("max_new_tokens") && options.integer("max_new_tokens") > 0;
+  return !by_answer && options.knows("generation_total_length") && options.has("generation_total_length") ? options.integer("generation_total_length") : 0;
+}
+
+std::shared_ptr<const engine::Constraint> answer_pattern(const Options& options, const text::Tokenizer& tokenizer,
+                                                         const std::vector<text::TokenId>& end_tokens) {
+  if (!options.knows("structured_outputs_regex") || !options.has("structured_outputs_regex")) return nullptr;
+  return engine::ConstraintCompiler(tokenizer, end_tokens)
+      .regex(options.text("structured_outputs_regex"))
+      .or_throw(ExitCode::usage, options.shown("structured_outputs_regex"));
+}
+
+void check_adapter_rank(const Options& options, const std::filesystem::path& adapter) {
+  if (!options.given("vllm_max_lora_rank")) return;
+  auto rank = io::read_adapter_config(adapter).rank, limit = options.integer("vllm_max_lora_rank");
+  if (rank > limit)
+    throw UserError(ExitCode::usage, fmt::format("{} has rank {}, {} is {}", adapter.string(), rank, options.shown("vllm_max_lora_rank"), limit),
+                    fmt::format("raise it to {} or leave it out", rank));
 }
 
 std::vector<text::TokenId> end_tokens(const fs::path& model_folder) {

@@ -10,7 +10,20 @@ namespace hone::cli {
 // What is not given comes from generation_config.json, then from transformers' defaults. End tokens are left empty.
 engine::SamplingParams sampling_params(const Options& options, const std::filesystem::path& model_folder);
 
+// --vllm_…, --sglang_… and --max_batch_size, as far as they are about one engine on one device. What vllm_engine_kwargs and
+// vllm_speculative_config ask for beyond that is refused.
 engine::EngineConfig engine_config(const Options& options);
+
+// Longest prompt and answer together, where a limit of its own was asked for: LLaMA-Factory's max_length, which counts when there is
+// no max_new_tokens. 0: the model's.
+int64_t total_limit(const Options& options);
+
+// --structured_outputs_regex; null when none is given.
+std::shared_ptr<const engine::Constraint> answer_pattern(const Options& options, const text::Tokenizer& tokenizer,
+                                                         const std::vector<text::TokenId>& end_tokens);
+
+// vLLM's rule for --vllm_max_lora_rank, when it is given. Throws UserError naming the adapter.
+void check_adapter_rank(const Options& options, const std::filesystem::path& adapter);
 
 // The end-of-text ids that generation_config.json (else config.json) lists.
 std::vector<text::TokenId> end_tokens(const std::filesystem::path& model_folder);

@@ -102,6 +102,19 @@ void read_parallelism(const Options& options, parallel::ShardingConfig& sharding
 
 }  // namespace
 
+std::string launched_precision(const Options& options) {
+  const char* variable = std::getenv("ACCELERATE_MIXED_PRECISION");
+  auto word = accelerate_settings(options).value("mixed_precision", std::string(variable ? variable : ""));
+  if (word.empty() || word == "no") return "";
+  if (word != "bf16" && word != "fp16") throw UserError(ExitCode::usage, fmt::format("accelerate's mixed_precision is {}", word), "expected no, bf16 or fp16");
+  return word;
+}
+
+bool launched_on_cpu(const Options& options) {
+  auto settings = accelerate_settings(options);
+  return settings.value("cpu", false) || settings.value("use_cpu", false);
+}
+
 void read_parallel(const Options& options, train::TrainingJob& job) {
   auto& parallel = job.parallel;
   if (auto request = requested(options)) {

@@ -9,6 +9,10 @@ namespace hone::cli {
 // Fills job.parallel; a configuration that asks for activation checkpointing switches it on.
 void read_parallel(const Options& options, train::TrainingJob& job);
 
+// What accelerate was told about precision: bf16, fp16, or "" for nothing. It counts where the run itself says neither.
+std::string launched_precision(const Options& options);
+bool launched_on_cpu(const Options& options);
+
 // What to start on this node: the environment's word, then accelerate's launch line and file. LLaMA-Factory starts a process for each
 // visible device, or one when FORCE_TORCHRUN is set.
 parallel::Launch launch_of(const Options& options);

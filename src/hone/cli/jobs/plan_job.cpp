@@ -71,6 +71,13 @@ double runtime_bytes(const std::optional<fs::path>& folder) {
   return kProgram + (absent ? 0 : kTablesPerByte * static_cast<double>(file));
 }
 
+// Of a weight of a quantized base: its code and its share of the scales. 0: not quantized.
+double compressed_bytes(const Options& options) {
+  if (!options.has("quant_bits")) return 0;
+  if (options.text("quant_bits") == "8") return 1;
+  return 0.5 + (options.flag("bnb_4bit_use_double_quant") ? 1.0 / 64 : 4.0 / 64);
+}
+
 }  // namespace
 
 PlanJob plan_job(const Options& options) {
@@ -85,6 +92,7 @@ PlanJob plan_job(const Options& options) {
   auto stored = stored_type(work.model, folder);
   read_precision(options, stored, job);
   work.weight_bytes = static_cast<double>(c10::elementSize(job.load.dtype.value_or(stored)));
+  work.linear_bytes = compressed_bytes(options);
   work.masters = !job.trainer.pure && work.weight_bytes < 4 && job.tuner.kind != tuner::Kind::lora;
   train::count_parameters(work, job.tuner);
   train::count_optimizer(work, job.optimizer);

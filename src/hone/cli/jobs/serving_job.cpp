@@ -53,7 +53,7 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   config.http.connections = static_cast<size_t>(options.integer("max_connections"));
   config.http.body_bytes = static_cast<size_t>(options.integer("max_body"));
   config.http.write = seconds(options.real("write_timeout"));
-  config.engine.live_answers = static_cast<size_t>(serving_engine_config(options).max_sequences + options.integer("max_queue"));
+  config.engine.live_answers = static_cast<size_t>(engine_config(options).max_sequences + options.integer("max_queue"));
   config.engine.live_tokens = static_cast<size_t>(options.integer("max_live_tokens"));
   config.drain = seconds(options.real("drain_timeout"));
   config.watchdog = seconds(options.real("watchdog"));
@@ -62,16 +62,6 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   if (options.given("result_path")) config.result_file = options.text("result_path");
   config.open_page = page;
   check_files(config);
-  return config;
-}
-
-engine::EngineConfig serving_engine_config(const Options& options) {
-  auto config = engine_config(options);
-  if (!options.knows("max_batch_size") || !options.given("max_batch_size") || options.integer("max_batch_size") <= 0)
-    config.max_sequences = options.integer("vllm_max_num_seqs");
-  if (options.has("vllm_max_model_len")) config.max_context = options.integer("vllm_max_model_len");
-  if (options.has("vllm_gpu_memory_utilization")) config.memory_utilization = options.real("vllm_gpu_memory_utilization");
-  if (options.has("vllm_enable_prefix_caching")) config.prefix_cache = options.flag("vllm_enable_prefix_caching");
   return config;
 }
 

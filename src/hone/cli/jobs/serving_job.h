@@ -4,14 +4,12 @@
 #include <vector>
 
 #include "hone/cli/options.h"
-#include "hone/engine/engine.h"
 #include "hone/serve/server.h"
 
 namespace hone::cli {
 
 // `page` is true for the commands that are about the chat page: its port is Gradio's.
 serve::ServerConfig server_config(const Options& options, bool page);
-engine::EngineConfig serving_engine_config(const Options& options);
 
 // --adapters: "name=folder" becomes a model of its own, a plain folder changes the served one.
 struct AdapterWord {

@@ -7,6 +7,8 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
+#include "hone/cli/jobs/hub_job.h"
+#include "hone/cli/jobs/model_job.h"
 #include "hone/cli/jobs/npu_job.h"
 #include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/tuning_job.h"
@@ -25,8 +27,7 @@ using train::TrainerConfig;
 
 Every every(const Options& options, std::string_view name) {
   auto text = options.text(name);
-  if (text == "best") throw UserError(ExitCode::usage, fmt::format("{} is \"best\"", options.shown(name)), "use steps or epoch; the best checkpoint is never deleted");
-  return text == "no" ? Every::never : text == "epoch" ? Every::epoch : Every::steps;
+  return text == "no" ? Every::never : text == "epoch" ? Every::epoch : text == "best" ? Every::best : Every::steps;
 }
 
 void read_length(const Options& options, TrainerConfig& config) {
@@ -35,10 +36,14 @@ void read_length(const Options& options, TrainerConfig& config) {
   config.max_steps = options.integer("max_steps");
   config.accumulation = options.integer("gradient_accumulation_steps");
   config.micro_batch_size = options.integer("per_device_train_batch_size");
+  config.find_batch_size = options.flag("auto_find_batch_size");
   config.max_grad_norm = options.real("max_grad_norm");
   config.seed = static_cast<uint64_t>(options.integer("seed"));
   config.deterministic = options.flag("full_determinism");
-  config.on_non_finite = options.text("non_finite") == "stop" ? train::NonFinite::stop : train::NonFinite::skip;
+  if (options.knows("lisa_activated_layers") && options.integer("lisa_activated_layers") > 0)
+    config.layer_sampling = {options.integer("lisa_activated_layers"), options.integer("lisa_step_interval")};
+  bool stops = options.text("non_finite") == "stop" || options.text("debug").find("underflow_overflow") != std::string::npos;
+  config.on_non_finite = stops ? train::NonFinite::stop : train::NonFinite::skip;
   auto spike = options.text("loss_spike");
   config.on_spike = spike == "stop" ? train::Spike::stop : spike == "skip" ? train::Spike::skip : train::Spike::warn;
   config.spike_sigmas = options.real("loss_spike_sigmas");
@@ -62,6 +67,8 @@ void read_moments(const Options& options, TrainerConfig& config) {
   config.eval_loss_only = options.flag("prediction_loss_only");
   if (options.has("torch_empty_cache_steps")) config.empty_cache_steps = options.integer("torch_empty_cache_steps");
   config.metric_for_best_model = options.text("metric_for_best_model");
+  bool one_by_one = options.knows("eval_on_each_dataset") && options.flag("eval_on_each_dataset");
+  if (one_by_one && !options.given("metric_for_best_model")) config.metric_for_best_model.clear();  // there is no eval_loss of all
   if (options.has("greater_is_better")) config.greater_is_better = options.flag("greater_is_better");
   config.load_best_model_at_end = options.flag("load_best_model_at_end");
   if (options.has("early_stop_interval")) config.early_stop_patience = options.integer("early_stop_interval");
@@ -121,6 +128,7 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
   bool factory = speaks_factory(options);
   bool bf16 = options.has("bf16") && options.flag("bf16"), fp16 = options.has("fp16") && options.flag("fp16");
   if (bf16 && fp16) throw UserError(ExitCode::usage, "bf16 and fp16 are both true", "keep one of them");
+  if (!bf16 && !fp16) bf16 = launched_precision(options) == "bf16", fp16 = launched_precision(options) == "fp16";
   job.load.dtype = dtype_option(options, "torch_dtype");
   bool pure_bf16 = options.knows("pure_bf16") && options.flag("pure_bf16");
   if (pure_bf16) job.load.dtype = at::kBFloat16;
@@ -184,6 +192,10 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
   if (options.knows("packing_length") && options.has("packing_length")) loader.packing_length = options.integer("packing_length");
   loader.group_by_length = options.flag("group_by_length") || order == "group_by_length" || options.flag("sortish_sampler");
   loader.shuffle_buffer = job.datasets.shuffle_buffer_size;
+  loader.drop_last = options.flag("dataloader_drop_last");
+  loader.prefetch = options.integer("dataloader_prefetch_factor");
+  loader.pin_memory = options.flag("dataloader_pin_memory");
+  if (job.trainer.max_steps > 0) loader.pass_batches = job.trainer.max_steps * job.trainer.accumulation;
   loader.threads = static_cast<size_t>(std::max(options.given("dataset_num_proc") ? options.integer("dataset_num_proc") : 0,
                                                 options.given("dataloader_num_workers") ? options.integer("dataloader_num_workers") : 0));
   job.eval_loader = loader;
@@ -194,11 +206,13 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
 // ms-swift's callbacks by name: those that hone has are options or always on.
 void check_callbacks(const Options& options) {
   for (const auto& name : options.knows("callbacks") ? options.list("callbacks") : std::vector<std::string>{}) {
+    if (name == "lisa" && options.integer("lisa_activated_layers") == 0)
+      throw UserError(ExitCode::usage, "the callback lisa needs to know how many layers train at a time", "add --lisa_activated_layers 2");
     if (name == "early_stop" && !options.has("early_stop_interval"))
       throw UserError(ExitCode::usage, "the callback early_stop needs to know its patience", "add --early_stop_interval 3");
-    if (name != "early_stop" && name != "graceful_exit")
+    if (name != "early_stop" && name != "graceful_exit" && name != "lisa")
       throw UserError(ExitCode::usage, fmt::format("{} names {}, which is not in this version", options.shown("callbacks"), name),
-                      "expected early_stop or graceful_exit");
+                      "expected early_stop, lisa or graceful_exit");
   }
 }
 
@@ -221,7 +235,8 @@ void read_actions(const Options& options, train::TrainingJob& job) {
   // transformers' arguments turn do_eval on with eval_strategy; only LLaMA-Factory's workflow looks at it.
   job.do_eval = options.flag("do_eval") || (speaks_factory(options) && options.text("eval_strategy") != "no");
   job.do_predict = options.flag("do_predict");
-  job.predict_with_generate = options.flag("predict_with_generate");
+  if (options.flag("bf16_full_eval") || options.flag("fp16_full_eval")) job.measured_in = options.flag("fp16_full_eval") ? at::kHalf : at::kBFloat16;
+  job.predict_with_generate = options.flag("predict_with_generate") || (options.knows("eval_metric") && options.text("eval_metric") == "nlg");
   if (speaks_factory(options) && job.do_predict && !job.predict_with_generate)
     throw UserError(ExitCode::usage, "do_predict is true and predict_with_generate is not", "add predict_with_generate: true");
   if (!job.do_train && !job.do_eval && !job.do_predict)
@@ -236,9 +251,11 @@ train::TrainingJob training_job(const Options& options) {
   job.program = std::string(program_name(launched ? FrontEnd::factory : options.front_end()));
   job.model_name = options.required("model");
   job.model_folder = hub::locate_model(job.model_name, options.text("model_revision"));
-  auto config = model::read_config(job.model_folder);
+  job.load = load_options(options, job.model_folder);
+  auto config = model::read_config(job.model_folder, job.load.changes.config);
+  job.new_tokens = new_tokens(options);
+  job.room_for_tokens = [&options](const text::Tokenizer& tokenizer) { return room_for(tokenizer, options); };
   job.from_scratch = options.flag("train_from_scratch");
-  job.load.device = device::pick(options.flag("use_cpu") ? "cpu" : options.text("devices"));
   choose_npu_kernels(options);
   check_backend(options, job.load.device);
   if (auto threads = options.integer("threads"); threads > 0) at::set_num_threads(static_cast<int>(threads));
@@ -246,6 +263,8 @@ train::TrainingJob training_job(const Options& options) {
   if (options.has("neftune_noise_alpha")) job.neftune_alpha = options.real("neftune_noise_alpha");
   job.datasets = dataset_config(options);
   job.encode = encode_config(options, config.context);
+  bool keeps = speaks_factory(options) && options.has("cached_dataset") && job.datasets.encoded.empty() && job.datasets.val_encoded.empty();
+  if (keeps) job.keep_encoded = options.list("cached_dataset").front();
   read_actions(options, job);
   job.tuner = tuner_config(options);
   job.optimizer = optimizer_config(options);
@@ -256,6 +275,7 @@ train::TrainingJob training_job(const Options& options) {
   job.warmup_steps = warm.steps;
   job.warmup_ratio = warm.ratio;
   job.sft = {.label_smoothing = options.real("label_smoothing_factor"), .dft = options.flag("enable_dft_loss")};
+  if (options.knows("use_eaft_loss") && options.flag("use_eaft_loss")) job.sft.eaft = options.real("eaft_alpha");
   job.sft.channel_loss = options.knows("enable_channel_loss") && options.flag("enable_channel_loss");
   job.sft.sequence_accuracy = options.knows("acc_strategy") && options.text("acc_strategy") == "seq";
   read_length(options, job.trainer);
@@ -265,8 +285,10 @@ train::TrainingJob training_job(const Options& options) {
   read_precision(options, device::fitting_type(config.dtype.value_or(at::kFloat), job.load.device), job);
   read_loaders(options, job);
   read_parallel(options, job);
-  job.generation = {sampling_params(options, job.model_folder), static_cast<size_t>(options.integer("per_device_eval_batch_size"))};
+  job.generation = {sampling_params(options, job.model_folder), static_cast<size_t>(options.integer("per_device_eval_batch_size")),
+                    options.has("generation_max_length") ? options.integer("generation_max_length") : total_limit(options)};
   job.max_shard_bytes = static_cast<size_t>(options.integer("max_shard_size"));
+  job.push = push_config(options, job.trainer.output_dir);
   job.args = options.to_json();
   return job;
 }

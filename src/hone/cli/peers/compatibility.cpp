@@ -65,6 +65,25 @@ size_t count(const Answers& answers, std::string_view word) {
   return static_cast<size_t>(std::ranges::count_if(answers, [&](const auto& entry) { return word_for(entry.second) == word; }));
 }
 
+// What preference and reinforcement methods alone read, although LLaMA-Factory's one training command takes it.
+bool belongs_to_later_methods(const Option& row) {
+  constexpr Verbs kLater = kRlhf | kTrain | kRollout | kSample | kEval;
+  return row.verbs & kRlhf && !(row.verbs & ~kLater);
+}
+
+// Names that some command of this version reads.
+Answers of_present_commands(FrontEnd peer, const Answers& answers) {
+  Answers present;
+  for (const auto& [name, answer] : answers) {
+    bool runs = std::ranges::any_of(answer.commands, [&](std::string_view verb) {
+      const auto* command = find_command(peer, verb);
+      return command && command->run;
+    });
+    if (runs && !(answer.row && belongs_to_later_methods(*answer.row))) present.emplace(name, answer);
+  }
+  return present;
+}
+
 std::string counts_line(std::string_view title, const Answers& answers) {
   double done = static_cast<double>(count(answers, "honoured") + count(answers, "always so"));
   return fmt::format("| {} | {} | {} | {} | {} | {} | {:.0f} % |\n", title, answers.size(), count(answers, "honoured"), count(answers, "always so"),
@@ -111,7 +130,8 @@ std::string compatibility_markdown() {
       "*Accepted*: it cannot matter here; a line says why when it is used. *Refused*: the message names what to use instead. An option that a peer's "
       "command takes although only other commands read it is taken here too, with a line.\n\n"
       "| system | names | honoured | always so | accepted | refused | honoured or always so |\n|---|---|---|---|---|---|---|\n";
-  out += counts_line("ms-swift", swift) + counts_line("LLaMA-Factory", factory);
+  out += counts_line("ms-swift", swift) + counts_line("ms-swift, commands of this version", of_present_commands(FrontEnd::swift, swift)) +
+         counts_line("LLaMA-Factory", factory) + counts_line("LLaMA-Factory, commands and stages of this version", of_present_commands(FrontEnd::factory, factory));
   out += fmt::format("\n`swift`: {}.\n\n`llamafactory-cli`: {}.\n", 
                      verbs_of(FrontEnd::swift, {"sft", "pt", "rlhf", "infer", "merge-lora", "export", "deploy", "rollout", "eval", "sample", "app", "web-ui"}),
                      verbs_of(FrontEnd::factory, {"train", "chat", "api", "export", "eval", "webchat", "webui", "env", "version"}));

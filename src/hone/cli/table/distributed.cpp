@@ -26,7 +26,7 @@ void add_distributed(Rows& rows) {
            "Collectives: hccl, nccl or gloo, as the device asks; another than that is refused."},
           {"ddp_find_unused_parameters", Flag, "", "Look for unused parameters.", always{"true", "unused parameters are always found"}},
           {"ddp_bucket_cap_mb", Integer(1), "", "Gradients that travel together, in MiB."},
-          {"ddp_broadcast_buffers", Flag, "", "Broadcast buffers.", accepted{"decoder models have no such buffers"}},
+          {"ddp_broadcast_buffers", Flag, "", "Broadcast buffers.", always{"false", "decoder models have no buffers that could differ"}},
           {"local_rank", Integer(-1), "-1", "Rank on this node, for launchers that pass it; LOCAL_RANK wins.",
            also{"local_process_index"}},
           {"accelerator_config", JsonText, "", "Accelerate's settings.", accepted{"hone needs no Accelerate"}},

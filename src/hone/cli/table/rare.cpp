@@ -93,7 +93,6 @@ void add_rare_serving(Rows& rows) {
                       {"sglang_enable_ep_moe", Flag, "false", "SGLang detail.", only_swift{}},
                       {"sglang_speculative_num_steps", Integer(1), "", "SGLang detail.", only_swift{}},
                       {"sglang_speculative_eagle_topk", Integer(1), "", "SGLang detail.", only_swift{}},
-                      {"sglang_speculative_num_draft_tokens", Integer(1), "", "SGLang detail.", only_swift{}},
                       {"sglang_lora_backend", Choice("triton|flashinfer"), "triton", "SGLang detail.", only_factory{},
                        verbs{kGenerating | kTrain | kExport}},
                       {"kt_weight_path", Path, "", "KTransformers.", only_factory{}, verbs{kModelUsers}, accepted{kOneKt}},

@@ -78,7 +78,7 @@ void add_tuners(Rows& rows) {
            accepted{"only read by multimodal models, which are not in this version"}},
           {"aligner_lr", Real(0), "", "Learning rate of the projector.", only_swift{},
            accepted{"only read by multimodal models, which are not in this version"}},
-          {"use_llama_pro", Flag, "false", "Train only the blocks that expansion added.", only_factory{}, refused{kLater}},
+          {"use_llama_pro", Flag, "false", "Train only the blocks that expansion added: every n-th, --freeze_trainable_layers in all.", only_factory{}},
       });
   add_group(
       rows, "Other tuners", kTraining,
@@ -110,9 +110,8 @@ void add_tuners(Rows& rows) {
           {"llamapro_num_groups", Integer(1), "", "LLaMA-Pro.", only_swift{}, accepted{"only read by llamapro"}},
           {"adapter_act", Text, "gelu", "Bottleneck adapter.", only_swift{}, accepted{"only read by adapter"}},
           {"adapter_length", Integer(1), "128", "Bottleneck adapter.", only_swift{}, accepted{"only read by adapter"}},
-          {"lisa_activated_layers", Integer(0), "0", "LISA: layers trained at a time; 0 is off.", only_swift{}, refused{kLater}},
-          {"lisa_step_interval", Integer(1), "20", "LISA.", only_swift{},
-           accepted{"only read together with --lisa_activated_layers"}},
+          {"lisa_activated_layers", Integer(0), "0", "LISA: layers trained at a time, drawn at random; 0 is off.", only_swift{}},
+          {"lisa_step_interval", Integer(1), "20", "LISA: steps until other layers are drawn.", only_swift{}},
           {"oft_rank", Integer(0), "0", "OFT.", only_factory{}, accepted{"only read by oft"}},
           {"oft_block_size", Integer(0), "32", "OFT.", only_factory{}, accepted{"only read by oft"}},
           {"oft_target", List, "all", "OFT.", only_factory{}, accepted{"only read by oft"}},

@@ -19,7 +19,7 @@ class ModelScopeApi final : public HubApi {
  public:
   using HubApi::HubApi;
 
-  std::string owner() override { throw HttpFailure("ModelScope wants owner/name in --hub_model_id"); }
+  std::string owner() override { throw UserError(ExitCode::usage, "ModelScope wants to know whose repository it is", "write --hub_model_id owner/name"); }
 
   void create(const Repo& repo, bool private_repo) override {
     if (exists(repo)) return;

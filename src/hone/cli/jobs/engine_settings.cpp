@@ -1,0 +1,91 @@
+#include "hone/cli/jobs/engine_settings.h"
+
+#include <functional>
+#include <map>
+
+namespace hone::cli {
+namespace {
+
+UserError wrong_setting(const Options& options, std::string_view option, const std::string& key, const Json& value, std::string_view expected) {
+  return UserError(ExitCode::usage, fmt::format("{}: {} is {}; expected {}", options.shown(option), key, value.dump(), expected));
+}
+
+Json settings_object(const Options& options, std::string_view option) {
+  if (!options.knows(option)) return Json::object();
+  auto settings = options.json(option);
+  if (settings.is_null()) return Json::object();
+  if (!settings.is_object()) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown(option), settings.dump()), "expected an object");
+  return settings;
+}
+
+using engine::EngineConfig;
+using Apply = std::function<bool(EngineConfig&, const Json&)>;  // false: a value of another kind
+
+Apply whole_number(int64_t EngineConfig::*field) {
+  return [field](EngineConfig& config, const Json& value) {
+    bool fits = value.is_number_integer() && value.get<int64_t>() > 0;
+    if (fits) config.*field = value.get<int64_t>();
+    return fits;
+  };
+}
+
+Apply truth(bool EngineConfig::*field, bool negated = false) {
+  return [=](EngineConfig& config, const Json& value) {
+    if (value.is_boolean()) config.*field = value.get<bool>() != negated;
+    return value.is_boolean();
+  };
+}
+
+bool set_memory(EngineConfig& config, const Json& value) {
+  bool fits = value.is_number() && value.get<double>() > 0 && value.get<double>() <= 1;
+  if (fits) config.memory_utilization = value.get<double>();
+  return fits;
+}
+
+const std::map<std::string, Apply>& engine_arguments() {
+  static const std::map<std::string, Apply> arguments{
+      {"block_size", whole_number(&EngineConfig::block_size)},
+      {"enable_prefix_caching", truth(&EngineConfig::prefix_cache)},
+      {"enforce_eager", truth(&EngineConfig::graphs, /*negated=*/true)},
+      {"gpu_memory_utilization", set_memory},
+      {"max_model_len", whole_number(&EngineConfig::max_context)},
+      {"max_num_batched_tokens", whole_number(&EngineConfig::max_step_tokens)},
+      {"max_num_seqs", whole_number(&EngineConfig::max_sequences)},
+  };
+  return arguments;
+}
+
+}  // namespace
+
+void apply_speculation(const Options& options, engine::EngineConfig& config) {
+  constexpr std::string_view kOption = "vllm_speculative_config";
+  if (auto settings = settings_object(options, kOption); !settings.empty()) {
+    auto method = settings.value("method", Json()), tokens = settings.value("num_speculative_tokens", Json());
+    if (method != "ngram")
+      throw wrong_setting(options, kOption, "method", method, "\"ngram\": guesses come from the text so far, drafts of a second model are not in this version");
+    if (!tokens.is_number_integer() || tokens.get<int64_t>() < 1) throw wrong_setting(options, kOption, "num_speculative_tokens", tokens, "a number above 0");
+    config.speculative_tokens = tokens.get<int64_t>();
+  }
+  if (!options.knows("sglang_speculative_algorithm") || !options.has("sglang_speculative_algorithm")) return;
+  if (options.text("sglang_speculative_algorithm") != "NGRAM")
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("sglang_speculative_algorithm"), options.text("sglang_speculative_algorithm")),
+                    "expected NGRAM; drafts of a second model are not in this version");
+  constexpr int64_t kGuessed = 4;
+  config.speculative_tokens = options.has("sglang_speculative_num_draft_tokens") ? options.integer("sglang_speculative_num_draft_tokens") : kGuessed;
+}
+
+void apply_engine_arguments(const Options& options, engine::EngineConfig& config) {
+  constexpr std::string_view kOption = "vllm_engine_kwargs";
+  const auto settings = settings_object(options, kOption);
+  for (const auto& [key, value] : settings.items()) {
+    auto found = engine_arguments().find(key);
+    if (found == engine_arguments().end()) {
+      std::string known;
+      for (const auto& [name, apply] : engine_arguments()) known += (known.empty() ? "" : ", ") + name;
+      throw UserError(ExitCode::usage, fmt::format("{} asks for {}, which hone's engine does not have", options.shown(kOption), key), "expected " + known);
+    }
+    if (!found->second(config, value)) throw wrong_setting(options, kOption, key, value, "a value of vLLM's kind");
+  }
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,15 @@
+// What vLLM's and SGLang's own ways of writing settings ask of the engine: JSON of engine arguments, and guesses ahead.
+#pragma once
+#include "hone/cli/options.h"
+#include "hone/engine/engine.h"
+
+namespace hone::cli {
+
+// vllm_speculative_config '{"method": "ngram", "num_speculative_tokens": 4}', sglang_speculative_algorithm NGRAM. Other methods need
+// a second model and are refused.
+void apply_speculation(const Options& options, engine::EngineConfig& config);
+
+// vllm_engine_kwargs (LLaMA-Factory's vllm_config): names of vLLM's engine arguments. Unknown ones are refused.
+void apply_engine_arguments(const Options& options, engine::EngineConfig& config);
+
+}  // namespace hone::cli

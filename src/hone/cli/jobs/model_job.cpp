@@ -1,0 +1,188 @@
+#include "hone/cli/jobs/model_job.h"
+
+#include <cmath>
+#include <sstream>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/parallel_job.h"
+#include "hone/cli/jobs/tuning_job.h"
+#include "hone/device/device.h"
+
+namespace hone::cli {
+namespace {
+
+bool asked(const Options& options, std::string_view name) { return options.knows(name) && options.has(name); }
+
+int64_t context_of(const Json& config) {
+  auto context = config.value("max_position_embeddings", Json());
+  if (!context.is_number_integer() || context.get<int64_t>() <= 0)
+    throw UserError(ExitCode::usage, "rope_scaling: config.json names no max_position_embeddings to stretch");
+  return context.get<int64_t>();
+}
+
+const char* rope_key(const Json& config) { return config.contains("rope_parameters") ? "rope_parameters" : "rope_scaling"; }
+
+Json present_scaling(const Json& config) {
+  auto scaling = config.value(rope_key(config), Json());
+  return scaling.is_object() ? scaling : Json::object();
+}
+
+// The scaling as config.json would hold it: transformers 5 keeps the base frequency in the same place.
+Json with_scaling(const Json& config, Json scaling, int64_t context) {
+  auto before = present_scaling(config);
+  if (before.contains("rope_theta")) scaling["rope_theta"] = before["rope_theta"];
+  return {{rope_key(config), std::move(scaling)}, {"max_position_embeddings", context}};
+}
+
+Json asked_scaling(const Options& options) {
+  const auto& value = options.setting("rope_scaling").value;
+  bool name = value.is_string() && !fs::exists(options.text("rope_scaling"));
+  Json scaling = name ? Json{{"rope_type", options.text("rope_scaling")}} : options.json("rope_scaling");
+  if (!scaling.is_object()) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("rope_scaling"), scaling.dump()), "expected a name or an object");
+  if (scaling.contains("type") && !scaling.contains("rope_type")) scaling["rope_type"] = scaling["type"];
+  return scaling;
+}
+
+Json swift_changes(const Options& options, const Json& config) {
+  auto before = present_scaling(config);
+  if (!options.has("rope_scaling")) {
+    if (!before.contains("factor")) return {{"max_position_embeddings", options.integer("max_model_len")}};
+    before.erase("factor");  // stretched already, and now to another length
+  }
+  auto scaling = options.has("rope_scaling") ? asked_scaling(options) : before;
+  if (!scaling.contains("factor") && !options.has("max_model_len"))
+    throw UserError(ExitCode::usage, fmt::format("{} names no factor", options.shown("rope_scaling")), "add --max_model_len, or a factor in its JSON");
+  auto original = scaling.value("original_max_position_embeddings", before.value("original_max_position_embeddings", Json()));
+  if (!original.is_number_integer()) original = context_of(config);
+  scaling["original_max_position_embeddings"] = original;
+  double trained = original.get<double>();
+  if (!scaling.contains("factor")) scaling["factor"] = std::max(1.0, std::ceil(static_cast<double>(options.integer("max_model_len")) / trained));
+  if (!scaling["factor"].is_number()) throw UserError(ExitCode::usage, fmt::format("{}: factor is {}", options.shown("rope_scaling"), scaling["factor"].dump()), "expected a number");
+  auto reach = static_cast<int64_t>(trained * scaling["factor"].get<double>());
+  auto context = options.has("max_model_len") ? options.integer("max_model_len") : reach;
+  if (context > reach) log::warning("{} {} is beyond what the scaling reaches, {}", options.shown("max_model_len"), context, reach);
+  return with_scaling(config, std::move(scaling), context);
+}
+
+Json factory_changes(const Options& options, const Json& config) {
+  auto before = present_scaling(config).value("original_max_position_embeddings", Json());
+  auto context = before.is_number_integer() ? before.get<int64_t>() : context_of(config);
+  bool trains = options.verb() & kTraining;
+  auto wanted = trains ? options.integer("max_length") : 0;
+  if (trains && wanted <= context) {
+    log::warning("{} is left aside: {} {} fits into the model's context of {}", options.shown("rope_scaling"), options.shown("max_length"), wanted, context);
+    return Json::object();
+  }
+  double factor = trains ? std::ceil(static_cast<double>(wanted) / static_cast<double>(context)) : 2.0;
+  auto scaling = asked_scaling(options);
+  scaling["factor"] = factor;
+  scaling["original_max_position_embeddings"] = context;
+  if (scaling["rope_type"] == "llama3") scaling["low_freq_factor"] = 1.0, scaling["high_freq_factor"] = 4.0;
+  return with_scaling(config, std::move(scaling), static_cast<int64_t>(static_cast<double>(context) * factor));
+}
+
+// Tokens as given, or the words of a .txt file.
+std::vector<std::string> token_words(const Options& options, std::string_view name) {
+  std::vector<std::string> words;
+  for (const auto& given : asked(options, name) ? options.list(name) : std::vector<std::string>{}) {
+    if (!given.ends_with(".txt")) {
+      words.push_back(given);
+      continue;
+    }
+    std::istringstream file(read_file(given));
+    for (std::string word; file >> word;) words.push_back(word);
+  }
+  return words;
+}
+
+// new_special_tokens_config: token to description.
+Json described_tokens(const Options& options) {
+  if (!asked(options, "new_special_tokens_config")) return Json::object();
+  auto path = options.text("new_special_tokens_config");
+  auto file = read_config_file(path);
+  bool texts = file.is_object() && std::all_of(file.begin(), file.end(), [](const Json& text) { return text.is_string(); });
+  if (!texts) throw UserError(ExitCode::usage, fmt::format("{}: expected a mapping from token to description", path));
+  return file;
+}
+
+// bitsandbytes' way: the linear layers of the base in 4 or 8 bits, adapted by LoRA. Answers on a CPU have a faster way of their own.
+std::optional<ops::Compression> compression_of(const Options& options, at::Device device) {
+  if (!asked(options, "quant_bits")) {
+    if (asked(options, "quant_method")) throw UserError(ExitCode::usage, fmt::format("{} needs {}", options.shown("quant_method"), options.shown("quant_bits")), "4 or 8");
+    return std::nullopt;
+  }
+  bool by_method = asked(options, "quant_method");
+  if (by_method && options.text("quant_method") != "bnb")
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_method"), options.text("quant_method")), "expected bnb");
+  if (!(options.verb() & kTraining) && !by_method && device.is_cpu()) return std::nullopt;
+  if (options.text("quant_bits") == "8") return ops::Compression{.code = ops::WeightCode::int8};
+  auto code = options.text("bnb_4bit_quant_type") == "fp4" ? ops::WeightCode::fp4 : ops::WeightCode::nf4;
+  return ops::Compression{.code = code, .compress_scales = options.flag("bnb_4bit_use_double_quant")};
+}
+
+}  // namespace
+
+at::Device device_of(const Options& options) {
+  if (options.flag("use_cpu") || launched_on_cpu(options)) return device::pick("cpu");
+  if (!asked(options, "device_map")) return device::pick(options.text("devices"));
+  const auto& map = options.setting("device_map").value;
+  auto place = map.is_object() && map.size() == 1 && map.contains("") ? map[""] : map;
+  auto name = place.is_number_integer() ? fmt::format("cuda:{}", place.get<int64_t>()) : place.is_string() ? place.get<std::string>() : "";
+  if (name.empty() || fs::exists(name))
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("device_map"), map.dump()),
+                    "expected one device for the whole model, as in cuda:0; over several devices a model is sharded by --deepspeed zero3");
+  return device::pick(name);
+}
+
+Json config_changes(const Options& options, const std::filesystem::path& folder) {
+  bool scales = asked(options, "rope_scaling");
+  if (!scales && !asked(options, "max_model_len")) return Json::object();
+  auto config = read_config_file((folder / "config.json").string());
+  return speaks_factory(options) ? factory_changes(options, config) : swift_changes(options, config);
+}
+
+model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder) {
+  model::LoadOptions load{.dtype = dtype_option(options, "torch_dtype"), .device = device_of(options), .changes = {}};
+  load.changes.config = config_changes(options, folder);
+  load.changes.compression = compression_of(options, load.device);
+  if (load.changes.compression && !load.dtype && options.knows("bnb_4bit_compute_dtype")) load.dtype = dtype_option(options, "bnb_4bit_compute_dtype");
+  if (asked(options, "init_strategy")) load.changes.missing_weights = options.text("init_strategy");
+  return load;
+}
+
+text::NewTokens new_tokens(const Options& options) {
+  text::NewTokens tokens{.special = token_words(options, "new_special_tokens"), .plain = token_words(options, "add_tokens")};
+  if (auto described = described_tokens(options); !described.empty()) {
+    tokens.special.clear();
+    for (const auto& [token, description] : described.items()) tokens.special.push_back(token);
+  }
+  return tokens;
+}
+
+model::VocabularyGrowth room_for(const text::Tokenizer& tokenizer, const Options& options) {
+  bool factory = speaks_factory(options);
+  if (new_tokens(options).empty() && !(factory && options.flag("resize_vocab"))) return {};
+  const int64_t multiple = factory ? 64 : 128;
+  model::VocabularyGrowth growth{.rows = (static_cast<int64_t>(tokenizer.size()) + multiple - 1) / multiple * multiple,
+                                 .noise = factory && !(options.has("new_special_tokens_config") && options.text("init_special_tokens") != "noise_init"),
+                                 .described = {},
+                                 .seed = static_cast<uint64_t>(options.integer("seed"))};
+  if (!factory || options.text("init_special_tokens") == "noise_init") return growth;
+  growth.noise_on_described = options.text("init_special_tokens") == "desc_init_w_noise";
+  const auto described = described_tokens(options);
+  for (const auto& [token, description] : described.items()) {
+    auto ids = tokenizer.encode(description.get<std::string>());
+    growth.described[tokenizer.id_of(token).value()] = {ids.begin(), ids.end()};
+  }
+  return growth;
+}
+
+std::unique_ptr<model::CausalLM> load_model(const Options& options, const std::filesystem::path& folder, const text::Tokenizer& tokenizer) {
+  auto load = load_options(options, folder);
+  load.changes.vocabulary = room_for(tokenizer, options);
+  return model::CausalLM::load(folder, load);
+}
+
+}  // namespace hone::cli
