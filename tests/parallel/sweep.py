@@ -85,7 +85,7 @@ class Sweep:
         settings.update({key: value for key, value in task.items() if key not in ("tuner", "rows", "shape", "answers", "decay")}, weight_decay=task["decay"], **TUNERS[task["tuner"]], **strategy)
         settings.update(options)
         line = [str(hone_binary()), "sft", *command(self.work / task["shape"], self.work / f"{task['rows']}-{task['answers']}.jsonl", folder, **settings)]
-        launched = {"NPROC_PER_NODE": world} if strategy else {}  # a world of one may be launched too, and is spread then
+        launched = dict(RANK=0, WORLD_SIZE=1, LOCAL_RANK=0) if world == 1 and strategy else {}  # a launched world of one is spread too
         return Run(subprocess.run(line, capture_output=True, text=True, env=environment(world, **launched), timeout=600), folder)
 
     def reference(self, task):

@@ -29,3 +29,20 @@ def test_hybrid_sharding(train, reference, tmp_path, tuner):
     run = train(tmp_path, 4, tuner_type=tuner, fsdp="full_shard", parallelism_config='{"dp_replicate_size": 2, "dp_shard_size": 2}')
     assert_same_training(run, reference(tuner, 1))
     assert "dp 2 x fsdp 2" in run.err
+
+
+def test_a_launched_world_of_one_is_spread_too(train, reference, tmp_path):
+    run = train(tmp_path, 1, tuner_type="full", gradient_accumulation_steps=3, fsdp="full_shard", env=dict(RANK=0, WORLD_SIZE=1, LOCAL_RANK=0))
+    assert_same_training(run, reference("full", 3))
+    assert "ZeRO-3" in run.err
+
+
+@pytest.mark.parametrize("strategy", ["zero2", "zero3"])
+def test_half_precision_adds_up_every_pass(train, reference, tmp_path, strategy):
+    """float16 has float32 masters, which take the gradients of each pass: as many as one process adds up."""
+    half = dict(torch_dtype="float16", learning_rate="1e-4")
+    run, one = train(tmp_path, 2, tuner_type="full", gradient_accumulation_steps=3, **half, **STRATEGIES[strategy]), reference("full", 3, **half)
+    assert run.code == 0, run.err
+    for key, tolerance in (("loss", 0.01), ("grad_norm", 0.03)):
+        ours, theirs = ([event[key] for event in each.log() if key in event] for each in (run, one))
+        assert ours == pytest.approx(theirs, rel=tolerance)

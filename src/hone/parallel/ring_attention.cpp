@@ -40,20 +40,19 @@ struct Ring : torch::CustomClassHolder {
   }
 };
 
-// Positions whose exponent is -inf minus -inf have seen nothing yet: their share is zero.
-Tensor share(const Tensor& exponent) { return exponent.exp().nan_to_num_(0.0); }
+constexpr double kNothingYet = -1e30;  // log of a sum without terms; finite, so that differences of such are numbers
 
 class RingAttention : public torch::autograd::Function<RingAttention> {
  public:
   // q, k, v: float32 [heads, own, d].
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& places, const c10::intrusive_ptr<Ring>& ring) {
     auto out = at::zeros_like(q);
-    auto mass = at::full({q.size(0), q.size(1), 1}, -std::numeric_limits<double>::infinity(), q.options());  // log of the weights' sum so far
+    auto mass = at::full({q.size(0), q.size(1), 1}, kNothingYet, q.options());  // log of the weights' sum so far
     TensorList guests{k, v, places};
     for (int step = 0; step < ring->group.size(); ++step) {
       auto scores = ring->scores(q, guests[0], places, guests[2]);
       auto fresh = scores.logsumexp(-1, true), total = at::logaddexp(mass, fresh);
-      out = out * share(mass - total) + at::matmul(share(scores - total), guests[1]);
+      out = out * (mass - total).exp() + at::matmul((scores - total).exp(), guests[1]);
       mass = total;
       if (step + 1 < ring->group.size()) guests = ring->passed_on(guests);
     }
@@ -72,7 +71,7 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
     auto q_grad = at::zeros_like(q);
     TensorList guests{saved[1], saved[2], places, at::zeros_like(saved[1]), at::zeros_like(saved[2])};
     for (int step = 0; step < ring->group.size(); ++step) {
-      auto weights = share(ring->scores(q, guests[0], places, guests[2]) - mass);
+      auto weights = (ring->scores(q, guests[0], places, guests[2]) - mass).exp();
       guests[4] = guests[4] + at::matmul(weights.transpose(1, 2), grad);
       auto scores_grad = weights * (at::matmul(grad, guests[1].transpose(1, 2)) - inner) * ring->scale;
       q_grad += at::matmul(scores_grad, guests[0]);
