@@ -1,6 +1,7 @@
 // hone, swift, llamafactory-cli, lmf, accelerate: one program, the name it is called by decides.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -8,21 +9,30 @@
 
 namespace {
 
-// OpenMP threads that spin while they wait cost eight times the work's own time as soon as anything else uses the cores. libgomp reads
-// its settings when it is loaded, before main; this runs before that and starts the program anew with a short spin, unless the person set one.
-void wait_politely(int, char** words, char** environment) {
-  std::vector<char*> settings;
-  for (char** entry = environment; *entry; ++entry) {
-    if (!std::strncmp(*entry, "OMP_WAIT_POLICY=", 16) || !std::strncmp(*entry, "GOMP_SPINCOUNT=", 15)) return;
-    settings.push_back(*entry);
+// Settings that libraries read before main or at first use. OpenMP threads that spin while they wait cost eight times the work's own time as
+// soon as anything else uses the cores. oneDNN keeps code for the last 1,024 shapes it met, twice, up to 0.7 MB each.
+struct Setting {
+  const char *entry, *also;  // also: another name of the same choice
+};
+constexpr Setting kSettings[] = {{"GOMP_SPINCOUNT=2000", "OMP_WAIT_POLICY="}, {"LRU_CACHE_CAPACITY=64", nullptr}, {"ONEDNN_PRIMITIVE_CACHE_CAPACITY=64", nullptr}};
+
+bool names_same(const char* entry, const char* setting) { return !std::strncmp(entry, setting, static_cast<size_t>(std::strchr(setting, '=') - setting) + 1); }
+
+// Starts the program anew with those settings that the person did not make; with all of them made it goes on.
+void settle_environment(int, char** words, char** environment) {
+  std::vector<char*> all;
+  for (char** entry = environment; *entry; ++entry) all.push_back(*entry);
+  const size_t own = all.size();
+  for (const auto& setting : kSettings) {
+    auto makes_it = [&](const char* entry) { return names_same(entry, setting.entry) || (setting.also && names_same(entry, setting.also)); };
+    if (std::none_of(all.begin(), all.end(), makes_it)) all.push_back(const_cast<char*>(setting.entry));  // execve only reads them
   }
-  static char kShortSpin[] = "GOMP_SPINCOUNT=2000";
-  settings.push_back(kShortSpin);
-  settings.push_back(nullptr);
-  ::execve("/proc/self/exe", words, settings.data());
+  if (all.size() == own) return;
+  all.push_back(nullptr);
+  ::execve("/proc/self/exe", words, all.data());
 }
 
-[[gnu::section(".preinit_array"), gnu::used]] void (*const run_first)(int, char**, char**) = wait_politely;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const run_first)(int, char**, char**) = settle_environment;
 
 }  // namespace
 

@@ -58,7 +58,7 @@ TEST_P(QuantizedWidths, IsCloseToTheProductItRounds) {
   int64_t width = GetParam();
   auto weight = at::randn({67, width}), x = at::randn({5, width}), bias = at::randn({67});
   auto expected = at::addmm(bias, x, weight.t());
-  for (auto [bits, tolerance] : {std::pair{8, 0.01}, {4, 0.12}}) {
+  for (auto [bits, tolerance] : {std::pair{8, 0.02}, {4, 0.2}}) {
     auto rounded = quantize_weight(weight, bits);
     EXPECT_LT(relative_difference(quantized_linear(x, *rounded, bias), expected), tolerance) << bits;
     auto same = at::addmm(bias, x, dequantized(*rounded).t());

@@ -45,7 +45,7 @@ HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* sc
     for (int64_t g = 0; g < w.group; ++g) {
       Lane dot{};
       for_lanes(w.head_dim, HONE_LANES(dot += load(q + g * w.head_dim + i, extent) * load(key + i, extent)));
-      scores[g * count + p] = sum(dot) * w.scale;
+      scores[g * count + p] = folded(dot) * w.scale;
     }
   }
   for (int64_t g = 0; g < w.group; ++g) {
