@@ -62,14 +62,17 @@ def test_plain_operators_give_the_same_curve(npu, lora, tmp_path):
     assert losses(tmp_path) == pytest.approx(losses(lora / "cpu"), abs=1e-4)
 
 
-def test_full_tuning_with_recomputation(npu, full, tmp_path):
-    check(npu("swift", "sft", *SAME, *FULL, *accumulate(4), "--gradient_checkpointing", "true", "--output_dir", tmp_path))
+@pytest.mark.parametrize("words", [["--gradient_checkpointing", "true"], ["--fsdp", "full_shard", "--fsdp_config", '{"activation_cpu_offload": true}'],
+                                   ["--deepspeed", "zero2_offload"]], ids=["recomputation", "activations_on_the_host", "optimizer_on_the_host"])
+def test_full_tuning_with_less_memory(npu, full, tmp_path, words):
+    check(npu("swift", "sft", *SAME, *FULL, *accumulate(4), *words, "--output_dir", tmp_path))
     assert losses(tmp_path) == pytest.approx(full, abs=1e-4)
 
 
-@pytest.mark.parametrize("processes, words", [(4, []), (2, ["--deepspeed", "zero2"]), (2, ["--deepspeed", "zero3"]),
+@pytest.mark.parametrize("processes, words", [(4, []), (2, ["--deepspeed", "zero2"]), (2, ["--deepspeed", "zero3_offload"]),
+                                              (2, ["--sequence_parallel_size", "2", "--gradient_accumulation_steps", "4"]),
                                               (4, ["--fsdp", "full_shard", "--parallelism_config", '{"dp_replicate_size": 2, "dp_shard_size": 2}'])],
-                         ids=["ddp", "zero2", "zero3", "fsdp_2x2"])
+                         ids=["ddp", "zero2", "zero3_offload", "ring", "fsdp_2x2"])
 def test_several_cards(npu, full, tmp_path, processes, words):
     report = tmp_path / "report"
     check(npu("swift", "sft", *SAME, *FULL, *accumulate(4 // processes), *words, "--output_dir", tmp_path / "out",
