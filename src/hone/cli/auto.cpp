@@ -1,5 +1,6 @@
 // The one place where "auto" becomes a value.
 #include <cmath>
+#include <iterator>
 
 #include "hone/cli/parse.h"
 
@@ -17,7 +18,20 @@ double beta_of(const std::string& method) {
   return method == "gkd" ? 0.5 : 0.1;
 }
 
+// Without evaluation nothing reads these.
+bool concerns_evaluation(std::string_view name) { return name == "eval_steps" || name == "metric_for_best_model" || name == "greater_is_better"; }
+
 }  // namespace
+
+std::string automatic_values(const Options& options) {
+  bool evaluates = options.text("eval_strategy") != "no";
+  std::string values;
+  for (const auto* setting : options.in_order()) {
+    if (setting->source != Source::automatic || (!evaluates && concerns_evaluation(setting->option->name))) continue;
+    fmt::format_to(std::back_inserter(values), "{}{} {}", values.empty() ? "" : ", ", options.shown(setting->option->name).substr(2), show_value(setting->value));
+  }
+  return values;
+}
 
 void decide_automatic(Options& options, int world_size) {
   auto undecided = [&](std::string_view name) { return options.knows(name) && options.setting(name).undecided; };

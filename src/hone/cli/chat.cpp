@@ -22,6 +22,11 @@ std::string lower(std::string text) {
   return text;
 }
 
+// "/claer": a slash and one word.
+bool looks_like_command(const std::string& word) {
+  return word.size() > 1 && word[0] == '/' && std::all_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::isalpha(c) || c == '-'; });
+}
+
 class Chat {
  public:
   Chat(const ChatManner& manner, data::Conversation start, const Answer& answer) : manner_(manner), start_(std::move(start)), answer_(answer), now_(start_) {}
@@ -34,9 +39,14 @@ class Chat {
         fmt::print("{}\n", manner_.words);
         continue;
       }
+      bool command = looks_like_command(word);
       if (word.starts_with('/')) word.erase(0, 1);
       if (word == "exit" || word == "quit") break;
       if (word.empty() || obey(word)) continue;
+      if (command && !awaiting_system_) {
+        fmt::print("there is no /{}; /help lists what there is\n", word);
+        continue;
+      }
       if (awaiting_system_) {
         set_system(*input);
         continue;
@@ -113,8 +123,10 @@ class Chat {
 
 }  // namespace
 
-constexpr const char* kWords = "/clear forgets the conversation, /multi-line reads up to a line that ends in # (/single-line again one line),\n"
-                               "/reset-system asks for another system prompt, /help says this again, /exit or Ctrl-D leaves.";
+constexpr const char* kWords = "/clear         forget the conversation\n"
+                               "/reset-system  ask for another system prompt\n"
+                               "/multi-line    read up to a line that ends in #; /single-line undoes it\n"
+                               "/help, /exit   show this again; leave, as Ctrl-D does";
 
 ChatManner swift_manner() { return {"<<< ", "<<<[M] ", "<<<[S] ", "", std::string(50, '-') + "\n", kWords}; }
 ChatManner factory_manner() { return {"\nUser: ", "\nUser: ", "\nSystem: ", "Assistant: ", "", kWords}; }

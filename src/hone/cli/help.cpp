@@ -179,7 +179,7 @@ std::string config_table(const Options& options, bool as_json) {
   }
   std::string out;
   std::string_view group;
-  size_t name_width = page_width() < 100 ? 30 : 36, value_width = page_width() < 100 ? 20 : 30;
+  auto [name_width, value_width] = page_width() < 80 ? std::pair<size_t, size_t>{26, 12} : page_width() < 100 ? std::pair<size_t, size_t>{30, 20} : std::pair<size_t, size_t>{36, 30};
   for (const auto* s : options.in_order()) {
     if (s->option->status != Status::honoured || !belongs_to(*s->option, options.front_end())) continue;
     if (s->option->group != group) {

@@ -1,8 +1,6 @@
 #include "hone/cli/options.h"
 
 #include "hone/base/file.h"
-#include "hone/base/log.h"
-#include "hone/parallel/supervisor.h"
 
 namespace hone::cli {
 
@@ -132,8 +130,6 @@ void Options::leave_undecided(std::string_view name) {
 }
 
 void Options::decide(std::string_view name, Json value) {
-  if (!parallel::is_supervised())  // the process that started this one has said it
-    log::info("{}: {} (auto)", shown_name(*setting(name).option, front_end_), show_value(value));
   set(name, std::move(value), Source::automatic, "auto");
 }
 

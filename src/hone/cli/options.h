@@ -52,7 +52,7 @@ class Options {
 
   void set(std::string_view name, Json value, Source source, std::string where);
   void leave_undecided(std::string_view name);  // somebody wrote "auto"
-  // Fills an undecided value and logs it as coming from "auto".
+  // Fills an undecided value as coming from "auto".
   void decide(std::string_view name, Json value);
   void add_word(std::string word) { words_.push_back(std::move(word)); }
 

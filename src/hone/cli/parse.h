@@ -54,6 +54,8 @@ void reread_checkpoint(Options& options);
 
 // Fills every "auto" that can be known before the model is loaded.
 void decide_automatic(Options& options, int world_size);
+// "learning_rate 0.0001, packing false": what "auto" became, where it matters to the run.
+std::string automatic_values(const Options& options);
 // Throws UserError for options that exclude or need each other.
 void check_combinations(const Options& options);
 

@@ -1,6 +1,7 @@
 #include "hone/io/peft.h"
 
 #include <cmath>
+#include <cstdlib>
 
 #include "hone/base/file.h"
 
@@ -15,6 +16,21 @@ constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr const char* kUnsupported[] = {
     "fan_in_fan_out", "lora_bias",   "layer_replication", "use_qalora",    "target_parameters",       "use_bdlora",
     "arrow_config",   "kasa_config", "monteclora_config", "velora_config", "alora_invocation_tokens", "trainable_token_indices"};
+
+// Where people name the run instead of its checkpoint.
+std::optional<fs::path> newest_checkpoint_in(const fs::path& run) {
+  constexpr std::string_view kName = "checkpoint-";
+  std::optional<fs::path> newest;
+  long steps = -1;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(run, unreadable)) {
+    auto name = entry.path().filename().string();
+    if (!name.starts_with(kName) || !fs::exists(entry.path() / kConfigFile)) continue;
+    long step = std::strtol(name.c_str() + kName.size(), nullptr, 10);
+    if (step > steps) newest = entry.path(), steps = step;
+  }
+  return newest;
+}
 
 bool is_used(const Json& value) {
   return !(value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
@@ -203,6 +219,8 @@ Json to_json(const AdapterConfig& config) {
 
 AdapterConfig read_adapter_config(const fs::path& folder) {
   const fs::path path = folder / kConfigFile;
+  if (auto inside = newest_checkpoint_in(folder); !fs::exists(path) && inside)
+    throw UserError(ExitCode::bad_checkpoint, folder.string() + " is a run; expected one of its checkpoints", "the newest is " + inside->string());
   if (!fs::exists(path))
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kConfigFile),
                     "an adapter folder is a checkpoint of a LoRA run, e.g. output/…/checkpoint-100");

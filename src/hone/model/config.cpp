@@ -132,10 +132,21 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
   throw UserError(cause.code(), origin + ": " + cause.what(), cause.hint());
 }
 
+// Names the models inside, for people who gave the folder around them.
+static std::string what_a_model_folder_is(const std::filesystem::path& folder) {
+  std::vector<std::string> inside;
+  std::error_code unreadable;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, unreadable))
+    if (inside.size() < 5 && std::filesystem::exists(entry.path() / "config.json")) inside.push_back(entry.path().string());
+  std::sort(inside.begin(), inside.end());
+  return inside.empty() ? "a model folder holds config.json and *.safetensors" : fmt::format("the models in it: {}", fmt::join(inside, ", "));
+}
+
 DecoderConfig read_config(const std::filesystem::path& folder, const Json& changes) {
   auto path = folder / "config.json";
   if (!std::filesystem::exists(path) && std::filesystem::exists(folder / "adapter_config.json"))
     throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds an adapter, not a model", "name it in --adapters instead");
+  if (!std::filesystem::exists(path)) throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds no config.json", what_a_model_folder_is(folder));
   auto hf = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
   if (hf.is_object()) hf.update(changes);
   return parse_config(hf, path.string());

@@ -5,22 +5,12 @@
 
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
+#include "hone/train/evaluation_mode.h"
 #include "hone/train/nlg_metrics.h"
 #include "hone/train/sums_by_name.h"
 
 namespace hone::train {
 namespace {
-
-class EvaluationMode {
- public:
-  explicit EvaluationMode(model::CausalLM& model) : model_(model), before_(model.training()) { model_.set_training(false); }
-  ~EvaluationMode() { model_.set_training(before_); }
-
- private:
-  model::CausalLM& model_;
-  bool before_;
-  at::NoGradGuard no_grad_;
-};
 
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 

@@ -48,6 +48,11 @@ std::vector<Row> fold(const tuner::Tuned& tuned) {
   return rows;
 }
 
+// The end of a parameter's name tells more than its beginning.
+std::string end_of(const std::string& name, size_t cells) {
+  return name.size() <= cells ? name : "…" + name.substr(name.size() - (cells - 1));
+}
+
 std::string entry(std::string_view label, const std::string& value) { return fmt::format("  {:<18} {}\n", label, value); }
 
 std::string next_command(const Finished& finished, const std::string& weights) {
@@ -71,9 +76,13 @@ std::string trainable_table(const tuner::Tuned& tuned) {
     name_width = std::max(name_width, row.name.size());
     shape_width = std::max(shape_width, row.shape.size());
   }
+  if (terminal::has_width(2)) {
+    size_t rest = shape_width + 26, columns = static_cast<size_t>(terminal::columns());
+    name_width = std::min(name_width, std::max<size_t>(columns > rest ? columns - rest : 0, 16));
+  }
   std::string table = tuned.summary() + "\n";
   for (const auto& row : rows)
-    table += fmt::format("  {:<{}}  {:<{}}  x{:<4} {:>14}\n", row.name, name_width, row.shape, shape_width, row.tensors,
+    table += fmt::format("  {:<{}}  {:<{}}  x{:<4} {:>14}\n", end_of(row.name, name_width), name_width, row.shape, shape_width, row.tensors,
                          with_commas(row.elements));
   return table;
 }

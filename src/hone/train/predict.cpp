@@ -2,6 +2,7 @@
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/train/evaluation_mode.h"
 
 namespace hone::train {
 namespace {
@@ -37,14 +38,13 @@ std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<
     request.sampling.include_stop = true;
     requests.push_back(std::move(request));
   }
-  bool was_training = model.training();
-  model.set_training(false);
+  EvaluationMode mode(model);
   ProgressBar bar("Predict", static_cast<int64_t>(requests.size()));
-  engine::Engine engine(model, tokenizer, {.max_sequences = static_cast<int64_t>(config.batch_size)});
+  auto sequences = static_cast<int64_t>(config.batch_size) * config.sampling.beams;
+  engine::Engine engine(model, tokenizer, {.max_context = config.max_context, .max_sequences = sequences});
   int64_t done = 0;
   auto completions = engine::generate(engine, std::move(requests), {}, [&](size_t) { bar.update(++done); });
   for (size_t i = 0; i < completions.size(); ++i) predictions[i].predict = std::move(completions[i].text);
-  model.set_training(was_training);
   return predictions;
 }
 

@@ -52,13 +52,13 @@ void StepProfiler::before_step() {
   recording_ = true;
 }
 
-void StepProfiler::after_step() {
+void StepProfiler::after_step(int64_t step) {
   if (done()) return;
   bool ends_recording = recording_ && place() == config_.wait + config_.warmup + config_.active - 1;
   ++steps_;
   if (!ends_recording) return;
   recording_ = false;
-  auto path = config_.folder / fmt::format("step-{}.pt.trace.json", steps_);
+  auto path = config_.folder / fmt::format("step-{}.pt.trace.json", step);
   torch::autograd::profiler::disableProfiler()->save(path.string());
   log::info("profile written to {}", path.string());
 }

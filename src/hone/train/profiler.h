@@ -21,7 +21,7 @@ class StepProfiler {
   StepProfiler(const StepProfiler&) = delete;
 
   void before_step();
-  void after_step();
+  void after_step(int64_t step);  // the run's number of it, which names the trace
 
  private:
   int64_t place() const { return steps_ % (config_.wait + config_.warmup + config_.active); }

@@ -7,6 +7,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/cli/commands/render_built_in.h"
 #include "hone/text/chat_template.h"
 
 namespace hone::cli {
@@ -54,16 +55,22 @@ TemplateSet read_model_templates(const fs::path& folder) {
   return set;
 }
 
+std::string read_template_file(const std::string& name) {
+  if (fs::is_regular_file(name)) return read_file(name);
+  throw UserError(ExitCode::usage, "--template is \"" + name + "\", which is neither a file nor a built-in template",
+                  "a Jinja file, or a name such as qwen2_5, llama3 or chatml; docs/data.md lists them");
+}
+
 TemplateSet read_templates(const RenderOptions& options) {
   TemplateSet set;
   if (!options.model.empty()) {
     if (!fs::is_directory(options.model))
       throw UserError(ExitCode::usage, options.model + " is no folder", "--model names a model folder");
-    if (options.template_file.empty()) return read_model_templates(options.model);
+    if (options.chat_template.empty()) return read_model_templates(options.model);
     fs::path config = fs::path(options.model) / "tokenizer_config.json";
     if (fs::exists(config)) read_special_tokens(read_config_file(config.string()), set.special_tokens);
   }
-  if (!options.template_file.empty()) set.sources["default"] = read_file(options.template_file);
+  if (!options.chat_template.empty()) set.sources["default"] = read_template_file(options.chat_template);
   return set;
 }
 
@@ -75,10 +82,11 @@ const std::string& choose_source(const TemplateSet& set, bool with_tools) {
 }
 
 // The variables of a render: special tokens, then --vars, then what stands in the conversation.
-Json gather_variables(const TemplateSet& set, const Json& extra, const Json& conversation, bool add_generation_prompt) {
+Json gather_variables(const TemplateSet& set, const Json& extra, const Json& conversation, const RenderOptions& options) {
   Json variables = set.special_tokens;
+  if (options.enable_thinking) variables["enable_thinking"] = *options.enable_thinking;
   variables.update(extra);
-  variables["add_generation_prompt"] = add_generation_prompt;
+  variables["add_generation_prompt"] = options.add_generation_prompt;
   if (conversation.is_array()) {
     variables["messages"] = conversation;
     return variables;
@@ -99,7 +107,7 @@ Json render_request(const std::string& line, const TemplateSet& set, const Json&
   bool usable =
       request->is_array() || (request->is_object() && (!request->contains("template") || (*request)["template"].is_string()));
   if (!usable) return {{"error", "expected an object or a list of messages"}};
-  Json variables = gather_variables(set, extra, *request, options.add_generation_prompt);
+  Json variables = gather_variables(set, extra, *request, options);
   std::string source = request->is_object() && request->contains("template") ? (*request)["template"].get<std::string>()
                                                                              : choose_source(set, has_tools(variables));
   auto known = parsed.find(source);
@@ -125,30 +133,57 @@ int render_lines(std::istream& input, const TemplateSet& set, const Json& extra,
   return 0;
 }
 
+Json parse_conversation(const std::string& content, const std::string& origin) {
+  Json conversation = parse_json(content).or_throw(ExitCode::bad_data, origin, "a list of messages, or {\"messages\": […]}");
+  if (!conversation.is_array() && !conversation.is_object())
+    throw UserError(ExitCode::bad_data, origin + ": expected a list of messages or an object", "see hone render --help");
+  return conversation;
+}
+
+int render_by_name(const std::string& content, const std::string& origin, const RenderOptions& options) {
+  BuiltInRender request{options.chat_template, options.model, options.factory, options.add_generation_prompt, options.enable_thinking};
+  if (options.format == "text") {
+    std::cout << render_built_in(parse_conversation(content, origin), origin, request) << std::flush;
+    return 0;
+  }
+  std::istringstream lines(content);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    Json result;
+    try {
+      result["text"] = render_built_in(parse_conversation(line, origin), origin, request);
+    } catch (const UserError& refusal) {
+      result["error"] = refusal.what();
+    }
+    std::cout << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  }
+  return 0;
+}
+
+std::string read_input(const RenderOptions& options) {
+  return options.file.empty() ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(options.file);
+}
+
 }  // namespace
 
 int render_command(const RenderOptions& options) {
   if (options.format != "text" && options.format != "jsonl") {
     throw UserError(ExitCode::usage, "--format is '" + options.format + "'", "use text or jsonl");
   }
+  std::string origin = options.file.empty() ? "standard input" : options.file;
+  if (names_built_in_template(options.chat_template)) return render_by_name(read_input(options), origin, options);
   TemplateSet set = read_templates(options);
   Json extra = options.vars.empty() ? Json::object() : read_config_file(options.vars);
   if (!extra.is_object())
     throw UserError(ExitCode::usage, options.vars + " does not hold a JSON object", "--vars names a file of variables");
-  std::string origin = options.file.empty() ? "standard input" : options.file;
   if (options.format == "jsonl") {
     if (options.file.empty()) return render_lines(std::cin, set, extra, options);
     std::istringstream lines(read_file(options.file));
     return render_lines(lines, set, extra, options);
   }
-  std::string content =
-      options.file.empty() ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(options.file);
-  Json conversation = parse_json(content).or_throw(ExitCode::bad_data, origin, "a list of messages, or {\"messages\": […]}");
-  if (!conversation.is_array() && !conversation.is_object()) {
-    throw UserError(ExitCode::bad_data, origin + ": expected a list of messages or an object", "see hone render --help");
-  }
-  Json variables = gather_variables(set, extra, conversation, options.add_generation_prompt);
-  if (!variables.contains("messages") && options.template_file.empty())
+  Json conversation = parse_conversation(read_input(options), origin);
+  Json variables = gather_variables(set, extra, conversation, options);
+  if (!variables.contains("messages") && options.chat_template.empty())
     throw UserError(ExitCode::bad_data, origin + ": no messages", "a list of messages, or {\"messages\": […]}");
   ChatTemplate chat_template =
       ChatTemplate::parse(choose_source(set, has_tools(variables))).or_throw(ExitCode::bad_data, "chat template");

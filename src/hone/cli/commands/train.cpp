@@ -4,6 +4,7 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/training_job.h"
+#include "hone/cli/parse.h"
 
 namespace hone::cli {
 namespace {
@@ -25,6 +26,7 @@ int train_command(const Options& options) {
   auto launch = launch_of(options);
   int restarts = static_cast<int>(options.integer("max_restarts"));
   auto job = training_job(options);  // mistakes show before any process is started
+  job.chosen = automatic_values(options);
   bool many = launch.processes > 1 || launch.nodes > 1 || (launch.processes == 1 && restarts > 0);
   if (parallel::is_placed() || !many) return train::run_training(job);
   log::info("starting {} processes on this node, {} in all", launch.processes, launch.processes * launch.nodes);
