@@ -1,7 +1,7 @@
 """The commands: names, adapters, the front ends' ways to set a server up, mistakes told before the model is loaded."""
 import json
 import shutil
-import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -56,6 +56,43 @@ def test_adapters_come_and_go_inside_the_named_folder(serve, adapter, tmp_path):
     assert server.post("/v1/unload_lora_adapter", {"lora_name": "loud"})[0] == 200
     assert server.post("/v1/unload_lora_adapter", {"lora_name": "loud"})[0] == 404
     assert models(server) == ["nano"]
+
+
+def test_an_adapter_in_use_stays_until_its_answers_are_done(serve, adapter, endless, tmp_path):
+    shutil.copytree(adapter, tmp_path / "root/loud")
+    server = serve("--adapter_root", tmp_path / "root", "--verbose", "false", model=endless)
+    load = lambda name, **more: server.post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": "loud", **more})[0]
+    unload = lambda name: server.post("/v1/unload_lora_adapter", {"lora_name": name})[0]
+    assert load("busy") == 200
+    stream = server.open_stream(model="busy", max_tokens=None)
+    assert server.wait_for(lambda: server.metric("hone_requests_running") == 1)
+    assert unload("busy") == 409 and load("busy", load_inplace=True) == 409
+    assert load("other") == 200 and unload("other") == 200, "others come and go beside it"
+    stream.close()
+    assert server.wait_for(lambda: unload("busy") == 200), "whoever leaves lets go of it"
+    assert models(server) == ["nano"]
+
+
+def test_adapters_come_and_go_under_load(serve, adapter, tmp_path):
+    for name in ("a", "b"):
+        shutil.copytree(adapter, tmp_path / "root" / name)
+    server = serve("--adapter_root", tmp_path / "root", "--verbose", "false", "--log_interval", "-1")
+    plain = answer(server, "nano")
+
+    def work(i):
+        name = "ab"[i % 2]
+        kind = i % 5
+        if kind == 0:
+            return server.post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": name})[0]
+        if kind == 1:
+            return server.post("/v1/unload_lora_adapter", {"lora_name": name})[0]
+        return server.post("/v1/chat/completions", {"model": name if kind < 4 else "nano", "messages": [{"role": "user", "content": "Who are you?"}], "max_tokens": 8})[0]
+
+    with ThreadPoolExecutor(12) as pool:
+        statuses = set(pool.map(work, range(300)))
+    assert 200 in statuses and statuses <= {200, 400, 404, 409}, statuses
+    assert answer(server, "nano") == plain
+    assert server.stop() == 0
 
 
 def test_llamafactorys_api(serve):

@@ -13,7 +13,7 @@ from serve_testing import ROOT
 KEY = "sesame-7"
 ROUTES = {"GET": ["/health", "/ping", "/live", "/version", "/metrics", "/openapi.json", "/v1/models", "/v1/models/nano", "/", "/page/chat.js"],
           "POST": ["/ping", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/messages/count_tokens", "/tokenize", "/detokenize",
-                   "/v1/load_lora_adapter", "/v1/unload_lora_adapter"]}
+                   "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/infer/", "/v1/score/evaluation"]}
 PATHS = sorted({path for paths in ROUTES.values() for path in paths})
 
 
@@ -58,6 +58,12 @@ def test_the_key_opens_in_every_form_and_a_near_key_does_not(locked):
         assert status_of(locked, "GET", "/v1/models", f"Authorization: Bearer {wrong}\r\n") == 401
     answer = raw(locked, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert "WWW-Authenticate: Basic" in answer, "a browser can ask for the key"
+
+
+@pytest.mark.parametrize("padding", ["=", "==", "===", "====", "========", "QQ======", "Og==", ":"])
+def test_padding_that_is_no_base64_is_no_key(locked, padding):
+    assert status_of(locked, "GET", "/v1/models", f"Authorization: Basic {padding}\r\n") == 401
+    assert status_of(locked, "GET", "/health") == 200
 
 
 def test_a_large_body_without_a_key_is_not_read(locked):
@@ -105,7 +111,8 @@ def test_requests_on_one_connection_are_answered_in_turn(server):
 
 GOOD = {"/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}, "/v1/completions": {"prompt": "hi", "max_tokens": 1},
         "/v1/embeddings": {"input": "hi"}, "/v1/messages": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}, "/tokenize": {"prompt": "hi"},
-        "/detokenize": {"tokens": [1]}, "/v1/load_lora_adapter": {"lora_name": "x", "lora_path": "y"}, "/v1/unload_lora_adapter": {"lora_name": "x"}}
+        "/detokenize": {"tokens": [1]}, "/v1/load_lora_adapter": {"lora_name": "x", "lora_path": "y"}, "/v1/unload_lora_adapter": {"lora_name": "x"},
+        "/infer/": {"infer_requests": [{"messages": [{"role": "user", "content": "hi"}]}], "request_config": {"max_tokens": 1}}}
 
 
 def wrong_values(schema):

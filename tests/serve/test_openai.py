@@ -223,6 +223,52 @@ def test_completions_go_on_with_a_text(exact, peer):
     assert len(best.choices) == 1
 
 
+@pytest.mark.parametrize("settings", [{"num_beams": 2}, {"num_beams": 4, "n": 3}, {"num_beams": 4, "length_penalty": -1.0}, {"num_beams": 3, "length_penalty": 2.5, "n": 2},
+                                      {"num_beams": 4, "early_stopping": True, "n": 4}, {"num_beams": 3, "early_stopping": "never"}, {"num_beams": 5, "repetition_penalty": 1.3},
+                                      {"use_beam_search": True, "n": 4}])
+def test_beams_find_what_transformers_finds(exact, peer, settings):
+    tokenizer, model = peer
+    theirs = {"num_beams": settings.get("n"), **settings, "num_return_sequences": settings.get("n", 1)}
+    theirs.pop("n", None), theirs.pop("use_beam_search", None)
+    for question in ("Who are you?", "What is the capital of France?", "Tell me a story."):
+        messages = [{"role": "user", "content": question}]
+        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+        found = model.generate(**prompt, max_new_tokens=24, do_sample=False, **theirs)[:, prompt["input_ids"].shape[1]:]
+        extra = {k: v for k, v in settings.items() if k != "n"}
+        answer = exact.chat.completions.create(model="nano", messages=messages, max_tokens=24, temperature=0, n=settings.get("n", 1), extra_body=extra)
+        assert [c.message.content for c in answer.choices] == [tokenizer.decode(ids, skip_special_tokens=True) for ids in found]
+
+
+def test_beams_stream_and_draw(client):
+    asked = {"model": "nano", "messages": QUESTION, "max_tokens": 24, "temperature": 0, "extra_body": {"num_beams": 3}}
+    whole = client.chat.completions.create(**asked).choices[0]
+    chunks = list(client.chat.completions.create(**asked, stream=True))
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == whole.message.content
+    assert chunks[-1].choices[0].finish_reason == whole.finish_reason
+    hot = {**asked, "temperature": 8.0, "max_tokens": 6, "extra_body": {"num_beams": 2, "top_k": 0}}
+    drawn = [client.chat.completions.create(**hot, seed=seed).choices[0].message.content for seed in (1, 1, 2, 3)]
+    assert drawn[0] == drawn[1] and len(set(drawn)) > 1
+    best = client.completions.create(model="nano", prompt="The sky", max_tokens=8, best_of=4, n=2, logprobs=0, extra_body={"use_beam_search": True})
+    sums = [sum(c.logprobs.token_logprobs) / len(c.logprobs.token_logprobs) for c in best.choices]
+    assert len(sums) == 2 and sums[0] >= sums[1]
+
+
+def test_many_chats_in_one_request(server, client):
+    asked = {"infer_requests": [{"messages": QUESTION, "images": [], "tools": None}, {"messages": [{"role": "user", "content": "Tell me a story."}]}],
+             "request_config": {"max_tokens": 12, "temperature": 0.0, "stream": False, "n": 2, "return_details": False, "stop": [], "seed": None}, "use_tqdm": False}
+    status, _, body = server.post("/infer/", asked)
+    assert status == 200, body
+    for reply, request in zip(json.loads(body), asked["infer_requests"], strict=True):
+        alone = client.chat.completions.create(model="nano", messages=request["messages"], temperature=0, max_tokens=12)
+        assert [c["message"]["content"] for c in reply["choices"]] == [alone.choices[0].message.content] * 2
+        assert reply["object"] == "chat.completion" and reply["usage"]["prompt_tokens"] == alone.usage.prompt_tokens
+        assert reply["usage"]["completion_tokens"] == 2 * alone.usage.completion_tokens
+    status, _, body = server.post("/infer/", {"infer_requests": [{"messages": QUESTION}, {"messages": []}]})
+    assert status == 400 and "infer_requests[1]" in body
+    status, _, body = server.post("/v1/score/evaluation", {"model": "nano", "messages": ["x"]})
+    assert status == 405 and "no scores" in body
+
+
 def test_embeddings_are_the_models_hidden_states(exact, peer):
     import torch
     tokenizer, model = peer

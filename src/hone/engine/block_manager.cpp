@@ -43,6 +43,10 @@ void BlockManager::take(BlockId id) {
   ++used_;
 }
 
+void BlockManager::share(std::span<const BlockId> blocks) {
+  for (auto id : blocks) take(id);
+}
+
 void BlockManager::release(std::vector<BlockId>& held) {
   // From the end: the beginning of a prompt is the most likely to be asked for again, so it goes last.
   for (auto id = held.rbegin(); id != held.rend(); ++id) {
@@ -63,7 +67,9 @@ void BlockManager::unpublish(Block& block) {
   block.tokens.clear();
 }
 
-uint64_t BlockManager::root(std::string_view origin) const { return keyed_hash(key_, std::as_bytes(std::span(origin.data(), origin.size()))); }
+uint64_t BlockManager::root(std::string_view origin) const {
+  return keyed_hash(key_, std::as_bytes(std::span(origin.data(), origin.size())));
+}
 
 uint64_t BlockManager::chain(uint64_t parent, std::span<const text::TokenId> tokens) const {
   uint64_t hash = keyed_hash({key_.low ^ parent, key_.high}, std::as_bytes(tokens));
@@ -122,7 +128,8 @@ void BlockManager::announce(std::span<const text::TokenId> tokens, std::string_v
   });
 }
 
-void BlockManager::publish(std::span<const text::TokenId> tokens, std::string_view origin, const std::vector<BlockId>& blocks, int64_t known, int64_t computed) {
+void BlockManager::publish(std::span<const text::TokenId> tokens, std::string_view origin, const std::vector<BlockId>& blocks,
+                           int64_t known, int64_t computed) {
   if (!prefix_cache_ || computed / block_size_ <= known) return;
   uint64_t parent = root(origin);
   auto size = static_cast<size_t>(block_size_);
@@ -152,8 +159,10 @@ void BlockManager::check(std::span<const std::vector<BlockId>* const> holders) c
     for (auto id : *held) ++references.at(static_cast<size_t>(id));
   int64_t used = 0;
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    HONE_CHECK(blocks_[i].references == references[i], "block {} counts {} references of {}", i, blocks_[i].references, references[i]);
-    HONE_CHECK(!blocks_[i].hash || published_.at(blocks_[i].hash) == static_cast<BlockId>(i), "block {} is published under another's name", i);
+    HONE_CHECK(blocks_[i].references == references[i], "block {} counts {} references of {}", i, blocks_[i].references,
+               references[i]);
+    HONE_CHECK(!blocks_[i].hash || published_.at(blocks_[i].hash) == static_cast<BlockId>(i),
+               "block {} is published under another's name", i);
     used += references[i] > 0;
   }
   HONE_CHECK(used == used_, "{} blocks are used, {} counted", used, used_);

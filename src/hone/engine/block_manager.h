@@ -26,18 +26,23 @@ class BlockManager {
 
   // A fresh block with one reference; there must be a free one.
   BlockId allocate();
-  void release(std::vector<BlockId>& blocks);  // gives up one reference each and forgets them
+  void share(std::span<const BlockId> blocks);  // one more reference to each
+  void release(std::vector<BlockId>& blocks);   // gives up one reference each and forgets them
 
-  // The longest run of full blocks already computed for the beginning of `tokens`, never all of it: a step must compute something.
-  // `origin` sets apart what is computed differently (the adapter). Takes a reference to each.
+  // The longest run of full blocks already computed for the beginning of `tokens`, never all of it: a step must compute
+  // something. `origin` sets apart what is computed differently (the adapter). Takes a reference to each.
   std::vector<BlockId> find_prefix(std::span<const text::TokenId> tokens, std::string_view origin);
-  // Prompts that begin alike and come together: one announces what it computes in this step, the others wait until it is published.
+  // Prompts that begin alike and come together: one announces what it computes in this step, the others wait until it is
+  // published.
   void announce(std::span<const text::TokenId> tokens, std::string_view origin);
-  bool is_announced(std::span<const text::TokenId> tokens, std::string_view origin) const;  // the first block that find_prefix misses
+  bool is_announced(std::span<const text::TokenId> tokens,
+                    std::string_view origin) const;  // the first block that find_prefix misses
   void clear_announcements() { announced_.clear(); }
 
-  // The full blocks among the first `computed` tokens can be found from now on; those before `known` blocks already were published.
-  void publish(std::span<const text::TokenId> tokens, std::string_view origin, const std::vector<BlockId>& blocks, int64_t known, int64_t computed);
+  // The full blocks among the first `computed` tokens can be found from now on; those before `known` blocks already were
+  // published.
+  void publish(std::span<const text::TokenId> tokens, std::string_view origin, const std::vector<BlockId>& blocks, int64_t known,
+               int64_t computed);
   void forget();  // every published block: the weights changed
 
   // Throws InternalError when counts, lists and tables disagree. For tests and idle checks.

@@ -19,8 +19,10 @@ int64_t activation_bytes(const EngineConfig& config, const model::DecoderConfig&
 
 int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model) {
   auto use = device::memory_use(model.device());
-  if (model.device().is_cpu()) return static_cast<int64_t>(static_cast<double>(use.total - use.current) * kPartOfFreeMemory * config.memory_utilization);
-  return static_cast<int64_t>(static_cast<double>(use.total) * config.memory_utilization) - use.current - activation_bytes(config, model.config());
+  if (model.device().is_cpu())
+    return static_cast<int64_t>(static_cast<double>(use.total - use.current) * kPartOfFreeMemory * config.memory_utilization);
+  return static_cast<int64_t>(static_cast<double>(use.total) * config.memory_utilization) - use.current -
+         activation_bytes(config, model.config());
 }
 
 }  // namespace
@@ -32,8 +34,9 @@ EngineConfig completed(EngineConfig config, const model::CausalLM& model) {
     auto per_token = model::PagedCache::bytes_per_token(model.config(), model.dtype());
     auto fits = bytes_for_cache(config, model) / per_token;
     if (fits < config.block_size)
-      throw UserError(ExitCode::out_of_memory, fmt::format("the weights leave no room for keys and values ({} a token) under a memory utilisation of {}",
-                                                           format_bytes(static_cast<double>(per_token)), config.memory_utilization),
+      throw UserError(ExitCode::out_of_memory,
+                      fmt::format("the weights leave no room for keys and values ({} a token) under a memory utilisation of {}",
+                                  format_bytes(static_cast<double>(per_token)), config.memory_utilization),
                       "raise it, or use a smaller model");
     config.cache_tokens = std::min(fits, config.max_sequences * config.max_context);
   }

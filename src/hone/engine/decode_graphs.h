@@ -1,4 +1,5 @@
-// Decode steps captured once per batch size and replayed, where the device can: a small model's step is mostly the launching of kernels.
+// Decode steps captured once per batch size and replayed, where the device can: a small model's step is mostly the launching of
+// kernels.
 #pragma once
 #include <memory>
 
@@ -12,7 +13,8 @@ class DecodeGraphs {
   DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_blocks);  // of one sequence
   ~DecodeGraphs();
 
-  // Hidden states of one new token per sequence, given on the host; undefined when this batch must be computed the plain way. Valid until the next call.
+  // Hidden states of one new token per sequence, given on the host; undefined when this batch must be computed the plain way.
+  // Valid until the next call.
   Tensor hidden(const model::Input& input, const ops::PagedPlan& plan, model::PagedCache& cache);
   void clear();
 

@@ -1,4 +1,5 @@
-// The engine: requests in, tokens out, many at a time. Call `step()` until `idle()`. One thread uses an engine; a server gives it one.
+// The engine: requests in, tokens out, many at a time. Call `step()` until `idle()`. One thread uses an engine; a server gives it
+// one.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -15,23 +16,23 @@ class CausalLM;
 namespace hone::engine {
 
 struct EngineConfig {
-  int64_t block_size = 16;           // tokens per block of the cache
-  int64_t cache_tokens = 0;          // size of the cache; 0: what memory_utilization leaves beside the weights
-  double memory_utilization = 0.9;   // of an accelerator's memory, weights included; of the CPU's free memory a quarter of it
-  int64_t max_context = 0;           // longest prompt and answer together; 0: the model's
-  int64_t max_sequences = 256;       // generated together
-  int64_t max_step_tokens = 0;       // computed in one step, prompts in parts if need be; 0: chosen by the device
-  bool prefix_cache = true;          // prompts that begin alike are computed once
-  bool graphs = true;                // replay captured decode steps where the device can
-  int64_t speculative_tokens = 0;    // guessed from the text so far and checked in one step; 0: none
-  int quant_bits = 0;                // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
+  int64_t block_size = 16;          // tokens per block of the cache
+  int64_t cache_tokens = 0;         // size of the cache; 0: what memory_utilization leaves beside the weights
+  double memory_utilization = 0.9;  // of an accelerator's memory, weights included; of the CPU's free memory a quarter of it
+  int64_t max_context = 0;          // longest prompt and answer together; 0: the model's
+  int64_t max_sequences = 256;      // generated together
+  int64_t max_step_tokens = 0;      // computed in one step, prompts in parts if need be; 0: chosen by the device
+  bool prefix_cache = true;         // prompts that begin alike are computed once
+  bool graphs = true;               // replay captured decode steps where the device can
+  int64_t speculative_tokens = 0;   // guessed from the text so far and checked in one step; 0: none
+  int quant_bits = 0;               // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
 };
 
 struct Stats {
-  int64_t running = 0, waiting = 0;                   // requests
-  int64_t blocks = 0, blocks_used = 0;                // of the cache; blocks kept only for their prefix count as free
+  int64_t running = 0, waiting = 0;     // requests
+  int64_t blocks = 0, blocks_used = 0;  // of the cache; blocks kept only for their prefix count as free
   int64_t steps = 0, prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0, preemptions = 0;  // since the start
-  int64_t guessed_tokens = 0, accepted_tokens = 0;    // speculation
+  int64_t guessed_tokens = 0, accepted_tokens = 0;                                                 // speculation
   int64_t weights_version = 0;
   bool asleep = false;
 };
@@ -42,8 +43,8 @@ class Engine {
   Engine(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config = {});
   ~Engine();
 
-  // Throws UserError(bad_data) for a request that can never run: an empty prompt, one beyond the context or the cache, an unknown adapter.
-  // max_tokens is cut to what the context and the cache leave.
+  // Throws UserError(bad_data) for a request that can never run: an empty prompt, one beyond the context or the cache, an unknown
+  // adapter. max_tokens is cut to what the context and the cache leave.
   RequestId add(Request request);
   // Frees its blocks at once. The next step reports FinishReason::cancelled. Unknown ids are ignored.
   void cancel(RequestId id);
@@ -79,7 +80,9 @@ struct Completion {
 };
 using OnText = std::function<void(size_t request, std::string_view piece)>;
 using OnDone = std::function<void(size_t request)>;
-std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, const OnText& on_text = {}, const OnDone& on_done = {});
+// A beam search gives its best answer.
+std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, const OnText& on_text = {},
+                                 const OnDone& on_done = {});
 
 // A seed of its own for each of several answers asked for with one seed.
 uint64_t seed_of(uint64_t seed, uint64_t index);

@@ -12,7 +12,8 @@ struct HashKey {
 };
 
 inline uint64_t keyed_hash(HashKey key, std::span<const std::byte> bytes) {
-  uint64_t a = key.low ^ 0x736f6d6570736575ull, b = key.high ^ 0x646f72616e646f6dull, c = key.low ^ 0x6c7967656e657261ull, d = key.high ^ 0x7465646279746573ull;
+  uint64_t a = key.low ^ 0x736f6d6570736575ull, b = key.high ^ 0x646f72616e646f6dull, c = key.low ^ 0x6c7967656e657261ull,
+           d = key.high ^ 0x7465646279746573ull;
   auto round = [&] {
     a += b, b = std::rotl(b, 13) ^ a, a = std::rotl(a, 32);
     c += d, d = std::rotl(d, 16) ^ c;

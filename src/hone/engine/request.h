@@ -25,17 +25,18 @@ struct TokenLogprob {
 };
 struct PositionLogprobs {
   TokenLogprob chosen;
-  int64_t rank = 0;                // of the chosen token, 1 is the likeliest
-  std::vector<TokenLogprob> top;   // likeliest first, as many as were asked for
+  int64_t rank = 0;               // of the chosen token, 1 is the likeliest
+  std::vector<TokenLogprob> top;  // likeliest first, as many as were asked for
 };
 
 // What one step added to one request. The last of a request has a finish reason; nothing follows it.
 struct Output {
   RequestId id = 0;
-  std::vector<text::TokenId> tokens;             // new ones, end tokens left out
-  std::string text;                              // what became final: never half a character, never a part of a stop string
-  std::vector<PositionLogprobs> logprobs;        // one per new token, when asked for
-  std::vector<PositionLogprobs> prompt_logprobs; // once, with the first output, when asked for; of prompt tokens 1, 2 …
+  size_t answer = 0;                              // which one of a beam search's, the best is 0
+  std::vector<text::TokenId> tokens;              // new ones, end tokens left out
+  std::string text;                               // what became final: never half a character, never a part of a stop string
+  std::vector<PositionLogprobs> logprobs;         // one per new token, when asked for
+  std::vector<PositionLogprobs> prompt_logprobs;  // once, with the first output, when asked for; of prompt tokens 1, 2 …
   FinishReason finish = FinishReason::none;
   std::string stop_string;                       // the stop string that ended it, if one did
   text::TokenId stop_token = -1;                 // the stop or end token that ended it, if one did

@@ -10,8 +10,8 @@
 
 namespace hone::engine {
 
-// For each slice that reaches the end of its sequence: the token a device chose, or the rows of logits to choose from (one, and one more
-// for each guessed token). Other slices have neither.
+// For each slice that reaches the end of its sequence: the token a device chose, or the rows of logits to choose from (one, and
+// one more for each guessed token). Other slices have neither.
 struct SliceLogits {
   text::TokenId chosen = -1;
   float* rows = nullptr;
@@ -21,7 +21,9 @@ struct StepLogits {
   std::vector<SliceLogits> slices;
   Tensor host_rv;  // float32, holds the rows
   int64_t vocabulary = 0;
-  std::span<float> row(size_t slice, int64_t i) const { return {slices[slice].rows + i * vocabulary, static_cast<size_t>(vocabulary)}; }
+  std::span<float> row(size_t slice, int64_t i) const {
+    return {slices[slice].rows + i * vocabulary, static_cast<size_t>(vocabulary)};
+  }
 };
 
 class Runner {

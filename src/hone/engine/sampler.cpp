@@ -13,7 +13,9 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 bool contains(const std::vector<TokenId>& tokens, TokenId token) { return std::ranges::find(tokens, token) != tokens.end(); }
 
-TokenId likeliest(std::span<const float> logits) { return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin()); }
+TokenId likeliest(std::span<const float> logits) {
+  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
+}
 
 void forbid(std::span<float> logits, TokenId token) {
   if (static_cast<size_t>(token) < logits.size()) logits[static_cast<size_t>(token)] = kNever;
@@ -105,14 +107,17 @@ TokenId draw(const std::vector<Candidate>& candidates, double uniform) {
   return candidates.front().token;
 }
 
-bool is_plain_choice(const SamplingParams& p) {
-  return p.top_k == 0 && p.top_p >= 1.0 && p.min_p <= 0 && p.repetition_penalty == 1.0 && p.presence_penalty == 0 && p.frequency_penalty == 0 &&
+bool is_plain_but_for_filters(const SamplingParams& p) {
+  return p.beams == 1 && p.min_p <= 0 && p.repetition_penalty == 1.0 && p.presence_penalty == 0 && p.frequency_penalty == 0 &&
          p.logit_bias.empty() && p.bad_words.empty() && !p.constraint && !p.logprobs;
 }
 
 }  // namespace
 
-Sampler::Sampler(const SamplingParams& params, std::span<const TokenId> prompt) : params_(params), plain_(is_plain_choice(params)) {
+Sampler::Sampler(const SamplingParams& params, std::span<const TokenId> prompt)
+    : params_(params),
+      plain_but_filters_(is_plain_but_for_filters(params)),
+      plain_(plain_but_filters_ && params.top_k == 0 && params.top_p >= 1.0) {
   if (params.repetition_penalty == 1.0) return;
   prompt_tokens_.assign(prompt.begin(), prompt.end());
   std::ranges::sort(prompt_tokens_);
@@ -141,7 +146,8 @@ void Sampler::forbid_bad_words(std::span<float> logits) const {
   for (const auto& word : params_.bad_words) {
     if (word.empty()) continue;
     size_t before = word.size() - 1;
-    if (chosen_.size() >= before && std::equal(word.begin(), word.end() - 1, chosen_.end() - static_cast<ptrdiff_t>(before))) forbid(logits, word.back());
+    if (chosen_.size() >= before && std::equal(word.begin(), word.end() - 1, chosen_.end() - static_cast<ptrdiff_t>(before)))
+      forbid(logits, word.back());
   }
 }
 
@@ -184,6 +190,29 @@ TokenId Sampler::choose(std::span<float> logits) const {
   double uniform = static_cast<double>(draw_key() >> 11) * 0x1.0p-53;
   if (params_.top_k == 0 && params_.top_p >= 1.0 && params_.min_p <= 0) return draw_from_all(logits, uniform);
   return draw(candidates_of(logits, params_), uniform);
+}
+
+std::vector<Continuation> Sampler::continuations(std::span<float> logits, size_t count, uint64_t beam) const {
+  float largest = *std::ranges::max_element(logits);
+  auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
+  for (float& logit : logits) logit -= normaliser;
+  mask(logits);
+  penalise(logits);
+  std::vector<Continuation> found;
+  if (params_.temperature <= 0) {
+    for (const auto& c : ranked(logits, count)) found.push_back({c.token, c.logit, c.logit});
+    return found;
+  }
+  for (float& logit : logits) logit /= static_cast<float>(params_.temperature);
+  Rng noise(draw_key(), beam);
+  for (const auto& c : candidates_of(logits, params_)) {  // the largest of log-probabilities with Gumbel noise are such a draw
+    auto gumbel = static_cast<float>(-std::log(-std::log(noise.uniform() + 0x1.0p-54)));
+    found.push_back({c.token, c.logit, c.logit + gumbel});
+  }
+  count = std::min(count, found.size());
+  std::ranges::partial_sort(found, found.begin() + static_cast<ptrdiff_t>(count), std::greater(), &Continuation::order);
+  found.resize(count);
+  return found;
 }
 
 PositionLogprobs position_logprobs(std::span<const float> logits, TokenId chosen, int64_t count) {

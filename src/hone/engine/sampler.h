@@ -11,16 +11,27 @@
 
 namespace hone::engine {
 
+// A token that may come next in a beam search, and how likely it is; `order` decides who is kept (the same, or with noise when
+// sampling).
+struct Continuation {
+  text::TokenId token = 0;
+  float logprob = 0, order = 0;
+};
+
 class Sampler {
  public:
   Sampler(const SamplingParams& params, std::span<const text::TokenId> prompt);
 
   // The token that follows the `chosen` ones accepted so far. `logits` are the model's own and are changed in place.
   text::TokenId choose(std::span<float> logits) const;
+  // For beams: the `count` best of what may follow, best first. Masks and penalties work on log-probabilities, as in
+  // transformers; at a temperature the tokens are drawn without replacement, differently for each `beam`.
+  std::vector<Continuation> continuations(std::span<float> logits, size_t count, uint64_t beam) const;
   void accept(text::TokenId token);
 
   // True when the choice needs nothing but temperature and seed: a device can make it.
   bool is_plain() const { return plain_ && !needs_length(); }
+  bool is_plain_but_filters() const { return plain_but_filters_ && !needs_length(); }  // top_k and top_p besides
   uint64_t draw_key() const;  // for such a device: differs for every position of every seed
 
   bool is_end(text::TokenId token) const;   // ends the answer, not part of it
@@ -33,7 +44,7 @@ class Sampler {
   void penalise(std::span<float> logits) const;
 
   SamplingParams params_;
-  bool plain_;
+  bool plain_but_filters_, plain_;
   std::vector<text::TokenId> chosen_;
   std::unordered_map<text::TokenId, int32_t> counts_;  // in the answer
   std::vector<text::TokenId> prompt_tokens_;           // distinct ones, kept only for the repetition penalty

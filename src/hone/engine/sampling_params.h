@@ -13,6 +13,10 @@ namespace hone::engine {
 
 class Constraint;
 
+// When a beam search is over: once no running beam is likely to beat the worst finished answer (judged by its present length), as
+// soon as there are enough finished answers, or once none can beat it at any length.
+enum class EarlyStopping { no, yes, never };
+
 struct SamplingParams {
   double temperature = 0.0;  // 0: the most likely token
   int64_t top_k = 0;         // 0: all
@@ -27,8 +31,8 @@ struct SamplingParams {
   std::vector<std::vector<text::TokenId>> bad_words;  // sequences that never appear in the answer
   std::shared_ptr<const Constraint> constraint;       // only what it allows is chosen
 
-  int64_t max_tokens = 512;                // of the answer
-  int64_t min_tokens = 0;                  // before that many, neither an end nor a stop token is chosen, and stop strings do not count
+  int64_t max_tokens = 512;  // of the answer
+  int64_t min_tokens = 0;    // before that many, neither an end nor a stop token is chosen, and stop strings do not count
   std::vector<text::TokenId> end_tokens;   // the model's end of turn or text: not part of the answer
   bool ignore_end = false;                 // end tokens are ordinary tokens
   std::vector<text::TokenId> stop_tokens;  // end the answer and are its last token
@@ -36,7 +40,13 @@ struct SamplingParams {
   bool include_stop = false;               // the text ends behind it instead
   bool skip_special_tokens = true;         // in the text
 
-  std::optional<int64_t> logprobs;         // of each chosen token and so many of the likeliest; of the raw logits, before any setting above
+  int64_t beams = 1;         // above 1: the likeliest whole answer among so many kept at a time; it is reported when it is found
+  int64_t beam_answers = 1;  // so many of the likeliest, each an output of its own
+  double length_penalty = 1.0;  // an answer's log-probability is divided by its length to this power
+  EarlyStopping early_stopping = EarlyStopping::no;
+
+  std::optional<int64_t>
+      logprobs;  // of each chosen token and so many of the likeliest; of the raw logits, before any setting above
   std::optional<int64_t> prompt_logprobs;  // the same for every prompt token but the first; such a request reads no prefix cache
 };
 

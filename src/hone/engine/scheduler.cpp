@@ -23,8 +23,10 @@ StepBatch Scheduler::schedule() {
 void Scheduler::schedule_answers(StepBatch& batch, int64_t& budget) {
   for (auto* sequence : std::vector(running_)) {  // a copy: making room takes sequences out
     if (budget <= 0) return;
-    if (!sequence->running || !sequence->is_decoding()) continue;
-    int64_t room = std::min({limits_.speculative_tokens, sequence->request.sampling.max_tokens - sequence->generated() - 1, budget - 1});
+    if (!sequence->running || sequence->held || !sequence->is_decoding()) continue;
+    int64_t room = sequence->search ? 0
+                                    : std::min({limits_.speculative_tokens,
+                                                sequence->request.sampling.max_tokens - sequence->generated() - 1, budget - 1});
     sequence->guess = guess_following(sequence->tokens, room);
     auto count = 1 + static_cast<int64_t>(sequence->guess.size());
     if (make_room(*sequence, count)) compute(*sequence, count, batch, budget);
@@ -34,23 +36,25 @@ void Scheduler::schedule_answers(StepBatch& batch, int64_t& budget) {
 void Scheduler::schedule_prompts(StepBatch& batch, int64_t& budget) {
   for (auto* sequence : std::vector(running_)) {
     if (budget <= 0) return;
-    if (!sequence->running || sequence->scheduled) continue;
+    if (!sequence->running || sequence->held || sequence->scheduled) continue;
     int64_t count = std::min(sequence->remaining(), budget);
     if (make_room(*sequence, count)) compute(*sequence, count, batch, budget);
   }
 }
 
 void Scheduler::admit(StepBatch& batch, int64_t& budget) {
-  for (auto place = waiting_.begin(); place != waiting_.end() && budget > 0 && running() < limits_.max_sequences;) {
+  for (auto place = waiting_.begin(); place != waiting_.end() && budget > 0 && active() < limits_.max_sequences;) {
     auto& sequence = **place;
-    if (blocks_.is_announced(sequence.tokens, sequence.request.adapter)) {
+    if (sequence.held || blocks_.is_announced(sequence.tokens, sequence.request.adapter)) {
       ++place;  // another computes the same beginning in this step
       continue;
     }
-    if (!try_admit(sequence)) return;  // no overtaking: a large request is not starved by small ones
+    if (!try_admit(sequence)) {
+      if (preempt_held()) continue;
+      return;  // no overtaking: a large request is not starved by small ones
+    }
     place = waiting_.erase(place);
-    sequence.running = true;
-    running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, ByRank()), &sequence);
+    start(sequence);
     compute(sequence, std::min(sequence.remaining(), budget), batch, budget);
   }
 }
@@ -69,7 +73,41 @@ bool Scheduler::try_admit(Sequence& sequence) {
   return true;
 }
 
-// When blocks run out, the sequence of the highest rank that is not in this step yet gives up its own; that may be the asking one.
+void Scheduler::start(Sequence& sequence) {
+  sequence.running = true;
+  running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, ByRank()), &sequence);
+}
+
+int64_t Scheduler::active() const {
+  return std::ranges::count_if(running_, [](const Sequence* sequence) { return !sequence->held; });
+}
+
+// Beams that are done with their step give way to those they wait for; else two searches could wait for each other's blocks for
+// ever.
+bool Scheduler::preempt_held() {
+  auto last = std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* sequence) { return sequence->held; });
+  if (last == running_.rend()) return false;
+  preempt(**last);
+  return true;
+}
+
+void Scheduler::fork(const Sequence& parent, Sequence& child, std::vector<BlockCopy>& copies) {
+  if (!parent.running || running() >= limits_.max_sequences) return add(child);
+  int64_t full = parent.computed / blocks_.block_size();
+  child.blocks.assign(parent.blocks.begin(), parent.blocks.begin() + full);
+  blocks_.share(child.blocks);
+  child.computed = full * blocks_.block_size();
+  child.published = std::min(parent.published, full);
+  if (child.computed < parent.computed && blocks_.free_blocks() > 0) {
+    child.blocks.push_back(blocks_.allocate());
+    child.computed = parent.computed;
+    copies.push_back({parent.blocks[static_cast<size_t>(full)], child.blocks.back()});
+  }
+  start(child);
+}
+
+// When blocks run out, the sequence of the highest rank that is not in this step yet gives up its own; that may be the asking
+// one.
 bool Scheduler::make_room(Sequence& sequence, int64_t count) {
   while (blocks_.free_blocks() < missing_blocks(sequence, count)) {
     auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* other) { return !other->scheduled; });

@@ -1,4 +1,5 @@
-// Who computes what in the next step: running answers first, then prompts, in parts if need be, as far as tokens and blocks reach.
+// Who computes what in the next step: running answers first, then prompts, in parts if need be, as far as tokens and blocks
+// reach.
 #pragma once
 #include <set>
 #include <vector>
@@ -24,12 +25,19 @@ struct StepBatch {
   bool empty() const { return slices.empty(); }
 };
 
+struct BlockCopy {
+  BlockId from, to;
+};
+
 class Scheduler {
  public:
   Scheduler(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {}
 
   void add(Sequence& sequence) { waiting_.insert(&sequence); }
   StepBatch schedule();
+  // `child`, which holds nothing yet, goes on from what is computed of `parent`: full blocks are shared, a last one that is not
+  // full is to be copied before the next step.
+  void fork(const Sequence& parent, Sequence& child, std::vector<BlockCopy>& copies);
   void remove(Sequence& sequence);  // finished or cancelled: its blocks are free at once
   void preempt_all();               // everything is computed again
 
@@ -45,6 +53,9 @@ class Scheduler {
   void schedule_prompts(StepBatch& batch, int64_t& budget);
   void admit(StepBatch& batch, int64_t& budget);
   bool try_admit(Sequence& sequence);
+  bool preempt_held();
+  void start(Sequence& sequence);
+  int64_t active() const;
   bool make_room(Sequence& sequence, int64_t count);
   int64_t missing_blocks(const Sequence& sequence, int64_t count) const;
   void preempt(Sequence& sequence);

@@ -3,7 +3,11 @@
 namespace hone::engine {
 
 Sequence::Sequence(RequestId id, Request asked, int64_t rank, const text::Tokenizer& tokenizer)
-    : id(id), rank(rank), request(std::move(asked)), prompt_size(static_cast<int64_t>(request.prompt.size())), tokens(request.prompt),
+    : id(id),
+      rank(rank),
+      request(std::move(asked)),
+      prompt_size(static_cast<int64_t>(request.prompt.size())),
+      tokens(request.prompt),
       sampler(request.sampling, request.prompt) {
   const auto& sampling = request.sampling;
   if (request.want_text) text.emplace(tokenizer, sampling.stop, sampling.include_stop, sampling.skip_special_tokens);
@@ -29,6 +33,12 @@ void Sequence::advance(text::TokenId token, Output& output) {
   } else if (generated() >= sampling.max_tokens) {
     finish(FinishReason::length, output);
   }
+}
+
+void Sequence::continue_as(Sequence&& other) {
+  tokens = std::move(other.tokens);
+  sampler = std::move(other.sampler);
+  if (other.text) text.emplace(std::move(*other.text));
 }
 
 void Sequence::finish(FinishReason reason, Output& output) {

@@ -10,12 +10,14 @@
 
 namespace hone::engine {
 
+class BeamSearch;
+
 struct Sequence {
   Sequence(RequestId id, Request request, int64_t rank, const text::Tokenizer& tokenizer);
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
   int64_t generated() const { return size() - prompt_size; }
-  int64_t remaining() const { return size() - computed; }         // tokens whose keys are not in the cache yet
+  int64_t remaining() const { return size() - computed; }  // tokens whose keys are not in the cache yet
   bool is_decoding() const { return remaining() == 1 && generated() > 0; }
   bool wants_prompt_logprobs() const { return request.sampling.prompt_logprobs.has_value() && generated() == 0; }
 
@@ -29,14 +31,18 @@ struct Sequence {
   std::optional<TextStream> text;
 
   bool running = false, scheduled = false;  // the scheduler's: admitted; part of the step being made
+  BeamSearch* search = nullptr;             // whose beam it is, if it is one
+  bool held = false;                        // a beam that waits for the others of its search: nothing of it is computed
   std::vector<BlockId> blocks;
-  int64_t computed = 0;   // tokens whose keys and values are in the blocks
-  int64_t published = 0;  // blocks
+  int64_t computed = 0;           // tokens whose keys and values are in the blocks
+  int64_t published = 0;          // blocks
   std::optional<int64_t> cached;  // prompt tokens found in the prefix cache when first admitted
   std::vector<PositionLogprobs> prompt_logprobs;
 
   // Takes the next token: what it adds to the answer goes into `output`, which gets a finish reason when it was the last.
   void advance(text::TokenId token, Output& output);
+  void continue_as(
+      Sequence&& other);  // takes over another's tokens and what follows from them; id, blocks and what is computed stay
 
  private:
   void finish(FinishReason reason, Output& output);

@@ -4,7 +4,8 @@
 
 namespace hone::engine {
 
-TextStream::TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, bool include_stop, bool skip_special_tokens)
+TextStream::TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, bool include_stop,
+                       bool skip_special_tokens)
     : decoder_(tokenizer, skip_special_tokens), stop_(std::move(stop)), include_stop_(include_stop) {
   std::erase(stop_, "");
   for (const auto& text : stop_) longest_stop_ = std::max(longest_stop_, text.size());

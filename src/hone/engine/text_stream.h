@@ -11,7 +11,8 @@ namespace hone::engine {
 class TextStream {
  public:
   // `tokenizer` must outlive the stream. With `include_stop` the text ends behind the stop string, else before it.
-  TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, bool include_stop = false, bool skip_special_tokens = true);
+  TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, bool include_stop = false,
+             bool skip_special_tokens = true);
 
   std::string push(text::TokenId token, bool may_stop = true);  // text that has become final
   std::string finish();                                         // what was held back; nothing after a stop string

@@ -13,6 +13,14 @@ PagedCache::PagedCache(const DecoderConfig& config, int64_t blocks, int64_t bloc
   for (int64_t layer = 0; layer < config.layers; ++layer) layers_.push_back({block(), block()});
 }
 
+void PagedCache::copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  if (from.empty()) return;
+  auto device = layers_[0].keys.device();
+  auto sources = at::tensor(from).to(device), targets = at::tensor(to).to(device);
+  for (auto& layer : layers_)
+    for (auto* blocks : {&layer.keys, &layer.values}) blocks->index_copy_(0, targets, blocks->index_select(0, sources));
+}
+
 int64_t PagedCache::bytes_per_token(const DecoderConfig& config, at::ScalarType dtype) {
   return 2 * config.layers * config.attention.kv_heads * config.attention.head_dim * static_cast<int64_t>(c10::elementSize(dtype));
 }

@@ -12,6 +12,8 @@ class PagedCache {
   int64_t block_size() const { return block_size_; }
   static int64_t bytes_per_token(const DecoderConfig& config, at::ScalarType dtype);
 
+  void copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
+
   // Which sequences the next forward pass continues, and where; set before it.
   void set_plan(ops::PagedPlan plan) { plan_ = std::move(plan); }
   // For the model: stores a layer's new keys and values, then attends.

@@ -18,7 +18,8 @@ Problem no_room() {
 Context::Target Context::target_of(const std::string& model) const {
   if (adapters.knows(model)) return {model, model};
   if (model.empty() || model == served.name || served.any_name) return {served.name, served.base_adapter};
-  throw Problem(404, fmt::format("the model \"{}\" does not exist here; /v1/models lists what does", model.substr(0, 128)), "model", "model_not_found");
+  throw Problem(404, fmt::format("the model \"{}\" does not exist here; /v1/models lists what does", model.substr(0, 128)),
+                "model", "model_not_found");
 }
 
 void Context::check_room() const {
@@ -28,8 +29,8 @@ void Context::check_room() const {
   }
 }
 
-std::shared_ptr<Generation> Context::admit(Exchange& exchange, std::vector<engine::Request> answers) {
-  auto generation = loop.submit(std::move(answers));
+std::shared_ptr<Generation> Context::admit(Exchange& exchange, std::vector<engine::Request> requests) {
+  auto generation = loop.submit(std::move(requests));
   if (!generation) {
     metrics.refused();
     throw no_room();

@@ -28,7 +28,7 @@ struct Context {
   };
   Target target_of(const std::string& model) const;
   // Hands the answers to the engine and watches for the client leaving. Problem(429) when there is no room.
-  std::shared_ptr<Generation> admit(Exchange& exchange, std::vector<engine::Request> answers);
+  std::shared_ptr<Generation> admit(Exchange& exchange, std::vector<engine::Request> requests);
   void check_room() const;  // the same refusal, before work is spent on a request
 };
 
@@ -39,7 +39,7 @@ asio::awaitable<std::invoke_result_t<Work>> aside(Context& context, Work work) {
   co_return co_await asio::co_spawn(context.workers, run(std::move(work)), asio::use_awaitable);
 }
 
-Json parsed_body(const HttpRequest& request);  // Problem(400) when it is no JSON object
+Json parsed_body(const HttpRequest& request);   // Problem(400) when it is no JSON object
 std::string fresh_id(std::string_view prefix);  // "chatcmpl-…", not to be guessed
 int64_t unix_time();
 

@@ -15,8 +15,11 @@ size_t weight(const engine::Output& output) {
 }
 
 size_t tokens_of(const engine::Request& request) {
-  return request.prompt.size() + static_cast<size_t>(std::max<int64_t>(request.sampling.max_tokens, 0));
+  auto beams = static_cast<size_t>(request.sampling.beams);
+  return (request.prompt.size() + static_cast<size_t>(std::max<int64_t>(request.sampling.max_tokens, 0))) * beams;
 }
+
+size_t answers_of(const engine::Request& request) { return static_cast<size_t>(request.sampling.beam_answers); }
 
 }  // namespace
 
@@ -65,15 +68,15 @@ void EngineLoop::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::shared_ptr<Generation> EngineLoop::submit(std::vector<engine::Request> answers) {
-  size_t tokens = 0;
-  for (const auto& answer : answers) tokens += tokens_of(answer);
-  if (!has_room(answers.size()) || live_tokens_ + tokens > limits_.live_tokens) return nullptr;
-  live_answers_ += answers.size();
+std::shared_ptr<Generation> EngineLoop::submit(std::vector<engine::Request> requests) {
+  size_t tokens = 0, answers = 0;
+  for (const auto& request : requests) tokens += tokens_of(request), answers += answers_of(request);
+  if (!has_room(answers) || live_tokens_ + tokens > limits_.live_tokens) return nullptr;
+  live_answers_ += answers;
   live_tokens_ += tokens;
-  auto generation = std::make_shared<Generation>(*this, ++last_ticket_, answers.size(), io_.get_executor());
-  enqueue([this, weak = std::weak_ptr(generation), ticket = last_ticket_, answers = std::move(answers)]() mutable {
-    add(std::move(weak), ticket, std::move(answers));
+  auto generation = std::make_shared<Generation>(*this, ++last_ticket_, answers, io_.get_executor());
+  enqueue([this, weak = std::weak_ptr(generation), ticket = last_ticket_, requests = std::move(requests)]() mutable {
+    add(std::move(weak), ticket, std::move(requests));
   });
   return generation;
 }
@@ -136,19 +139,21 @@ bool EngineLoop::run_commands() {
   return true;
 }
 
-void EngineLoop::add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> answers) {
+void EngineLoop::add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> requests) {
   std::vector<Delivery> deliveries;
-  for (size_t choice = 0; choice < answers.size(); ++choice) {
-    Live live{generation, ticket, choice, tokens_of(answers[choice])};
+  size_t choice = 0;
+  for (auto& request : requests) {
+    Live live{generation, ticket, choice, answers_of(request), tokens_of(request)};
+    choice += live.answers;
     try {
-      auto id = engine_.add(std::move(answers[choice]));
+      auto id = engine_.add(std::move(request));
       live_.emplace(id, live);
       tickets_[ticket].push_back(id);
     } catch (const UserError& error) {
-      report(live, {.finish = engine::FinishReason::error, .error = error.what()}, true, deliveries);
+      report_failure(live, error.what(), true, deliveries);
     } catch (const std::exception& error) {
       log::error("the engine could not take a request: {}", error.what());
-      report(live, {.finish = engine::FinishReason::error, .error = error.what()}, false, deliveries);
+      report_failure(live, error.what(), false, deliveries);
     }
   }
   deliver(std::move(deliveries));
@@ -160,13 +165,19 @@ void EngineLoop::cancel(uint64_t ticket) {
   for (auto id : found->second) engine_.cancel(id);  // the next step reports each of them once
 }
 
-// Counts the answer out when this is its last output.
-void EngineLoop::report(Live live, engine::Output output, bool refused, std::vector<Delivery>& deliveries) {
+// Counts the answer out when this is its last output, and its tokens with the request's last answer.
+void EngineLoop::report(const Live& live, engine::Output output, bool refused, std::vector<Delivery>& deliveries) {
   if (output.finish != engine::FinishReason::none) {
     --live_answers_;
-    live_tokens_ -= live.tokens;
+    if (output.answer + 1 == live.answers) live_tokens_ -= live.tokens;
   }
-  deliveries.push_back({std::move(live.generation), {live.choice, std::move(output), refused}});
+  auto choice = live.choice + output.answer;
+  deliveries.push_back({live.generation, {choice, std::move(output), refused}});
+}
+
+void EngineLoop::report_failure(const Live& live, const std::string& why, bool refused, std::vector<Delivery>& deliveries) {
+  for (size_t i = 0; i < live.answers; ++i)
+    report(live, {.answer = i, .finish = engine::FinishReason::error, .error = why}, refused, deliveries);
 }
 
 void EngineLoop::step() {
@@ -181,13 +192,13 @@ void EngineLoop::step() {
       auto found = live_.find(output.id);
       if (found == live_.end()) continue;
       auto live = found->second;
-      if (output.finish != engine::FinishReason::none) {
+      if (output.finish != engine::FinishReason::none && output.answer + 1 == live.answers) {
         live_.erase(found);
         auto ids = tickets_.find(live.ticket);
         std::erase(ids->second, output.id);
         if (ids->second.empty()) tickets_.erase(ids);
       }
-      report(std::move(live), std::move(output), false, deliveries);
+      report(live, std::move(output), false, deliveries);
     }
   } catch (const std::exception& error) {
     fail_everything(error.what());
@@ -206,7 +217,7 @@ void EngineLoop::fail_everything(const std::string& why) {
   std::vector<Delivery> deliveries;
   for (auto& [id, live] : live_) {
     engine_.cancel(id);
-    report(live, {.id = id, .finish = engine::FinishReason::error, .error = "the engine failed"}, false, deliveries);
+    report_failure(live, "the engine failed", false, deliveries);
   }
   live_.clear();
   tickets_.clear();

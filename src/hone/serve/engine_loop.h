@@ -54,10 +54,10 @@ class Generation {
 };
 
 struct EngineLoopLimits {
-  size_t live_answers = 1280;        // generated or waiting for it
-  size_t live_tokens = 16u << 20;    // their prompts and the longest answers they may become, together
-  size_t unread_bytes = 1u << 20;    // of one request, until its client is cut
-  int failures_in_a_row = 3;         // steps that throw, until the engine counts as broken
+  size_t live_answers = 1280;      // generated or waiting for it
+  size_t live_tokens = 16u << 20;  // their prompts and the longest answers they may become, together
+  size_t unread_bytes = 1u << 20;  // of one request, until its client is cut
+  int failures_in_a_row = 3;       // steps that throw, until the engine counts as broken
 };
 
 class EngineLoop {
@@ -68,7 +68,7 @@ class EngineLoop {
 
   bool has_room(size_t answers) const { return live_answers_ + answers <= limits_.live_answers; }
   // Null when there is no room: the caller answers 429. I/O thread only.
-  std::shared_ptr<Generation> submit(std::vector<engine::Request> answers);
+  std::shared_ptr<Generation> submit(std::vector<engine::Request> requests);
 
   void interrupt_all();  // every session is told to end; I/O thread only
 
@@ -86,7 +86,9 @@ class EngineLoop {
   struct Live {
     std::weak_ptr<Generation> generation;
     uint64_t ticket = 0;
-    size_t choice = 0, tokens = 0;
+    size_t choice = 0;   // of its first answer
+    size_t answers = 1;  // more than one of a beam search, all told in one step
+    size_t tokens = 0;
   };
   struct Delivery {
     std::weak_ptr<Generation> generation;
@@ -96,11 +98,12 @@ class EngineLoop {
   void run();
   void enqueue(std::function<void()> command);
   bool run_commands();  // false: time to stop
-  void add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> answers);
+  void add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> requests);
   void cancel(uint64_t ticket);
   void step();
   void fail_everything(const std::string& why);
-  void report(Live live, engine::Output output, bool refused, std::vector<Delivery>& deliveries);
+  void report(const Live& live, engine::Output output, bool refused, std::vector<Delivery>& deliveries);
+  void report_failure(const Live& live, const std::string& why, bool refused, std::vector<Delivery>& deliveries);
   void deliver(std::vector<Delivery> deliveries);
 
   engine::Engine& engine_;
@@ -114,7 +117,7 @@ class EngineLoop {
   std::deque<std::function<void()>> commands_;
   bool stopping_ = false;
 
-  std::map<engine::RequestId, Live> live_;                     // engine thread only
+  std::map<engine::RequestId, Live> live_;                      // engine thread only
   std::map<uint64_t, std::vector<engine::RequestId>> tickets_;  // engine thread only
   int failures_ = 0;
 

@@ -5,6 +5,7 @@
 #include "hone/serve/openai/chat.h"
 #include "hone/serve/openai/completions.h"
 #include "hone/serve/openai/embeddings.h"
+#include "hone/serve/openai/infer.h"
 #include "hone/serve/page/page.h"
 
 namespace hone::serve {
@@ -25,6 +26,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", kKey, chat_completions},
     {"POST", "/v1/completions", kKey, completions},
     {"POST", "/v1/embeddings", kKey, embeddings},
+    {"POST", "/infer/", kKey, infer},
+    {"POST", "/v1/score/evaluation", kKey, score},
     {"POST", "/v1/messages", kKey, anthropic_messages},
     {"POST", "/v1/messages/count_tokens", kKey, anthropic_count_tokens},
     {"POST", "/tokenize", kKey, tokenize},

@@ -27,11 +27,17 @@ HttpResponse answer_to(const Problem& problem, const HttpRequest& request) {
 
 class Server : public Service {
  public:
-  Server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config, const std::map<std::string, std::filesystem::path>& adapters)
-      : config_(config), served_(served), access_(config.api_key, config.host, config.allowed_origins), loop_(engine, io_, config.engine),
-        metrics_(served.name), adapters_(config.adapter_root),
+  Server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config,
+         const std::map<std::string, std::filesystem::path>& adapters)
+      : config_(config),
+        served_(served),
+        access_(config.api_key, config.host, config.allowed_origins),
+        loop_(engine, io_, config.engine),
+        metrics_(served.name),
+        adapters_(config.adapter_root),
         tls_(config.certificate_file.empty() ? nullptr : tls_context(config.certificate_file, config.key_file)),
-        listener_(io_.get_executor(), config.host, config.port, tls_, *this, config.http), signals_(io_, SIGTERM, SIGINT) {
+        listener_(io_.get_executor(), config.host, config.port, tls_, *this, config.http),
+        signals_(io_, SIGTERM, SIGINT) {
     for (const auto& [name, folder] : adapters) adapters_.add(name, {folder, served.created, true});
   }
 
@@ -53,12 +59,15 @@ class Server : public Service {
 
   std::optional<HttpResponse> refuse(const HttpRequest& head) override {
     const Route* route = find_route(head.method, head.path);
-    if (head.method == "OPTIONS" && path_exists(head.path) && access_.allows_origin(head.header("origin"))) return preflight(head);
+    if (head.method == "OPTIONS" && path_exists(head.path) && access_.allows_origin(head.header("origin")))
+      return preflight(head);
     bool open = route && route->audience == Audience::everyone;
     if (auto problem = access_.wrong_origin(head); problem && !open) return answer_to(*problem, head);
     if (!open && access_.has_key() && !access_.carries_key(head)) return unauthorized(head);
     if (!route) {
-      if (path_exists(head.path)) return answer_to({405, fmt::format("{} is not answered here", head.method.substr(0, 16)), "", "method_not_allowed"}, head);
+      if (path_exists(head.path))
+        return answer_to({405, fmt::format("{} is not answered here", head.method.substr(0, 16)), "", "method_not_allowed"},
+                         head);
       return answer_to({404, "there is nothing at this path; /openapi.json lists what there is", "", "not_found"}, head);
     }
     if (draining_ && route->handler) return answer_to(interruption(), head);
@@ -73,8 +82,10 @@ class Server : public Service {
     std::optional<Problem> problem;
     const Route* route = find_route(exchange.request().method, exchange.request().path);
     try {
-      if (route->handler) co_await route->handler(exchange, context_);
-      else co_await exchange.respond(health(exchange.request()));
+      if (route->handler)
+        co_await route->handler(exchange, context_);
+      else
+        co_await exchange.respond(health(exchange.request()));
     } catch (const Problem& caught) {
       problem = caught;
     } catch (const std::exception& error) {
@@ -89,10 +100,14 @@ class Server : public Service {
 
  private:
   void announce() const {
-    auto address = fmt::format("{}://{}:{}", tls_ ? "https" : "http", config_.host.find(':') != std::string::npos ? "[" + config_.host + "]" : config_.host, listener_.port());
+    auto address =
+        fmt::format("{}://{}:{}", tls_ ? "https" : "http",
+                    config_.host.find(':') != std::string::npos ? "[" + config_.host + "]" : config_.host, listener_.port());
     log::info("{} is served at {} ({})", served_.name, address,
-              config_.open_page ? "open it in a browser; Ctrl-C ends it" : "chat page at /, OpenAI's API under /v1, Anthropic's at /v1/messages");
-    if (!access_.loopback() && !access_.has_key()) log::warning("anybody who reaches {} may use the model; --api_key asks for a key", config_.host);
+              config_.open_page ? "open it in a browser; Ctrl-C ends it"
+                                : "chat page at /, OpenAI's API under /v1, Anthropic's at /v1/messages");
+    if (!access_.loopback() && !access_.has_key())
+      log::warning("anybody who reaches {} may use the model; --api_key asks for a key", config_.host);
   }
 
   // Ready, or why not. /live only tells that the process answers.
@@ -105,7 +120,8 @@ class Server : public Service {
   HttpResponse unauthorized(const HttpRequest& head) const {
     auto response = answer_to({401, "incorrect API key provided", "", "invalid_api_key"}, head);
     bool for_people = head.path == "/" || head.path.starts_with("/page/");
-    response.headers.emplace_back("WWW-Authenticate", for_people ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
+    response.headers.emplace_back("WWW-Authenticate",
+                                  for_people ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
     return response;
   }
 
@@ -120,7 +136,8 @@ class Server : public Service {
   void record(const Exchange& exchange, const Route& route, double seconds) {
     int status = exchange.gone() && !exchange.answered() ? 499 : exchange.status();
     metrics_.answered(route.path, status, seconds);
-    if (config_.log_requests && route.handler) log::info("{} {} {} {:.0f} ms", exchange.request().method, exchange.request().path, status, seconds * 1e3);
+    if (config_.log_requests && route.handler)
+      log::info("{} {} {} {:.0f} ms", exchange.request().method, exchange.request().path, status, seconds * 1e3);
   }
 
   void start_draining(int signal) {
@@ -136,21 +153,20 @@ class Server : public Service {
   // Answers end by themselves until the deadline, then by a last event that says why, then by force. None is left when io_ stops.
   asio::awaitable<void> drain(milliseconds patience, int exit_code) {
     exit_code_ = exit_code;
-    co_await until_idle(patience);
+    co_await until_idle(Clock::now() + patience);
     if (busy_ > 0) {
       log::warning("{} requests did not end in time and are cut off", busy_);
       loop_.interrupt_all();
-      co_await until_idle(milliseconds(1000));
+      co_await until_idle(Clock::now() + milliseconds(1000));
     }
     listener_.stop_accepting();
     listener_.close_clients();
-    co_await until_idle(milliseconds::max());
+    co_await until_idle(Clock::time_point::max());
     io_.stop();
   }
 
-  asio::awaitable<void> until_idle(milliseconds patience) {
-    auto began = Clock::now();
-    while (busy_ > 0 && Clock::now() - began < patience) co_await pause(milliseconds(10));
+  asio::awaitable<void> until_idle(Clock::time_point deadline) {
+    while (busy_ > 0 && Clock::now() < deadline) co_await pause(milliseconds(10));
   }
 
   asio::awaitable<void> pause(milliseconds time) {
@@ -179,15 +195,24 @@ class Server : public Service {
     auto window = metrics_.take_window();
     if (window.requests == 0) return;
     auto rate = [&](int64_t count) { return static_cast<double>(count) / std::max(window.seconds, 1e-9); };
-    log::info("{}", dump({{"num_prompt_tokens", window.prompt_tokens}, {"num_generated_tokens", window.generated_tokens}, {"num_samples", window.requests},
-                          {"runtime", window.seconds}, {"samples/s", rate(window.requests)}, {"tokens/s", rate(window.generated_tokens)}}));
+    log::info("{}", dump({{"num_prompt_tokens", window.prompt_tokens},
+                          {"num_generated_tokens", window.generated_tokens},
+                          {"num_samples", window.requests},
+                          {"runtime", window.seconds},
+                          {"samples/s", rate(window.requests)},
+                          {"tokens/s", rate(window.generated_tokens)}}));
   }
 
   asio::awaitable<void> give_up_hung_engine() {
     auto stats = loop_.stats();
     log::error("a step of the engine has run for {} ms, longer than --watchdog allows", loop_.in_step().count());
-    log::error("{}", dump({{"live_answers", loop_.live_answers()}, {"running", stats.running}, {"waiting", stats.waiting}, {"steps", stats.steps},
-                           {"blocks", stats.blocks}, {"blocks_used", stats.blocks_used}, {"clients", listener_.clients()}}));
+    log::error("{}", dump({{"live_answers", loop_.live_answers()},
+                           {"running", stats.running},
+                           {"waiting", stats.waiting},
+                           {"steps", stats.steps},
+                           {"blocks", stats.blocks},
+                           {"blocks_used", stats.blocks_used},
+                           {"clients", listener_.clients()}}));
     co_await pause(std::min(config_.watchdog, kTimeToTell));
     ::_exit(kHangExit);  // the engine's thread cannot be joined
   }
@@ -211,7 +236,8 @@ class Server : public Service {
 
 }  // namespace
 
-int run_server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config, const std::map<std::string, std::filesystem::path>& adapters) {
+int run_server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config,
+               const std::map<std::string, std::filesystem::path>& adapters) {
   return Server(engine, served, config, adapters).run();
 }
 

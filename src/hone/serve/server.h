@@ -28,11 +28,12 @@ struct ServerConfig {
   int log_interval = 20;                        // seconds between lines of statistics; 0: none
   bool log_requests = true;
   std::filesystem::path result_file;  // each chat and its answer as a line of JSON; "" is none
-  bool open_page = false;  // show the chat page's address, as the reason to be here
+  bool open_page = false;             // show the chat page's address, as the reason to be here
 };
 
 // Serves until SIGTERM or SIGINT, then drains. The exit code: 0, kHangExit, or ExitCode::failure when the engine is broken.
 // `adapters` are loaded already: name to folder.
-int run_server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config, const std::map<std::string, std::filesystem::path>& adapters);
+int run_server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config,
+               const std::map<std::string, std::filesystem::path>& adapters);
 
 }  // namespace hone::serve

@@ -22,7 +22,8 @@ Tokens counting(int from, int count) {
 std::vector<BlockId> compute(BlockManager& manager, const Tokens& tokens, const std::string& origin = "") {
   auto blocks = manager.find_prefix(tokens, origin);
   auto known = static_cast<int64_t>(blocks.size());
-  while (static_cast<int64_t>(blocks.size()) < manager.blocks_for(static_cast<int64_t>(tokens.size()))) blocks.push_back(manager.allocate());
+  while (static_cast<int64_t>(blocks.size()) < manager.blocks_for(static_cast<int64_t>(tokens.size())))
+    blocks.push_back(manager.allocate());
   manager.publish(tokens, origin, blocks, known, static_cast<int64_t>(tokens.size()));
   return blocks;
 }
@@ -81,8 +82,8 @@ TEST(BlockManager, WithoutPrefixCacheNothingIsFound) {
   EXPECT_TRUE(manager.find_prefix(counting(0, 9), "").empty());
 }
 
-// Requests with few distinct tokens come and go in random order on a small cache: counts, lists and tables agree at every step, and a
-// found block always holds what was asked for.
+// Requests with few distinct tokens come and go in random order on a small cache: counts, lists and tables agree at every step,
+// and a found block always holds what was asked for.
 TEST(BlockManager, InvariantsHoldUnderRandomUse) {
   Rng rng(7);
   BlockManager manager(24, 4, true);

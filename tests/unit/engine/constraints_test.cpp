@@ -26,8 +26,12 @@ bool allows(const Constraint& constraint, std::string_view text) {
   return constraint.mask(state)->allows(kEnd);
 }
 
-std::shared_ptr<const Constraint> regex(std::string_view pattern) { return compiler().regex(pattern).or_throw(ExitCode::failure, "regex"); }
-std::shared_ptr<const Constraint> schema(const char* text) { return compiler().json_schema(Json::parse(text)).or_throw(ExitCode::failure, "schema"); }
+std::shared_ptr<const Constraint> regex(std::string_view pattern) {
+  return compiler().regex(pattern).or_throw(ExitCode::failure, "regex");
+}
+std::shared_ptr<const Constraint> schema(const char* text) {
+  return compiler().json_schema(Json::parse(text)).or_throw(ExitCode::failure, "schema");
+}
 
 TEST(Constraints, RegularExpressions) {
   EXPECT_TRUE(allows(*regex("a+b?"), "aaab"));
@@ -45,7 +49,8 @@ TEST(Constraints, RegularExpressions) {
 }
 
 TEST(Constraints, RefusesWhatAnAutomatonCannotFollow) {
-  for (const char* pattern : {"(?=a)b", R"((a)\1)", "(a", "a)", "*a", "[a", "a{3,2}", "(?i)a", "a$b"}) EXPECT_FALSE(compiler().regex(pattern)) << pattern;
+  for (const char* pattern : {"(?=a)b", R"((a)\1)", "(a", "a)", "*a", "[a", "a{3,2}", "(?i)a", "a$b"})
+    EXPECT_FALSE(compiler().regex(pattern)) << pattern;
   EXPECT_FALSE(compiler().regex("(a{1000}){1000}")) << "too many states";
 }
 
@@ -61,30 +66,38 @@ TEST(Constraints, TokensOfSeveralBytes) {
 }
 
 TEST(Constraints, Schemas) {
-  auto person = schema(R"({"type":"object","properties":{"name":{"type":"string","minLength":1},"age":{"type":"integer","minimum":0,"maximum":130},
+  auto person = schema(
+      R"({"type":"object","properties":{"name":{"type":"string","minLength":1},"age":{"type":"integer","minimum":0,"maximum":130},
                            "tags":{"type":"array","items":{"enum":["a","b"]},"maxItems":2}},"required":["name","age"]})");
   EXPECT_TRUE(allows(*person, R"({"name":"é\n","age":7})"));
   EXPECT_TRUE(allows(*person, R"({"name": "x", "age": 130, "tags": ["a", "b"]})"));
   EXPECT_TRUE(allows(*person, "{\n  \"name\": \"x\",\n  \"age\": 0\n}"));
-  for (const char* wrong : {R"({"name":"","age":7})", R"({"name":"x","age":131})", R"({"name":"x"})", R"({"age":7,"name":"x"})", R"({"name":"x","age":07})",
-                            R"({"name":"x","age":7,"tags":["a","b","a"]})", R"({"name":"x","age":7)", R"({"name":"x","age":7.5})"})
+  for (const char* wrong : {R"({"name":"","age":7})", R"({"name":"x","age":131})", R"({"name":"x"})", R"({"age":7,"name":"x"})",
+                            R"({"name":"x","age":07})", R"({"name":"x","age":7,"tags":["a","b","a"]})", R"({"name":"x","age":7)",
+                            R"({"name":"x","age":7.5})"})
     EXPECT_FALSE(allows(*person, wrong)) << wrong;
   EXPECT_TRUE(allows(*schema(R"({"anyOf":[{"const":null},{"type":"boolean"}]})"), "true"));
   EXPECT_TRUE(allows(*schema(R"({"type":["number","null"]})"), "-1.5e3"));
 }
 
 TEST(Constraints, OptionalPropertiesInEveryCombination) {
-  auto three = schema(R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"},"c":{"type":"null"}},"required":["b"]})");
-  for (const char* right : {R"({"b":null})", R"({"a":null,"b":null})", R"({"b":null,"c":null})", R"({"a":null,"b":null,"c":null})"}) EXPECT_TRUE(allows(*three, right)) << right;
-  for (const char* wrong : {"{}", R"({"a":null})", R"({"a":null,"c":null})", R"({,"b":null})", R"({"b":null,})"}) EXPECT_FALSE(allows(*three, wrong)) << wrong;
+  auto three =
+      schema(R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"},"c":{"type":"null"}},"required":["b"]})");
+  for (const char* right :
+       {R"({"b":null})", R"({"a":null,"b":null})", R"({"b":null,"c":null})", R"({"a":null,"b":null,"c":null})"})
+    EXPECT_TRUE(allows(*three, right)) << right;
+  for (const char* wrong : {"{}", R"({"a":null})", R"({"a":null,"c":null})", R"({,"b":null})", R"({"b":null,})"})
+    EXPECT_FALSE(allows(*three, wrong)) << wrong;
 }
 
 TEST(Constraints, ReferencesNestUpToTheLimit) {
-  auto tree = schema(R"({"$defs":{"node":{"type":"object","properties":{"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/node"}]}},"required":["next"]}},
+  auto tree = schema(
+      R"({"$defs":{"node":{"type":"object","properties":{"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/node"}]}},"required":["next"]}},
                         "$ref":"#/$defs/node"})");
   EXPECT_TRUE(allows(*tree, R"({"next":{"next":null}})"));
   EXPECT_FALSE(compiler().json_schema(Json::parse(R"({"$ref":"#/nowhere"})")));
-  EXPECT_FALSE(compiler().json_schema(Json::parse(R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})"))) << "endless";
+  EXPECT_FALSE(compiler().json_schema(Json::parse(R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})")))
+      << "endless";
   EXPECT_FALSE(compiler().json_schema(Json::parse(R"({"not":{}})")));
 }
 
@@ -96,7 +109,8 @@ TEST(Constraints, IntegerRanges) {
     auto low = std::min(one, other), high = std::max(one, other);
     auto constraint = schema(fmt::format(R"({{"type":"integer","minimum":{},"maximum":{}}})", low, high).c_str());
     for (int64_t value : {low - 1, low, low + 1, (low + high) / 2, high - 1, high, high + 1, int64_t{0}})
-      EXPECT_EQ(allows(*constraint, std::to_string(value)), low <= value && value <= high) << value << " in " << low << " to " << high;
+      EXPECT_EQ(allows(*constraint, std::to_string(value)), low <= value && value <= high)
+          << value << " in " << low << " to " << high;
   }
 }
 

@@ -1,82 +1,26 @@
 #include "hone/engine/engine.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 
-#include "engine/fixture.h"
-#include "hone/base/rng.h"
+#include "engine/engine_fixture.h"
 #include "hone/engine/constraints/compiler.h"
-#include "hone/model/causal_lm.h"
 
 namespace hone::engine {
 namespace {
-
-using Tokens = std::vector<text::TokenId>;
-
-class EngineTest : public testing::Test {
- protected:
-  static std::unique_ptr<model::CausalLM> tiny_model() {
-    Json config{{"architectures", {"Qwen2ForCausalLM"}}, {"vocab_size", 260}, {"hidden_size", 32}, {"intermediate_size", 48}, {"num_hidden_layers", 2},
-                {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"tie_word_embeddings", true}, {"max_position_embeddings", 256},
-                {"initializer_range", 0.3}};
-    return model::CausalLM::random(model::parse_config(config, "test"), 4);
-  }
-
-  Engine engine(const EngineConfig& config = {}) { return Engine(*model_, tokenizer_, config); }
-
-  // Prompts of several lengths; every second one begins like the first.
-  static std::vector<Request> requests(int64_t tokens = 20, size_t count = 6) {
-    Rng rng(3);
-    Tokens beginning;
-    for (int i = 0; i < 19; ++i) beginning.push_back(static_cast<text::TokenId>(rng.below(256)));
-    std::vector<Request> list;
-    for (size_t i = 0; i < count; ++i) {
-      Request request;
-      if (i % 2 == 0) request.prompt = beginning;
-      for (size_t j = 0; j < 1 + 7 * i; ++j) request.prompt.push_back(static_cast<text::TokenId>(rng.below(256)));
-      request.sampling.max_tokens = tokens;
-      list.push_back(std::move(request));
-    }
-    return list;
-  }
-
-  // The definition: the whole sequence is computed again for every token.
-  Tokens expected(const Request& request) {
-    at::NoGradGuard no_grad;
-    auto tokens = request.prompt;
-    for (int64_t i = 0; i < request.sampling.max_tokens; ++i) {
-      model::Input input;
-      input.segments.append(static_cast<int64_t>(tokens.size()));
-      input.tokens_t = at::tensor(std::vector<int64_t>(tokens.begin(), tokens.end()));
-      input.positions_t = at::arange(static_cast<int64_t>(tokens.size()));
-      tokens.push_back(static_cast<text::TokenId>(model_->logits(model_->hidden(input)).select(0, -1).argmax().item<int64_t>()));
-    }
-    return {tokens.begin() + static_cast<ptrdiff_t>(request.prompt.size()), tokens.end()};
-  }
-
-  std::vector<Tokens> answers(Engine& engine, std::vector<Request> list) {
-    std::vector<Tokens> result;
-    for (auto& completion : generate(engine, std::move(list))) result.push_back(completion.tokens);
-    return result;
-  }
-
-  std::unique_ptr<model::CausalLM> model_ = tiny_model();
-  std::shared_ptr<const text::Tokenizer> tokenizer_ = byte_tokenizer();
-};
 
 // Greedy answers are those of the definition, whatever the engine does to make them fast.
 TEST_F(EngineTest, EveryWayOfComputingGivesTheSameAnswers) {
   std::vector<Tokens> wanted;
   for (const auto& request : requests()) wanted.push_back(expected(request));
-  for (auto [name, config] : std::vector<std::pair<std::string, EngineConfig>>{{"plain", {}},
-                                                                               {"one at a time", {.max_sequences = 1}},
-                                                                               {"no prefix cache", {.prefix_cache = false}},
-                                                                               {"prompts in parts", {.max_step_tokens = 5}},
-                                                                               {"blocks of one", {.block_size = 1}},
-                                                                               {"tiny cache", {.block_size = 4, .cache_tokens = 84}},
-                                                                               {"tiny cache, parts", {.block_size = 4, .cache_tokens = 84, .max_step_tokens = 7}},
-                                                                               {"guesses", {.speculative_tokens = 4}}}) {
+  for (auto [name, config] : std::vector<std::pair<std::string, EngineConfig>>{
+           {"plain", {}},
+           {"one at a time", {.max_sequences = 1}},
+           {"no prefix cache", {.prefix_cache = false}},
+           {"prompts in parts", {.max_step_tokens = 5}},
+           {"blocks of one", {.block_size = 1}},
+           {"tiny cache", {.block_size = 4, .cache_tokens = 84}},
+           {"tiny cache, parts", {.block_size = 4, .cache_tokens = 84, .max_step_tokens = 7}},
+           {"guesses", {.speculative_tokens = 4}}}) {
     auto engine = this->engine(config);
     EXPECT_EQ(answers(engine, requests()), wanted) << name;
     auto stats = engine.stats();
@@ -131,7 +75,8 @@ TEST_F(EngineTest, StopsAndLengths) {
   EXPECT_EQ(ended.finish, FinishReason::stop);
   auto stopped = ask([&](auto& sampling) { sampling.stop_tokens = {whole[7]}; });
   EXPECT_EQ(stopped.tokens.size(), first + 1);
-  EXPECT_EQ(ask([&](auto& sampling) { sampling.end_tokens = {whole[7]}, sampling.ignore_end = true; }).finish, FinishReason::length);
+  EXPECT_EQ(ask([&](auto& sampling) { sampling.end_tokens = {whole[7]}, sampling.ignore_end = true; }).finish,
+            FinishReason::length);
   EXPECT_EQ(ask([&](auto& sampling) { sampling.end_tokens = {whole[7]}, sampling.min_tokens = 30; }).tokens.size() >= 30, true);
   auto text = ask([](auto&) {}).text;
   ASSERT_GT(text.size(), 8u);

@@ -25,14 +25,30 @@ inline std::shared_ptr<const text::Tokenizer> byte_tokenizer() {
     vocabulary[letter(pair[0]) + letter(pair[1])] = next++;
     merges.push_back(letter(pair[0]) + " " + letter(pair[1]));
   }
-  Json json{{"version", "1.0"},
-            {"added_tokens", {{{"id", next}, {"content", "<end>"}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", false}, {"special", true}}}},
-            {"normalizer", nullptr},
-            {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}}},
-            {"post_processor", nullptr},
-            {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}}},
-            {"model", {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"continuing_subword_prefix", nullptr}, {"end_of_word_suffix", nullptr},
-                       {"fuse_unk", false}, {"byte_fallback", false}, {"vocab", vocabulary}, {"merges", merges}}}};
+  Json json{
+      {"version", "1.0"},
+      {"added_tokens",
+       {{{"id", next},
+         {"content", "<end>"},
+         {"single_word", false},
+         {"lstrip", false},
+         {"rstrip", false},
+         {"normalized", false},
+         {"special", true}}}},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}}},
+      {"post_processor", nullptr},
+      {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}}},
+      {"model",
+       {{"type", "BPE"},
+        {"dropout", nullptr},
+        {"unk_token", nullptr},
+        {"continuing_subword_prefix", nullptr},
+        {"end_of_word_suffix", nullptr},
+        {"fuse_unk", false},
+        {"byte_fallback", false},
+        {"vocab", vocabulary},
+        {"merges", merges}}}};
   return text::tokenizer_from_json(json.dump()).or_throw(ExitCode::failure, "test tokenizer");
 }
 constexpr text::TokenId kEnd = 259;

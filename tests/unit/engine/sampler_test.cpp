@@ -23,7 +23,8 @@ std::map<TokenId, int> draws(const SamplingParams& params, const std::vector<flo
   return seen;
 }
 
-TokenId first(const SamplingParams& params, std::vector<float> logits, std::vector<TokenId> prompt = {}, const std::vector<TokenId>& answer = {}) {
+TokenId first(const SamplingParams& params, std::vector<float> logits, std::vector<TokenId> prompt = {},
+              const std::vector<TokenId>& answer = {}) {
   Sampler sampler(params, prompt);
   for (auto token : answer) sampler.accept(token);
   return sampler.choose(logits);
@@ -35,15 +36,20 @@ TEST(Sampler, FrequenciesFollowTheSoftmax) { EXPECT_NEAR(draws({.temperature = 1
 
 TEST(Sampler, TemperatureSharpens) { EXPECT_NEAR(draws({.temperature = 0.5}, {0.f, std::log(3.f)})[1], 3600, 150); }
 
-// Every way to cut the tail, over many tokens: frequencies match the renormalised probabilities (chi-square, far below its 1e-6 quantile).
+// Every way to cut the tail, over many tokens: frequencies match the renormalised probabilities (chi-square, far below its 1e-6
+// quantile).
 TEST(Sampler, DistributionsMatchWhatIsLeft) {
   std::vector<float> logits;
   for (int i = 0; i < 600; ++i) logits.push_back(static_cast<float>(std::sin(i * 1.7) * 3));
   std::vector<std::pair<double, TokenId>> order;
   double total = 0;
-  for (size_t i = 0; i < logits.size(); ++i) total += std::exp(logits[i]), order.emplace_back(-std::exp(logits[i]), static_cast<TokenId>(i));
+  for (size_t i = 0; i < logits.size(); ++i)
+    total += std::exp(logits[i]), order.emplace_back(-std::exp(logits[i]), static_cast<TokenId>(i));
   std::ranges::sort(order);
-  for (SamplingParams params : {SamplingParams{.temperature = 1}, {.temperature = 1, .top_k = 20}, {.temperature = 1, .top_p = 0.5}, {.temperature = 1, .min_p = 0.3},
+  for (SamplingParams params : {SamplingParams{.temperature = 1},
+                                {.temperature = 1, .top_k = 20},
+                                {.temperature = 1, .top_p = 0.5},
+                                {.temperature = 1, .min_p = 0.3},
                                 {.temperature = 1, .top_k = 100, .top_p = 0.8, .min_p = 0.05}}) {
     size_t kept = params.top_k ? static_cast<size_t>(params.top_k) : order.size();
     double reach = 0, within = 0;

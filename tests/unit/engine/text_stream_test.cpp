@@ -21,7 +21,8 @@ TEST(TextStream, GivesWholeCharactersOnly) {
   auto tokenizer = byte_tokenizer();
   TextStream stream(*tokenizer, {});
   auto parts = pieces(stream, "aé中🙂");
-  for (const auto& part : parts) EXPECT_TRUE(part.empty() || part == "a" || part == "é" || part == "中" || part == "🙂") << part;
+  for (const auto& part : parts)
+    EXPECT_TRUE(part.empty() || part == "a" || part == "é" || part == "中" || part == "🙂") << part;
   EXPECT_EQ(joined(parts), "aé中🙂");
 }
 

@@ -54,8 +54,10 @@ class Automaton::Builder {
 
   int32_t build(const Pattern& pattern, int32_t to) {
     switch (pattern->kind) {
-      case PatternNode::Kind::nothing: return node();
-      case PatternNode::Kind::characters: return characters(pattern->ranges, to);
+      case PatternNode::Kind::nothing:
+        return node();
+      case PatternNode::Kind::characters:
+        return characters(pattern->ranges, to);
       case PatternNode::Kind::sequence:
         for (auto part = pattern->parts.rbegin(); part != pattern->parts.rend(); ++part) to = build(*part, to);
         return to;
@@ -67,7 +69,8 @@ class Automaton::Builder {
         }
         return start;
       }
-      case PatternNode::Kind::repeat: return repeat(*pattern, to);
+      case PatternNode::Kind::repeat:
+        return repeat(*pattern, to);
     }
     return to;
   }

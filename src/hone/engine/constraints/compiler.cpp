@@ -15,7 +15,8 @@ constexpr size_t kMasksKept = 2048;  // about 19 KB each for a vocabulary of 150
 
 class TokenAutomaton : public Constraint {
  public:
-  TokenAutomaton(std::shared_ptr<const TokenTrie> trie, Automaton automaton) : trie_(std::move(trie)), automaton_(std::move(automaton)) {}
+  TokenAutomaton(std::shared_ptr<const TokenTrie> trie, Automaton automaton)
+      : trie_(std::move(trie)), automaton_(std::move(automaton)) {}
 
   std::shared_ptr<const Mask> mask(State state) const override {
     std::lock_guard lock(mutex_);
@@ -40,7 +41,9 @@ class TokenAutomaton : public Constraint {
  private:
   Mask worked_out(State state) const {
     Mask mask{std::vector<uint64_t>((trie_->vocabulary() + 63) / 64)};
-    auto allow = [&](text::TokenId token) { mask.bits[static_cast<size_t>(token) / 64] |= uint64_t{1} << (static_cast<size_t>(token) % 64); };
+    auto allow = [&](text::TokenId token) {
+      mask.bits[static_cast<size_t>(token) / 64] |= uint64_t{1} << (static_cast<size_t>(token) % 64);
+    };
     if (automaton_.accepts(state))
       for (auto token : trie_->end_tokens()) allow(token);
     visit(0, static_cast<int32_t>(trie_->nodes().size()), state, allow);
@@ -75,17 +78,23 @@ Compiled compiled(const std::shared_ptr<const TokenTrie>& trie, const Result<Pat
 
 }  // namespace
 
-ConstraintCompiler::ConstraintCompiler(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens, ConstraintLimits limits)
+ConstraintCompiler::ConstraintCompiler(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens,
+                                       ConstraintLimits limits)
     : trie_(std::make_shared<TokenTrie>(tokenizer, std::move(end_tokens))), limits_(limits) {}
 
 Compiled ConstraintCompiler::regex(std::string_view pattern) const {
-  if (pattern.size() > limits_.pattern_bytes) return error("the regular expression has {} bytes; at most {} are read", pattern.size(), limits_.pattern_bytes);
+  if (pattern.size() > limits_.pattern_bytes)
+    return error("the regular expression has {} bytes; at most {} are read", pattern.size(), limits_.pattern_bytes);
   return compiled(trie_, parse_regex(pattern), limits_);
 }
 
-Compiled ConstraintCompiler::json_schema(const Json& schema) const { return compiled(trie_, schema_pattern(schema, limits_.depth), limits_); }
+Compiled ConstraintCompiler::json_schema(const Json& schema) const {
+  return compiled(trie_, schema_pattern(schema, limits_.depth), limits_);
+}
 
-Compiled ConstraintCompiler::json_object() const { return compiled(trie_, schema_pattern(Json{{"type", "object"}}, limits_.depth), limits_); }
+Compiled ConstraintCompiler::json_object() const {
+  return compiled(trie_, schema_pattern(Json{{"type", "object"}}, limits_.depth), limits_);
+}
 
 Compiled ConstraintCompiler::choice(const std::vector<std::string>& texts) const {
   std::vector<Pattern> parts;

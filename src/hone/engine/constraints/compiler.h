@@ -1,5 +1,5 @@
-// From a regular expression, a JSON schema or a list of choices to what the sampler may choose. Thread-safe; compile where the request
-// is parsed, not in the engine's thread.
+// From a regular expression, a JSON schema or a list of choices to what the sampler may choose. Thread-safe; compile where the
+// request is parsed, not in the engine's thread.
 #pragma once
 #include <memory>
 #include <string>
@@ -24,9 +24,11 @@ class ConstraintCompiler {
   // `end_tokens` are allowed where the text may end. Building the trie of a vocabulary takes a fraction of a second, once.
   ConstraintCompiler(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens, ConstraintLimits limits = {});
 
-  Result<std::shared_ptr<const Constraint>> regex(std::string_view pattern) const;  // the whole text matches; Python's syntax without look-around
-  Result<std::shared_ptr<const Constraint>> json_schema(const Json& schema) const;  // compact or spaced JSON that the schema accepts
-  Result<std::shared_ptr<const Constraint>> json_object() const;                    // any JSON object
+  // The whole text matches; Python's syntax without look-around.
+  Result<std::shared_ptr<const Constraint>> regex(std::string_view pattern) const;
+  // Compact or spaced JSON that the schema accepts.
+  Result<std::shared_ptr<const Constraint>> json_schema(const Json& schema) const;
+  Result<std::shared_ptr<const Constraint>> json_object() const;  // any JSON object
   Result<std::shared_ptr<const Constraint>> choice(const std::vector<std::string>& texts) const;
 
  private:

@@ -4,45 +4,43 @@
 #include <cmath>
 #include <set>
 
-#include "hone/engine/constraints/regex_parser.h"
+#include "hone/engine/constraints/json_parts.h"
 
 namespace hone::engine {
 namespace {
 
-constexpr int64_t kLargestInteger = 999'999'999'999'999;  // what every reader of JSON holds exactly
-constexpr size_t kMostNodes = 20'000;                      // of schemas visited: references may multiply
-
-struct SchemaRefusal {
-  std::string message;
-};
+constexpr size_t kMostNodes = 20'000;  // of schemas visited: references may multiply
 
 Pattern text(std::string_view utf8) { return pattern_text(utf8); }
 
 // What people and models put between parts: nothing, a space, or a line break with its indentation.
 Pattern blank() {
-  static const Pattern pattern = pattern_optional(pattern_choice({text(" "), pattern_sequence({text("\n"), pattern_repeat(text(" "), 0, 32)})}));
+  static const Pattern pattern =
+      pattern_optional(pattern_choice({text(" "), pattern_sequence({text("\n"), pattern_repeat(text(" "), 0, 32)})}));
   return pattern;
 }
 
-Pattern fixed(std::string_view expression) { return std::move(parse_regex(expression)).or_throw(ExitCode::failure, "a pattern of our own"); }
-
-Pattern character() {
-  static const Pattern pattern = pattern_choice(
-      {pattern_characters(complement(normalised({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}, {0x7F, 0x7F}}))), fixed(R"(\\(["\\/bfnrt]|u[0-9a-cA-CefEF][0-9a-fA-F]{3}))")});
-  return pattern;
+// Words about a schema that say nothing about what it accepts.
+bool is_remark(const std::string& key) {
+  static const std::set<std::string> kRemarks{"title",      "description", "default",   "examples",     "$comment",
+                                              "deprecated", "readOnly",    "writeOnly", "$schema",      "$id",
+                                              "$defs",      "definitions", "$anchor",   "discriminator"};
+  return kRemarks.contains(key);
 }
 
-Pattern quoted(Pattern inside) { return pattern_sequence({text("\""), std::move(inside), text("\"")}); }
-
-const char* format_expression(const std::string& format) {
-  if (format == "date") return "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])";
-  if (format == "time") return "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z";
-  if (format == "date-time") return "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z";
-  if (format == "uuid") return "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
-  if (format == "email") return "[a-z0-9._-]{1,32}@[a-z0-9-]{1,32}\\.[a-z]{2,8}";
-  if (format == "ipv4") return "((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
-  return nullptr;
+bool is_of_type(const Json& value, const std::string& type) {
+  if (type == "integer") return value.is_number_integer() || (value.is_number() && value == std::floor(value.get<double>()));
+  if (type == "number") return value.is_number();
+  return value.type_name() == type;
 }
+
+// Keywords that only speak of one type, for schemas that name none.
+const std::pair<const char*, std::vector<const char*>> kImplied[] = {
+    {"object", {"properties", "required", "additionalProperties"}},
+    {"array", {"items", "prefixItems", "minItems", "maxItems"}},
+    {"string", {"pattern", "format", "minLength", "maxLength"}},
+    {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
+};
 
 class Reader {
  public:
@@ -54,21 +52,23 @@ class Reader {
     if (!schema.is_object()) throw SchemaRefusal{fmt::format("{} where a schema should be", schema.type_name())};
     if (depth > most_depth_) return pattern_nothing();
     refuse_unknown(schema);
-    if (auto ref = schema.find("$ref"); ref != schema.end()) return value(resolve(*ref), depth + 1);
-    if (auto all = schema.find("allOf"); all != schema.end()) return value(merged(schema, *all), depth);
-    if (schema.contains("const")) return text(schema["const"].dump());
-    if (auto values = schema.find("enum"); values != schema.end()) return enumeration(*values);
+    if (auto ref = schema.find("$ref"); ref != schema.end()) return value(with_reference(schema, *ref), depth + 1);
+    if (auto all = schema.find("allOf"); all != schema.end()) return value(merged(without(schema, "allOf"), *all), depth);
     for (const char* name : {"anyOf", "oneOf"})
-      if (auto parts = schema.find(name); parts != schema.end()) return alternatives(*parts, depth);
+      if (schema.contains(name)) return alternatives(schema, name, depth);
+    if (schema.contains("const")) return enumeration(schema, Json::array({schema["const"]}));
+    if (auto values = schema.find("enum"); values != schema.end()) return enumeration(schema, *values);
     return typed(schema, depth);
   }
 
  private:
   static void refuse_unknown(const Json& schema) {
-    for (const char* name : {"not", "if", "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas", "contains", "uniqueItems", "minProperties",
-                             "maxProperties", "multipleOf", "unevaluatedProperties", "unevaluatedItems"}) {
+    for (const char* name :
+         {"not", "if", "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas", "contains", "uniqueItems",
+          "minProperties", "maxProperties", "multipleOf", "unevaluatedProperties", "unevaluatedItems"}) {
       auto found = schema.find(name);
-      if (found != schema.end() && !(found->is_boolean() && !found->get<bool>())) throw SchemaRefusal{fmt::format("the keyword \"{}\" is not supported", name)};
+      if (found != schema.end() && !(found->is_boolean() && !found->get<bool>()))
+        throw SchemaRefusal{fmt::format("the keyword \"{}\" is not supported", name)};
     }
   }
 
@@ -83,36 +83,73 @@ class Reader {
     }
   }
 
-  // The parts of allOf laid over each other; fields that both have must be objects of properties or lists of names.
-  Json merged(const Json& schema, const Json& parts) const {
-    Json all = schema;
-    all.erase("allOf");
+  static Json without(Json schema, const char* name) {
+    schema.erase(name);
+    return schema;
+  }
+
+  // What is referred to, under what stands beside the reference.
+  Json with_reference(const Json& schema, const Json& ref) const {
+    auto beside = without(schema, "$ref");
+    bool alone = std::ranges::all_of(beside.items(), [](const auto& item) { return is_remark(item.key()); });
+    return alone ? resolve(ref) : merged(beside, Json::array({resolve(ref)}));
+  }
+
+  // A schema that accepts what `schema` and all of the parts accept. Keywords both have must be equal, or of a kind that can be
+  // joined.
+  Json merged(Json all, const Json& parts) const {
     for (const auto& part : parts) {
-      const Json& source = part.contains("$ref") ? resolve(part["$ref"]) : part;
-      for (const auto& [key, item] : source.items()) {
-        if (!all.contains(key)) {
-          all[key] = item;
-        } else if (key == "properties" || key == "$defs") {
-          all[key].update(item);
-        } else if (key == "required") {
-          for (const auto& name : item) all[key].push_back(name);
-        } else if (all[key] != item) {
-          throw SchemaRefusal{fmt::format("the parts of \"allOf\" disagree about \"{}\"", key)};
-        }
-      }
+      if (part == true) continue;
+      if (!part.is_object()) throw SchemaRefusal{"a part of \"allOf\" is no schema of an object"};
+      const Json source = part.contains("$ref") ? with_reference(part, part["$ref"]) : part;
+      if (closes(all, source) || closes(source, all))
+        throw SchemaRefusal{"\"additionalProperties\" of one part of a schema forbids another's properties"};
+      for (const auto& [key, item] : source.items()) join(all, key, item);
     }
     return all;
   }
 
-  static Pattern enumeration(const Json& values) {
+  static bool closes(const Json& one, const Json& other) {
+    auto more = one.find("additionalProperties");
+    if (more == one.end() || *more == true || !other.contains("properties")) return false;
+    return std::ranges::any_of(other["properties"].items(), [&](const auto& item) {
+      return !one.contains("properties") || !one["properties"].contains(item.key());
+    });
+  }
+
+  static void join(Json& all, const std::string& key, const Json& item) {
+    if (!all.contains(key)) {
+      all[key] = item;
+    } else if (key == "properties") {
+      for (const auto& [name, content] : item.items())
+        all[key][name] = all[key].contains(name) ? Json{{"allOf", {all[key][name], content}}} : content;
+    } else if (key == "required" || key == "allOf") {
+      for (const auto& each : item) all[key].push_back(each);
+    } else if (all[key] != item && !is_remark(key)) {
+      throw SchemaRefusal{fmt::format("two parts of a schema disagree about \"{}\"", key)};
+    }
+  }
+
+  static Pattern enumeration(const Json& schema, const Json& values) {
     std::vector<Pattern> parts;
-    for (const auto& item : values) parts.push_back(text(item.dump()));
+    Json types = schema.value("type", Json::array());
+    if (types.is_string()) types = Json::array({types});
+    for (const auto& item : values) {
+      bool fits = types.empty() ||
+                  std::ranges::any_of(types, [&](const Json& type) { return is_of_type(item, type.get<std::string>()); });
+      if (fits) parts.push_back(text(item.dump()));
+    }
     return pattern_choice(std::move(parts));
   }
 
-  Pattern alternatives(const Json& schemas, int depth) {
+  // Each alternative under what stands beside them.
+  Pattern alternatives(const Json& schema, const char* name, int depth) {
+    auto beside = without(schema, name);
     std::vector<Pattern> parts;
-    for (const auto& schema : schemas) parts.push_back(value(schema, depth + 1));
+    for (const auto& part : schema[name]) {
+      bool plain = part.is_boolean() || beside.empty();
+      parts.push_back(value(part == true ? beside : plain ? part : merged(beside, Json::array({part})), depth + 1));
+    }
     return pattern_choice(std::move(parts));
   }
 
@@ -124,59 +161,21 @@ class Reader {
       return pattern_choice(std::move(parts));
     }
     if (type != schema.end()) return of_type(type->get<std::string>(), schema, depth);
-    if (schema.contains("properties")) return object(schema, depth);
-    if (schema.contains("items")) return array(schema, depth);
+    for (const auto& [type, words] : kImplied)
+      for (const char* word : words)
+        if (schema.contains(word)) return of_type(type, schema, depth);
     return anything(depth);
   }
 
   Pattern of_type(const std::string& type, const Json& schema, int depth) {
-    if (type == "string") return string(schema);
-    if (type == "integer") return integer(schema);
-    if (type == "number") return number(schema);
+    if (type == "string") return json_string(schema);
+    if (type == "integer") return json_integer(schema);
+    if (type == "number") return json_number(schema);
     if (type == "boolean") return pattern_choice({text("true"), text("false")});
     if (type == "null") return text("null");
     if (type == "object") return object(schema, depth);
     if (type == "array") return array(schema, depth);
     throw SchemaRefusal{fmt::format("the type \"{}\" is unknown", type)};
-  }
-
-  static Pattern string(const Json& schema) {
-    if (auto pattern = schema.find("pattern"); pattern != schema.end()) {
-      auto inside = parse_regex(pattern->get<std::string>());
-      if (!inside) throw SchemaRefusal{inside.error()};
-      return quoted(*inside);
-    }
-    if (auto format = schema.find("format"); format != schema.end())
-      if (const char* expression = format_expression(format->get<std::string>())) return quoted(fixed(expression));
-    return quoted(pattern_repeat(character(), schema.value("minLength", 0), schema.value("maxLength", -1)));
-  }
-
-  static int64_t bound(const Json& schema, const char* inclusive, const char* exclusive, int64_t otherwise, int direction) {
-    int64_t result = otherwise;
-    auto tighten = [&](double limit, int step) {
-      auto whole = static_cast<int64_t>(direction > 0 ? std::ceil(limit) : std::floor(limit));
-      if (step && static_cast<double>(whole) == limit) whole += direction;
-      result = direction > 0 ? std::max(result, whole) : std::min(result, whole);
-    };
-    if (schema.contains(inclusive)) tighten(schema[inclusive].get<double>(), 0);
-    if (schema.contains(exclusive)) tighten(schema[exclusive].get<double>(), 1);
-    return result;
-  }
-
-  static Pattern integer(const Json& schema) {
-    return integers_between(bound(schema, "minimum", "exclusiveMinimum", -kLargestInteger, +1), bound(schema, "maximum", "exclusiveMaximum", kLargestInteger, -1));
-  }
-
-  // Within bounds: the integers between them, with decimals where the next integer is inside too.
-  static Pattern number(const Json& schema) {
-    bool bounded = schema.contains("minimum") || schema.contains("exclusiveMinimum") || schema.contains("maximum") || schema.contains("exclusiveMaximum");
-    if (!bounded) return fixed(R"(-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?)");
-    auto low = bound(schema, "minimum", "exclusiveMinimum", -kLargestInteger, +1), high = bound(schema, "maximum", "exclusiveMaximum", kLargestInteger, -1);
-    auto decimals = fixed(R"(\.[0-9]{1,15})");
-    std::vector<Pattern> parts{integers_between(low, high)};
-    if (high >= 1 && low < high) parts.push_back(pattern_sequence({integers_between(std::max<int64_t>(low, 0), high - 1), decimals}));
-    if (low <= -1 && low < high) parts.push_back(pattern_sequence({integers_between(low + 1, std::min<int64_t>(high, -1)), decimals}));
-    return pattern_choice(std::move(parts));
   }
 
   // Members of a list with commas between them: at least `min`, at most `max` (-1: no end).
@@ -198,29 +197,31 @@ class Reader {
         if (!parts.empty()) parts.push_back(blank_comma());
         parts.push_back(value(item, depth + 1));
       }
+      auto count = static_cast<int>(prefix->size());
+      if (count < size_bound(schema, "minItems", 0) || count > size_bound(schema, "maxItems", count)) return pattern_nothing();
       return enclosed("[", pattern_sequence(std::move(parts)), "]");
     }
     auto items = schema.contains("items") ? value(schema["items"], depth + 1) : anything(depth + 1);
-    return enclosed("[", listed(items, schema.value("minItems", 0), schema.value("maxItems", -1)), "]");
+    int least = size_bound(schema, "minItems", 0), most = size_bound(schema, "maxItems", -1);
+    return most >= 0 && least > most ? pattern_nothing() : enclosed("[", listed(items, least, most), "]");
   }
 
   Pattern member(const Pattern& name, const Pattern& content) { return pattern_sequence({name, text(":"), blank(), content}); }
 
   Pattern object(const Json& schema, int depth) {
-    auto properties = schema.find("properties");
-    if (properties == schema.end() || properties->empty()) {
-      auto more = schema.find("additionalProperties");
-      auto content = more == schema.end() ? anything(depth + 1) : value(*more, depth + 1);
-      return enclosed("{", listed(member(quoted(pattern_repeat(character(), 0)), content), 0, -1), "}");
-    }
+    static const Json kNone = Json::object(), kAnything = true;
+    const Json& properties = schema.contains("properties") ? schema["properties"] : kNone;
+    const Json& more = schema.contains("additionalProperties") ? schema["additionalProperties"] : kAnything;
     std::set<std::string> required;
     for (const auto& name : schema.value("required", Json::array())) required.insert(name.get<std::string>());
+    if (properties.empty() && required.empty())
+      return enclosed("{", listed(member(json_any_string(), value(more, depth + 1)), 0, -1), "}");
     std::vector<std::pair<Pattern, bool>> members;  // and whether it must be there
-    for (const auto& [name, content] : properties->items()) {
+    for (const auto& [name, content] : properties.items()) {
       members.emplace_back(member(text(Json(name).dump()), value(content, depth + 1)), required.contains(name));
       required.erase(name);
     }
-    if (!required.empty()) throw SchemaRefusal{fmt::format("\"{}\" is required but is no property", *required.begin())};
+    for (const auto& name : required) members.emplace_back(member(text(Json(name).dump()), value(more, depth + 1)), true);
     return enclosed("{", members_from(members, 0), "}");
   }
 
@@ -241,13 +242,14 @@ class Reader {
     int left = std::clamp(most_depth_ - depth, 0, 4);  // a pattern is as large as its nesting is deep, squared
     Pattern pattern = scalar();
     for (int i = 0; i < left; ++i) {
-      auto name = quoted(pattern_repeat(character(), 0));
-      pattern = pattern_choice({scalar(), enclosed("[", listed(pattern, 0, -1), "]"), enclosed("{", listed(member(name, pattern), 0, -1), "}")});
+      auto name = json_any_string();
+      pattern = pattern_choice(
+          {scalar(), enclosed("[", listed(pattern, 0, -1), "]"), enclosed("{", listed(member(name, pattern), 0, -1), "}")});
     }
     return pattern;
   }
   static Pattern scalar() {
-    return pattern_choice({quoted(pattern_repeat(character(), 0)), number(Json::object()), text("true"), text("false"), text("null")});
+    return pattern_choice({json_any_string(), json_number(Json::object()), text("true"), text("false"), text("null")});
   }
 
   const Json& root_;
@@ -259,7 +261,8 @@ class Reader {
 
 Result<Pattern> schema_pattern(const Json& schema, int depth) try {
   auto pattern = Reader(schema, depth).value(schema, 0);
-  if (pattern->kind == PatternNode::Kind::nothing) return error("the schema accepts nothing, or only texts nested more than {} deep", depth);
+  if (pattern->kind == PatternNode::Kind::nothing)
+    return error("the schema accepts nothing, or only texts nested more than {} deep", depth);
   return pattern;
 } catch (const SchemaRefusal& refusal) {
   return error("the schema cannot be followed: {}", refusal.message);

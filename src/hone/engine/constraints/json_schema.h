@@ -5,11 +5,8 @@
 
 namespace hone::engine {
 
-// Properties come in the order of the schema, and no others. References that lead back to themselves, and JSON without a schema, nest at
-// most `depth` deep. A keyword that would be broken by leaving it aside is an error that names it.
+// Properties come in the order of the schema, and no others. References that lead back to themselves, and JSON without a schema,
+// nest at most `depth` deep. A keyword that would be broken by leaving it aside is an error that names it.
 Result<Pattern> schema_pattern(const Json& schema, int depth);
-
-// The decimal integers from `low` to `high`.
-Pattern integers_between(int64_t low, int64_t high);
 
 }  // namespace hone::engine

@@ -59,6 +59,24 @@ Pattern pattern_repeat(Pattern part, int min, int max) {
   return min == 1 && max == 1 ? part : make(Kind::repeat, {std::move(part)}, min, max);
 }
 
+Lengths lengths_of(const Pattern& pattern) {
+  if (pattern->kind == Kind::characters) return {1, 1};
+  if (pattern->parts.empty()) return {0, 0};
+  if (pattern->kind == Kind::repeat) {
+    auto [min, max] = lengths_of(pattern->parts[0]);
+    return {min * pattern->min, max == 0 ? 0 : max < 0 || pattern->max < 0 ? -1 : max * pattern->max};
+  }
+  auto total = lengths_of(pattern->parts[0]);
+  for (size_t i = 1; i < pattern->parts.size(); ++i) {
+    auto [min, max] = lengths_of(pattern->parts[i]);
+    bool choice = pattern->kind == Kind::choice, endless = total.max < 0 || max < 0;
+    total = {choice ? std::min(total.min, min) : total.min + min, endless  ? -1
+                                                                  : choice ? std::max(total.max, max)
+                                                                           : total.max + max};
+  }
+  return total;
+}
+
 std::vector<CodePointRange> normalised(std::vector<CodePointRange> ranges) {
   std::vector<CodePointRange> split;
   for (auto [first, last] : ranges) {

@@ -16,7 +16,8 @@ struct PatternNode;
 using Pattern = std::shared_ptr<const PatternNode>;
 
 struct PatternNode {
-  enum class Kind { nothing, characters, sequence, choice, repeat };  // `nothing` matches no text at all; an empty sequence the empty one
+  // `nothing` matches no text at all; an empty sequence the empty one.
+  enum class Kind { nothing, characters, sequence, choice, repeat };
   Kind kind;
   std::vector<CodePointRange> ranges;  // characters
   std::vector<Pattern> parts;          // sequence, choice; the one repeated
@@ -32,8 +33,13 @@ Pattern pattern_choice(std::vector<Pattern> parts);
 Pattern pattern_repeat(Pattern part, int min, int max = -1);
 inline Pattern pattern_optional(Pattern part) { return pattern_repeat(std::move(part), 0, 1); }
 
+struct Lengths {
+  int64_t min, max;  // -1: no end
+};
+Lengths lengths_of(const Pattern& pattern);  // of the texts that match, in characters
+
 constexpr uint32_t kLastCodePoint = 0x10FFFF;
-std::vector<CodePointRange> normalised(std::vector<CodePointRange> ranges);        // sorted, disjoint, without surrogates
+std::vector<CodePointRange> normalised(std::vector<CodePointRange> ranges);         // sorted, disjoint, without surrogates
 std::vector<CodePointRange> complement(const std::vector<CodePointRange>& ranges);  // of normalised ones
 
 }  // namespace hone::engine

@@ -77,7 +77,8 @@ class Parser {
 
   Pattern group(int depth) {
     if (take("?:")) {
-    } else if (take("?P<") || (text_.substr(at_).starts_with("?<") && !text_.substr(at_).starts_with("?<=") && !text_.substr(at_).starts_with("?<!") && take("?<"))) {
+    } else if (take("?P<") || (text_.substr(at_).starts_with("?<") && !text_.substr(at_).starts_with("?<=") &&
+                               !text_.substr(at_).starts_with("?<!") && take("?<"))) {
       auto end = text_.find('>', at_);
       if (end == std::string_view::npos) refuse("an unfinished group name");
       at_ = end + 1;
@@ -170,25 +171,43 @@ class Parser {
     char c = text_[at_++];
     auto one = [](uint32_t value) { return std::pair(Ranges{{value, value}}, false); };
     switch (c) {
-      case 'd': return {kDigits, true};
-      case 'w': return {kWords, true};
-      case 's': return {kSpaces, true};
-      case 'D': return {ascii_complement(kDigits), true};
-      case 'W': return {ascii_complement(kWords), true};
-      case 'S': return {ascii_complement(kSpaces), true};
-      case 'n': return one('\n');
-      case 't': return one('\t');
-      case 'r': return one('\r');
-      case 'f': return one('\f');
-      case 'v': return one('\v');
-      case 'a': return one('\a');
-      case '0': return one(0);
-      case 'x': return one(hexadecimal(2));
-      case 'u': return one(hexadecimal(4));
-      case 'U': return one(hexadecimal(8));
-      default: break;
+      case 'd':
+        return {kDigits, true};
+      case 'w':
+        return {kWords, true};
+      case 's':
+        return {kSpaces, true};
+      case 'D':
+        return {ascii_complement(kDigits), true};
+      case 'W':
+        return {ascii_complement(kWords), true};
+      case 'S':
+        return {ascii_complement(kSpaces), true};
+      case 'n':
+        return one('\n');
+      case 't':
+        return one('\t');
+      case 'r':
+        return one('\r');
+      case 'f':
+        return one('\f');
+      case 'v':
+        return one('\v');
+      case 'a':
+        return one('\a');
+      case '0':
+        return one(0);
+      case 'x':
+        return one(hexadecimal(2));
+      case 'u':
+        return one(hexadecimal(4));
+      case 'U':
+        return one(hexadecimal(8));
+      default:
+        break;
     }
-    if ((c >= '1' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) refuse(fmt::format("\\{} is not supported", c));
+    if ((c >= '1' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+      refuse(fmt::format("\\{} is not supported", c));
     --at_;
     return one(code_point());
   }

@@ -35,7 +35,8 @@ std::string token_bytes(const text::Tokenizer& tokenizer, text::TokenId id, bool
 
 }  // namespace
 
-TokenTrie::TokenTrie(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens) : bytes_(tokenizer.size()), end_tokens_(std::move(end_tokens)) {
+TokenTrie::TokenTrie(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens)
+    : bytes_(tokenizer.size()), end_tokens_(std::move(end_tokens)) {
   bool pieces = tokenizer.id_of(kSpaceMark) || tokenizer.id_of("<0x0A>");
   for (size_t id = 0; id < bytes_.size(); ++id) {
     auto token = static_cast<text::TokenId>(id);

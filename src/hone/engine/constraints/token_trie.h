@@ -12,7 +12,8 @@ class TokenTrie {
  public:
   TokenTrie(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens);
 
-  // Nodes in depth-first order; the subtree of a node ends where `after` says. Tokens of a node: [first_token, last_token) of tokens().
+  // Nodes in depth-first order; the subtree of a node ends where `after` says. Tokens of a node: [first_token, last_token) of
+  // tokens().
   struct Node {
     uint8_t byte;
     int32_t after, first_token, last_token;

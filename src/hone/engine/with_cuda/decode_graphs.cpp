@@ -20,8 +20,8 @@ int64_t bucket_of(int64_t sequences) {
 }  // namespace
 
 struct DecodeGraphs::Impl {
-  // One buffer on the host and one on the device, at addresses that stay: tokens, positions, slots, where block lists begin, lengths, and
-  // the lists themselves, so that a step's input is one copy.
+  // One buffer on the host and one on the device, at addresses that stay: tokens, positions, slots, where block lists begin,
+  // lengths, and the lists themselves, so that a step's input is one copy.
   struct Captured {
     at::cuda::CUDAGraph graph;
     Tensor host, device;
@@ -46,7 +46,13 @@ struct DecodeGraphs::Impl {
     made->input.tokens_t = column(0);
     made->input.positions_t = column(1);
     for (int64_t i = 0; i < size; ++i) made->input.segments.append(1);
-    made->plan = {made->input.segments, size, std::vector<int64_t>(static_cast<size_t>(size)), column(2), made->device.narrow(0, 5 * size, size * max_blocks), column(3), column(4)};
+    made->plan = {made->input.segments,
+                  size,
+                  std::vector<int64_t>(static_cast<size_t>(size)),
+                  column(2),
+                  made->device.narrow(0, 5 * size, size * max_blocks),
+                  column(3),
+                  column(4)};
     column(2).fill_(-1);
     return made;
   }
@@ -69,8 +75,9 @@ struct DecodeGraphs::Impl {
     auto* host = to.host.mutable_data_ptr<int32_t>();
     int64_t count = input.tokens_t.size(0);
     int column = 0;
-    for (const auto& [from, rest] : {std::pair(&input.tokens_t, 0), std::pair(&input.positions_t, 0), std::pair(&plan.slots_t, -1), std::pair(&plan.table_begins_s, 0),
-                                     std::pair(&plan.lengths_s, 0)}) {
+    for (const auto& [from, rest] :
+         {std::pair(&input.tokens_t, 0), std::pair(&input.positions_t, 0), std::pair(&plan.slots_t, -1),
+          std::pair(&plan.table_begins_s, 0), std::pair(&plan.lengths_s, 0)}) {
       auto* end = std::copy_n(from->const_data_ptr<int32_t>(), count, host + column++ * size);
       std::fill_n(end, size - count, rest);
     }
@@ -84,7 +91,8 @@ DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_bloc
   const auto& config = model.config();
   bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic;
   ops::AttentionShape shape{config.attention.heads, config.attention.kv_heads, config.attention.head_dim};
-  if (wanted && fits && ops::cuda::serves_paged(model.embedding().weight, shape)) impl_ = std::make_unique<Impl>(model, max_blocks);
+  if (wanted && fits && ops::cuda::serves_paged(model.embedding().weight, shape))
+    impl_ = std::make_unique<Impl>(model, max_blocks);
 }
 DecodeGraphs::~DecodeGraphs() = default;
 

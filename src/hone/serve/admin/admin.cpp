@@ -11,15 +11,20 @@ constexpr const char* kVersion = "0.1.0";
 
 std::vector<text::TokenId> tokens_of(const Json& body, const ServedModel& served) {
   Fields fields(kTokenize, body);
-  if (fields.has("prompt") == fields.has("messages")) throw Problem(400, "expected either prompt or messages", "prompt", "invalid_value");
-  if (fields.has("prompt")) return served.tokenizer->encode(fields.text("prompt"), {.add_special_tokens = fields.flag("add_special_tokens", true)});
+  if (fields.has("prompt") == fields.has("messages"))
+    throw Problem(400, "expected either prompt or messages", "prompt", "invalid_value");
+  if (fields.has("prompt"))
+    return served.tokenizer->encode(fields.text("prompt"), {.add_special_tokens = fields.flag("add_special_tokens", true)});
   ChatTask task;
   task.conversation = read_messages(fields.json("messages"));
   if (fields.has("tools")) task.tools = read_tools(fields.json("tools"), "tools", false);
   task.tool_choice = read_tool_choice({}, task.tools);
-  if (fields.has("chat_template_kwargs")) task.conversation.extra["chat_template_kwargs"] = read_template_values(fields.json("chat_template_kwargs"));
+  if (fields.has("chat_template_kwargs"))
+    task.conversation.extra["chat_template_kwargs"] = read_template_values(fields.json("chat_template_kwargs"));
   return prompt_tokens(task, served);
 }
+
+Problem in_use() { return {409, "the adapter is in use; try again when its answers are done", "lora_name", "adapter_in_use"}; }
 
 }  // namespace
 
@@ -29,7 +34,8 @@ asio::awaitable<void> version(Exchange& exchange, Context&) {
 }
 
 asio::awaitable<void> metrics_page(Exchange& exchange, Context& context) {
-  HttpResponse response{.body = context.metrics.text(context.loop.stats(), context.loop.live_answers()), .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+  HttpResponse response{.body = context.metrics.text(context.loop.stats(), context.loop.live_answers()),
+                        .content_type = "text/plain; version=0.0.4; charset=utf-8"};
   co_await exchange.respond(std::move(response));
 }
 
@@ -51,12 +57,7 @@ asio::awaitable<void> detokenize(Exchange& exchange, Context& context) {
   auto text = co_await aside(context, [&] {
     auto body = parsed_body(exchange.request());
     Fields fields(kDetokenize, body);
-    std::vector<text::TokenId> ids;
-    for (const auto& item : fields.json("tokens")) {
-      bool known = item.is_number_integer() && item.get<double>() >= 0 && item.get<double>() < static_cast<double>(context.served.tokenizer->size());
-      if (!known) bad_value(fmt::format("tokens[{}]", ids.size()), "not a token id of this model");
-      ids.push_back(item.get<text::TokenId>());
-    }
+    auto ids = read_token_ids(fields.json("tokens"), "tokens", *context.served.tokenizer);
     return context.served.tokenizer->decode(ids);
   });
   Json reply{{"prompt", text}};
@@ -73,22 +74,28 @@ asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
   bool known = context.adapters.knows(name);
   if (name == context.served.name || (known && !fields.flag("load_inplace", false)))
     throw Problem(400, fmt::format("the name \"{}\" is taken", name), "lora_name", "invalid_value");
-  if (known && context.adapters.entries().at(name).fixed) throw Problem(403, "this adapter was named on the command line and stays", "lora_name", "fixed_adapter");
+  if (known && context.adapters.entries().at(name).fixed)
+    throw Problem(403, "this adapter was named on the command line and stays", "lora_name", "fixed_adapter");
   std::string trouble;
+  bool unloaded = false;
   co_await context.loop.call([&](engine::Engine& engine) {
     try {
       if (known) engine.unload_adapter(name);
+      unloaded = known;
       engine.load_adapter(name, folder);
     } catch (const UserError& error) {
       trouble = error.what();
     }
   });
   if (!trouble.empty()) {
+    if (known && !unloaded) throw in_use();
+    if (unloaded) context.adapters.remove(name);  // the old one is gone, the new one did not come
     log::warning("an adapter could not be loaded: {}", trouble);
     throw Problem(400, "the adapter cannot be loaded; the server's log says why", "lora_path", "invalid_adapter");
   }
   context.adapters.add(name, {folder, unix_time(), false});
-  HttpResponse done{.body = fmt::format("Success: LoRA adapter '{}' added successfully.", name), .content_type = "text/plain; charset=utf-8"};
+  HttpResponse done{.body = fmt::format("Success: LoRA adapter '{}' added successfully.", name),
+                    .content_type = "text/plain; charset=utf-8"};
   co_await exchange.respond(std::move(done));
 }
 
@@ -98,7 +105,8 @@ asio::awaitable<void> unload_adapter(Exchange& exchange, Context& context) {
   Fields fields(kUnloadAdapter, body);
   auto name = fields.text("lora_name");
   if (!context.adapters.knows(name)) throw Problem(404, "no adapter of that name is loaded", "lora_name", "adapter_not_found");
-  if (context.adapters.entries().at(name).fixed) throw Problem(403, "this adapter was named on the command line and stays", "lora_name", "fixed_adapter");
+  if (context.adapters.entries().at(name).fixed)
+    throw Problem(403, "this adapter was named on the command line and stays", "lora_name", "fixed_adapter");
   std::string trouble;
   co_await context.loop.call([&](engine::Engine& engine) {
     try {
@@ -107,12 +115,15 @@ asio::awaitable<void> unload_adapter(Exchange& exchange, Context& context) {
       trouble = error.what();
     }
   });
-  if (!trouble.empty()) throw Problem(409, "the adapter is in use; try again when its answers are done", "lora_name", "adapter_in_use");
+  if (!trouble.empty()) throw in_use();
   context.adapters.remove(name);
-  HttpResponse done{.body = fmt::format("Success: LoRA adapter '{}' removed successfully.", name), .content_type = "text/plain; charset=utf-8"};
+  HttpResponse done{.body = fmt::format("Success: LoRA adapter '{}' removed successfully.", name),
+                    .content_type = "text/plain; charset=utf-8"};
   co_await exchange.respond(std::move(done));
 }
 
-asio::awaitable<void> openapi(Exchange& exchange, Context&) { co_await exchange.respond(json_response(openapi_document("hone", kVersion))); }
+asio::awaitable<void> openapi(Exchange& exchange, Context&) {
+  co_await exchange.respond(json_response(openapi_document("hone", kVersion)));
+}
 
 }  // namespace hone::serve

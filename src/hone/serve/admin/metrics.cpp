@@ -16,12 +16,15 @@ using prometheus::Histogram;
 struct Metrics::Impl {
   explicit Impl(const std::string& model) : labels{{"model_name", model}} {}
 
-  prometheus::Gauge& gauge(const char* name, const char* help) { return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(labels); }
+  prometheus::Gauge& gauge(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(labels);
+  }
   prometheus::Counter& counter(const char* name, const char* help) {
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
   }
   Histogram& histogram(const char* name, const char* help) {
-    static const Histogram::BucketBoundaries kSeconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
+    static const Histogram::BucketBoundaries kSeconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                                      0.5,   1,      2.5,   5,    10,    30,   60,  300};
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, kSeconds);
   }
 

@@ -1,5 +1,8 @@
 #include "hone/serve/anthropic/messages.h"
 
+#include "hone/serve/chat/event_stream.h"
+#include "hone/serve/chat/running_chat.h"
+
 namespace hone::serve {
 namespace {
 
@@ -13,7 +16,10 @@ Json stop_reason(const Answer& answer) {
 Json stop_sequence(const Answer& answer) { return answer.stop_string.empty() ? Json() : Json(answer.stop_string); }
 
 Json usage_of(const Usage& usage) {
-  return {{"input_tokens", usage.prompt - usage.cached}, {"output_tokens", usage.completion}, {"cache_creation_input_tokens", 0}, {"cache_read_input_tokens", usage.cached}};
+  return {{"input_tokens", usage.prompt - usage.cached},
+          {"output_tokens", usage.completion},
+          {"cache_creation_input_tokens", 0},
+          {"cache_read_input_tokens", usage.cached}};
 }
 
 Json parsed_arguments(const std::string& text) {
@@ -31,63 +37,9 @@ Json blocks_of(const Answer& answer) {
 }
 
 Json message_head(const std::string& model, const Usage& usage) {
-  return {{"id", fresh_id("msg_")}, {"type", "message"}, {"role", "assistant"}, {"model", model}, {"content", Json::array()},
-          {"stop_reason", nullptr}, {"stop_sequence", nullptr}, {"usage", usage_of(usage)}};
+  return {{"id", fresh_id("msg_")},   {"type", "message"},      {"role", "assistant"},      {"model", model},
+          {"content", Json::array()}, {"stop_reason", nullptr}, {"stop_sequence", nullptr}, {"usage", usage_of(usage)}};
 }
-
-// Anthropic's stream: each block is opened, filled and closed before the next.
-class BlockStream {
- public:
-  std::string news(const Answers::News& news, const Answer& answer) {
-    std::string out;
-    for (const auto& delta : news.deltas) add(delta, answer, out);
-    return out;
-  }
-
-  std::string closing(const Answer& answer, const Usage& usage) {
-    std::string out;
-    close(out);
-    if (next_ == 0) {
-      open({{"type", "text"}, {"text", ""}}, out);
-      close(out);
-    }
-    out += event("message_delta", {{"type", "message_delta"}, {"delta", {{"stop_reason", stop_reason(answer)}, {"stop_sequence", stop_sequence(answer)}}}, {"usage", usage_of(usage)}});
-    return out += event("message_stop", {{"type", "message_stop"}});
-  }
-
- private:
-  void add(const Delta& delta, const Answer& answer, std::string& out) {
-    if (delta.kind == Delta::Kind::call) {
-      close(out);
-      open({{"type", "tool_use"}, {"id", answer.calls[delta.call].id}, {"name", delta.text}, {"input", Json::object()}}, out);
-      kind_ = Delta::Kind::arguments;
-      return;
-    }
-    if (!opened_ || kind_ != delta.kind) {
-      close(out);
-      bool thought = delta.kind == Delta::Kind::thought;
-      open(thought ? Json{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}} : Json{{"type", "text"}, {"text", ""}}, out);
-      kind_ = delta.kind;
-    }
-    Json change = delta.kind == Delta::Kind::text      ? Json{{"type", "text_delta"}, {"text", delta.text}}
-                  : delta.kind == Delta::Kind::thought ? Json{{"type", "thinking_delta"}, {"thinking", delta.text}}
-                                                       : Json{{"type", "input_json_delta"}, {"partial_json", delta.text}};
-    out += event("content_block_delta", {{"type", "content_block_delta"}, {"index", next_ - 1}, {"delta", change}});
-  }
-
-  void open(const Json& block, std::string& out) {
-    opened_ = true;
-    out += event("content_block_start", {{"type", "content_block_start"}, {"index", next_++}, {"content_block", block}});
-  }
-
-  void close(std::string& out) {
-    if (std::exchange(opened_, false)) out += event("content_block_stop", {{"type", "content_block_stop"}, {"index", next_ - 1}});
-  }
-
-  int64_t next_ = 0;
-  bool opened_ = false;
-  Delta::Kind kind_ = Delta::Kind::text;
-};
 
 Json error_json(const Problem& problem) {
   std::string_view type = problem.status == 401   ? "authentication_error"
@@ -101,28 +53,69 @@ Json error_json(const Problem& problem) {
   return {{"type", "error"}, {"error", {{"type", type}, {"message", problem.message}}}};
 }
 
-asio::awaitable<void> send_stream(Exchange& exchange, Answers& answers, const std::string& model) {
-  auto news = co_await answers.next();
-  bool listening = co_await exchange.start_events();
-  BlockStream stream;
-  std::string out = event("message_start", {{"type", "message_start"}, {"message", message_head(model, answers.usage())}});
-  std::optional<Problem> failure;
-  while (!news.empty()) {
-    for (const auto& item : news) out += stream.news(item, answers.answer(0));
-    if (listening) listening = co_await exchange.send(out);
-    if (!listening) co_return;
-    out.clear();
-    try {
-      news = co_await answers.next();
-    } catch (const Problem& problem) {
-      failure = problem;
-      break;
-    }
+// Anthropic's stream: each block is opened, filled and closed before the next.
+class MessageEvents : public EventWriter {
+ public:
+  explicit MessageEvents(const std::string& model) : model_(model) {}
+
+  void open(const Answers& answers, std::string& out) override {
+    out += event("message_start", {{"type", "message_start"}, {"message", message_head(model_, answers.usage())}});
   }
-  out += failure ? event("error", error_json(*failure)) : stream.closing(answers.answer(0), answers.usage());
-  if (listening) listening = co_await exchange.send(out);
-  if (listening) co_await exchange.finish_events();
-}
+
+  void news(const Answers::News& news, const Answers& answers, std::string& out) override {
+    for (const auto& delta : news.deltas) add(delta, answers.answer(0), out);
+  }
+
+  void close(const Answers& answers, std::string& out) override {
+    end_block(out);
+    if (next_ == 0) {
+      begin_block({{"type", "text"}, {"text", ""}}, out);
+      end_block(out);
+    }
+    const auto& answer = answers.answer(0);
+    Json change{{"stop_reason", stop_reason(answer)}, {"stop_sequence", stop_sequence(answer)}};
+    out += event("message_delta", {{"type", "message_delta"}, {"delta", change}, {"usage", usage_of(answers.usage())}});
+    out += event("message_stop", {{"type", "message_stop"}});
+  }
+
+  void fail(const Problem& problem, std::string& out) override { out += event("error", error_json(problem)); }
+
+ private:
+  void add(const Delta& delta, const Answer& answer, std::string& out) {
+    if (delta.kind == Delta::Kind::call) {
+      end_block(out);
+      begin_block({{"type", "tool_use"}, {"id", answer.calls[delta.call].id}, {"name", delta.text}, {"input", Json::object()}},
+                  out);
+      kind_ = Delta::Kind::arguments;
+      return;
+    }
+    if (!opened_ || kind_ != delta.kind) {
+      end_block(out);
+      bool thought = delta.kind == Delta::Kind::thought;
+      begin_block(
+          thought ? Json{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}} : Json{{"type", "text"}, {"text", ""}}, out);
+      kind_ = delta.kind;
+    }
+    Json change = delta.kind == Delta::Kind::text      ? Json{{"type", "text_delta"}, {"text", delta.text}}
+                  : delta.kind == Delta::Kind::thought ? Json{{"type", "thinking_delta"}, {"thinking", delta.text}}
+                                                       : Json{{"type", "input_json_delta"}, {"partial_json", delta.text}};
+    out += event("content_block_delta", {{"type", "content_block_delta"}, {"index", next_ - 1}, {"delta", change}});
+  }
+
+  void begin_block(const Json& block, std::string& out) {
+    opened_ = true;
+    out += event("content_block_start", {{"type", "content_block_start"}, {"index", next_++}, {"content_block", block}});
+  }
+
+  void end_block(std::string& out) {
+    if (std::exchange(opened_, false)) out += event("content_block_stop", {{"type", "content_block_stop"}, {"index", next_ - 1}});
+  }
+
+  const std::string& model_;
+  int64_t next_ = 0;
+  bool opened_ = false;
+  Delta::Kind kind_ = Delta::Kind::text;
+};
 
 }  // namespace
 
@@ -133,31 +126,18 @@ HttpResponse anthropic_problem(const Problem& problem) {
 }
 
 asio::awaitable<void> anthropic_messages(Exchange& exchange, Context& context) {
-  context.check_room();
-  struct Ready {
-    ChatTask task;
-    PreparedChat prepared;
-  };
-  auto ready = co_await aside(context, [&]() -> Ready {
-    auto task = read_anthropic(parsed_body(exchange.request()), context.served);
-    auto prepared = prepare_chat(task, context.served);
-    return {std::move(task), std::move(prepared)};
-  });
-  exchange.request().body = {};
-  auto target = context.target_of(ready.task.model);
-  for (auto& answer : ready.prepared.answers) answer.adapter = target.adapter;
-  auto generation = context.admit(exchange, std::move(ready.prepared.answers));
-  Answers answers(context, std::move(generation), ready.prepared.parser, 1, ready.prepared.prompt_tokens);
-  if (ready.task.stream) {
-    co_await send_stream(exchange, answers, target.name);
+  auto chat = co_await start_chat(exchange, context, read_anthropic);
+  auto& answers = chat->answers;
+  if (chat->task.stream.on) {
+    MessageEvents events(chat->model);
+    co_await send_events(exchange, answers, events);
     co_return;
   }
   co_await answers.finish();
-  const auto& answer = answers.answer(0);
-  Json body = message_head(target.name, answers.usage());
-  body["content"] = blocks_of(answer);
-  body["stop_reason"] = stop_reason(answer);
-  body["stop_sequence"] = stop_sequence(answer);
+  Json body = message_head(chat->model, answers.usage());
+  body["content"] = blocks_of(answers.answer(0));
+  body["stop_reason"] = stop_reason(answers.answer(0));
+  body["stop_sequence"] = stop_sequence(answers.answer(0));
   co_await exchange.respond(json_response(body));
 }
 

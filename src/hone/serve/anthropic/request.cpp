@@ -17,8 +17,10 @@ void append_block(const Json& block, const std::string& role, const std::string&
   bool same = !out.empty() && out.back().role == role;
   if (type == "text") {
     auto text = read_text_parts(Json::array({block}), where);
-    if (same) out.back().content += text;
-    else out.push_back({.role = role, .content = std::move(text)});
+    if (same)
+      out.back().content += text;
+    else
+      out.push_back({.role = role, .content = std::move(text)});
   } else if (type == "tool_use" && role == "assistant") {
     const auto& name = member(block, "name");
     const auto& input = member(block, "input");
@@ -50,7 +52,8 @@ data::Conversation read_conversation(const Json& system, const Json& messages) {
       out.push_back({.role = role, .content = content});
       continue;
     }
-    if (!content.is_array() || content.size() > 1024) bad_value(where + ".content", "expected a text or a list of at most 1024 blocks");
+    if (!content.is_array() || content.size() > 1024)
+      bad_value(where + ".content", "expected a text or a list of at most 1024 blocks");
     for (size_t j = 0; j < content.size(); ++j) append_block(content[j], role, fmt::format("{}.content[{}]", where, j), out);
   }
   return conversation;
@@ -95,7 +98,7 @@ ChatTask read_anthropic(const Json& body, const ServedModel& served) {
   task.sampling.top_k = std::max<int64_t>(0, fields.integer("top_k", task.sampling.top_k));
   for (auto& text : fields.texts("stop_sequences", 16, 256)) task.sampling.stop.push_back(std::move(text));
   task.max_tokens = fields.integer("max_tokens", 1);
-  task.stream = fields.flag("stream", false);
+  task.stream.on = fields.flag("stream", false);
   if (const auto& thinking = fields.json("thinking"); thinking.is_object())
     if (member(thinking, "type") == "disabled") task.conversation.extra["chat_template_kwargs"]["enable_thinking"] = false;
   return task;

@@ -38,12 +38,17 @@ void read_totals(std::string_view json, Answered& answered) {
 }  // namespace
 
 Url Url::parse(const std::string& text) {
-  auto fail = [&]() -> Url { throw UserError(ExitCode::usage, fmt::format("--url {}: not an address", text), "http://127.0.0.1:8000"); };
+  auto fail = [&]() -> Url {
+    throw UserError(ExitCode::usage, fmt::format("--url {}: not an address", text), "http://127.0.0.1:8000");
+  };
   Url url;
   std::string_view rest = text;
-  if (rest.starts_with("https://")) url.tls = true, rest.remove_prefix(8);
-  else if (rest.starts_with("http://")) rest.remove_prefix(7);
-  else return fail();
+  if (rest.starts_with("https://"))
+    url.tls = true, rest.remove_prefix(8);
+  else if (rest.starts_with("http://"))
+    rest.remove_prefix(7);
+  else
+    return fail();
   auto slash = std::min(rest.find('/'), rest.size());
   auto authority = rest.substr(0, slash);
   std::string path(rest.substr(slash));
@@ -82,15 +87,19 @@ void BenchClient::read_events(std::string_view events, Answered& answered) {
     auto line = events.substr(at, end - at);
     at = end + 1;
     if (!line.starts_with("data: {")) continue;
-    bool text = says_something(line, "\"content\":") || says_something(line, "\"reasoning_content\":") || says_something(line, "\"arguments\":");
+    bool text = says_something(line, "\"content\":") || says_something(line, "\"reasoning_content\":") ||
+                says_something(line, "\"arguments\":");
     answered.tokens += text;
     spoke |= text;
-    if (line.find("\"usage\":{") != line.npos || line.find("\"usage\": {") != line.npos || line.find("\"error\"") != line.npos) read_totals(line.substr(6), answered);
+    if (line.find("\"usage\":{") != line.npos || line.find("\"usage\": {") != line.npos || line.find("\"error\"") != line.npos)
+      read_totals(line.substr(6), answered);
   }
   if (!spoke) return;
   auto now = Clock::now();
-  if (answered.first == Clock::time_point()) answered.first = now;
-  else answered.gaps.push_back(in_seconds(now - answered.last));
+  if (answered.first == Clock::time_point())
+    answered.first = now;
+  else
+    answered.gaps.push_back(in_seconds(now - answered.last));
   answered.last = now;
 }
 
@@ -102,8 +111,11 @@ asio::awaitable<Answered> BenchClient::ask(std::string body) {
     answered.error = "no connection";
     co_return answered;
   }
-  auto request = fmt::format("POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n{}Content-Length: {}\r\n\r\n{}", url_.target,
-                             url_.host, url_.port, api_key_.empty() ? "" : fmt::format("Authorization: Bearer {}\r\n", api_key_), body.size(), body);
+  auto request = fmt::format(
+      "POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n{}Content-Length: "
+      "{}\r\n\r\n{}",
+      url_.target, url_.host, url_.port, api_key_.empty() ? "" : fmt::format("Authorization: Bearer {}\r\n", api_key_),
+      body.size(), body);
   http::response_parser<http::string_body> parser;
   parser.body_limit(1u << 30);
   parser.eager(true);
@@ -137,7 +149,8 @@ asio::awaitable<Answered> BenchClient::ask(std::string body) {
   if (!done || !parser.get().keep_alive()) transport_.reset();
   if (!done && answered.error.empty()) answered.error = "the connection broke";
   if (done && answered.status != 200) answered.error = fmt::format("status {}", answered.status);
-  if (done && answered.status == 200 && answered.first == Clock::time_point() && answered.error.empty()) answered.error = "no text";
+  if (done && answered.status == 200 && answered.first == Clock::time_point() && answered.error.empty())
+    answered.error = "no text";
   co_return answered;
 }
 

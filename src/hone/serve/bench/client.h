@@ -26,7 +26,8 @@ struct Answered {
 
 class BenchClient {
  public:
-  BenchClient(const Url& url, std::string api_key, std::shared_ptr<asio::ssl::context> tls) : url_(url), api_key_(std::move(api_key)), tls_(std::move(tls)) {}
+  BenchClient(const Url& url, std::string api_key, std::shared_ptr<asio::ssl::context> tls)
+      : url_(url), api_key_(std::move(api_key)), tls_(std::move(tls)) {}
   asio::awaitable<Answered> ask(std::string body);
 
  private:

@@ -13,15 +13,19 @@
 namespace hone::serve {
 namespace {
 
-constexpr const char* kWords[] = {"river", "stone", "light", "morning", "paper", "engine", "garden", "window", "number", "story",
-                                  "question", "answer", "summer", "market", "teacher", "music", "bridge", "forest", "letter", "color"};
+constexpr const char* kWords[] = {"river",   "stone",  "light",  "morning",  "paper",  "engine", "garden",
+                                  "window",  "number", "story",  "question", "answer", "summer", "market",
+                                  "teacher", "music",  "bridge", "forest",   "letter", "color"};
 
 std::string body_of(const LoadConfig& config, uint64_t index) {
   Rng rng(config.seed, index);
   std::string prompt = fmt::format("Text {}:", index);  // no two begin alike, so no server can reuse one for another
   for (int64_t i = 0; i < config.prompt_words; ++i) prompt += fmt::format(" {}", kWords[rng.below(std::size(kWords))]);
-  Json body{{"messages", Json::array({{{"role", "user"}, {"content", prompt}}})}, {"max_tokens", config.max_tokens}, {"temperature", config.temperature},
-            {"stream", true}, {"stream_options", {{"include_usage", true}}}};
+  Json body{{"messages", Json::array({{{"role", "user"}, {"content", prompt}}})},
+            {"max_tokens", config.max_tokens},
+            {"temperature", config.temperature},
+            {"stream", true},
+            {"stream_options", {{"include_usage", true}}}};
   if (!config.model.empty()) body["model"] = config.model;
   if (config.ignore_eos) body["ignore_eos"] = true;
   return body.dump();
@@ -29,7 +33,8 @@ std::string body_of(const LoadConfig& config, uint64_t index) {
 
 class Load {
  public:
-  Load(const LoadConfig& config, const std::function<void(int64_t)>& progress) : config_(config), progress_(progress), url_(Url::parse(config.url)) {
+  Load(const LoadConfig& config, const std::function<void(int64_t)>& progress)
+      : config_(config), progress_(progress), url_(Url::parse(config.url)) {
     if (url_.tls) tls_ = tls_client_context();
     plan_arrivals();
   }
@@ -86,12 +91,16 @@ Json spread_json(const Spread& spread) {
 
 }  // namespace
 
-LoadResult run_load(const LoadConfig& config, const std::function<void(int64_t)>& progress) { return Load(config, progress).run(); }
+LoadResult run_load(const LoadConfig& config, const std::function<void(int64_t)>& progress) {
+  return Load(config, progress).run();
+}
 
 Spread Spread::of(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
-  auto at = [&](double part) { return values[std::min(values.size() - 1, static_cast<size_t>(part * static_cast<double>(values.size())))]; };
+  auto at = [&](double part) {
+    return values[std::min(values.size() - 1, static_cast<size_t>(part * static_cast<double>(values.size())))];
+  };
   double sum = 0;
   for (double value : values) sum += value;
   return {sum / static_cast<double>(values.size()), at(0.5), at(0.9), at(0.99), values.back()};
@@ -126,10 +135,17 @@ Json to_json(const LoadSummary& summary) {
   Json errors = Json::object();
   for (const auto& [what, count] : summary.errors) errors[what] = count;
   double seconds = std::max(summary.seconds, 1e-9);
-  return {{"requests", summary.done}, {"failed", summary.failed}, {"errors", errors}, {"seconds", summary.seconds},
-          {"requests_per_second", static_cast<double>(summary.done) / seconds}, {"prompt_tokens", summary.prompt_tokens}, {"output_tokens", summary.tokens},
-          {"output_tokens_per_second", static_cast<double>(summary.tokens) / seconds}, {"time_to_first_token", spread_json(summary.first_token)},
-          {"inter_token_latency", spread_json(summary.between)}, {"request_latency", spread_json(summary.whole)}};
+  return {{"requests", summary.done},
+          {"failed", summary.failed},
+          {"errors", errors},
+          {"seconds", summary.seconds},
+          {"requests_per_second", static_cast<double>(summary.done) / seconds},
+          {"prompt_tokens", summary.prompt_tokens},
+          {"output_tokens", summary.tokens},
+          {"output_tokens_per_second", static_cast<double>(summary.tokens) / seconds},
+          {"time_to_first_token", spread_json(summary.first_token)},
+          {"inter_token_latency", spread_json(summary.between)},
+          {"request_latency", spread_json(summary.whole)}};
 }
 
 }  // namespace hone::serve

@@ -30,7 +30,7 @@ struct Spread {
 struct LoadSummary {
   int64_t done = 0, failed = 0, prompt_tokens = 0, tokens = 0;
   double seconds = 0;
-  Spread first_token, between, whole;       // seconds
+  Spread first_token, between, whole;  // seconds
   std::vector<std::pair<std::string, int64_t>> errors;
 };
 LoadSummary summarize(const LoadResult& result);

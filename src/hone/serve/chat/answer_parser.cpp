@@ -6,7 +6,8 @@
 namespace hone::serve {
 namespace {
 
-constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>", kCall = "<tool_call>", kCallEnd = "</tool_call>", kPython = "<|python_tag|>";
+constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>", kCall = "<tool_call>", kCallEnd = "</tool_call>",
+                           kPython = "<|python_tag|>";
 constexpr std::string_view kBlanks = " \n\r\t";
 
 bool begins(std::string_view whole, std::string_view part) { return whole.size() > part.size() && whole.starts_with(part); }
@@ -27,7 +28,8 @@ size_t trailing_blanks(std::string_view text) {
 
 }  // namespace
 
-AnswerParser::AnswerParser(const Config& config) : config_(config), state_(config.begins_thinking && config.split_thoughts ? State::before_thought : State::start) {
+AnswerParser::AnswerParser(const Config& config)
+    : config_(config), state_(config.begins_thinking && config.split_thoughts ? State::before_thought : State::start) {
   if (config.tools == ToolFormat::only_call) begin_call("");
 }
 
@@ -42,29 +44,38 @@ std::vector<Delta> AnswerParser::push(std::string_view piece) {
 std::vector<Delta> AnswerParser::finish() {
   std::vector<Delta> out;
   if (state_ == State::call && !announced_) give_up_call(out);
-  if (state_ == State::thought) emit(Delta::Kind::thought, std::exchange(held_, {}), out);
-  else if (state_ != State::call && state_ != State::behind_call) emit(Delta::Kind::text, std::exchange(held_, {}), out);
+  if (state_ == State::thought)
+    emit(Delta::Kind::thought, std::exchange(held_, {}), out);
+  else if (state_ != State::call && state_ != State::behind_call)
+    emit(Delta::Kind::text, std::exchange(held_, {}), out);
   return out;
 }
 
 void AnswerParser::emit(Delta::Kind kind, std::string text, std::vector<Delta>& out) {
   if (text.empty()) return;
-  if (!out.empty() && out.back().kind == kind && kind != Delta::Kind::call && out.back().call == calls_) out.back().text += text;
-  else out.push_back({kind, std::move(text), calls_});
+  if (!out.empty() && out.back().kind == kind && kind != Delta::Kind::call && out.back().call == calls_)
+    out.back().text += text;
+  else
+    out.push_back({kind, std::move(text), calls_});
 }
 
 bool AnswerParser::advance(std::vector<Delta>& out) {
   switch (state_) {
-    case State::start: return leave_start();
+    case State::start:
+      return leave_start();
     case State::before_thought:
     case State::before_text:  // the blanks there are layout
       trim_left(held_);
       if (!held_.empty()) state_ = state_ == State::before_text ? State::text : State::thought;
       return !held_.empty();
-    case State::thought: return read_thought(out);
-    case State::text: return read_text(out);
-    case State::call: return read_call(out);
-    case State::behind_call: return read_behind_call();
+    case State::thought:
+      return read_thought(out);
+    case State::text:
+      return read_text(out);
+    case State::call:
+      return read_call(out);
+    case State::behind_call:
+      return read_behind_call();
   }
   return false;
 }

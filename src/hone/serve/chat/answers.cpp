@@ -9,14 +9,22 @@ double seconds(Clock::duration time) { return std::chrono::duration<double>(time
 
 }  // namespace
 
-Answers::Answers(Context& context, std::shared_ptr<Generation> generation, const AnswerParser::Config& parser, size_t choices, int64_t prompt_tokens)
-    : context_(context), generation_(std::move(generation)), answers_(choices, Answer(parser)), usage_{.prompt = prompt_tokens}, began_(Clock::now()), last_(began_) {}
+Answers::Answers(Context& context, std::shared_ptr<Generation> generation, const AnswerParser::Config& parser, size_t choices,
+                 int64_t prompt_tokens)
+    : context_(context),
+      generation_(std::move(generation)),
+      answers_(choices, Answer(parser)),
+      usage_{.prompt = prompt_tokens},
+      began_(Clock::now()),
+      last_(began_) {}
 
 void Answers::keep_time(size_t tokens) {
   if (tokens == 0) return;
   auto now = Clock::now();
-  if (std::exchange(first_, false)) context_.metrics.first_token(seconds(now - began_));
-  else context_.metrics.between_tokens(seconds(now - last_));
+  if (std::exchange(first_, false))
+    context_.metrics.first_token(seconds(now - began_));
+  else
+    context_.metrics.between_tokens(seconds(now - last_));
   last_ = now;
 }
 
@@ -36,10 +44,14 @@ Answers::News Answers::take(Event& event) {
     for (auto& delta : answer.parser.finish()) news.deltas.push_back(std::move(delta));
   }
   for (const auto& delta : news.deltas) {
-    if (delta.kind == Delta::Kind::text) answer.text += delta.text;
-    else if (delta.kind == Delta::Kind::thought) answer.thought += delta.text;
-    else if (delta.kind == Delta::Kind::call) answer.calls.push_back({fresh_id("call_"), delta.text, ""});
-    else answer.calls[delta.call].arguments += delta.text;
+    if (delta.kind == Delta::Kind::text)
+      answer.text += delta.text;
+    else if (delta.kind == Delta::Kind::thought)
+      answer.thought += delta.text;
+    else if (delta.kind == Delta::Kind::call)
+      answer.calls.push_back({fresh_id("call_"), delta.text, ""});
+    else
+      answer.calls[delta.call].arguments += delta.text;
   }
   return news;
 }
@@ -73,7 +85,10 @@ void keep_result(const Context& context, const data::Conversation& question, con
   for (size_t i = 0; i < answers.size(); ++i) {
     auto row = messages;
     row.push_back({{"role", "assistant"}, {"content", answers.answer(i).text}});
-    append_line(context.result_file, dump({{"response", answers.answer(i).text}, {"model", model}, {"messages", row}, {"usage", usage_json(answers.usage())}}));
+    append_line(
+        context.result_file,
+        dump(
+            {{"response", answers.answer(i).text}, {"model", model}, {"messages", row}, {"usage", usage_json(answers.usage())}}));
   }
 }
 

@@ -24,7 +24,8 @@ struct Answer {
 // Follows a Generation: parses, counts, keeps time. I/O thread only.
 class Answers {
  public:
-  Answers(Context& context, std::shared_ptr<Generation> generation, const AnswerParser::Config& parser, size_t choices, int64_t prompt_tokens);
+  Answers(Context& context, std::shared_ptr<Generation> generation, const AnswerParser::Config& parser, size_t choices,
+          int64_t prompt_tokens);
 
   // One event's news of one answer.
   struct News {
@@ -32,12 +33,14 @@ class Answers {
     std::vector<Delta> deltas;
     const engine::Output* output;  // valid until the next call
   };
-  // Waits for more. Empty: everything has been told. Throws Problem when an answer failed, the server goes down or the client left.
+  // Waits for more. Empty: everything has been told. Throws Problem when an answer failed, the server goes down or the client
+  // left.
   asio::awaitable<std::vector<News>> next();
   // Until the end, for answers that are sent whole.
   asio::awaitable<void> finish();
 
   const Answer& answer(size_t choice) const { return answers_[choice]; }
+  std::span<const Answer> all() const { return answers_; }
   size_t size() const { return answers_.size(); }
   const Usage& usage() const { return usage_; }
 

@@ -24,8 +24,10 @@ std::string CallScanner::take_arguments() { return named() ? std::exchange(argum
 void CallScanner::step(char c) {
   if (place_ == Place::in_value) return step_value(c);
   if (place_ == Place::key) {
-    if (escaped_) escaped_ = false;
-    else if (c == '\\') escaped_ = true;
+    if (escaped_)
+      escaped_ = false;
+    else if (c == '\\')
+      escaped_ = true;
     else if (c == '"') {
       place_ = Place::colon;
       return;
@@ -36,19 +38,29 @@ void CallScanner::step(char c) {
   }
   if (blank(c)) return;
   switch (place_) {
-    case Place::begin: c == '{' ? void(place_ = Place::key_or_end) : fail(); return;
+    case Place::begin:
+      c == '{' ? void(place_ = Place::key_or_end) : fail();
+      return;
     case Place::key_or_end:
       key_.clear();
       c == '"' ? void(place_ = Place::key) : fail();
       return;
-    case Place::colon: c == ':' ? void(place_ = Place::value) : fail(); return;
-    case Place::value: begin_value(c); return;
-    case Place::comma_or_end:
-      if (c == ',') place_ = Place::key_or_end;
-      else if (c == '}') named() ? void(state_ = State::done) : fail();
-      else fail();
+    case Place::colon:
+      c == ':' ? void(place_ = Place::value) : fail();
       return;
-    default: fail();
+    case Place::value:
+      begin_value(c);
+      return;
+    case Place::comma_or_end:
+      if (c == ',')
+        place_ = Place::key_or_end;
+      else if (c == '}')
+        named() ? void(state_ = State::done) : fail();
+      else
+        fail();
+      return;
+    default:
+      fail();
   }
 }
 
@@ -72,9 +84,12 @@ void CallScanner::step_value(char c) {
   bool streams = holds_arguments(key_) && value_[0] != '"';  // arguments given as a string are unpacked when it ends
   if (streams) arguments_ += c;
   if (in_string_) {
-    if (escaped_) escaped_ = false;
-    else if (c == '\\') escaped_ = true;
-    else if (c == '"') in_string_ = false;
+    if (escaped_)
+      escaped_ = false;
+    else if (c == '\\')
+      escaped_ = true;
+    else if (c == '"')
+      in_string_ = false;
   } else if (c == '"') {
     in_string_ = true;
   } else if (c == '{' || c == '[') {

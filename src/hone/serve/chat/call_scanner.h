@@ -1,4 +1,5 @@
-// Reads one tool call, {"name": …, "arguments": {…}}, character by character, so that its arguments can be sent on while they are written.
+// Reads one tool call, {"name": …, "arguments": {…}}, character by character, so that its arguments can be sent on while they are
+// written.
 #pragma once
 #include <string>
 #include <string_view>

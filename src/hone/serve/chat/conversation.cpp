@@ -8,7 +8,8 @@ namespace hone::serve {
 namespace {
 
 constexpr size_t kMostCalls = 64, kMostParts = 1024;
-constexpr std::string_view kReserved[] = {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "pad_token", "unk_token"};
+constexpr std::string_view kReserved[] = {"messages",  "tools",     "documents", "add_generation_prompt",
+                                          "bos_token", "eos_token", "pad_token", "unk_token"};
 
 std::string text_field(const Json& object, const char* name, const std::string& where) {
   auto found = object.find(name);
@@ -24,7 +25,8 @@ data::Message call_message(const Json& function, const std::string& where) {
   auto given = function.value("arguments", Json("{}"));
   Json arguments = given;
   if (given.is_string()) {
-    auto parsed = parse_json(given.get_ref<const std::string&>().empty() ? "{}" : given.get_ref<const std::string&>(), {.depth = 64});
+    auto parsed =
+        parse_json(given.get_ref<const std::string&>().empty() ? "{}" : given.get_ref<const std::string&>(), {.depth = 64});
     if (!parsed) bad_value(where + ".arguments", "not JSON");
     arguments = std::move(*parsed);
   }
@@ -34,7 +36,8 @@ data::Message call_message(const Json& function, const std::string& where) {
 
 void append_assistant(const Json& message, const std::string& where, std::vector<data::Message>& out) {
   data::Message answer{.role = "assistant"};
-  if (auto content = message.value("content", Json()); !content.is_null()) answer.content = read_text_parts(content, where + ".content");
+  if (auto content = message.value("content", Json()); !content.is_null())
+    answer.content = read_text_parts(content, where + ".content");
   for (const char* name : {"reasoning_content", "reasoning"})
     if (auto thought = message.value(name, Json()); thought.is_string()) answer.extra["reasoning_content"] = thought;
   auto calls = message.value("tool_calls", Json());
@@ -43,7 +46,8 @@ void append_assistant(const Json& message, const std::string& where, std::vector
   if (!answer.content.empty() || !answer.extra.is_null() || !calls_something) out.push_back(std::move(answer));
   if (legacy.is_object()) out.push_back(call_message(legacy, where + ".function_call"));
   if (calls.is_null()) return;
-  if (!calls.is_array() || calls.size() > kMostCalls) bad_value(where + ".tool_calls", fmt::format("expected a list of at most {} calls", kMostCalls));
+  if (!calls.is_array() || calls.size() > kMostCalls)
+    bad_value(where + ".tool_calls", fmt::format("expected a list of at most {} calls", kMostCalls));
   for (size_t i = 0; i < calls.size(); ++i) {
     auto place = fmt::format("{}.tool_calls[{}]", where, i);
     if (!calls[i].is_object()) bad_value(place, "expected an object");
@@ -87,11 +91,17 @@ data::Conversation read_messages(const Json& messages) {
     if (!message.is_object()) bad_value(where, fmt::format("found {}; expected an object", kind_name(message)));
     auto role = text_field(message, "role", where);
     auto content = [&] { return read_text_parts(message.value("content", Json()), where + ".content"); };
-    if (role == "assistant") append_assistant(message, where, conversation.messages);
-    else if (role == "system" || role == "developer") conversation.messages.push_back({.role = "system", .content = content()});
-    else if (role == "user") conversation.messages.push_back({.role = "user", .content = content()});
-    else if (role == "tool" || role == "function") conversation.messages.push_back({.role = "tool", .content = content()});
-    else bad_value(where + ".role", fmt::format("found \"{}\"; expected system, developer, user, assistant or tool", role.substr(0, 32)));
+    if (role == "assistant")
+      append_assistant(message, where, conversation.messages);
+    else if (role == "system" || role == "developer")
+      conversation.messages.push_back({.role = "system", .content = content()});
+    else if (role == "user")
+      conversation.messages.push_back({.role = "user", .content = content()});
+    else if (role == "tool" || role == "function")
+      conversation.messages.push_back({.role = "tool", .content = content()});
+    else
+      bad_value(where + ".role",
+                fmt::format("found \"{}\"; expected system, developer, user, assistant or tool", role.substr(0, 32)));
   }
   return conversation;
 }
@@ -105,10 +115,12 @@ Json read_tools(const Json& tools, const std::string& where, bool legacy) {
     auto function = legacy ? tools[i] : tools[i].value("function", Json());
     auto inner = legacy ? place : place + ".function";
     if (!function.is_object()) bad_value(inner, "expected an object with name and parameters");
-    if (!is_function_name(text_field(function, "name", inner))) bad_value(inner + ".name", "expected letters, digits, _ . or -, at most 64");
+    if (!is_function_name(text_field(function, "name", inner)))
+      bad_value(inner + ".name", "expected letters, digits, _ . or -, at most 64");
     if (auto parameters = function.value("parameters", Json()); !parameters.is_null() && !parameters.is_object())
       bad_value(inner + ".parameters", "expected a JSON schema");
-    if (auto text = function.value("description", Json()); !text.is_null() && !text.is_string()) bad_value(inner + ".description", "expected a text");
+    if (auto text = function.value("description", Json()); !text.is_null() && !text.is_string())
+      bad_value(inner + ".description", "expected a text");
     function.erase("strict");  // arguments of forced calls always follow the schema
     out.push_back({{"type", "function"}, {"function", std::move(function)}});
   }
@@ -127,7 +139,8 @@ ToolChoice read_tool_choice(const Json& choice, const Json& tools) {
     auto function = choice.value("function", Json());
     name = function.is_object() ? function.value("name", Json()) : choice.value("name", Json());
   }
-  if (!name.is_string()) bad_value("tool_choice", "expected none, auto, required or {\"type\": \"function\", \"function\": {\"name\": …}}");
+  if (!name.is_string())
+    bad_value("tool_choice", "expected none, auto, required or {\"type\": \"function\", \"function\": {\"name\": …}}");
   for (const auto& tool : tools)
     if (tool["function"]["name"] == name) return {Mode::named, name.get<std::string>()};
   bad_value("tool_choice", "names a function that is not among the tools");
@@ -136,8 +149,10 @@ ToolChoice read_tool_choice(const Json& choice, const Json& tools) {
 Json read_template_values(const Json& values) {
   for (const auto& [name, value] : values.items()) {
     auto where = "chat_template_kwargs." + name.substr(0, 64);
-    if (std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved)) bad_value(where, "this name belongs to the server");
-    bool plain = value.is_boolean() || value.is_number() || (value.is_string() && value.get_ref<const std::string&>().size() <= 256);
+    if (std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved))
+      bad_value(where, "this name belongs to the server");
+    bool plain =
+        value.is_boolean() || value.is_number() || (value.is_string() && value.get_ref<const std::string&>().size() <= 256);
     if (!plain) bad_value(where, "expected true, false, a number or a short text");
   }
   return values;

@@ -4,7 +4,8 @@
 
 namespace hone::serve {
 
-// OpenAI's messages: roles system, developer, user, assistant, tool, function. Throws Problem naming the place, "messages[2].content".
+// OpenAI's messages: roles system, developer, user, assistant, tool, function. Throws Problem naming the place,
+// "messages[2].content".
 data::Conversation read_messages(const Json& messages);
 // {"type": "function", "function": {…}} each; `legacy` lists the functions themselves. Names are checked.
 Json read_tools(const Json& tools, const std::string& where, bool legacy);

@@ -15,7 +15,8 @@ Json call_schema(const Json& tools, const ToolChoice& choice) {
     const auto& function = tool["function"];
     if (choice.mode == ToolChoice::Mode::named && function["name"] != choice.name) continue;
     Json parameters = function.value("parameters", Json());
-    if (!parameters.is_object() || parameters.empty()) parameters = {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
+    if (!parameters.is_object() || parameters.empty())
+      parameters = {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
     calls.push_back({{"type", "object"},
                      {"properties", {{"name", {{"const", function["name"]}}}, {"arguments", parameters}}},
                      {"required", {"name", "arguments"}},
@@ -24,7 +25,9 @@ Json call_schema(const Json& tools, const ToolChoice& choice) {
   return calls.size() == 1 ? calls[0] : Json{{"anyOf", calls}};
 }
 
-bool forces_call(const ChatTask& task) { return task.tool_choice.mode == ToolChoice::Mode::required || task.tool_choice.mode == ToolChoice::Mode::named; }
+bool forces_call(const ChatTask& task) {
+  return task.tool_choice.mode == ToolChoice::Mode::required || task.tool_choice.mode == ToolChoice::Mode::named;
+}
 
 bool prompt_opens_thought(const std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
   size_t tail = std::min<size_t>(prompt.size(), 4);
@@ -37,7 +40,8 @@ bool prompt_opens_thought(const std::vector<text::TokenId>& prompt, const text::
 
 ToolFormat tool_format_of(const std::string& chat_template, const std::string& template_name) {
   auto mentions = [&](std::string_view word) { return chat_template.find(word) != chat_template.npos; };
-  if (template_name.starts_with("llama3") || template_name.starts_with("llama4") || mentions("<|python_tag|>")) return ToolFormat::llama;
+  if (template_name.starts_with("llama3") || template_name.starts_with("llama4") || mentions("<|python_tag|>"))
+    return ToolFormat::llama;
   return ToolFormat::hermes;
 }
 
@@ -50,8 +54,9 @@ void fit_context(engine::Request& request, std::optional<int64_t> asked, const S
   auto used = static_cast<int64_t>(request.prompt.size());
   if (used == 0) throw Problem(400, "the prompt is empty", "prompt", "invalid_value");
   if (used >= served.max_context)
-    throw Problem(400, fmt::format("this model's maximum context length is {} tokens; the prompt has {}", served.max_context, used), "messages",
-                  "context_length_exceeded");
+    throw Problem(400,
+                  fmt::format("this model's maximum context length is {} tokens; the prompt has {}", served.max_context, used),
+                  "messages", "context_length_exceeded");
   request.sampling.max_tokens = std::min(asked.value_or(served.max_context), served.max_context - used);
   request.sampling.min_tokens = std::min(request.sampling.min_tokens, request.sampling.max_tokens);
 }
@@ -64,7 +69,8 @@ void apply_shape(const Shape& shape, const ServedModel& served, SamplingParams& 
                   : shape.kind == Kind::schema ? compiler.json_schema(shape.value)
                   : shape.kind == Kind::object ? compiler.json_object()
                                                : compiler.choice(shape.value.get<std::vector<std::string>>());
-  if (!compiled) throw Problem(400, "the asked output shape cannot be followed: " + compiled.error(), "response_format", "invalid_schema");
+  if (!compiled)
+    throw Problem(400, "the asked output shape cannot be followed: " + compiled.error(), "response_format", "invalid_schema");
   sampling.constraint = std::move(*compiled);
 }
 
@@ -72,7 +78,8 @@ std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel
   auto conversation = task.conversation;
   if (!task.tools.empty() && task.tool_choice.mode != ToolChoice::Mode::none) conversation.tools = dump(task.tools);
   auto prompt = served.encoder->encode_prompt(conversation);
-  if (!prompt) throw Problem(400, "the model's chat template refuses the conversation: " + prompt.error(), "messages", "invalid_value");
+  if (!prompt)
+    throw Problem(400, "the model's chat template refuses the conversation: " + prompt.error(), "messages", "invalid_value");
   return std::move(*prompt);
 }
 
@@ -80,7 +87,8 @@ PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   PreparedChat prepared;
   engine::Request request{.prompt = prompt_tokens(task, served), .sampling = task.sampling, .priority = task.priority};
   prepared.prompt_tokens = static_cast<int64_t>(request.prompt.size());
-  prepared.parser = {.split_thoughts = served.split_thoughts && task.split_thoughts, .begins_thinking = prompt_opens_thought(request.prompt, *served.tokenizer)};
+  prepared.parser = {.split_thoughts = served.split_thoughts && task.split_thoughts,
+                     .begins_thinking = prompt_opens_thought(request.prompt, *served.tokenizer)};
   auto asked = task.max_tokens;
   if (!asked && served.default_max_tokens > 0) asked = served.default_max_tokens;
   fit_context(request, asked, served);
@@ -92,11 +100,17 @@ PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
     if (!task.tools.empty() && task.tool_choice.mode == ToolChoice::Mode::automatic) prepared.parser.tools = served.tools;
     prepared.parser.one_call = task.one_call;
   }
-  for (int64_t i = 0; i < task.n; ++i) {
-    prepared.answers.push_back(request);
-    prepared.answers.back().sampling.seed += static_cast<uint64_t>(i);
-  }
+  add_requests(request, task.n, prepared.requests);
   return prepared;
+}
+
+void add_requests(const engine::Request& request, int64_t answers, std::vector<engine::Request>& requests) {
+  bool beams = request.sampling.beams > 1;
+  for (int64_t i = 0; i < (beams ? 1 : answers); ++i) {
+    requests.push_back(request);
+    requests.back().sampling.seed += static_cast<uint64_t>(i);
+    if (beams) requests.back().sampling.beam_answers = answers;
+  }
 }
 
 }  // namespace hone::serve

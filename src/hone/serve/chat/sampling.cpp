@@ -16,20 +16,11 @@ std::vector<std::pair<text::TokenId, float>> read_bias(const Json& bias, const t
     auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), id);
     bool known = status == std::errc() && end == key.data() + key.size() && id >= 0 && static_cast<size_t>(id) < tokenizer.size();
     if (!known) bad_value("logit_bias", fmt::format("\"{}\" is no token id of this model", key.substr(0, 32)));
-    if (!value.is_number() || std::abs(value.get<double>()) > 100) bad_value("logit_bias." + key, "expected a number from -100 to 100");
+    if (!value.is_number() || std::abs(value.get<double>()) > 100)
+      bad_value("logit_bias." + key, "expected a number from -100 to 100");
     out.emplace_back(id, value.get<float>());
   }
   return out;
-}
-
-std::vector<text::TokenId> read_ids(const Json& list, const std::string& name, const text::Tokenizer& tokenizer) {
-  std::vector<text::TokenId> ids;
-  for (const auto& item : list) {
-    bool known = item.is_number_integer() && item.get<double>() >= 0 && item.get<double>() < static_cast<double>(tokenizer.size());
-    if (!known) bad_value(fmt::format("{}[{}]", name, ids.size()), "not a token id of this model");
-    ids.push_back(item.get<text::TokenId>());
-  }
-  return ids;
 }
 
 Shape schema_shape(const Json& value, const std::string& where) {
@@ -63,30 +54,87 @@ Shape structured_shape(const Json& asked) {
   for (const auto& [key, value] : asked.items()) {
     if (value.is_null()) continue;
     auto where = "structured_outputs." + key;
-    if (key == "json") shape = schema_shape(value, where);
-    else if (key == "choice") shape = choice_shape(value, where);
-    else if (key == "json_object" && value == true) shape = {Shape::Kind::object, {}};
-    else if (key == "regex" && value.is_string()) shape = {Shape::Kind::regex, value};
-    else bad_value(where, "expected one of json, regex, choice, json_object");
+    if (key == "json")
+      shape = schema_shape(value, where);
+    else if (key == "choice")
+      shape = choice_shape(value, where);
+    else if (key == "json_object" && value == true)
+      shape = {Shape::Kind::object, {}};
+    else if (key == "regex" && value.is_string())
+      shape = {Shape::Kind::regex, value};
+    else
+      bad_value(where, "expected one of json, regex, choice, json_object");
     ++kinds;
   }
   if (kinds != 1) bad_value("structured_outputs", "expected exactly one of json, regex, choice, json_object");
   return shape;
 }
 
+engine::EarlyStopping read_early_stopping(const Json& value) {
+  if (value.is_null()) return engine::EarlyStopping::no;
+  if (value.is_boolean()) return value.get<bool>() ? engine::EarlyStopping::yes : engine::EarlyStopping::no;
+  if (value != "never") bad_value("early_stopping", "expected true, false or \"never\"");
+  return engine::EarlyStopping::never;
+}
+
+// vLLM's use_beam_search keeps as many beams as answers are asked for and never samples; num_beams is ms-swift's.
+void read_beams(const Fields& fields, engine::SamplingParams& sampling) {
+  int64_t answers = fields.integer("n", 1);
+  sampling.beams = fields.integer("num_beams", sampling.beams);
+  if (fields.flag("use_beam_search", false)) {
+    sampling.beams = std::max(sampling.beams, answers);
+    sampling.temperature = 0;
+  }
+  sampling.length_penalty = fields.real("length_penalty", sampling.length_penalty);
+  if (fields.has("early_stopping")) sampling.early_stopping = read_early_stopping(fields.json("early_stopping"));
+  if (sampling.beams > 1 && answers > sampling.beams)
+    bad_value("n", fmt::format("found {}; {} beams give at most as many answers", answers, sampling.beams));
+}
+
 }  // namespace
+
+std::vector<text::TokenId> read_token_ids(const Json& list, const std::string& where, const text::Tokenizer& tokenizer) {
+  std::vector<text::TokenId> ids;
+  for (const auto& item : list) {
+    bool known =
+        item.is_number_integer() && item.get<double>() >= 0 && item.get<double>() < static_cast<double>(tokenizer.size());
+    if (!known) bad_value(fmt::format("{}[{}]", where, ids.size()), "not a token id of this model");
+    ids.push_back(item.get<text::TokenId>());
+  }
+  return ids;
+}
 
 Shape read_shape(const Fields& fields, Endpoint endpoint) {
   std::vector<Shape> asked;
   if (fields.has("response_format"))
-    if (auto shape = response_format_shape(fields.json("response_format")); shape.kind != Shape::Kind::free) asked.push_back(std::move(shape));
+    if (auto shape = response_format_shape(fields.json("response_format")); shape.kind != Shape::Kind::free)
+      asked.push_back(std::move(shape));
   if (fields.has("structured_outputs")) asked.push_back(structured_shape(fields.json("structured_outputs")));
   if (fields.has("guided_json")) asked.push_back(schema_shape(fields.json("guided_json"), "guided_json"));
   if (fields.has("guided_regex")) asked.push_back({Shape::Kind::regex, fields.json("guided_regex")});
   if (fields.has("guided_choice")) asked.push_back(choice_shape(fields.json("guided_choice"), "guided_choice"));
-  if (endpoint == kChat && fields.has("structured_outputs_regex")) asked.push_back({Shape::Kind::regex, fields.json("structured_outputs_regex")});
-  if (asked.size() > 1) throw Problem(400, "the output cannot be held to more than one shape", "response_format", "invalid_value");
+  if (endpoint == kChat && fields.has("structured_outputs_regex"))
+    asked.push_back({Shape::Kind::regex, fields.json("structured_outputs_regex")});
+  if (asked.size() > 1)
+    throw Problem(400, "the output cannot be held to more than one shape", "response_format", "invalid_value");
   return asked.empty() ? Shape{} : asked[0];
+}
+
+StreamOptions read_stream(const Fields& fields) {
+  StreamOptions stream{.on = fields.flag("stream", false)};
+  const auto& options = fields.json("stream_options");
+  if (options.is_null()) return stream;
+  if (!stream.on) bad_value("stream_options", "only goes with stream true");
+  for (const auto& [name, value] : options.items()) {
+    if (!value.is_boolean()) bad_value("stream_options." + name, "expected true or false");
+    if (name == "include_usage")
+      stream.usage_at_end = value.get<bool>();
+    else if (name == "continuous_usage_stats")
+      stream.usage_in_every_event = value.get<bool>();
+    else if (name != "include_obfuscation")
+      bad_value("stream_options." + name, "expected include_usage or continuous_usage_stats");
+  }
+  return stream;
 }
 
 void read_sampling(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling) {
@@ -103,15 +151,18 @@ void read_sampling(const Fields& fields, const ServedModel& served, engine::Samp
   sampling.ignore_end = fields.flag("ignore_eos", false);
   sampling.include_stop = fields.flag("include_stop_str_in_output", false);
   sampling.skip_special_tokens = fields.flag("skip_special_tokens", true);
+  read_beams(fields, sampling);
   for (auto& text : fields.texts("stop", 16, kLongestStop)) sampling.stop.push_back(std::move(text));
-  if (fields.has("stop_token_ids")) sampling.stop_tokens = read_ids(fields.json("stop_token_ids"), "stop_token_ids", *served.tokenizer);
+  if (fields.has("stop_token_ids"))
+    sampling.stop_tokens = read_token_ids(fields.json("stop_token_ids"), "stop_token_ids", *served.tokenizer);
   if (fields.has("logit_bias")) sampling.logit_bias = read_bias(fields.json("logit_bias"), *served.tokenizer);
   for (const auto& word : fields.texts("bad_words", 64, kLongestStop))
     for (const auto& spelling : {word, " " + word}) sampling.bad_words.push_back(served.tokenizer->encode(spelling));
   if (fields.has("prompt_logprobs")) {
     sampling.prompt_logprobs = fields.integer("prompt_logprobs", 0);
     if (*sampling.prompt_logprobs > served.max_logprobs)
-      bad_value("prompt_logprobs", fmt::format("found {}; this server gives at most {}", *sampling.prompt_logprobs, served.max_logprobs));
+      bad_value("prompt_logprobs",
+                fmt::format("found {}; this server gives at most {}", *sampling.prompt_logprobs, served.max_logprobs));
   }
 }
 

@@ -13,12 +13,12 @@
 namespace hone::serve {
 
 enum class Pooling { last, mean };
-// One vector for each list of token ids. Runs on the engine's thread.
-using Embed = std::function<std::vector<std::vector<float>>(const std::vector<std::vector<text::TokenId>>& inputs, Pooling pooling)>;
+// The vector of a list of token ids. Runs on the engine's thread.
+using Embed = std::function<std::vector<float>(const std::vector<text::TokenId>& ids, Pooling pooling)>;
 
 struct ServedModel {
-  std::string name;      // in requests
-  std::string owned_by;  // shown by /v1/models
+  std::string name;          // in requests
+  std::string owned_by;      // shown by /v1/models
   std::string base_adapter;  // what answers under the served name; "" is the bare model
   bool any_name = false;     // names nobody serves mean the served model
   int64_t created = 0;

@@ -21,6 +21,10 @@ struct Shape {
   Json value;
 };
 
+struct StreamOptions {
+  bool on = false, usage_at_end = false, usage_in_every_event = false;
+};
+
 struct ChatTask {
   std::string model;  // "" is the served one
   data::Conversation conversation;
@@ -30,14 +34,14 @@ struct ChatTask {
   Shape shape;
   std::optional<int64_t> max_tokens;
   int64_t n = 1, priority = 0;
-  bool stream = false, include_usage = false, usage_in_every_event = false;
+  StreamOptions stream;
   bool split_thoughts = true;
   bool one_call = false;      // the first call of an answer is the only one
   bool legacy_calls = false;  // answered as function_call instead of tool_calls
 };
 
 struct PreparedChat {
-  std::vector<engine::Request> answers;  // n of them
+  std::vector<engine::Request> requests;  // n of them, or one beam search with n answers
   AnswerParser::Config parser;
   int64_t prompt_tokens = 0;
 };
@@ -53,6 +57,11 @@ void apply_shape(const Shape& shape, const ServedModel& served, engine::Sampling
 // Sampling fields that OpenAI's two endpoints share.
 void read_sampling(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling);
 Shape read_shape(const Fields& fields, Endpoint endpoint);
+StreamOptions read_stream(const Fields& fields);
 uint64_t fresh_seed();
+// A list of token ids; Problem(400) naming the first that the model does not have.
+std::vector<text::TokenId> read_token_ids(const Json& list, const std::string& where, const text::Tokenizer& tokenizer);
+// `request` once for each of `answers`, with seeds of their own; a beam search makes all of them at once.
+void add_requests(const engine::Request& request, int64_t answers, std::vector<engine::Request>& requests);
 
 }  // namespace hone::serve

@@ -14,14 +14,19 @@ std::string_view without_port(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
-bool names_this_machine(std::string_view host) { return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host == "::1"; }
+bool names_this_machine(std::string_view host) {
+  return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host == "::1";
+}
 
 std::string decoded_base64(std::string_view text) {
   if (text.size() > 4096 || text.size() % 4 != 0 || text.empty()) return "";
   std::string out(text.size() / 4 * 3, '\0');
-  int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+  int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(text.data()),
+                             static_cast<int>(text.size()));
   if (size < 0) return "";
-  for (size_t i = text.size(); i > 0 && text[i - 1] == '='; --i) out.pop_back();
+  auto last = text.find_last_not_of('=');
+  if (last == text.npos || text.size() - 1 - last > 2) return "";
+  out.resize(out.size() - (text.size() - 1 - last));
   return out;
 }
 
@@ -39,7 +44,11 @@ std::string key_in(const HttpRequest& request) {
 }  // namespace
 
 Access::Access(const std::string& api_key, std::string host, std::vector<std::string> allowed_origins)
-    : key_(digest(api_key)), has_key_(!api_key.empty()), loopback_(names_this_machine(host)), host_(std::move(host)), origins_(std::move(allowed_origins)) {}
+    : key_(digest(api_key)),
+      has_key_(!api_key.empty()),
+      loopback_(names_this_machine(host)),
+      host_(std::move(host)),
+      origins_(std::move(allowed_origins)) {}
 
 Access::Digest Access::digest(std::string_view text) {
   Digest out;
@@ -53,7 +62,8 @@ bool Access::carries_key(const HttpRequest& request) const {
 }
 
 bool Access::allows_origin(std::string_view origin) const {
-  return std::any_of(origins_.begin(), origins_.end(), [&](const std::string& allowed) { return allowed == "*" || allowed == origin; });
+  return std::any_of(origins_.begin(), origins_.end(),
+                     [&](const std::string& allowed) { return allowed == "*" || allowed == origin; });
 }
 
 std::optional<Problem> Access::wrong_origin(const HttpRequest& request) const {
@@ -65,7 +75,8 @@ std::optional<Problem> Access::wrong_origin(const HttpRequest& request) const {
   if (origin.empty() || allows_origin(origin)) return std::nullopt;
   auto slashes = origin.find("://");
   if (slashes != origin.npos && origin.substr(slashes + 3) == host) return std::nullopt;
-  return Problem(403, "pages of another site may not use this server; --allowed_origins names those that may", "", "wrong_origin");
+  return Problem(403, "pages of another site may not use this server; --allowed_origins names those that may", "",
+                 "wrong_origin");
 }
 
 }  // namespace hone::serve

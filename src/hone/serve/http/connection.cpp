@@ -28,9 +28,16 @@ struct Connection::Reading {
   Clock::time_point deadline;
 };
 
-Connection::Connection(asio::any_io_executor executor, std::unique_ptr<Transport> transport, Service& service, const HttpLimits& limits)
-    : executor_(executor), transport_(std::move(transport)), service_(service), limits_(limits),
-      inbox_(limits.header_bytes + 8 * arrival_.size()), arrived_(executor), taken_(executor), write_limit_(executor) {}
+Connection::Connection(asio::any_io_executor executor, std::unique_ptr<Transport> transport, Service& service,
+                       const HttpLimits& limits)
+    : executor_(executor),
+      transport_(std::move(transport)),
+      service_(service),
+      limits_(limits),
+      inbox_(limits.header_bytes + 8 * arrival_.size()),
+      arrived_(executor),
+      taken_(executor),
+      limit_(executor) {}
 
 Connection::~Connection() = default;
 
@@ -63,14 +70,18 @@ asio::awaitable<void> Connection::keep_reading() {
   if (auto callback = std::exchange(on_gone_, nullptr)) callback();
 }
 
-asio::awaitable<bool> Connection::write(std::string_view bytes) {
-  if (gone_) co_return false;
-  write_limit_.expires_after(limits_.write);
-  write_limit_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
+void Connection::close_after(std::chrono::milliseconds time) {
+  limit_.expires_after(time);
+  limit_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
     if (auto self = weak.lock(); self && !cancelled) self->close();
   });
+}
+
+asio::awaitable<bool> Connection::write(std::string_view bytes) {
+  if (gone_) co_return false;
+  close_after(limits_.write);
   bool written = co_await transport_->write(asio::const_buffer(bytes.data(), bytes.size()));
-  write_limit_.cancel();
+  limit_.cancel();
   co_return written;
 }
 
@@ -86,8 +97,9 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
       inbox_.consume(used);
       taken_.notify();
       if (failure && failure != http::error::need_more) {
-        reading.trouble = failure == http::error::header_limit ? too_large_head() : failure == http::error::body_limit ? too_large_body(limits_.body_bytes)
-                                                                                                             : malformed_request(failure.message());
+        reading.trouble = failure == http::error::header_limit ? too_large_head()
+                          : failure == http::error::body_limit ? too_large_body(limits_.body_bytes)
+                                                               : malformed_request(failure.message());
         co_return false;
       }
       if (used > 0) continue;
@@ -167,8 +179,10 @@ asio::awaitable<std::optional<HttpRequest>> Connection::read_request() {
 
 asio::awaitable<void> Connection::run() {
   auto self = shared_from_this();
+  close_after(limits_.head);
   auto failure = co_await transport_->handshake();
-  if (failure) {
+  limit_.cancel();
+  if (failure || gone_) {
     close();
     co_return;
   }

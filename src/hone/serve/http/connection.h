@@ -27,14 +27,15 @@ class Connection;
 // One request and the way to answer it: respond() once, or start_events(), send() …, finish_events().
 class Exchange {
  public:
-  Exchange(std::shared_ptr<Connection> connection, HttpRequest request) : connection_(std::move(connection)), request_(std::move(request)) {}
+  Exchange(std::shared_ptr<Connection> connection, HttpRequest request)
+      : connection_(std::move(connection)), request_(std::move(request)) {}
   Exchange(const Exchange&) = delete;
 
   const HttpRequest& request() const { return request_; }
   HttpRequest& request() { return request_; }
   bool answered() const { return status_ != 0; }
   int status() const { return status_; }  // 0 until answered
-  bool gone() const;  // the client has closed its side, or was cut
+  bool gone() const;                      // the client has closed its side, or was cut
   // Called once when the client goes; an empty function forgets it.
   void on_gone(std::function<void()> callback);
   void cut();  // the client takes too little: the connection ends here
@@ -80,6 +81,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::awaitable<bool> read_until(Reading& reading, bool whole);
   asio::awaitable<void> refuse(HttpResponse response, bool http_1_0);
   asio::awaitable<bool> write(std::string_view bytes);
+  void close_after(std::chrono::milliseconds time);  // unless limit_ is cancelled before
 
   asio::any_io_executor executor_;
   std::unique_ptr<Transport> transport_;
@@ -88,7 +90,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::array<char, 8192> arrival_;   // where a read under way puts its bytes; the inbox moves while it waits
   boost::beast::flat_buffer inbox_;  // what arrived and no parser has taken
   Signal arrived_, taken_;
-  asio::steady_timer write_limit_;
+  asio::steady_timer limit_;  // on what is under way: a handshake or a write
   std::function<void()> on_gone_;
   bool gone_ = false, leaving_ = false, busy_ = false;
 };

@@ -27,14 +27,15 @@ tcp::endpoint endpoint_of(const asio::any_io_executor& executor, const std::stri
   error_code failure;
   auto found = tcp::resolver(executor).resolve(host, std::to_string(port), tcp::resolver::passive, failure);
   if (failure || found.empty())
-    throw UserError(ExitCode::usage, fmt::format("--host {}: {}", host, failure.message()), "127.0.0.1 is this machine, 0.0.0.0 every network it is on");
+    throw UserError(ExitCode::usage, fmt::format("--host {}: {}", host, failure.message()),
+                    "127.0.0.1 is this machine, 0.0.0.0 every network it is on");
   return *found.begin();
 }
 
 }  // namespace
 
-Listener::Listener(const asio::any_io_executor& executor, const std::string& host, int port, std::shared_ptr<asio::ssl::context> tls, Service& service,
-                   const HttpLimits& limits)
+Listener::Listener(const asio::any_io_executor& executor, const std::string& host, int port,
+                   std::shared_ptr<asio::ssl::context> tls, Service& service, const HttpLimits& limits)
     : executor_(executor), acceptor_(executor), tls_(std::move(tls)), service_(service), limits_(limits) {
   allow_many_files();
   auto endpoint = endpoint_of(executor, host, port);
@@ -47,7 +48,9 @@ Listener::Listener(const asio::any_io_executor& executor, const std::string& hos
     if (!failure) acceptor_.listen(1024, failure);
     if (failure != asio::error::address_in_use) break;
   }
-  if (failure) throw UserError(ExitCode::usage, fmt::format("cannot listen on {} port {}: {}", host, port, failure.message()), "choose another --port or --host");
+  if (failure)
+    throw UserError(ExitCode::usage, fmt::format("cannot listen on {} port {}: {}", host, port, failure.message()),
+                    "choose another --port or --host");
   port_ = acceptor_.local_endpoint().port();
   if (port != 0 && port_ != port) log::warning("port {} is taken; using {}", port, port_);
 }

@@ -11,8 +11,8 @@ namespace hone::serve {
 class Listener {
  public:
   // Throws UserError(usage) when the address cannot be had. A port that is taken becomes the next free one.
-  Listener(const asio::any_io_executor& executor, const std::string& host, int port, std::shared_ptr<asio::ssl::context> tls, Service& service,
-           const HttpLimits& limits);
+  Listener(const asio::any_io_executor& executor, const std::string& host, int port, std::shared_ptr<asio::ssl::context> tls,
+           Service& service, const HttpLimits& limits);
 
   int port() const { return port_; }
   asio::awaitable<void> accept_clients();

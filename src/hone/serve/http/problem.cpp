@@ -5,13 +5,20 @@ namespace {
 
 std::string_view type_of(int status) {
   switch (status) {
-    case 401: return "authentication_error";
-    case 403: return "permission_error";
-    case 404: return "not_found_error";
-    case 429: return "rate_limit_error";
-    case 500: return "server_error";
-    case 503: return "service_unavailable_error";
-    default: return "invalid_request_error";
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 500:
+      return "server_error";
+    case 503:
+      return "service_unavailable_error";
+    default:
+      return "invalid_request_error";
   }
 }
 
@@ -20,7 +27,11 @@ Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text
 }  // namespace
 
 Json problem_json(const Problem& problem) {
-  return {{"error", {{"message", problem.message}, {"type", type_of(problem.status)}, {"param", or_null(problem.param)}, {"code", or_null(problem.code)}}}};
+  return {{"error",
+           {{"message", problem.message},
+            {"type", type_of(problem.status)},
+            {"param", or_null(problem.param)},
+            {"code", or_null(problem.code)}}}};
 }
 
 HttpResponse problem_response(const Problem& problem) {
@@ -35,7 +46,9 @@ HttpResponse too_large_body(size_t limit) {
   return problem_response({413, fmt::format("the request's body is larger than {} bytes", limit), "", "body_too_large"});
 }
 
-HttpResponse malformed_request(const std::string& why) { return problem_response({400, "not an HTTP request: " + why, "", "bad_http"}); }
+HttpResponse malformed_request(const std::string& why) {
+  return problem_response({400, "not an HTTP request: " + why, "", "bad_http"});
+}
 
 HttpResponse request_timed_out() { return problem_response({408, "the request did not arrive in time", "", "timeout"}); }
 

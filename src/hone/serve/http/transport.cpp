@@ -45,11 +45,13 @@ class PlainTransport : public Transport {
 
 class TlsTransport : public Transport {
  public:
-  TlsTransport(tcp::socket socket, asio::ssl::context& context, TlsSide side) : stream_(std::move(socket), context), side_(side) {}
+  TlsTransport(tcp::socket socket, asio::ssl::context& context, TlsSide side)
+      : stream_(std::move(socket), context), side_(side) {}
 
   asio::awaitable<error_code> handshake() override {
     error_code failure;
-    co_await stream_.async_handshake(side_ == TlsSide::server ? asio::ssl::stream_base::server : asio::ssl::stream_base::client, quietly(failure));
+    co_await stream_.async_handshake(side_ == TlsSide::server ? asio::ssl::stream_base::server : asio::ssl::stream_base::client,
+                                     quietly(failure));
     co_return failure;
   }
 
@@ -88,7 +90,9 @@ std::unique_ptr<Transport> tls_transport(tcp::socket socket, asio::ssl::context&
   return std::make_unique<TlsTransport>(std::move(socket), context, side);
 }
 
-std::shared_ptr<asio::ssl::context> tls_client_context() { return std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client); }
+std::shared_ptr<asio::ssl::context> tls_client_context() {
+  return std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client);
+}
 
 std::shared_ptr<asio::ssl::context> tls_context(const std::string& certificate_file, const std::string& key_file) {
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
@@ -96,7 +100,8 @@ std::shared_ptr<asio::ssl::context> tls_context(const std::string& certificate_f
   error_code failure;
   context->use_certificate_chain_file(certificate_file, failure);
   if (failure)
-    throw UserError(ExitCode::usage, fmt::format("{}: no certificate can be read from it: {}", certificate_file, failure.message()),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{}: no certificate can be read from it: {}", certificate_file, failure.message()),
                     "--ssl_certfile is a PEM file");
   context->use_private_key_file(key_file, asio::ssl::context::pem, failure);
   if (failure)

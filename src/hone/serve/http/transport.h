@@ -27,7 +27,8 @@ class Transport {
 
 std::unique_ptr<Transport> plain_transport(asio::ip::tcp::socket socket);
 enum class TlsSide { server, client };
-std::unique_ptr<Transport> tls_transport(asio::ip::tcp::socket socket, asio::ssl::context& context, TlsSide side = TlsSide::server);
+std::unique_ptr<Transport> tls_transport(asio::ip::tcp::socket socket, asio::ssl::context& context,
+                                         TlsSide side = TlsSide::server);
 
 // Accepts any certificate: for measuring a server, not for trusting it.
 std::shared_ptr<asio::ssl::context> tls_client_context();

@@ -5,19 +5,6 @@
 namespace hone::serve {
 namespace {
 
-void read_stream(const Fields& fields, ChatTask& task) {
-  task.stream = fields.flag("stream", false);
-  const auto& options = fields.json("stream_options");
-  if (options.is_null()) return;
-  if (!task.stream) bad_value("stream_options", "only goes with stream true");
-  for (const auto& [name, value] : options.items()) {
-    if (!value.is_boolean()) bad_value("stream_options." + name, "expected true or false");
-    if (name == "include_usage") task.include_usage = value.get<bool>();
-    else if (name == "continuous_usage_stats") task.usage_in_every_event = value.get<bool>();
-    else if (name != "include_obfuscation") bad_value("stream_options." + name, "expected include_usage or continuous_usage_stats");
-  }
-}
-
 void read_thinking(const Fields& fields, ChatTask& task) {
   Json values = fields.has("chat_template_kwargs") ? read_template_values(fields.json("chat_template_kwargs")) : Json::object();
   if (fields.text("reasoning_effort") == "none") values["enable_thinking"] = false;
@@ -26,9 +13,12 @@ void read_thinking(const Fields& fields, ChatTask& task) {
 
 void read_logprobs(const Fields& fields, const ServedModel& served, ChatTask& task) {
   int64_t top = fields.integer("top_logprobs", 0);
-  if (top > served.max_logprobs) bad_value("top_logprobs", fmt::format("found {}; this server gives at most {}", top, served.max_logprobs));
-  if (fields.flag("logprobs", false)) task.sampling.logprobs = top;
-  else if (top > 0) bad_value("top_logprobs", "only goes with logprobs true");
+  if (top > served.max_logprobs)
+    bad_value("top_logprobs", fmt::format("found {}; this server gives at most {}", top, served.max_logprobs));
+  if (fields.flag("logprobs", false))
+    task.sampling.logprobs = top;
+  else if (top > 0)
+    bad_value("top_logprobs", "only goes with logprobs true");
 }
 
 }  // namespace
@@ -46,14 +36,16 @@ ChatTask read_chat(const Json& body, const ServedModel& served) {
   if (!fields.flag("do_sample", true)) task.sampling.temperature = 0;
   read_logprobs(fields, served, task);
   task.shape = read_shape(fields, kChat);
-  if (fields.has("max_completion_tokens")) task.max_tokens = fields.integer("max_completion_tokens", 0);
-  else if (fields.has("max_tokens")) task.max_tokens = fields.integer("max_tokens", 0);
+  if (fields.has("max_completion_tokens"))
+    task.max_tokens = fields.integer("max_completion_tokens", 0);
+  else if (fields.has("max_tokens"))
+    task.max_tokens = fields.integer("max_tokens", 0);
   task.n = fields.integer("n", 1);
   task.priority = fields.integer("priority", 0);
   task.split_thoughts = fields.flag("separate_reasoning", true);
   task.one_call = !fields.flag("parallel_tool_calls", true);
   task.legacy_calls = fields.has("functions");
-  read_stream(fields, task);
+  task.stream = read_stream(fields);
   read_thinking(fields, task);
   return task;
 }

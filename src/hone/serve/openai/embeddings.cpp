@@ -28,12 +28,14 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
   if (pooling != "last" && pooling != "mean") bad_value("pooling", "expected last or mean");
   task.base64 = format == "base64";
   task.pooling = pooling == "mean" ? Pooling::mean : Pooling::last;
-  task.inputs = read_prompts(fields.json("input"), "input", kMostInputs, fields.flag("add_special_tokens", true), *served.tokenizer);
+  task.inputs =
+      read_prompts(fields.json("input"), "input", kMostInputs, fields.flag("add_special_tokens", true), *served.tokenizer);
   for (size_t i = 0; i < task.inputs.size(); ++i) {
     auto size = static_cast<int64_t>(task.inputs[i].size());
     if (size == 0) bad_value(fmt::format("input[{}]", i), "is empty");
     if (size > served.max_context)
-      throw Problem(400, fmt::format("input[{}] has {} tokens; the model's context holds {}", i, size, served.max_context), "input", "context_length_exceeded");
+      throw Problem(400, fmt::format("input[{}] has {} tokens; the model's context holds {}", i, size, served.max_context),
+                    "input", "context_length_exceeded");
   }
   return task;
 }
@@ -56,8 +58,13 @@ std::string base64(const std::vector<float>& vector) {
 }
 
 Json model_json(const std::string& name, const ServedModel& served, const std::string& root, int64_t created) {
-  return {{"id", name}, {"object", "model"}, {"created", created}, {"owned_by", served.owned_by}, {"root", root},
-          {"parent", name == served.name ? Json() : Json(served.name)}, {"max_model_len", served.max_context}};
+  return {{"id", name},
+          {"object", "model"},
+          {"created", created},
+          {"owned_by", served.owned_by},
+          {"root", root},
+          {"parent", name == served.name ? Json() : Json(served.name)},
+          {"max_model_len", served.max_context}};
 }
 
 }  // namespace
@@ -65,17 +72,22 @@ Json model_json(const std::string& name, const ServedModel& served, const std::s
 asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
   context.check_room();
   auto task = co_await aside(context, [&] { return read_embedding(parsed_body(exchange.request()), context.served); });
-  if (context.target_of(task.model).adapter != context.served.base_adapter) throw Problem(400, "embeddings are given by the base model only", "model", "invalid_value");
-  std::vector<std::vector<float>> vectors;
-  co_await context.loop.call([&](engine::Engine&) { vectors = context.served.embed(task.inputs, task.pooling); });
+  if (context.target_of(task.model).adapter != context.served.base_adapter)
+    throw Problem(400, "embeddings are given by the base model only", "model", "invalid_value");
   Json data = Json::array();
   int64_t tokens = 0;
-  for (size_t i = 0; i < vectors.size(); ++i) {
-    shorten(vectors[i], task.dimensions);
-    tokens += static_cast<int64_t>(task.inputs[i].size());
-    data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", task.base64 ? Json(base64(vectors[i])) : Json(vectors[i])}});
+  for (const auto& input : task.inputs) {  // answers of others go on between two of them
+    if (exchange.gone()) co_return;
+    std::vector<float> vector;
+    co_await context.loop.call([&](engine::Engine&) { vector = context.served.embed(input, task.pooling); });
+    shorten(vector, task.dimensions);
+    tokens += static_cast<int64_t>(input.size());
+    data.push_back(
+        {{"object", "embedding"}, {"index", data.size()}, {"embedding", task.base64 ? Json(base64(vector)) : Json(vector)}});
   }
-  Json reply{{"object", "list"}, {"data", std::move(data)}, {"model", context.served.name},
+  Json reply{{"object", "list"},
+             {"data", std::move(data)},
+             {"model", context.served.name},
              {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
   co_await exchange.respond(json_response(reply));
 }
@@ -83,7 +95,8 @@ asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
 asio::awaitable<void> models(Exchange& exchange, Context& context) {
   constexpr std::string_view kPrefix = "/v1/models/";
   Json list = Json::array({model_json(context.served.name, context.served, context.served.name, context.served.created)});
-  for (const auto& [name, entry] : context.adapters.entries()) list.push_back(model_json(name, context.served, name, entry.created));
+  for (const auto& [name, entry] : context.adapters.entries())
+    list.push_back(model_json(name, context.served, name, entry.created));
   const auto& path = exchange.request().path;
   if (!path.starts_with(kPrefix)) {
     Json reply{{"object", "list"}, {"data", list}};

@@ -1,5 +1,6 @@
 #include "hone/serve/openai/format.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace hone::serve {
@@ -9,6 +10,10 @@ namespace {
 double finite(float logprob) { return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0; }
 
 std::string text_of(text::TokenId token, const text::Tokenizer& tokenizer) { return tokenizer.decode(std::span(&token, 1)); }
+
+int64_t characters(std::string_view text) {
+  return std::ranges::count_if(text, [](unsigned char byte) { return (byte & 0xC0) != 0x80; });
+}
 
 Json bytes_of(const std::string& text) {
   Json bytes = Json::array();
@@ -45,7 +50,7 @@ void CompletionLogprobs::add(const engine::PositionLogprobs& position, const tex
   for (const auto& other : position.top) top[text_of(other.token, tokenizer)] = finite(other.logprob);
   top_logprobs.push_back(std::move(top));
   text_offset.push_back(offset);
-  offset += static_cast<int64_t>(text.size());
+  offset += characters(text);
 }
 
 void CompletionLogprobs::add_first(text::TokenId token, const text::Tokenizer& tokenizer) {
@@ -54,7 +59,7 @@ void CompletionLogprobs::add_first(text::TokenId token, const text::Tokenizer& t
   token_logprobs.push_back(nullptr);
   top_logprobs.push_back(nullptr);
   text_offset.push_back(offset);
-  offset += static_cast<int64_t>(text.size());
+  offset += characters(text);
 }
 
 Json CompletionLogprobs::json() const {
@@ -66,7 +71,8 @@ Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions
   for (const auto& position : positions) {
     Json entry = Json::object();
     auto add = [&](const engine::TokenLogprob& token, int64_t rank) {
-      entry[std::to_string(token.token)] = {{"logprob", finite(token.logprob)}, {"rank", rank}, {"decoded_token", text_of(token.token, tokenizer)}};
+      entry[std::to_string(token.token)] = {
+          {"logprob", finite(token.logprob)}, {"rank", rank}, {"decoded_token", text_of(token.token, tokenizer)}};
     };
     add(position.chosen, position.rank);
     for (size_t i = 0; i < position.top.size(); ++i)
@@ -78,9 +84,12 @@ Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions
 
 Json finish_json(engine::FinishReason finish, bool calls) {
   switch (finish) {
-    case engine::FinishReason::none: return nullptr;
-    case engine::FinishReason::length: return "length";
-    default: return calls ? "tool_calls" : "stop";
+    case engine::FinishReason::none:
+      return nullptr;
+    case engine::FinishReason::length:
+      return "length";
+    default:
+      return calls ? "tool_calls" : "stop";
   }
 }
 

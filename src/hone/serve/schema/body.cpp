@@ -23,7 +23,8 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
   bool end_array() { return leave(), Base::end_array(); }
   bool key(std::string& name) {
     auto& seen = keys_.back();
-    if (seen.size() >= limits_.keys_per_object) return stop(fmt::format("an object has more than {} keys", limits_.keys_per_object));
+    if (seen.size() >= limits_.keys_per_object)
+      return stop(fmt::format("an object has more than {} keys", limits_.keys_per_object));
     if (!seen.insert(name).second) return stop(fmt::format("the key \"{}\" stands twice", name.substr(0, 64)));
     return Base::key(name);
   }
@@ -39,7 +40,8 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
   }
   bool count() { return ++values_ <= limits_.values || stop(fmt::format("more than {} values", limits_.values)); }
   bool enter() {
-    if (keys_.size() >= static_cast<size_t>(limits_.depth)) return stop(fmt::format("nested deeper than {} levels", limits_.depth));
+    if (keys_.size() >= static_cast<size_t>(limits_.depth))
+      return stop(fmt::format("nested deeper than {} levels", limits_.depth));
     keys_.emplace_back();
     return count();
   }
@@ -56,7 +58,8 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
 Result<Json> parse_body(std::string_view text, const BodyLimits& limits) {
   Json value;
   Builder builder(value, limits);
-  if (!Json::sax_parse(text, &builder)) return error("the body is not usable: {}", builder.message().empty() ? "not JSON" : builder.message());
+  if (!Json::sax_parse(text, &builder))
+    return error("the body is not usable: {}", builder.message().empty() ? "not JSON" : builder.message());
   if (!value.is_object()) return error("the body must be a JSON object");
   return value;
 }

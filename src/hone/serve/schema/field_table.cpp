@@ -10,18 +10,22 @@ constexpr std::string_view kOneModel = "part of OpenAI's service, not of a model
 
 constexpr Field kFields[] = {
     // name, endpoints, kind, low, high, default, help, why it has no effect, required
-    {"model", kGenerates | kEmbedding | kTokenize | kDetokenize, FieldKind::text, 1, 512, "the served model", "The served model's name, or an adapter's.", ""},
+    {"model", kGenerates | kEmbedding | kTokenize | kDetokenize, FieldKind::text, 1, 512, "the served model",
+     "The served model's name, or an adapter's.", ""},
     {"messages", kChat | kMessages, FieldKind::list, 1, 4096, "", "The conversation.", "", true},
     {"messages", kTokenize, FieldKind::list, 1, 4096, "", "A conversation, rendered with the model's template.", ""},
-    {"prompt", kCompletion, FieldKind::any, 0, 0, "", "A text, a list of texts (at most 64), token ids, or a list of those.", "", true},
+    {"prompt", kCompletion, FieldKind::any, 0, 0, "", "A text, a list of texts (at most 64), token ids, or a list of those.", "",
+     true},
     {"prompt", kTokenize, FieldKind::text, 0, kLongText, "", "A text.", ""},
-    {"input", kEmbedding, FieldKind::any, 0, 0, "", "A text, a list of texts (at most 256), token ids, or a list of those.", "", true},
+    {"input", kEmbedding, FieldKind::any, 0, 0, "", "A text, a list of texts (at most 256), token ids, or a list of those.", "",
+     true},
     {"system", kMessages, FieldKind::any, 0, 0, "", "The system prompt: a text, or a list of text blocks.", ""},
     {"suffix", kCompletion, FieldKind::text, 0, 0, "", "Text behind the completion.", ""},
     {"echo", kCompletion, FieldKind::flag, 0, 1, "false", "The prompt stands before the completion.", ""},
     {"best_of", kCompletion, FieldKind::integer, 1, 64, "n", "So many are generated and the n likeliest returned.", ""},
 
-    {"max_tokens", kOpenAi, FieldKind::integer, 1, kBillion, "chat: what the context leaves; completions: 16", "Longest answer.", ""},
+    {"max_tokens", kChat, FieldKind::integer, 1, kBillion, "what the context leaves", "Longest answer.", ""},
+    {"max_tokens", kCompletion, FieldKind::integer, 0, kBillion, "16", "Longest answer; 0 goes with echo alone.", ""},
     {"max_tokens", kMessages, FieldKind::integer, 1, kBillion, "", "Longest answer.", "", true},
     {"max_completion_tokens", kChat, FieldKind::integer, 1, kBillion, "", "The newer name of max_tokens.", ""},
     {"min_tokens", kOpenAi, FieldKind::integer, 0, kBillion, "0", "Shortest answer.", ""},
@@ -37,7 +41,8 @@ constexpr Field kFields[] = {
     {"include_stop_str_in_output", kOpenAi, FieldKind::flag, 0, 1, "false", "The stop text stays in the answer.", ""},
     {"ignore_eos", kOpenAi, FieldKind::flag, 0, 1, "false", "The model's end of turn does not end the answer.", ""},
     {"skip_special_tokens", kOpenAi, FieldKind::flag, 0, 1, "true", "Special tokens are left out of the text.", ""},
-    {"repetition_penalty", kOpenAi, FieldKind::real, 0.01, 100, "the server's", "Above 1 discourages repeats, the prompt's included.", ""},
+    {"repetition_penalty", kOpenAi, FieldKind::real, 0.01, 100, "the server's",
+     "Above 1 discourages repeats, the prompt's included.", ""},
     {"presence_penalty", kOpenAi, FieldKind::real, -2, 2, "0", "Above 0 discourages tokens that stand in the answer.", ""},
     {"frequency_penalty", kOpenAi, FieldKind::real, -2, 2, "0", "The same, for each time.", ""},
     {"logit_bias", kOpenAi, FieldKind::object, 0, 1024, "", "Token id to what is added to its logit, -100 to 100.", ""},
@@ -49,7 +54,8 @@ constexpr Field kFields[] = {
     {"priority", kOpenAi, FieldKind::integer, -1000, 1000, "0", "Lower goes first.", ""},
 
     {"stream", kGenerates, FieldKind::flag, 0, 1, "false", "Send the answer as it grows.", ""},
-    {"stream_options", kOpenAi, FieldKind::object, 0, 8, "", "include_usage: token counts at the end; continuous_usage_stats: with each event.", ""},
+    {"stream_options", kOpenAi, FieldKind::object, 0, 8, "",
+     "include_usage: token counts at the end; continuous_usage_stats: with each event.", ""},
     {"response_format", kChat | kCompletion, FieldKind::object, 0, 8, "text", "text, json_object or json_schema.", ""},
     {"structured_outputs", kOpenAi, FieldKind::object, 0, 8, "", "vLLM's: one of json, regex, choice, json_object.", ""},
     {"guided_json", kOpenAi, FieldKind::text_or_object, 0, 1 << 16, "", "vLLM's older name of structured_outputs.json.", ""},
@@ -63,23 +69,34 @@ constexpr Field kFields[] = {
     {"parallel_tool_calls", kChat, FieldKind::flag, 0, 1, "true", "More than one call in an answer.", ""},
     {"functions", kChat, FieldKind::list, 0, 256, "", "The older form of tools.", ""},
     {"function_call", kChat, FieldKind::text_or_object, 0, 64, "", "The older form of tool_choice.", ""},
-    {"chat_template_kwargs", kChat | kTokenize, FieldKind::object, 0, 16, "", "Plain values for the model's template, such as enable_thinking.", ""},
-    {"reasoning_effort", kChat, FieldKind::text, 1, 16, "", "none switches thinking off where the template can; other values leave it.", ""},
+    {"chat_template_kwargs", kChat | kTokenize, FieldKind::object, 0, 16, "",
+     "Plain values for the model's template, such as enable_thinking.", ""},
+    {"reasoning_effort", kChat, FieldKind::text, 1, 16, "",
+     "none switches thinking off where the template can; other values leave it.", ""},
     {"thinking", kMessages, FieldKind::object, 0, 8, "", "type disabled switches thinking off where the template can.", ""},
-    {"add_generation_prompt", kChat | kTokenize, FieldKind::flag, 0, 1, "", "", "the answer's turn is opened unless the last message is the assistant's"},
+    {"add_generation_prompt", kChat | kTokenize, FieldKind::flag, 0, 1, "", "",
+     "the answer's turn is opened unless the last message is the assistant's"},
     {"continue_final_message", kChat, FieldKind::flag, 0, 1, "", "", "a last message of the assistant is always gone on with"},
     {"separate_reasoning", kChat, FieldKind::flag, 0, 1, "true", "Thoughts go into reasoning_content.", ""},
 
     {"encoding_format", kEmbedding, FieldKind::text, 1, 16, "float", "float or base64.", ""},
-    {"dimensions", kEmbedding, FieldKind::integer, 1, kBillion, "the model's", "Keep the first so many numbers, normalised again.", ""},
+    {"dimensions", kEmbedding, FieldKind::integer, 1, kBillion, "the model's",
+     "Keep the first so many numbers, normalised again.", ""},
     {"pooling", kEmbedding, FieldKind::text, 1, 16, "last", "last or mean: which hidden states become the vector.", ""},
-    {"add_special_tokens", kCompletion | kTokenize | kEmbedding, FieldKind::flag, 0, 1, "true", "Tokens the tokenizer puts around a text.", ""},
+    {"add_special_tokens", kCompletion | kTokenize | kEmbedding, FieldKind::flag, 0, 1, "true",
+     "Tokens the tokenizer puts around a text.", ""},
     {"return_token_strs", kTokenize, FieldKind::flag, 0, 1, "false", "The tokens as text too.", ""},
     {"tokens", kDetokenize, FieldKind::list, 0, 1'000'000, "", "Token ids.", "", true},
-    {"lora_name", kLoadAdapter | kUnloadAdapter, FieldKind::text, 1, 128, "", "The adapter's name in requests: letters, digits, . _ - and /.", "", true},
+    {"lora_name", kLoadAdapter | kUnloadAdapter, FieldKind::text, 1, 128, "",
+     "The adapter's name in requests: letters, digits, . _ - and /.", "", true},
     {"lora_path", kLoadAdapter, FieldKind::text, 1, 512, "", "Its folder, relative to --adapter_root.", "", true},
     {"load_inplace", kLoadAdapter, FieldKind::flag, 0, 1, "false", "Replace an adapter of that name.", ""},
     {"lora_int_id", kUnloadAdapter, FieldKind::integer, -kBillion, kBillion, "", "vLLM's number of it.", "adapters go by name"},
+
+    {"infer_requests", kInfer, FieldKind::list, 1, 256, "",
+     "Chats answered together: messages, tools and other fields of a chat each.", "", true},
+    {"request_config", kInfer, FieldKind::object, 0, 64, "", "Fields of a chat that hold for all of them.", ""},
+    {"use_tqdm", kInfer, FieldKind::flag, 0, 1, "", "", "a server shows no progress bar"},
 
     {"user", kOpenAi | kEmbedding, FieldKind::text, 0, 512, "", "Who asks; shown in the log.", ""},
     {"metadata", kOpenAi | kMessages, FieldKind::object, 0, 32, "", "Notes of the client.", kHosted},
@@ -91,8 +108,12 @@ constexpr Field kFields[] = {
     {"verbosity", kChat, FieldKind::text, 0, 64, "", "", kOneModel},
     {"modalities", kChat, FieldKind::list, 0, 8, "", "", "answers are text"},
     {"prediction", kChat, FieldKind::object, 0, 8, "", "", kOneModel},
-    {"num_beams", kOpenAi, FieldKind::integer, 1, 1, "1", "Beams are not offered.", ""},
-    {"length_penalty", kOpenAi, FieldKind::real, -100, 100, "", "", "only read by beams"},
+    {"num_beams", kOpenAi, FieldKind::integer, 1, 64, "the server's",
+     "Beams: above 1 the likeliest whole answer is looked for, as transformers does.", ""},
+    {"use_beam_search", kOpenAi, FieldKind::flag, 0, 1, "false", "vLLM's: as many beams as answers (n), without sampling.", ""},
+    {"length_penalty", kOpenAi, FieldKind::real, -100, 100, "the server's", "Of beams: above 0 favours long answers.", ""},
+    {"early_stopping", kOpenAi, FieldKind::text_or_flag, 0, 0, "false", "Of beams: true, false or never, as in transformers.",
+     ""},
     {"do_sample", kChat, FieldKind::flag, 0, 1, "", "LLaMA-Factory's: false takes the likeliest token.", ""},
 };
 
@@ -102,14 +123,24 @@ std::span<const Field> field_table() { return kFields; }
 
 std::string_view path_of(Endpoint endpoint) {
   switch (endpoint) {
-    case kChat: return "/v1/chat/completions";
-    case kCompletion: return "/v1/completions";
-    case kEmbedding: return "/v1/embeddings";
-    case kMessages: return "/v1/messages";
-    case kTokenize: return "/tokenize";
-    case kDetokenize: return "/detokenize";
-    case kLoadAdapter: return "/v1/load_lora_adapter";
-    case kUnloadAdapter: return "/v1/unload_lora_adapter";
+    case kChat:
+      return "/v1/chat/completions";
+    case kCompletion:
+      return "/v1/completions";
+    case kEmbedding:
+      return "/v1/embeddings";
+    case kMessages:
+      return "/v1/messages";
+    case kTokenize:
+      return "/tokenize";
+    case kDetokenize:
+      return "/detokenize";
+    case kLoadAdapter:
+      return "/v1/load_lora_adapter";
+    case kUnloadAdapter:
+      return "/v1/unload_lora_adapter";
+    case kInfer:
+      return "/infer/";
   }
   return "";
 }

@@ -7,38 +7,64 @@
 namespace hone::serve {
 namespace {
 
-std::string plain_number(double value) { return value == std::floor(value) && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value) : fmt::format("{}", value); }
+std::string plain_number(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+}
 
 std::string allowed(const Field& field) {
   auto range = fmt::format("from {} to {}", plain_number(field.low), plain_number(field.high));
   switch (field.kind) {
-    case FieldKind::flag: return "true or false";
-    case FieldKind::integer: return "a whole number " + range;
-    case FieldKind::real: return "a number " + range;
-    case FieldKind::text: return fmt::format("a text of {} to {} bytes", plain_number(field.low), plain_number(field.high));
-    case FieldKind::list: return fmt::format("a list of {} to {} items", plain_number(field.low), plain_number(field.high));
-    case FieldKind::object: return fmt::format("an object of at most {} keys", plain_number(field.high));
-    case FieldKind::text_or_list: return fmt::format("a text or a list of at most {} items", plain_number(field.high));
-    case FieldKind::text_or_object: return "a text or an object";
-    case FieldKind::any: return "";
+    case FieldKind::flag:
+      return "true or false";
+    case FieldKind::integer:
+      return "a whole number " + range;
+    case FieldKind::real:
+      return "a number " + range;
+    case FieldKind::text:
+      return fmt::format("a text of {} to {} bytes", plain_number(field.low), plain_number(field.high));
+    case FieldKind::list:
+      return fmt::format("a list of {} to {} items", plain_number(field.low), plain_number(field.high));
+    case FieldKind::object:
+      return fmt::format("an object of at most {} keys", plain_number(field.high));
+    case FieldKind::text_or_list:
+      return fmt::format("a text or a list of at most {} items", plain_number(field.high));
+    case FieldKind::text_or_object:
+      return "a text or an object";
+    case FieldKind::text_or_flag:
+      return "a text, true or false";
+    case FieldKind::any:
+      return "";
   }
   return "";
 }
 
-bool is_whole(const Json& value) { return value.is_number_integer() || (value.is_number_float() && value.get<double>() == std::floor(value.get<double>())); }
+bool is_whole(const Json& value) {
+  return value.is_number_integer() || (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()));
+}
 
 bool fits(const Field& field, const Json& value) {
   auto within = [&](double size) { return size >= field.low && size <= field.high; };  // false for NaN
   switch (field.kind) {
-    case FieldKind::flag: return value.is_boolean();
-    case FieldKind::integer: return is_whole(value) && within(value.get<double>());
-    case FieldKind::real: return value.is_number() && within(value.get<double>());
-    case FieldKind::text: return value.is_string() && within(static_cast<double>(value.get_ref<const std::string&>().size()));
-    case FieldKind::list: return value.is_array() && within(static_cast<double>(value.size()));
-    case FieldKind::object: return value.is_object() && within(static_cast<double>(value.size()));
-    case FieldKind::text_or_list: return value.is_string() || (value.is_array() && within(static_cast<double>(value.size())));
-    case FieldKind::text_or_object: return value.is_string() || value.is_object();
-    case FieldKind::any: return true;
+    case FieldKind::flag:
+      return value.is_boolean();
+    case FieldKind::integer:
+      return is_whole(value) && within(value.get<double>());
+    case FieldKind::real:
+      return value.is_number() && within(value.get<double>());
+    case FieldKind::text:
+      return value.is_string() && within(static_cast<double>(value.get_ref<const std::string&>().size()));
+    case FieldKind::list:
+      return value.is_array() && within(static_cast<double>(value.size()));
+    case FieldKind::object:
+      return value.is_object() && within(static_cast<double>(value.size()));
+    case FieldKind::text_or_list:
+      return value.is_string() || (value.is_array() && within(static_cast<double>(value.size())));
+    case FieldKind::text_or_object:
+      return value.is_string() || value.is_object();
+    case FieldKind::text_or_flag:
+      return value.is_string() || value.is_boolean();
+    case FieldKind::any:
+      return true;
   }
   return false;
 }
@@ -55,7 +81,8 @@ size_t distance(std::string_view a, std::string_view b) {
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
     size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
+    for (size_t j = 1; j <= b.size(); ++j)
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
   }
   return row.back();
 }
@@ -71,7 +98,9 @@ std::string nearest(Endpoint endpoint, std::string_view name) {
 
 }  // namespace
 
-void bad_value(const std::string& where, const std::string& message) { throw Problem(400, fmt::format("{}: {}", where, message), where, "invalid_value"); }
+void bad_value(const std::string& where, const std::string& message) {
+  throw Problem(400, fmt::format("{}: {}", where, message), where, "invalid_value");
+}
 
 std::string kind_name(const Json& value) {
   if (value.is_null()) return "null";
@@ -93,7 +122,8 @@ Fields::Fields(Endpoint endpoint, const Json& body) : endpoint_(endpoint), body_
     if (!field) {
       auto near = nearest(endpoint, name);
       auto message = fmt::format("unrecognized request argument supplied: {}", name.substr(0, 64));
-      throw Problem(400, near.empty() ? message : fmt::format("{}; did you mean {}?", message, near), name.substr(0, 64), "unknown_parameter");
+      throw Problem(400, near.empty() ? message : fmt::format("{}; did you mean {}?", message, near), name.substr(0, 64),
+                    "unknown_parameter");
     }
     if (!value.is_null() && !fits(*field, value))
       bad_value(name, fmt::format("found {}; expected {}", shown(value), allowed(*field)));
@@ -146,7 +176,8 @@ std::vector<std::string> Fields::texts(std::string_view name, size_t most, size_
     if (!item.is_string()) bad_value(where, fmt::format("found {}; expected a text", kind_name(item)));
     if (out.size() >= most) bad_value(std::string(name), fmt::format("more than {} items", most));
     auto text = item.get<std::string>();
-    if (text.empty() || text.size() > most_bytes) bad_value(where, fmt::format("found {} bytes; expected 1 to {}", text.size(), most_bytes));
+    if (text.empty() || text.size() > most_bytes)
+      bad_value(where, fmt::format("found {} bytes; expected 1 to {}", text.size(), most_bytes));
     out.push_back(std::move(text));
   }
   return out;

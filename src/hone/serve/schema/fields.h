@@ -1,4 +1,5 @@
-// Every field a request may carry: one table that the parser, its error messages, /openapi.json, the documentation and the tests read.
+// Every field a request may carry: one table that the parser, its error messages, /openapi.json, the documentation and the tests
+// read.
 #pragma once
 #include <optional>
 #include <span>
@@ -19,19 +20,20 @@ enum Endpoint : Endpoints {
   kDetokenize = 1u << 5,
   kLoadAdapter = 1u << 6,
   kUnloadAdapter = 1u << 7,
+  kInfer = 1u << 8,  // ms-swift's
 };
 inline constexpr Endpoints kOpenAi = kChat | kCompletion;
 inline constexpr Endpoints kGenerates = kOpenAi | kMessages;
 std::string_view path_of(Endpoint endpoint);
 
-enum class FieldKind { flag, integer, real, text, list, object, text_or_list, text_or_object, any };
+enum class FieldKind { flag, integer, real, text, list, object, text_or_list, text_or_object, text_or_flag, any };
 
 struct Field {
   std::string_view name;
   Endpoints endpoints;
   FieldKind kind;
-  double low, high;            // of numbers; bytes of a text, items of a list, keys of an object
-  std::string_view fallback;   // as documented; "" is none
+  double low, high;           // of numbers; bytes of a text, items of a list, keys of an object
+  std::string_view fallback;  // as documented; "" is none
   std::string_view help;
   std::string_view no_effect;  // why giving it changes nothing; "" when it does something
   bool required = false;

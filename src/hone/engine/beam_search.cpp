@@ -1,0 +1,136 @@
+#include "hone/engine/beam_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hone::engine {
+
+BeamSearch::BeamSearch(std::unique_ptr<Sequence> prompt) : id_(prompt->id) {
+  prompt->search = this;
+  auto& beam = beams_.emplace_back();
+  beam.sequence = std::move(prompt);
+  beam.said = {.id = id_, .prompt_tokens = beam.sequence->prompt_size};
+  width_ = static_cast<size_t>(params().beams);
+  kept_ = std::max<size_t>(2, 1 + params().end_tokens.size()) * width_;
+}
+
+void BeamSearch::consider(Sequence& sequence, std::span<float> logits) {
+  auto beam = std::ranges::find_if(beams_, [&](const Beam& each) { return each.sequence.get() == &sequence; });
+  const auto& wanted = params().logprobs;
+  std::vector<float> raw;
+  if (wanted) raw.assign(logits.begin(), logits.end());
+  beam->continuations = sequence.sampler.continuations(logits, kept_, static_cast<uint64_t>(beam - beams_.begin()));
+  beam->logprobs.clear();
+  if (wanted)
+    for (const auto& way : beam->continuations) beam->logprobs.push_back(position_logprobs(raw, way.token, *wanted));
+  if (sequence.generated() == 0) {
+    beam->said.prompt_logprobs = std::move(sequence.prompt_logprobs);
+    beam->said.cached_tokens = sequence.cached.value_or(0);
+  }
+  sequence.held = true;
+}
+
+bool BeamSearch::ready() const {
+  return std::ranges::all_of(beams_, [](const Beam& beam) { return beam.sequence->held; });
+}
+
+float BeamSearch::by_length(float score, int64_t length) const {
+  return score / static_cast<float>(std::pow(static_cast<double>(length), params().length_penalty));
+}
+
+std::vector<BeamSearch::Way> BeamSearch::best_ways() const {
+  std::vector<Way> ways;
+  for (size_t i = 0; i < beams_.size(); ++i)
+    for (size_t j = 0; j < beams_[i].continuations.size(); ++j) {
+      const auto& next = beams_[i].continuations[j];
+      ways.push_back({i, j, beams_[i].score + next.logprob, beams_[i].score + next.order});
+    }
+  std::ranges::stable_sort(ways, std::greater(), &Way::order);
+  ways.resize(std::min(ways.size(), kept_));
+  return ways;
+}
+
+BeamSearch::Branch BeamSearch::grow(const Way& way) const {
+  const auto& beam = beams_[way.beam];
+  Branch branch{way.beam, std::make_unique<Sequence>(*beam.sequence), beam.said, way.score};
+  if (!beam.logprobs.empty()) branch.said.logprobs.push_back(beam.logprobs[way.place]);
+  branch.sequence->advance(beam.continuations[way.place].token, branch.said);
+  return branch;
+}
+
+void BeamSearch::keep_finished(Output said, float score) {
+  auto place = std::ranges::upper_bound(finished_, score, std::greater(), &Finished::score);
+  finished_.insert(place, {std::move(said), score});
+  if (finished_.size() > width_) finished_.pop_back();
+}
+
+bool BeamSearch::advance(Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies) {
+  ++length_;
+  std::vector<Branch> going;
+  auto ways = best_ways();
+  for (size_t i = 0; i < ways.size(); ++i) {
+    auto branch = grow(ways[i]);
+    if (branch.said.finish == FinishReason::none)
+      going.push_back(std::move(branch));
+    else if (i < width_)
+      keep_finished(std::move(branch.said), by_length(branch.score, length_));  // the rest only stood by
+  }
+  std::ranges::stable_sort(going, std::greater(), &Branch::score);
+  if (going.size() > width_) going.erase(going.begin() + static_cast<ptrdiff_t>(width_), going.end());
+  if (is_over(going)) return false;
+  go_on(std::move(going), scheduler, next_id, copies);
+  return true;
+}
+
+bool BeamSearch::is_over(const std::vector<Branch>& going) const {
+  if (going.empty()) return true;
+  if (finished_.size() < width_) return false;
+  if (params().early_stopping == EarlyStopping::yes) return true;
+  bool at_any_length = params().early_stopping == EarlyStopping::never && params().length_penalty > 0;
+  return by_length(going[0].score, at_any_length ? params().max_tokens : length_) <= finished_.back().score;
+}
+
+// A parent's first child takes its place and its blocks; the others fork from it. Beams without a child give up theirs before.
+void BeamSearch::go_on(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies) {
+  std::vector<const Sequence*> parents;
+  for (const auto& beam : beams_) parents.push_back(beam.sequence.get());
+  for (size_t i = 0; i < beams_.size(); ++i)
+    if (std::ranges::find(going, i, &Branch::parent) == going.end()) scheduler.remove(*beams_[i].sequence);
+  std::vector<Beam> next;
+  for (auto& branch : going) {
+    auto sequence = std::move(beams_[branch.parent].sequence);
+    if (sequence) {
+      sequence->continue_as(std::move(*branch.sequence));
+    } else {
+      sequence = std::move(branch.sequence);
+      sequence->id = next_id++;
+      sequence->running = false;
+      sequence->blocks.clear();
+      sequence->computed = sequence->published = 0;
+      scheduler.fork(*parents[branch.parent], *sequence, copies);
+    }
+    sequence->held = false;
+    next.push_back({.sequence = std::move(sequence), .said = std::move(branch.said), .score = branch.score});
+  }
+  beams_ = std::move(next);
+}
+
+std::vector<Output> BeamSearch::answers() {
+  std::vector<Output> answers;
+  for (size_t i = 0; i < static_cast<size_t>(params().beam_answers); ++i) {
+    auto output = i < finished_.size()
+                      ? std::move(finished_[i].said)
+                      : Output{.id = id_, .finish = FinishReason::stop, .prompt_tokens = beams_[0].said.prompt_tokens};
+    output.answer = i;
+    answers.push_back(std::move(output));
+  }
+  return answers;
+}
+
+std::vector<Sequence*> BeamSearch::sequences() const {
+  std::vector<Sequence*> all;
+  for (const auto& beam : beams_) all.push_back(beam.sequence.get());
+  return all;
+}
+
+}  // namespace hone::engine

@@ -1,0 +1,65 @@
+// Beam search: several continuations of one prompt, computed together; the likeliest go on. It follows transformers' generate.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "hone/engine/scheduler.h"
+
+namespace hone::engine {
+
+class BeamSearch {
+ public:
+  // Begins with one sequence, the prompt, which becomes as many as there are beams.
+  explicit BeamSearch(std::unique_ptr<Sequence> prompt);
+
+  // What may follow one beam. Different beams may be looked at by different threads.
+  void consider(Sequence& beam, std::span<float> logits);
+  bool ready() const;  // every beam has been considered
+  // Chooses the beams that go on, which need new ids and blocks. False: the search is over.
+  bool advance(Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
+
+  // As many as were asked for, best first; the search is over.
+  std::vector<Output> answers();
+  const Request& request() const { return beams_[0].sequence->request; }
+  std::vector<Sequence*> sequences() const;
+
+ private:
+  struct Beam {
+    std::unique_ptr<Sequence> sequence;
+    Output said;      // its answer so far
+    float score = 0;  // log-probability of it
+    std::vector<Continuation> continuations;
+    std::vector<PositionLogprobs> logprobs;  // of the continuations, when asked for
+  };
+  struct Branch {  // a beam and one token more
+    size_t parent;
+    std::unique_ptr<Sequence> sequence;
+    Output said;
+    float score;
+  };
+  struct Way {
+    size_t beam, place;  // which continuation of which beam
+    float score, order;
+  };
+  struct Finished {
+    Output said;
+    float score;  // by the length penalty
+  };
+
+  const SamplingParams& params() const { return request().sampling; }
+  float by_length(float score, int64_t length) const;
+  std::vector<Way> best_ways() const;
+  Branch grow(const Way& way) const;
+  void keep_finished(Output said, float score);
+  bool is_over(const std::vector<Branch>& going) const;
+  void go_on(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
+
+  RequestId id_;
+  size_t width_, kept_;  // beams; continuations looked at, so many that enough are left when some end
+  int64_t length_ = 0;   // of the answers so far
+  std::vector<Beam> beams_;
+  std::vector<Finished> finished_;  // at most `width_`, best first
+};
+
+}  // namespace hone::engine

@@ -1,0 +1,25 @@
+// The pieces schemas are made of: strings and numbers as JSON writes them. Not for use outside of this folder.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "hone/base/json.h"
+#include "hone/engine/constraints/pattern.h"
+
+namespace hone::engine {
+
+struct SchemaRefusal {
+  std::string message;
+};
+
+Pattern pattern_of(std::string_view expression);  // a regular expression of our own, which is right
+
+Pattern json_string(const Json& schema);  // by pattern, format, minLength and maxLength; throws SchemaRefusal
+Pattern json_any_string();
+Pattern json_integer(const Json& schema);  // by minimum, maximum, exclusiveMinimum, exclusiveMaximum
+Pattern json_number(const Json& schema);
+
+// A bound that counts characters or items; throws SchemaRefusal when it is no such number.
+int size_bound(const Json& schema, const char* name, int otherwise);
+
+}  // namespace hone::engine

@@ -1,0 +1,31 @@
+#include "hone/serve/chat/event_stream.h"
+
+namespace hone::serve {
+
+asio::awaitable<void> send_events(Exchange& exchange, Answers& answers, EventWriter& writer) {
+  auto news = co_await answers.next();
+  bool listening = co_await exchange.start_events();
+  std::string out;
+  writer.open(answers, out);
+  std::optional<Problem> failure;
+  while (!news.empty()) {
+    for (const auto& item : news) writer.news(item, answers, out);
+    if (listening) listening = co_await exchange.send(out);
+    if (!listening) co_return;
+    out.clear();
+    try {
+      news = co_await answers.next();
+    } catch (const Problem& problem) {
+      failure = problem;
+      break;
+    }
+  }
+  if (failure)
+    writer.fail(*failure, out);
+  else
+    writer.close(answers, out);
+  listening = co_await exchange.send(out);
+  if (listening) co_await exchange.finish_events();
+}
+
+}  // namespace hone::serve

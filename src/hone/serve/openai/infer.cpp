@@ -1,0 +1,86 @@
+#include "hone/serve/openai/infer.h"
+
+#include <algorithm>
+
+#include "hone/serve/openai/chat.h"
+
+namespace hone::serve {
+namespace {
+
+struct InferItem {
+  ChatTask task;
+  PreparedChat prepared;
+  Context::Target target;
+};
+
+// ms-swift's clients write every field, those they do not use as null, an empty list or, for return_details, false.
+bool says_nothing(const std::string& name, const Json& value) {
+  return value.empty() || (name == "return_details" && value == false);
+}
+
+// One of the requests as a chat body: the settings of all of them, and what it says itself.
+Json chat_body(const Json& request, const Json& settings, const std::string& where) {
+  if (!request.is_object()) bad_value(where, fmt::format("found {}; expected an object with messages", kind_name(request)));
+  Json body = Json::object();
+  for (const auto* part : {&settings, &request})
+    for (const auto& [name, value] : part->items())
+      if (!says_nothing(name, value)) body[name] = value;
+  return body;
+}
+
+std::vector<InferItem> read_infer(const Json& body, const Context& context) {
+  Fields fields(kInfer, body);
+  const auto& settings = fields.json("request_config");
+  std::vector<InferItem> items;
+  for (const auto& request : fields.json("infer_requests")) {
+    auto where = fmt::format("infer_requests[{}]", items.size());
+    try {
+      auto task = read_chat(chat_body(request, settings.is_null() ? Json::object() : settings, where), context.served);
+      if (task.stream.on) bad_value("request_config.stream", "answers to a list of requests come whole");
+      auto prepared = prepare_chat(task, context.served);
+      items.push_back({std::move(task), std::move(prepared), {}});
+    } catch (const Problem& problem) {
+      throw Problem(problem.status, fmt::format("{}: {}", where, problem.message), problem.param, problem.code);
+    }
+  }
+  return items;
+}
+
+}  // namespace
+
+asio::awaitable<void> infer(Exchange& exchange, Context& context) {
+  context.check_room();
+  auto items = co_await aside(context, [&] { return read_infer(parsed_body(exchange.request()), context); });
+  exchange.request().body = {};
+  std::vector<engine::Request> requests;
+  size_t choices = 0;
+  int64_t prompt_tokens = 0;
+  for (auto& item : items) {
+    item.target = context.target_of(item.task.model);
+    for (auto& request : item.prepared.requests) request.adapter = item.target.adapter;
+    std::ranges::move(item.prepared.requests, std::back_inserter(requests));
+    choices += static_cast<size_t>(item.task.n);
+    prompt_tokens += item.prepared.prompt_tokens;
+  }
+  auto generation = context.admit(exchange, std::move(requests));
+  Answers answers(context, std::move(generation), items[0].prepared.parser, choices, prompt_tokens);
+  co_await answers.finish();
+  Json replies = Json::array();
+  size_t first = 0;
+  for (const auto& item : items) {
+    auto own =
+        answers.all().subspan(std::exchange(first, first + static_cast<size_t>(item.task.n)), static_cast<size_t>(item.task.n));
+    Usage usage{.prompt = item.prepared.prompt_tokens};
+    for (const auto& answer : own) usage.completion += answer.tokens;
+    replies.push_back(chat_json(item.task, item.target.name, own, usage, *context.served.tokenizer));
+  }
+  co_await exchange.respond(json_response(replies));
+}
+
+asio::awaitable<void> score(Exchange&, Context& context) {
+  throw Problem(405, fmt::format("{} writes text and gives no scores; chat with it at /v1/chat/completions", context.served.name),
+                "", "not_a_reward_model");
+  co_return;
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,150 @@
+"""Held output against the packages that judge it: whatever schema or expression is made up, what comes out is accepted by jsonschema and re."""
+import json
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+jsonschema = pytest.importorskip("jsonschema")
+
+
+def written(server, held, seed, max_tokens=700):
+    """(text, whether it came to its end) under a hot temperature, so that every corner of what is allowed is visited."""
+    status, _, body = server.post("/v1/completions", {"prompt": "Answer:", "structured_outputs": held, "temperature": 2.5, "seed": seed, "max_tokens": max_tokens})
+    if status == 400:
+        return None, json.loads(body)["error"]["message"]
+    assert status == 200, body
+    choice = json.loads(body)["choices"][0]
+    return choice["text"], choice["finish_reason"] == "stop"
+
+
+class Schemas:
+    """Schemas nobody thought of, of bounded size so that answers end."""
+
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+
+    def word(self):
+        return "".join(self.rng.choice("abcé \"\\/中") for _ in range(self.rng.randint(1, 4)))
+
+    def value(self):
+        return self.rng.choice([None, True, False, 0, -3, 2.5, "", self.word(), [1, "x"], {"k": self.word()}])
+
+    def string(self):
+        low = self.rng.randint(0, 5)
+        return self.rng.choice([{"type": "string", "minLength": low, "maxLength": low + self.rng.randint(0, 8)}, {"type": "string", "maxLength": 6},
+                                {"type": "string", "pattern": self.rng.choice([r"^[a-c]{2,5}$", r"^.{1,4}$", r"^\d{3}-\w{2}$", r"^[^x]{1,5}$", r"^(\"|\\){2}$"])},
+                                {"type": "string", "format": self.rng.choice(["date", "time", "date-time", "uuid", "ipv4", "email"])},
+                                {"minLength": 2, "maxLength": 4}, {"type": "string", "pattern": "^[a-z]{3}$", "minLength": 2, "maxLength": 5}])
+
+    def number(self):
+        low = self.rng.choice([-1000.5, -7, -1, 0, 0.25, 3, 99.9])
+        high = low + self.rng.choice([0.5, 1, 2.25, 10, 12345])
+        kind = self.rng.choice(["integer", "number"])
+        bounds = {self.rng.choice(["minimum", "exclusiveMinimum"]): low, self.rng.choice(["maximum", "exclusiveMaximum"]): high}
+        if self.rng.random() < 0.3:
+            bounds.pop(self.rng.choice(list(bounds)))
+        return {"type": kind, **bounds}
+
+    def array(self, depth):
+        if self.rng.random() < 0.3:
+            return {"type": "array", "prefixItems": [self.schema(depth - 1) for _ in range(self.rng.randint(1, 3))]}
+        low = self.rng.randint(0, 2)
+        return {"type": "array", "items": self.schema(depth - 1), "minItems": low, "maxItems": low + self.rng.randint(0, 2)}
+
+    def object(self, depth):
+        names = list({self.word() for _ in range(self.rng.randint(1, 4))})
+        schema = {"type": "object", "properties": {name: self.schema(depth - 1) for name in names}, "required": [n for n in names if self.rng.random() < 0.6]}
+        return {**schema, "additionalProperties": False} if self.rng.random() < 0.5 else schema
+
+    def joined(self, depth):
+        one, other = self.object(depth - 1), self.object(depth - 1)
+        one.pop("additionalProperties", None), other.pop("additionalProperties", None)
+        pick = self.rng.randrange(4)
+        if pick == 0:
+            return {"allOf": [one, other]}
+        if pick == 1:
+            return {**one, "anyOf": [{"required": [name]} for name in one["properties"]]}
+        if pick == 2:
+            return {"$ref": "#/$defs/it", "description": "a note", "$defs": {"it": one}} if depth == 3 else one
+        return {"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 5}}, "required": ["a", "b"], "additionalProperties": {"type": "boolean"}, "type": "object"}
+
+    def schema(self, depth):
+        kinds = [self.string, self.number, lambda: {"const": self.value()}, lambda: {"enum": [self.value() for _ in range(3)]}, lambda: {"type": ["null", "boolean"]},
+                 lambda: {"type": "string", "enum": ["a", "b", 3]}]
+        if depth > 0:
+            kinds += [lambda: self.array(depth), lambda: self.object(depth), lambda: self.object(depth), lambda: self.joined(depth),
+                      lambda: {"anyOf": [self.schema(depth - 1), self.schema(depth - 1)]}]
+        return self.rng.choice(kinds)()
+
+
+def test_json_schemas(server):
+    def judge(seed):
+        schema = Schemas(seed).schema(3)
+        text, ended = written(server, {"json": schema}, seed)
+        if text is None:
+            return ("refused", schema, ended)
+        if not ended:
+            return ("cut", schema, text)
+        try:
+            jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER).validate(json.loads(text))
+        except (jsonschema.ValidationError, json.JSONDecodeError) as problem:
+            return ("wrong", schema, f"{text!r}: {problem}")
+        return ("good", schema, text)
+
+    with ThreadPoolExecutor(8) as pool:
+        seen = list(pool.map(judge, range(160)))
+    wrong = [s for s in seen if s[0] == "wrong"]
+    assert not wrong, "\n".join(f"{json.dumps(s[1])}\n  {s[2][:400]}" for s in wrong[:5])
+    good = sum(s[0] == "good" for s in seen)
+    assert good > 110, "\n".join(f"{s[0]} {json.dumps(s[1])[:200]}: {str(s[2])[:200]}" for s in seen if s[0] != "good")
+    refused = [s for s in seen if s[0] == "refused"]
+    assert all("nothing" in s[2] or "disagree" in s[2] for s in refused), refused[:3]
+
+
+class Expressions:
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+
+    def atom(self, depth):
+        simple = ["a", "b", "é", "中", r"\.", r"\d", r"\w", r"\s", ".", "[a-f]", "[^a-f]", r"[\d_-]", r"[^\s\"]", r"\x41", r"\u00e9", r"\S", r"\W", "[]x]", r"\-"]
+        if depth > 0 and self.rng.random() < 0.35:
+            return self.rng.choice(["({})", "(?:{})", "(?P<n%d>{})" % self.rng.randrange(10 ** 6)]).format(self.choice(depth - 1))
+        return self.rng.choice(simple)
+
+    def choice(self, depth):
+        return "|".join(self.sequence(depth) for _ in range(self.rng.choice([1, 1, 2, 3])))
+
+    def sequence(self, depth):
+        return "".join(self.atom(depth) + self.rng.choice(["", "", "?", "{2}", "{0,3}", "{1,2}", "{,2}", "??", "{3}?"]) for _ in range(self.rng.randint(1, 4)))
+
+
+def test_regular_expressions(server):
+    def judge(seed):
+        expression = ("^{}$" if seed % 3 == 0 else "{}").format("(" + Expressions(seed).choice(2) + ")")
+        text, ended = written(server, {"regex": expression}, seed)
+        if text is None:
+            return ("refused", expression, ended)
+        return ("good" if not ended or re.fullmatch(expression, text) else "wrong", expression, text)
+
+    with ThreadPoolExecutor(8) as pool:
+        seen = list(pool.map(judge, range(120)))
+    wrong = [s for s in seen if s[0] == "wrong"]
+    assert not wrong, wrong[:5]
+    assert sum(s[0] == "good" for s in seen) > 110, [s for s in seen if s[0] == "refused"][:5]
+
+
+def test_choices(server):
+    choices = ["yes", "no", "no way", "中文", 'a "quote"', "line\nbreak"]
+    said = {written(server, {"choice": choices}, seed)[0] for seed in range(24)}
+    assert said <= set(choices) and len(said) > 3
+
+
+@pytest.mark.parametrize("schema, word", [
+    ({"type": "object", "minProperties": 2}, "minProperties"), ({"type": "string", "pattern": "a+", "maxLength": 3}, "lengths"),
+    ({"type": "string", "minLength": 1e9}, "at most"), ({"type": "integer", "minimum": 5, "maximum": 4}, "nothing"), ({"not": {"type": "string"}}, "not"),
+    ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "disagree"), ({"$ref": "http://127.0.0.1/x"}, "inside the schema")])
+def test_what_cannot_be_followed_is_refused_by_name(server, schema, word):
+    text, message = written(server, {"json": schema}, 0)
+    assert text is None and word in message
