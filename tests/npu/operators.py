@@ -214,6 +214,51 @@ def _(a, t):
     return torch_npu.npu_cross_entropy_loss(a, t)[0].reshape(())
 
 
+@fused("npu_cross_entropy_loss_rows", lambda a, t: F.cross_entropy(a, t, reduction="none"), x(4, 7), torch.tensor([1, -100, 2, 0]))
+def _(a, t):
+    return torch_npu.npu_cross_entropy_loss(a, t, reduction="none")[0]
+
+
+EXPERTS = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1], [0, 2]])
+
+
+def through_experts(tokens, weights):
+    order = EXPERTS.flatten().argsort(stable=True)
+    rows = tokens[order // 2] * 2
+    return (rows[order.argsort()].view(5, 2, -1) * weights.unsqueeze(-1)).sum(1)
+
+
+@fused("npu_moe_token_permute_unpermute", through_experts, x(5, 16), positive(5, 2))
+def _(tokens, weights):
+    rows, places = torch_npu.npu_moe_token_permute(tokens, EXPERTS.npu())
+    return torch_npu.npu_moe_token_unpermute(rows * 2, places, weights)
+
+
+def grouped(rows, matrices):
+    return torch.cat([rows[:2] @ matrices[0], rows[2:5] @ matrices[1], rows[5:] @ matrices[2]]).detach()
+
+
+@fused("npu_grouped_matmul", grouped, x(6, 16), x(3, 16, 8))
+def _(rows, matrices):
+    with torch.no_grad():
+        return torch_npu.npu_grouped_matmul([rows], [matrices], group_list=torch.tensor([2, 3, 1]).npu(), split_item=3, group_type=0, group_list_type=1)[0]
+
+
+def filtered(logits):
+    values, order = logits.detach().sort(-1, descending=True)
+    hidden = torch.arange(9) >= 4
+    shares = values.masked_fill(hidden, float("-inf")).softmax(-1)
+    hidden = hidden | (shares.cumsum(-1) - shares >= 0.8)
+    return torch.empty_like(values).scatter_(-1, order, values.masked_fill(hidden, float("-inf"))).nan_to_num(neginf=-1e9)
+
+
+@fused("npu_top_k_top_p", filtered, x(3, 9))
+def _(logits):
+    with torch.no_grad():
+        kept = torch_npu.npu_top_k_top_p(logits, torch.full((3,), 0.8).npu(), torch.full((3,), 4, dtype=torch.int32).npu())
+        return kept.nan_to_num(neginf=-1e9)
+
+
 @fused("_fused_adamw_", lambda p, g: adamw(p, g, fused=True), x(4, 5), x(4, 5))
 def _(p, g):
     return adamw(p, g, fused=True)

@@ -4,9 +4,16 @@ from pathlib import Path
 
 from run_operators import all_cases
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def test_all_agree_with_the_cpu(npu_python):
     found = all_cases(lambda *words: npu_python(Path(__file__).with_name("operators.py"), *words))
     assert len(found) > 150
     bad = {name: trouble for name, trouble in found.items() if trouble}
     assert not bad, json.dumps(bad, indent=1)
+
+
+def test_operators_of_hone_agree_with_their_definitions(emulated):
+    done = emulated([ROOT / "build/ops_test", "--gtest_filter=NpuOperators.*"])
+    assert done.returncode == 0 and "SKIPPED" not in done.stdout and "PASSED" in done.stdout, done.stdout[-3000:] + done.stderr[-2000:]

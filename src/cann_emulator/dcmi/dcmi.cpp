@@ -14,7 +14,7 @@ using namespace cann;
 
 namespace {
 
-constexpr int kInvalidParameter = -8001;
+constexpr int kInvalidParameter = -8001, kNotSupported = -8255;
 
 struct HbmInfo {
   unsigned long long size;  // MiB
@@ -22,6 +22,14 @@ struct HbmInfo {
   unsigned long long used;  // MiB
   int temperature;
   unsigned int bandwidth_rate;
+};
+
+struct MemoryInfo {
+  unsigned long long size, available;  // MiB
+  unsigned int frequency;
+  unsigned long page_size, pages, free_pages;
+  unsigned int used_percent;
+  unsigned char reserved[60];
 };
 
 struct ChipInfo {
@@ -63,15 +71,31 @@ DCMI_EXPORT int dcmi_get_device_health(int card, int device, unsigned int* healt
 DCMI_EXPORT int dcmi_get_device_hbm_info(int card, int device, HbmInfo* info) {
   int number = number_of(card, device);
   if (number < 0) return kInvalidParameter;
+  if (settings().soc.starts_with("Ascend310P")) return kNotSupported;  // these have no HBM
   *info = {static_cast<unsigned long long>(settings().memory >> 20), 1600,
            static_cast<unsigned long long>(cards::used(number) >> 20), 45, 0};
+  return 0;
+}
+DCMI_EXPORT int dcmi_get_device_memory_info_v3(int card, int device, MemoryInfo* info) {
+  int number = number_of(card, device);
+  if (number < 0) return kInvalidParameter;
+  *info = {};
+  info->size = static_cast<unsigned long long>(settings().memory >> 20);
+  info->available = info->size - static_cast<unsigned long long>(cards::used(number) >> 20);
+  return 0;
+}
+DCMI_EXPORT int dcmi_get_topo_info_by_device_id(int card, int device, int other_card, int other_device, int* kind) {
+  int a = number_of(card, device), b = number_of(other_card, other_device);
+  if (a < 0 || b < 0) return kInvalidParameter;
+  static constexpr const char* kNames[] = {"X", "SYS", "PHB", "HCCS", "PXB", "PIX", "SIO", "HCCS_SW"};
+  for (*kind = 0; std::strcmp(kNames[*kind], dcmi::link(a, b)) != 0;) ++*kind;
   return 0;
 }
 DCMI_EXPORT int dcmi_get_device_chip_info(int card, int device, ChipInfo* info) {
   if (number_of(card, device) < 0) return kInvalidParameter;
   *info = {};
   std::strcpy(reinterpret_cast<char*>(info->type), "Ascend");
-  std::strncpy(reinterpret_cast<char*>(info->name), settings().soc.c_str() + 6, sizeof info->name - 1);
+  std::strncpy(reinterpret_cast<char*>(info->name), dcmi::chip_name().c_str(), sizeof info->name - 1);
   info->cores = 20;
   return 0;
 }

@@ -22,7 +22,6 @@ constexpr const char* kPlain =
 
 bool two_dies() { return dcmi::dies_per_card() == 2; }
 bool ddr_only() { return settings().soc.starts_with("Ascend310P"); }
-std::string chip_name() { return two_dies() ? "Ascend910" : settings().soc.substr(6); }
 
 std::string usage(int64_t used, int64_t total) {
   char text[64];
@@ -46,7 +45,7 @@ void print_device(int number) {
   int npu = number / dcmi::dies_per_card(), chip = number % dcmi::dies_per_card();
   int64_t total = settings().memory >> 20, used = cards::used(number) >> 20;
   const char* power = two_dies() && chip ? "-" : "90.4";
-  std::printf("| %-5d %-19s | OK            | %-11s 38                %-21s|\n", npu, chip_name().c_str(), power, "0    / 0");
+  std::printf("| %-5d %-19s | OK            | %-11s 38                %-21s|\n", npu, dcmi::chip_name().c_str(), power, "0    / 0");
   auto first = two_dies() || ddr_only() ? std::to_string(chip) + "     " + std::to_string(number) : std::to_string(chip);
   auto memory = ddr_only() ? usage(used, total) : "0    / 0";
   std::printf("| %-25s | %-13s | 0           %-18s%-21s|\n", first.c_str(), dcmi::bus_id(number).c_str(), memory.c_str(),
@@ -107,7 +106,7 @@ void print_mapping() {
   for (int i = 0; i < settings().cards; ++i) {
     std::printf("\t%d\t\t\t%d\t\t\t%d\t\t\t", i / dcmi::dies_per_card(), i % dcmi::dies_per_card(), i);
     if (two_dies()) std::printf("%d\t\t\t", i);
-    std::printf("Ascend %s\n", chip_name().c_str());
+    std::printf("Ascend %s\n", dcmi::chip_name().c_str());
   }
 }
 

@@ -18,13 +18,16 @@ const char* link(int a, int b) {
   return a / 2 == b / 2 ? "SIO" : "HCCS_SW";
 }
 
-// The cores of this machine dealt out in order, as a server's sockets deal theirs.
+// The cores of this machine dealt out in order, as a server's sockets deal theirs; fewer cores than cards are near to all.
 std::string near_cores(int number) {
   long cores = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)), cards = std::max(1, settings().cards);
-  long share = std::max(1L, cores / cards), first = number * cores / cards;
-  long last = std::min(cores - 1, first + share - 1);
-  return first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
+  if (cores == 1) return "0";
+  if (cores < cards) return "0-" + std::to_string(cores - 1);
+  long share = cores / cards, first = number * share;
+  return share == 1 ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(first + share - 1);
 }
+
+std::string chip_name() { return dies_per_card() == 2 ? "Ascend910" : settings().soc.substr(6); }
 
 std::string bus_id(int number) {
   static constexpr std::array<const char*, 8> kBuses{"C1", "01", "C2", "02", "81", "41", "82", "42"};

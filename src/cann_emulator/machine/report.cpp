@@ -15,7 +15,7 @@ namespace {
 
 struct Counts {
   std::mutex mutex;
-  std::map<std::string, long, std::less<>> launches, missing;
+  std::map<std::string, long, std::less<>> launches, missing, fallbacks;
   std::array<long, 4> copies{}, bytes{};
   long waits = 0;
 
@@ -40,8 +40,8 @@ void Counts::write() {
     line += std::string(",\"") + kKinds[i] + "\":" + std::to_string(copies[i]);
     line += std::string(",\"") + kKinds[i] + "_bytes\":" + std::to_string(bytes[i]);
   }
-  line +=
-      ",\"waits\":" + std::to_string(waits) + ",\"operators\":" + object(launches) + ",\"missing\":" + object(missing) + "}\n";
+  line += ",\"waits\":" + std::to_string(waits) + ",\"operators\":" + object(launches) + ",\"missing\":" + object(missing) +
+          ",\"fallbacks\":" + object(fallbacks) + "}\n";
   int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) return;
   [[maybe_unused]] auto written = ::write(file, line.data(), line.size());  // one write: lines of several processes do not mix
@@ -69,6 +69,11 @@ void launched(std::string_view op) {
 void missing(std::string_view what) {
   std::lock_guard lock(counts().mutex);
   add(counts().missing, what);
+}
+
+void fell_back(std::string_view op) {
+  std::lock_guard lock(counts().mutex);
+  add(counts().fallbacks, op);
 }
 
 void copied(int kind, size_t bytes) {

@@ -13,7 +13,15 @@ Tensor mask_of(const Tensor& mask, int64_t batch, const Shape& shape) {
   return mask[mask.size(0) == 1 ? 0 : batch];
 }
 
-// Sequences of a packed row: [length, heads, dim] slices as [heads, length, dim].
+// Packed sequences: [length, heads, dim] slices as [heads, length, dim].
+void check_ends(const char* name, const Ints& ends, const Tensor& packed) {
+  if (!std::is_sorted(ends.begin(), ends.end()))
+    throw BadParameter(kParameterInvalid, std::string(name) + " must not decrease: lengths are given as running sums");
+  if (ends.empty() || ends.back() != packed.size(0))
+    throw BadParameter(kParameterInvalid,
+                       c10::str("the last of ", name, " must be the ", packed.size(0), " tokens of the packed tensor"));
+}
+
 template <class Act>
 void for_each_sequence(const Ints& q_ends, const Ints& k_ends, Act&& act) {
   if (q_ends.size() != k_ends.size())
@@ -24,11 +32,17 @@ void for_each_sequence(const Ints& q_ends, const Ints& k_ends, Act&& act) {
   }
 }
 
+void check_packed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Ints& q_ends, const Ints& k_ends,
+                  const Shape& shape) {
+  check_types(q, k, v), check_compressed(mask, shape.sparse_mode), check_heads(shape.heads, k.size(1), q.size(2));
+  check_ends("actual_seq_qlen", q_ends, q), check_ends("actual_seq_kvlen", k_ends, k);
+}
+
 Tensor slice(const Tensor& x, int64_t start, int64_t length) { return x.narrow(0, start, length).transpose(0, 1); }
 
 void packed_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Ints& q_ends, const Ints& k_ends,
                     const Shape& shape, Tensor most, Tensor sum, Tensor out) {
-  check_types(q, k, v), check_compressed(mask, shape.sparse_mode);
+  check_packed(q, k, v, mask, q_ends, k_ends, shape);
   for_each_sequence(q_ends, k_ends, [&](int64_t q_start, int64_t queries, int64_t k_start, int64_t keys) {
     Sequence s{wide(slice(q, q_start, queries)), wide(slice(k, k_start, keys)), wide(slice(v, k_start, keys))};
     auto result = forward(s, hidden_pairs(queries, keys, mask, shape), shape);
@@ -41,7 +55,7 @@ void packed_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
 void packed_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& dy, const Tensor& mask, const Tensor& most,
                      const Tensor& sum, const Tensor& out, const Ints& q_ends, const Ints& k_ends, const Shape& shape, Tensor dq,
                      Tensor dk, Tensor dv) {
-  check_types(q, k, v), check_compressed(mask, shape.sparse_mode);
+  check_packed(q, k, v, mask, q_ends, k_ends, shape);
   dk.zero_(), dv.zero_(), dq.zero_();
   for_each_sequence(q_ends, k_ends, [&](int64_t q_start, int64_t queries, int64_t k_start, int64_t keys) {
     Sequence s{wide(slice(q, q_start, queries)), wide(slice(k, k_start, keys)), wide(slice(v, k_start, keys))};
@@ -67,6 +81,7 @@ ACLNN(FlashAttentionScore,
         refuse_dropout(keep), check_types(q, k, v);
         Shape shape{heads, sparse, before, after, scale};
         int64_t kv_heads = key_heads(q, k, layout, heads);
+        check_heads(heads, kv_heads, dense(q, layout, heads).size(3));
         auto dq = dense(q, layout, heads), dk = dense(k, layout, kv_heads), dv = dense(v, layout, kv_heads),
              to = dense(out, layout, heads);
         for (int64_t b = 0; b < dq.size(0); ++b) {

@@ -15,7 +15,19 @@ Tensor scores(const Sequence& s, const Tensor& hidden, const Shape& shape) {
 void check_types(const Tensor& q, const Tensor& k, const Tensor& v) {
   if (q.scalar_type() != k.scalar_type() || q.scalar_type() != v.scalar_type())
     throw BadParameter(kParameterInvalid, "query, key and value must have one data type");
-  if (q.scalar_type() == at::kDouble) throw BadParameter(kParameterInvalid, "DT_DOUBLE is not supported by FlashAttentionScore");
+  bool known = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kFloat;
+  if (!known)
+    throw BadParameter(kParameterInvalid,
+                       c10::str("query of type ", q.scalar_type(), "; FlashAttentionScore takes FLOAT16, BFLOAT16 and FLOAT"));
+}
+
+void check_heads(int64_t heads, int64_t kv_heads, int64_t head_dim) {
+  if (heads < 1 || heads > 256)
+    throw BadParameter(kParameterInvalid, c10::str("head_num is ", heads, "; 1 to 256 are supported"));
+  if (kv_heads < 1 || heads % kv_heads)
+    throw BadParameter(kParameterInvalid, c10::str("head_num ", heads, " is no multiple of the ", kv_heads, " heads of key"));
+  if (head_dim < 1 || head_dim > 768)
+    throw BadParameter(kParameterInvalid, c10::str("head dimension ", head_dim, "; 1 to 768 are supported"));
 }
 
 Tensor hidden_pairs(int64_t queries, int64_t keys, const Tensor& mask, const Shape& shape) {
@@ -40,6 +52,8 @@ Tensor hidden_pairs(int64_t queries, int64_t keys, const Tensor& mask, const Sha
 }
 
 void check_compressed(const Tensor& mask, int64_t sparse_mode) {
+  if (mask.defined() && mask.scalar_type() != at::kBool && mask.scalar_type() != at::kByte)
+    throw BadParameter(kParameterInvalid, c10::str("atten_mask of type ", mask.scalar_type(), "; BOOL and UINT8 are supported"));
   if (sparse_mode < 2 || sparse_mode > 4) return;
   if (!mask.defined() || mask.size(-1) != 2048 || mask.size(-2) != 2048)
     throw BadParameter(kParameterInvalid, "sparse modes 2 to 4 need the compressed 2048 x 2048 atten_mask");

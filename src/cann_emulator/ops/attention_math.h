@@ -22,6 +22,7 @@ struct Backward {
 };
 
 void check_types(const Tensor& q, const Tensor& k, const Tensor& v);
+void check_heads(int64_t heads, int64_t kv_heads, int64_t head_dim);
 // Sparse modes 2 to 4 take one compressed triangle whatever the lengths.
 void check_compressed(const Tensor& mask, int64_t sparse_mode);
 

@@ -49,6 +49,8 @@ Tensor reduced_to(const Tensor& x, const Tensor& like) { return x.sum_to_size(li
 
 ACLNN(RmsNorm, [](Tensor x, Tensor gamma, double epsilon, Tensor y, Tensor rstd) {
   if (x.size(-1) != gamma.size(-1)) throw BadParameter(kParameterInvalid, "gamma does not fit x");
+  if (gamma.scalar_type() != x.scalar_type() && gamma.scalar_type() != at::kFloat)
+    throw BadParameter(kParameterInvalid, c10::str("gamma of type ", gamma.scalar_type(), " beside x of type ", x.scalar_type()));
   auto normed = rms_norm(x, gamma, epsilon);
   store(y, normed.y), rstd.copy_(normed.rstd.reshape(rstd.sizes()));
 })
@@ -75,6 +77,8 @@ ACLNN(RotaryPositionEmbeddingGrad,
       })
 
 ACLNN(SwiGlu, [](Tensor x, int64_t dim, Tensor out) {
+  if (x.size(dim) % 2)
+    throw BadParameter(kParameterInvalid, c10::str("dimension ", dim, " of size ", x.size(dim), " has no halves"));
   auto parts = wide(x).chunk(2, dim);
   store(out, at::silu(parts[0]) * parts[1]);
 })
@@ -113,6 +117,10 @@ ACLNN(CrossEntropyLossGrad, [](Tensor grad, Tensor log_prob, Tensor target, Tens
 })
 
 ACLNN(ApplyTopKTopP, [](Tensor logits, Tensor p, Tensor k, Tensor out) {
+  if (logits.dim() != 2) throw BadParameter(kParameterInvalid, "logits must be [rows, vocabulary]");
+  if (p.defined() && p.scalar_type() != logits.scalar_type())
+    throw BadParameter(kParameterInvalid, "p must have the type of logits");
+  if (k.defined() && k.scalar_type() != at::kInt) throw BadParameter(kParameterInvalid, "k must be INT32");
   auto [sorted, order] = wide(logits).sort(-1, true);
   auto hidden = at::zeros(sorted.sizes(), at::kBool);
   if (k.defined()) hidden |= at::arange(sorted.size(-1)) >= k.to(at::kLong).unsqueeze(-1);

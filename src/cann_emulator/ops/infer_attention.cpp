@@ -21,6 +21,8 @@ void check_infer(const Tensor& q, const Tensor& table, int64_t block_size) {
                        c10::str("query of type ", q.scalar_type(), "; FusedInferAttentionScore takes FLOAT16 and BFLOAT16"));
   if (table.defined() && (block_size % 16 || block_size < 16 || block_size > 512))
     throw BadParameter(kParameterInvalid, c10::str("block_size is ", block_size, "; a multiple of 16 up to 512 is expected"));
+  if (table.defined() && q.size(-1) * q.element_size() % 32)
+    throw BadParameter(kParameterInvalid, "with a block_table rows of query must be multiples of 32 bytes");
   if (table.defined() && table.scalar_type() != at::kInt) throw BadParameter(kParameterInvalid, "block_table must be INT32");
 }
 
@@ -34,6 +36,7 @@ ACLNN(FusedInferAttentionScoreV3,
         check_infer(q, table, block_size);
         Shape shape{heads, sparse, before, after, scale};
         if (kv_heads == 0) kv_heads = heads;
+        check_heads(heads, kv_heads, dense(q, layout, heads).size(3));
         auto queries = dense(q, layout, heads), to = dense(out, layout, heads);
         for (int64_t b = 0; b < queries.size(0); ++b) {
           auto of = [&](const Tensors& all) {

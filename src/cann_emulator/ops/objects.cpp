@@ -48,6 +48,10 @@ at::Tensor view(const aclTensor* tensor) {
     throw BadParameter(kParameterInvalid, "data type " + std::to_string(tensor->type) + " is not supported");
   if (type == c10::ScalarType::BFloat16 && !settings().has_bfloat16())
     throw BadParameter(kParameterInvalid, "DT_BFLOAT16 is not supported by " + settings().soc);
+  constexpr size_t kMostDimensions = 8;
+  if (tensor->sizes.size() > kMostDimensions)
+    throw BadParameter(kParameterInvalid,
+                       "a tensor of " + std::to_string(tensor->sizes.size()) + " dimensions; kernels take up to 8");
   int64_t elements = reach_of(*tensor);
   if (elements == 0) return at::empty(tensor->sizes, type);
   auto item = static_cast<int64_t>(c10::elementSize(type));

@@ -9,6 +9,7 @@
 #include "cann_emulator/machine/memory.h"
 #include "cann_emulator/machine/report.h"
 #include "cann_emulator/machine/settings.h"
+#include "cann_emulator/runtime/fallbacks.h"
 #include "cann_emulator/runtime/state.h"
 
 namespace cann {
@@ -59,6 +60,7 @@ using namespace cann;
 CANN_EXPORT Status aclInit(const char* config) {
   if (!settings().trouble.empty()) return fail(kRuntimeParameter, settings().trouble);
   if (initialized.exchange(true)) return kRepeatedInitialize;
+  if (!settings().report.empty()) watch_fallbacks();
   if (config) {
     std::ifstream file(config);
     std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -7,6 +7,7 @@
 #include "hone/base/log.h"
 #include "hone/device/cpu_features.h"
 #include "hone/device/npu.h"
+#include "hone/device/npu_cards.h"
 
 namespace hone::device {
 namespace {
@@ -61,6 +62,8 @@ at::Device pick(std::string_view name) {
   auto kind = name.substr(0, colon);
   int index = own_index(name, automatic || colon == name.npos ? "" : name.substr(colon + 1));
   if (count <= index || (!automatic && c10::DeviceTypeName(*accelerator, true) != kind)) fail_unavailable(name);
+  if (npu::loaded())
+    if (auto cores = npu::bind_near(index); !cores.empty()) log::debug("npu:{}: on the cores near it, {}", index, cores);
   // Before the first tensor: a process that has not said which NPU it uses takes memory on the first.
   at::accelerator::setDeviceIndex(static_cast<at::DeviceIndex>(index));
   return at::Device(*accelerator, static_cast<at::DeviceIndex>(index));

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "hone/device/npu_smi.h"
+#include "hone/device/npu_cards.h"
 #include "hone/device/nvml.h"
 
 namespace hone::device {
@@ -92,13 +92,13 @@ std::vector<DeviceRecord> inventory() {
   std::vector<DeviceRecord> records{cpu_record()};
   if (const auto* nvml = Nvml::get())
     for (auto& record : nvml->devices()) records.push_back(std::move(record));
-  for (auto& record : npu::smi_devices()) records.push_back(std::move(record));
+  for (auto& record : npu::cards()) records.push_back(std::move(record));
   return records;
 }
 
 LinkMatrix link_matrix() {
   const auto* nvml = Nvml::get();
-  return nvml ? nvml->links() : npu::smi_links();
+  return nvml ? nvml->links() : npu::card_links();
 }
 
 std::string cuda_driver() {

@@ -8,6 +8,8 @@
 #include <mutex>
 
 #include "hone/base/error.h"
+#include "hone/device/npu_fallback.h"
+#include "hone/device/npu_hccl.h"
 #include "hone/device/npu_install.h"
 #include "hone/device/tensor.h"
 
@@ -75,6 +77,9 @@ void check_installed(const Install& install) {
     throw UserError(ExitCode::usage, "npu was asked for, but CANN's libascendcl.so is not on the library path",
                     install.toolkit.empty() ? "install CANN, or try the command on emulated cards: hone emulate-npu -- …"
                                             : fmt::format("source {}/set_env.sh", install.toolkit));
+  if (!install.absent_nodes.empty() && !install.emulated)
+    throw UserError(ExitCode::usage, fmt::format("{} is missing beside the cards", fmt::join(install.absent_nodes, ", ")),
+                    "give the container these devices: hone docker-run prints the whole line");
   if (!install.forbidden.empty())
     throw UserError(ExitCode::usage, fmt::format("no permission to open {}", fmt::join(install.forbidden, ", ")),
                     "add your user to the group HwHiAiUser, or give the container these devices");
@@ -94,13 +99,15 @@ void load() {
   std::call_once(once, [] {
     auto install = look();
     check_installed(install);
+    if (const char* processes = std::getenv("WORLD_SIZE"); processes && std::atoi(processes) > 1)
+      check_hccl_environment(std::atoi(processes));
     // Tiling on the queue's thread leaves the host free to run ahead.
     default_to("TASK_QUEUE_ENABLE", "2");
     default_to("ACL_OP_INIT_MODE", "1");
-    if (!install.emulated) default_to("CPU_AFFINITY_CONF", "1");  // threads on the cores near the card
     start_python(install);
     open_globally(libtorch_folder() + "/libtorch_python.so", "libtorch_python");
     open_globally(install.torch_npu + "/lib/libtorch_npu.so", "torch_npu");
+    count_fallbacks();
     g_loaded = true;
   });
 }

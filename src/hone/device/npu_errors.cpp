@@ -1,5 +1,7 @@
 #include "hone/device/npu_errors.h"
 
+#include "hone/device/npu_hccl.h"
+
 namespace hone::device::npu {
 namespace {
 
@@ -39,6 +41,22 @@ constexpr Known kKnown[] = {
     {"EE2002", ExitCode::usage, "ASCEND_RT_VISIBLE_DEVICES is not a list CANN takes (EE2002)",
      "numbers of existing cards, ascending, with commas and without blanks: ASCEND_RT_VISIBLE_DEVICES=0,1"},
     {"161002", ExitCode::failure, "an operator refused its arguments (161002)", "ASCEND_LAUNCH_BLOCKING=1 names the operator"},
+    {"107002", ExitCode::failure, "an operator ran before the process had chosen its card (107002)",
+     "this is a mistake in hone; please report it with the command line"},
+    {"507011", ExitCode::failure, "a task on the card did not end in time (507011)",
+     "ASCEND_LAUNCH_BLOCKING=1 names the operator; npu-smi info shows whether another process holds the card"},
+    {"507053", ExitCode::failure, "the card's memory has an error that could not be corrected (507053)",
+     "npu-smi info -t ecc shows it; resume from the last checkpoint on another card and have this one reset"},
+    {"507899", ExitCode::failure, "the driver failed (507899)",
+     "dmesg and npu-smi info say more; driver and CANN must belong together: hone doctor"},
+    {"EI0004", ExitCode::usage, "the rank table does not fit this run (EI0004)",
+     "RANK_TABLE_FILE must list every rank once; unset it when the cluster gives none"},
+    {"EI0001", ExitCode::usage, "an HCCL variable holds what HCCL does not take (EI0001)",
+     "hone doctor lists the HCCL variables that are set"},
+    {"EE9999", ExitCode::failure, "an inner error of CANN's runtime (EE9999)",
+     "npu-smi info shows the card's health; ASCEND_LAUNCH_BLOCKING=1 names the operator that failed"},
+    {"EZ3002", ExitCode::failure, "CANN does not know this operator type (EZ3002)",
+     "torch_npu and CANN do not belong together: hone doctor"},
     {"107001", ExitCode::usage, "there is no such card (107001)",
      "hone devices lists them; ASCEND_RT_VISIBLE_DEVICES hides all it does not name"},
     {"undefined symbol", ExitCode::usage, "libraries of different releases are mixed",
@@ -52,7 +70,11 @@ constexpr Known kKnown[] = {
 
 std::optional<Explanation> explain(std::string_view text) {
   for (const auto& known : kKnown)
-    if (text.find(known.mark) != text.npos) return Explanation{known.code, std::string(known.cause), std::string(known.advice)};
+    if (text.find(known.mark) != text.npos) {
+      bool waiting = known.code == ExitCode::lost_peer;
+      return Explanation{known.code, std::string(known.cause),
+                         std::string(known.advice) + (waiting ? "; here " + hccl_patience() : "")};
+    }
   return std::nullopt;
 }
 

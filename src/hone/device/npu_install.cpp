@@ -22,6 +22,9 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
+// A place of the machine; tests build machines in a folder.
+fs::path on_machine(const std::string& path) { return fs::path(variable("HONE_MACHINE_ROOT") + path); }
+
 // .../site-packages/torch/lib/libtorch_cpu.so → .../site-packages
 fs::path torch_packages() {
   Dl_info info{};
@@ -80,7 +83,7 @@ std::string find_toolkit() {
   for (const char* name : {"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"})
     if (auto value = variable(name); !value.empty() && fs::exists(value)) return value;
   for (const char* place : {"/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann", "/usr/local/Ascend/latest"})
-    if (fs::exists(place)) return place;
+    if (fs::exists(on_machine(place))) return on_machine(place);
   return "";
 }
 
@@ -98,14 +101,27 @@ std::string find_cann_version(const fs::path& toolkit) {
 }
 
 void look_at_nodes(Install& out) {
-  for (int i = 0; i < 64; ++i) {
-    auto node = "/dev/davinci" + std::to_string(i);
-    if (::access(node.c_str(), F_OK) == 0) out.cards.push_back(node);
-  }
+  auto may = [](const std::string& node, int how) { return ::access(on_machine(node).c_str(), how) == 0; };
+  for (int i = 0; i < 64; ++i)
+    if (auto node = "/dev/davinci" + std::to_string(i); may(node, F_OK)) out.cards.push_back(node);
+  if (out.cards.empty()) return;
   auto nodes = out.cards;
   for (const char* name : {"/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"}) nodes.emplace_back(name);
-  for (const auto& node : nodes)
-    if (!out.cards.empty() && ::access(node.c_str(), R_OK | W_OK) != 0) out.forbidden.push_back(node);
+  for (const auto& node : nodes) {
+    if (!may(node, F_OK))
+      out.absent_nodes.push_back(node);
+    else if (!may(node, R_OK | W_OK))
+      out.forbidden.push_back(node);
+  }
+}
+
+// What the guides mount into a container, for the driver lives on the host.
+void look_at_mounts(Install& out) {
+  std::error_code ignored;
+  out.in_container = fs::exists(on_machine("/.dockerenv"), ignored) || fs::exists(on_machine("/run/.containerenv"), ignored);
+  if (!out.in_container) return;
+  for (const char* path : {"/usr/local/Ascend/driver", "/usr/local/dcmi", "/usr/local/bin/npu-smi", "/etc/ascend_install.info"})
+    if (!fs::exists(on_machine(path), ignored)) out.unmounted.emplace_back(path);
 }
 
 std::array<int, 3> release_of(const std::string& version) {
@@ -160,10 +176,11 @@ Install look() {
   out.runtime = find_runtime(out.toolkit);
   out.emulated = !variable("HONE_EMULATED_NPUS").empty();
   if (!out.toolkit.empty()) out.cann_version = find_cann_version(out.toolkit);
-  fs::path ascend = variable("HONE_ASCEND_ROOT").empty() ? "/usr/local/Ascend" : variable("HONE_ASCEND_ROOT");
+  fs::path ascend = variable("HONE_ASCEND_ROOT").empty() ? on_machine("/usr/local/Ascend") : fs::path(variable("HONE_ASCEND_ROOT"));
   out.driver_version = version_line(ascend / "driver/version.info").value_or("");
   out.firmware_version = version_line(ascend / "firmware/version.info").value_or("");
   look_at_nodes(out);
+  look_at_mounts(out);
   return out;
 }
 

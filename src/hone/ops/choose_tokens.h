@@ -9,9 +9,16 @@ namespace hone::ops {
 struct DrawSettings {
   std::vector<float> temperatures;  // 0: the likeliest
   std::vector<int64_t> keys;        // of the random draw: a row's own
+  std::vector<int32_t> top_k = {};  // 0: all. With top_p for every row, where can_filter_on() holds
+  std::vector<float> top_p = {};    // 1: all
 };
 
 bool can_choose_on(const Tensor& logits_rv, double temperature);
+bool can_filter_on(const Tensor& logits_rv);                               // whether it may draw from the top k and p
 Tensor choose_tokens(const Tensor& logits_rv, const DrawSettings& draws);  // int64 [rows]
+
+// Minus infinity for all but the `k` largest (int [rows], 0: all) and of these the fewest that hold `p` (float [rows]) of their
+// probability.
+Tensor top_k_top_p_plain(const Tensor& logits_rv, const Tensor& k, const Tensor& p);
 
 }  // namespace hone::ops

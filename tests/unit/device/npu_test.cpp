@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "hone/device/npu_cards.h"
+#include "hone/device/npu_errors.h"
+#include "hone/device/npu_hccl.h"
 #include "hone/device/npu_install.h"
 #include "hone/device/npu_smi.h"
 
@@ -68,6 +71,49 @@ TEST(NpuSmi, ReadsLinks) {
   ASSERT_EQ(matrix.names.size(), 2u);
   EXPECT_EQ(matrix.links[0][1], "HCCS");
   EXPECT_EQ(matrix.cpus[1], "0-23");
+}
+
+TEST(NpuCards, ReadsCoreLists) {
+  EXPECT_EQ(parse_cores("3"), std::vector{3});
+  EXPECT_EQ(parse_cores("0-2,5"), (std::vector{0, 1, 2, 5}));
+  EXPECT_TRUE(parse_cores("").empty());
+  EXPECT_TRUE(parse_cores("NA").empty());
+  EXPECT_EQ(parse_cores("1,x"), std::vector{1});
+  EXPECT_LE(parse_cores("0-999999999").size(), 1024u);
+}
+
+TEST(NpuNetwork, PatternsOfInterfaces) {
+  EXPECT_TRUE(takes_interface("eth", "eth0"));
+  EXPECT_FALSE(takes_interface("eth", "lo"));
+  EXPECT_TRUE(takes_interface("=eth0", "eth0"));
+  EXPECT_FALSE(takes_interface("=eth", "eth0"));
+  EXPECT_TRUE(takes_interface("^eth", "lo"));
+  EXPECT_FALSE(takes_interface("^eth", "eth1"));
+  EXPECT_TRUE(takes_interface("^=eth0", "eth1"));
+  EXPECT_TRUE(takes_interface("enp,eth", "eth0"));
+}
+
+// The texts as torch_npu and CANN print them.
+TEST(NpuErrors, ClassicFailuresAreExplained) {
+  for (auto [text, cause, advice] : {
+           std::tuple{"EZ9999: Inner Error! ... aicore exception, error code is 507015", "aicore exception", "ASCEND_LAUNCH_BLOCKING=1"},
+           {"EZ9999: Inner Error!", "inner error of CANN", "ASCEND_LAUNCH_BLOCKING=1"},
+           {"EI0002: The wait execution of the Notify register times out", "did not reach it", "HCCL_EXEC_TIMEOUT"},
+           {"EI0006: Getting socket times out", "not every rank joined", "HCCL_CONNECT_TIMEOUT"},
+           {"EJ0001: Failed to initialize the HCCP process", "ports on the card are taken", "HCCL_IF_BASE_PORT"},
+           {"NPU out of memory. Tried to allocate 2.00 GiB", "memory is full", "expandable_segments"},
+           {"ERR: call aclnnFoo failed, error code is 561103", "no kernel", "hone doctor"},
+           {"libtorch_npu.so: undefined symbol: _ZN3c10", "different releases", "hone doctor"},
+           {"ImportError: libhccl.so: cannot open shared object file", "was not found", "set_env.sh"},
+           {"EE2002: ASCEND_RT_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "ascending"},
+           {"error code is 507053", "memory has an error", "checkpoint"},
+       }) {
+    auto found = explain(text);
+    ASSERT_TRUE(found) << text;
+    EXPECT_NE(found->cause.find(cause), std::string::npos) << found->cause;
+    EXPECT_NE(found->advice.find(advice), std::string::npos) << found->advice;
+  }
+  EXPECT_FALSE(explain("size mismatch"));
 }
 
 TEST(NpuVersions, Match) {

@@ -62,10 +62,22 @@ Finding permission_finding(const Install& install) {
   if (install.cards.empty())
     return {Mark::bad, "NPU device files", "no /dev/davinci*",
             "in a container, pass --device=/dev/davinci0 …: hone docker-run prints the whole line"};
+  if (!install.absent_nodes.empty())
+    return {Mark::bad, "NPU device files", fmt::format("not there: {}", fmt::join(install.absent_nodes, ", ")),
+            "give the container these devices: hone docker-run prints the whole line"};
   if (!install.forbidden.empty())
     return {Mark::bad, "NPU device files", fmt::format("may not be opened: {}", fmt::join(install.forbidden, ", ")),
             "add your user to the group HwHiAiUser, or give the container these devices"};
   return {Mark::good, "NPU device files", fmt::format("{} cards", install.cards.size()), ""};
+}
+
+Findings container_findings(const Install& install) {
+  if (!install.in_container || install.emulated || install.cards.empty()) return {};
+  if (install.unmounted.empty()) return {{Mark::good, "container", "the driver's folders are mounted", ""}};
+  std::vector<std::string> mounts;
+  for (const auto& path : install.unmounted) mounts.push_back(fmt::format("-v {0}:{0}:ro", path));
+  return {{Mark::bad, "container", fmt::format("not mounted: {}", fmt::join(install.unmounted, ", ")),
+           fmt::format("docker run {} …", fmt::join(mounts, " "))}};
 }
 
 // The guides' three checks.
@@ -101,6 +113,7 @@ Findings examine_npu() {
   bool hardware = !install.cards.empty() || install.emulated;
   if (!hardware && install.toolkit.empty()) return {{Mark::absent, "CANN", "not installed", "only needed for Ascend NPUs"}};
   Findings out{permission_finding(install), driver_finding(install), cann_finding(install)};
+  for (auto& finding : container_findings(install)) out.push_back(finding);
   for (auto& finding : torch_npu_findings(install)) out.push_back(finding);
   bool sound = std::all_of(out.begin(), out.end(), [](const auto& finding) { return finding.mark != Mark::bad; });
   if (sound && hardware)

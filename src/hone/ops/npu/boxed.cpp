@@ -35,14 +35,30 @@ c10::IValue value_of(const c10::Argument& argument, const Arguments& given, std:
 
 bool has(std::string_view name) { return find(name).has_value(); }
 
-Tensor call(std::string_view name, const Arguments& given) {
+namespace {
+
+torch::jit::Stack called(std::string_view name, const Arguments& given) {
   auto op = find(name);
   HONE_CHECK(op, "npu::{} is not registered", name);
   const auto& arguments = op->schema().arguments();
   torch::jit::Stack stack(given.leading);
   for (size_t i = stack.size(); i < arguments.size(); ++i) stack.push_back(value_of(arguments[i], given, name));
   op->callBoxed(stack);
-  return stack[0].toTensor();
+  return stack;
+}
+
+}  // namespace
+
+Tensor call(std::string_view name, const Arguments& given) { return called(name, given)[0].toTensor(); }
+
+TensorList call_for_all(std::string_view name, const Arguments& given) {
+  TensorList out;
+  for (auto& value : called(name, given)) {
+    if (value.isTensorList())
+      for (const auto& tensor : value.toTensorVector()) out.push_back(tensor);
+    if (value.isTensor()) out.push_back(value.toTensor());
+  }
+  return out;
 }
 
 Fusion& fusion() {
@@ -69,7 +85,11 @@ std::vector<OperatorState> operator_states() {
       {"npu_rotary_mul", "rotary position embedding"},
       {"npu_swiglu", "gated activation"},
       {"npu_swiglu_backward", "gated activation, gradient"},
+      {"npu_cross_entropy_loss", "loss"},
       {"npu_top_k_top_p", "sampling"},
+      {"npu_moe_token_permute", "tokens to their experts"},
+      {"npu_moe_token_unpermute", "tokens back from their experts"},
+      {"npu_grouped_matmul", "the experts' products"},
   };
   std::vector<OperatorState> out;
   for (auto [name, use] : kKnown) out.push_back({name, use, has(name)});

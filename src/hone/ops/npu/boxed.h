@@ -20,8 +20,9 @@ struct Arguments {
 
 bool has(std::string_view name);  // whether npu::`name` is registered
 
-// Calls npu::`name` through the dispatcher, gradients included; returns its first result.
+// Calls npu::`name` through the dispatcher, gradients included; returns its first result, or the tensors it begins with.
 Tensor call(std::string_view name, const Arguments& given);
+TensorList call_for_all(std::string_view name, const Arguments& given);
 
 // Fused operators are used where they serve, unless a person says no (--enable_npu_model_patch false, --attn_impl eager).
 struct Fusion {

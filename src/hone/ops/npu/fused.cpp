@@ -53,6 +53,21 @@ std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, 
   return {grads[0], grads[1]};
 }
 
+bool serves_cross_entropy(const Tensor& logits, double smoothing) {
+  return smoothing == 0 && serves(logits, "npu_cross_entropy_loss") && serves(logits, "npu_cross_entropy_loss_backward");
+}
+
+RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, bool into_gradient) {
+  auto correct = (logits.argmax(1) == targets).sum();
+  auto found = call_for_all("npu_cross_entropy_loss", {{logits.to(at::kFloat), targets}, {{"reduction", "none"}}});
+  const auto &losses = found[0], &log_probabilities = found[1];
+  if (into_gradient) {
+    auto row_weights = weights.defined() ? weights : at::ones_like(losses);
+    logits.copy_(call("npu_cross_entropy_loss_backward", {{row_weights, log_probabilities, targets}, {{"reduction", "none"}}}));
+  }
+  return {(weights.defined() ? losses * weights : losses).sum(), correct};
+}
+
 bool serves_attention(const Tensor& q, const AttentionShape& shape) {
   return serves(q, "npu_fusion_attention") && shape.head_dim <= 512;
 }

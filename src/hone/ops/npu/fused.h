@@ -1,6 +1,7 @@
 // The operators of a decoder block on an NPU, each one launch of a fused kernel. Shapes as in the operators' own headers.
 #pragma once
 #include "hone/ops/attention.h"
+#include "hone/ops/cross_entropy_rows.h"
 #include "hone/ops/rope.h"
 
 namespace hone::ops::npu {
@@ -9,6 +10,10 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 Tensor rope(const Tensor& x, const RopeTable& table);
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up);
+
+// Losses of rows of logits, and with `into_gradient` their gradients in the logits' place. The kernels smooth no labels.
+bool serves_cross_entropy(const Tensor& logits, double smoothing);
+RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, bool into_gradient);
 
 // Causal attention over packed sequences, in the TND layout: lengths go to the kernel from the host, so nothing waits.
 bool serves_attention(const Tensor& q, const AttentionShape& shape);

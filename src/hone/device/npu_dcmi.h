@@ -1,0 +1,34 @@
+// Ascend's management library (DCMI), opened at run time: it comes with the driver and is what npu-smi itself asks.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/device/inventory.h"
+
+namespace hone::device::npu {
+
+class Dcmi {
+ public:
+  // Null when the library is absent or does not answer.
+  static const Dcmi* get();
+
+  // In the order of the logic numbers, which are those of ASCEND_RT_VISIBLE_DEVICES.
+  std::vector<DeviceRecord> devices() const;
+  LinkMatrix links() const;
+
+ private:
+  struct Functions;
+  struct Place {
+    int card, chip, logic;
+  };
+  Dcmi() = default;
+  bool open();
+  DeviceRecord record(const Place& place) const;
+  void read_memory(const Place& place, DeviceRecord& out) const;
+  std::string link(const Place& a, const Place& b) const;
+
+  std::vector<Place> places_;
+};
+
+}  // namespace hone::device::npu

@@ -1,0 +1,151 @@
+#include "hone/device/npu_hccl.h"
+
+#include <arpa/inet.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <set>
+
+#include "hone/base/error.h"
+#include "hone/base/file.h"
+#include "hone/base/json.h"
+#include "hone/base/log.h"
+
+namespace hone::device::npu {
+namespace {
+
+std::string hccl_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+struct OwnNetwork {
+  std::set<std::string> interfaces, addresses;
+};
+
+OwnNetwork own_network() {
+  OwnNetwork out;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return out;
+  for (auto* entry = list; entry; entry = entry->ifa_next) {
+    out.interfaces.insert(entry->ifa_name);
+    if (!entry->ifa_addr) continue;
+    char text[INET6_ADDRSTRLEN] = "";
+    bool four = entry->ifa_addr->sa_family == AF_INET, six = entry->ifa_addr->sa_family == AF_INET6;
+    if (four) ::inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(entry->ifa_addr)->sin_addr, text, sizeof text);
+    if (six) ::inet_ntop(AF_INET6, &reinterpret_cast<sockaddr_in6*>(entry->ifa_addr)->sin6_addr, text, sizeof text);
+    if (four || six) out.addresses.insert(text);
+  }
+  ::freeifaddrs(list);
+  return out;
+}
+
+void check_network() {
+  auto network = own_network();
+  if (auto address = hccl_variable("HCCL_IF_IP"); !address.empty()) {  // HCCL then ignores HCCL_SOCKET_IFNAME
+    if (!network.addresses.contains(address))
+      throw UserError(ExitCode::usage, fmt::format("HCCL_IF_IP is {}, which is no address of this machine", address),
+                      fmt::format("it has {}", fmt::join(network.addresses, ", ")));
+    return;
+  }
+  auto pattern = hccl_variable("HCCL_SOCKET_IFNAME");
+  if (pattern.empty()) return;
+  for (const auto& interface : network.interfaces)
+    if (takes_interface(pattern, interface)) return;
+  throw UserError(
+      ExitCode::usage, fmt::format("HCCL_SOCKET_IFNAME={} takes no network interface of this machine", pattern),
+      fmt::format("it has {}; \"eth\" takes those whose names start so, \"=eth0\" that one, \"^\" in front all others",
+                  fmt::join(network.interfaces, ", ")));
+}
+
+void check_seconds(const char* name, int64_t least, int64_t most) {
+  auto text = hccl_variable(name);
+  if (text.empty()) return;
+  int64_t value = 0;
+  auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", name, text),
+                    fmt::format("HCCL takes {} to {} seconds", least, most));
+}
+
+std::string text_field(const Json& object, const char* key) {
+  bool there = object.is_object() && object.contains(key) && object[key].is_string();
+  return there ? object[key].get<std::string>() : "";
+}
+
+// Ranks of a table of version 1.0: {"status", "server_list": [{"server_id", "device": [{"device_id", "rank_id"}]}]}.
+std::set<int> table_ranks(const std::string& path, const Json& table) {
+  auto bad = [&](const std::string& what) {
+    return UserError(
+        ExitCode::usage, fmt::format("RANK_TABLE_FILE={}: {}", path, what),
+        "a rank table has status \"completed\" and in server_list each server's device list with a rank_id for every card");
+  };
+  if (text_field(table, "status") != "completed")
+    throw bad("its status is not \"completed\"; the cluster is still writing it, or it is no rank table");
+  std::set<int> ranks;
+  if (!table.contains("server_list") || !table["server_list"].is_array()) throw bad("it has no server_list");
+  for (const auto& server : table["server_list"]) {
+    if (!server.is_object() || !server.contains("device") || !server["device"].is_array())
+      throw bad("a server has no device list");
+    for (const auto& card : server["device"]) {
+      auto text = text_field(card, "rank_id");
+      int rank = -1;
+      auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), rank);
+      if (status != std::errc() || end != text.data() + text.size() || rank < 0) throw bad("a device has no rank_id in digits");
+      if (!ranks.insert(rank).second) throw bad(fmt::format("rank {} is given twice", rank));
+    }
+  }
+  return ranks;
+}
+
+// hone's communicators, those of parts of the run too, are negotiated by their first rank, which needs no table. One that
+// contradicts the run is a mistake all the same.
+void check_rank_table(int processes) {
+  auto path = hccl_variable("RANK_TABLE_FILE");
+  if (path.empty()) return;
+  if (!fs::exists(path))
+    throw UserError(ExitCode::usage, fmt::format("RANK_TABLE_FILE={} does not exist", path),
+                    "give the path of the cluster's table, or unset it");
+  auto table = parse_json(read_file(path));
+  if (!table)
+    throw UserError(ExitCode::usage, fmt::format("RANK_TABLE_FILE={}: {}", path, table.error()), "it must be a JSON file");
+  auto ranks = table_ranks(path, *table);
+  bool whole = ranks.size() == static_cast<size_t>(processes) && (ranks.empty() || *ranks.rbegin() == processes - 1);
+  if (!whole)
+    throw UserError(ExitCode::usage,
+                    fmt::format("RANK_TABLE_FILE={} lists {} ranks, this run has {} processes", path, ranks.size(), processes),
+                    "start one process per card of the table, or unset RANK_TABLE_FILE");
+  ::unsetenv("RANK_TABLE_FILE");
+  log::info("{}: {} ranks, as this run has", path, ranks.size());
+}
+
+}  // namespace
+
+bool takes_interface(const std::string& pattern, const std::string& interface) {
+  bool others = pattern.starts_with("^"), exactly = pattern.substr(others).starts_with("=");
+  auto names = pattern.substr(others + exactly) + ",";
+  bool named = false;
+  for (size_t start = 0, end; (end = names.find(',', start)) != names.npos; start = end + 1) {
+    auto name = names.substr(start, end - start);
+    named |= !name.empty() && (exactly ? interface == name : interface.starts_with(name));
+  }
+  return named != others;
+}
+
+void check_hccl_environment(int processes) {
+  check_network();
+  check_seconds("HCCL_CONNECT_TIMEOUT", 120, 7200);
+  check_seconds("HCCL_EXEC_TIMEOUT", 0, 2147483647);
+  check_rank_table(processes);
+}
+
+std::string hccl_patience() {
+  auto connect = hccl_variable("HCCL_CONNECT_TIMEOUT"), execute = hccl_variable("HCCL_EXEC_TIMEOUT");
+  return fmt::format(
+      "ranks wait {} s for each other to join (HCCL_CONNECT_TIMEOUT) and {} s inside a collective (HCCL_EXEC_TIMEOUT)",
+      connect.empty() ? "120" : connect, execute.empty() ? "1836" : execute);
+}
+
+}  // namespace hone::device::npu

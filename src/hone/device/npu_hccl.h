@@ -1,0 +1,18 @@
+// What a person tells HCCL through the environment, looked at before it is asked to join processes: its own complaints come
+// minutes later.
+#pragma once
+#include <string>
+
+namespace hone::device::npu {
+
+// Throws UserError naming the variable, what it holds and what it may hold. `processes` is the size of the run.
+void check_hccl_environment(int processes);
+
+// Whether HCCL_SOCKET_IFNAME's pattern takes an interface: "eth" prefix, "=eth0" that one, "^eth" all but these, "^=eth0" all but
+// that one.
+bool takes_interface(const std::string& pattern, const std::string& interface);
+
+// How long HCCL waits here, for messages about time-outs: "ranks wait 120 s for each other (HCCL_CONNECT_TIMEOUT), …".
+std::string hccl_patience();
+
+}  // namespace hone::device::npu

@@ -1,0 +1,24 @@
+// Tokens on their way through a mixture of experts: each goes to some of them, each expert computes its rows together.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops {
+
+struct ExpertRows {
+  Tensor rows_rh;   // [T * k, h]: tokens in the order of their experts
+  Tensor places_r;  // int32 [T * k]: where the row of a token's choice lies; choices count as t * k + j
+};
+
+// tokens [T, h], experts int64 [T, k]: the experts of each token. Rows of one expert keep the tokens' order.
+ExpertRows to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk);
+ExpertRows to_experts(const Tensor& tokens_th, const Tensor& experts_tk);
+
+// The weighted sum of a token's rows: rows [T * k, h], weights [T, k] → [T, h].
+Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
+Tensor from_experts(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
+
+// Each expert's rows times its own matrix: rows [R, in], matrices [E, in, out], counts int64 [E] on the rows' device → [R, out].
+Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
+Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
+
+}  // namespace hone::ops
