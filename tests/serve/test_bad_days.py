@@ -118,6 +118,15 @@ def test_streams_beyond_the_deadline_end_with_an_event(serve, endless):
     assert server.process.wait(60) == 0
 
 
+def test_a_drain_ends_though_a_client_does_not_read(serve, endless):
+    server = serve(*QUIET, "--drain_timeout", "0.3", model=endless)
+    stream = server.open_stream(receive_buffer=4096, max_tokens=None, n=8, logprobs=True, top_logprobs=20)
+    assert server.wait_for(lambda: server.metric("hone_requests_running") == 8)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(60) == 0
+    stream.close()
+
+
 def test_a_second_signal_ends_it_now(serve, endless):
     server = serve(*QUIET, "--drain_timeout", "300", model=endless)
     stream = server.open_stream(max_tokens=None)

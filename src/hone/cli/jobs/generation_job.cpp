@@ -1,5 +1,6 @@
 #include "hone/cli/jobs/generation_job.h"
 
+#include "hone/base/log.h"
 #include "hone/cli/jobs/engine_settings.h"
 #include "hone/cli/jobs/model_file.h"
 #include "hone/cli/jobs/model_job.h"
@@ -71,6 +72,9 @@ engine::EngineConfig engine_config(const Options& options) {
   static constexpr std::string_view kServers[] = {"vllm", "sglang", "lmdeploy"};
   bool as_server = options.verb() & kServing || std::ranges::count(kServers, options.text("infer_backend"));
   bool limited = options.knows("max_batch_size") && options.integer("max_batch_size") > 0 && (!as_server || options.given("max_batch_size"));
+  if (options.given("infer_backend") && options.text("infer_backend") != "hone")
+    log::info("{} {}: there is one engine, hone's own; it takes {} answers at a time", options.shown("infer_backend"), options.text("infer_backend"),
+              options.integer(limited ? "max_batch_size" : "vllm_max_num_seqs"));
   config.max_sequences = options.integer(limited ? "max_batch_size" : "vllm_max_num_seqs");
   if (limited) config.max_sequences *= beams_of(options);  // so many answers, each of them several sequences
   config.memory_utilization = options.real("vllm_gpu_memory_utilization");
