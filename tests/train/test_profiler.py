@@ -32,3 +32,9 @@ def test_cycles_repeat(factory, tmp_path):
 def test_a_cycle_without_a_step_is_refused(factory, tmp_path):
     done = start(factory, tmp_path / "c", "profiler_wait_steps=0", "profiler_warmup_steps=0", "profiler_active_steps=0")
     assert done.returncode == 2 and "profiler_active_steps" in done.stderr
+
+
+def test_a_run_that_goes_on_counts_on(factory, tmp_path):
+    assert train(factory, tmp_path / "d", "max_steps=2", "save_steps=2", "overwrite_output_dir=false") == []
+    traces = train(factory, tmp_path / "d", "max_steps=6", "save_steps=2", "overwrite_output_dir=false")
+    assert [trace.name for trace in traces] == ["step-5.pt.trace.json"]
