@@ -1,25 +1,17 @@
 #include "hone/train/run.h"
 
-#include <chrono>
-#include <cmath>
-#include <thread>
-
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
-#include "hone/data/encoded_rows.h"
-#include "hone/data/sources.h"
-#include "hone/data/write_rows.h"
 #include "hone/device/device.h"
 #include "hone/device/memory.h"
 #include "hone/train/base_gradients.h"
-#include "hone/parallel/supervision.h"
 #include "hone/train/checkpoint.h"
 #include "hone/train/companions.h"
-#include "hone/train/crc32c.h"
-#include "hone/train/data_order.h"
 #include "hone/train/loaded_model.h"
+#include "hone/train/measure.h"
 #include "hone/train/overview.h"
 #include "hone/train/plot.h"
+#include "hone/train/prepare.h"
 #include "hone/train/results.h"
 #include "hone/train/trainer.h"
 #include "hone/tuner/tuner.h"
@@ -27,82 +19,8 @@
 namespace hone::train {
 namespace {
 
-const char* tuner_name(tuner::Kind kind) {
-  return kind == tuner::Kind::lora ? "lora" : kind == tuner::Kind::full ? "full" : "freeze";
-}
-
 std::string type_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
-}
-
-// What is ready before the model is: every mistake in options or data that can be known shows here, in a second.
-struct Prepared {
-  RunFolder run;
-  std::optional<fs::path> resume;
-  std::shared_ptr<data::RowReport> report;
-  std::shared_ptr<const text::Tokenizer> tokenizer;
-  std::shared_ptr<const data::Encoder> encoder;
-  data::OpenedData data;
-  std::unique_ptr<data::Loader> loader;
-  StepPlan plan;
-  std::optional<optim::Schedule> schedule;
-};
-
-std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, Prepared& ready, const Processes& processes) {
-  auto config = job.loader;
-  config.rank = processes.data_rank();
-  config.world = processes.data_size();
-  if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
-  if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with --dataset");
-  return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
-}
-
-// LLaMA-Factory's tokenized_path, the first time: later runs read what this one leaves there.
-void keep_encoded(const TrainingJob& job, const Prepared& ready) {
-  ThreadPool pool(job.loader.threads ? job.loader.threads : std::max(1u, std::thread::hardware_concurrency()));
-  data::RowReport report(job.datasets.strict);
-  if (ready.data.train) data::write_encoded(job.keep_encoded / "train", *ready.data.train, *ready.encoder, report, pool);
-  if (ready.data.validation) data::write_encoded(job.keep_encoded / "validation", *ready.data.validation, *ready.encoder, report, pool);
-}
-
-Prepared prepare(const TrainingJob& job, const Processes& processes) {
-  check_output_folder(job.trainer.output_dir);
-  Prepared ready;
-  ready.report = std::make_shared<data::RowReport>(job.datasets.strict);
-  std::string identity = run_identity(job);
-  if (job.do_train) {  // one process decides: others may not have been here when the run began
-    auto found = processes.world.is_main() ? checkpoint_to_resume(job.trainer, identity) : std::nullopt;
-    if (auto shared = processes.share_text(found ? found->string() : ""); !shared.empty()) ready.resume = shared;
-  }
-  ready.tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
-  ready.encoder = data::Encoder::make(job.encode, ready.tokenizer, data::read_model_identity(job.model_folder));
-  auto datasets = job.datasets;
-  datasets.tokenizer = ready.tokenizer;
-  ready.data = data::open_datasets(datasets);
-  if (!job.keep_encoded.empty() && processes.world.is_main()) keep_encoded(job, ready);
-  auto order = data_order(job, ready.data.train ? ready.data.train->size() : -1);
-  if (ready.resume && !job.trainer.ignore_data_skip) require_same_order(*ready.resume, order);
-  if (job.do_train) {
-    ready.loader = train_loader(job, ready, processes);
-    ready.report->log_summary();
-    ready.plan = StepPlan::make(job.trainer, ready.loader->batches_per_epoch());
-    auto schedule = job.schedule;
-    schedule.total_steps = ready.plan.max_steps;
-    schedule.warmup_steps = optim::warmup_step_count(job.warmup_steps, job.warmup_ratio, ready.plan.max_steps);
-    ready.schedule.emplace(schedule);
-  }
-  bool wants_rows = job.trainer.eval != Every::never || job.do_eval || job.do_predict;
-  if (wants_rows && !ready.data.validation && job.trainer.layout == Layout::factory)
-    throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data",
-                    "add --eval_dataset or --val_size");
-  if (processes.world.is_main()) ready.run = make_run_folder(job.trainer, identity);
-  if (processes.world.is_main()) parallel::note_run(ready.run.root.string());
-  ready.run = {processes.share_text(ready.run.root.string()), identity, order};
-  processes.require_shared(ready.run.root);
-  bool split_off = ready.data.validation && job.datasets.val_datasets.empty();
-  if (split_off && processes.world.is_main() && job.trainer.layout == Layout::swift)
-    data::write_rows(ready.run.root / kValidationFile, *ready.data.validation);
-  return ready;
 }
 
 LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Processes& processes) {
@@ -150,33 +68,6 @@ Companions companions_of(const TrainingJob& job, const Prepared& ready, const Lo
                              {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
                              {"lorap_emb_lr", job.groups.loraplus_embedding_rate}};
   return companions;
-}
-
-// One process's part of something that all share in turn.
-struct Share {
-  int rank = 0, world = 1;
-};
-
-std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const Prepared& ready, Share share) {
-  auto config = job.eval_loader;
-  config.deal_batches = true;
-  config.rank = share.rank;
-  config.world = share.world;
-  auto set_of = [&](std::string prefix, std::shared_ptr<data::ConversationSource> rows) -> EvaluationSet {
-    return {std::move(prefix), [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }};
-  };
-  std::vector<EvaluationSet> sets;
-  for (const auto& [name, rows] : ready.data.validation_sets) sets.push_back(set_of("eval_" + name, rows));
-  if (sets.empty() && ready.data.validation) sets.push_back(set_of("eval", ready.data.validation));
-  return sets;
-}
-
-Predict predictor_of(const TrainingJob& job, const Prepared& ready, model::CausalLM& model, Share share) {
-  if (!ready.data.validation) return {};
-  data::RowOrder rows;
-  for (int64_t row = share.rank; row < ready.data.validation->size(); row += share.world) rows.push_back(static_cast<uint32_t>(row));
-  auto own = data::select_source(ready.data.validation, std::move(rows));
-  return [&job, &ready, &model, own] { return predict_answers(model, ready.tokenizer, *ready.encoder, *own, job.generation); };
 }
 
 int exit_code(const Finished& finished) {
@@ -234,11 +125,14 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   Share share{processes.data_rank(), processes.data_size()};
   std::optional<HubPush> push;
   if (job.push && processes.world.is_main()) push.emplace(*job.push);
+  auto tell_hub = [&push](const fs::path& checkpoint, int64_t step) {
+    if (push) push->saved(checkpoint, step);
+  };
   Share everyone{processes.world.rank, processes.world.size};  // answers are generated by whole models, also where sequences are split
   Trainer trainer(config, ready.run,
                   {*loaded.model, method, *ready.loader, *optimizer, *ready.schedule, masters, *group, weights,
                    evaluations_of(job, ready, share), job.predict_with_generate ? predictor_of(job, ready, *loaded.model, everyone) : Predict(),
-                   row_namer(ready), flops_per_token(*loaded.model), loaded.sequence.get(), push ? [&push](const fs::path& checkpoint, int64_t step) { push->saved(checkpoint, step); } : std::function<void(const fs::path&, int64_t)>()});
+                   row_namer(ready), flops_per_token(*loaded.model), loaded.sequence.get(), tell_hub});
   // Weights began alike on all processes; dropout must not.
   if (int rank = processes.world.rank; rank > 0) device::seed(job.trainer.seed + static_cast<uint64_t>(rank));
   if (ready.resume) trainer.resume(*ready.resume);
@@ -267,56 +161,6 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   if (push) log::info("sent to {}", push->finish(config.layout == Layout::factory ? ready.run.root : fs::path(result_of(finished.state))));
   return finished;
 }
-
-// Generated answers, by a model that is whole on every process for as long as it takes.
-std::vector<Prediction> predict(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, bool main) {
-  if (loaded.sharded) loaded.sharded->hold_whole(true);
-  auto predictions = main ? predictor_of(job, ready, *loaded.model, {})() : std::vector<Prediction>();
-  if (loaded.sharded) loaded.sharded->hold_whole(false);
-  return predictions;
-}
-
-void round_weights(model::CausalLM& model, at::ScalarType type) {
-  at::NoGradGuard no_grad;
-  for (const auto& list : {model.parameters(), model.adapter_parameters()})
-    for (const auto& [name, value] : list) value->set_data(value->to(type));
-}
-
-// What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model all
-// take part; the first one writes.
-void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, std::optional<double> epoch, bool main) {
-  if (!main && !loaded.sharded) return;
-  SoloGroup alone;  // everyone who takes part goes through the whole set
-  if (job.measured_in) round_weights(*loaded.model, *job.measured_in);
-  if (job.do_eval && ready.data.validation) {
-    SftLoss method(job.sft);
-    Json metrics = Json::object();
-    for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
-      metrics.update(evaluate(*loaded.model, method, *make_loader(), loaded.model->device(), alone, prefix));
-      if (job.stage == "pt") metrics[prefix + "_perplexity"] = std::exp(metrics[prefix + "_loss"].get<double>());
-    }
-    if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), alone));
-    if (epoch) metrics["epoch"] = *epoch;
-    if (main) write_results(ready.run, "eval", metrics);
-  }
-  if (job.do_predict && ready.data.validation) {
-    auto predictions = predict(job, ready, loaded, main);
-    if (!main) return;
-    write_predictions((ready.run.root / "generated_predictions.jsonl").string(), predictions);
-    write_results(ready.run, "predict", text_metrics(predictions, alone, "predict"));
-  }
-}
-
-}  // namespace
-
-std::string run_identity(const TrainingJob& job) {
-  Json identity{job.stage, fs::absolute(job.model_folder).lexically_normal().string(), job.datasets.datasets,
-                tuner_name(job.tuner.kind), job.tuner.kind == tuner::Kind::lora ? job.tuner.lora.rank : 0};
-  auto text = identity.dump();
-  return fmt::format("{:08x}{:08x}", crc32c(text), crc32c(text + "hone"));
-}
-
-namespace {
 
 void check_method(const TrainingJob& job, const Processes& processes) {
   if (processes.shards_model()) require_elementwise(job.optimizer.name);

@@ -1,0 +1,72 @@
+#include "hone/train/measure.h"
+
+#include <cmath>
+
+#include "hone/data/sources.h"
+#include "hone/train/results.h"
+
+namespace hone::train {
+namespace {
+
+// Generated answers, by a model that is whole on every process for as long as it takes.
+std::vector<Prediction> predict(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, bool main) {
+  if (loaded.sharded) loaded.sharded->hold_whole(true);
+  auto predictions = main ? predictor_of(job, ready, *loaded.model, {})() : std::vector<Prediction>();
+  if (loaded.sharded) loaded.sharded->hold_whole(false);
+  return predictions;
+}
+
+void round_weights(model::CausalLM& model, at::ScalarType type) {
+  at::NoGradGuard no_grad;
+  for (const auto& list : {model.parameters(), model.adapter_parameters()})
+    for (const auto& [name, value] : list) value->set_data(value->to(type));
+}
+
+}  // namespace
+
+std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const Prepared& ready, Share share) {
+  auto config = job.eval_loader;
+  config.deal_batches = true;
+  config.rank = share.rank;
+  config.world = share.world;
+  auto set_of = [&](std::string prefix, std::shared_ptr<data::ConversationSource> rows) -> EvaluationSet {
+    return {std::move(prefix), [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }};
+  };
+  std::vector<EvaluationSet> sets;
+  for (const auto& [name, rows] : ready.data.validation_sets) sets.push_back(set_of("eval_" + name, rows));
+  if (sets.empty() && ready.data.validation) sets.push_back(set_of("eval", ready.data.validation));
+  return sets;
+}
+
+Predict predictor_of(const TrainingJob& job, const Prepared& ready, model::CausalLM& model, Share share) {
+  if (!ready.data.validation) return {};
+  data::RowOrder rows;
+  for (int64_t row = share.rank; row < ready.data.validation->size(); row += share.world) rows.push_back(static_cast<uint32_t>(row));
+  auto own = data::select_source(ready.data.validation, std::move(rows));
+  return [&job, &ready, &model, own] { return predict_answers(model, ready.tokenizer, *ready.encoder, *own, job.generation); };
+}
+
+void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, std::optional<double> epoch, bool main) {
+  if (!main && !loaded.sharded) return;
+  SoloGroup alone;  // everyone who takes part goes through the whole set
+  if (job.measured_in) round_weights(*loaded.model, *job.measured_in);
+  if (job.do_eval && ready.data.validation) {
+    SftLoss method(job.sft);
+    Json metrics = Json::object();
+    for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
+      metrics.update(evaluate(*loaded.model, method, *make_loader(), loaded.model->device(), alone, prefix));
+      if (job.stage == "pt") metrics[prefix + "_perplexity"] = std::exp(metrics[prefix + "_loss"].get<double>());
+    }
+    if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), alone));
+    if (epoch) metrics["epoch"] = *epoch;
+    if (main) write_results(ready.run, "eval", metrics);
+  }
+  if (job.do_predict && ready.data.validation) {
+    auto predictions = predict(job, ready, loaded, main);
+    if (!main) return;
+    write_predictions((ready.run.root / "generated_predictions.jsonl").string(), predictions);
+    write_results(ready.run, "predict", text_metrics(predictions, alone, "predict"));
+  }
+}
+
+}  // namespace hone::train

@@ -1,0 +1,86 @@
+#include "hone/train/prepare.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "hone/data/encoded_rows.h"
+#include "hone/data/write_rows.h"
+#include "hone/parallel/supervision.h"
+#include "hone/train/checkpoint.h"
+#include "hone/train/crc32c.h"
+#include "hone/train/data_order.h"
+
+namespace hone::train {
+namespace {
+
+std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, Prepared& ready, const Processes& processes) {
+  auto config = job.loader;
+  config.rank = processes.data_rank();
+  config.world = processes.data_size();
+  if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
+  if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with --dataset");
+  return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
+}
+
+// LLaMA-Factory's tokenized_path, the first time: later runs read what this one leaves there.
+void keep_encoded(const TrainingJob& job, const Prepared& ready) {
+  ThreadPool pool(job.loader.threads ? job.loader.threads : std::max(1u, std::thread::hardware_concurrency()));
+  data::RowReport report(job.datasets.strict);
+  if (ready.data.train) data::write_encoded(job.keep_encoded / "train", *ready.data.train, *ready.encoder, report, pool);
+  if (ready.data.validation) data::write_encoded(job.keep_encoded / "validation", *ready.data.validation, *ready.encoder, report, pool);
+}
+
+}  // namespace
+
+const char* tuner_name(tuner::Kind kind) {
+  return kind == tuner::Kind::lora ? "lora" : kind == tuner::Kind::full ? "full" : "freeze";
+}
+
+std::string run_identity(const TrainingJob& job) {
+  Json identity{job.stage, fs::absolute(job.model_folder).lexically_normal().string(), job.datasets.datasets,
+                tuner_name(job.tuner.kind), job.tuner.kind == tuner::Kind::lora ? job.tuner.lora.rank : 0};
+  auto text = identity.dump();
+  return fmt::format("{:08x}{:08x}", crc32c(text), crc32c(text + "hone"));
+}
+
+Prepared prepare(const TrainingJob& job, const Processes& processes) {
+  check_output_folder(job.trainer.output_dir);
+  Prepared ready;
+  ready.report = std::make_shared<data::RowReport>(job.datasets.strict);
+  std::string identity = run_identity(job);
+  if (job.do_train) {  // one process decides: others may not have been here when the run began
+    auto found = processes.world.is_main() ? checkpoint_to_resume(job.trainer, identity) : std::nullopt;
+    if (auto shared = processes.share_text(found ? found->string() : ""); !shared.empty()) ready.resume = shared;
+  }
+  ready.tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
+  ready.encoder = data::Encoder::make(job.encode, ready.tokenizer, data::read_model_identity(job.model_folder));
+  auto datasets = job.datasets;
+  datasets.tokenizer = ready.tokenizer;
+  ready.data = data::open_datasets(datasets);
+  if (!job.keep_encoded.empty() && processes.world.is_main()) keep_encoded(job, ready);
+  auto order = data_order(job, ready.data.train ? ready.data.train->size() : -1);
+  if (ready.resume && !job.trainer.ignore_data_skip) require_same_order(*ready.resume, order);
+  if (job.do_train) {
+    ready.loader = train_loader(job, ready, processes);
+    ready.report->log_summary();
+    ready.plan = StepPlan::make(job.trainer, ready.loader->batches_per_epoch());
+    auto schedule = job.schedule;
+    schedule.total_steps = ready.plan.max_steps;
+    schedule.warmup_steps = optim::warmup_step_count(job.warmup_steps, job.warmup_ratio, ready.plan.max_steps);
+    ready.schedule.emplace(schedule);
+  }
+  bool wants_rows = job.trainer.eval != Every::never || job.do_eval || job.do_predict;
+  if (wants_rows && !ready.data.validation && job.trainer.layout == Layout::factory)
+    throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data",
+                    "add --eval_dataset or --val_size");
+  if (processes.world.is_main()) ready.run = make_run_folder(job.trainer, identity);
+  if (processes.world.is_main()) parallel::note_run(ready.run.root.string());
+  ready.run = {processes.share_text(ready.run.root.string()), identity, order};
+  processes.require_shared(ready.run.root);
+  bool split_off = ready.data.validation && job.datasets.val_datasets.empty();
+  if (split_off && processes.world.is_main() && job.trainer.layout == Layout::swift)
+    data::write_rows(ready.run.root / kValidationFile, *ready.data.validation);
+  return ready;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,27 @@
+// The part of a run before its model is loaded.
+#pragma once
+#include "hone/data/row_report.h"
+#include "hone/train/run.h"
+#include "hone/train/run_folder.h"
+#include "hone/train/trainer.h"
+
+namespace hone::train {
+
+// What is ready before the model is: every mistake in options or data that can be known shows here, in a second.
+struct Prepared {
+  RunFolder run;
+  std::optional<fs::path> resume;
+  std::shared_ptr<data::RowReport> report;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const data::Encoder> encoder;
+  data::OpenedData data;
+  std::unique_ptr<data::Loader> loader;
+  StepPlan plan;
+  std::optional<optim::Schedule> schedule;
+};
+
+Prepared prepare(const TrainingJob& job, const Processes& processes);
+
+const char* tuner_name(tuner::Kind kind);  // as run identities and argument files spell it
+
+}  // namespace hone::train
