@@ -1,11 +1,12 @@
-// The older road of operators: descriptions and attributes are accepted, but no operator stands behind it. torch_npu takes it
-// where an aclnn name is absent, so what arrives here is the list of what is missing.
+// The older road of operators, by name and description. torch_npu takes it where an aclnn name is absent: the few operators that
+// have none are in ops/named.cpp, what else arrives here is the list of what is missing.
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "cann_emulator/machine/errors.h"
 #include "cann_emulator/machine/report.h"
+#include "cann_emulator/ops/named.h"
 
 using namespace cann;
 
@@ -17,7 +18,23 @@ struct TensorDescription {
   int format;
 };
 
-struct Attributes {};
+struct DataBuffer {
+  void* data;
+  size_t bytes;
+};
+
+// As contiguous tensors, which is how this road passes them.
+std::vector<aclTensor> described(int count, const TensorDescription* const* descriptions, const DataBuffer* const* buffers) {
+  std::vector<aclTensor> out;
+  for (int i = 0; i < count; ++i) {
+    const auto& dims = descriptions[i]->dims;
+    aclTensor tensor{
+        dims, std::vector<int64_t>(dims.size(), 1), dims, descriptions[i]->type, descriptions[i]->format, 0, buffers[i]->data};
+    for (size_t d = dims.size(); d-- > 1;) tensor.strides[d - 1] = tensor.strides[d] * dims[d];
+    out.push_back(std::move(tensor));
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -45,15 +62,18 @@ CANN_EXPORT Status aclSetTensorShape(TensorDescription* description, int rank, c
 CANN_EXPORT Status aclSetTensorPlaceMent(TensorDescription*, int) { return kOk; }
 CANN_EXPORT Status aclSetTensorConst(TensorDescription*, void*, size_t) { return kOk; }
 
-CANN_EXPORT void* aclCreateDataBuffer(void*, size_t) { return new char; }
-CANN_EXPORT Status aclDestroyDataBuffer(const void* buffer) {
-  delete static_cast<const char*>(buffer);
+CANN_EXPORT DataBuffer* aclCreateDataBuffer(void* data, size_t bytes) { return new DataBuffer{data, bytes}; }
+CANN_EXPORT Status aclDestroyDataBuffer(const DataBuffer* buffer) {
+  delete buffer;
   return kOk;
 }
 
 CANN_EXPORT Attributes* aclopCreateAttr() { return new Attributes; }
 CANN_EXPORT void aclopDestroyAttr(const Attributes* attributes) { delete attributes; }
-CANN_EXPORT Status aclopSetAttrBool(Attributes*, const char*, uint8_t) { return kOk; }
+CANN_EXPORT Status aclopSetAttrBool(Attributes* attributes, const char* name, uint8_t value) {
+  attributes->flags[name] = value != 0;
+  return kOk;
+}
 CANN_EXPORT Status aclopSetAttrInt(Attributes*, const char*, int64_t) { return kOk; }
 CANN_EXPORT Status aclopSetAttrFloat(Attributes*, const char*, float) { return kOk; }
 CANN_EXPORT Status aclopSetAttrString(Attributes*, const char*, const char*) { return kOk; }
@@ -63,12 +83,19 @@ CANN_EXPORT Status aclopSetAttrListFloat(Attributes*, const char*, int, const fl
 CANN_EXPORT Status aclopSetAttrListBool(Attributes*, const char*, int, const uint8_t*) { return kOk; }
 CANN_EXPORT Status aclopSetAttrListListInt(Attributes*, const char*, int, const int*, const int64_t* const*) { return kOk; }
 
-CANN_EXPORT Status aclopCompileAndExecute(const char* op, int, const void* const*, const void* const*, int, const void* const*,
-                                          void* const*, const Attributes*, int, int, const char*, void*) {
+CANN_EXPORT Status aclopCompileAndExecute(const char* op, int input_count, const TensorDescription* const* input_descriptions,
+                                          const DataBuffer* const* inputs, int output_count,
+                                          const TensorDescription* const* output_descriptions, DataBuffer* const* outputs,
+                                          const Attributes* attributes, int, int, const char*, void* stream) {
+  auto from = described(input_count, input_descriptions, inputs), to = described(output_count, output_descriptions, outputs);
+  if (auto* executor = named_operator(op, from, to, *attributes)) return launch(executor, stream);
   report::missing(std::string("aclop ") + op);
   return fail(kInnerError, std::string("EZ9999: Inner Error! the emulated CANN has no kernel for operator ") + op);
 }
-CANN_EXPORT Status aclopCompileAndExecuteV2(const char* op, int a, void** b, void** c, int d, void** e, void** f, Attributes* g,
-                                            int h, int i, const char* j, void* k) {
-  return aclopCompileAndExecute(op, a, b, c, d, e, f, g, h, i, j, k);
+CANN_EXPORT Status aclopCompileAndExecuteV2(const char* op, int input_count, TensorDescription** input_descriptions,
+                                            DataBuffer** inputs, int output_count, TensorDescription** output_descriptions,
+                                            DataBuffer** outputs, Attributes* attributes, int engine, int flag, const char* path,
+                                            void* stream) {
+  return aclopCompileAndExecute(op, input_count, input_descriptions, inputs, output_count, output_descriptions, outputs,
+                                attributes, engine, flag, path, stream);
 }

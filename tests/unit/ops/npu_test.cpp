@@ -2,6 +2,7 @@
 // on a card.
 #include "hone/device/npu.h"
 #include "hone/device/device.h"
+#include "hone/device/npu_fallback.h"
 #include "hone/ops/attention.h"
 #include "hone/ops/choose_tokens.h"
 #include "hone/ops/expert_rows.h"
@@ -145,6 +146,15 @@ TEST_F(NpuOperators, DrawnTokensStayInsideTheirFilters) {
     EXPECT_EQ(drawn[1].item<int64_t>(), logits[1].argmax().item<int64_t>());
     EXPECT_GT((drawn != logits.argmax(1)).sum().item<int64_t>(), 5);  // it draws
   }
+}
+
+TEST_F(NpuOperators, WhatTheNpuCannotComputeIsCounted) {
+  auto before = device::npu::fallbacks();
+  EXPECT_TRUE(at::equal(at::linalg_cholesky(at::eye(3).to(npu_)).to(at::kCPU), at::eye(3)));
+  auto after = device::npu::fallbacks();
+  EXPECT_EQ(after.size(), before.size() + 1);
+  EXPECT_NE(device::npu::fallback_summary().find("aten::linalg_cholesky_ex"), std::string::npos)
+      << device::npu::fallback_summary();
 }
 
 TEST_F(NpuOperators, AreLive) {

@@ -1,0 +1,49 @@
+#include "cann_emulator/ops/named.h"
+
+#include "cann_emulator/pch.h"
+
+namespace cann {
+namespace {
+
+using Kernel = void (*)(const Tensors& in, const Tensors& out, const Attributes& attributes);
+
+bool flag(const Attributes& attributes, const char* name) {
+  auto found = attributes.flags.find(name);
+  return found != attributes.flags.end() && found->second;
+}
+
+void qr(const Tensors& in, const Tensors& out, const Attributes& attributes) {
+  auto [q, r] = at::linalg_qr(in[0], flag(attributes, "full_matrices") ? "complete" : "reduced");
+  store(out[0], q), store(out[1], r);
+}
+
+// Values, then both sets of vectors as columns.
+void svd(const Tensors& in, const Tensors& out, const Attributes& attributes) {
+  auto [u, values, vh] = at::linalg_svd(in[0], flag(attributes, "full_matrices"));
+  store(out[0], values);
+  if (flag(attributes, "compute_uv")) store(out[1], u), store(out[2], vh.mT());
+}
+
+struct Named {
+  const char* name;
+  Kernel kernel;
+};
+constexpr Named kNamed[] = {{"Qr", qr}, {"Svd", svd}};
+
+Tensors views(const std::vector<aclTensor>& tensors) {
+  Tensors out;
+  for (const auto& tensor : tensors) out.push_back(view(&tensor));
+  return out;
+}
+
+}  // namespace
+
+aclOpExecutor* named_operator(const std::string& name, const std::vector<aclTensor>& inputs,
+                              const std::vector<aclTensor>& outputs, const Attributes& attributes) {
+  for (const auto& known : kNamed)
+    if (name == known.name)
+      return new aclOpExecutor{known.name, [=, kernel = known.kernel] { kernel(views(inputs), views(outputs), attributes); }};
+  return nullptr;
+}
+
+}  // namespace cann
