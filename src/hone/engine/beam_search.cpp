@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/engine/constraints/automaton.h"
+
 namespace hone::engine {
 
 BeamSearch::BeamSearch(std::unique_ptr<Sequence> prompt) : id_(prompt->id) {
@@ -19,7 +21,11 @@ void BeamSearch::consider(Sequence& sequence, std::span<float> logits) {
   const auto& wanted = params().logprobs;
   std::vector<float> raw;
   if (wanted) raw.assign(logits.begin(), logits.end());
-  beam->continuations = sequence.sampler.continuations(logits, kept_, static_cast<uint64_t>(beam - beams_.begin()));
+  try {
+    beam->continuations = sequence.sampler.continuations(logits, kept_, static_cast<uint64_t>(beam - beams_.begin()));
+  } catch (const TooManyStates&) {
+    beam->continuations.clear();  // this beam ends here
+  }
   beam->logprobs.clear();
   if (wanted)
     for (const auto& way : beam->continuations) beam->logprobs.push_back(position_logprobs(raw, way.token, *wanted));

@@ -6,6 +6,7 @@
 
 #include "hone/engine/beam_search.h"
 #include "hone/engine/cache_size.h"
+#include "hone/engine/constraints/automaton.h"
 #include "hone/engine/runner.h"
 #include "hone/tuner/detach.h"
 
@@ -68,6 +69,15 @@ struct Engine::Impl {
       if (token < 0 || token >= model.config().vocabulary)
         throw UserError(ExitCode::bad_data,
                         fmt::format("the prompt holds token {}; the model knows 0 to {}", token, model.config().vocabulary - 1));
+  }
+
+  // A constraint may turn out to be too large while it is followed: that ends its own request.
+  Output taken(const Slice& slice, const StepLogits& logits, size_t index) {
+    try {
+      return take(slice, logits, index);
+    } catch (const TooManyStates& problem) {
+      return {.id = slice.sequence->id, .finish = FinishReason::error, .error = problem.what()};
+    }
   }
 
   // What the samplers make of one slice's logits.
@@ -214,7 +224,7 @@ std::vector<Output> Engine::step() {
   std::vector<Output> results(batch.slices.size());
   at::parallel_for(0, static_cast<int64_t>(results.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-      results[i] = self.take(batch.slices[i], logits, i);
+      results[i] = self.taken(batch.slices[i], logits, i);
   });
   for (size_t i = 0; i < results.size(); ++i) {
     bool chose = logits.slices[i].count > 0 && !batch.slices[i].sequence->search;

@@ -7,7 +7,9 @@ namespace {
 
 constexpr int64_t kPromptRows = 64;  // rows of logits held at a time for prompt log-probabilities
 
-Tensor on_device(const std::vector<int32_t>& values, at::Device device) { return at::tensor(values, at::TensorOptions(at::kInt)).to(device); }
+Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
+  return at::tensor(values, at::TensorOptions(at::kInt)).to(device);
+}
 
 ops::AdapterRows adapter_rows(const StepBatch& batch) {
   ops::AdapterRows rows;
@@ -28,7 +30,8 @@ ops::AdapterRows adapter_rows(const StepBatch& batch) {
 ops::AdapterRows chosen_ranges(const ops::AdapterRows& rows, const std::vector<int32_t>& chosen) {
   ops::AdapterRows result;
   for (const auto& range : rows) {
-    auto first = std::ranges::lower_bound(chosen, range.begin) - chosen.begin(), last = std::ranges::lower_bound(chosen, range.end) - chosen.begin();
+    auto first = std::ranges::lower_bound(chosen, range.begin) - chosen.begin(),
+         last = std::ranges::lower_bound(chosen, range.end) - chosen.begin();
     if (first < last) result.push_back({range.adapter, first, last});
   }
   return result;
@@ -44,7 +47,8 @@ model::Input Runner::gather(const StepBatch& batch, const model::PagedCache& cac
   for (const auto& [sequence, count] : batch.slices) {
     sequences.push_back({sequence->computed, count, sequence->blocks});
     for (int64_t i = sequence->computed; i < sequence->computed + count; ++i) {
-      tokens.push_back(i < sequence->size() ? sequence->tokens[static_cast<size_t>(i)] : sequence->guess[static_cast<size_t>(i - sequence->size())]);
+      tokens.push_back(i < sequence->size() ? sequence->tokens[static_cast<size_t>(i)]
+                                            : sequence->guess[static_cast<size_t>(i - sequence->size())]);
       positions.push_back(static_cast<int32_t>(i));
     }
   }
@@ -77,32 +81,41 @@ StepLogits Runner::select(const StepBatch& batch, const Tensor& hidden_th, const
     if (slice.sequence->wants_prompt_logprobs()) fill_prompt_logprobs(slice, hidden_th.narrow(0, begin, slice.count));
     if (slice.reaches_end()) {
       result.slices[i].count = 1 + static_cast<int64_t>(slice.sequence->guess.size());
-      for (int64_t row = slice.count - result.slices[i].count; row < slice.count; ++row) wanted.push_back(static_cast<int32_t>(begin + row));
+      for (int64_t row = slice.count - result.slices[i].count; row < slice.count; ++row)
+        wanted.push_back(static_cast<int32_t>(begin + row));
     }
     begin += slice.count;
   }
   if (wanted.empty()) return result;
   bool all = static_cast<int64_t>(wanted.size()) == hidden_th.size(0);
-  auto logits_rv = model_.logits(all ? hidden_th : hidden_th.index_select(0, on_device(wanted, hidden_th.device())), chosen_ranges(rows, wanted));
+  auto logits_rv = model_.logits(all ? hidden_th : hidden_th.index_select(0, on_device(wanted, hidden_th.device())),
+                                 chosen_ranges(rows, wanted));
   choose_on_device(batch, logits_rv, result);
   return result;
 }
 
-// On an accelerator, rows that need only temperature and seed never leave it.
+// On an accelerator, rows that need only temperature and seed, on some top_k and top_p too, never leave it.
 void Runner::choose_on_device(const StepBatch& batch, const Tensor& logits_rv, StepLogits& result) {
   std::vector<int32_t> simple, other;
   ops::DrawSettings draws;
   int32_t row = 0;
   for (size_t i = 0; i < batch.slices.size(); ++i) {
     const auto& sequence = *batch.slices[i].sequence;
-    bool on_device = !logits_rv.is_cpu() && result.slices[i].count == 1 && sequence.sampler.is_plain() && ops::can_choose_on(logits_rv, sequence.request.sampling.temperature);
+    const auto& sampling = sequence.request.sampling;
+    bool settings = sequence.sampler.is_plain() || (sequence.sampler.is_plain_but_filters() && ops::can_filter_on(logits_rv));
+    bool on_device =
+        !logits_rv.is_cpu() && result.slices[i].count == 1 && settings && ops::can_choose_on(logits_rv, sampling.temperature);
     for (int64_t j = 0; j < result.slices[i].count; ++j) (on_device ? simple : other).push_back(row++);
     if (!on_device) continue;
-    draws.temperatures.push_back(static_cast<float>(sequence.request.sampling.temperature));
+    draws.temperatures.push_back(static_cast<float>(sampling.temperature));
+    draws.top_k.push_back(static_cast<int32_t>(std::min<int64_t>(sampling.top_k, std::numeric_limits<int32_t>::max())));
+    draws.top_p.push_back(static_cast<float>(sampling.top_p));
     draws.keys.push_back(static_cast<int64_t>(sequence.sampler.draw_key()));
   }
   auto rows_of = [&](const std::vector<int32_t>& rows) {
-    return static_cast<int64_t>(rows.size()) == logits_rv.size(0) ? logits_rv : logits_rv.index_select(0, on_device(rows, logits_rv.device()));
+    return static_cast<int64_t>(rows.size()) == logits_rv.size(0)
+               ? logits_rv
+               : logits_rv.index_select(0, on_device(rows, logits_rv.device()));
   };
   Tensor chosen = simple.empty() ? Tensor() : ops::choose_tokens(rows_of(simple), draws);
   if (!other.empty()) result.host_rv = host_floats(rows_of(other));
@@ -131,7 +144,8 @@ void Runner::fill_prompt_logprobs(const Slice& slice, const Tensor& hidden_ch) {
       auto next = static_cast<size_t>(sequence.computed + first + i + 1);
       if (next >= static_cast<size_t>(sequence.prompt_size)) return;
       std::span<const float> row(rows.data_ptr<float>() + i * rows.size(1), static_cast<size_t>(rows.size(1)));
-      sequence.prompt_logprobs.push_back(position_logprobs(row, sequence.tokens[next], *sequence.request.sampling.prompt_logprobs));
+      sequence.prompt_logprobs.push_back(
+          position_logprobs(row, sequence.tokens[next], *sequence.request.sampling.prompt_logprobs));
     }
   }
 }

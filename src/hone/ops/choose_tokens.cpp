@@ -1,23 +1,46 @@
 #include "hone/ops/choose_tokens.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "hone/ops/cuda/choose_tokens.h"
 #include "hone/ops/npu/choose_tokens.h"
 
 namespace hone::ops {
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+template <class T>
+Tensor beside(const std::vector<T>& values, const Tensor& other) {
+  return at::tensor(values, at::TensorOptions(c10::CppTypeToScalarType<T>::value)).to(other.device(), /*non_blocking=*/true);
+}
+
+}  // namespace
 
 bool can_choose_on(const Tensor& logits_rv, double temperature) {
   return temperature <= 0 || cuda::draws_tokens(logits_rv) || npu::draws_tokens(logits_rv);
 }
 
-bool can_filter_on(const Tensor& logits_rv) { return npu::draws_tokens(logits_rv); }
+bool can_filter_on(const Tensor& logits_rv) { return npu::draws_tokens(logits_rv) || cuda::draws_tokens(logits_rv); }
 
 Tensor choose_tokens(const Tensor& logits_rv, const DrawSettings& draws) {
-  if (cuda::draws_tokens(logits_rv)) return cuda::choose_tokens(logits_rv, draws);
+  if (cuda::draws_tokens(logits_rv)) return cuda::choose_tokens(filtered_logits(logits_rv, draws), draws);
   return npu::draws_tokens(logits_rv) ? npu::choose_tokens(logits_rv, draws) : logits_rv.argmax(1);
 }
 
+Tensor filtered_logits(const Tensor& logits_rv, const DrawSettings& draws) {
+  bool all = std::ranges::all_of(draws.top_k, [](int32_t k) { return k == 0; }) &&
+             std::ranges::all_of(draws.top_p, [](float p) { return p >= 1; });
+  if (all) return logits_rv;
+  std::vector<float> temperatures;
+  for (float t : draws.temperatures) temperatures.push_back(t > 0 ? t : 1);
+  auto warm = logits_rv.to(at::kFloat).div(beside(temperatures, logits_rv).unsqueeze(1));
+  auto left = top_k_top_p_plain(warm, beside(draws.top_k, warm), beside(draws.top_p, warm));
+  return logits_rv.masked_fill(left.isneginf(), kNever);
+}
+
 Tensor top_k_top_p_plain(const Tensor& logits_rv, const Tensor& k, const Tensor& p) {
-  constexpr double kNever = -std::numeric_limits<double>::infinity();
   auto [sorted, order] = logits_rv.sort(1, /*descending=*/true);
   auto rank = at::arange(logits_rv.size(1), k.options()).unsqueeze(0), limit = k.unsqueeze(1);
   auto beyond = (rank >= limit).logical_and(limit > 0);

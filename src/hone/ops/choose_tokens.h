@@ -17,6 +17,8 @@ bool can_choose_on(const Tensor& logits_rv, double temperature);
 bool can_filter_on(const Tensor& logits_rv);                               // whether it may draw from the top k and p
 Tensor choose_tokens(const Tensor& logits_rv, const DrawSettings& draws);  // int64 [rows]
 
+// Minus infinity for the tokens that a row's top_k and top_p, at its temperature, leave out.
+Tensor filtered_logits(const Tensor& logits_rv, const DrawSettings& draws);
 // Minus infinity for all but the `k` largest (int [rows], 0: all) and of these the fewest that hold `p` (float [rows]) of their
 // probability.
 Tensor top_k_top_p_plain(const Tensor& logits_rv, const Tensor& k, const Tensor& p);

@@ -4,7 +4,9 @@
 
 #include "engine/fixture.h"
 #include "hone/base/rng.h"
+#include "hone/engine/constraints/automaton.h"
 #include "hone/engine/constraints/json_schema.h"
+#include "hone/engine/constraints/regex_parser.h"
 
 namespace hone::engine {
 namespace {
@@ -126,6 +128,20 @@ TEST(Constraints, Choices) {
   EXPECT_TRUE(allows(*choice, "no"));
   EXPECT_TRUE(allows(*choice, "no way"));
   EXPECT_FALSE(allows(*choice, "no w"));
+}
+
+// Each text of 19 letters is a state of its own; nobody may make the server keep them all.
+TEST(Constraints, StatesAreBounded) {
+  auto automaton = Automaton::make(parse_regex("(a|b)*a(a|b){19}").or_throw(ExitCode::failure, "regex"), 1000)
+                       .or_throw(ExitCode::failure, "automaton");
+  Rng rng(1);
+  auto state = Automaton::kStart;
+  EXPECT_THROW(
+      {
+        for (int i = 0; i < 2'000'000; ++i) state = automaton.step(state, rng.below(2) ? 'a' : 'b');
+      },
+      TooManyStates);
+  EXPECT_NE(automaton.step(Automaton::kStart, 'a'), Automaton::kDead) << "what is known stays";
 }
 
 }  // namespace

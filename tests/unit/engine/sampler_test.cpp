@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "hone/ops/choose_tokens.h"
+
 namespace hone::engine {
 namespace {
 
@@ -112,6 +114,28 @@ TEST(Sampler, LogprobsAreOfTheRawLogits) {
   ASSERT_EQ(found.top.size(), 2u);
   EXPECT_EQ(found.top[0].token, 0);
   EXPECT_NEAR(found.top[0].logprob, std::log(0.5), 1e-6);
+}
+
+TEST(Sampler, WhatADeviceMayDrawIsWhatTheHostDraws) {
+  at::manual_seed(5);
+  auto logits_rv = at::randn({4, 300}) * 3;
+  ops::DrawSettings settings{
+      .temperatures = {0.7f, 1.5f, 1.0f, 2.0f}, .keys = {1, 2, 3, 4}, .top_k = {5, 0, 20, 0}, .top_p = {1, 0.6f, 0.8f, 1}};
+  auto kept_rv = ops::filtered_logits(logits_rv, settings).isneginf().logical_not();
+  for (int64_t row = 0; row < 4; ++row) {
+    auto i = static_cast<size_t>(row);
+    SamplingParams params{.temperature = settings.temperatures[i], .top_k = settings.top_k[i], .top_p = settings.top_p[i]};
+    auto drawn = at::zeros({300});
+    for (uint64_t seed = 0; seed < 3000; ++seed) {
+      params.seed = seed;
+      auto logits = logits_rv[row].clone();
+      auto token = Sampler(params, {}).choose({logits.data_ptr<float>(), 300});
+      drawn[token] += 1;
+    }
+    EXPECT_EQ((drawn > 0).logical_and(kept_rv[row].logical_not()).sum().item<int64_t>(), 0) << "row " << row;
+    auto likely = (logits_rv[row] / settings.temperatures[i]).softmax(0) > 0.01;
+    EXPECT_EQ(likely.logical_and(kept_rv[row]).logical_and(drawn == 0).sum().item<int64_t>(), 0) << "row " << row;
+  }
 }
 
 }  // namespace

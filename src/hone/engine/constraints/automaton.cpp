@@ -5,6 +5,8 @@
 namespace hone::engine {
 namespace {
 
+constexpr size_t kMostStates = 200'000;  // reached by one constraint's texts
+
 struct TooLarge {};
 
 std::string utf8(uint32_t value) {
@@ -125,13 +127,14 @@ Result<Automaton> Automaton::make(const Pattern& pattern, size_t max_states) try
 }
 
 // Follows jumps, keeps what reads a byte or ends.
-void Automaton::close(std::vector<int32_t>& nodes) const {
-  std::vector<char> seen(nodes_.size());
+void Automaton::close(std::vector<int32_t>& nodes) {
+  seen_.resize(nodes_.size());
+  ++closing_;
   std::vector<int32_t> result;
   while (!nodes.empty()) {
     auto id = nodes.back();
     nodes.pop_back();
-    if (std::exchange(seen[static_cast<size_t>(id)], 1)) continue;
+    if (std::exchange(seen_[static_cast<size_t>(id)], closing_) == closing_) continue;
     const auto& node = nodes_[static_cast<size_t>(id)];
     if (!node.edges.empty() || id == end_) result.push_back(id);
     nodes.insert(nodes.end(), node.jumps.begin(), node.jumps.end());
@@ -143,25 +146,29 @@ void Automaton::close(std::vector<int32_t>& nodes) const {
 int32_t Automaton::state_of(std::vector<int32_t> nodes) {
   close(nodes);
   if (nodes.empty()) return kDead;
+  if (states_.size() >= kMostStates && !known_.contains(nodes)) throw TooManyStates();
   auto [place, added] = known_.try_emplace(nodes, static_cast<int32_t>(states_.size()));
   if (added) {
     auto& state = states_.emplace_back();
     state.accepting = std::ranges::binary_search(nodes, end_);
-    state.next.fill(kUnknown);
     state.nodes = std::move(nodes);
   }
   return place->second;
 }
 
 int32_t Automaton::step(int32_t state, uint8_t byte) {
-  auto known = states_[static_cast<size_t>(state)].next[byte];
-  if (known != kUnknown) return known;
+  auto& table = states_[static_cast<size_t>(state)].next;
+  if (!table) {
+    table = std::make_unique<std::array<int32_t, 256>>();
+    table->fill(kUnknown);
+  }
+  if (auto known = (*table)[byte]; known != kUnknown) return known;
   std::vector<int32_t> reached;
   for (auto id : states_[static_cast<size_t>(state)].nodes)
     for (const auto& edge : nodes_[static_cast<size_t>(id)].edges)
       if (edge.first <= byte && byte <= edge.last) reached.push_back(edge.to);
   auto next = reached.empty() ? kDead : state_of(std::move(reached));
-  states_[static_cast<size_t>(state)].next[byte] = next;
+  (*states_[static_cast<size_t>(state)].next)[byte] = next;  // states may have moved
   return next;
 }
 

@@ -11,49 +11,12 @@ namespace {
 using asio::ip::tcp;
 constexpr auto quietly = [](error_code& failure) { return asio::redirect_error(asio::use_awaitable, failure); };
 
-class PlainTransport : public Transport {
+// What a socket and TLS over one have in common.
+template <class Stream>
+class StreamTransport : public Transport {
  public:
-  explicit PlainTransport(tcp::socket socket) : socket_(std::move(socket)) {}
-
-  asio::awaitable<error_code> handshake() override { co_return error_code(); }
-
-  asio::awaitable<size_t> read_some(asio::mutable_buffer room) override {
-    error_code failure;
-    size_t count = co_await socket_.async_read_some(room, quietly(failure));
-    co_return failure ? 0 : count;
-  }
-
-  asio::awaitable<bool> write(asio::const_buffer bytes) override {
-    error_code failure;
-    co_await asio::async_write(socket_, bytes, quietly(failure));
-    co_return !failure;
-  }
-
-  void finish_sending() override {
-    error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  }
-
-  void close() override {
-    error_code ignored;
-    socket_.close(ignored);
-  }
-
- private:
-  tcp::socket socket_;
-};
-
-class TlsTransport : public Transport {
- public:
-  TlsTransport(tcp::socket socket, asio::ssl::context& context, TlsSide side)
-      : stream_(std::move(socket), context), side_(side) {}
-
-  asio::awaitable<error_code> handshake() override {
-    error_code failure;
-    co_await stream_.async_handshake(side_ == TlsSide::server ? asio::ssl::stream_base::server : asio::ssl::stream_base::client,
-                                     quietly(failure));
-    co_return failure;
-  }
+  template <class... Arguments>
+  explicit StreamTransport(Arguments&&... arguments) : stream_(std::forward<Arguments>(arguments)...) {}
 
   asio::awaitable<size_t> read_some(asio::mutable_buffer room) override {
     error_code failure;
@@ -69,16 +32,38 @@ class TlsTransport : public Transport {
 
   void finish_sending() override {
     error_code ignored;
-    stream_.next_layer().shutdown(tcp::socket::shutdown_send, ignored);
+    stream_.lowest_layer().shutdown(tcp::socket::shutdown_send, ignored);
   }
 
   void close() override {
     error_code ignored;
-    stream_.next_layer().close(ignored);
+    stream_.lowest_layer().close(ignored);
+  }
+
+ protected:
+  Stream stream_;
+};
+
+class PlainTransport : public StreamTransport<tcp::socket> {
+ public:
+  explicit PlainTransport(tcp::socket socket) : StreamTransport(std::move(socket)) {}
+
+  asio::awaitable<error_code> handshake() override { co_return error_code(); }
+};
+
+class TlsTransport : public StreamTransport<asio::ssl::stream<tcp::socket>> {
+ public:
+  TlsTransport(tcp::socket socket, asio::ssl::context& context, TlsSide side)
+      : StreamTransport(std::move(socket), context), side_(side) {}
+
+  asio::awaitable<error_code> handshake() override {
+    error_code failure;
+    co_await stream_.async_handshake(side_ == TlsSide::server ? asio::ssl::stream_base::server : asio::ssl::stream_base::client,
+                                     quietly(failure));
+    co_return failure;
   }
 
  private:
-  asio::ssl::stream<tcp::socket> stream_;
   TlsSide side_;
 };
 
