@@ -10,7 +10,7 @@
 namespace hone::train {
 namespace {
 
-void save(const fs::path& folder, int64_t step, const std::string& run_id) {
+void save_checkpoint_of(const fs::path& folder, int64_t step, const std::string& run_id) {
   CheckpointWriter writer(folder, step, run_id);
   writer.part([](const fs::path& staging) { write_file_atomically(staging / "adapter_model.safetensors", "x"); });
   writer.commit();
@@ -43,7 +43,7 @@ TEST(RunFolder, VersionsCountUp) {
 
 TEST(Resume, AskedForAndDamagedFails) {
   ScratchFolder scratch;
-  save(scratch.path(), 4, "r");
+  save_checkpoint_of(scratch.path(), 4, "r");
   fs::resize_file(scratch.path() / "checkpoint-4/adapter_model.safetensors", 0);
   TrainerConfig config{.output_dir = scratch.path(), .resume_from_checkpoint = scratch.path() / "checkpoint-4"};
   try {
@@ -56,9 +56,9 @@ TEST(Resume, AskedForAndDamagedFails) {
 
 TEST(Resume, AutomaticTakesTheNewestWholeOfThisRun) {
   ScratchFolder scratch;
-  save(scratch.path(), 4, "r");
-  save(scratch.path(), 8, "r");
-  save(scratch.path(), 9, "other");
+  save_checkpoint_of(scratch.path(), 4, "r");
+  save_checkpoint_of(scratch.path(), 8, "r");
+  save_checkpoint_of(scratch.path(), 9, "other");
   TrainerConfig config{.layout = Layout::factory, .output_dir = scratch.path(), .auto_resume = true};
   EXPECT_EQ(checkpoint_to_resume(config, "r"), scratch.path() / "checkpoint-8");
   fs::resize_file(scratch.path() / "checkpoint-8/adapter_model.safetensors", 0);
