@@ -121,9 +121,8 @@ case(x(2, 2, 6, 16), x(2, 2, 6, 16), x(2, 2, 6, 16), name="sdpa_causal")(lambda 
 case(x(3, 2), x(4), name="foreach")(lambda a, b: torch._foreach_add(torch._foreach_mul([a, b], 2.0), 1.0)[0] + torch._foreach_norm([a, b])[1])
 
 
-# Decompositions, through the road of operators that are known by name alone; signs of vectors are the kernel's choice.
+# Through the road of operators that are known by name alone; signs of vectors are the kernel's choice.
 case(x(6, 4), name="qr")(lambda a: torch.linalg.qr(a.detach())[1].abs())
-case(x(6, 4), name="svd")(lambda a: (lambda u, s, vh: (u * s) @ vh)(*torch.linalg.svd(a.detach(), full_matrices=False)))
 
 
 # Fused operators on npu against their definition on the CPU.
