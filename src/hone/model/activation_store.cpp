@@ -49,7 +49,8 @@ std::shared_ptr<ActivationStore::Kept> ActivationStore::put(const Tensor& x) {
 Tensor ActivationStore::take(Kept& kept) {
   at::NoGradGuard no_grad;
   auto bring = [this](Kept& wanted) {
-    if (wanted.host.defined() && !wanted.here.defined()) wanted.here = copied(wanted.host, wanted.host.options().device(device_).pinned_memory(false));
+    if (wanted.host.defined() && !wanted.here.defined())
+      wanted.here = copied(wanted.host, wanted.host.options().device(device_).pinned_memory(false));
   };
   HONE_CHECK(kept.host.defined(), "the backward pass runs once");
   bring(kept);

@@ -27,7 +27,9 @@ void set_random_state(at::Device device, const Tensor& state) {
 // Replays the random numbers of the forward pass, then gives the generator its own place back.
 class RandomReplay {
  public:
-  RandomReplay(at::Device device, const Tensor& state) : device_(device), present_(random_state(device)) { set_random_state(device, state); }
+  RandomReplay(at::Device device, const Tensor& state) : device_(device), present_(random_state(device)) {
+    set_random_state(device, state);
+  }
   ~RandomReplay() { set_random_state(device_, present_); }
   RandomReplay(const RandomReplay&) = delete;
 
@@ -36,7 +38,8 @@ class RandomReplay {
   Tensor present_;
 };
 
-// What runs again, and where its input waits. It lives in the context as a holder, since saved data must be a value libtorch knows.
+// What runs again, and where its input waits. It lives in the context as a holder, since saved data must be a value libtorch
+// knows.
 struct Rerun : torch::CustomClassHolder {
   Rerun(BlockFunction function, ActivationStore* store) : function(std::move(function)), store(store) {}
   BlockFunction function;

@@ -10,8 +10,8 @@ namespace {
 
 class BackendPending final : public Pending {
  public:
-  BackendPending(std::vector<c10::intrusive_ptr<c10d::Work>> works, const GroupContext& context, std::shared_ptr<double> waited, const char* doing,
-                 std::function<void()> finish)
+  BackendPending(std::vector<c10::intrusive_ptr<c10d::Work>> works, const GroupContext& context, std::shared_ptr<double> waited,
+                 const char* doing, std::function<void()> finish)
       : works_(std::move(works)), context_(context), waited_(std::move(waited)), doing_(doing), finish_(std::move(finish)) {}
   void wait() override {
     auto began = std::chrono::steady_clock::now();
@@ -38,7 +38,8 @@ c10::intrusive_ptr<c10d::Store> store_of(const GroupContext& context, const std:
   return c10::make_intrusive<c10d::PrefixStore>("hone/" + name, context.store);
 }
 
-std::unique_ptr<Pending> BackendGroup::start(const char* doing, const std::function<Works()>& begin, std::function<void()> finish) {
+std::unique_ptr<Pending> BackendGroup::start(const char* doing, const std::function<Works()>& begin,
+                                             std::function<void()> finish) {
   if (context_.watch) context_.watch->enter(doing);
   try {
     return std::make_unique<BackendPending>(begin(), context_, seconds_waited_, doing, std::move(finish));
@@ -79,18 +80,24 @@ std::unique_ptr<Pending> BackendGroup::pass_on(Tensor& received, const Tensor& s
   auto receive = [&] { return Works{backend().recv(in, (rank_ + size_ - 1) % size_, 0)}; };
   constexpr const char* kDoing = "pass-on";
   if (transport_.crossing == Crossing::free)
-    return start(kDoing, [&] {
-      auto sending = send(), works = receive();
-      works.push_back(sending.front());
-      return works;
-    }, [sent] {});
+    return start(
+        kDoing,
+        [&] {
+          auto sending = send(), works = receive();
+          works.push_back(sending.front());
+          return works;
+        },
+        [sent] {});
   if (transport_.crossing == Crossing::together)
-    return start(kDoing, [&] {
-      backend().startCoalescing();
-      send();
-      receive();
-      return Works{backend().endCoalescing()};
-    }, [sent] {});
+    return start(
+        kDoing,
+        [&] {
+          backend().startCoalescing();
+          send();
+          receive();
+          return Works{backend().endCoalescing()};
+        },
+        [sent] {});
   bool receives_first = rank_ % 2 == 1;
   auto receiving = receives_first ? start(kDoing, receive) : nullptr;
   start(kDoing, send)->wait();

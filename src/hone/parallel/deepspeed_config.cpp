@@ -94,8 +94,10 @@ class Reader {
     } else if (path == "zero_optimization.overlap_comm") {
       return true;  // false, as the examples have it, only avoids a fault of its own implementation
     } else if (path == "zero_optimization.reduce_bucket_size") {
-      if (value.is_number()) sharding.bucket_bytes = std::max<int64_t>(static_cast<int64_t>(value.get<double>()) * 2, 1 << 20);
-      else if (!is_auto(value)) wrong(path, value, "a number or \"auto\"");
+      if (value.is_number())
+        sharding.bucket_bytes = std::max<int64_t>(static_cast<int64_t>(value.get<double>()) * 2, 1 << 20);
+      else if (!is_auto(value))
+        wrong(path, value, "a number or \"auto\"");
     } else if (path == "zero_optimization.offload_optimizer" || path == "zero_optimization.offload_param") {
       offload(path, value);
     } else if (path == "zero_optimization.mics_shard_size" || path == "zero_optimization.zero_hpz_partition_size") {
@@ -106,7 +108,8 @@ class Reader {
     } else if (path == "communication_data_type") {
       sharding.reduce_type = value == "bf16" || value == "bfp16" ? at::kBFloat16 : value == "fp16" ? at::kHalf : at::kFloat;
     } else if (path == "tensor_parallel") {
-      if (value.is_object() && value.value("autotp_size", 1) > 1) wrong(path, value, "autotp_size 1: tensor parallelism is not in this version");
+      if (value.is_object() && value.value("autotp_size", 1) > 1)
+        wrong(path, value, "autotp_size 1: tensor parallelism is not in this version");
     } else if (path == "optimizer" || path == "scheduler") {
       made_.remarks.push_back(fmt::format("deepspeed: {} is taken from the run's own options", path));
     } else {
@@ -137,7 +140,9 @@ class Reader {
       if (!is_auto(value)) made_.stated[option->second] = value;
       return true;
     }
-    return settled_keys_of_deepspeed().contains(path) || std::any_of(settled_keys_of_deepspeed().begin(), settled_keys_of_deepspeed().end(), [&](const auto& entry) { return path.starts_with(entry.first + "."); });
+    return settled_keys_of_deepspeed().contains(path) ||
+           std::any_of(settled_keys_of_deepspeed().begin(), settled_keys_of_deepspeed().end(),
+                       [&](const auto& entry) { return path.starts_with(entry.first + "."); });
   }
 
   ShardingRequest& made_;
@@ -149,7 +154,8 @@ ShardingRequest read_deepspeed(const Json& config) {
   ShardingRequest made;
   Reader(made).read(config, "");
   if (made.sharding.offload_parameters && made.sharding.stage < 3)
-    throw UserError(ExitCode::usage, fmt::format("deepspeed: offload_param with stage {}", made.sharding.stage), "parameters are sharded, and can be offloaded, in stage 3");
+    throw UserError(ExitCode::usage, fmt::format("deepspeed: offload_param with stage {}", made.sharding.stage),
+                    "parameters are sharded, and can be offloaded, in stage 3");
   return made;
 }
 

@@ -19,7 +19,8 @@ Transport device_transport(const GroupContext& context, const std::string& name,
 class DeviceGroup final : public BackendGroup {
  public:
   DeviceGroup(const GroupContext& context, const std::string& name, int rank, int size)
-      : BackendGroup(context, rank, size, device_transport(context, name, rank, size)), host_(make_gloo_group(context, name + "/host", rank, size)) {}
+      : BackendGroup(context, rank, size, device_transport(context, name, rank, size)),
+        host_(make_gloo_group(context, name + "/host", rank, size)) {}
   // An orderly end waits for the others to come to theirs; when a run breaks off nobody may.
   ~DeviceGroup() override {
     if (std::uncaught_exceptions() == 0) backend().shutdown();
@@ -31,7 +32,9 @@ class DeviceGroup final : public BackendGroup {
   std::unique_ptr<Pending> all_gather(Tensor& all, const Tensor& own) override {
     return own.is_cpu() ? host_->all_gather(all, own) : BackendGroup::all_gather(all, own);
   }
-  void broadcast(Tensor& values, int root) override { values.is_cpu() ? host_->broadcast(values, root) : BackendGroup::broadcast(values, root); }
+  void broadcast(Tensor& values, int root) override {
+    values.is_cpu() ? host_->broadcast(values, root) : BackendGroup::broadcast(values, root);
+  }
   void barrier() override { host_->barrier(); }
 
  private:

@@ -8,10 +8,12 @@ namespace hone::parallel {
 namespace {
 
 void refuse_missing(const DeviceMesh::Request& request) {
-  const std::pair<const char*, int> missing[] = {{"tp (tensor)", request.tp}, {"pp (pipeline)", request.pp}, {"cp (context)", request.cp}, {"ep (expert)", request.ep}};
+  const std::pair<const char*, int> missing[] = {
+      {"tp (tensor)", request.tp}, {"pp (pipeline)", request.pp}, {"cp (context)", request.cp}, {"ep (expert)", request.ep}};
   for (const auto& [name, size] : missing)
     if (size != 1)
-      throw UserError(ExitCode::usage, fmt::format("the mesh asks for {} parallelism of {}, which is not in this version", name, size),
+      throw UserError(ExitCode::usage,
+                      fmt::format("the mesh asks for {} parallelism of {}, which is not in this version", name, size),
                       "shard parameters instead (--deepspeed zero3), or split long sequences (--sequence_parallel_size)");
 }
 
@@ -27,16 +29,21 @@ DeviceMesh DeviceMesh::plan(const Request& request, int world) {
   int inner = request.fsdp * request.sp, dp = request.dp > 0 ? request.dp : std::max(world / inner, 1);
   if (dp * inner != world)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} processes cannot be laid out as dp {} x fsdp {} x sp {}: that takes {}", world, request.dp > 0 ? std::to_string(dp) : "n",
-                                request.fsdp, request.sp, request.dp > 0 ? std::to_string(dp * inner) : fmt::format("a multiple of {}", inner)),
-                    fmt::format("start {} processes, or choose sizes whose product is {}", request.dp > 0 ? dp * inner : (world / inner + 1) * inner, world));
+                    fmt::format("{} processes cannot be laid out as dp {} x fsdp {} x sp {}: that takes {}", world,
+                                request.dp > 0 ? std::to_string(dp) : "n", request.fsdp, request.sp,
+                                request.dp > 0 ? std::to_string(dp * inner) : fmt::format("a multiple of {}", inner)),
+                    fmt::format("start {} processes, or choose sizes whose product is {}",
+                                request.dp > 0 ? dp * inner : (world / inner + 1) * inner, world));
   DeviceMesh mesh(request.device_type, {{"dp", dp}, {"fsdp", request.fsdp}, {"sp", request.sp}});
-  if (request.ranks_per_node > 0 && world > request.ranks_per_node && request.ranks_per_node % inner != 0 && inner % request.ranks_per_node != 0)
-    mesh.remarks_.push_back(fmt::format("groups of {} ranks straddle nodes of {}: each gathers weights over the slower links", inner, request.ranks_per_node));
+  if (request.ranks_per_node > 0 && world > request.ranks_per_node && request.ranks_per_node % inner != 0 &&
+      inner % request.ranks_per_node != 0)
+    mesh.remarks_.push_back(fmt::format("groups of {} ranks straddle nodes of {}: each gathers weights over the slower links",
+                                        inner, request.ranks_per_node));
   return mesh;
 }
 
-DeviceMesh::DeviceMesh(std::string device_type, std::vector<Axis> axes) : device_type_(std::move(device_type)), axes_(std::move(axes)) {
+DeviceMesh::DeviceMesh(std::string device_type, std::vector<Axis> axes)
+    : device_type_(std::move(device_type)), axes_(std::move(axes)) {
   for (const auto& axis : axes_) HONE_CHECK(axis.size > 0, "axis {} has size {}", axis.name, axis.size);
 }
 

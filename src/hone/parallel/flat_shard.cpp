@@ -51,7 +51,8 @@ Tensor FlatShard::view_of(size_t member) const {
   int64_t step = 1;
   for (size_t d = sizes.size(); d-- > 0;) strides[d] = step, step *= sizes[d];
   // Made by hand: an operator would look for the memory that is not there yet.
-  auto impl = whole_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true);
+  auto impl =
+      whole_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true);
   impl->set_sizes_and_strides(sizes, strides, offsets_[member]);
   return Tensor(std::move(impl));
 }
@@ -60,7 +61,8 @@ void FlatShard::make_pieces() {
   int64_t begin = shards_.rank() * part_, end = begin + part_;
   for (size_t i = 0; i < members_.size(); ++i) {
     int64_t from = std::max(begin, offsets_[i]), to = std::min(end, offsets_[i] + members_[i].numel());
-    if (from < to) pieces_.push_back({i, from - offsets_[i], home_.narrow(0, from - begin, to - from).detach().requires_grad_(true)});
+    if (from < to)
+      pieces_.push_back({i, from - offsets_[i], home_.narrow(0, from - begin, to - from).detach().requires_grad_(true)});
   }
 }
 
@@ -69,7 +71,8 @@ void FlatShard::fill(size_t member, const Tensor& values) {
   if (gathering_) finish_gather();  // or what others sent would arrive on top
   auto flat = values.reshape({-1});
   if (config_.resident) whole_.narrow(0, offsets_[member], flat.numel()).copy_(flat);
-  int64_t begin = shards_.rank() * part_, from = std::max(begin, offsets_[member]), to = std::min(begin + part_, offsets_[member] + flat.numel());
+  int64_t begin = shards_.rank() * part_, from = std::max(begin, offsets_[member]),
+          to = std::min(begin + part_, offsets_[member] + flat.numel());
   if (from >= to) return;
   auto part = flat.narrow(0, from - offsets_[member], to - from);
   if (!config_.resident) shard_.narrow(0, from - begin, to - from).copy_(part);
@@ -123,8 +126,10 @@ void FlatShard::start_reduce() {
   for (size_t i = 0; i < members_.size(); ++i) {
     int64_t room = (i + 1 < members_.size() ? offsets_[i + 1] : length_) - offsets_[i], used = members_[i].numel();
     Tensor& gradient = members_[i].mutable_grad();
-    if (gradient.defined()) sending_.narrow(0, offsets_[i], used).copy_(gradient.reshape({-1}));
-    else used = 0;
+    if (gradient.defined())
+      sending_.narrow(0, offsets_[i], used).copy_(gradient.reshape({-1}));
+    else
+      used = 0;
     if (used < room) sending_.narrow(0, offsets_[i] + used, room - used).zero_();
     gradient.reset();
   }
@@ -147,8 +152,10 @@ void FlatShard::finish_reduce() {
   for (auto& piece : pieces_) {
     auto part = sum.narrow(0, offsets_[piece.member] + piece.begin - begin, piece.values.numel());
     Tensor& total = piece.values.mutable_grad();
-    if (total.defined()) total.add_(part);
-    else total = part;
+    if (total.defined())
+      total.add_(part);
+    else
+      total = part;
   }
 }
 

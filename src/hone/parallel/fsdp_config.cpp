@@ -29,23 +29,40 @@ bool truth(const std::string& key, const Json& value) {
 
 bool apply_strategy(ShardingRequest& made, const std::string& word) {
   auto& sharding = made.sharding;
-  if (word == "full_shard" || word == "1") sharding.stage = 3;
-  else if (word == "shard_grad_op" || word == "2") sharding.stage = 3, sharding.reshard_after_forward = false;
-  else if (word == "no_shard" || word == "3") sharding.stage = 0;
-  else if (word == "hybrid_shard" || word == "4") sharding.stage = 3, made.within_nodes = true;
-  else if (word == "hybrid_shard_zero2" || word == "5") sharding.stage = 3, made.within_nodes = true, sharding.reshard_after_forward = false;
-  else return false;
+  if (word == "full_shard" || word == "1")
+    sharding.stage = 3;
+  else if (word == "shard_grad_op" || word == "2")
+    sharding.stage = 3, sharding.reshard_after_forward = false;
+  else if (word == "no_shard" || word == "3")
+    sharding.stage = 0;
+  else if (word == "hybrid_shard" || word == "4")
+    sharding.stage = 3, made.within_nodes = true;
+  else if (word == "hybrid_shard_zero2" || word == "5")
+    sharding.stage = 3, made.within_nodes = true, sharding.reshard_after_forward = false;
+  else
+    return false;
   return true;
 }
 
 // Known keys that change nothing: blocks are what is wrapped, checkpoints are whole, loading is by memory map.
 const std::set<std::string>& settled_keys_of_fsdp() {
-  static const std::set<std::string> keys = {"version",           "auto_wrap_policy",        "transformer_layer_cls_to_wrap",
-                                             "min_num_params",    "backward_prefetch_policy", "limit_all_gathers",
-                                             "use_orig_params",   "sync_module_states",      "cpu_ram_efficient_loading",
-                                             "state_dict_type",   "xla",                     "xla_fsdp_settings",
-                                             "xla_fsdp_v2",       "xla_fsdp_grad_ckpt",      "ignored_modules",
-                                             "mixed_precision_policy", "reduce_scatter_unused"};
+  static const std::set<std::string> keys = {"version",
+                                             "auto_wrap_policy",
+                                             "transformer_layer_cls_to_wrap",
+                                             "min_num_params",
+                                             "backward_prefetch_policy",
+                                             "limit_all_gathers",
+                                             "use_orig_params",
+                                             "sync_module_states",
+                                             "cpu_ram_efficient_loading",
+                                             "state_dict_type",
+                                             "xla",
+                                             "xla_fsdp_settings",
+                                             "xla_fsdp_v2",
+                                             "xla_fsdp_grad_ckpt",
+                                             "ignored_modules",
+                                             "mixed_precision_policy",
+                                             "reduce_scatter_unused"};
   return keys;
 }
 
@@ -53,7 +70,9 @@ void apply_key(ShardingRequest& made, const std::string& key, const Json& value)
   auto& sharding = made.sharding;
   if (key == "sharding_strategy") {
     auto word = lower(value.is_string() ? value.get<std::string>() : value.dump());
-    if (!apply_strategy(made, word)) wrong(fmt::format("sharding_strategy is {}", value.dump()), "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or HYBRID_SHARD_ZERO2");
+    if (!apply_strategy(made, word))
+      wrong(fmt::format("sharding_strategy is {}", value.dump()),
+            "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or HYBRID_SHARD_ZERO2");
   } else if (key == "reshard_after_forward") {
     // The second version's way to say it; a strategy's name is allowed too.
     if (value.is_string() && apply_strategy(made, lower(value.get<std::string>()))) return;
@@ -61,7 +80,8 @@ void apply_key(ShardingRequest& made, const std::string& key, const Json& value)
   } else if (key == "offload_params" || key == "cpu_offload") {
     sharding.offload_parameters = sharding.offload_optimizer = truth(key, value);
   } else if (key == "forward_prefetch" || key == "backward_prefetch") {
-    bool off = value.is_string() && (lower(value.get<std::string>()) == "no_prefetch" || lower(value.get<std::string>()) == "none");
+    bool off =
+        value.is_string() && (lower(value.get<std::string>()) == "no_prefetch" || lower(value.get<std::string>()) == "none");
     if (key == "backward_prefetch" && off) sharding.prefetch = false;
   } else if (key == "activation_checkpointing") {
     made.recompute = truth(key, value);
@@ -81,10 +101,13 @@ ShardingRequest read_fsdp(const std::string& words, const Json& config) {
   std::istringstream stream(words);
   for (std::string word; stream >> word;) {
     word = lower(word);
-    if (word == "fsdp2") made.recompute = true;  // ms-swift's preset recomputes blocks
-    else if (word == "offload") made.sharding.offload_parameters = made.sharding.offload_optimizer = true;
+    if (word == "fsdp2")
+      made.recompute = true;  // ms-swift's preset recomputes blocks
+    else if (word == "offload")
+      made.sharding.offload_parameters = made.sharding.offload_optimizer = true;
     else if (word != "auto_wrap" && word != "true" && !apply_strategy(made, word))
-      wrong(fmt::format("\"{}\"", word), "full_shard, shard_grad_op, no_shard, hybrid_shard or hybrid_shard_zero2, with auto_wrap and offload");
+      wrong(fmt::format("\"{}\"", word),
+            "full_shard, shard_grad_op, no_shard, hybrid_shard or hybrid_shard_zero2, with auto_wrap and offload");
   }
   if (config.is_null()) return made;
   if (!config.is_object()) wrong(fmt::format("its configuration is {}", config.type_name()), "an object");

@@ -30,8 +30,11 @@ class GlooGroup final : public BackendGroup {
     count(all, 1.0 * (size_ - 1) / size_);
     Tensor input = all, parts = at::empty_like(all);
     std::vector<int64_t> equal_parts;
-    return start("reduce-scatter", [&] { return Works{backend().alltoall_base(parts, input, equal_parts, equal_parts)}; },
-                 [own, parts, size = size_]() mutable { at::sum_out(own, parts.view({size, -1}), 0); });
+    return start(
+        "reduce-scatter", [&] { return Works{backend().alltoall_base(parts, input, equal_parts, equal_parts)}; },
+        [own, parts, size = size_]() mutable {
+          at::sum_out(own, parts.view({size, -1}), 0);
+        });
   }
 
  private:

@@ -73,8 +73,10 @@ void GradientBuckets::put(size_t parameter) {
   auto place = bucket.flat.narrow(0, slots_[parameter].offset, target.numel()).view(target.sizes());
   Tensor& known = target.mutable_grad();
   slots_[parameter].used = known.defined() || working.grad().defined();
-  if (known.defined()) place.copy_(known);
-  else place.zero_();
+  if (known.defined())
+    place.copy_(known);
+  else
+    place.zero_();
   if (!working.is_same(target) && working.grad().defined()) {
     place.add_(working.grad());
     working.mutable_grad().reset();

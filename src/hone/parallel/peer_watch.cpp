@@ -59,8 +59,11 @@ struct Beat {
 class PeerWatch::Impl {
  public:
   Impl(const World& world, milliseconds limit)
-      : world_(world), limit_(limit), interval_(std::clamp(limit / 6, milliseconds(100), milliseconds(2000))),
-        store_(connect(world.master_address, world.master_port, std::max(limit, milliseconds(1000)))), host_(host_name()) {
+      : world_(world),
+        limit_(limit),
+        interval_(std::clamp(limit / 6, milliseconds(100), milliseconds(2000))),
+        store_(connect(world.master_address, world.master_port, std::max(limit, milliseconds(1000)))),
+        host_(host_name()) {
     beat();
     answered_ = Clock::now();
     talking_ = std::thread([this] { talk(); });
@@ -98,7 +101,8 @@ class PeerWatch::Impl {
     for (const auto& [rank, last] : before) {
       auto now = read(rank);
       most = std::max(most, now.collective);
-      if (now.tick == last.tick && rank != world_.rank && now.doing != kFinished) return describe(rank, now, "is no longer heard of");
+      if (now.tick == last.tick && rank != world_.rank && now.doing != kFinished)
+        return describe(rank, now, "is no longer heard of");
     }
     for (const auto& [rank, last] : before)
       if (last.collective + 1 < most) return describe(rank, last, "is behind");
@@ -135,11 +139,13 @@ class PeerWatch::Impl {
     }
   }
 
-  // A store that has stopped without closing its connections keeps whoever talks to it waiting for ever: someone else has to look.
+  // A store that has stopped without closing its connections keeps whoever talks to it waiting for ever: someone else has to
+  // look.
   void guard() {
     while (pause())
       if (auto silence = Clock::now() - answered_.load(); silence > limit_ + 2 * interval_)
-        leave(fmt::format("rank 0 at {}:{} has not answered for {:.0f} s", world_.master_address, world_.master_port, seconds(silence)));
+        leave(fmt::format("rank 0 at {}:{} has not answered for {:.0f} s", world_.master_address, world_.master_port,
+                          seconds(silence)));
   }
 
   static double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }

@@ -46,7 +46,8 @@ void ProcessGroup::require_equal(const std::string& what, const Json& settings) 
     std::string difference;
     for (const auto& [key, value] : first.items())
       if (difference.empty() && (!theirs.contains(key) || theirs[key] != value))
-        difference = fmt::format(": {} is {} there and {} on rank 0", key, theirs.contains(key) ? theirs[key].dump() : "absent", value.dump());
+        difference = fmt::format(": {} is {} there and {} on rank 0", key, theirs.contains(key) ? theirs[key].dump() : "absent",
+                                 value.dump());
     throw UserError(ExitCode::lost_peer, fmt::format("rank {} and rank 0 differ in their {}{}", other, what, difference),
                     "start every process with the same command and files");
   }

@@ -39,10 +39,12 @@ void describe_rank(const RankProcess::Start& start, const std::string& failure_n
 }  // namespace
 
 RankProcess::RankProcess(const Start& start)
-    : number_(start.launch.node_rank * start.launch.processes + start.local_rank), failure_note_(fmt::format("{}/failure-{}", start.notes, number_)) {
+    : number_(start.launch.node_rank * start.launch.processes + start.local_rank),
+      failure_note_(fmt::format("{}/failure-{}", start.notes, number_)) {
   int ends[2] = {-1, -1};
   bool owns_terminal = start.local_rank == 0;
-  if (!owns_terminal && ::pipe2(ends, O_CLOEXEC) != 0) throw UserError(ExitCode::failure, std::string("pipe: ") + std::strerror(errno));
+  if (!owns_terminal && ::pipe2(ends, O_CLOEXEC) != 0)
+    throw UserError(ExitCode::failure, std::string("pipe: ") + std::strerror(errno));
   std::vector<char*> argv;
   for (const auto& word : start.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -75,7 +77,8 @@ bool RankProcess::reap() {
 int RankProcess::exit_code() const { return WIFEXITED(*status_) ? WEXITSTATUS(*status_) : 128 + WTERMSIG(*status_); }
 
 std::string RankProcess::how_it_ended() const {
-  if (WIFSIGNALED(*status_)) return fmt::format("was killed by signal {} ({})", WTERMSIG(*status_), strsignal(WTERMSIG(*status_)));
+  if (WIFSIGNALED(*status_))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(*status_), strsignal(WTERMSIG(*status_)));
   return fmt::format("exited with code {}", WEXITSTATUS(*status_));
 }
 

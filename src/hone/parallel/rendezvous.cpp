@@ -59,7 +59,8 @@ void check_card(const std::string& card, int rank, const World& world) {
   auto space = card.find(' ');
   if (card.substr(0, space) != std::to_string(world.size))
     throw UserError(ExitCode::lost_peer,
-                    fmt::format("rank {} was started as one of {} processes, rank {} as one of {}", rank, card.substr(0, space), world.rank, world.size),
+                    fmt::format("rank {} was started as one of {} processes, rank {} as one of {}", rank, card.substr(0, space),
+                                world.rank, world.size),
                     "start every node with the same NNODES and NPROC_PER_NODE");
   if (space == std::string::npos || card.substr(space + 1) != program_print())
     throw UserError(ExitCode::lost_peer, fmt::format("rank {} and rank {} run different builds of hone", rank, world.rank),
@@ -90,13 +91,15 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds time
   options.numWorkers = world.size;
   options.waitWorkers = false;
   options.timeout = timeout;
-  if (!world.is_main()) wait_for_master(fmt::format("rank {} of {}", world.rank, world.size), world.master_address, world.master_port, timeout);
+  if (!world.is_main())
+    wait_for_master(fmt::format("rank {} of {}", world.rank, world.size), world.master_address, world.master_port, timeout);
   try {
     return c10::make_intrusive<c10d::TCPStore>(world.master_address, options);
   } catch (const std::exception& cause) {
     throw UserError(ExitCode::lost_peer,
-                    fmt::format("rank {} of {}: cannot {} {}:{}: {}", world.rank, world.size, world.is_main() ? "listen at" : "reach the master at",
-                                world.master_address, world.master_port, std::string(cause.what()).substr(0, 200)),
+                    fmt::format("rank {} of {}: cannot {} {}:{}: {}", world.rank, world.size,
+                                world.is_main() ? "listen at" : "reach the master at", world.master_address, world.master_port,
+                                std::string(cause.what()).substr(0, 200)),
                     "check MASTER_ADDR and MASTER_PORT, and that nothing else uses the port");
   }
 }
@@ -111,8 +114,11 @@ void roll_call(c10d::Store& store, const World& world, milliseconds timeout) {
       store.wait({card_key(rank)}, std::max(left, milliseconds(100)));
       card = store.get_to_str(card_key(rank));
     } catch (const std::exception&) {  // also when rank 0, whose store this is, has left because the cards differ
-      throw UserError(ExitCode::lost_peer, fmt::format("rank {} of {} did not come to {}:{}, or left it again", rank, world.size, world.master_address, world.master_port),
-                      "check that every node was started with the same NNODES, MASTER_ADDR and MASTER_PORT and its own NODE_RANK");
+      throw UserError(
+          ExitCode::lost_peer,
+          fmt::format("rank {} of {} did not come to {}:{}, or left it again", rank, world.size, world.master_address,
+                      world.master_port),
+          "check that every node was started with the same NNODES, MASTER_ADDR and MASTER_PORT and its own NODE_RANK");
     }
     check_card(card, rank, world);
   }

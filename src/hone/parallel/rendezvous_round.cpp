@@ -25,7 +25,8 @@ c10::intrusive_ptr<c10d::Store> open_node_store(const Launch& launch) {
   return c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
 }
 
-// Node 0 keeps its store from attempt to attempt. The others connect anew: a node that was cut off must not talk into a dead connection.
+// Node 0 keeps its store from attempt to attempt. The others connect anew: a node that was cut off must not talk into a dead
+// connection.
 c10::intrusive_ptr<c10d::Store> node_store(const Launch& launch) {
   static c10::intrusive_ptr<c10d::Store> kept;
   if (launch.node_rank == 0) {
@@ -69,12 +70,15 @@ Launch agree_on_nodes(const Launch& launch, int attempt) {
     static int64_t last_round = 0;
     if (launch.node_rank == 0) store.set("round/open", std::to_string(attempt + 1));
     int64_t round = 0;
-    while ((round = std::stoll(store.get_to_str("round/open"))) <= last_round) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    while ((round = std::stoll(store.get_to_str("round/open"))) <= last_round)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     last_round = round;
     store.set(key(round, fmt::format("node-{}", store.add(key(round, "joined"), 1))), std::to_string(launch.node_rank));
     auto nodes = launch.node_rank == 0 ? close_round(store, launch, round) : numbers_in(store.get_to_str(key(round, "plan")));
     auto own = std::find(nodes.begin(), nodes.end(), launch.node_rank);
-    if (own == nodes.end()) throw UserError(ExitCode::lost_peer, fmt::format("node {} came after round {} had begun without it", launch.node_rank, round));
+    if (own == nodes.end())
+      throw UserError(ExitCode::lost_peer,
+                      fmt::format("node {} came after round {} had begun without it", launch.node_rank, round));
     auto agreed = launch;
     agreed.nodes = static_cast<int>(nodes.size());
     agreed.node_rank = static_cast<int>(own - nodes.begin());
@@ -82,8 +86,9 @@ Launch agree_on_nodes(const Launch& launch, int attempt) {
     if (agreed.nodes < launch.nodes) log::warning("going on with {} of {} nodes", agreed.nodes, launch.nodes);
     return agreed;
   } catch (const c10::Error& cause) {
-    throw UserError(ExitCode::lost_peer, fmt::format("node {}: node 0 at {}:{} does not answer: {}", launch.node_rank, launch.master_address, launch.master_port,
-                                                     cause.what_without_backtrace()),
+    throw UserError(ExitCode::lost_peer,
+                    fmt::format("node {}: node 0 at {}:{} does not answer: {}", launch.node_rank, launch.master_address,
+                                launch.master_port, cause.what_without_backtrace()),
                     "an elastic launch needs node 0 all the time");
   }
 }

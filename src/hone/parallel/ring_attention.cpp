@@ -45,7 +45,8 @@ constexpr double kNothingYet = -1e30;  // log of a sum without terms; finite, so
 class RingAttention : public torch::autograd::Function<RingAttention> {
  public:
   // q, k, v: float32 [heads, own, d].
-  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& places, const c10::intrusive_ptr<Ring>& ring) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& places,
+                        const c10::intrusive_ptr<Ring>& ring) {
     auto out = at::zeros_like(q);
     auto mass = at::full({q.size(0), q.size(1), 1}, kNothingYet, q.options());  // log of the weights' sum so far
     TensorList guests{k, v, places};
@@ -90,7 +91,8 @@ Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const R
     return (heads == shape.heads ? split : split.repeat_interleave(shape.heads / heads, 0)).contiguous();
   };
   auto ring = c10::make_intrusive<Ring>(row.ring, shape.scale, shape.window);
-  auto out = RingAttention::apply(by_head(q, shape.heads), by_head(k, shape.kv_heads), by_head(v, shape.kv_heads), places_of(row, q.device()), ring);
+  auto out = RingAttention::apply(by_head(q, shape.heads), by_head(k, shape.kv_heads), by_head(v, shape.kv_heads),
+                                  places_of(row, q.device()), ring);
   return out.transpose(0, 1).reshape({q.size(0), -1}).to(q.scalar_type());
 }
 

@@ -43,7 +43,8 @@ class Exchange : public torch::autograd::Function<Exchange> {
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto& group = c10::static_intrusive_pointer_cast<GroupHolder>(ctx->saved_data["group"].toCapsule())->group;
-    return {ctx->saved_data["apart"].toBool() ? heads_together(grads[0], group) : heads_apart(grads[0], group), Tensor(), Tensor()};
+    return {ctx->saved_data["apart"].toBool() ? heads_together(grads[0], group) : heads_apart(grads[0], group), Tensor(),
+            Tensor()};
   }
 };
 
@@ -71,7 +72,10 @@ SequenceParallel::SequenceParallel(ProcessGroup& world, const std::vector<int>& 
   ring_ = world.subgroup(fmt::format("ring-{}", same_heads.front()), same_heads);
 }
 
-std::string SequenceParallel::str() const { return fmt::format("each sequence on {} processes: heads over {}, a ring of {}", heads_->size() * ring_->size(), heads_->size(), ring_->size()); }
+std::string SequenceParallel::str() const {
+  return fmt::format("each sequence on {} processes: heads over {}, a ring of {}", heads_->size() * ring_->size(), heads_->size(),
+                     ring_->size());
+}
 
 // In a ring, a process keeps a piece from the front and its mirror image from the back, so that all have as much to look at.
 int64_t SequenceParallel::multiple() const { return heads_->size() * ring_->size() * (ring_->size() > 1 ? 2 : 1); }
@@ -80,7 +84,8 @@ Tensor SequenceParallel::ring_positions(int64_t padded) const {
   int64_t ring = ring_->size();
   if (ring == 1) return at::arange(padded, at::kLong);
   int64_t piece = padded / (2 * ring), front = ring_->rank(), back = 2 * ring - 1 - front;
-  return at::cat({at::arange(front * piece, (front + 1) * piece, at::kLong), at::arange(back * piece, (back + 1) * piece, at::kLong)});
+  return at::cat(
+      {at::arange(front * piece, (front + 1) * piece, at::kLong), at::arange(back * piece, (back + 1) * piece, at::kLong)});
 }
 
 Tensor SequenceParallel::positions(int64_t padded) const {
@@ -88,15 +93,18 @@ Tensor SequenceParallel::positions(int64_t padded) const {
   return ring_positions(padded).chunk(heads_->size())[static_cast<size_t>(heads_->rank())];
 }
 
-Tensor SequenceParallel::attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionPlan& plan, const ops::AttentionShape& shape) {
+Tensor SequenceParallel::attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionPlan& plan,
+                                const ops::AttentionShape& shape) {
   int64_t sharing = heads_->size(), times = sharing / std::gcd(shape.kv_heads, sharing);
   auto own_q = exchange(q, *heads_, true);
-  auto own_k = exchange(repeated(k, shape.kv_heads, times), *heads_, true), own_v = exchange(repeated(v, shape.kv_heads, times), *heads_, true);
+  auto own_k = exchange(repeated(k, shape.kv_heads, times), *heads_, true),
+       own_v = exchange(repeated(v, shape.kv_heads, times), *heads_, true);
   auto own_shape = shape;
   own_shape.heads = shape.heads / sharing;
   own_shape.kv_heads = shape.kv_heads * times / sharing;
   auto attended = ring_->size() == 1 ? ops::attention(own_q, own_k, own_v, plan, own_shape)
-                                     : ring_attention(own_q, own_k, own_v, {*ring_, plan.segments, ring_positions(plan.segments.total())}, own_shape);
+                                     : ring_attention(own_q, own_k, own_v,
+                                                      {*ring_, plan.segments, ring_positions(plan.segments.total())}, own_shape);
   return exchange(attended, *heads_, false);
 }
 

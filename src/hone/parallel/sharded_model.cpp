@@ -11,7 +11,8 @@ const void* key(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
 }  // namespace
 
-ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas, bool pure)
+ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas,
+                           bool pure)
     : model_(model), config_(config), shards_(shards), replicas_(replicas), blocks_(static_cast<size_t>(model.config().layers)) {
   FlatShardConfig common;
   common.resident = config.stage < 3;
@@ -62,7 +63,8 @@ void ShardedModel::before_forward(size_t part) {
 }
 
 void ShardedModel::after_forward(size_t part) {
-  bool needed_at_once = part + 1 == blocks_ && at::GradMode::is_enabled();  // the backward pass begins where the forward pass ends
+  bool needed_at_once =
+      part + 1 == blocks_ && at::GradMode::is_enabled();  // the backward pass begins where the forward pass ends
   if (config_.reshard_after_forward && !needed_at_once) release(part);
 }
 

@@ -5,7 +5,8 @@
 namespace hone::parallel {
 
 std::string ShardingConfig::str() const {
-  static constexpr const char* kStages[] = {"data parallel", "optimizer sharded (ZeRO-1)", "optimizer and gradients sharded (ZeRO-2)",
+  static constexpr const char* kStages[] = {"data parallel", "optimizer sharded (ZeRO-1)",
+                                            "optimizer and gradients sharded (ZeRO-2)",
                                             "parameters, gradients and optimizer sharded (ZeRO-3)"};
   std::string text = kStages[stage];
   if (stage == 3 && !reshard_after_forward) text += ", weights kept between the passes";

@@ -46,7 +46,7 @@ class SignalRelay {
 
  private:
   static constexpr int kRelayed[] = {SIGINT, SIGTERM, SIGUSR1};
-  struct sigaction before_[std::size(kRelayed)] {};
+  struct sigaction before_[std::size(kRelayed)]{};
 };
 
 // Where the ranks of one supervisor leave their notes; gone with it.
@@ -54,7 +54,9 @@ class NoteFolder {
  public:
   NoteFolder() {
     std::string pattern = (fs::temp_directory_path() / "hone-notes-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) throw UserError(ExitCode::failure, fmt::format("{}: {}", pattern, std::strerror(errno)), "set TMPDIR to a folder that can be written");
+    if (!::mkdtemp(pattern.data()))
+      throw UserError(ExitCode::failure, fmt::format("{}: {}", pattern, std::strerror(errno)),
+                      "set TMPDIR to a folder that can be written");
     path_ = pattern;
   }
   ~NoteFolder() {
@@ -84,7 +86,8 @@ int free_port() {
   bool bound = fd >= 0 && ::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
                ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   if (fd >= 0) ::close(fd);
-  if (!bound) throw UserError(ExitCode::failure, fmt::format("no free port on this machine: {}", std::strerror(errno)), "set MASTER_PORT");
+  if (!bound)
+    throw UserError(ExitCode::failure, fmt::format("no free port on this machine: {}", std::strerror(errno)), "set MASTER_PORT");
   return ntohs(address.sin_port);
 }
 
@@ -106,7 +109,8 @@ void signal_all(const Ranks& ranks, int number) {
 
 bool lost_a_peer(const RankProcess& rank) { return rank.exit_code() == static_cast<int>(ExitCode::lost_peer); }
 
-// Watches the ranks of one attempt. A rank that only lost a peer is not the cause: the one it lost is, and shows up within moments.
+// Watches the ranks of one attempt. A rank that only lost a peer is not the cause: the one it lost is, and shows up within
+// moments.
 class Attempt {
  public:
   Attempt(const SupervisorConfig& config, Ranks ranks, int port) : config_(config), ranks_(std::move(ranks)), port_(port) {}
@@ -121,14 +125,16 @@ class Attempt {
       for (auto& rank : ranks_)
         if (rank.reap() && rank.exit_code() != 0) note(rank);
       if (suspect_ && !blamed_ && Clock::now() > decide_at_) blame();
-      if (urge_at_ && Clock::now() > *urge_at_) {  // told twice, a rank leaves at once: there is nobody left to save a checkpoint with
+      if (urge_at_ &&
+          Clock::now() > *urge_at_) {  // told twice, a rank leaves at once: there is nobody left to save a checkpoint with
         signal_all(ranks_, SIGTERM);
         urge_at_.reset();
       }
       if (kill_at_ && Clock::now() > *kill_at_) signal_all(ranks_, SIGKILL);
     }
     if (suspect_ && !blamed_) blame();
-    while (std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.output() >= 0; })) relay_output(ranks_, 100);
+    while (std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.output() >= 0; }))
+      relay_output(ranks_, 100);
     return suspect_ ? suspect_->exit_code() : 0;
   }
   bool was_signalled() const { return signalled_; }
@@ -149,11 +155,14 @@ class Attempt {
     blamed_ = true;
     auto grace = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(config_.grace_seconds));
     kill_at_ = Clock::now() + grace;
-    if (suspect_->exit_code() == static_cast<int>(ExitCode::preempted)) return;  // it was asked to stop and saved; the others are about to
+    if (suspect_->exit_code() == static_cast<int>(ExitCode::preempted))
+      return;  // it was asked to stop and saved; the others are about to
     auto why = suspect_->why();
-    log::error("rank {} {} first{}{}; ending the other ranks", suspect_->number(), suspect_->how_it_ended(), why.empty() ? "" : ": ", why);
+    log::error("rank {} {} first{}{}; ending the other ranks", suspect_->number(), suspect_->how_it_ended(),
+               why.empty() ? "" : ": ", why);
     if (config_.launch.nodes > 1)
-      announce_loss(config_.launch.master_address, port_, fmt::format("rank {} {}", suspect_->number(), suspect_->how_it_ended()));
+      announce_loss(config_.launch.master_address, port_,
+                    fmt::format("rank {} {}", suspect_->number(), suspect_->how_it_ended()));
     signal_all(ranks_, SIGTERM);
     urge_at_ = Clock::now() + std::chrono::seconds(1);
   }
@@ -169,8 +178,9 @@ class Attempt {
 
 // What a new start cannot mend: wrong usage, wrong data, numbers that are not finite, a finished or interrupted run.
 bool worth_restarting(int code) {
-  static constexpr ExitCode kFinal[] = {ExitCode::ok,         ExitCode::usage,        ExitCode::bad_data,  ExitCode::bad_checkpoint,
-                                        ExitCode::non_finite, ExitCode::out_of_space, ExitCode::preempted, ExitCode::interrupted};
+  static constexpr ExitCode kFinal[] = {
+      ExitCode::ok,         ExitCode::usage,        ExitCode::bad_data,  ExitCode::bad_checkpoint,
+      ExitCode::non_finite, ExitCode::out_of_space, ExitCode::preempted, ExitCode::interrupted};
   return std::none_of(std::begin(kFinal), std::end(kFinal), [&](ExitCode final) { return code == static_cast<int>(final); });
 }
 
@@ -185,7 +195,8 @@ int supervise(const SupervisorConfig& config) {
     int port = agreed.master_port ? agreed.master_port : free_port();
     Ranks ranks;
     auto folder = notes.attempt(attempt);
-    for (int i = 0; i < agreed.processes; ++i) ranks.emplace_back(RankProcess::Start{agreed, config.command, i, port, folder, run});
+    for (int i = 0; i < agreed.processes; ++i)
+      ranks.emplace_back(RankProcess::Start{agreed, config.command, i, port, folder, run});
     SupervisorConfig current{agreed, config.command, config.max_restarts, config.grace_seconds};
     Attempt watched(current, std::move(ranks), port);
     int code = watched.run();

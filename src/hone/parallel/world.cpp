@@ -73,7 +73,8 @@ World world_from_environment() {
     world.rank = *number("SLURM_PROCID");
     world.local_rank = number("SLURM_LOCALID").value_or(0);
     world.local_size = slurm_local_size(world.size);
-    if (!std::getenv("MASTER_ADDR")) world.master_address = first_slurm_host(word("SLURM_STEP_NODELIST", word("SLURM_JOB_NODELIST", "127.0.0.1")));
+    if (!std::getenv("MASTER_ADDR"))
+      world.master_address = first_slurm_host(word("SLURM_STEP_NODELIST", word("SLURM_JOB_NODELIST", "127.0.0.1")));
     // Jobs that share a host must not share a port.
     if (!std::getenv("MASTER_PORT")) world.master_port = 20000 + number("SLURM_JOB_ID").value_or(0) % 20000;
   }
@@ -94,11 +95,14 @@ Launch launch_from_environment() {
   launch.elastic_wait = number("HONE_ELASTIC_WAIT").value_or(30);
   launch.master_port = first_of({"MASTER_PORT", "PET_MASTER_PORT"}).value_or(launch.nodes > 1 ? 29500 : 0);
   if (launch.node_rank >= launch.nodes)
-    throw UserError(ExitCode::usage, fmt::format("NODE_RANK is {} and NNODES {}; expected a rank below the number of nodes", launch.node_rank, launch.nodes));
+    throw UserError(ExitCode::usage, fmt::format("NODE_RANK is {} and NNODES {}; expected a rank below the number of nodes",
+                                                 launch.node_rank, launch.nodes));
   if (launch.nodes > 1 && word("MASTER_ADDR", word("PET_MASTER_ADDR", "")).empty())
-    throw UserError(ExitCode::usage, "NNODES is above 1 and MASTER_ADDR is not set", "set MASTER_ADDR to the address of the node with NODE_RANK=0");
+    throw UserError(ExitCode::usage, "NNODES is above 1 and MASTER_ADDR is not set",
+                    "set MASTER_ADDR to the address of the node with NODE_RANK=0");
   if (launch.min_nodes > launch.nodes)
-    throw UserError(ExitCode::usage, fmt::format("MIN_NNODES is {} and NNODES {}; expected at most as many", launch.min_nodes, launch.nodes));
+    throw UserError(ExitCode::usage,
+                    fmt::format("MIN_NNODES is {} and NNODES {}; expected at most as many", launch.min_nodes, launch.nodes));
   return launch;
 }
 

@@ -17,7 +17,8 @@ double SpikeWatch::observe(double loss) {
   if (recent_.size() >= kFewestLosses) {
     auto count = static_cast<double>(recent_.size());
     double mean = std::accumulate(recent_.begin(), recent_.end(), 0.0) / count;
-    double squares = std::accumulate(recent_.begin(), recent_.end(), 0.0, [&](double sum, double x) { return sum + (x - mean) * (x - mean); });
+    double squares =
+        std::accumulate(recent_.begin(), recent_.end(), 0.0, [&](double sum, double x) { return sum + (x - mean) * (x - mean); });
     double spread = std::max(std::sqrt(squares / count), kSmallestSpread * std::abs(mean));
     if (spread > 0) sigmas = (loss - mean) / spread;
   }

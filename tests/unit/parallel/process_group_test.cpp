@@ -65,7 +65,8 @@ TEST_P(GroupOfOne, GradientsOfEarlierPassesStayWhatTheyWere) {
   EXPECT_EQ(total.sum().item<double>(), 4 * 6.0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, GroupOfOne, testing::Values(at::kCPU, at::kCUDA), [](const auto& info) { return std::string(c10::DeviceTypeName(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Devices, GroupOfOne, testing::Values(at::kCPU, at::kCUDA),
+                         [](const auto& info) { return std::string(c10::DeviceTypeName(info.param)); });
 
 }  // namespace
 }  // namespace hone::parallel

@@ -8,7 +8,8 @@ namespace hone::parallel {
 
 Transport nccl_transport(const GroupContext& context, const std::string& name, int rank, int size) {
   if (!context.config.device.is_cuda())
-    throw UserError(ExitCode::usage, fmt::format("hone has no collectives for {}", context.config.device.str()), "run on one device");
+    throw UserError(ExitCode::usage, fmt::format("hone has no collectives for {}", context.config.device.str()),
+                    "run on one device");
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = context.config.collective_timeout;
   return {c10::make_intrusive<c10d::ProcessGroupNCCL>(store_of(context, name), rank, size, options), Crossing::together};
