@@ -1,7 +1,9 @@
-"""What HTTP adds to the engine: 64 streams beside one request with 64 prompts, memory of idle streams, cost of a request behind a queue."""
+"""What HTTP adds to the engine: 64 streams beside one request with 64 prompts, memory of idle streams, cost of a request behind a queue, memory after
+3,000 requests of varied lengths."""
 import argparse
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -111,12 +113,28 @@ def queue_cost(model):
             print(f"{queued} at a time: {cost:.3f} ms a request, {cost / base:.2f} of that at 10, {run['failed']} failed")
 
 
+def growth(model, requests):
+    """Resident memory while prompts of every length pass through in every company."""
+    lengths = random.Random(0)
+    with Server(model, "--vllm_enable_prefix_caching", "false") as server:
+        sizes, served = {}, 0
+        while served < requests:
+            prompts = [[lengths.randint(10, 2000) for _ in range(lengths.randint(1, 160))] for _ in range(lengths.randint(1, 40))]
+            server.post("/v1/completions", {"prompt": prompts, "max_tokens": lengths.randint(1, 6), "temperature": 0, "ignore_eos": True})
+            served += len(prompts)
+            sizes[served // (requests // 3) * (requests // 3)] = server.resident()  # the last of each third
+        print("resident memory after thirds of", requests, "requests of varied lengths:", ", ".join(f"{size:.0f} MB" for size in list(sizes.values())[:3]))
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default=str(ROOT / "models/nano"))
     parser.add_argument("--streams", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--only", choices=("overhead", "idle", "queue", "growth"))
     options = parser.parse_args()
-    overhead(options.model, options.streams, options.tokens)
-    idle_streams(options.model, 1000)
-    queue_cost(options.model)
+    parts = {"overhead": lambda: overhead(options.model, options.streams, options.tokens), "idle": lambda: idle_streams(options.model, 1000),
+             "queue": lambda: queue_cost(options.model), "growth": lambda: growth(options.model, 3000)}
+    for name, part in parts.items():
+        if options.only in (None, name):
+            part()

@@ -11,20 +11,26 @@ constexpr int64_t kBlockElements = int64_t{1} << 20;  // 4 MB in float32: stays 
 
 // For a product of 16-bit numbers on a CPU libtorch compiles code for every shape it meets and keeps it, 0.7 MB each. Where the number of
 // rows is not the caller's choice they therefore come in few sizes: whole pieces, and a last one filled up to a multiple of the step.
-constexpr int64_t kPieceRows = 512, kRowStep = 64;
+constexpr int64_t kPieceRows = 1024, kRowStep = 64;
 
 bool is_compiled_by_shape(const Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf) && !at::GradMode::is_enabled();
 }
 
-// product(rows) over pieces of x, end to end.
+// product(rows, to) over pieces of x, end to end.
 template <class Product>
 Tensor in_pieces(const Tensor& x, int64_t outputs, Product product) {
   auto y = at::empty({x.size(0), outputs}, x.options());
   for (int64_t begin = 0; begin < x.size(0); begin += kPieceRows) {
     int64_t count = std::min(kPieceRows, x.size(0) - begin), filling = (kRowStep - count % kRowStep) % kRowStep;
-    auto rows = x.narrow(0, begin, count);
-    y.narrow(0, begin, count).copy_(product(filling ? at::constant_pad_nd(rows, {0, 0, 0, filling}) : rows).narrow(0, 0, count));
+    auto rows = x.narrow(0, begin, count), to = y.narrow(0, begin, count);
+    if (filling == 0) {
+      product(rows, to);
+    } else {
+      auto filled = at::empty({count + filling, outputs}, x.options());
+      product(at::constant_pad_nd(rows, {0, 0, 0, filling}), filled);
+      to.copy_(filled.narrow(0, 0, count));
+    }
   }
   return y;
 }
@@ -57,10 +63,11 @@ void force_widening(std::optional<bool> widen) { forced() = widen; }
 Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (cpu::serves_small(x, weight)) return cpu::small_matmul(x, weight, bias);
   if (cuda::serves_thin(x, weight)) return cuda::thin_matmul(x, weight, bias);
-  if (!is_widened(weight)) {
-    auto product = [&](const Tensor& rows) { return bias.defined() ? at::addmm(bias, rows, weight.t()) : at::mm(rows, weight.t()); };
-    return is_compiled_by_shape(x) ? in_pieces(x, weight.size(0), product) : product(x);
-  }
+  if (!is_widened(weight) && is_compiled_by_shape(x))
+    return in_pieces(x, weight.size(0), [&](const Tensor& rows, Tensor& to) {
+      bias.defined() ? at::addmm_out(to, bias, rows, weight.t()) : at::mm_out(to, rows, weight.t());
+    });
+  if (!is_widened(weight)) return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
   auto y = at::empty({x.size(0), weight.size(0)}, x.options());
   auto x32 = x.to(at::kFloat);
   for_widened_rows(weight, [&](int64_t row, int64_t count, const Tensor& w32) {
@@ -71,10 +78,9 @@ Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }
 
 Tensor matmul_nn(const Tensor& dy, const Tensor& weight) {
-  if (!is_widened(weight)) {
-    auto product = [&](const Tensor& rows) { return at::mm(rows, weight); };
-    return is_compiled_by_shape(dy) ? in_pieces(dy, weight.size(1), product) : product(dy);
-  }
+  if (!is_widened(weight) && is_compiled_by_shape(dy))
+    return in_pieces(dy, weight.size(1), [&](const Tensor& rows, Tensor& to) { at::mm_out(to, rows, weight); });
+  if (!is_widened(weight)) return at::mm(dy, weight);
   auto dx32 = at::zeros({dy.size(0), weight.size(1)}, dy.options().dtype(at::kFloat));
   for_widened_rows(weight, [&](int64_t row, int64_t count, const Tensor& w32) {
     dx32.addmm_(dy.narrow(1, row, count).to(at::kFloat), w32);
