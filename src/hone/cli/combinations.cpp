@@ -106,7 +106,10 @@ constexpr Rule kRules[] = {
     {[](const Options& o) { return quantized(o) && (asks(o, "pissa_init") || asks(o, "resize_vocab") || asks(o, "create_new_adapter")); },
      "quant_bits", nullptr, "goes with neither pissa_init, resize_vocab nor create_new_adapter, which change weights"},
     {[](const Options& o) { return quantized(o) && o.flag("use_dora"); }, "quant_bits", "use_dora", "DoRA measures whole weights"},
-    {[](const Options& o) { return quantized(o) && o.knows("init_weights") && o.text("init_weights") != "true" && o.text("init_weights") != "false" && o.text("init_weights") != "gaussian"; },
+    {[](const Options& o) {
+       auto start = o.knows("init_weights") ? o.text("init_weights") : "true";
+       return quantized(o) && start != "true" && start != "false" && start != "gaussian";
+     },
      "quant_bits", "init_weights", "such a start is taken out of whole weights"},
     {[](const Options& o) { return quantized(o) && factory(o) && o.list("adapters").size() > 1; }, "quant_bits", "adapters",
      "only one adapter can be laid over quantized weights; merge the others first"},

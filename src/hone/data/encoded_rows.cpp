@@ -25,21 +25,27 @@ void append_bytes(std::string& out, const std::vector<T>& values) {
 }
 
 UserError not_encoded(const fs::path& folder, const std::string& what) {
-  return UserError(ExitCode::bad_data, fmt::format("{}: {}", folder.string(), what), "write it anew: hone export --to_cached_dataset true");
+  return UserError(ExitCode::bad_data, fmt::format("{}: {}", folder.string(), what),
+                   "write it anew: hone export --to_cached_dataset true");
 }
 
 class EncodedRows final : public ConversationSource {
  public:
   EncodedRows(const fs::path& folder, const text::Tokenizer& tokenizer)
-      : folder_(folder), about_(read_config_file((folder / kAbout).string())), tokens_(folder / kTokens), parts_file_(folder / kParts) {
+      : folder_(folder),
+        about_(read_config_file((folder / kAbout).string())),
+        tokens_(folder / kTokens),
+        parts_file_(folder / kParts) {
     if (about_.value("format", 0) != kEncodedFormat) throw not_encoded(folder, "of another version");
     if (about_.value("vocabulary", size_t{0}) != tokenizer.size())
-      throw not_encoded(folder, fmt::format("made by a tokenizer of {} tokens, this one has {}", about_.value("vocabulary", size_t{0}), tokenizer.size()));
+      throw not_encoded(folder, fmt::format("made by a tokenizer of {} tokens, this one has {}",
+                                            about_.value("vocabulary", size_t{0}), tokenizer.size()));
     weighted_ = about_.value("weighted", false);
     total_ = about_.value("tokens", int64_t{-1});
     read_parts();
     auto wanted = static_cast<size_t>(total_) * (weighted_ ? 12 : 8);
-    if (total_ < 0 || tokens_.text().size() != wanted) throw not_encoded(folder, fmt::format("{} has {} bytes, expected {}", kTokens, tokens_.text().size(), wanted));
+    if (total_ < 0 || tokens_.text().size() != wanted)
+      throw not_encoded(folder, fmt::format("{} has {} bytes, expected {}", kTokens, tokens_.text().size(), wanted));
   }
 
   int64_t size() const override { return static_cast<int64_t>(first_part_.size()) - 1; }
@@ -47,7 +53,8 @@ class EncodedRows final : public ConversationSource {
   Result<Conversation> at(int64_t index) const override {
     Conversation conversation;
     auto samples = std::make_shared<std::vector<Sample>>();
-    for (size_t part = first_part_[static_cast<size_t>(index)]; part < first_part_[static_cast<size_t>(index) + 1]; ++part) samples->push_back(sample(part));
+    for (size_t part = first_part_[static_cast<size_t>(index)]; part < first_part_[static_cast<size_t>(index) + 1]; ++part)
+      samples->push_back(sample(part));
     conversation.encoded = std::move(samples);
     return conversation;
   }
@@ -60,7 +67,8 @@ class EncodedRows final : public ConversationSource {
     std::memcpy(parts_.data(), bytes.data(), bytes.size());
     int64_t end = 0, row = -1;
     for (size_t part = 0; part < parts_.size(); ++part) {
-      if (parts_[part].end < end || parts_[part].end > total_ || parts_[part].row < row) throw not_encoded(folder_, fmt::format("{} is damaged", kParts));
+      if (parts_[part].end < end || parts_[part].end > total_ || parts_[part].row < row)
+        throw not_encoded(folder_, fmt::format("{} is damaged", kParts));
       if (parts_[part].row != row) first_part_.push_back(part);
       end = parts_[part].end, row = parts_[part].row;
     }
@@ -103,7 +111,8 @@ std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const
     jobs.push_back(pool.submit([&, begin] {
       for (int64_t row = begin; row < std::min(begin + kChunk, rows.size()); ++row) {
         auto conversation = rows.at(row);
-        encoded[static_cast<size_t>(row)] = conversation ? encode_conversation(encoder, *conversation, false, row) : Result<SamplePack>(Error{conversation.error()});
+        encoded[static_cast<size_t>(row)] = conversation ? encode_conversation(encoder, *conversation, false, row)
+                                                         : Result<SamplePack>(Error{conversation.error()});
       }
     }));
   for (auto& job : jobs) job.wait();
@@ -113,7 +122,8 @@ std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const
 
 }  // namespace
 
-void write_encoded(const fs::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report, ThreadPool& pool) {
+void write_encoded(const fs::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report,
+                   ThreadPool& pool) {
   std::vector<text::TokenId> ids, labels;
   std::vector<float> weights;
   std::vector<EncodedPart> parts;
@@ -133,13 +143,19 @@ void write_encoded(const fs::path& folder, const ConversationSource& rows, const
       channels.push_back(sample.channel);
     }
   }
-  if (parts.empty()) throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary(), "check the columns, the template and max_length");
+  if (parts.empty())
+    throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary(),
+                    "check the columns, the template and max_length");
   std::string tokens, ends;
   append_bytes(tokens, ids);
   append_bytes(tokens, labels);
   if (weighted) append_bytes(tokens, weights);
   append_bytes(ends, parts);
-  Json about{{"format", kEncodedFormat}, {"vocabulary", encoder.tokenizer().size()}, {"template", encoder.template_name()}, {"tokens", ids.size()}, {"weighted", weighted}};
+  Json about{{"format", kEncodedFormat},
+             {"vocabulary", encoder.tokenizer().size()},
+             {"template", encoder.template_name()},
+             {"tokens", ids.size()},
+             {"weighted", weighted}};
   if (any_channel) about["channels"] = std::move(channels);
   fs::create_directories(folder);
   write_file_atomically(folder / kTokens, tokens);

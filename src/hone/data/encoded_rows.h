@@ -1,4 +1,5 @@
-// Rows as token ids on disk, so that a large dataset is prepared once: `export --to_cached_dataset`, LLaMA-Factory's tokenized_path.
+// Rows as token ids on disk, so that a large dataset is prepared once: `export --to_cached_dataset`, LLaMA-Factory's
+// tokenized_path.
 #pragma once
 #include <filesystem>
 
@@ -9,13 +10,15 @@
 
 namespace hone::data {
 
-// Encodes every row on the threads of `pool` and writes a folder that appears whole. Rows that cannot be used are reported and left out.
-void write_encoded(const std::filesystem::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report, ThreadPool& pool);
+// Encodes every row on the threads of `pool` and writes a folder that appears whole. Rows that cannot be used are reported and
+// left out.
+void write_encoded(const std::filesystem::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report,
+                   ThreadPool& pool);
 
 bool holds_encoded(const std::filesystem::path& folder);
 
-// Conversations without messages, whose tokens are there already. Throws UserError(bad_data) for a folder that is no such thing or that
-// another tokenizer made.
+// Conversations without messages, whose tokens are there already. Throws UserError(bad_data) for a folder that is no such thing
+// or that another tokenizer made.
 std::shared_ptr<ConversationSource> open_encoded(const std::filesystem::path& folder, const text::Tokenizer& tokenizer);
 
 }  // namespace hone::data

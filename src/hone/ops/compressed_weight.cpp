@@ -27,11 +27,12 @@ constexpr std::array<float, 16> kNf4 = {-1.0F,
                                         0.7229568362236023F,
                                         1.0F};
 // A sign, two bits of exponent and one of fraction, the smallest nearly zero.
-constexpr std::array<float, 15> kFp4 = {-1.0F,      -0.6666667F, -0.5F,       -0.3333333F, -0.25F, -0.1666667F, -0.005208333F, 0.0F,
-                                        0.005208333F, 0.1666667F,  0.25F,       0.3333333F,  0.5F,   0.6666667F,  1.0F};
+constexpr std::array<float, 15> kFp4 = {-1.0F,        -0.6666667F, -0.5F, -0.3333333F, -0.25F, -0.1666667F, -0.005208333F, 0.0F,
+                                        0.005208333F, 0.1666667F,  0.25F, 0.3333333F,  0.5F,   0.6666667F,  1.0F};
 
 Tensor table_of(WeightCode code, at::Device device) {
-  auto values = code == WeightCode::nf4 ? at::ArrayRef<float>(kNf4.data(), kNf4.size()) : at::ArrayRef<float>(kFp4.data(), kFp4.size());
+  auto values =
+      code == WeightCode::nf4 ? at::ArrayRef<float>(kNf4.data(), kNf4.size()) : at::ArrayRef<float>(kFp4.data(), kFp4.size());
   return at::tensor(values, at::kFloat).to(device);
 }
 
@@ -42,7 +43,8 @@ Tensor dynamic_table(at::Device device) {
   for (int exponent = 0; exponent < kExponents; ++exponent) {
     const int parts = 1 << exponent;
     for (int part = 0; part < parts; ++part) {
-      double width = 0.9 / parts, middle = 0.1 + width * (part + 0.5), value = std::pow(10.0, exponent - (kExponents - 1)) * middle;
+      double width = 0.9 / parts, middle = 0.1 + width * (part + 0.5),
+             value = std::pow(10.0, exponent - (kExponents - 1)) * middle;
       values.push_back(static_cast<float>(value));
       values.push_back(static_cast<float>(-value));
     }
@@ -63,7 +65,9 @@ Tensor largest_of(const Tensor& blocks) { return std::get<0>(blocks.abs().max(1,
 // A block of zeros has no scale: any divisor leaves it zero.
 Tensor divisors(const Tensor& largest) { return at::where(largest > 0, largest, at::ones_like(largest)); }
 
-Tensor looked_up(const Tensor& table, const Tensor& codes) { return table.index_select(0, codes.reshape({-1}).to(at::kInt)).view(codes.sizes()); }
+Tensor looked_up(const Tensor& table, const Tensor& codes) {
+  return table.index_select(0, codes.reshape({-1}).to(at::kInt)).view(codes.sizes());
+}
 
 }  // namespace
 

@@ -10,7 +10,9 @@ namespace hone::train {
 namespace {
 
 // What only this program reads to go on with a run; whoever loads the model needs none of it.
-bool is_run_state(const std::string& name) { return name.starts_with("hone_state") || name == "manifest.json" || name == "trainer_state.json"; }
+bool is_run_state(const std::string& name) {
+  return name.starts_with("hone_state") || name == "manifest.json" || name == "trainer_state.json";
+}
 
 std::vector<fs::path> files_to_push(const fs::path& folder, bool with_state) {
   std::vector<fs::path> files;

@@ -17,7 +17,8 @@ constexpr std::string_view kLayers = "model.layers.";
 LayerSampling::LayerSampling(model::CausalLM& model, const LayerSamplingConfig& config, uint64_t seed)
     : config_(config), seed_(seed), layers_(static_cast<size_t>(model.config().layers)) {
   if (config.layers > model.config().layers)
-    throw UserError(ExitCode::usage, fmt::format("lisa_activated_layers is {}; the model has {} layers", config.layers, model.config().layers));
+    throw UserError(ExitCode::usage,
+                    fmt::format("lisa_activated_layers is {}; the model has {} layers", config.layers, model.config().layers));
   for (const auto& [name, value] : model.parameters()) {
     if (!name.starts_with(kLayers) || !value->requires_grad()) continue;
     size_t layer = 0;

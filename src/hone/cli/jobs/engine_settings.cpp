@@ -6,7 +6,8 @@
 namespace hone::cli {
 namespace {
 
-UserError wrong_setting(const Options& options, std::string_view option, const std::string& key, const Json& value, std::string_view expected) {
+UserError wrong_setting(const Options& options, std::string_view option, const std::string& key, const Json& value,
+                        std::string_view expected) {
   return UserError(ExitCode::usage, fmt::format("{}: {} is {}; expected {}", options.shown(option), key, value.dump(), expected));
 }
 
@@ -14,7 +15,8 @@ Json settings_object(const Options& options, std::string_view option) {
   if (!options.knows(option)) return Json::object();
   auto settings = options.json(option);
   if (settings.is_null()) return Json::object();
-  if (!settings.is_object()) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown(option), settings.dump()), "expected an object");
+  if (!settings.is_object())
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown(option), settings.dump()), "expected an object");
   return settings;
 }
 
@@ -62,16 +64,21 @@ void apply_speculation(const Options& options, engine::EngineConfig& config) {
   if (auto settings = settings_object(options, kOption); !settings.empty()) {
     auto method = settings.value("method", Json()), tokens = settings.value("num_speculative_tokens", Json());
     if (method != "ngram")
-      throw wrong_setting(options, kOption, "method", method, "\"ngram\": guesses come from the text so far, drafts of a second model are not in this version");
-    if (!tokens.is_number_integer() || tokens.get<int64_t>() < 1) throw wrong_setting(options, kOption, "num_speculative_tokens", tokens, "a number above 0");
+      throw wrong_setting(options, kOption, "method", method,
+                          "\"ngram\": guesses come from the text so far, drafts of a second model are not in this version");
+    if (!tokens.is_number_integer() || tokens.get<int64_t>() < 1)
+      throw wrong_setting(options, kOption, "num_speculative_tokens", tokens, "a number above 0");
     config.speculative_tokens = tokens.get<int64_t>();
   }
   if (!options.knows("sglang_speculative_algorithm") || !options.has("sglang_speculative_algorithm")) return;
   if (options.text("sglang_speculative_algorithm") != "NGRAM")
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("sglang_speculative_algorithm"), options.text("sglang_speculative_algorithm")),
-                    "expected NGRAM; drafts of a second model are not in this version");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} is {}", options.shown("sglang_speculative_algorithm"), options.text("sglang_speculative_algorithm")),
+        "expected NGRAM; drafts of a second model are not in this version");
   constexpr int64_t kGuessed = 4;
-  config.speculative_tokens = options.has("sglang_speculative_num_draft_tokens") ? options.integer("sglang_speculative_num_draft_tokens") : kGuessed;
+  config.speculative_tokens =
+      options.has("sglang_speculative_num_draft_tokens") ? options.integer("sglang_speculative_num_draft_tokens") : kGuessed;
 }
 
 void apply_engine_arguments(const Options& options, engine::EngineConfig& config) {
@@ -82,7 +89,9 @@ void apply_engine_arguments(const Options& options, engine::EngineConfig& config
     if (found == engine_arguments().end()) {
       std::string known;
       for (const auto& [name, apply] : engine_arguments()) known += (known.empty() ? "" : ", ") + name;
-      throw UserError(ExitCode::usage, fmt::format("{} asks for {}, which hone's engine does not have", options.shown(kOption), key), "expected " + known);
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} asks for {}, which hone's engine does not have", options.shown(kOption), key),
+                      "expected " + known);
     }
     if (!found->second(config, value)) throw wrong_setting(options, kOption, key, value, "a value of vLLM's kind");
   }

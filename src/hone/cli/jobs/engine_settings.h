@@ -5,8 +5,8 @@
 
 namespace hone::cli {
 
-// vllm_speculative_config '{"method": "ngram", "num_speculative_tokens": 4}', sglang_speculative_algorithm NGRAM. Other methods need
-// a second model and are refused.
+// vllm_speculative_config '{"method": "ngram", "num_speculative_tokens": 4}', sglang_speculative_algorithm NGRAM. Other methods
+// need a second model and are refused.
 void apply_speculation(const Options& options, engine::EngineConfig& config);
 
 // vllm_engine_kwargs (LLaMA-Factory's vllm_config): names of vLLM's engine arguments. Unknown ones are refused.

@@ -23,7 +23,9 @@ constexpr int64_t kFactoryContext = 4096;  // what LLaMA-Factory writes
 std::string modelfile_of(const Options& options, const fs::path& folder, const std::string& from) {
   auto tokenizer = text::Tokenizer::load(folder);
   auto encoder = data::Encoder::make(encode_config(options, 0), tokenizer, data::read_model_identity(folder));
-  return ollama_modelfile(*encoder, *tokenizer, {from, options.has("system") ? options.text("system") : "", speaks_factory(options) ? kFactoryContext : 0});
+  return ollama_modelfile(
+      *encoder, *tokenizer,
+      {from, options.has("system") ? options.text("system") : "", speaks_factory(options) ? kFactoryContext : 0});
 }
 
 bool to_ollama(const Options& options) { return options.knows("to_ollama") && options.flag("to_ollama"); }
@@ -44,25 +46,33 @@ void add_tokens(const Options& options, ExportOptions& job) {
   if (tokens.empty()) return;
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(job.model, tokens);
   job.changes.vocabulary = room_for(*tokenizer, options);
-  job.finish = [model = job.model, tokens, tokenizer](const fs::path& folder) { text::write_extended_files(model, folder, tokens, *tokenizer); };
+  job.finish = [model = job.model, tokens, tokenizer](const fs::path& folder) {
+    text::write_extended_files(model, folder, tokens, *tokenizer);
+  };
 }
 
 // Rows as token ids: train and val, for --cached_dataset.
 void write_cached_dataset(const Options& options) {
   auto model = hub::locate_model(options.required("model"), options.text("model_revision"));
   auto tokenizer = text::load_tokenizer(model, new_tokens(options));
-  auto encoder = data::Encoder::make(encode_config(options, model::read_config(model, config_changes(options, model)).context), tokenizer, data::read_model_identity(model));
+  auto encoder = data::Encoder::make(encode_config(options, model::read_config(model, config_changes(options, model)).context),
+                                     tokenizer, data::read_model_identity(model));
   auto opened = data::open_datasets(dataset_config(options));
-  fs::path folder = options.has("output_dir") ? fs::path(options.text("output_dir")) : fs::path(model.lexically_normal().string() + "-cached_dataset");
+  fs::path folder = options.has("output_dir") ? fs::path(options.text("output_dir"))
+                                              : fs::path(model.lexically_normal().string() + "-cached_dataset");
   if (fs::exists(folder) && !fs::is_empty(folder) && !options.flag("exist_ok"))
-    throw UserError(ExitCode::usage, fmt::format("{} exists already", folder.string()), "choose another --output_dir, or pass --exist_ok true");
-  ThreadPool pool(static_cast<size_t>(options.given("dataset_num_proc") ? options.integer("dataset_num_proc") : std::max(1u, std::thread::hardware_concurrency())));
+    throw UserError(ExitCode::usage, fmt::format("{} exists already", folder.string()),
+                    "choose another --output_dir, or pass --exist_ok true");
+  ThreadPool pool(static_cast<size_t>(options.given("dataset_num_proc") ? options.integer("dataset_num_proc")
+                                                                        : std::max(1u, std::thread::hardware_concurrency())));
   data::RowReport report(options.flag("strict"));
-  if (!opened.train && !opened.validation) throw UserError(ExitCode::usage, "there are no rows to write", "name them with --dataset");
+  if (!opened.train && !opened.validation)
+    throw UserError(ExitCode::usage, "there are no rows to write", "name them with --dataset");
   if (opened.train) data::write_encoded(folder / "train", *opened.train, *encoder, report, pool);
   if (opened.validation) data::write_encoded(folder / "val", *opened.validation, *encoder, report, pool);
   report.log_summary();
-  fmt::print("written to {0}\nnext: {1} sft --model {2} --cached_dataset {0}/train{3}\n", folder.string(), program_name(options.front_end()), options.text("model"),
+  fmt::print("written to {0}\nnext: {1} sft --model {2} --cached_dataset {0}/train{3}\n", folder.string(),
+             program_name(options.front_end()), options.text("model"),
              opened.validation ? fmt::format(" --cached_val_dataset {}/val", folder.string()) : "");
 }
 

@@ -6,7 +6,9 @@
 namespace hone::cli {
 namespace {
 
-std::string given_text(const Options& options, std::string_view name) { return options.knows(name) && options.has(name) ? options.text(name) : ""; }
+std::string given_text(const Options& options, std::string_view name) {
+  return options.knows(name) && options.has(name) ? options.text(name) : "";
+}
 
 hub::Repo repo_of(const Options& options, const std::filesystem::path& output) {
   auto site = hub::config().site;
@@ -14,7 +16,8 @@ hub::Repo repo_of(const Options& options, const std::filesystem::path& output) {
   auto path = std::filesystem::absolute(output).lexically_normal();
   auto name = given_text(options, "hub_model_id");
   if (name.empty()) name = (path.has_filename() ? path : path.parent_path()).filename().string();
-  return {.site = site, .kind = hub::Kind::model, .id = hub::whole_id(site, name), .revision = given_text(options, "hub_revision")};
+  return {
+      .site = site, .kind = hub::Kind::model, .id = hub::whole_id(site, name), .revision = given_text(options, "hub_revision")};
 }
 
 train::PushWhen push_moment(const std::string& strategy) {
@@ -34,10 +37,16 @@ std::optional<train::HubPushConfig> push_config(const Options& options, const st
 }
 
 // LLaMA-Factory's export pushes when it is told where to.
-bool pushes_export(const Options& options) { return options.flag("push_to_hub") || (speaks_factory(options) && options.has("hub_model_id")); }
+bool pushes_export(const Options& options) {
+  return options.flag("push_to_hub") || (speaks_factory(options) && options.has("hub_model_id"));
+}
 
 void push_folder(const Options& options, const std::filesystem::path& folder) {
-  hub::UploadRequest request{.repo = repo_of(options, folder), .private_repo = options.flag("hub_private_repo"), .folder = folder, .files = {}, .into = "",
+  hub::UploadRequest request{.repo = repo_of(options, folder),
+                             .private_repo = options.flag("hub_private_repo"),
+                             .folder = folder,
+                             .files = {},
+                             .into = "",
                              .message = options.knows("commit_message") ? options.text("commit_message") : "Upload model"};
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.is_regular_file()) request.files.push_back(entry.path().filename());

@@ -40,7 +40,9 @@ Json asked_scaling(const Options& options) {
   const auto& value = options.setting("rope_scaling").value;
   bool name = value.is_string() && !fs::exists(options.text("rope_scaling"));
   Json scaling = name ? Json{{"rope_type", options.text("rope_scaling")}} : options.json("rope_scaling");
-  if (!scaling.is_object()) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("rope_scaling"), scaling.dump()), "expected a name or an object");
+  if (!scaling.is_object())
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("rope_scaling"), scaling.dump()),
+                    "expected a name or an object");
   if (scaling.contains("type") && !scaling.contains("rope_type")) scaling["rope_type"] = scaling["type"];
   return scaling;
 }
@@ -53,16 +55,21 @@ Json swift_changes(const Options& options, const Json& config) {
   }
   auto scaling = options.has("rope_scaling") ? asked_scaling(options) : before;
   if (!scaling.contains("factor") && !options.has("max_model_len"))
-    throw UserError(ExitCode::usage, fmt::format("{} names no factor", options.shown("rope_scaling")), "add --max_model_len, or a factor in its JSON");
+    throw UserError(ExitCode::usage, fmt::format("{} names no factor", options.shown("rope_scaling")),
+                    "add --max_model_len, or a factor in its JSON");
   auto original = scaling.value("original_max_position_embeddings", before.value("original_max_position_embeddings", Json()));
   if (!original.is_number_integer()) original = context_of(config);
   scaling["original_max_position_embeddings"] = original;
   double trained = original.get<double>();
-  if (!scaling.contains("factor")) scaling["factor"] = std::max(1.0, std::ceil(static_cast<double>(options.integer("max_model_len")) / trained));
-  if (!scaling["factor"].is_number()) throw UserError(ExitCode::usage, fmt::format("{}: factor is {}", options.shown("rope_scaling"), scaling["factor"].dump()), "expected a number");
+  if (!scaling.contains("factor"))
+    scaling["factor"] = std::max(1.0, std::ceil(static_cast<double>(options.integer("max_model_len")) / trained));
+  if (!scaling["factor"].is_number())
+    throw UserError(ExitCode::usage, fmt::format("{}: factor is {}", options.shown("rope_scaling"), scaling["factor"].dump()),
+                    "expected a number");
   auto reach = static_cast<int64_t>(trained * scaling["factor"].get<double>());
   auto context = options.has("max_model_len") ? options.integer("max_model_len") : reach;
-  if (context > reach) log::warning("{} {} is beyond what the scaling reaches, {}", options.shown("max_model_len"), context, reach);
+  if (context > reach)
+    log::warning("{} {} is beyond what the scaling reaches, {}", options.shown("max_model_len"), context, reach);
   return with_scaling(config, std::move(scaling), context);
 }
 
@@ -72,7 +79,8 @@ Json factory_changes(const Options& options, const Json& config) {
   bool trains = options.verb() & kTraining;
   auto wanted = trains ? options.integer("max_length") : 0;
   if (trains && wanted <= context) {
-    log::warning("{} is left aside: {} {} fits into the model's context of {}", options.shown("rope_scaling"), options.shown("max_length"), wanted, context);
+    log::warning("{} is left aside: {} {} fits into the model's context of {}", options.shown("rope_scaling"),
+                 options.shown("max_length"), wanted, context);
     return Json::object();
   }
   double factor = trains ? std::ceil(static_cast<double>(wanted) / static_cast<double>(context)) : 2.0;
@@ -107,15 +115,19 @@ Json described_tokens(const Options& options) {
   return file;
 }
 
-// bitsandbytes' way: the linear layers of the base in 4 or 8 bits, adapted by LoRA. Answers on a CPU have a faster way of their own.
+// bitsandbytes' way: the linear layers of the base in 4 or 8 bits, adapted by LoRA. Answers on a CPU have a faster way of their
+// own.
 std::optional<ops::Compression> compression_of(const Options& options, at::Device device) {
   if (!asked(options, "quant_bits")) {
-    if (asked(options, "quant_method")) throw UserError(ExitCode::usage, fmt::format("{} needs {}", options.shown("quant_method"), options.shown("quant_bits")), "4 or 8");
+    if (asked(options, "quant_method"))
+      throw UserError(ExitCode::usage, fmt::format("{} needs {}", options.shown("quant_method"), options.shown("quant_bits")),
+                      "4 or 8");
     return std::nullopt;
   }
   bool by_method = asked(options, "quant_method");
   if (by_method && options.text("quant_method") != "bnb")
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_method"), options.text("quant_method")), "expected bnb");
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_method"), options.text("quant_method")),
+                    "expected bnb");
   if (!(options.verb() & kTraining) && !by_method && device.is_cpu()) return std::nullopt;
   if (options.text("quant_bits") == "8") return ops::Compression{.code = ops::WeightCode::int8};
   auto code = options.text("bnb_4bit_quant_type") == "fp4" ? ops::WeightCode::fp4 : ops::WeightCode::nf4;
@@ -129,10 +141,13 @@ at::Device device_of(const Options& options) {
   if (!asked(options, "device_map")) return device::pick(options.text("devices"));
   const auto& map = options.setting("device_map").value;
   auto place = map.is_object() && map.size() == 1 && map.contains("") ? map[""] : map;
-  auto name = place.is_number_integer() ? fmt::format("cuda:{}", place.get<int64_t>()) : place.is_string() ? place.get<std::string>() : "";
+  auto name = place.is_number_integer() ? fmt::format("cuda:{}", place.get<int64_t>())
+              : place.is_string()       ? place.get<std::string>()
+                                        : "";
   if (name.empty() || fs::exists(name))
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("device_map"), map.dump()),
-                    "expected one device for the whole model, as in cuda:0; over several devices a model is sharded by --deepspeed zero3");
+    throw UserError(
+        ExitCode::usage, fmt::format("{} is {}", options.shown("device_map"), map.dump()),
+        "expected one device for the whole model, as in cuda:0; over several devices a model is sharded by --deepspeed zero3");
   return device::pick(name);
 }
 
@@ -147,7 +162,8 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
   model::LoadOptions load{.dtype = dtype_option(options, "torch_dtype"), .device = device_of(options), .changes = {}};
   load.changes.config = config_changes(options, folder);
   load.changes.compression = compression_of(options, load.device);
-  if (load.changes.compression && !load.dtype && options.knows("bnb_4bit_compute_dtype")) load.dtype = dtype_option(options, "bnb_4bit_compute_dtype");
+  if (load.changes.compression && !load.dtype && options.knows("bnb_4bit_compute_dtype"))
+    load.dtype = dtype_option(options, "bnb_4bit_compute_dtype");
   if (asked(options, "init_strategy")) load.changes.missing_weights = options.text("init_strategy");
   return load;
 }
@@ -165,10 +181,11 @@ model::VocabularyGrowth room_for(const text::Tokenizer& tokenizer, const Options
   bool factory = speaks_factory(options);
   if (new_tokens(options).empty() && !(factory && options.flag("resize_vocab"))) return {};
   const int64_t multiple = factory ? 64 : 128;
-  model::VocabularyGrowth growth{.rows = (static_cast<int64_t>(tokenizer.size()) + multiple - 1) / multiple * multiple,
-                                 .noise = factory && !(options.has("new_special_tokens_config") && options.text("init_special_tokens") != "noise_init"),
-                                 .described = {},
-                                 .seed = static_cast<uint64_t>(options.integer("seed"))};
+  model::VocabularyGrowth growth{
+      .rows = (static_cast<int64_t>(tokenizer.size()) + multiple - 1) / multiple * multiple,
+      .noise = factory && !(options.has("new_special_tokens_config") && options.text("init_special_tokens") != "noise_init"),
+      .described = {},
+      .seed = static_cast<uint64_t>(options.integer("seed"))};
   if (!factory || options.text("init_special_tokens") == "noise_init") return growth;
   growth.noise_on_described = options.text("init_special_tokens") == "desc_init_w_noise";
   const auto described = described_tokens(options);
@@ -179,7 +196,8 @@ model::VocabularyGrowth room_for(const text::Tokenizer& tokenizer, const Options
   return growth;
 }
 
-std::unique_ptr<model::CausalLM> load_model(const Options& options, const std::filesystem::path& folder, const text::Tokenizer& tokenizer) {
+std::unique_ptr<model::CausalLM> load_model(const Options& options, const std::filesystem::path& folder,
+                                            const text::Tokenizer& tokenizer) {
   auto load = load_options(options, folder);
   load.changes.vocabulary = room_for(tokenizer, options);
   return model::CausalLM::load(folder, load);

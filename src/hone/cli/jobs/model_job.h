@@ -20,6 +20,7 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
 text::NewTokens new_tokens(const Options& options);
 model::VocabularyGrowth room_for(const text::Tokenizer& tokenizer, const Options& options);
 // All of it: what answering commands load.
-std::unique_ptr<model::CausalLM> load_model(const Options& options, const std::filesystem::path& folder, const text::Tokenizer& tokenizer);
+std::unique_ptr<model::CausalLM> load_model(const Options& options, const std::filesystem::path& folder,
+                                            const text::Tokenizer& tokenizer);
 
 }  // namespace hone::cli

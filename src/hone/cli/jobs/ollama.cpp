@@ -29,13 +29,14 @@ std::string ollama_modelfile(const data::Encoder& encoder, const text::Tokenizer
   auto shared = common_end(with, without);
   auto turn = with.substr(with.size() - shared);
   if (with.find(kGoSystem) == std::string::npos || turn.find(kGoPrompt) == std::string::npos)
-    throw UserError(ExitCode::usage, fmt::format("template {} cannot be written for Ollama: it changes the texts it is given", encoder.template_name()));
+    throw UserError(ExitCode::usage, fmt::format("template {} cannot be written for Ollama: it changes the texts it is given",
+                                                 encoder.template_name()));
   auto stops = encoder.stop_words();
   std::string ending = stops.empty() ? "" : stops.front();
   auto otherwise = without.substr(0, without.size() - shared);  // a system prompt of the template's own
   if (!otherwise.empty()) otherwise = "{{ else }}" + otherwise;
-  std::string file = fmt::format("FROM {}\nTEMPLATE \"\"\"{{{{ if .System }}}}{}{}{{{{ end }}}}{}{{{{ .Response }}}}{}\"\"\"\n", settings.from,
-                                 with.substr(0, with.size() - shared), otherwise, turn, ending);
+  std::string file = fmt::format("FROM {}\nTEMPLATE \"\"\"{{{{ if .System }}}}{}{}{{{{ end }}}}{}{{{{ .Response }}}}{}\"\"\"\n",
+                                 settings.from, with.substr(0, with.size() - shared), otherwise, turn, ending);
   if (!settings.system.empty()) file += fmt::format("SYSTEM \"\"\"{}\"\"\"\n", settings.system);
   for (const auto& stop : stops) file += fmt::format("PARAMETER stop {}\n", Json(stop).dump());
   if (settings.context > 0) file += fmt::format("PARAMETER num_ctx {}\n", settings.context);

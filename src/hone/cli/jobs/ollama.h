@@ -7,9 +7,9 @@
 namespace hone::cli {
 
 struct ModelfileSettings {
-  std::string from = ".";     // the folder with weights
-  std::string system;         // "" leaves it to the template
-  int64_t context = 0;        // num_ctx; 0 leaves it out
+  std::string from = ".";  // the folder with weights
+  std::string system;      // "" leaves it to the template
+  int64_t context = 0;     // num_ctx; 0 leaves it out
 };
 
 // Throws UserError(usage) for a template that does not take a system prompt and a question as text.

@@ -33,7 +33,8 @@ Json HubApi::ask(const std::string& method, const std::string& url, const Json& 
   return ask(std::move(request));
 }
 
-HttpReply HubApi::put(const std::string& url, const UploadFile& file, uintmax_t begin, uintmax_t length, std::vector<std::string> headers) {
+HttpReply HubApi::put(const std::string& url, const UploadFile& file, uintmax_t begin, uintmax_t length,
+                      std::vector<std::string> headers) {
   HttpRequest request{.url = url, .headers = std::move(headers), .secrets = {}, .patience = access_.patience, .method = "PUT"};
   request.body_file = file.path;
   request.body_begin = begin;
@@ -49,7 +50,8 @@ std::unique_ptr<HubApi> make_hub_api(const Access& access) {
 
 std::string base64_of(std::string_view bytes) {
   std::string text(4 * ((bytes.size() + 2) / 3), '\0');
-  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(bytes.data()),
+                  static_cast<int>(bytes.size()));
   return text;
 }
 

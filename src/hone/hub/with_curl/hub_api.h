@@ -24,7 +24,7 @@ class HubApi {
  public:
   explicit HubApi(Access access) : access_(std::move(access)) {}
   virtual ~HubApi() = default;
-  virtual std::string owner() = 0;  // of the token
+  virtual std::string owner() = 0;                               // of the token
   virtual void create(const Repo& repo, bool private_repo) = 0;  // nothing happens when it is there
   virtual void choose_modes(const Repo& repo, std::vector<UploadFile>& files) = 0;
   virtual void send(const Repo& repo, const UploadFile& file) = 0;
@@ -35,7 +35,8 @@ class HubApi {
   // Sends JSON and reads JSON; waits and tries again where that may help.
   Json ask(const std::string& method, const std::string& url, const Json& body = nullptr);
   Json ask(HttpRequest request);
-  HttpReply put(const std::string& url, const UploadFile& file, uintmax_t begin, uintmax_t length, std::vector<std::string> headers);
+  HttpReply put(const std::string& url, const UploadFile& file, uintmax_t begin, uintmax_t length,
+                std::vector<std::string> headers);
 
   Access access_;
   Http http_;

@@ -23,10 +23,15 @@ class HuggingFaceApi final : public HubApi {
 
   void create(const Repo& repo, bool private_repo) override {
     auto slash = repo.id.find('/');
-    Json body{{"name", repo.id.substr(slash + 1)}, {"organization", repo.id.substr(0, slash)}, {"type", "model"}, {"private", private_repo}};
+    Json body{{"name", repo.id.substr(slash + 1)},
+              {"organization", repo.id.substr(0, slash)},
+              {"type", "model"},
+              {"private", private_repo}};
     allow(409, [&] { ask("POST", access_.endpoint + "/api/repos/create", body); });
     if (repo.branch() == "main") return;
-    allow(409, [&] { ask("POST", fmt::format("{}/api/models/{}/branch/{}", access_.endpoint, repo.id, repo.branch()), Json::object()); });
+    allow(409, [&] {
+      ask("POST", fmt::format("{}/api/models/{}/branch/{}", access_.endpoint, repo.id, repo.branch()), Json::object());
+    });
   }
 
   void choose_modes(const Repo& repo, std::vector<UploadFile>& files) override {
@@ -35,8 +40,10 @@ class HuggingFaceApi final : public HubApi {
     for (size_t first = 0; first < files.size(); first += kAtOnce) {
       Json list = Json::array();
       for (size_t i = first; i < std::min(first + kAtOnce, files.size()); ++i)
-        list.push_back({{"path", files[i].name}, {"sample", base64_of(first_bytes(files[i].path, kSample))}, {"size", files[i].size}});
-      auto answer = ask("POST", fmt::format("{}/api/models/{}/preupload/{}", access_.endpoint, repo.id, repo.branch()), {{"files", std::move(list)}});
+        list.push_back(
+            {{"path", files[i].name}, {"sample", base64_of(first_bytes(files[i].path, kSample))}, {"size", files[i].size}});
+      auto answer = ask("POST", fmt::format("{}/api/models/{}/preupload/{}", access_.endpoint, repo.id, repo.branch()),
+                        {{"files", std::move(list)}});
       for (const auto& file : answer.value("files", Json::array()))
         if (file.is_object()) large[file.value("path", "")] = file.value("uploadMode", "") == "lfs";
     }
@@ -44,8 +51,11 @@ class HuggingFaceApi final : public HubApi {
   }
 
   void send(const Repo& repo, const UploadFile& file) override {
-    Json body{{"operation", "upload"}, {"transfers", {"basic", "multipart"}}, {"objects", {{{"oid", file.sha256}, {"size", file.size}}}},
-              {"hash_algo", "sha256"}, {"ref", {{"name", repo.branch()}}}};
+    Json body{{"operation", "upload"},
+              {"transfers", {"basic", "multipart"}},
+              {"objects", {{{"oid", file.sha256}, {"size", file.size}}}},
+              {"hash_algo", "sha256"},
+              {"ref", {{"name", repo.branch()}}}};
     auto request = authorized("POST", fmt::format("{}/{}.git/info/lfs/objects/batch", access_.endpoint, repo.id));
     request.headers = {"Accept: application/vnd.git-lfs+json", "Content-Type: application/vnd.git-lfs+json"};
     request.body = body.dump();
@@ -54,15 +64,20 @@ class HuggingFaceApi final : public HubApi {
       auto actions = object.value("actions", Json::object());
       if (!actions.is_object() || !actions.contains("upload")) continue;  // the hub has it
       put_object(actions["upload"], file);
-      if (actions.contains("verify")) ask("POST", actions["verify"].value("href", ""), {{"oid", file.sha256}, {"size", file.size}});
+      if (actions.contains("verify"))
+        ask("POST", actions["verify"].value("href", ""), {{"oid", file.sha256}, {"size", file.size}});
     }
   }
 
   std::string commit(const Repo& repo, const std::vector<UploadFile>& files, const std::string& message) override {
     std::string lines = Json{{"key", "header"}, {"value", {{"summary", message}, {"description", ""}}}}.dump() + "\n";
     for (const auto& file : files) {
-      Json entry = file.large ? Json{{"key", "lfsFile"}, {"value", {{"path", file.name}, {"algo", "sha256"}, {"oid", file.sha256}, {"size", file.size}}}}
-                              : Json{{"key", "file"}, {"value", {{"content", base64_of(read_file(file.path))}, {"path", file.name}, {"encoding", "base64"}}}};
+      Json entry =
+          file.large
+              ? Json{{"key", "lfsFile"},
+                     {"value", {{"path", file.name}, {"algo", "sha256"}, {"oid", file.sha256}, {"size", file.size}}}}
+              : Json{{"key", "file"},
+                     {"value", {{"content", base64_of(read_file(file.path))}, {"path", file.name}, {"encoding", "base64"}}}};
       lines += entry.dump() + "\n";
     }
     auto request = authorized("POST", fmt::format("{}/api/models/{}/commit/{}", access_.endpoint, repo.id, repo.branch()));
@@ -90,18 +105,24 @@ class HuggingFaceApi final : public HubApi {
       put(whole, file, 0, file.size, {});
       return;
     }
-    auto size = static_cast<uintmax_t>(std::stoull(header["chunk_size"].is_string() ? header["chunk_size"].get<std::string>() : header["chunk_size"].dump()));
+    auto size = static_cast<uintmax_t>(
+        std::stoull(header["chunk_size"].is_string() ? header["chunk_size"].get<std::string>() : header["chunk_size"].dump()));
     if (size == 0) throw HttpFailure("the hub asks for parts of no size");
     Json parts = Json::array();
     for (uintmax_t begin = 0, number = 1; begin < file.size; begin += size, ++number) {
       std::string address;
       for (const auto& [key, value] : header.items())
-        if (key.find_first_not_of("0123456789") == key.npos && std::stoull(key) == number && value.is_string()) address = value.get<std::string>();
+        if (key.find_first_not_of("0123456789") == key.npos && std::stoull(key) == number && value.is_string())
+          address = value.get<std::string>();
       if (address.empty()) throw HttpFailure(fmt::format("the hub gives no address for part {}", number));
       auto reply = put(address, file, begin, std::min(size, file.size - begin), {});
       parts.push_back({{"partNumber", number}, {"etag", reply.header("etag")}});
     }
-    HttpRequest done{.url = whole, .headers = {"Content-Type: application/vnd.git-lfs+json"}, .secrets = {}, .patience = access_.patience, .method = "POST"};
+    HttpRequest done{.url = whole,
+                     .headers = {"Content-Type: application/vnd.git-lfs+json"},
+                     .secrets = {},
+                     .patience = access_.patience,
+                     .method = "POST"};
     done.body = Json{{"oid", file.sha256}, {"parts", std::move(parts)}}.dump();
     ask(std::move(done));
   }

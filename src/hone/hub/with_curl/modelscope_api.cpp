@@ -10,23 +10,30 @@ namespace {
 // What ModelScope's own client calls large: weights and archives by name, everything else by size.
 bool sent_apart(const UploadFile& file) {
   constexpr uintmax_t kInline = 64 << 10;
-  constexpr std::array<std::string_view, 8> kEndings = {".safetensors", ".bin", ".model", ".pt", ".pth", ".gguf", ".parquet", ".zip"};
+  constexpr std::array<std::string_view, 8> kEndings = {".safetensors", ".bin",  ".model",   ".pt",
+                                                        ".pth",         ".gguf", ".parquet", ".zip"};
   if (file.name.ends_with("README.md") || file.name.ends_with("configuration.json")) return false;
-  return file.size > kInline || std::ranges::any_of(kEndings, [&](std::string_view ending) { return file.name.ends_with(ending); });
+  return file.size > kInline ||
+         std::ranges::any_of(kEndings, [&](std::string_view ending) { return file.name.ends_with(ending); });
 }
 
 class ModelScopeApi final : public HubApi {
  public:
   using HubApi::HubApi;
 
-  std::string owner() override { throw UserError(ExitCode::usage, "ModelScope wants to know whose repository it is", "write --hub_model_id owner/name"); }
+  std::string owner() override {
+    throw UserError(ExitCode::usage, "ModelScope wants to know whose repository it is", "write --hub_model_id owner/name");
+  }
 
   void create(const Repo& repo, bool private_repo) override {
     if (exists(repo)) return;
     constexpr int kPrivate = 1, kPublic = 5;
     auto slash = repo.id.find('/');
     data_of(ask("POST", access_.endpoint + "/api/v1/models",
-                {{"Path", repo.id.substr(0, slash)}, {"Name", repo.id.substr(slash + 1)}, {"Visibility", private_repo ? kPrivate : kPublic}, {"License", "Apache-2.0"}}));
+                {{"Path", repo.id.substr(0, slash)},
+                 {"Name", repo.id.substr(slash + 1)},
+                 {"Visibility", private_repo ? kPrivate : kPublic},
+                 {"License", "Apache-2.0"}}));
   }
 
   void choose_modes(const Repo&, std::vector<UploadFile>& files) override {
@@ -39,15 +46,20 @@ class ModelScopeApi final : public HubApi {
     for (const auto& object : data.value("objects", Json::array())) {
       auto address = object.value("actions", Json::object()).value("upload", Json::object()).value("href", Json());
       if (!address.is_string()) continue;  // the hub has it
-      put(address.get<std::string>(), file, 0, file.size, {"Authorization: Bearer " + access_.token, "Cookie: m_session_id=" + access_.token});
+      put(address.get<std::string>(), file, 0, file.size,
+          {"Authorization: Bearer " + access_.token, "Cookie: m_session_id=" + access_.token});
     }
   }
 
   std::string commit(const Repo& repo, const std::vector<UploadFile>& files, const std::string& message) override {
     Json actions = Json::array();
     for (const auto& file : files)
-      actions.push_back({{"action", "create"}, {"path", file.name}, {"type", file.large ? "lfs" : "normal"}, {"size", file.size},
-                         {"sha256", file.large ? file.sha256 : ""}, {"content", file.large ? "" : base64_of(read_file(file.path))},
+      actions.push_back({{"action", "create"},
+                         {"path", file.name},
+                         {"type", file.large ? "lfs" : "normal"},
+                         {"size", file.size},
+                         {"sha256", file.large ? file.sha256 : ""},
+                         {"content", file.large ? "" : base64_of(read_file(file.path))},
                          {"encoding", file.large ? "" : "base64"}});
     data_of(ask("POST", fmt::format("{}/api/v1/repos/models/{}/commit/{}", access_.endpoint, repo.id, repo.branch()),
                 {{"commit_message", message}, {"actions", std::move(actions)}}));
@@ -67,7 +79,8 @@ class ModelScopeApi final : public HubApi {
 
   // Its answers carry their own verdict.
   static Json data_of(const Json& answer) {
-    if (answer.value("Success", Json()) == false) throw HttpFailure(fmt::format("ModelScope refuses: {}", answer.value("Message", "")));
+    if (answer.value("Success", Json()) == false)
+      throw HttpFailure(fmt::format("ModelScope refuses: {}", answer.value("Message", "")));
     auto data = answer.value("Data", Json::object());
     return data.is_object() ? data : Json::object();
   }

@@ -15,7 +15,8 @@ UserError explained_upload(const HttpFailure& failure, const Access& access, con
     return {ExitCode::usage, fmt::format("{}: {} does not let this token write there ({})", id, site, failure.status),
             fmt::format("{} or --hub_token must be a token that may write, of an owner of {}", variable, id)};
   if (failure.unreachable)
-    return {ExitCode::failure, fmt::format("{}: {} cannot be reached ({})", id, access.endpoint, failure.what()), "the files are where they were written; send them later"};
+    return {ExitCode::failure, fmt::format("{}: {} cannot be reached ({})", id, access.endpoint, failure.what()),
+            "the files are where they were written; send them later"};
   return {ExitCode::failure, fmt::format("{}: {}", id, failure.what()), "the files are where they were written; send them later"};
 }
 
@@ -33,9 +34,12 @@ std::vector<UploadFile> described(const UploadRequest& request) {
 
 void require_upload(Site site) {
   auto variable = site == Site::hugging_face ? "HF_TOKEN" : "MODELSCOPE_API_TOKEN";
-  if (offline()) throw UserError(ExitCode::usage, "uploading is asked for, and HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids connections", "unset it, or leave --push_to_hub out");
+  if (offline())
+    throw UserError(ExitCode::usage, "uploading is asked for, and HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids connections",
+                    "unset it, or leave --push_to_hub out");
   if (access_to(site).token.empty())
-    throw UserError(ExitCode::usage, fmt::format("uploading to {} needs a token", site_name(site)), fmt::format("set {} or pass --hub_token", variable));
+    throw UserError(ExitCode::usage, fmt::format("uploading to {} needs a token", site_name(site)),
+                    fmt::format("set {} or pass --hub_token", variable));
 }
 
 std::string whole_id(Site site, const std::string& name) {
@@ -50,7 +54,8 @@ std::string whole_id(Site site, const std::string& name) {
 
 std::string upload(const UploadRequest& request) {
   require_upload(request.repo.site);
-  if (!is_repo_id(request.repo.id)) throw UserError(ExitCode::usage, fmt::format("\"{}\" is no id of a repository", request.repo.id), "expected owner/name");
+  if (!is_repo_id(request.repo.id))
+    throw UserError(ExitCode::usage, fmt::format("\"{}\" is no id of a repository", request.repo.id), "expected owner/name");
   auto access = access_to(request.repo.site);
   try {
     auto api = make_hub_api(access);

@@ -3,7 +3,8 @@
 namespace hone::hub {
 
 void require_upload(Site site) {
-  throw UserError(ExitCode::usage, fmt::format("this hone was built without libcurl and cannot send files to {}", site_name(site)),
+  throw UserError(ExitCode::usage,
+                  fmt::format("this hone was built without libcurl and cannot send files to {}", site_name(site)),
                   "install libcurl4-openssl-dev and libssl-dev and build again, or use the hub's own tool");
 }
 

@@ -7,7 +7,8 @@ namespace hone::text {
 namespace {
 
 Json token_entry(const std::string& content, bool special) {
-  return {{"content", content}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", !special}, {"special", special}};
+  return {{"content", content}, {"single_word", false},   {"lstrip", false},
+          {"rstrip", false},    {"normalized", !special}, {"special", special}};
 }
 
 // As an entry of tokenizer.json's list, which a token has at most once.
@@ -16,8 +17,10 @@ void list_token(Json& added, int64_t id, const std::string& content, bool specia
   auto entry = token_entry(content, special);
   entry["id"] = id;
   auto found = std::ranges::find_if(added, same);
-  if (found == added.end()) added.push_back(std::move(entry));
-  else *found = std::move(entry);
+  if (found == added.end())
+    added.push_back(std::move(entry));
+  else
+    *found = std::move(entry);
 }
 
 void name_special(Json& config, const std::string& content) {
@@ -36,7 +39,8 @@ Json read_object(const fs::path& path) {
 
 void write_extended_files(const fs::path& from, const fs::path& to, const NewTokens& tokens, const Tokenizer& tokenizer) {
   if (!fs::exists(from / "tokenizer.json"))
-    throw UserError(ExitCode::usage, from.string() + ": has no tokenizer.json to add tokens to", "save the tokenizer with transformers first");
+    throw UserError(ExitCode::usage, from.string() + ": has no tokenizer.json to add tokens to",
+                    "save the tokenizer with transformers first");
   auto vocabulary = read_object(from / "tokenizer.json"), config = read_object(from / "tokenizer_config.json");
   if (!vocabulary["added_tokens"].is_array()) vocabulary["added_tokens"] = Json::array();
   bool decoder = config.contains("added_tokens_decoder") && config["added_tokens_decoder"].is_object();
