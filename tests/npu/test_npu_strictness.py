@@ -39,7 +39,8 @@ def test_a_step_waits_for_the_card_only_at_its_end(npu, tmp_path):
         assert done.returncode == 0, done.stderr[-3000:]
         counts[steps] = report(path)
     added = {key: (counts[4][key] - counts[2][key]) / 2 for key in ("launches", "waits", "device_to_host")}
-    assert added["launches"] > 100 and added["waits"] <= 1 and added["device_to_host"] <= 1, added
+    # Reading the loss is one copy, for which torch_npu waits twice: for the stream, then for the bytes.
+    assert added["launches"] > 100 and added["device_to_host"] <= 1 and added["waits"] <= 2 * added["device_to_host"], added
     assert counts[4]["fallbacks"] == {} and counts[4]["missing"] == {}
 
 
