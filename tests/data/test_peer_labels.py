@@ -145,8 +145,8 @@ def compare(requests, mine, peers):
 
 
 SWIFT_TEMPLATES = {"qwen2": ["qwen", "qwen2_5", "chatml", "qwen3_coder", "qwen3_guard", "gpt_oss"], "qwen3": ["qwen3", "qwen3_nothinking", "qwen3_thinking", "qwq", "qwen3_5", "ernie_thinking", "deepseek_v4", "deepseek_v4_flash", "glm5_2", "glm5_3",
-                             "hy_v3", "hy_v3_preview", "kimi_k25", "ling3", "spark2_5", "gemma4", "gemma4_nothinking", "youtu_llm"],
-                   "llama3": ["llama3", "llama3_2"]}
+                             "hy_v3", "hy_v3_preview", "kimi_k25", "ling3", "spark2_5", "gemma4", "gemma4_nothinking"],
+                   "llama3": ["llama3", "llama3_2", "youtu_llm"]}
 EMPTY_SYSTEM = {"role": "system", "content": ""}
 FIXED_THINKING = ["glm5_3", "ling3"]  # ms-swift does not ask the option there; hone does
 AGENTS = ["hermes", "react_en", "react_zh", "qwen_en", "qwen_zh", "qwen_en_parallel", "llama3", "qwen3_coder", "qwen3_5", "glm4", "glm4_5", "mistral"]
@@ -168,7 +168,7 @@ def test_ms_swift(probe, models, tmp_path):
     requests = []
     for family, templates in SWIFT_TEMPLATES.items():
         for template in templates:
-            thoughts = family == "qwen3"
+            thoughts = family == "qwen3" or template == "youtu_llm"
             rows = rows_of(template, thoughts) + swift_only_rows(template)
             if template == "ernie_thinking":
                 rows = [row for row in rows if not is_merged(row)]
