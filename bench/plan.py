@@ -8,11 +8,13 @@ On an accelerator the peak is what its allocator handed out, on the CPU the resi
 by torch alone; any folder will do for --model.
 """
 import argparse
+import ctypes
 import json
 import pathlib
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -71,7 +73,7 @@ def write_model(shape, device, folder):
         for name, size in tensors_of(shape):
             ones = name.endswith("norm.weight")
             values = torch.ones(size, dtype=torch.bfloat16) if ones else torch.randn(size, device=device, dtype=torch.bfloat16).mul_(0.02).cpu()
-            file.write(values.view(torch.int16).numpy().data)
+            file.write((ctypes.c_char * (2 * values.numel())).from_address(values.data_ptr()))
 
 
 def measured(hone, words, out):
