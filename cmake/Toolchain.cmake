@@ -40,6 +40,7 @@ set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 
 option(HONE_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 if(HONE_SANITIZE)
-  add_compile_options(-O1 -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer -g1)
+  # Without optimization: the build takes half the time, and nothing is optimized away before it is checked.
+  add_compile_options(-O0 -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=address,undefined)
 endif()
