@@ -5,8 +5,6 @@
 namespace hone::engine {
 namespace {
 
-constexpr size_t kMostStates = 200'000;  // reached by one constraint's texts
-
 struct TooLarge {};
 
 std::string utf8(uint32_t value) {
@@ -117,6 +115,7 @@ class Automaton::Builder {
 Result<Automaton> Automaton::make(const Pattern& pattern, size_t max_states) try {
   if (pattern->kind == PatternNode::Kind::nothing) return error("nothing can satisfy it");
   Automaton automaton;
+  automaton.most_states_ = max_states;
   Builder builder(automaton, max_states);
   automaton.end_ = builder.node();
   auto start = builder.build(pattern, automaton.end_);
@@ -146,7 +145,7 @@ void Automaton::close(std::vector<int32_t>& nodes) {
 int32_t Automaton::state_of(std::vector<int32_t> nodes) {
   close(nodes);
   if (nodes.empty()) return kDead;
-  if (states_.size() >= kMostStates && !known_.contains(nodes)) throw TooManyStates();
+  if (states_.size() >= most_states_ && !known_.contains(nodes)) throw TooManyStates();
   auto [place, added] = known_.try_emplace(nodes, static_cast<int32_t>(states_.size()));
   if (added) {
     auto& state = states_.emplace_back();

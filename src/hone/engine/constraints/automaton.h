@@ -21,6 +21,7 @@ class Automaton {
  public:
   static constexpr int32_t kDead = -1, kStart = 0;
 
+  // Neither the pattern nor the texts that follow it may need more than `max_states`.
   static Result<Automaton> make(const Pattern& pattern, size_t max_states);
 
   int32_t step(int32_t state, uint8_t byte);  // kDead when no text continues that way; throws TooManyStates
@@ -49,6 +50,7 @@ class Automaton {
   std::vector<Node> nodes_;
   std::vector<uint32_t> seen_;  // the closing in which a node was last met
   uint32_t closing_ = 0;
+  size_t most_states_ = 0;
   int32_t end_ = 0;
   std::vector<State> states_;
   std::map<std::vector<int32_t>, int32_t> known_;
