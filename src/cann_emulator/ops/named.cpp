@@ -17,18 +17,11 @@ void qr(const Tensors& in, const Tensors& out, const Attributes& attributes) {
   store(out[0], q), store(out[1], r);
 }
 
-// Values, then both sets of vectors as columns.
-void svd(const Tensors& in, const Tensors& out, const Attributes& attributes) {
-  auto [u, values, vh] = at::linalg_svd(in[0], flag(attributes, "full_matrices"));
-  store(out[0], values);
-  if (flag(attributes, "compute_uv")) store(out[1], u), store(out[2], vh.mT());
-}
-
 struct Named {
   const char* name;
   Kernel kernel;
 };
-constexpr Named kNamed[] = {{"Qr", qr}, {"Svd", svd}};
+constexpr Named kNamed[] = {{"Qr", qr}};
 
 Tensors views(const std::vector<aclTensor>& tensors) {
   Tensors out;

@@ -1,4 +1,4 @@
-// Operators that CANN knows by their names alone: matrix decompositions.
+// Operators that CANN knows by their names alone.
 #pragma once
 #include <map>
 #include <string>
