@@ -25,7 +25,7 @@ def client(server):
 def peer():
     import torch
     import transformers
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
     return tokenizer, transformers.AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
 
