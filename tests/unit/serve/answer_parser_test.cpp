@@ -56,7 +56,8 @@ TEST(AnswerParser, ThoughtsComeFirstOrNotAtAll) {
 TEST(AnswerParser, HermesCalls) {
   std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}{\\\"\", \"b\": [1, {}]}}\n</tool_call>";
   expect(call, kHermes, {"", "", {{"f", "{\"a\": \"}{\\\"\", \"b\": [1, {}]}"}}});
-  expect("Well.\n" + call + "\n" + call, kHermes, {"Well.", "", {{"f", "{\"a\": \"}{\\\"\", \"b\": [1, {}]}"}, {"f", "{\"a\": \"}{\\\"\", \"b\": [1, {}]}"}}});
+  expect("Well.\n" + call + "\n" + call, kHermes,
+         {"Well.", "", {{"f", "{\"a\": \"}{\\\"\", \"b\": [1, {}]}"}, {"f", "{\"a\": \"}{\\\"\", \"b\": [1, {}]}"}}});
   expect("<think>x</think>\n" + call, kHermes, {"", "x", {{"f", "{\"a\": \"}{\\\"\", \"b\": [1, {}]}"}}});
   expect("<tool_call>{\"arguments\": {\"x\": 1}, \"name\": \"late\"}</tool_call>", kHermes, {"", "", {{"late", "{\"x\": 1}"}}});
   expect("<tool_call>{\"name\": \"s\", \"arguments\": \"{\\\"x\\\": 1}\"}</tool_call>", kHermes, {"", "", {{"s", "{\"x\": 1}"}}});
@@ -71,7 +72,8 @@ TEST(AnswerParser, WhatIsNoCallIsText) {
 
 TEST(AnswerParser, LlamaCalls) {
   expect("{\"name\": \"f\", \"parameters\": {\"a\": 1}}", kLlama, {"", "", {{"f", "{\"a\": 1}"}}});
-  expect("<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": 1}}; {\"name\": \"g\", \"parameters\": {}}", kLlama, {"", "", {{"f", "{\"a\": 1}"}, {"g", "{}"}}});
+  expect("<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": 1}}; {\"name\": \"g\", \"parameters\": {}}", kLlama,
+         {"", "", {{"f", "{\"a\": 1}"}, {"g", "{}"}}});
 }
 
 TEST(AnswerParser, OneCallOnly) {

@@ -12,7 +12,8 @@ namespace {
 
 TEST(Body, RefusesWhatWouldBeExpensive) {
   EXPECT_TRUE(parse_body(R"({"a": [1, {"b": null}]})"));
-  for (std::string bad : {"", "[]", "1", "{", R"({"a":1,"a":2})", R"({"a":NaN})", "{\"a\":\"\xff\"}", "{}x"}) EXPECT_FALSE(parse_body(bad)) << bad;
+  for (std::string bad : {"", "[]", "1", "{", R"({"a":1,"a":2})", R"({"a":NaN})", "{\"a\":\"\xff\"}", "{}x"})
+    EXPECT_FALSE(parse_body(bad)) << bad;
   EXPECT_FALSE(parse_body(std::string(100'000, '[')));
   std::string wide = "{";
   for (int i = 0; i < 5000; ++i) wide += (i ? ",\"k" : "\"k") + std::to_string(i) + "\":1";
@@ -33,7 +34,8 @@ TEST(Fields, SaysWhatIsWrongWithWhich) {
   auto problem = problem_of(kChat, R"({"messages": [{}], "temperature": -1})");
   EXPECT_EQ(problem.param, "temperature");
   EXPECT_EQ(problem.message, "temperature: found -1; expected a number from 0 to 100");
-  EXPECT_EQ(problem_of(kChat, R"({"messages": [{}], "max_token": 1})").message, "unrecognized request argument supplied: max_token; did you mean max_tokens?");
+  EXPECT_EQ(problem_of(kChat, R"({"messages": [{}], "max_token": 1})").message,
+            "unrecognized request argument supplied: max_token; did you mean max_tokens?");
   EXPECT_EQ(problem_of(kChat, "{}").code, "missing_required_parameter");
   EXPECT_EQ(problem_of(kChat, R"({"messages": null})").code, "missing_required_parameter");
   EXPECT_EQ(problem_of(kChat, R"({"messages": [{}], "n": 1.0, "seed": null})").status, 200);
