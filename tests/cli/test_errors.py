@@ -33,6 +33,7 @@ NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
     (["infer", "--learning_rate", "1e-4"], "infer does not take it"),
     (["sft", "no_such_file.yaml"], "no_such_file.yaml"),
     (["completion", "csh"], "expected bash, zsh or fish"),
+    (["sft", "--model", os.fsdecode(b"a\x8db")], "is not UTF-8"),
     (["rlhf", "--model", "x"], "rlhf is not in this version"),
 ])
 def test_usage_mistakes(hone, words, said):

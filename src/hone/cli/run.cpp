@@ -17,6 +17,7 @@
 #include "hone/device/tensor.h"
 #include "hone/parallel/supervision.h"
 #include "hone/parallel/supervisor.h"
+#include "hone/text/tokenizer/utf8.h"
 
 namespace hone::cli {
 namespace {
@@ -45,6 +46,16 @@ int report_failure(const std::string& what) {
   bool memory = text.find("out of memory") != text.npos || text.find("can't allocate memory") != text.npos;
   return report(memory ? ExitCode::out_of_memory : ExitCode::failure, text,
                 memory ? "smaller --per_device_train_batch_size or --max_length" : "");
+}
+
+void require_utf8(const std::vector<std::string>& words) {
+  for (const auto& word : words) {
+    std::string repaired;
+    auto shown = text::tokenizer::valid_utf8(word, repaired);
+    if (shown != word)
+      throw UserError(ExitCode::usage, fmt::format("\"{}\" is not UTF-8", shown),
+                      "options and paths are kept in JSON files; rename the file, or use a UTF-8 locale");
+  }
 }
 
 int world_size() {
@@ -116,6 +127,7 @@ int dispatch(FrontEnd front_end, const std::vector<std::string>& words) {
 
 Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
   HONE_CHECK(!words.empty());
+  require_utf8(words);
   Invocation invocation{front_end, find_command(front_end, words[0]), words[0], {words.begin() + 1, words.end()}};
   if (!invocation.command) {
     auto near = nearest_command(front_end, words[0]);
