@@ -1,5 +1,7 @@
 #include "hone/cli/commands.h"
 
+#include "hone/base/spelling.h"
+
 namespace hone::cli {
 namespace {
 

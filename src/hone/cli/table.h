@@ -47,8 +47,6 @@ std::string_view default_text(const Option& option, FrontEnd front_end, Verbs ve
 // Is this option part of what the front end's users know?
 bool belongs_to(const Option& option, FrontEnd front_end);
 
-size_t edit_distance(std::string_view a, std::string_view b);
-
 namespace table {
 // Each adds the rows of its file.
 using Rows = std::vector<Option>;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/file.h"
+#include "hone/base/spelling.h"
 
 namespace hone::data {
 namespace {
@@ -60,17 +61,6 @@ void read_names(MemberReader& entry, const char* key, std::initializer_list<std:
     if (set && !entry.expect(found->is_string(), key, "names of columns")) return;
     *target = set ? found->get<std::string>() : "";
   }
-}
-
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j)
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
-  }
-  return row[b.size()];
 }
 
 }  // namespace

@@ -44,13 +44,6 @@ TEST(Table, EveryNameFindsItsRow) {
   }
 }
 
-TEST(Table, EditDistance) {
-  EXPECT_EQ(edit_distance("learning_rat", "learning_rate"), 1u);
-  EXPECT_EQ(edit_distance("leanring", "learning"), 1u);
-  EXPECT_EQ(edit_distance("", "abc"), 3u);
-  EXPECT_EQ(edit_distance("abc", "abc"), 0u);
-}
-
 TEST(Table, ProgramNames) {
   EXPECT_EQ(front_end_of("/usr/bin/swift"), FrontEnd::swift);
   EXPECT_EQ(front_end_of("lmf"), FrontEnd::factory);

@@ -4,6 +4,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/spelling.h"
 #include "hone/data/encode/factory.h"
 #include "hone/data/encode/jinja.h"
 #include "hone/data/encode/swift.h"
@@ -14,21 +15,6 @@ namespace hone::data {
 namespace {
 
 using text::TokenId;
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t above = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
 
 [[noreturn]] void unknown_template(const std::string& name, std::vector<std::string> known) {
   std::sort(known.begin(), known.end(), [&](const auto& a, const auto& b) { return edit_distance(a, name) < edit_distance(b, name); });
