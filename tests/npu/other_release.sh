@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Operators and collectives through another release of torch and torch_npu, on the emulator built for it: an environment and a build
+# Operators through another release of torch and torch_npu, on the emulator built for it: an environment and a build
 # folder of their own, beside those of the project. usage: tests/npu/other_release.sh 2.7.1
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -39,4 +39,9 @@ void reset_peak_memory(at::Device device) {
   }
 }
 
+void give_back_memory(at::Device device) {
+  if (device.is_cpu()) drop_kept_cpu_buffers();
+  else at::accelerator::emptyCache();
+}
+
 }  // namespace hone::device

@@ -12,6 +12,8 @@ struct MemoryUse {
 
 MemoryUse memory_use(at::Device device);
 void reset_peak_memory(at::Device device);
+// Returns to the device, or the system, what is kept for later and unused now.
+void give_back_memory(at::Device device);
 
 // Training asks for the same large buffers again every step. Keeps freed ones, on huge pages, instead of returning them to the system,
 // where each new page would cost a fault. Call once, before the first tensor.

@@ -217,7 +217,7 @@ int run_training(const TrainingJob& job) {
     smaller.loader.batch_size /= 2;
     smaller.trainer.micro_batch_size = smaller.loader.batch_size;
     smaller.trainer.continue_run = folder;
-    if (!job.load.device.is_cpu()) at::accelerator::emptyCache();
+    device::give_back_memory(job.load.device);
     log::warning("out of memory: again with --per_device_train_batch_size {}", smaller.loader.batch_size);
   }
 }

@@ -222,7 +222,7 @@ void Trainer::after_step(RunLog& log) {
   }
   if (evaluates_now()) evaluate_now(log);
   if (saves_now()) save_now();
-  if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) give_back_memory();
+  if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) device::give_back_memory(device_);
 }
 
 bool Trainer::evaluates_now() const {
@@ -233,11 +233,6 @@ bool Trainer::evaluates_now() const {
 bool Trainer::saves_now() const {
   if (config_.save == Every::best) return state_.best_global_step == state_.global_step;
   return due(config_.save, config_.save_steps);
-}
-
-void Trainer::give_back_memory() const {
-  if (device_.is_cpu()) return device::drop_kept_cpu_buffers();
-  at::accelerator::emptyCache();
 }
 
 std::string Trainer::progress_note(const StepReading& reading, double seconds) const {

@@ -79,7 +79,6 @@ class Trainer {
   bool saves_now() const;
   void save_now();
   bool evaluates_now() const;
-  void give_back_memory() const;
   bool due(Every every, double interval) const;
   bool stop_early() const;
   void finish(RunLog& log);

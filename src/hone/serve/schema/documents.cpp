@@ -10,7 +10,6 @@ constexpr Endpoint kAll[] = {kChat,       kCompletion,  kEmbedding,     kMessage
                              kDetokenize, kLoadAdapter, kUnloadAdapter, kInfer};
 
 Json number(double value) { return value == std::floor(value) ? Json(static_cast<int64_t>(value)) : Json(value); }
-std::string digits(double value) { return number(value).dump(); }
 
 Json property(const Field& field) {
   const Json text{{"type", "string"}}, list{{"type", "array"}}, object{{"type", "object"}};
@@ -51,32 +50,6 @@ Json property(const Field& field) {
   return out;
 }
 
-std::string bounds(const Field& field) {
-  switch (field.kind) {
-    case FieldKind::flag:
-      return "true, false";
-    case FieldKind::integer:
-      return fmt::format("whole, {} … {}", digits(field.low), digits(field.high));
-    case FieldKind::real:
-      return fmt::format("{} … {}", digits(field.low), digits(field.high));
-    case FieldKind::text:
-      return fmt::format("text, {} … {} bytes", digits(field.low), digits(field.high));
-    case FieldKind::list:
-      return fmt::format("list, {} … {} items", digits(field.low), digits(field.high));
-    case FieldKind::object:
-      return fmt::format("object, at most {} keys", digits(field.high));
-    case FieldKind::text_or_list:
-      return fmt::format("text, or list of at most {}", digits(field.high));
-    case FieldKind::text_or_object:
-      return "text or object";
-    case FieldKind::text_or_flag:
-      return "text, true, false";
-    case FieldKind::any:
-      return "text or list";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string field_markdown() {
@@ -90,7 +63,7 @@ std::string field_markdown() {
       if (!(field.endpoints & endpoint)) continue;
       auto help = field.no_effect.empty() ? std::string(field.help) : fmt::format("no effect: {}", field.no_effect);
       page +=
-          fmt::format("| {} | {} | {} | {} |\n", field.name, bounds(field), field.required ? "required" : field.fallback, help);
+          fmt::format("| {} | {} | {} | {} |\n", field.name, allowed_values(field), field.required ? "required" : field.fallback, help);
     }
   }
   return page;

@@ -11,33 +11,6 @@ std::string plain_number(double value) {
   return value == std::floor(value) && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
 }
 
-std::string allowed(const Field& field) {
-  auto range = fmt::format("from {} to {}", plain_number(field.low), plain_number(field.high));
-  switch (field.kind) {
-    case FieldKind::flag:
-      return "true or false";
-    case FieldKind::integer:
-      return "a whole number " + range;
-    case FieldKind::real:
-      return "a number " + range;
-    case FieldKind::text:
-      return fmt::format("a text of {} to {} bytes", plain_number(field.low), plain_number(field.high));
-    case FieldKind::list:
-      return fmt::format("a list of {} to {} items", plain_number(field.low), plain_number(field.high));
-    case FieldKind::object:
-      return fmt::format("an object of at most {} keys", plain_number(field.high));
-    case FieldKind::text_or_list:
-      return fmt::format("a text or a list of at most {} items", plain_number(field.high));
-    case FieldKind::text_or_object:
-      return "a text or an object";
-    case FieldKind::text_or_flag:
-      return "a text, true or false";
-    case FieldKind::any:
-      return "";
-  }
-  return "";
-}
-
 bool is_whole(const Json& value) {
   return value.is_number_integer() || (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()));
 }
@@ -98,6 +71,33 @@ std::string nearest(Endpoint endpoint, std::string_view name) {
 
 }  // namespace
 
+std::string allowed_values(const Field& field) {
+  auto range = fmt::format("from {} to {}", plain_number(field.low), plain_number(field.high));
+  switch (field.kind) {
+    case FieldKind::flag:
+      return "true or false";
+    case FieldKind::integer:
+      return "a whole number " + range;
+    case FieldKind::real:
+      return "a number " + range;
+    case FieldKind::text:
+      return fmt::format("a text of {} to {} bytes", plain_number(field.low), plain_number(field.high));
+    case FieldKind::list:
+      return fmt::format("a list of {} to {} items", plain_number(field.low), plain_number(field.high));
+    case FieldKind::object:
+      return fmt::format("an object of at most {} keys", plain_number(field.high));
+    case FieldKind::text_or_list:
+      return fmt::format("a text or a list of at most {} items", plain_number(field.high));
+    case FieldKind::text_or_object:
+      return "a text or an object";
+    case FieldKind::text_or_flag:
+      return "a text, true or false";
+    case FieldKind::any:
+      return "a text or a list";
+  }
+  return "";
+}
+
 void bad_value(const std::string& where, const std::string& message) {
   throw Problem(400, fmt::format("{}: {}", where, message), where, "invalid_value");
 }
@@ -126,7 +126,7 @@ Fields::Fields(Endpoint endpoint, const Json& body) : endpoint_(endpoint), body_
                     "unknown_parameter");
     }
     if (!value.is_null() && !fits(*field, value))
-      bad_value(name, fmt::format("found {}; expected {}", shown(value), allowed(*field)));
+      bad_value(name, fmt::format("found {}; expected {}", shown(value), allowed_values(*field)));
   }
   for (const auto& field : field_table())
     if (field.required && (field.endpoints & endpoint) && !find(field.name))

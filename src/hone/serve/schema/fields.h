@@ -40,6 +40,8 @@ struct Field {
 };
 
 std::span<const Field> field_table();
+// What a field takes, in words: for errors and for docs/.
+std::string allowed_values(const Field& field);
 const Field* find_field(Endpoint endpoint, std::string_view name);
 
 // A body whose every field is known, of its kind and within its bounds. null counts as absent, as clients mean it.
