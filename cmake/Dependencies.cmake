@@ -42,6 +42,15 @@ find_package(Torch REQUIRED)
 add_compile_options(${TORCH_CXX_FLAGS})
 add_library(hone_torch INTERFACE)
 target_include_directories(hone_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+# at::parallel_for is a template: in a file compiled without OpenMP it is a plain loop. The runtime is the one that libtorch brings and uses.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+file(GLOB openmp_runtime ${TORCH_INSTALL_PREFIX}/lib/libgomp*.so*)
+if(NOT openmp_runtime)
+  find_package(OpenMP REQUIRED)
+  set(openmp_runtime ${OpenMP_gomp_LIBRARY})
+endif()
+list(GET openmp_runtime 0 openmp_runtime)
+target_link_libraries(hone_torch INTERFACE ${openmp_runtime})
 
 # c10d's Gloo backend is in every torch wheel, its headers are not: see gloo_shim/gloo/algorithm.h.
 add_library(hone_gloo INTERFACE)
