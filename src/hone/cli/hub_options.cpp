@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "hone/hub/locate.h"
+#include "hone/io/peft.h"
 
 namespace hone::cli {
 namespace {
@@ -51,7 +52,7 @@ void configure_hub(const Options& options) {
 void find_checkpoint(Options& options) {
   if (!options.knows("ckpt_dir") || !options.has("ckpt_dir")) return;
   auto folder = options.text("ckpt_dir");
-  bool adapter = std::filesystem::exists(std::filesystem::path(folder) / "adapter_config.json");
+  bool adapter = io::adapter_files_in(folder).has_value();
   const auto& given = options.setting("ckpt_dir");
   if (adapter) options.set("adapters", Json::array({folder}), given.source, given.where);
   else options.set("model", folder, given.source, given.where);

@@ -9,8 +9,10 @@ namespace hone::io {
 namespace {
 
 constexpr std::string_view kPrefix = "base_model.model.";
+constexpr std::string_view kOutside = "base_model.";  // of tensors that belong to no module
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
+constexpr const char* kSwiftFolder = "default";  // the name of the only adapter that ms-swift trains
 
 // Keys that change what the layer computes in ways hone does not have. Null, false and empty values mean "not used".
 constexpr const char* kUnsupported[] = {
@@ -31,6 +33,11 @@ std::optional<fs::path> newest_checkpoint_in(const fs::path& run) {
   }
   return newest;
 }
+
+// What every method's config has.
+constexpr const char* kCommonKeys[] = {"auto_mapping",    "base_model_name_or_path", "bias",     "exclude_modules",  "inference_mode", "layers_pattern",
+                                       "layers_to_transform", "modules_to_save",     "peft_type", "revision",        "swift_type",     "target_modules",
+                                       "task_type",       "fan_in_fan_out"};
 
 bool is_used(const Json& value) {
   return !(value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
@@ -133,7 +140,61 @@ Json loftq_json(const AdapterConfig& config) {
 }
 Json init_json(const std::string& init) { return init == "true" || init == "false" ? Json(init == "true") : Json(init); }
 
+Json lora_json(const AdapterConfig& config) {
+  return {
+      {"alpha_pattern", map_json(config.alpha_pattern)},
+      {"auto_mapping", nullptr},
+      {"base_model_name_or_path", config.base_model},
+      {"bias", config.bias},
+      {"exclude_modules", pattern_json(config.excluded)},
+      {"fan_in_fan_out", false},
+      {"inference_mode", true},
+      {"init_lora_weights", init_json(config.init)},
+      {"layer_replication", nullptr},
+      {"layers_pattern", list_or_null(config.layers_pattern)},
+      {"layers_to_transform", list_or_null(config.layers_to_transform)},
+      {"loftq_config", loftq_json(config)},
+      {"lora_alpha", number(config.alpha)},
+      {"lora_bias", false},
+      {"lora_dropout", config.dropout},
+      {"megatron_config", nullptr},
+      {"megatron_core", "megatron.core"},
+      {"modules_to_save", list_or_null(config.modules_to_save)},
+      {"peft_type", config.method},
+      {"r", config.rank},
+      {"rank_pattern", map_json(config.rank_pattern)},
+      {"revision", nullptr},
+      {"target_modules", pattern_json(config.targets)},
+      {"task_type", config.task_type.empty() ? Json() : Json(config.task_type)},
+      {"use_dora", config.dora},
+      {"use_rslora", config.rslora},
+  };
+}
+
+Json common_json(const AdapterConfig& config) {
+  Json json{{"base_model_name_or_path", config.base_model}, {"target_modules", pattern_json(config.targets)}};
+  if (config.of_swift) {
+    json["swift_type"] = config.method;
+    return json;
+  }
+  json.update({{"auto_mapping", nullptr},
+               {"bias", config.bias},
+               {"inference_mode", true},
+               {"layers_pattern", list_or_null(config.layers_pattern)},
+               {"layers_to_transform", list_or_null(config.layers_to_transform)},
+               {"modules_to_save", list_or_null(config.modules_to_save)},
+               {"peft_type", config.method},
+               {"revision", nullptr},
+               {"task_type", config.task_type.empty() ? Json() : Json(config.task_type)}});
+  if (!config.excluded.empty()) json["exclude_modules"] = pattern_json(config.excluded);
+  return json;
+}
+
 Result<AdapterConfig> check(AdapterConfig config) {
+  if (!config.is_lora() && config.method != "ADALORA") {
+    if (config.bias != "none") return error("\"bias\" is \"{}\", which hone does not support with {}", config.bias, config.method);
+    return config;
+  }
   if (config.rank < 1 || config.rank > (1 << 20)) return error("\"r\" is {}, expected a positive rank", config.rank);
   for (const auto& [name, rank] : config.rank_pattern)
     if (rank < 1) return error("\"rank_pattern\" gives \"{}\" the rank {}", name, rank);
@@ -157,100 +218,95 @@ Result<AdapterConfig> parse_adapter_config(std::string_view text) {
   if (!parsed) return error("{}", parsed.error());
   const Json& json = *parsed;
   if (!json.is_object()) return error("expected an object");
-  const std::string type =
-      json.contains("peft_type") && json["peft_type"].is_string() ? json["peft_type"].get<std::string>() : "";
-  if (type != "LORA") return error("\"peft_type\" is \"{}\"; hone reads LORA (with rsLoRA, DoRA, PiSSA, OLoRA)", type);
   for (const char* key : kUnsupported)
     if (json.contains(key) && is_used(json[key])) return error("\"{}\" is used, which hone does not support", key);
 
   AdapterConfig config;
   Fields fields(json);
+  config.of_swift = !json.contains("peft_type") && json.contains("swift_type");
+  config.method.clear();
+  fields.read(config.of_swift ? "swift_type" : "peft_type", config.method);
+  if (config.method.empty()) return error("it has no \"peft_type\"");
   fields.read("base_model_name_or_path", config.base_model);
-  fields.read("r", config.rank);
-  fields.read("lora_alpha", config.alpha);
-  fields.read("lora_dropout", config.dropout);
   fields.read("bias", config.bias);
   fields.read_pattern("target_modules", config.targets);
   fields.read_pattern("exclude_modules", config.excluded);
   fields.read_list("modules_to_save", config.modules_to_save);
-  fields.read("use_rslora", config.rslora);
-  fields.read("use_dora", config.dora);
-  fields.read_init(config.init);
-  fields.read_loftq(config);
-  fields.read_map("rank_pattern", config.rank_pattern);
-  fields.read_map("alpha_pattern", config.alpha_pattern);
   fields.read_list("layers_to_transform", config.layers_to_transform);
   fields.read_list("layers_pattern", config.layers_pattern);
   fields.read("task_type", config.task_type);
+  if (config.is_lora() || config.method == "ADALORA") {
+    fields.read("r", config.rank);
+    fields.read("lora_alpha", config.alpha);
+    fields.read("lora_dropout", config.dropout);
+    fields.read("use_rslora", config.rslora);
+    fields.read("use_dora", config.dora);
+    fields.read_init(config.init);
+    fields.read_loftq(config);
+  }
+  if (config.is_lora()) {
+    fields.read_map("rank_pattern", config.rank_pattern);
+    fields.read_map("alpha_pattern", config.alpha_pattern);
+  } else {
+    config.own = json;
+    for (const char* key : kCommonKeys) config.own.erase(key);
+  }
   if (!fields.problem().empty()) return error("{}", fields.problem());
   return check(std::move(config));
 }
 
 Json to_json(const AdapterConfig& config) {
-  return {
-      {"alpha_pattern", map_json(config.alpha_pattern)},
-      {"auto_mapping", nullptr},
-      {"base_model_name_or_path", config.base_model},
-      {"bias", config.bias},
-      {"exclude_modules", pattern_json(config.excluded)},
-      {"fan_in_fan_out", false},
-      {"inference_mode", true},
-      {"init_lora_weights", init_json(config.init)},
-      {"layer_replication", nullptr},
-      {"layers_pattern", list_or_null(config.layers_pattern)},
-      {"layers_to_transform", list_or_null(config.layers_to_transform)},
-      {"loftq_config", loftq_json(config)},
-      {"lora_alpha", number(config.alpha)},
-      {"lora_bias", false},
-      {"lora_dropout", config.dropout},
-      {"megatron_config", nullptr},
-      {"megatron_core", "megatron.core"},
-      {"modules_to_save", list_or_null(config.modules_to_save)},
-      {"peft_type", "LORA"},
-      {"r", config.rank},
-      {"rank_pattern", map_json(config.rank_pattern)},
-      {"revision", nullptr},
-      {"target_modules", pattern_json(config.targets)},
-      {"task_type", config.task_type},
-      {"use_dora", config.dora},
-      {"use_rslora", config.rslora},
-  };
+  Json json = config.is_lora() || config.method == "ADALORA" ? lora_json(config) : common_json(config);
+  json.update(config.own);
+  return json;
+}
+
+std::optional<fs::path> adapter_files_in(const fs::path& folder) {
+  for (const auto& place : {folder, folder / kSwiftFolder})
+    if (fs::exists(place / kConfigFile)) return place;
+  return std::nullopt;
 }
 
 AdapterConfig read_adapter_config(const fs::path& folder) {
-  const fs::path path = folder / kConfigFile;
-  if (auto inside = newest_checkpoint_in(folder); !fs::exists(path) && inside)
+  const auto files = adapter_files_in(folder);
+  if (auto inside = newest_checkpoint_in(folder); !files && inside)
     throw UserError(ExitCode::bad_checkpoint, folder.string() + " is a run; expected one of its checkpoints", "the newest is " + inside->string());
-  if (!fs::exists(path))
+  if (!files)
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kConfigFile),
                     "an adapter folder is a checkpoint of a LoRA run, e.g. output/…/checkpoint-100");
+  const fs::path path = *files / kConfigFile;
   return parse_adapter_config(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
 }
 
 Adapter read_adapter(const fs::path& folder) {
   Adapter adapter{read_adapter_config(folder), {}};
-  const fs::path path = folder / kWeightsFile;
+  const fs::path files = *adapter_files_in(folder), path = files / kWeightsFile;
   if (!fs::exists(path))
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kWeightsFile),
-                    fs::exists(folder / "adapter_model.bin")
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", files.string(), kWeightsFile),
+                    fs::exists(files / "adapter_model.bin")
                         ? "adapter_model.bin is a pickle, which hone never reads; save it with safe_serialization=True"
                         : "the folder is not a whole checkpoint");
   SafetensorsFile file(path);
   for (const auto& entry : file.entries()) {
-    if (!entry.name.starts_with(kPrefix))
+    if (!adapter.config.of_swift && !entry.name.starts_with(kOutside))
       throw UserError(ExitCode::bad_checkpoint,
                       fmt::format("{}: tensor \"{}\" does not start with {}", path.string(), entry.name, kPrefix));
-    adapter.tensors.emplace_back(entry.name.substr(kPrefix.size()), file.tensor(entry));
+    const bool of_module = entry.name.starts_with(kPrefix);
+    adapter.tensors.emplace_back(of_module ? entry.name.substr(kPrefix.size()) : entry.name, file.tensor(entry));
   }
   return adapter;
 }
 
 void write_adapter(const fs::path& folder, const Adapter& adapter) {
-  fs::create_directories(folder);
+  const fs::path files = adapter.config.of_swift ? folder / kSwiftFolder : folder;
+  fs::create_directories(files);
   std::vector<TensorSource> sources;
-  for (const auto& [name, tensor] : adapter.tensors) sources.push_back(TensorSource::of(std::string(kPrefix) + name, tensor));
-  write_safetensors(folder / kWeightsFile, sources);
-  write_file_atomically(folder / kConfigFile, to_json(adapter.config).dump(2) + "\n");
+  for (const auto& [name, tensor] : adapter.tensors) {
+    const bool whole_name = adapter.config.of_swift || name.starts_with(kOutside);
+    sources.push_back(TensorSource::of(whole_name ? name : std::string(kPrefix) + name, tensor));
+  }
+  write_safetensors(files / kWeightsFile, sources);
+  write_file_atomically(files / kConfigFile, to_json(adapter.config).dump(2) + "\n");
 }
 
 }  // namespace hone::io

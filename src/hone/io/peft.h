@@ -1,5 +1,7 @@
-// PEFT's LoRA files: adapter_config.json and adapter_model.safetensors, read from anyone and written so that PEFT loads them.
+// PEFT's adapter files: adapter_config.json and adapter_model.safetensors, read from anyone and written so that PEFT loads them. Files of
+// ms-swift's own tuners look alike, one folder further down.
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,9 @@ struct ModulePattern {
 };
 
 struct AdapterConfig {
+  std::string method = "LORA";  // peft_type, or the swift_type of ms-swift's own tuners
+  bool of_swift = false;        // the latter
+  Json own = Json::object();    // fields of a method other than LoRA, as the file has them; its tuner reads them
   std::string base_model;
   int64_t rank = 8;
   double alpha = 8, dropout = 0;
@@ -32,20 +37,24 @@ struct AdapterConfig {
   std::vector<std::string> layers_pattern;
   std::string task_type = "CAUSAL_LM";
 
+  bool is_lora() const { return method == "LORA"; }
   double scale(int64_t layer_rank, double layer_alpha) const;
 };
 
-Result<AdapterConfig> parse_adapter_config(
-    std::string_view text);  // refuses other methods and LoRA variants that change the forward pass
+Result<AdapterConfig> parse_adapter_config(std::string_view text);  // refuses LoRA variants that change the forward pass
 Json to_json(const AdapterConfig& config);
 
 using NamedTensorList = std::vector<std::pair<std::string, Tensor>>;
 
-// Tensors under their Hugging Face paths: PEFT's prefix "base_model.model." is taken off on reading and put on in writing.
+// Tensors under their Hugging Face paths: PEFT's prefix "base_model.model." is taken off on reading and put on in writing. What belongs to
+// no module keeps its whole name, "base_model.vera_A".
 struct Adapter {
   AdapterConfig config;
   NamedTensorList tensors;
 };
+
+// Where the files of an adapter lie: the folder itself, or default/ in it, where ms-swift keeps those of its own tuners; none: no adapter.
+std::optional<fs::path> adapter_files_in(const fs::path& folder);
 
 // Both throw UserError(bad_checkpoint) naming the file.
 AdapterConfig read_adapter_config(const fs::path& folder);

@@ -72,7 +72,7 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
     return mlp.down(ops::swiglu(both[0], both[1]), mode);
   }
   auto gate = mlp.gate(x_th, mode), up = mlp.up(x_th, mode);
-  if (!at::GradMode::is_enabled()) return mlp.down(ops::swiglu(gate, up), mode);
+  if (!at::GradMode::is_enabled() || !mlp.down.tuners.empty()) return mlp.down(ops::swiglu(gate, up), mode);
   return ops::swiglu_linear(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training);
 }
 
@@ -107,8 +107,11 @@ TensorList Block::trained() const {
   };
   auto& self = const_cast<Block&>(*this);  // the lists point at members so that tuners may replace them; here they are only read
   for (auto& parameter : self.parameters()) add(*parameter.value);
-  for (auto* layer : self.linears())
+  for (auto* layer : self.linears()) {
     for (auto& adapter : layer->adapters) add(adapter.a), add(adapter.b), add(adapter.magnitude);
+    for (auto& tuner : layer->tuners)
+      for (auto& own : tuner->tensors()) add(*own.value);
+  }
   return list;
 }
 
@@ -128,7 +131,7 @@ Decoder decoder_skeleton(const DecoderConfig& config) {
   decoder.embedding = {"model.embed_tokens", placeholder({config.vocabulary, config.hidden}), {}};
   for (int64_t layer = 0; layer < config.layers; ++layer) decoder.blocks.push_back(block_skeleton(config, layer));
   decoder.norm = norm("model.norm", config.hidden, config.norm_eps);
-  decoder.head = linear("lm_head", config.hidden, config.vocabulary, false);
+  decoder.head = config.labels ? linear("score", config.hidden, config.labels, false) : linear("lm_head", config.hidden, config.vocabulary, false);
   return decoder;
 }
 

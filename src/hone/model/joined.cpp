@@ -38,7 +38,7 @@ bool Joined::serves(std::initializer_list<const Linear*> layers) const {
   if (!weight_.defined()) return false;
   const auto* place = static_cast<const std::byte*>(weight_.const_data_ptr());
   for (const auto* layer : layers) {
-    if (!layer->adapters.empty() || layer->quantized || layer->weight.const_data_ptr() != place || layer->bias.defined() != bias_.defined()) return false;
+    if (layer->is_tuned() || layer->quantized || layer->weight.const_data_ptr() != place || layer->bias.defined() != bias_.defined()) return false;
     place += layer->weight.nbytes();
   }
   return true;

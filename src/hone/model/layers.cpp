@@ -6,7 +6,16 @@ namespace hone::model {
 
 Tensor Norm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight, eps); }
 
-Tensor Linear::operator()(const Tensor& x, const LinearMode& mode) const {
+Tensor Linear::operator()(const Tensor& x, const LinearMode& mode) const { return tuned(x, mode, tuners.size()); }
+
+Tensor Linear::tuned(const Tensor& x, const LinearMode& mode, size_t count) const {
+  while (count > 0 && !tuners[count - 1]->active) --count;
+  if (count == 0) return product(x, mode);
+  auto beneath = [&](const Tensor& input) { return tuned(input, mode, count - 1); };
+  return tuners[count - 1]->forward({x, beneath, bias, mode.training});
+}
+
+Tensor Linear::product(const Tensor& x, const LinearMode& mode) const {
   Tensor y;
   if (quantized) {
     ops::AdapterRows all;

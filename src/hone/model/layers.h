@@ -1,9 +1,11 @@
 // The leaves of a model: what holds a parameter and knows its Hugging Face name. Tuners find and change them; blocks call them.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "hone/device/tensor.h"
+#include "hone/model/linear_tuner.h"
 #include "hone/ops/compressed_weight.h"
 #include "hone/ops/adapter_rows.h"
 #include "hone/ops/quantized_linear.h"
@@ -22,10 +24,17 @@ struct Linear {
   std::vector<ops::LoraWeights> adapters;
   std::shared_ptr<const ops::CompressedWeight> compressed;  // what `weight`, then only a shape without memory, is restored from
   std::shared_ptr<const ops::QuantizedWeight> quantized;  // computed with instead of `weight` once set, which then is a shape only
+  std::vector<std::shared_ptr<LinearTuner>> tuners;  // around the product, the first innermost
 
   Tensor operator()(const Tensor& x, const LinearMode& mode) const;
   Tensor values() const;  // the weight to compute with
   void compress(const ops::Compression& how);
+  // Adapters or tuners: its product alone is not what it computes.
+  bool is_tuned() const { return !adapters.empty() || !tuners.empty(); }
+
+ private:
+  Tensor product(const Tensor& x, const LinearMode& mode) const;
+  Tensor tuned(const Tensor& x, const LinearMode& mode, size_t count) const;  // through the first `count` tuners
 };
 
 struct Norm {
@@ -42,12 +51,6 @@ struct Embedding {
   std::vector<ops::LoraWeights> adapters;  // PEFT's lora_embedding_A / _B
 
   Tensor operator()(const Tensor& tokens, const ops::AdapterRows& rows = {}) const;
-};
-
-// A parameter under its Hugging Face name. `value` refers to the leaf that owns it, so that a tuner may replace it.
-struct NamedParameter {
-  std::string name;
-  Tensor* value;
 };
 
 }  // namespace hone::model

@@ -25,6 +25,8 @@ class Optimizer {
   explicit Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {}
   virtual ~Optimizer() = default;
 
+  // Once a step, when the loss's gradients are complete and not yet clipped: adds those of penalties on the weights themselves.
+  virtual void complete_gradients() {}
   virtual void step(double learning_rate) = 0;
   NamedTensors state();                        // "exp_avg/<parameter name>" …; tensors, not copies
   void load_state(const NamedTensors& state);  // throws UserError(bad_checkpoint) naming what is missing

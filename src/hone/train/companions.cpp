@@ -15,23 +15,23 @@ void copy_if_there(const fs::path& from, const fs::path& to) {
 void write_model_config(const fs::path& from, const fs::path& to, const std::string& weights_type, const Json& changes) {
   auto config = read_config_file(from.string());
   config.update(changes);
+  config.erase("quantization_config");  // weights that were read from few bits are saved whole
   bool old_name = config.contains("torch_dtype") && !config.contains("dtype");
   config[old_name ? "torch_dtype" : "dtype"] = weights_type;
   write_file_atomically(to, config.dump(2) + "\n");
 }
 
 std::string model_card(const Companions& companions) {
-  bool adapter = companions.tuner == "lora";
   return fmt::format(
       "---\nbase_model: {0}\nlibrary_name: {1}\npipeline_tag: text-generation\ntags:\n- {2}\n- generated_from_trainer\n---\n\n"
       "# {3} of {0}\n\nTrained with hone; `args.json` holds every setting of the run.\n",
-      companions.model_name, adapter ? "peft" : "transformers", companions.tuner, adapter ? "Adapter" : "Fine-tuned model");
+      companions.model_name, companions.adapter ? "peft" : "transformers", companions.tuner, companions.adapter ? "Adapter" : "Fine-tuned model");
 }
 
 }  // namespace
 
 void Companions::write(const fs::path& folder) const {
-  bool whole_model = tuner != "lora";
+  bool whole_model = !adapter;
   if (whole_model || layout == Layout::factory)
     for (const char* name : kTokenizerFiles) copy_if_there(model_folder / name, folder / name);
   if (!new_tokens.empty()) text::write_extended_files(model_folder, folder, new_tokens, *tokenizer);

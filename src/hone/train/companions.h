@@ -12,7 +12,8 @@ namespace hone::train {
 struct Companions {
   fs::path model_folder;     // where config and tokenizer are copied from
   std::string model_name;    // for the model card
-  std::string tuner;         // "lora", "full", "freeze"
+  std::string tuner;         // "lora", "full", "freeze", "vera" …
+  bool adapter = true;       // not whole weights
   std::string weights_type;  // "float32" …: config.json's dtype of a whole model
   Layout layout = Layout::swift;
   Json args;        // args.json

@@ -10,6 +10,7 @@
 #include "hone/tuner/adapter_parts.h"
 #include "hone/tuner/detach.h"
 #include "hone/tuner/initial.h"
+#include "hone/tuner/methods/attach.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::tuner {
@@ -119,6 +120,25 @@ void require_matches(const io::AdapterConfig& config, const std::vector<Site>& a
   if (adapted == 0) throw UserError(ExitCode::usage, "the LoRA targets match no module", hint);
 }
 
+// Gives every module that the config means its low-rank pair.
+void attach_pairs(model::CausalLM& model, AttachedAdapter& adapter, const TargetMatcher& matcher, const AttachOptions& options) {
+  const auto all = sites(model);
+  const auto known = options.started_in ? initial_pairs(*options.started_in, adapter.config) : std::map<std::string, LayerAdapter>();
+  size_t adapted = 0;
+  for (const auto& site : all) {
+    if (!matcher(site.path)) continue;
+    Tensor residual;
+    auto layer = fresh_layer(site, adapter.config, matcher, options, known, &residual);
+    if (residual.defined()) {
+      remember_initial(adapter, site.path, layer);
+      move_in(*site.weight, residual);
+    }
+    put(site, layer.weights, options);
+    ++adapted;
+  }
+  require_matches(adapter.config, all, adapted);
+}
+
 }  // namespace
 
 AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options) {
@@ -130,21 +150,8 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
   AttachedAdapter adapter{options.name, config, {}, {}};
   untie_if_touched(
       model, [&](const std::string& path) { return matcher(path) || saves_parameter(config.modules_to_save, path + ".weight"); });
-  const auto all = sites(model);
-  const auto known = options.started_in ? initial_pairs(*options.started_in, config) : std::map<std::string, LayerAdapter>();
-  size_t adapted = 0;
-  for (const auto& site : all) {
-    if (!matcher(site.path)) continue;
-    Tensor residual;
-    auto layer = fresh_layer(site, config, matcher, options, known, &residual);
-    if (residual.defined()) {
-      remember_initial(adapter, site.path, layer);
-      move_in(*site.weight, residual);
-    }
-    put(site, layer.weights, options);
-    ++adapted;
-  }
-  require_matches(config, all, adapted);
+  if (config.is_lora()) attach_pairs(model, adapter, matcher, options);
+  else put_tuners(model, make_tuners(layer_shapes(model), config, options.seed), options);
   for (const auto& parameter : model.parameters())
     if (saves_parameter(config.modules_to_save, parameter.name) || trains_bias(config, matcher, parameter.name))
       take_whole(adapter, parameter, *parameter.value);
@@ -152,9 +159,11 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
 }
 
 AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options) try {
-  const io::Adapter files = io::read_adapter(folder);
-  auto parts = split_adapter(files, folder.string());
-  if (changes_base(files.config.init)) require_whole_weights(model, "this kind of adapter reads them");
+  io::Adapter files = io::read_adapter(folder);
+  AdapterParts parts;
+  if (files.config.is_lora()) parts = split_adapter(files, folder.string());
+  else put_tuners(model, read_tuners(layer_shapes(model), files, folder.string(), parts.whole), options);
+  if (files.config.is_lora() && changes_base(files.config.init)) require_whole_weights(model, "this kind of adapter reads them");
   AttachedAdapter adapter{options.name, files.config, {}, {}};
   untie_if_touched(
       model, [&](const std::string& path) { return parts.layers.contains(path) || parts.whole.contains(path + ".weight"); });
@@ -204,6 +213,9 @@ std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const
       tensors.push_back({site.path + (site.embedding ? ".lora_embedding_B" : ".lora_B.weight"), &weights.b});
       if (weights.magnitude.defined()) tensors.push_back({site.path + ".lora_magnitude_vector", &weights.magnitude});
     }
+  for_each_tuner(model, adapter, [&](model::Linear&, const std::string& owner, model::LinearTuner& tuner) {
+    for (const auto& own : tuner.tensors()) tensors.push_back({owner + "." + own.name, own.value});
+  });
   const TargetMatcher matcher(adapter.config);
   for (const auto& whole : adapter.whole) {
     // PEFT keeps an adapted module's own parameters one level down.
@@ -224,6 +236,11 @@ std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::Ad
 void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder) {
   io::Adapter files{adapter.config, {}};
   for (const auto& tensor : adapter_tensors(model, adapter)) files.tensors.emplace_back(tensor.name, tensor.value->detach());
+  std::set<std::string> written;
+  for_each_tuner(model, adapter, [&](model::Linear&, const std::string&, model::LinearTuner& tuner) {
+    for (const auto& shared : tuner.shared())
+      if (written.insert(shared.name).second) files.tensors.emplace_back(shared.name, shared.value->detach());
+  });
   io::write_adapter(folder, files);
 }
 
@@ -265,20 +282,33 @@ void set_active(model::CausalLM& model, const std::vector<std::string>& adapters
       known.insert(weights.adapter);
       weights.active = std::ranges::count(adapters, weights.adapter) > 0;
     }
+  for (const model::Linear* linear : model.linears())
+    for (const auto& tuner : linear->tuners) {
+      known.insert(tuner->adapter);
+      tuner->active = std::ranges::count(adapters, tuner->adapter) > 0;
+    }
   for (const auto& name : adapters)
     if (!known.contains(name))
       throw UserError(ExitCode::usage, fmt::format("no adapter is called \"{}\"", name),
                       fmt::format("loaded: {}", fmt::join(known, ", ")));
 }
 
+bool answers_faster_merged(model::CausalLM& model, const AttachedAdapter& adapter) {
+  if (adapter.config.is_lora() || !merges(adapter.config)) return false;
+  return std::ranges::none_of(model.linears(), [](const model::Linear* linear) { return linear->compressed || linear->quantized; });
+}
+
 void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
   require_whole_weights(model, "an adapter cannot be merged into them");
+  require_merges(adapter.config);
   at::NoGradGuard no_grad;
   for (const auto& site : sites(model)) {
     for (auto& weights : *site.adapters)
       if (weights.adapter == adapter.name) move_in(*site.weight, merged_weight(*site.weight, {weights, site.embedding}));
     std::erase_if(*site.adapters, [&](const auto& weights) { return weights.adapter == adapter.name; });
   }
+  for_each_tuner(model, adapter, [](model::Linear& linear, const std::string&, model::LinearTuner& tuner) { move_in(linear.weight, merged_by(tuner, linear.weight)); });
+  detach_adapter(model, adapter.name);
 }
 
 }  // namespace hone::tuner

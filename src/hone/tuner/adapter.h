@@ -1,4 +1,4 @@
-// LoRA adapters on a loaded model: attach, load, save, switch on and off, merge.
+// Adapters on a loaded model, LoRA's and those of methods/: attach, load, save, switch on and off, merge.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -56,6 +56,8 @@ void save_converted_adapter(model::CausalLM& model, const AttachedAdapter& adapt
 
 void set_active(model::CausalLM& model,
                 const std::vector<std::string>& adapters);  // others are switched off; unknown names throw
+// Its change costs more at every token than LoRA's, and the weights can take it in.
+bool answers_faster_merged(model::CausalLM& model, const AttachedAdapter& adapter);
 // Adds the adapter's change to the base weights and removes it.
 void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter);
 

@@ -33,13 +33,17 @@ void place(AdapterParts& parts, std::string name, const Tensor& tensor) {
     parts.layers[name].embedding = true;
     parts.layers[name].weights.b = tensor;
   } else {
-    erase_part(name, "base_layer.");
-    erase_part(name, "modules_to_save.");
-    parts.whole[name] = tensor;
+    parts.whole[plain_name(name)] = tensor;
   }
 }
 
 }  // namespace
+
+std::string plain_name(std::string name) {
+  erase_part(name, "base_layer.");
+  erase_part(name, "modules_to_save.");
+  return name;
+}
 
 AdapterParts split_adapter(const io::Adapter& adapter, const std::string& origin) {
   AdapterParts parts;

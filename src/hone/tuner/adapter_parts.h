@@ -19,6 +19,9 @@ struct AdapterParts {
   std::map<std::string, Tensor> whole;         // by parameter name: modules_to_save, biases
 };
 
+// The parameter a tensor of the file replaces whole: PEFT's wrappers around it are taken out of its name.
+std::string plain_name(std::string name);
+
 // Throws UserError(bad_checkpoint) naming the tensor that does not fit the config. `origin` is the folder, for messages.
 AdapterParts split_adapter(const io::Adapter& adapter, const std::string& origin);
 

@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "hone/base/json.h"
 #include "hone/device/tensor.h"
 
 namespace hone::tuner {
 
 namespace fs = std::filesystem;
 
-enum class Kind { full, lora, freeze };
+enum class Kind { full, adapter, freeze };
 
 // Full tuning with parts switched off: everything trains, then the freeze_* fields switch off, then the trainable_* fields on
 // again.
@@ -55,8 +56,11 @@ struct Lora {
 };
 
 struct TunerConfig {
-  Kind kind = Kind::lora;
-  Lora lora;
+  Kind kind = Kind::adapter;
+  Lora lora;                                      // targets and modules_to_save are for every method
+  std::string method = "LORA";                    // of Kind::adapter, as adapter_config.json spells it; see methods/
+  Json method_fields = Json::object();            // its own, by their names there
+  int64_t steps = 0;                              // of the run, for methods that follow a schedule
   FreezeParameters parameters;                    // Kind::full
   FreezeLayers layers;                            // Kind::freeze, and the count for use_llama_pro
   bool use_llama_pro = false;                     // only every n-th layer: the blocks that were inserted
@@ -66,6 +70,7 @@ struct TunerConfig {
   bool borrow_weights = false;                    // what trains stays where it was loaded: whoever shards it copies what it keeps
   std::optional<fs::path> resumed;                // the checkpoint this run goes on from: it knows a start that follows gradients
   std::string base_model;                         // written into adapter_config.json
+  std::string peft_task = "CAUSAL_LM";            // the same; "" is none
   uint64_t seed = 42;
 };
 

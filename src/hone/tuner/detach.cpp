@@ -16,6 +16,7 @@ void for_each_adapter_list(model::CausalLM& model, Visit visit) {
 
 std::string why_not_beside_others(const fs::path& folder) {
   auto config = io::read_adapter_config(folder);
+  if (!config.is_lora()) return fmt::format("it is of the kind {}, and only LoRA can be added to some rows of a batch", config.method);
   if (!config.modules_to_save.empty()) return "it brings whole modules of its own (modules_to_save)";
   if (config.bias != "none") return fmt::format("it brings biases of its own (bias \"{}\")", config.bias);
   const bool taken_out = config.init == kGradientStart && fs::exists(folder / kInitialFolder);
@@ -32,6 +33,7 @@ void set_inactive(model::CausalLM& model, const std::string& name) {
 
 void detach_adapter(model::CausalLM& model, const std::string& name) {
   for_each_adapter_list(model, [&](auto& adapters) { std::erase_if(adapters, [&](const auto& adapter) { return adapter.adapter == name; }); });
+  for (auto* linear : model.linears()) std::erase_if(linear->tuners, [&](const auto& tuner) { return tuner->adapter == name; });
 }
 
 bool carries_magnitudes(model::CausalLM& model, const std::string& name) {

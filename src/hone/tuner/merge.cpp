@@ -1,24 +1,24 @@
 #include "hone/tuner/merge.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
 
-#include "hone/base/fault.h"
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 #include "hone/io/hf_index.h"
 #include "hone/io/peft.h"
 #include "hone/tuner/adapter_parts.h"
 #include "hone/tuner/initial.h"
+#include "hone/tuner/model_folder.h"
+#include "hone/tuner/methods/attach.h"
 
 namespace hone::tuner {
 namespace {
 
 constexpr const char* kHead = "lm_head.weight";
+constexpr const char* kScores = "score.weight";  // a classifier's head, which takes the place of the language model's
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 
 // One adapter's share in one tensor: a replacement, a low-rank change, or both.
@@ -27,11 +27,13 @@ struct Change {
   std::optional<LayerAdapter> layer;
   std::optional<LayerAdapter> taken;                // what a start by gradients took out of the base
   std::shared_ptr<const io::AdapterConfig> config;  // of the layer
+  std::shared_ptr<const model::LinearTuner> tuner;  // of a method beside LoRA
 };
 
 struct Plan {
   std::map<std::string, std::vector<Change>> changes;  // by parameter name, in the order of the adapters
   bool untie = false;  // the embedding or the head is changed alone, so that a tied model has to be written with both
+  Tensor scores;       // the head of a classifier that was trained on a language model
   int64_t vocabulary = 0;  // rows of the embedding and the head, where tokens were added; 0: the base's
 };
 
@@ -48,6 +50,7 @@ Tensor with_rows(const Tensor& weight, int64_t rows) {
 Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::string& path) {
   for (const auto& change : changes) {
     if (change.replacement.defined()) weight = change.replacement;
+    if (change.tuner) weight = merged_by(*change.tuner, weight.to(at::kFloat));
     if (!change.layer) continue;
     const auto& pair = change.layer->weights;
     if (changes_base(change.config->init)) {
@@ -61,9 +64,26 @@ Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::strin
   return weight;
 }
 
+// The layers of the base folder that a tuner could be on.
+std::vector<LayerShape> layers_in(const io::WeightFolder& base) {
+  constexpr std::string_view kWeight = ".weight";
+  std::vector<LayerShape> layers;
+  for (const auto& [name, entry] : base.entries())
+    if (name.ends_with(kWeight) && entry->shape.size() == 2 && name != kEmbedding)
+      layers.push_back({name.substr(0, name.size() - kWeight.size()), "", entry->shape[1], entry->shape[0]});
+  return layers;
+}
+
 void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folder, bool tied) {
-  const io::Adapter adapter = io::read_adapter(folder);
-  auto parts = split_adapter(adapter, folder.string());
+  io::Adapter adapter = io::read_adapter(folder);
+  AdapterParts parts;
+  MadeTuners made;
+  if (adapter.config.is_lora()) {
+    parts = split_adapter(adapter, folder.string());
+  } else {
+    require_merges(adapter.config);
+    made = read_tuners(layers_in(base), adapter, folder.string(), parts.whole);
+  }
   const auto config = std::make_shared<const io::AdapterConfig>(adapter.config);
   const auto taken = initial_pairs(folder, adapter.config);
   const auto shape_of = [&](const std::string& parameter) -> at::IntArrayRef {
@@ -76,6 +96,10 @@ void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folde
   };
   std::map<std::string, Change> changes;
   for (const auto& [parameter, value] : parts.whole) {
+    if (parameter == kScores && !base.find(kScores)) {
+      plan.scores = value;
+      continue;
+    }
     auto base_shape = shape_of(parameter);
     if (of_vocabulary(parameter) && value.dim() == 2 && value.size(1) == base_shape[1] && value.size(0) > base_shape[0])
       plan.vocabulary = std::max(plan.vocabulary, value.size(0));
@@ -92,6 +116,7 @@ void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folde
     change.config = config;
     if (auto found = taken.find(path); found != taken.end()) change.taken = found->second;
   }
+  for (size_t i = 0; i < made.layers.size(); ++i) changes[made.layers[i].path + ".weight"].tuner = made.tuners[i];
   for (auto& [parameter, change] : changes) {
     plan.untie |= tied && (parameter == kHead || parameter == kEmbedding);
     plan.changes[parameter].push_back(std::move(change));
@@ -114,28 +139,17 @@ std::vector<io::TensorSource> sources(const io::WeightFolder& base, const Plan& 
                      return (changes ? apply(weight, *changes, path) : weight).to(wanted).contiguous();
                    }});
   };
-  for (const auto& [name, entry] : base.entries()) add(name, name);
+  for (const auto& [name, entry] : base.entries())
+    if (!plan.scores.defined() || name != kHead) add(name, name);
+  if (plan.scores.defined()) all.push_back(io::TensorSource::of(kScores, plan.scores, dtype));
   if (plan.untie && !base.find(kHead)) add(kHead, kEmbedding);
   return all;
-}
-
-bool is_weight_file(const fs::path& path) {
-  static const std::set<std::string> kExtensions = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"};
-  return kExtensions.contains(path.extension().string()) || path.filename().string().ends_with(".index.json");
-}
-
-void copy_small_files(const fs::path& from, const fs::path& to, const std::set<std::string>* only) {
-  for (const auto& entry : fs::directory_iterator(from)) {
-    const std::string name = entry.path().filename().string();
-    if (!entry.is_regular_file() || is_weight_file(entry.path()) || name.starts_with(".") || (only && !only->contains(name)))
-      continue;
-    fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
-  }
 }
 
 void write_config(const fs::path& base, const fs::path& output, const Plan& plan, std::optional<at::ScalarType> dtype, const Json& changes) {
   Json config = read_config_file((base / "config.json").string());
   config.update(changes);
+  config.erase("quantization_config");  // what is read from few bits is written whole
   if (plan.vocabulary > 0) config["vocab_size"] = plan.vocabulary;
   if (plan.untie) config["tie_word_embeddings"] = false;
   if (dtype) {
@@ -149,51 +163,6 @@ bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
   return !weights.find(kHead) && weights.find(kEmbedding) &&
          read_config_file((base / "config.json").string()).value("tie_word_embeddings", true);
 }
-
-bool is_model_weights(const std::string& name) {
-  return name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
-}
-
-// A folder beside the output that is gone again unless the merge came to its end.
-class Staging {
- public:
-  explicit Staging(const fs::path& output) : output_(output), folder_(beside(output)) {
-    std::error_code status;
-    fs::remove_all(folder_, status);
-    fs::create_directories(folder_, status);
-    if (status)
-      throw UserError(ExitCode::usage, fmt::format("{}: cannot be created: {}", output.string(), status.message()),
-                      "name another folder with --output_dir");
-  }
-  ~Staging() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  Staging(const Staging&) = delete;
-  const fs::path& folder() const { return folder_; }
-  void publish() {
-    fault("merge.before_rename");
-    if (fs::exists(output_) && !fs::is_empty(output_)) return move_into();
-    fs::rename(folder_, output_);
-    sync_directory(fs::absolute(output_).parent_path());
-  }
-
- private:
-  static fs::path beside(const fs::path& output) {
-    auto whole = fs::weakly_canonical(output);  // of "out/" and "." too
-    return whole.parent_path() / fmt::format("{}.partial-{}", whole.filename().string(), getpid());
-  }
-
-  // The folder may hold what is not ours: only an older model's weights make way, and files of the same name.
-  void move_into() {
-    for (const auto& entry : fs::directory_iterator(output_))
-      if (is_model_weights(entry.path().filename().string())) fs::remove(entry.path());
-    for (const auto& entry : fs::directory_iterator(folder_)) fs::rename(entry.path(), output_ / entry.path().filename());
-    sync_directory(output_);
-  }
-
-  fs::path output_, folder_;
-};
 
 // Merging over the base would lose it; merging over an adapter would leave a folder that is both.
 void refuse_own_source(const fs::path& output, const fs::path& base, const std::vector<fs::path>& adapters) {

@@ -9,6 +9,7 @@
 #include "hone/base/log.h"
 #include "hone/io/hf_index.h"
 #include "hone/tuner/freeze.h"
+#include "hone/tuner/methods/attach.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::tuner {
@@ -91,8 +92,8 @@ AttachedAdapter start_adapter(model::CausalLM& model, const TunerConfig& config,
   for (size_t i = 0; i < config.adapters.size(); ++i) {
     auto loaded = load_adapter(model, config.adapters[i], options);
     if (i + 1 == config.adapters.size() && !config.create_new_adapter) {
-      log::info("continuing adapter {} (rank {}, alpha {})", config.adapters[i].string(), loaded.config.rank,
-                loaded.config.alpha);
+      if (loaded.config.is_lora()) log::info("continuing adapter {} (rank {}, alpha {})", config.adapters[i].string(), loaded.config.rank, loaded.config.alpha);
+      else log::info("continuing adapter {} ({})", config.adapters[i].string(), loaded.config.method);
       return loaded;
     }
     merge_adapter(model, loaded);
@@ -121,6 +122,10 @@ constexpr const char* kSameOptions = "continue with the target_modules and modul
 
 // Said for what it is before shapes are; a pair that the run has no place for would be lost without a word.
 void require_same_adapter(const io::Adapter& saved, const Tuned& own, const fs::path& folder) {
+  if (saved.config.method != own.adapter->config.method)
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("{}: its adapter is of the kind {}, this run's is {}", folder.string(), saved.config.method, own.adapter->config.method),
+                    "continue with the --tuner_type of the run that saved it; its args.json has it");
   if (int64_t rank = saved.config.rank, other = own.adapter->config.rank; rank != other)
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: its adapter has rank {}, this run's has rank {}", folder.string(), rank, other),
                     fmt::format("continue with --lora_rank {}, or start anew without the checkpoint", rank));
@@ -152,10 +157,13 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   const Lora& lora = config.lora;
   io::AdapterConfig made;
   made.base_model = config.base_model;
+  made.task_type = config.peft_task;
+  made.method = config.method;
+  made.own = config.method_fields;
   made.rank = lora.rank;
   made.alpha = lora.alpha;
   made.dropout = lora.dropout;
-  made.bias = lora.bias;
+  made.bias = config.method == "LORA" || config.method == "ADALORA" ? lora.bias : "none";
   if (lora.target_regex.empty())
     made.targets.names = expanded_targets(model, lora.targets);
   else
@@ -164,19 +172,21 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   made.modules_to_save = expanded_modules_to_save(model, lora.modules_to_save);
   made.rslora = lora.rslora;
   made.dora = lora.dora;
-  made.init = lora.init == "lora-ga" ? kGradientStart : lora.init;
+  made.init = !made.is_lora() ? "true" : lora.init == "lora-ga" ? kGradientStart : lora.init;
   made.loftq_bits = lora.loftq_bits;
   made.loftq_iterations = lora.loftq_iterations;
   made.rank_pattern = lora.rank_pattern;
   made.alpha_pattern = lora.alpha_pattern;
   if (config.use_llama_pro)
     made.layers_to_transform = trained_layers(count_layers(parameter_sizes(model)), config.layers.trainable_layers, true);
+  if (!made.is_lora())
+    if (auto complete = method_of_type(made.method).complete) complete(made, layer_shapes(model), config.steps);
   return made;
 }
 
 Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients) {
-  if (!config.adapters.empty() && config.kind != Kind::lora)
-    throw UserError(ExitCode::usage, "adapters are given, yet the tuner is not lora",
+  if (!config.adapters.empty() && config.kind != Kind::adapter)
+    throw UserError(ExitCode::usage, "adapters are given, yet the tuner trains the model's own weights",
                     "train with --tuner_type lora, or merge them first: hone export --merge_lora true");
   Tuned tuned;
   for (const auto& parameter : model.parameters()) parameter.value->requires_grad_(false);
@@ -188,13 +198,13 @@ Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const Gradi
     case Kind::freeze:
       train_chosen(model, trained_by_layer(sizes, config.layers, config.use_llama_pro), config, tuned);
       break;
-    case Kind::lora:
+    case Kind::adapter:
       train_adapter(model, config, gradients, tuned);
       break;
   }
   for (const auto& size : sizes) tuned.total_count += size.elements;
   for (const auto& [name, tensor] : tuned.trainable) tuned.trainable_count += tensor.numel();
-  if (config.kind == Kind::lora) tuned.total_count += tuned.trainable_count;
+  if (config.kind == Kind::adapter) tuned.total_count += tuned.trainable_count;
   return tuned;
 }
 
@@ -233,7 +243,7 @@ void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
     }
     return;
   }
-  if (fs::exists(folder / "adapter_config.json"))
+  if (io::adapter_files_in(folder))
     throw UserError(ExitCode::bad_checkpoint, folder.string() + ": holds an adapter; this run trains the model's own weights",
                     "continue with --tuner_type lora, or start from it: hone export --merge_lora true, then --model");
   const io::WeightFolder files(folder);

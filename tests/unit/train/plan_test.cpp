@@ -20,7 +20,7 @@ TEST(Plan, ParametersAreCountedFromTheShape) {
   auto full = seven_billion(tuner::Kind::full);
   EXPECT_EQ(full.parameters, 7'615'616'512);
   EXPECT_EQ(full.trained(), full.parameters);
-  auto lora = seven_billion(tuner::Kind::lora);
+  auto lora = seven_billion(tuner::Kind::adapter);
   EXPECT_EQ(lora.adapter_parameters, 20'185'088);  // rank 8 on every linear, as peft counts it
   EXPECT_EQ(lora.trained_base, 0);
 }

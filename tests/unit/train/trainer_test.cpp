@@ -120,7 +120,7 @@ struct Rig {
   }
   std::unique_ptr<Trainer> trainer() {
     return std::make_unique<Trainer>(
-        config, run, TrainerParts{*model, *method, loader, *optimizer, *schedule, masters, group, files, evaluations, {}, {}, 0});
+        config, run, TrainerParts{*model, *method, loader, *optimizer, *schedule, masters, group, group, files, evaluations, {}, {}, 0});
   }
   std::vector<float> weights() const {
     std::vector<float> all;
@@ -180,7 +180,7 @@ TEST_P(Resume, EqualsTheUninterruptedRunBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Resume,
                          testing::Values(ResumeCase{{.kind = tuner::Kind::full}, 1}, ResumeCase{{.kind = tuner::Kind::full}, 2},
-                                         ResumeCase{{.kind = tuner::Kind::lora, .dropout = 0.2}, 2},
+                                         ResumeCase{{.kind = tuner::Kind::adapter, .dropout = 0.2}, 2},
                                          ResumeCase{{.kind = tuner::Kind::full, .dtype = at::kBFloat16}, 2}));
 
 TEST(Trainer, LearnsAndLogs) {

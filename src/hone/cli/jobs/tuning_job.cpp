@@ -1,7 +1,10 @@
 #include "hone/cli/jobs/tuning_job.h"
 
+#include <fmt/ranges.h>
+
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/tuner/methods/method.h"
 
 namespace hone::cli {
 namespace {
@@ -43,6 +46,40 @@ void read_lora(const Options& options, tuner::Lora& lora) {
     lora.convert_at_end = options.flag("pissa_convert");
     lora.init = options.integer("pissa_iter") == -1 ? "pissa" : fmt::format("pissa_niter_{}", options.integer("pissa_iter"));
   }
+}
+
+// A method's own fields, under their names in adapter_config.json.
+Json method_fields(const Options& options, std::string_view kind) {
+  if (kind == "adalora")
+    return {{"target_r", options.integer("adalora_target_r")}, {"init_r", options.integer("adalora_init_r")}, {"tinit", options.integer("adalora_tinit")},
+            {"tfinal", options.integer("adalora_tfinal")},     {"deltaT", options.integer("adalora_deltaT")}, {"beta1", options.real("adalora_beta1")},
+            {"beta2", options.real("adalora_beta2")},          {"orth_reg_weight", options.real("adalora_orth_reg_weight")}};
+  if (kind == "vera")
+    return {{"r", options.integer("vera_rank")}, {"projection_prng_key", options.integer("vera_projection_prng_key")}, {"vera_dropout", options.real("vera_dropout")},
+            {"d_initial", options.real("vera_d_initial")}, {"save_projection", true}};
+  if (kind == "oft")
+    return {{"r", options.integer("oft_rank")}, {"oft_block_size", options.integer("oft_block_size")}, {"module_dropout", options.real("module_dropout")},
+            {"use_cayley_neumann", true}, {"num_cayley_neumann_terms", 5}, {"peft_version", "0.18.0"}};
+  if (kind == "boft")
+    return {{"boft_block_size", options.integer("boft_block_size")}, {"boft_block_num", options.integer("boft_block_num")},
+            {"boft_n_butterfly_factor", options.integer("boft_n_butterfly_factor")}, {"boft_dropout", options.real("boft_dropout")}};
+  if (kind == "fourierft")
+    return {{"n_frequency", options.integer("fourier_n_frequency")}, {"scaling", options.real("fourier_scaling")}, {"random_loc_seed", 777}};
+  return {{"act_layer", options.text("adapter_act")}, {"adapter_length", options.integer("adapter_length")}};
+}
+
+void choose_kind(const Options& options, tuner::TunerConfig& config) {
+  const auto kind = options.text("tuner_type");
+  const auto* method = tuner::method_called(kind);
+  if (method && !options.knows(kind == "oft" ? "oft_rank" : "vera_rank")) method = nullptr;  // the other peer's
+  if (kind != "lora" && kind != "full" && kind != "freeze" && !method)
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", options.shown("tuner_type"), kind),
+                    options.knows("vera_rank") ? fmt::format("expected lora, full, freeze, {}", fmt::join(tuner::method_names(), ", ")) : "expected lora, full, freeze or oft");
+  config.kind = kind == "full" ? tuner::Kind::full : kind == "freeze" ? tuner::Kind::freeze : tuner::Kind::adapter;
+  if (!method) return;
+  config.method = method->type;
+  config.method_fields = method_fields(options, kind);
+  if (kind == "oft" && options.given("oft_target")) config.lora.targets = options.list("oft_target");
 }
 
 void read_freezing(const Options& options, tuner::TunerConfig& config) {
@@ -117,21 +154,17 @@ std::optional<at::ScalarType> dtype_option(const Options& options, std::string_v
 
 tuner::TunerConfig tuner_config(const Options& options) {
   tuner::TunerConfig config;
-  auto kind = options.text("tuner_type");
-  if (kind != "lora" && kind != "full" && kind != "freeze")
-    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", options.shown("tuner_type"), kind),
-                    "expected lora, full or freeze");
-  config.kind = kind == "full" ? tuner::Kind::full : kind == "freeze" ? tuner::Kind::freeze : tuner::Kind::lora;
   read_lora(options, config.lora);
+  choose_kind(options, config);
   read_freezing(options, config);
   for (const auto& folder : options.list("adapters")) config.adapters.emplace_back(folder);
   config.use_llama_pro = options.knows("use_llama_pro") && options.flag("use_llama_pro");
   config.create_new_adapter = options.knows("create_new_adapter") && options.flag("create_new_adapter");
   config.base_model = options.text("model");
   config.seed = static_cast<uint64_t>(options.integer("seed"));
-  if (!config.adapters.empty() && config.kind != tuner::Kind::lora)
-    throw UserError(ExitCode::usage, fmt::format("{} is given with {} {}", options.shown("adapters"), options.shown("tuner_type"), kind),
-                    "adapters are continued by lora; merge them first to tune the whole model");
+  if (!config.adapters.empty() && config.kind != tuner::Kind::adapter)
+    throw UserError(ExitCode::usage, fmt::format("{} is given with {} {}", options.shown("adapters"), options.shown("tuner_type"), options.text("tuner_type")),
+                    "adapters are continued by adapter methods such as lora; merge them first to tune the whole model");
   if (!config.adapters.empty() && !config.create_new_adapter)
     for (const char* name : {"lora_rank", "lora_alpha", "target_modules"})
       if (options.given(name)) log::warning("{} is left aside: the adapter that is continued has its own", options.shown(name));

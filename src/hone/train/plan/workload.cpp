@@ -4,6 +4,7 @@
 
 #include "hone/model/decoder.h"
 #include "hone/tuner/freeze.h"
+#include "hone/tuner/methods/attach.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::train {
@@ -16,9 +17,28 @@ bool is_adapted(const std::string& path, const tuner::Lora& lora) {
   });
 }
 
+// Made for one block, since all are alike.
+void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerConfig& tuner) {
+  std::vector<tuner::LayerShape> layers;
+  for (const auto* linear : decoder.blocks.front().linears()) layers.push_back({linear->name, "", linear->weight.size(1), linear->weight.size(0)});
+  io::AdapterConfig config;
+  config.method = tuner.method;
+  config.own = tuner.method_fields;
+  config.dropout = tuner.lora.dropout;
+  for (const auto& layer : layers)
+    if (is_adapted(layer.path, tuner.lora)) config.targets.names.push_back(layer.path);
+  if (auto complete = tuner::method_of_type(tuner.method).complete) complete(config, layers, 0);
+  const auto made = tuner::make_tuners(layers, config, 0);
+  for (const auto& each : made.tuners)
+    for (const auto& tensor : each->tensors()) work.adapter_parameters += tensor.value->numel();
+  work.adapter_parameters *= static_cast<int64_t>(decoder.blocks.size());
+  for (const auto& layer : made.layers) work.adapted_inputs += layer.in;  // of the input turned, or of its copy in the adapter's type
+}
+
 // The type an adapter is kept in, and what it adds to every block.
 void count_adapter(Workload& work, model::Decoder& decoder, const tuner::TunerConfig& tuner) {
   const auto& lora = tuner.lora;
+  if (tuner.method != "LORA") return count_method(work, decoder, tuner);
   work.adapter_bytes = lora.dtype && *lora.dtype != at::kFloat ? 2 : 4;
   work.adapter_dropout = lora.dropout > 0;
   for (auto& block : decoder.blocks)
@@ -50,7 +70,7 @@ void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
     work.largest_block = std::max(work.largest_block, elements);
     for (const auto* linear : block.linears()) work.linear_parameters += linear->weight.numel();
   }
-  if (tuner.kind == tuner::Kind::lora) return count_adapter(work, decoder, tuner);
+  if (tuner.kind == tuner::Kind::adapter) return count_adapter(work, decoder, tuner);
   auto trained = trained_base(sizes, tuner);
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!trained[i]) continue;

@@ -1,0 +1,36 @@
+// What a tuner other than LoRA makes of one linear layer. LoRA is part of the layer's own product; these wrap it: they may turn its input,
+// change its output, or both, and keep tensors of their own.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hone/model/named_parameter.h"
+
+namespace hone::model {
+
+class LinearTuner {
+ public:
+  using Product = std::function<Tensor(const Tensor& x)>;  // x W^T + b of the layer beneath, whatever its weight is kept in
+  struct Call {
+    const Tensor& x;  // [..., in]
+    const Product& product;
+    const Tensor& bias;  // undefined where the layer has none
+    bool training;
+  };
+
+  virtual ~LinearTuner() = default;
+
+  virtual Tensor forward(const Call& call) const = 0;
+  // The weight of the plain layer that computes the same, float32 from float32; asked of methods that merge.
+  virtual Tensor merged(const Tensor& weight) const = 0;
+  // What it trains, named by the end of its name in the file: "lora_E", "oft_R.weight".
+  virtual std::vector<NamedParameter> tensors() = 0;
+  // What all layers of the adapter share and nothing trains, under whole names in the file.
+  virtual std::vector<NamedParameter> shared() { return {}; }
+
+  std::string adapter = "default";
+  bool active = true;
+};
+
+}  // namespace hone::model

@@ -1,0 +1,13 @@
+// AdaLoRA's part in training: which optimizer it needs, out of the adapter's own config.
+#pragma once
+#include <memory>
+
+#include "hone/optim/optimizer.h"
+#include "hone/tuner/tuner.h"
+
+namespace hone::train {
+
+// The optimizer itself, unless an AdaLoRA adapter is trained.
+std::unique_ptr<optim::Optimizer> with_rank_allocation(std::unique_ptr<optim::Optimizer> optimizer, const tuner::Tuned& tuned, int64_t steps);
+
+}  // namespace hone::train

@@ -1,0 +1,96 @@
+// ms-swift's adapter: a small two-layer network behind each MLP, whose answer is added to the MLP's.
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <map>
+
+#include "hone/tuner/initial.h"
+#include "hone/tuner/methods/methods.h"
+#include "hone/tuner/methods/own_fields.h"
+
+namespace hone::tuner {
+namespace {
+
+using Activation = Tensor (*)(const Tensor&);
+
+// transformers' names.
+const std::map<std::string, Activation>& activations() {
+  static const std::map<std::string, Activation> all{
+      {"gelu", [](const Tensor& x) { return at::gelu(x); }},
+      {"gelu_new", [](const Tensor& x) { return at::gelu(x, "tanh"); }},
+      {"gelu_pytorch_tanh", [](const Tensor& x) { return at::gelu(x, "tanh"); }},
+      {"quick_gelu", [](const Tensor& x) { return x * at::sigmoid(1.702 * x); }},
+      {"relu", [](const Tensor& x) { return at::relu(x); }},
+      {"silu", [](const Tensor& x) { return at::silu(x); }},
+      {"swish", [](const Tensor& x) { return at::silu(x); }},
+      {"tanh", [](const Tensor& x) { return at::tanh(x); }},
+      {"sigmoid", [](const Tensor& x) { return at::sigmoid(x); }},
+      {"mish", [](const Tensor& x) { return at::mish(x); }},
+      {"linear", [](const Tensor& x) { return x; }},
+  };
+  return all;
+}
+
+class Bottleneck final : public model::LinearTuner {
+ public:
+  Bottleneck(int64_t width, int64_t length, Activation activation, at::Generator& generator) : activation_(activation) {
+    const double bound = std::sqrt(6.0 / static_cast<double>(width + length));  // Xavier's
+    const auto matrix = [&](int64_t out, int64_t in) { return at::empty({out, in}, at::kFloat).uniform_(-bound, bound, generator); };
+    const auto bias = [&](int64_t out) { return at::empty({out}, at::kFloat).normal_(0, 1e-6, generator); };
+    down_ = matrix(length, width), down_bias_ = bias(length);
+    up_ = matrix(width, length), up_bias_ = bias(width);
+  }
+
+  Tensor forward(const Call& call) const override {
+    auto y = call.product(call.x);
+    auto wide = y.to(down_.scalar_type());
+    auto answer = at::linear(activation_(at::linear(wide, down_, down_bias_)), up_, up_bias_);
+    return (wide + answer).to(y.scalar_type());
+  }
+  Tensor merged(const Tensor&) const override { HONE_CHECK(false, "the registry says that this method does not merge"); }
+  std::vector<model::NamedParameter> tensors() override {
+    return {{"adapter_default.linear1.weight", &down_},
+            {"adapter_default.linear1.bias", &down_bias_},
+            {"adapter_default.linear2.weight", &up_},
+            {"adapter_default.linear2.bias", &up_bias_}};
+  }
+
+ private:
+  Activation activation_;
+  Tensor down_, down_bias_, up_, up_bias_;
+};
+
+}  // namespace
+
+std::string owner_of_bottleneck(const std::string& path) {
+  constexpr std::string_view kLast = ".down_proj";
+  return path.ends_with(kLast) ? path.substr(0, path.size() - kLast.size()) : "";
+}
+
+LinearTuners make_bottleneck(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed) {
+  const OwnFields fields(config);
+  const auto name = fields.read<std::string>("act_layer", "gelu");
+  const auto activation = activations().find(name);
+  if (activation == activations().end()) {
+    std::vector<std::string> known;
+    for (const auto& [each, function] : activations()) known.push_back(each);
+    throw UserError(ExitCode::usage, fmt::format("adapter_act is \"{}\"", name), fmt::format("one of {}", fmt::join(known, ", ")));
+  }
+  LinearTuners tuners;
+  for (const auto& layer : layers) {
+    auto generator = layer_generator(layer.path, seed);
+    tuners.push_back(std::make_shared<Bottleneck>(layer.out, fields.count("adapter_length", 128), activation->second, generator));
+  }
+  return tuners;
+}
+
+void complete_bottleneck(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t) {
+  config.of_swift = true;
+  config.targets = {{}, R"(model\.layers\.\d+\.mlp)"};
+  config.modules_to_save.clear();
+  config.own.update({{"hidden_pos", 0}, {"method_name", "forward"}, {"model_key_mapping", nullptr}});
+  for (const auto& layer : layers)
+    if (!owner_of_bottleneck(layer.path).empty()) config.own["dim"] = layer.out;
+}
+
+}  // namespace hone::tuner

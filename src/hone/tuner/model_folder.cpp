@@ -1,0 +1,65 @@
+#include "hone/tuner/model_folder.h"
+
+#include <unistd.h>
+
+#include "hone/base/fault.h"
+#include "hone/base/file.h"
+
+namespace hone::tuner {
+namespace {
+
+bool is_weight_file(const fs::path& path) {
+  static const std::set<std::string> kExtensions = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"};
+  return kExtensions.contains(path.extension().string()) || path.filename().string().ends_with(".index.json");
+}
+
+bool is_model_weights(const std::string& name) {
+  return name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
+}
+
+fs::path folder_beside(const fs::path& output) {
+  auto whole = fs::weakly_canonical(output);  // of "out/" and "." too
+  return whole.parent_path() / fmt::format("{}.partial-{}", whole.filename().string(), getpid());
+}
+
+}  // namespace
+
+void copy_small_files(const fs::path& from, const fs::path& to, const std::set<std::string>* only) {
+  for (const auto& entry : fs::directory_iterator(from)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file() || is_weight_file(entry.path()) || name.starts_with(".") || (only && !only->contains(name)))
+      continue;
+    fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
+  }
+}
+
+Staging::Staging(const fs::path& output) : output_(output), folder_(folder_beside(output)) {
+  std::error_code status;
+  fs::remove_all(folder_, status);
+  fs::create_directories(folder_, status);
+  if (status)
+    throw UserError(ExitCode::usage, fmt::format("{}: cannot be created: {}", output.string(), status.message()),
+                    "name another folder with --output_dir");
+}
+
+Staging::~Staging() {
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+void Staging::publish() {
+  fault("merge.before_rename");
+  if (fs::exists(output_) && !fs::is_empty(output_)) return move_into();
+  fs::rename(folder_, output_);
+  sync_directory(fs::absolute(output_).parent_path());
+}
+
+// The folder may hold what is not ours: only an older model's weights make way, and files of the same name.
+void Staging::move_into() {
+  for (const auto& entry : fs::directory_iterator(output_))
+    if (is_model_weights(entry.path().filename().string())) fs::remove(entry.path());
+  for (const auto& entry : fs::directory_iterator(folder_)) fs::rename(entry.path(), output_ / entry.path().filename());
+  sync_directory(output_);
+}
+
+}  // namespace hone::tuner

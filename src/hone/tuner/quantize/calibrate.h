@@ -1,0 +1,34 @@
+// What goes into the layers of a block when texts pass through it, one block after the other.
+#pragma once
+#include <map>
+
+#include "hone/model/causal_lm.h"
+
+namespace hone::tuner {
+
+// Inputs of a layer summed up: the sum of x xᵀ (what rounding errors weigh) and of |x|, over `tokens` of them.
+struct SeenInputs {
+  Tensor products;    // float32 [in, in]
+  Tensor magnitudes;  // float32 [in]
+  int64_t tokens = 0;
+};
+
+class BlockWalk {
+ public:
+  BlockWalk(model::CausalLM& model, std::vector<model::Input> texts);
+
+  int64_t blocks() const { return model_.config().layers; }
+  model::Block& block() { return model_.block(at_); }
+  // What these layers of the present block see, as its weights are now.
+  std::map<const model::Linear*, SeenInputs> look(const std::vector<model::Linear*>& layers);
+  // On to the next block, with what this one makes of the texts.
+  void step();
+
+ private:
+  model::CausalLM& model_;
+  std::vector<model::Input> texts_;
+  std::vector<Tensor> states_;  // before the present block
+  int64_t at_ = 0;
+};
+
+}  // namespace hone::tuner
