@@ -1,6 +1,9 @@
 """Every way to spread a run over processes gives the losses and weights of one process on the same global batches."""
+import json
+import random
+
 import pytest
-from parallel_testing import assert_same_training
+from parallel_testing import assert_same_training, sentence, small_tokenizer
 
 STRATEGIES = {
     "ddp": {},
@@ -46,3 +49,40 @@ def test_half_precision_adds_up_every_pass(train, reference, tmp_path, strategy)
     for key, tolerance in (("loss", 0.01), ("grad_norm", 0.03)):
         ours, theirs = ([event[key] for event in each.log() if key in event] for each in (run, one))
         assert ours == pytest.approx(theirs, rel=tolerance)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "zero3"])
+def test_layers_that_take_turns(train, reference, tmp_path, strategy):
+    """LISA: a layer that rests has no gradient on any process, and its optimizer rests with it."""
+    lisa = dict(lisa_activated_layers=1, lisa_step_interval=2)
+    assert_same_training(train(tmp_path, 2, tuner_type="full", **lisa, **STRATEGIES[strategy]), reference("full", 1, **lisa))
+
+
+@pytest.mark.parametrize("strategy", ["zero2", "zero3"])
+def test_a_base_in_four_bits(train, reference, tmp_path, strategy):
+    """QLoRA: codes and scales are spread like other frozen weights."""
+    few_bits = dict(quant_method="bnb", quant_bits=4, bnb_4bit_use_double_quant="true")
+    assert_same_training(train(tmp_path, 2, tuner_type="lora", **few_bits, **STRATEGIES[strategy]), reference("lora", 1, **few_bits))
+
+
+def untied_model(folder):
+    torch = pytest.importorskip("torch")
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = small_tokenizer()
+    torch.manual_seed(0)
+    Qwen2ForCausalLM(Qwen2Config(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                                 max_position_embeddings=512, tie_word_embeddings=False, eos_token_id=tokenizer.eos_token_id)).float().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_head_that_one_process_has_nothing_to_teach(train, reference, tmp_path):
+    """Rows whose answers are cut off: whoever has only such rows sends no gradient of the head, in the same order as the others."""
+    rng = random.Random(5)
+    data = tmp_path / "rows.jsonl"
+    rows = [{"messages": [{"role": "user", "content": sentence(rng, 60 if i % 2 else 4)}, {"role": "assistant", "content": sentence(rng, 9)}]} for i in range(16)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    cut = dict(dataset=data, modules_to_save="lm_head", max_length=40, truncation_strategy="right", model=untied_model(tmp_path / "model"))
+    assert_same_training(train(tmp_path / "run", 4, tuner_type="lora", per_device_train_batch_size=1, gradient_accumulation_steps=2, fsdp="full_shard", **cut),
+                         train(tmp_path / "one", 1, tuner_type="lora", per_device_train_batch_size=4, gradient_accumulation_steps=2, **cut))

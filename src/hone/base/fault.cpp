@@ -1,5 +1,6 @@
 #include "hone/base/fault.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -32,7 +33,7 @@ Plan read_plan() {
 
 bool fault(std::string_view point) {
   static const Plan plan = read_plan();
-  static long calls = 0;
+  static std::atomic<long> calls{0};
   if (plan.point.empty() || plan.point != point || ++calls != plan.due) return false;
   if (plan.action == "kill") std::raise(SIGKILL);
   if (plan.action == "enospc") throw std::system_error(ENOSPC, std::generic_category(), std::string(point));

@@ -114,8 +114,8 @@ void FlatShard::release() {
   gathered_ = false;
 }
 
-bool FlatShard::has_gradients() const {
-  return std::any_of(members_.begin(), members_.end(), [](const Tensor& member) { return member.grad().defined(); });
+bool FlatShard::trains_now() const {
+  return config_.trained && std::any_of(members_.begin(), members_.end(), [](const Tensor& member) { return member.requires_grad(); });
 }
 
 void FlatShard::start_reduce() {

@@ -38,7 +38,7 @@ class FlatShard {
   bool gathered() const { return config_.resident || gathered_; }
 
   bool trained() const { return config_.trained; }
-  bool has_gradients() const;
+  bool trains_now() const;  // LISA freezes layers for a while: without a sum their pieces have no gradient, and the optimizer passes them over
   void start_reduce();   // takes the members' gradients; what has none counts as zero
   void finish_reduce();  // adds the sum over all ranks to the gradients of the pieces
   void publish();        // after an update: the pieces' values reach the shard, and a resident buffer all ranks

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include "hone/base/error.h"
 #include "hone/parallel/supervision.h"
@@ -32,8 +31,7 @@ void describe_rank(const RankProcess::Start& start, const std::string& failure_n
   set(kRunNote, start.notes + "/run");
   if (!start.continue_run.empty()) set(kContinueRun, start.continue_run);
   // Ranks share the node's cores; each with all of them would fight.
-  unsigned share = std::max(1u, std::thread::hardware_concurrency() / static_cast<unsigned>(launch.processes));
-  ::setenv("OMP_NUM_THREADS", std::to_string(share).c_str(), 0);
+  ::setenv("OMP_NUM_THREADS", std::to_string(cores_per_rank(launch.processes)).c_str(), 0);
 }
 
 }  // namespace

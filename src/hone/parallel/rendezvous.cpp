@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -47,6 +48,29 @@ bool answers(const std::string& host, int port) {
   return false;
 }
 
+// c10d would wait in silence; a person wants to hear within seconds that somebody is missing.
+class Patience {
+ public:
+  Patience(std::string who, milliseconds limit) : who_(std::move(who)), end_(Clock::now() + limit) {}
+
+  // Waits a moment; false when there has been enough of it.
+  bool waits_for(const std::string& whom) {
+    if (Clock::now() > end_) return false;
+    if (Clock::now() > next_notice_) {
+      log::warning("{}: still waiting for {}", who_, whom);
+      next_notice_ = Clock::now() + std::chrono::seconds(30);
+    }
+    std::this_thread::sleep_for(pause_);
+    pause_ = std::min(2 * pause_, milliseconds(200));
+    return true;
+  }
+
+ private:
+  std::string who_;
+  milliseconds pause_{5};
+  Clock::time_point end_, next_notice_ = Clock::now() + std::chrono::seconds(5);
+};
+
 // Differs between programs that were built from different sources.
 std::string program_print() {
   static const std::string print = fmt::format("{:016x}", std::hash<std::string>{}(read_file("/proc/self/exe")));
@@ -54,6 +78,25 @@ std::string program_print() {
 }
 
 std::string card_key(int rank) { return "hone/here/" + std::to_string(rank); }
+
+void put_card(c10d::Store& store, const World& world) {
+  try {
+    store.set(card_key(world.rank), fmt::format("{} {}", world.size, program_print()));
+  } catch (const std::exception&) {
+    log::debug("rank {}: the master left while we came", world.rank);  // reading the cards tells why
+  }
+}
+
+// Nothing when the rank does not come, or when rank 0, whose store this is, has left because the cards differ.
+std::optional<std::string> card_of(c10d::Store& store, int rank, Patience& patience) {
+  try {
+    while (!store.check({card_key(rank)}))
+      if (!patience.waits_for(fmt::format("rank {}", rank))) return {};
+    return store.get_to_str(card_key(rank));
+  } catch (const std::exception&) {
+    return {};
+  }
+}
 
 void check_card(const std::string& card, int rank, const World& world) {
   auto space = card.find(' ');
@@ -69,19 +112,12 @@ void check_card(const std::string& card, int rank, const World& world) {
 
 }  // namespace
 
-// c10d would wait in silence; a person wants to hear within seconds that nobody answers.
 void wait_for_master(const std::string& who, const std::string& address, int port, milliseconds timeout) {
-  auto deadline = Clock::now() + timeout, next_notice = Clock::now() + std::chrono::seconds(5);
-  while (!answers(address, port)) {
-    if (Clock::now() > deadline)
+  Patience patience(who, timeout);
+  while (!answers(address, port))
+    if (!patience.waits_for(fmt::format("rank 0 at {}:{}", address, port)))
       throw UserError(ExitCode::lost_peer, fmt::format("{}: nobody answers at {}:{}, where rank 0 should be", who, address, port),
                       "check MASTER_ADDR and MASTER_PORT, that rank 0 was started, and that no firewall stands between");
-    if (Clock::now() > next_notice) {
-      log::warning("{}: still waiting for rank 0 at {}:{}", who, address, port);
-      next_notice = Clock::now() + std::chrono::seconds(30);
-    }
-    std::this_thread::sleep_for(milliseconds(100));
-  }
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds timeout) {
@@ -105,22 +141,17 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds time
 }
 
 void roll_call(c10d::Store& store, const World& world, milliseconds timeout) {
-  auto deadline = Clock::now() + timeout;
+  Patience patience(fmt::format("rank {} of {}", world.rank, world.size), timeout);
+  put_card(store, world);
   for (int rank = 0; rank < world.size; ++rank) {
-    auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    std::string card;
-    try {
-      if (rank == 0) store.set(card_key(world.rank), fmt::format("{} {}", world.size, program_print()));
-      store.wait({card_key(rank)}, std::max(left, milliseconds(100)));
-      card = store.get_to_str(card_key(rank));
-    } catch (const std::exception&) {  // also when rank 0, whose store this is, has left because the cards differ
+    auto card = card_of(store, rank, patience);
+    if (!card)
       throw UserError(
           ExitCode::lost_peer,
           fmt::format("rank {} of {} did not come to {}:{}, or left it again", rank, world.size, world.master_address,
                       world.master_port),
           "check that every node was started with the same NNODES, MASTER_ADDR and MASTER_PORT and its own NODE_RANK");
-    }
-    check_card(card, rank, world);
+    check_card(*card, rank, world);
   }
 }
 

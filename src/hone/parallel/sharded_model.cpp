@@ -3,11 +3,41 @@
 #include <map>
 
 #include "hone/base/error.h"
+#include "hone/ops/compressed_weight.h"
 
 namespace hone::parallel {
 namespace {
 
 const void* key(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
+
+using Compressed = std::unordered_map<const Tensor*, const ops::CompressedWeight*>;
+
+Compressed compressed_weights(model::CausalLM& model) {
+  Compressed found;
+  for (const auto* linear : model.linears())
+    if (linear->compressed) found[&linear->weight] = linear->compressed.get();
+  return found;
+}
+
+// What of a parameter takes memory: one in few bits is its codes and scales, and but a shape besides.
+TensorList memory_of(const Tensor& parameter, const Compressed& compressed) {
+  auto found = compressed.find(&parameter);
+  if (found == compressed.end()) return {parameter};
+  auto held = found->second->parts();
+  TensorList tensors{held.codes, held.scales};
+  if (held.outer.defined()) tensors.push_back(held.outer);
+  return tensors;
+}
+
+// Head, blocks from the last to the first, embedding. A head that is tied to the embedding is complete only with it.
+std::vector<size_t> backward_order(size_t blocks, size_t parts) {
+  std::vector<size_t> order;
+  for (size_t block = blocks; block-- > 0;) order.push_back(block);
+  bool tied = parts == blocks + 1;
+  order.insert(tied ? order.end() : order.begin(), blocks);
+  if (!tied) order.push_back(blocks + 1);
+  return order;
+}
 
 }  // namespace
 
@@ -20,13 +50,20 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
   common.shard_on_host = config.offload_parameters;
   common.pieces_on_host = config.offload_optimizer || config.offload_parameters;
   if (config.reduce_type) common.reduce_type = *config.reduce_type;
+  const auto compressed = compressed_weights(model);
   for (const auto& part : model.parts()) {
     parts_.emplace_back();
     common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
-    add_flats(part, /*trained=*/true, common);
-    if (config.stage == 3) add_flats(part, /*trained=*/false, common);
+    TensorList trained, frozen;
+    for (const auto& parameter : part.parameters) {
+      auto& list = parameter.value->requires_grad() ? trained : frozen;
+      for (const auto& tensor : memory_of(*parameter.value, compressed)) list.push_back(tensor);
+    }
+    add_flats(trained, /*trained=*/true, common);
+    if (config.stage == 3) add_flats(frozen, /*trained=*/false, common);
   }
-  reduced_.resize(parts_.size());
+  reduction_order_ = backward_order(blocks_, parts_.size());
+  complete_.resize(parts_.size());
   comes_in_backward_.resize(parts_.size());
   model.set_residency(this);
 }
@@ -34,10 +71,9 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
 ShardedModel::~ShardedModel() { model_.set_residency(nullptr); }
 
 // One buffer for each number type: what trains apart from what does not, which never needs a gradient's memory or traffic.
-void ShardedModel::add_flats(const model::Part& part, bool trained, const FlatShardConfig& common) {
+void ShardedModel::add_flats(const TensorList& tensors, bool trained, const FlatShardConfig& common) {
   std::map<at::ScalarType, TensorList> by_type;
-  for (const auto& parameter : part.parameters)
-    if (parameter.value->requires_grad() == trained) by_type[parameter.value->scalar_type()].push_back(*parameter.value);
+  for (const auto& tensor : tensors) by_type[tensor.scalar_type()].push_back(tensor);
   auto& flats = parts_.back();
   for (auto& [type, members] : by_type) {
     auto config = common;
@@ -77,8 +113,9 @@ void ShardedModel::before_backward(size_t part) {
 
 void ShardedModel::after_backward(size_t part) {
   release(part);
-  bool complete = std::any_of(parts_[part].begin(), parts_[part].end(), [](const auto& flat) { return flat->has_gradients(); });
-  if (complete && reduces_now()) reduce(part);
+  complete_[part] = true;
+  if (!reduces_now()) return;
+  while (reduced_ < reduction_order_.size() && complete_[reduction_order_[reduced_]]) reduce(reduction_order_[reduced_++]);
 }
 
 void ShardedModel::release(size_t part) {
@@ -90,24 +127,21 @@ void ShardedModel::release(size_t part) {
 void ShardedModel::reduce(size_t part) {
   for (auto* flat : std::exchange(travelling_, {})) flat->finish_reduce();
   for (auto& flat : parts_[part]) {
-    if (!flat->trained()) continue;
+    if (!flat->trains_now()) continue;
     flat->start_reduce();
     travelling_.push_back(flat.get());
   }
-  reduced_[part] = true;
 }
 
 void ShardedModel::begin_backward(bool last_of_update) {
   last_ = last_of_update;
-  reduced_.assign(parts_.size(), false);
+  reduced_ = 0;
+  complete_.assign(parts_.size(), false);
 }
 
 void ShardedModel::end_backward() {
-  for (size_t part = parts_.size(); part-- > 0;) {
-    release(part);
-    bool left = std::any_of(parts_[part].begin(), parts_[part].end(), [](const auto& flat) { return flat->has_gradients(); });
-    if (reduces_now() && (left || !reduced_[part])) reduce(part);
-  }
+  for (size_t part = 0; part < parts_.size(); ++part) release(part);
+  while (reduces_now() && reduced_ < reduction_order_.size()) reduce(reduction_order_[reduced_++]);
   for (auto* flat : std::exchange(travelling_, {})) flat->finish_reduce();
 }
 

@@ -38,7 +38,7 @@ class ShardedModel final : public model::Residency {
     size_t part, flat, member;
   };
   using Flats = std::vector<std::unique_ptr<FlatShard>>;
-  void add_flats(const model::Part& part, bool trained, const FlatShardConfig& common);
+  void add_flats(const TensorList& tensors, bool trained, const FlatShardConfig& common);
   void reduce(size_t part);
   void release(size_t part);
   bool reduces_now() const { return config_.stage > 1 || last_; }
@@ -53,7 +53,9 @@ class ShardedModel final : public model::Residency {
   size_t blocks_;
   std::unordered_map<const void*, Place> places_;
   std::unordered_map<const void*, std::vector<Piece*>> pieces_;
-  std::vector<bool> reduced_;           // in this backward pass
+  std::vector<size_t> reduction_order_;  // of parts, on every rank the same, also when one has no gradient for a part that others have
+  size_t reduced_ = 0;                   // of them, in this backward pass
+  std::vector<bool> complete_;           // parts that this backward pass is through with
   std::vector<bool> comes_in_backward_;  // learned: a frozen beginning of the model is never asked for
   std::vector<FlatShard*> travelling_;   // reductions under way
   bool last_ = false, holding_ = false;

@@ -1,8 +1,10 @@
 #include "hone/parallel/world.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 
 #include "hone/base/error.h"
@@ -11,26 +13,21 @@
 namespace hone::parallel {
 namespace {
 
-std::optional<int> number(const char* name) {
+std::string word(const char* name, const std::string& fallback = "") {
   const char* text = std::getenv(name);
-  if (!text || !*text || std::string_view(text) == "auto") return {};
+  return text && *text ? text : fallback;
+}
+
+std::optional<int> parse_number(const std::string& name, const std::string& text) {
+  if (text.empty() || text == "auto") return {};
   int value;
-  auto [end, status] = std::from_chars(text, text + std::strlen(text), value);
-  if (status != std::errc() || *end != '\0' || value < 0)
+  auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size() || value < 0)
     throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; expected a whole number", name, text));
   return value;
 }
 
-std::optional<int> first_of(std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (auto value = number(name)) return value;
-  return {};
-}
-
-std::string word(const char* name, const std::string& fallback) {
-  const char* text = std::getenv(name);
-  return text && *text ? text : fallback;
-}
+std::optional<int> number(const char* name) { return parse_number(name, word(name)); }
 
 // "node[3-7,9]" or "node3,node4": the first host.
 std::string first_slurm_host(const std::string& list) {
@@ -84,20 +81,28 @@ World world_from_environment() {
   return world;
 }
 
-Launch launch_from_environment() {
+Launch launch_from_environment(const std::map<std::string, std::string>& otherwise) {
+  auto text = [&](std::initializer_list<const char*> names) {
+    for (const char* name : names)
+      if (auto value = word(name); !value.empty()) return value;
+    auto other = otherwise.find(*names.begin());
+    return other == otherwise.end() ? std::string() : other->second;
+  };
+  auto count = [&](std::initializer_list<const char*> names) { return parse_number(*names.begin(), text(names)); };
   Launch launch;
-  auto nodes = first_of({"NNODES", "MAX_NNODES", "PET_NNODES"});
-  launch.processes = first_of({"NPROC_PER_NODE", "PET_NPROC_PER_NODE"}).value_or(nodes ? 1 : 0);
+  auto nodes = count({"NNODES", "MAX_NNODES", "PET_NNODES"});
+  launch.processes = count({"NPROC_PER_NODE", "PET_NPROC_PER_NODE"}).value_or(nodes ? 1 : 0);
   launch.nodes = nodes.value_or(1);
-  launch.node_rank = first_of({"NODE_RANK", "PET_NODE_RANK"}).value_or(0);
-  launch.master_address = word("MASTER_ADDR", word("PET_MASTER_ADDR", launch.master_address));
+  launch.node_rank = count({"NODE_RANK", "PET_NODE_RANK"}).value_or(0);
+  auto master = text({"MASTER_ADDR", "PET_MASTER_ADDR"});
+  if (!master.empty()) launch.master_address = master;
   launch.min_nodes = number("MIN_NNODES").value_or(0);
   launch.elastic_wait = number("HONE_ELASTIC_WAIT").value_or(30);
-  launch.master_port = first_of({"MASTER_PORT", "PET_MASTER_PORT"}).value_or(launch.nodes > 1 ? 29500 : 0);
+  launch.master_port = count({"MASTER_PORT", "PET_MASTER_PORT"}).value_or(launch.nodes > 1 ? 29500 : 0);
   if (launch.node_rank >= launch.nodes)
     throw UserError(ExitCode::usage, fmt::format("NODE_RANK is {} and NNODES {}; expected a rank below the number of nodes",
                                                  launch.node_rank, launch.nodes));
-  if (launch.nodes > 1 && word("MASTER_ADDR", word("PET_MASTER_ADDR", "")).empty())
+  if (launch.nodes > 1 && master.empty())
     throw UserError(ExitCode::usage, "NNODES is above 1 and MASTER_ADDR is not set",
                     "set MASTER_ADDR to the address of the node with NODE_RANK=0");
   if (launch.min_nodes > launch.nodes)
@@ -110,6 +115,13 @@ bool is_placed() {
   if (std::getenv(kSupervisedMark)) return true;
   if (number("PET_NPROC_PER_NODE").value_or(1) > 1) return false;
   return number("WORLD_SIZE").has_value() || (number("SLURM_PROCID") && number("SLURM_NTASKS").value_or(1) > 1);
+}
+
+int cores_per_rank(int ranks) {
+  if (auto of_task = number("SLURM_CPUS_PER_TASK"); of_task && std::getenv("SLURM_PROCID")) return std::max(1, *of_task);
+  cpu_set_t allowed;
+  int cores = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  return std::max(1, cores / std::max(1, ranks));
 }
 
 }  // namespace hone::parallel

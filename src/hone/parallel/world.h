@@ -1,5 +1,6 @@
 // Which process of how many this is. Read once, from whatever started us: our supervisor, torchrun, Slurm or a Kubernetes job.
 #pragma once
+#include <map>
 #include <string>
 
 namespace hone::parallel {
@@ -28,10 +29,14 @@ struct Launch {
   int min_nodes = 0;         // above 0: elastic, a restart goes on with as few
   double elastic_wait = 30;  // seconds that a restart waits for nodes that have not come yet
 };
-Launch launch_from_environment();
+// `otherwise` holds values of the same names that another launcher's file gives: they count where the environment says nothing.
+Launch launch_from_environment(const std::map<std::string, std::string>& otherwise = {});
 
 // Whether somebody has started every process there will be: our supervisor, torchrun, Slurm. False where a job's pod stands for a whole
 // node (PET_NPROC_PER_NODE of a PyTorchJob) and its ranks are still to be started.
 bool is_placed();
+
+// Cores for each of `ranks` processes on this machine: what Slurm gives a task, or an equal share of those we may run on; at least one.
+int cores_per_rank(int ranks);
 
 }  // namespace hone::parallel

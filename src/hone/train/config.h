@@ -51,6 +51,7 @@ struct TrainerConfig {
   double save_steps = 500;
   std::optional<int64_t> save_total_limit;
   bool save_only_model = false;
+  bool async_save = false;  // checkpoints are copied and written while training goes on
   Every eval = Every::never;
   double eval_steps = 500;
   double eval_delay = 0;  // no evaluation before so many steps, or epochs when it happens by epoch

@@ -22,7 +22,7 @@ std::vector<parallel::GradientBuckets::Parameter> shared_from_main(parallel::Pro
 
 DataParallelGroup::DataParallelGroup(parallel::ProcessGroup& processes, std::vector<parallel::GradientBuckets::Parameter> parameters,
                                      int64_t bucket_bytes)
-    : processes_(processes), buckets_(processes, shared_from_main(processes, std::move(parameters)), bucket_bytes) {}
+    : JoinedGroup(processes), buckets_(processes, shared_from_main(processes, std::move(parameters)), bucket_bytes) {}
 
 Tensor ShardedGroup::clip(optim::Optimizer& optimizer, double max_norm) {
   return optimizer.clip(max_norm, [this](Tensor& squared_norm) { shards_.all_reduce(squared_norm)->wait(); });

@@ -33,6 +33,17 @@ class GatheredAdapter {
   parallel::ShardedModel& model_;
 };
 
+// Whatever trains, as it is now, and the rest where it lies: nothing changes that.
+tuner::ReadWeight copies_of(const tuner::Tuned& tuned) {
+  auto copies = std::make_shared<std::unordered_map<const void*, Tensor>>();
+  for (const auto& [name, tensor] : tuned.trainable)
+    (*copies)[tensor.unsafeGetTensorImpl()] = tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  return [copies](const Tensor& parameter) {
+    auto found = copies->find(parameter.unsafeGetTensorImpl());
+    return found == copies->end() ? parameter.detach() : found->second;
+  };
+}
+
 }  // namespace
 
 LoadedModel spread(const TrainingJob& job, const Processes& processes, std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned) {
@@ -65,6 +76,14 @@ WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const Comp
                             sharded ? [=](const Tensor& parameter, const Tensor& values) { sharded->fill(parameter, values); } : tuner::CopyWeight());
       },
       [&](const fs::path& folder) { companions.write(folder); }};
+  bool whole = !sharded || !parallel::PartLender::is_needed(*sharded);
+  if (main && whole && !loaded.tuned.adapter)
+    files.copy = [&, sharded]() -> std::function<void(const fs::path&)> {
+      if (sharded) sharded->settle();
+      return [&, read = copies_of(loaded.tuned)](const fs::path& folder) {
+        tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes, read);
+      };
+    };
   if (!sharded) return files;
   files.gather = [&, sharded, reader, main](const std::function<void()>& write) {
     sharded->settle();

@@ -1,5 +1,7 @@
 #include "hone/train/processes.h"
 
+#include <numeric>
+
 #include "hone/base/log.h"
 
 namespace hone::train {
@@ -31,7 +33,7 @@ Json comparable(Json settings) {
 
 Processes Processes::join(const ParallelConfig& config, const Json& settings, at::Device device) {
   auto world = parallel::world_from_environment();
-  Processes processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr};
+  Processes processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr, nullptr};
   if (!world.distributed() && !shards_alone(config.sharding, world, device)) {
     if (config.sharding.stage > 0) log::info("one process: there is nothing to spread; start more with NPROC_PER_NODE");
     return processes;
@@ -41,6 +43,11 @@ Processes Processes::join(const ParallelConfig& config, const Json& settings, at
   processes.group = parallel::ProcessGroup::join(world, waiting);
   processes.group->require_equal("settings", comparable(settings));
   if (world.is_main()) log::info("{}; {}", processes.mesh.str(), config.sharding.str());
+  if (config.saves_beside) {
+    std::vector<int> everyone(static_cast<size_t>(world.size));
+    std::iota(everyone.begin(), everyone.end(), 0);
+    processes.savers = processes.group->subgroup("savers", everyone);
+  }
   if (config.sharding.stage == 0) return processes;
   int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");
   std::vector<int> members;

@@ -11,12 +11,14 @@ struct ParallelConfig {
   parallel::ShardingConfig sharding;
   parallel::GroupConfig waiting;
   int sequence_parallel = 1;
+  bool saves_beside = false;  // a thread of each process writes checkpoints and needs a line to the others' of its own
 };
 
 struct Processes {
   parallel::World world;
   parallel::DeviceMesh mesh;
   std::unique_ptr<parallel::ProcessGroup> group;     // all of them; null when there is one
+  std::unique_ptr<parallel::ProcessGroup> savers;    // all of them once more, for the threads that write; null when there are none
   std::unique_ptr<parallel::ProcessGroup> shards;    // those that share one copy of the model's state
   std::unique_ptr<parallel::ProcessGroup> replicas;  // those that keep the same shard; null when there is one copy
 

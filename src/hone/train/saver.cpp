@@ -43,89 +43,144 @@ void read_counters(optim::Optimizer& optimizer, const SavedState& saved) {
   });
 }
 
+// Runs work here and asks everyone: what failed on one process failed on all, so that none waits for the others for ever.
+class Agreement {
+ public:
+  explicit Agreement(Group& group) : group_(group) {}
+  bool operator()(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const InternalError&) {
+      throw;
+    } catch (const std::exception& cause) {
+      failure_ = cause.what();
+    }
+    bool well = group_.sum(failure_.empty() ? 0 : 1) == 0;
+    if (!well && failure_.empty()) failure_ = "another process could not write its part";
+    return well;
+  }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  Group& group_;
+  std::string failure_;
+};
+
 }  // namespace
 
-// Runs `work` here and asks everyone: what failed on one process failed on all, so that none waits for the others for ever.
-bool Saver::together(const std::function<void()>& work) {
-  failure_.clear();
-  try {
-    work();
-  } catch (const InternalError&) {
-    throw;
-  } catch (const std::exception& cause) {
-    failure_ = cause.what();
-  }
-  bool ok = parts_.group.sum(failure_.empty() ? 0 : 1) == 0;
-  if (!ok && failure_.empty()) failure_ = "another process could not write its part";
-  return ok;
+// What one process brings to a checkpoint. Nothing in it changes any more, except on the thread that trains and writes in turn.
+struct Saver::Content {
+  fs::path staging;
+  std::shared_ptr<CheckpointWriter> writer;              // on the first process
+  std::function<void(const fs::path& folder)> weights;   // empty: they are written already
+  std::string position, summary, best;
+  std::vector<io::TensorSource> tensors;
+};
+
+void Saver::begin(const TrainState& state) {
+  HONE_CHECK(!under_way_, "two saves at a time");
+  auto saved = state;
+  under_way_.emplace(UnderWay{state.global_step, run_.root / checkpoint_name(state.global_step), state.best_global_step == state.global_step, {}});
+  saved.last_model_checkpoint = under_way_->folder.string();
+  if (under_way_->best) saved.best_model_checkpoint = saved.last_model_checkpoint;
+  saved.failed_saves_in_a_row = 0;
+  auto content = std::make_shared<Content>();
+  auto failure = stage(saved, state.last_model_checkpoint, *content);
+  under_way_->failure = std::async(config_.async_save ? std::launch::async : std::launch::deferred,
+                                   [this, content, failure] { return failure.empty() ? write(*content) : failure; });
 }
 
-bool Saver::save(TrainState& state) {
-  fs::path folder = run_.root / checkpoint_name(state.global_step);
-  auto previous = state;
-  if (state.best_global_step == state.global_step) state.best_model_checkpoint = folder.string();
-  state.last_model_checkpoint = folder.string();
-  state.failed_saves_in_a_row = 0;
-  if (!together([&] { require_space(run_.root, previous.last_model_checkpoint); }) || !write(state)) {
-    state = previous;
-    ++state.failed_saves;
-    log::error("{} was not saved: {}. Training goes on; older checkpoints are untouched", folder.string(), failure_);
-    if (++state.failed_saves_in_a_row < kFailedSavesToStop) return false;
-    throw UserError(ExitCode::out_of_space,
-                    fmt::format("{} saves in a row failed, the last with: {}", kFailedSavesToStop, failure_),
-                    fmt::format("free space under {} and continue from the newest checkpoint there", run_.root.string()));
+bool Saver::written() const {
+  return under_way_ && under_way_->failure.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+bool Saver::settle(TrainState& state) {
+  if (!under_way_) return false;
+  auto failure = under_way_->failure.get();
+  auto done = std::move(*under_way_);
+  under_way_.reset();
+  if (failure.empty()) {
+    saved_ = done.step;
+    state.last_model_checkpoint = done.folder.string();
+    if (done.best) state.best_model_checkpoint = done.folder.string();
+    state.failed_saves_in_a_row = 0;
+    return true;
   }
-  if (!is_main()) return true;
+  ++state.failed_saves;
+  log::error("{} was not saved: {}. Training goes on; older checkpoints are untouched", done.folder.string(), failure);
+  if (++state.failed_saves_in_a_row < kFailedSavesToStop) return false;
+  throw UserError(ExitCode::out_of_space, fmt::format("{} saves in a row failed, the last with: {}", kFailedSavesToStop, failure),
+                  fmt::format("free space under {} and continue from the newest checkpoint there", run_.root.string()));
+}
+
+// Everything that must happen while training stands still. Returns why it could not.
+std::string Saver::stage(const TrainState& state, const std::string& last_checkpoint, Content& content) {
+  content.staging = CheckpointWriter::staging_folder(run_.root, state.global_step, run_.run_id);
+  auto open = [&] {
+    if (is_main()) content.writer = std::make_shared<CheckpointWriter>(run_.root, state.global_step, run_.run_id);
+  };
+  bool now = !config_.async_save || !weights_.copy;
+  auto write_now = [&] { content.writer->part(weights_.save); };
+  auto save_weights = [&] {
+    if (!now && is_main()) content.weights = weights_.copy();
+    else if (now && weights_.gather) weights_.gather(write_now);
+    else if (now && is_main()) write_now();
+  };
+  Agreement agreement(parts_.group);
+  if (agreement([&] { require_space(run_.root, last_checkpoint); }) && agreement(open) && agreement(save_weights)) agreement([&] { collect(state, content); });
+  return agreement.failure();
+}
+
+void Saver::collect(const TrainState& state, Content& content) {
+  content.summary = state.to_transformers(config_).dump(2);
+  content.best = state.best_model_checkpoint;
+  content.position = Json{{"schema", kCheckpointSchema},     {"processes", parts_.group.size()},    {"train", state.to_json()},
+                          {"data_order", run_.data_order},
+                          {"loader", parts_.loader.state()}, {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}}
+                         .dump(1);
+  if (config_.save_only_model) return;
+  auto add = [&](std::string name, const Tensor& tensor) {
+    content.tensors.push_back(source_of(std::move(name), config_.async_save ? tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true) : tensor));
+  };
+  if (parts_.group.owns_state()) {
+    for (const auto& [name, tensor] : parts_.optimizer.state()) add("optimizer/" + name, tensor);
+    for (const auto& [name, tensor] : parts_.masters.state()) add("master/" + name, tensor);
+  }
+  add("random/cpu", generator_of(at::kCPU).get_state());
+  if (!parts_.device.is_cpu()) add("random/device", generator_of(parts_.device).get_state());
+}
+
+// The rest, on whichever thread. Returns why it could not be written.
+std::string Saver::write(Content& content) {
+  const int rank = parts_.savers.rank();
+  auto write_shared = [&] {
+    if (!is_main()) return;
+    if (content.weights) content.writer->part(content.weights);
+    if (weights_.save_companions) content.writer->part(weights_.save_companions);
+    content.writer->part([&](const fs::path& staging) { write_file_atomically(staging / "trainer_state.json", content.summary); });
+  };
+  auto write_own = [&] {
+    fault("checkpoint.write");
+    write_file_atomically(content.staging / state_name(rank, "json"), content.position);
+    if (!content.tensors.empty()) io::write_safetensors(content.staging / state_name(rank, "safetensors"), content.tensors);
+  };
+  fs::path folder;
+  auto commit = [&] {
+    if (is_main()) folder = content.writer->commit();
+  };
+  Agreement agreement(parts_.savers);
+  if (agreement(write_shared) && agreement(write_own) && agreement(commit) && is_main()) conclude(folder, content.best);
+  content = {};  // copies are large, and an unfinished folder is removed now
+  return agreement.failure();
+}
+
+void Saver::conclude(const fs::path& folder, const std::string& best) {
   log::info("saved {}", folder.string());
   if (config_.checkpoint_links) {
     point_link(run_, "last", folder);
-    if (!state.best_model_checkpoint.empty()) point_link(run_, "best", state.best_model_checkpoint);
+    if (!best.empty()) point_link(run_, "best", best);
   }
-  if (config_.save_total_limit)
-    retain_checkpoints(run_.root, run_.run_id, *config_.save_total_limit, {folder, state.best_model_checkpoint});
-  return true;
-}
-
-bool Saver::write(const TrainState& state) {
-  std::optional<CheckpointWriter> writer;
-  auto stage_shared = [&] {
-    if (is_main()) writer.emplace(run_.root, state.global_step, run_.run_id);
-  };
-  auto write_weights = [&] { writer->part(weights_.save); };
-  auto save_weights = [&] {
-    if (weights_.gather) weights_.gather(write_weights);
-    else if (is_main()) write_weights();
-  };
-  auto save_companions = [&] {
-    if (!is_main()) return;
-    if (weights_.save_companions) writer->part(weights_.save_companions);
-    writer->part([&](const fs::path& staging) {
-      write_file_atomically(staging / "trainer_state.json", state.to_transformers(config_).dump(2));
-    });
-  };
-  auto staging = CheckpointWriter::staging_folder(run_.root, state.global_step, run_.run_id);
-  return together(stage_shared) && together(save_weights) && together(save_companions) &&
-         together([&] { write_state(staging, state); }) && together([&] {
-           if (is_main()) writer->commit();
-         });
-}
-
-void Saver::write_state(const fs::path& staging, const TrainState& state) {
-  fault("checkpoint.write");
-  int rank = parts_.group.rank();
-  Json position{{"schema", kCheckpointSchema},     {"processes", parts_.group.size()},    {"train", state.to_json()},
-                {"data_order", run_.data_order},
-                {"loader", parts_.loader.state()}, {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}};
-  write_file_atomically(staging / state_name(rank, "json"), position.dump(1));
-  if (config_.save_only_model) return;
-  std::vector<io::TensorSource> tensors;
-  if (parts_.group.owns_state()) {
-    for (const auto& [name, tensor] : parts_.optimizer.state()) tensors.push_back(source_of("optimizer/" + name, tensor));
-    for (const auto& [name, tensor] : parts_.masters.state()) tensors.push_back(source_of("master/" + name, tensor));
-  }
-  tensors.push_back(source_of("random/cpu", generator_of(at::kCPU).get_state()));
-  if (!parts_.device.is_cpu()) tensors.push_back(source_of("random/device", generator_of(parts_.device).get_state()));
-  io::write_safetensors(staging / state_name(rank, "safetensors"), tensors);
+  if (config_.save_total_limit) retain_checkpoints(run_.root, run_.run_id, *config_.save_total_limit, {folder, best});
 }
 
 TrainState Saver::restore(const fs::path& checkpoint) {
@@ -145,6 +200,7 @@ TrainState Saver::restore(const fs::path& checkpoint) {
                     "start as many, or begin the data anew with --ignore_data_skip true");
   if (!config_.ignore_data_skip) parts_.loader.restore(position.at("loader"));
   auto state = TrainState::from_json(position.at("train"));
+  saved_ = state.global_step;
   if (config_.resume_only_model) return state;
   if (!fs::exists(checkpoint / state_name(0, "safetensors")))
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds weights alone (save_only_model)", checkpoint.string()),

@@ -1,6 +1,7 @@
 // Saves a run's checkpoints and restores them: weights, optimizer, data position, random states; then retention and links.
 #pragma once
 #include <functional>
+#include <future>
 
 #include "hone/data/loader.h"
 #include "hone/optim/optimizer.h"
@@ -20,6 +21,9 @@ struct WeightFiles {
   // Runs `write` on the first process while the others bring their parts of the weights; every process calls it. Unset: all weights
   // are on the first process.
   std::function<void(const std::function<void()>& write)> gather = {};
+  // Copies the weights as they are now; what it returns writes the copy while training goes on. Unset: they cannot wait, because they lie
+  // on several processes, or need not, because an adapter is small.
+  std::function<std::function<void(const fs::path& folder)>()> copy = {};
 };
 
 // Everything besides the weights that decides how the run goes on.
@@ -30,6 +34,7 @@ struct ResumableParts {
   MasterWeights& masters;
   LossScale& scale;
   Group& group;
+  Group& savers;  // the same processes, heard by the thread that writes
   at::Device device;
 };
 
@@ -38,24 +43,39 @@ class Saver {
   Saver(const TrainerConfig& config, const RunFolder& run, WeightFiles weights, ResumableParts parts)
       : config_(config), run_(run), weights_(std::move(weights)), parts_(parts) {}
 
-  // A save that fails (full disk …) is a warning and a count in `state`, the run goes on; three in a row throw
-  // UserError(out_of_space). Returns whether it was saved. Every process calls it; the first writes what all share.
-  bool save(TrainState& state);
+  // Takes what a checkpoint of `state` needs out of the run. With async_save it is copied and written by another thread, one save at a
+  // time, else by settle(). Every process calls both; the first writes what all share.
+  void begin(const TrainState& state);
+  bool written() const;  // the other thread is through here; other processes may still write
+  // Waits for what was begun and notes its end in `state`; returns whether there is a new checkpoint. A save that fails (full disk …) is
+  // an error in the log and a count, and the run goes on; three in a row throw UserError(out_of_space).
+  bool settle(TrainState& state);
+  int64_t newest() const { return under_way_ ? under_way_->step : saved_; }  // the step that is saved or being saved; -1: none
+
   // `checkpoint` is verified already. With resume_only_model the weights and the data position alone.
   TrainState restore(const fs::path& checkpoint);
   void load_weights(const fs::path& checkpoint) const { weights_.load(checkpoint); }
 
  private:
-  bool write(const TrainState& state);
-  void write_state(const fs::path& staging, const TrainState& state);
-  bool together(const std::function<void()>& work);
+  struct Content;
+  struct UnderWay {
+    int64_t step = 0;
+    fs::path folder;
+    bool best = false;
+    std::future<std::string> failure;  // empty when all went well
+  };
+  std::string stage(const TrainState& state, const std::string& last_checkpoint, Content& content);
+  void collect(const TrainState& state, Content& content);
+  std::string write(Content& content);
+  void conclude(const fs::path& folder, const std::string& best);
   bool is_main() const { return parts_.group.rank() == 0; }
 
   const TrainerConfig& config_;
   const RunFolder& run_;
   WeightFiles weights_;
   ResumableParts parts_;
-  std::string failure_;  // why the last save did not happen
+  int64_t saved_ = -1;
+  std::optional<UnderWay> under_way_;
 };
 
 }  // namespace hone::train

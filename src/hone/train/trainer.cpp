@@ -34,7 +34,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts
       plan_(StepPlan::make(config, parts_.loader.batches_per_epoch())),
       scale_(config.precision == Precision::float16 && !config.pure),
       saver_(config, run, parts_.weights,
-             {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, device_}),
+             {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, parts_.savers, device_}),
       stragglers_(parts_.group.size()) {
   if (config.profiler) {
     auto settings = *config.profiler;
@@ -53,7 +53,6 @@ void Trainer::resume(const fs::path& checkpoint) {
   if (state_.global_step >= plan_.max_steps)
     log::warning("{} is at step {} already and the run ends at {}", checkpoint.string(), state_.global_step, plan_.max_steps);
   state_.max_steps = plan_.max_steps;
-  last_saved_ = state_.global_step;
   resumed_ = state_;
 }
 
@@ -74,7 +73,7 @@ Outcome Trainer::train() {
     if (bar) bar->update(state_.global_step, progress_note(reading, log.seconds()));
     after_step(log);
     if (reading.stop_requested) {
-      save_now();
+      finish_saving();
       outcome = StopSignal::requested() == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
     } else if (stop_early()) {
       log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model,
@@ -97,19 +96,21 @@ std::vector<data::Batch> Trainer::next_batches() {
 // What the loss is divided by, over micro-batches and processes, known before the forward pass. Everything else that processes tell
 // each other once a step travels with it.
 double Trainer::share_counts(const std::vector<data::Batch>& batches) {
-  constexpr size_t kCounts = 3;
+  constexpr size_t kCounts = 4;
   std::vector<double> shared(kCounts + static_cast<size_t>(parts_.group.size()));
   for (const auto& batch : batches) {
     shared[0] += parts_.method.count(batch);
     shared[1] += static_cast<double>(batch.tokens_t.size(0));
     shared[2] += static_cast<double>(batch.sample_count);
   }
+  shared[3] = saver_.written() ? 1 : 0;
   shared[kCounts + static_cast<size_t>(parts_.group.rank())] = computed_;
   auto sums = at::tensor(shared, at::kDouble);
   parts_.group.sum_(sums);
   const double* values = sums.const_data_ptr<double>();
   state_.tokens_seen += static_cast<int64_t>(values[1]);
   state_.samples_seen += static_cast<int64_t>(values[2]);
+  if (static_cast<int>(values[3]) == parts_.group.size()) settle_save();  // in the same step everywhere
   if (auto warning = stragglers_.observe({values + kCounts, values + shared.size()}); warning && parts_.group.rank() == 0)
     log::warning("{}", *warning);
   return std::max(values[0], 1.0);
@@ -137,6 +138,7 @@ StepReading Trainer::step() {
   computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() - (parts_.group.seconds_waited() - waited);
   parts_.group.finish_gradients();
   scale_.unscale(parts_.optimizer);
+  parts_.optimizer.complete_gradients();
   auto norm = parts_.group.clip(parts_.optimizer, config_.max_grad_norm);
   auto reading = meter.read(norm, count, StopSignal::requested() != Stop::none, parts_.group);
   reading.learning_rate = parts_.schedule.rate(state_.global_step);
@@ -244,12 +246,24 @@ std::string Trainer::progress_note(const StepReading& reading, double seconds) c
 }
 
 void Trainer::save_now() {
-  if (last_saved_ == state_.global_step) return;
+  if (saver_.newest() == state_.global_step) return;
+  settle_save();  // one at a time
   state_.log_window = window_.state();
   state_.recent_losses = spikes_.state();
-  if (!saver_.save(state_)) return;
-  last_saved_ = state_.global_step;
-  if (parts_.saved && parts_.group.rank() == 0) parts_.saved(state_.last_model_checkpoint, state_.global_step);
+  saver_.begin(state_);
+  if (!config_.async_save) settle_save();
+}
+
+void Trainer::settle_save() {
+  if (!saver_.settle(state_)) return;
+  if (parts_.saved && parts_.group.rank() == 0) parts_.saved(state_.last_model_checkpoint, saver_.newest());
+}
+
+// The last step is saved, once more where its save failed, and nothing is under way any more.
+void Trainer::finish_saving() {
+  settle_save();
+  save_now();
+  settle_save();
 }
 
 void Trainer::evaluate_now(RunLog& log) {
@@ -304,7 +318,8 @@ bool Trainer::stop_early() const {
 }
 
 void Trainer::finish(RunLog& log) {
-  if (config_.save != Every::never && config_.save != Every::best) save_now();
+  if (config_.save != Every::never && config_.save != Every::best) finish_saving();
+  settle_save();
   double seconds = log.seconds();
   auto rate = [&](int64_t now, int64_t before) { return std::round(static_cast<double>(now - before) / seconds * 1e3) / 1e3; };
   results_ = {{"train_runtime", std::round(seconds * 1e4) / 1e4},

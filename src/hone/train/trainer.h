@@ -32,6 +32,7 @@ struct TrainerParts {
   optim::Schedule& schedule;
   MasterWeights& masters;
   Group& group;
+  Group& savers;  // the same processes, or another line between them for saves that are written beside the training
   WeightFiles weights;
   std::vector<EvaluationSet> evaluations;            // none: no evaluation
   Predict predict;                                   // empty: no generation in evaluations
@@ -78,6 +79,8 @@ class Trainer {
   void judge(const Json& metrics);
   bool saves_now() const;
   void save_now();
+  void settle_save();
+  void finish_saving();
   bool evaluates_now() const;
   bool due(Every every, double interval) const;
   bool stop_early() const;
@@ -97,7 +100,7 @@ class Trainer {
   StragglerWatch stragglers_;
   int64_t sent_ = 0;     // bytes, in the steps of this process
   double computed_ = 0;  // seconds of the last step, without waiting for other processes
-  int64_t last_saved_ = -1, last_evaluated_ = -1;
+  int64_t last_evaluated_ = -1;
   TrainState resumed_;  // where this process began: rates are of its own work
   Json results_;
   std::optional<StepProfiler> profiler_;

@@ -47,6 +47,16 @@ TEST_F(WorldEnvironment, ReadsSlurmsNames) {
   EXPECT_EQ(world.master_port, 20041);
 }
 
+TEST_F(WorldEnvironment, ProcessesOfAMachineShareItsCores) {
+  int all = cores_per_rank(1);
+  EXPECT_GE(all, 1);
+  EXPECT_EQ(cores_per_rank(2), std::max(1, all / 2));
+  EXPECT_EQ(cores_per_rank(100000), 1);
+  ::setenv("SLURM_PROCID", "1", 1), ::setenv("SLURM_CPUS_PER_TASK", "7", 1);
+  EXPECT_EQ(cores_per_rank(2), 7) << "Slurm gives each task its own";
+  ::unsetenv("SLURM_CPUS_PER_TASK");
+}
+
 TEST_F(WorldEnvironment, RefusesWhatDoesNotFit) {
   ::setenv("RANK", "8", 1), ::setenv("WORLD_SIZE", "8", 1);
   EXPECT_THROW(world_from_environment(), UserError);

@@ -1,6 +1,7 @@
 #include "hone/cli/jobs/parallel_job.h"
 
 #include <cstdlib>
+#include <map>
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
@@ -100,6 +101,28 @@ void read_parallelism(const Options& options, parallel::ShardingConfig& sharding
   if (sharding.shard_size > 1 && sharding.stage == 0) sharding.stage = 3;
 }
 
+// How many accelerate was to start and where, under the names that the environment has for it. It counts processes of all machines.
+std::map<std::string, std::string> accelerate_launch(const Json& settings) {
+  static constexpr std::pair<const char*, const char*> kNames[] = {{"num_processes", "NPROC_PER_NODE"}, {"num_machines", "NNODES"},
+                                                                   {"machine_rank", "NODE_RANK"},       {"main_process_ip", "MASTER_ADDR"},
+                                                                   {"main_process_port", "MASTER_PORT"}};
+  std::map<std::string, std::string> launch;
+  for (const auto& [key, variable] : kNames)
+    if (settings.contains(key) && !settings[key].is_null()) launch[variable] = settings[key].is_string() ? settings[key].get<std::string>() : settings[key].dump();
+  int machines = std::max(1, std::atoi(launch["NNODES"].c_str())), processes = std::atoi(launch["NPROC_PER_NODE"].c_str());
+  if (machines > 1 && processes > 0) launch["NPROC_PER_NODE"] = std::to_string(std::max(1, processes / machines));
+  return launch;
+}
+
+// Processes of a machine share its cores. Our supervisor and torchrun say so in OMP_NUM_THREADS; Slurm and a bare RANK do not.
+void share_cores(const Options& options, train::TrainingJob& job) {
+  int ranks = parallel::world_from_environment().local_size;
+  if (ranks < 2) return;
+  int share = parallel::cores_per_rank(ranks);
+  if (job.load.device.is_cpu() && options.integer("threads") == 0 && !std::getenv("OMP_NUM_THREADS")) at::set_num_threads(share);
+  if (job.loader.threads == 0) job.loader.threads = job.eval_loader.threads = static_cast<size_t>(share);
+}
+
 }  // namespace
 
 std::string launched_precision(const Options& options) {
@@ -117,6 +140,7 @@ bool launched_on_cpu(const Options& options) {
 
 void read_parallel(const Options& options, train::TrainingJob& job) {
   auto& parallel = job.parallel;
+  share_cores(options, job);
   if (auto request = requested(options)) {
     parallel.sharding = request->sharding;
     if (request->within_nodes) {
@@ -134,6 +158,7 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
   read_parallelism(options, parallel.sharding);
   if (options.has("ddp_bucket_cap_mb")) parallel.sharding.bucket_bytes = options.integer("ddp_bucket_cap_mb") << 20;
   if (options.knows("sequence_parallel_size")) parallel.sequence_parallel = static_cast<int>(options.integer("sequence_parallel_size"));
+  parallel.saves_beside = job.trainer.async_save;
   using std::chrono::seconds;
   auto limit = seconds(options.integer("ddp_timeout"));
   auto silence = std::chrono::milliseconds(static_cast<int64_t>(options.real("peer_timeout") * 1000));
@@ -143,21 +168,7 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
 }
 
 parallel::Launch launch_of(const Options& options) {
-  auto settings = accelerate_settings(options);
-  auto number = [&](const char* key, const char* variable) {
-    if (!settings.contains(key) || std::getenv(variable)) return;
-    const auto& value = settings[key];
-    ::setenv(variable, (value.is_string() ? value.get<std::string>() : value.dump()).c_str(), 0);
-  };
-  if (settings.contains("num_processes") && !std::getenv("NPROC_PER_NODE")) {
-    int machines = settings.value("num_machines", 1), processes = settings["num_processes"].is_string() ? std::stoi(settings["num_processes"].get<std::string>()) : settings["num_processes"].get<int>();
-    ::setenv("NPROC_PER_NODE", std::to_string(std::max(1, processes / std::max(1, machines))).c_str(), 0);
-  }
-  number("num_machines", "NNODES");
-  number("machine_rank", "NODE_RANK");
-  number("main_process_ip", "MASTER_ADDR");
-  number("main_process_port", "MASTER_PORT");
-  auto launch = parallel::launch_from_environment();
+  auto launch = parallel::launch_from_environment(accelerate_launch(accelerate_settings(options)));
   bool factory = speaks_factory(options);
   auto devices = static_cast<int>(at::getAccelerator() ? at::accelerator::deviceCount() : 0);
   bool on_devices = !options.flag("use_cpu") && devices > 0;
