@@ -104,8 +104,8 @@ def sft(model_folder, dataset):
     if not hone_binary().exists():
         pytest.fail(f"{hone_binary()} is not built; make test builds it")
 
-    def run(folder, fault=None, verb="sft", count=1, **options):
-        environment = dict(ENVIRONMENT)
+    def run(folder, fault=None, verb="sft", count=1, env=None, **options):
+        environment = {**ENVIRONMENT, **(env or {})}
         environment.update({"HONE_FAULT": fault} if fault else {}, **processes(count))
         words = [str(hone_binary()), verb, *command(options.pop("model", model_folder), options.pop("dataset", dataset), folder, **options)]
         return Run(subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300), pathlib.Path(folder))

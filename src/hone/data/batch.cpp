@@ -52,6 +52,7 @@ Batch assemble(std::span<const SamplePack> packs, Joint joint) {
         append_sequence({&sample, 1}, true, row);
         batch.segments.append(static_cast<int64_t>(sample.ids.size()));
         batch.channels.push_back(sample.channel);
+        batch.grades.push_back(sample.grades);
       }
     } else {
       size_t before = row.tokens.size();

@@ -17,6 +17,7 @@ struct Batch {
   int64_t sample_count = 0;
   std::vector<int64_t> rows;     // source rows in this batch, for reports
   std::vector<std::string> channels;  // of each segment; "" where its row names none
+  std::vector<std::vector<float>> grades;  // of each segment, where texts are judged as wholes
   bool pinned = true;            // goes to an accelerator by way of page-locked memory
 
   Batch to(at::Device device) const;

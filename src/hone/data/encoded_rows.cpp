@@ -111,7 +111,7 @@ std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const
     jobs.push_back(pool.submit([&, begin] {
       for (int64_t row = begin; row < std::min(begin + kChunk, rows.size()); ++row) {
         auto conversation = rows.at(row);
-        encoded[static_cast<size_t>(row)] = conversation ? encode_conversation(encoder, *conversation, false, row)
+        encoded[static_cast<size_t>(row)] = conversation ? encode_conversation(encoder, *conversation, {}, row)
                                                          : Result<SamplePack>(Error{conversation.error()});
       }
     }));

@@ -142,7 +142,7 @@ std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> so
   bool small = estimated_bytes(*source) <= config.scan_bytes;
   int rank = config.rank, world = config.world;
   if (config.deal_batches) config.rank = 0, config.world = 1;
-  RowEncoder rows(std::move(source), std::move(encoder), config.pairs);
+  RowEncoder rows(std::move(source), std::move(encoder), config);
   auto plan = small ? make_exact_plan(std::move(rows), config, std::move(report), *pool) : make_lazy_plan(std::move(rows), config, std::move(report));
   if (plan->units() == 0 || plan->batches() == 0)
     throw UserError(ExitCode::bad_data, fmt::format("dataloader_drop_last leaves not one batch of {} rows", config.batch_size), "lower the batch size");

@@ -55,6 +55,7 @@ class ExactPlan : public Plan {
     std::vector<SamplePack> packs;
     for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i)
       packs.push_back(load(packs_[static_cast<size_t>(deal_(epoch, i))]));
+    draw_candidates(packs, config_, epoch);
     std::vector<Batch> batches;
     batches.push_back(assemble(packs, joint_of(config_.packing)));
     batches.back().pinned = config_.pin_memory;
@@ -67,7 +68,7 @@ class ExactPlan : public Plan {
     for (const auto& slice : slices) {
       auto encoded = rows_(slice.row);
       HONE_CHECK(encoded.ok(), "a row that could be encoded no longer can: {}", encoded.error());
-      if (config_.pairs) return std::move(*encoded);
+      if (config_.keeps_rows_together()) return std::move(*encoded);
       samples.push_back(cut_out(std::move((*encoded)[slice.part]), slice));
     }
     const auto& special = rows_.encoder().tokenizer().special();
@@ -148,7 +149,7 @@ std::vector<SlicePack> plan_packs(const RowLengths& rows, const LoaderConfig& co
   std::vector<Slice> slices;
   std::vector<int64_t> lengths;
   for (size_t row = 0; row < rows.size(); ++row)
-    for (size_t part = 0; part < (config.pairs ? std::min<size_t>(rows[row].size(), 1) : rows[row].size()); ++part) {
+    for (size_t part = 0; part < (config.keeps_rows_together() ? std::min<size_t>(rows[row].size(), 1) : rows[row].size()); ++part) {
       slices.push_back({static_cast<int64_t>(row), part});
       lengths.push_back(rows[row][part]);
     }
@@ -180,10 +181,11 @@ class RowPlan : public Plan {
     std::vector<SamplePack> samples;
     for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i) {
       auto pack = draw(epoch, i);
-      if (config_.pairs) samples.push_back(std::move(pack));
+      if (config_.keeps_rows_together()) samples.push_back(std::move(pack));
       else
         for (auto& sample : pack) samples.push_back({std::move(sample)});
     }
+    draw_candidates(samples, config_, epoch);
     return arrange(std::move(samples), config_, 0, nullptr, rows_.encoder());
   }
 
@@ -232,10 +234,11 @@ class WindowPlan : public Plan {
       auto encoded = rows_(usable_.empty() ? at : usable_[static_cast<size_t>(at)]);
       if (report) encoded ? report_->good_row() : report_->bad_row(encoded.error());
       if (!encoded) continue;
-      if (config_.pairs) samples.push_back(std::move(*encoded));
+      if (config_.keeps_rows_together()) samples.push_back(std::move(*encoded));
       else
         for (auto& sample : *encoded) samples.push_back({std::move(sample)});
     }
+    draw_candidates(samples, config_, epoch);
     Rng shuffle(config_.seed ^ 0xB10Cull, mix(epoch, unit * config_.world + config_.rank));
     return arrange(std::move(samples), config_, capacity_, config_.shuffle ? &shuffle : nullptr, rows_.encoder());
   }
@@ -252,11 +255,15 @@ class WindowPlan : public Plan {
 
 }  // namespace
 
-Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, bool pairs, int64_t row) {
+Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config, int64_t row) {
   SamplePack samples;
   if (conversation.encoded) {
     samples = *conversation.encoded;
-  } else if (pairs) {
+  } else if (config.groups) {
+    auto group = encode_group(encoder, conversation, *config.groups);
+    if (!group) return Error{group.error()};
+    samples = std::move(*group);
+  } else if (config.pairs) {
     auto pair = encoder.encode_pair(conversation);
     if (!pair) return Error{pair.error()};
     samples = {std::move(pair->first), std::move(pair->second)};
@@ -272,7 +279,16 @@ Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversatio
 Result<SamplePack> RowEncoder::operator()(int64_t row) const {
   auto conversation = source_->at(row);
   if (!conversation) return Error{conversation.error()};
-  return encode_conversation(*encoder_, *conversation, pairs_, row);
+  return encode_conversation(*encoder_, *conversation, config_, row);
+}
+
+void draw_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config, int64_t epoch) {
+  if (!config.groups || config.groups->kind != GroupKind::relevance) return;
+  for (auto& row : rows) {
+    if (row.empty()) continue;
+    Rng rng(config.seed ^ 0xCA4Dull, mix(epoch, row.front().row));
+    row = draw_candidates(row, *config.groups, rng);
+  }
 }
 
 std::shared_ptr<const Plan> make_exact_plan(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report, ThreadPool& pool) {

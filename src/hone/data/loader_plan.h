@@ -7,11 +7,11 @@
 
 namespace hone::data {
 
-// One row to its samples: one, several (split), or chosen and rejected.
+// One row to its samples: one, several (split), chosen and rejected, or all texts of a group.
 class RowEncoder {
  public:
-  RowEncoder(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, bool pairs)
-      : source_(std::move(source)), encoder_(std::move(encoder)), pairs_(pairs) {}
+  RowEncoder(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, const LoaderConfig& config)
+      : source_(std::move(source)), encoder_(std::move(encoder)), config_(config) {}
   Result<SamplePack> operator()(int64_t row) const;
   int64_t rows() const { return source_->size(); }
   const ConversationSource& source() const { return *source_; }
@@ -20,9 +20,11 @@ class RowEncoder {
  private:
   std::shared_ptr<const ConversationSource> source_;
   std::shared_ptr<const Encoder> encoder_;
-  bool pairs_;
+  LoaderConfig config_;
 };
-Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, bool pairs, int64_t row);
+Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config, int64_t row);
+// Of rows with more candidates than a batch takes, those whose turn it is in this epoch.
+void draw_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config, int64_t epoch);
 
 class Plan {
  public:

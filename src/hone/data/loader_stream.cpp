@@ -117,13 +117,14 @@ class StreamLoader : public Loader {
     auto read = read_block(turn);
     std::vector<SamplePack> samples;
     for (auto& [row, conversation] : read.rows) {
-      auto encoded = conversation ? encode_conversation(*encoder_, *conversation, config_.pairs, row) : Result<SamplePack>(Error{conversation.error()});
+      auto encoded = conversation ? encode_conversation(*encoder_, *conversation, config_, row) : Result<SamplePack>(Error{conversation.error()});
       if (read.block.epoch == 0) encoded ? report_->good_row() : report_->bad_row(encoded.error());
       if (!encoded) continue;
-      if (config_.pairs) samples.push_back(std::move(*encoded));
+      if (config_.keeps_rows_together()) samples.push_back(std::move(*encoded));
       else
         for (auto& sample : *encoded) samples.push_back({std::move(sample)});
     }
+    draw_candidates(samples, config_, read.block.epoch);
     Rng shuffle(config_.seed, static_cast<uint64_t>(read.block.epoch) << 32 | static_cast<uint64_t>(read.block.index));
     if (config_.shuffle) shuffle.shuffle(samples);
     read.block.batches = arrange(std::move(samples), config_, capacity_, config_.shuffle ? &shuffle : nullptr, *encoder_);

@@ -69,6 +69,23 @@ WeightFolder::WeightFolder(const fs::path& folder, const std::string& stem) {
       file_of_[entry.name] = i;
     }
   }
+  if (stem == "model") show_whole(folder);
+}
+
+void WeightFolder::show_whole(const fs::path& folder) {
+  auto path = folder / "config.json";
+  if (!fs::exists(path)) return;
+  auto config = parse_json(hone::read_file(path));
+  if (!config || !config->is_object()) return;  // whoever reads the config says what is wrong with it
+  auto quantization = config->value("quantization_config", Json());
+  if (!quantization.is_object()) return;
+  packed_by_ = quantization.value("quant_method", Json("")).is_string() ? quantization.value("quant_method", std::string()) : "";
+  auto stored = [this](const std::string& name) { return files_[file_of_.at(name)].tensor(name); };
+  for (auto& packed : packed_entries(quantization, entries_, stored, folder.string())) {
+    for (const auto& part : packed.parts) entries_.erase(part);
+    auto name = packed.entry.name;
+    entries_[name] = &packed_.emplace(name, std::move(packed)).first->second.entry;
+  }
 }
 
 const TensorEntry* WeightFolder::find(const std::string& name) const {
@@ -79,6 +96,7 @@ const TensorEntry* WeightFolder::find(const std::string& name) const {
 Tensor WeightFolder::tensor(const std::string& name) const {
   const auto* entry = find(name);
   HONE_CHECK(entry, "no tensor {}", name);
+  if (auto packed = packed_.find(name); packed != packed_.end()) return packed->second.restore();
   return files_[file_of_.at(name)].tensor(*entry);
 }
 

@@ -1,9 +1,11 @@
-// The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index.
+// The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index. Weights that the folder keeps in
+// few bits (quantization_config) are shown whole and restored as they are read.
 #pragma once
 #include <map>
 #include <string>
 #include <vector>
 
+#include "hone/io/packed/folder.h"
 #include "hone/io/safetensors.h"
 
 namespace hone::io {
@@ -18,11 +20,17 @@ class WeightFolder {
   const TensorEntry* find(const std::string& name) const;
   Tensor tensor(const std::string& name) const;
   size_t bytes() const;
+  // config.json's quant_method; empty when all weights are stored whole.
+  const std::string& packed_by() const { return packed_by_; }
 
  private:
   std::vector<SafetensorsFile> files_;
   std::map<std::string, const TensorEntry*> entries_;
   std::map<std::string, size_t> file_of_;
+  std::map<std::string, PackedEntry> packed_;
+  std::string packed_by_;
+
+  void show_whole(const fs::path& folder);
 };
 
 // "5GB" and "500MB" are powers of ten as in transformers, "1GiB" of two. Throws UserError(usage).

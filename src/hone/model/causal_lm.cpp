@@ -1,7 +1,9 @@
 #include "hone/model/causal_lm.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "hone/device/memory.h"
 #include "hone/model/decoder.h"
 #include "hone/model/loader.h"
 #include "hone/model/recompute.h"
@@ -29,6 +31,11 @@ struct Passage {
   }
 };
 
+// Nothing trains the layer, and it is computed with its weight as it stands.
+bool is_free(const Linear* layer) {
+  return !layer->weight.requires_grad() && !layer->is_tuned() && !layer->quantized && !layer->compressed;
+}
+
 void append(Part& part, Linear& linear) {
   part.parameters.push_back({linear.name + ".weight", &linear.weight});
   if (linear.bias.defined()) part.parameters.push_back({linear.name + ".bias", &linear.bias});
@@ -40,6 +47,17 @@ void append_adapters(Part& part, const std::string& owner, std::vector<ops::Lora
     part.parameters.push_back({fmt::format("{}.lora_B.{}", owner, adapter.adapter), &adapter.b});
     if (adapter.magnitude.defined()) part.parameters.push_back({fmt::format("{}.lora_magnitude.{}", owner, adapter.adapter), &adapter.magnitude});
   }
+}
+
+// "…q_proj.oft_R.default.weight": PEFT puts the adapter's name behind the first part of a tensor's own.
+std::vector<NamedParameter> tuner_parameters(Linear& linear) {
+  std::vector<NamedParameter> list;
+  for (auto& tuner : linear.tuners)
+    for (auto& own : tuner->tensors()) {
+      const size_t dot = std::min(own.name.find('.'), own.name.size());
+      list.push_back({fmt::format("{}.{}.{}{}", linear.name, own.name.substr(0, dot), tuner->adapter, own.name.substr(dot)), own.value});
+    }
+  return list;
 }
 
 }  // namespace
@@ -68,6 +86,24 @@ struct CausalLM::Impl {
   // A tuner that replaces the embedding of a tied model thereby replaces the head.
   void tie() {
     if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
+  }
+
+  // On a CPU, reading the weights is what a step costs, and a mapped file lies on small pages. Copies lie on huge ones where buffers are kept
+  // (device/memory.h). A model that fills the machine stays in its file, whose pages the system can drop.
+  void settle_weights() {
+    tie();
+    auto& head = decoder.head;
+    if (!head.weight.is_cpu() || !is_free(&head)) return;
+    int64_t bytes = 0;
+    for (auto& parameter : decoder.parameters()) bytes += static_cast<int64_t>(parameter.value->nbytes());
+    auto use = device::memory_use(at::kCPU);
+    if (bytes > (use.total - use.current) / 2) return;
+    at::NoGradGuard no_grad;
+    for (auto& block : decoder.blocks)
+      for (auto* layer : {&block.attention.o, &block.mlp.down})
+        if (is_free(layer)) layer->weight = layer->weight.clone();
+    head.weight = head.weight.clone();
+    if (decoder.config.tied) decoder.embedding.weight = head.weight;
   }
 
   ops::RopeTable rope(const Input& input) {
@@ -131,15 +167,19 @@ Tensor CausalLM::hidden(const Input& input, PagedCache* cache) {
   return self.decoder.norm(x_th);
 }
 
+Block& CausalLM::block(int64_t index) { return impl_->decoder.blocks.at(static_cast<size_t>(index)); }
+
+Pass CausalLM::pass_over(const Input& input) { return {ops::attention_plan(input.segments, device()), impl_->rope(input), nullptr, {}}; }
+
 Tensor CausalLM::logits(const Tensor& hidden_th, const ops::AdapterRows& adapters) {
   impl_->tie();
   return impl_->decoder.head(hidden_th, {impl_->training, &adapters});
 }
 
 void CausalLM::join_projections() {
+  impl_->settle_weights();
   auto join = [](Joined& joined, std::vector<Linear*> layers) {
-    bool free = std::ranges::none_of(layers, [](const Linear* layer) { return layer->weight.requires_grad() || !layer->adapters.empty() || layer->quantized || layer->compressed; });
-    if (free) joined = Joined::of(layers);
+    if (std::ranges::all_of(layers, is_free)) joined = Joined::of(layers);
   };
   for (auto& block : impl_->decoder.blocks) {
     auto& a = block.attention;
@@ -201,6 +241,7 @@ std::vector<NamedParameter> CausalLM::adapter_parameters() {
       list.push_back({fmt::format("{}.lora_B.{}.weight", linear->name, adapter.adapter), &adapter.b});
       if (adapter.magnitude.defined()) list.push_back({fmt::format("{}.lora_magnitude_vector.{}.weight", linear->name, adapter.adapter), &adapter.magnitude});
     }
+    for (auto& parameter : tuner_parameters(*linear)) list.push_back(parameter);
   }
   return list;
 }
@@ -210,7 +251,10 @@ std::vector<Part> CausalLM::parts() {
   std::vector<Part> parts;
   for (auto& block : decoder.blocks) {
     auto& part = parts.emplace_back(Part{block.parameters()});
-    for (auto* linear : block.linears()) append_adapters(part, linear->name, linear->adapters);
+    for (auto* linear : block.linears()) {
+      append_adapters(part, linear->name, linear->adapters);
+      for (auto& parameter : tuner_parameters(*linear)) part.parameters.push_back(parameter);
+    }
   }
   Part embedding{{{decoder.embedding.name + ".weight", &decoder.embedding.weight}}};
   append_adapters(embedding, decoder.embedding.name, decoder.embedding.adapters);

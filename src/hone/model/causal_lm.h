@@ -17,6 +17,8 @@
 namespace hone::model {
 
 class PagedCache;
+struct Block;
+struct Pass;
 
 // One packed row: tokens [T], positions [T] (int64 or int32), on the model's device.
 struct Input {
@@ -45,6 +47,9 @@ class CausalLM {
   Tensor logits(const Tensor& hidden_th, const ops::AdapterRows& adapters = {});
   // Inference: projections that read the same input become one product, where that pays and nothing trains them.
   void join_projections();
+  // One block by itself, for calibration: block_forward(block(i), x, pass_over(input)).
+  Block& block(int64_t index);
+  Pass pass_over(const Input& input);
   // Inference on the CPU: linear layers compute with weights of 8 or 4 bits from now on, and the originals are let go.
   void quantize(int bits);
   const Linear& head() const;              // when tied, its weight is the embedding's tensor

@@ -32,7 +32,7 @@ void grow_vocabulary(Decoder& decoder, const VocabularyGrowth& growth) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(growth.seed);
   const auto embedding = decoder.embedding.weight;
   decoder.embedding.weight = grown(embedding, embedding, growth, generator);
-  decoder.head.weight = decoder.config.tied ? decoder.embedding.weight : grown(decoder.head.weight, embedding, growth, generator);
+  if (!decoder.config.labels) decoder.head.weight = decoder.config.tied ? decoder.embedding.weight : grown(decoder.head.weight, embedding, growth, generator);
   decoder.config.vocabulary = growth.rows;
   decoder.config.source["vocab_size"] = growth.rows;
 }

@@ -26,6 +26,7 @@ struct ModelChanges {
   std::optional<ops::Compression> compression;  // of the linear layers of all blocks, which then do not train
   Json config = Json::object();  // laid over config.json
   VocabularyGrowth vocabulary;
+  uint64_t head_seed = 42;  // of a classifier's head that the folder lacks
   std::string missing_weights;  // how weights that the folder lacks are filled: zero, uniform, normal, xavier_…, kaiming_…, orthogonal
 };
 

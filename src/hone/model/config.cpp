@@ -114,16 +114,42 @@ std::vector<std::string> supported_architectures() {
   return names;
 }
 
+// "Qwen2ForSequenceClassification" is Qwen2ForCausalLM's blocks under another head.
+static constexpr std::string_view kClassifier = "ForSequenceClassification", kLanguageModel = "ForCausalLM";
+
+static std::string with_language_head(std::string architecture) {
+  if (architecture.ends_with(kClassifier)) architecture.replace(architecture.size() - kClassifier.size(), kClassifier.size(), kLanguageModel);
+  return architecture;
+}
+
+// transformers writes the number of labels as the names of them; two of them, which is its default, not at all.
+static int64_t label_count(const Json& hf) {
+  if (const Json* names = field(hf, "id2label"); names && names->is_object() && !names->empty()) return static_cast<int64_t>(names->size());
+  return field(hf, "num_labels") ? required_size(hf, "num_labels") : 2;
+}
+
+Json classifier_changes(const Json& hf, int64_t labels, const std::string& problem) {
+  const Json* listed = hf.is_object() ? field(hf, "architectures") : nullptr;
+  auto architecture = listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
+  if (architecture.ends_with(kLanguageModel)) architecture.replace(architecture.size() - kLanguageModel.size(), kLanguageModel.size(), kClassifier);
+  Json names = Json::object(), numbers = Json::object();
+  for (int64_t i = 0; i < labels; ++i) names[std::to_string(i)] = fmt::format("LABEL_{}", i), numbers[fmt::format("LABEL_{}", i)] = i;
+  Json changes{{"architectures", {architecture}}, {"id2label", names}, {"label2id", numbers}, {"tie_word_embeddings", false}};
+  if (!problem.empty()) changes["problem_type"] = problem;
+  return changes;
+}
+
 DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
   const Json* listed = hf.is_object() ? field(hf, "architectures") : nullptr;
   auto architecture = listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
   for (const auto& family : families()) {
-    if (std::ranges::find(family.architectures, architecture) == family.architectures.end()) continue;
+    if (std::ranges::find(family.architectures, with_language_head(architecture)) == family.architectures.end()) continue;
     auto config = family.config(hf);
     config.architecture = architecture;
     config.rope = parse_rope(hf, config.context);
     config.dtype = parse_dtype(hf);
     config.source = hf;
+    if (architecture.ends_with(kClassifier)) config.labels = label_count(hf), config.tied = false;
     check(config);
     return config;
   }

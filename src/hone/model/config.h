@@ -38,6 +38,7 @@ struct DecoderConfig {
   std::vector<int64_t> windows;  // per layer; 0 sees everything
   bool mlp_bias = false;
   bool tied = false;             // the head is the embedding
+  int64_t labels = 0;            // above 0: the head gives so many scores of a whole text, read at its last token, instead of tokens
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
   std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
@@ -50,5 +51,8 @@ DecoderConfig read_config(const std::filesystem::path& folder, const Json& chang
 DecoderConfig parse_config(const Json& hf, const std::string& origin);
 
 std::vector<std::string> supported_architectures();
+
+// What config.json says of a model of the same family whose head gives `labels` scores; `problem` is transformers' problem_type.
+Json classifier_changes(const Json& hf, int64_t labels, const std::string& problem);
 
 }  // namespace hone::model

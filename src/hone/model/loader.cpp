@@ -11,6 +11,7 @@ namespace hone::model {
 namespace {
 
 constexpr size_t kNamesShown = 8;
+constexpr const char* kScores = "score.weight";  // of a classifier, which a language model's folder lacks
 
 std::string some_of(const std::vector<std::string>& names) {
   std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesShown)));
@@ -19,8 +20,8 @@ std::string some_of(const std::vector<std::string>& names) {
 }
 
 // What older exports leave in a file although the model computes it.
-bool is_harmless(const std::string& name, bool tied) {
-  return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
+bool is_harmless(const std::string& name, const DecoderConfig& config) {
+  return name.ends_with("rotary_emb.inv_freq") || ((config.tied || config.labels) && name == "lm_head.weight");
 }
 
 void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& wanted, const DecoderConfig& config, const std::string& folder,
@@ -39,8 +40,9 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
     }
   }
   for (const auto& [name, entry] : weights.entries())
-    if (!known.contains(name) && !is_harmless(name, config.tied)) extra.push_back(name);
+    if (!known.contains(name) && !is_harmless(name, config)) extra.push_back(name);
   if (!extra.empty()) log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
+  if (config.labels && std::erase(missing, kScores)) log::info("{}: the head that gives {} scores starts anew", folder, config.labels);
   if (may_lack && !missing.empty()) {
     log::warning("{}: {} weights are missing and start anew: {}", folder, missing.size(), some_of(missing));
     missing.clear();
@@ -72,6 +74,11 @@ Tensor initial_weight(const std::string& way, const Tensor& shape) {
   return wide ? q.t().contiguous() : q.contiguous();
 }
 
+Tensor new_head(const Tensor& shape, const DecoderConfig& config, uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  return at::empty(shape.sizes(), at::TensorOptions(at::kFloat)).normal_(0, config.initializer_range, generator);
+}
+
 at::ScalarType stored_type(const io::WeightFolder& weights, const NamedParameter& first, const DecoderConfig& config) {
   const auto* entry = weights.find(first.name);
   return config.dtype.value_or(entry ? entry->dtype : at::kFloat);
@@ -91,7 +98,9 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
     for (auto& block : decoder.blocks)
       for (auto* linear : block.linears()) compressible[&linear->weight] = linear;
   for (auto& parameter : parameters) {
-    auto value = weights.find(parameter.name) ? weights.tensor(parameter.name) : initial_weight(fill, *parameter.value);
+    auto value = weights.find(parameter.name)                     ? weights.tensor(parameter.name)
+                 : fill.empty() && parameter.name == kScores ? new_head(*parameter.value, decoder.config, options.changes.head_seed)
+                                                             : initial_weight(fill, *parameter.value);
     *parameter.value = value.to(options.device, dtype);
     if (auto found = compressible.find(parameter.value); found != compressible.end()) found->second->compress(*options.changes.compression);
   }

@@ -106,6 +106,12 @@ Tensor CompressedWeight::restored(at::ScalarType type) const {
   return (looked_up(table_of(how_.code, codes_.device()), codes) * scales()).view({-1}).slice(0, 0, count).view(shape_).to(type);
 }
 
+CompressedParts CompressedWeight::parts() const {
+  auto device = codes_.device();
+  bool four_bits = how_.code != WeightCode::int8;
+  return {codes_, scales_, outer_, four_bits ? table_of(how_.code, device) : Tensor(), outer_.defined() ? dynamic_table(device) : Tensor(), offset_};
+}
+
 size_t CompressedWeight::bytes() const {
   size_t total = codes_.nbytes() + scales_.nbytes();
   return outer_.defined() ? total + outer_.nbytes() : total;

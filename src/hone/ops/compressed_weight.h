@@ -15,12 +15,19 @@ struct Compression {
   bool compress_scales = false;  // scales of 4-bit codes take 8 bits too ("double quantization")
 };
 
+// What a weight is kept as, for writing it into files. Tables are what the codes stand for.
+struct CompressedParts {
+  Tensor codes, scales, outer, table, scale_table;
+  double offset = 0;
+};
+
 class CompressedWeight {
  public:
   CompressedWeight(const Tensor& weight, const Compression& how);  // [out, in], of any floating type and on any device
 
   Tensor restored(at::ScalarType type) const;
   size_t bytes() const;  // held
+  CompressedParts parts() const;
 
  private:
   Tensor scales() const;

@@ -30,6 +30,7 @@ void Context::check_room() const {
 }
 
 std::shared_ptr<Generation> Context::admit(Exchange& exchange, std::vector<engine::Request> requests) {
+  if (served.judge) throw Problem(400, fmt::format("{} judges texts and writes none", served.name), "model", "wrong_task");
   auto generation = loop.submit(std::move(requests));
   if (!generation) {
     metrics.refused();

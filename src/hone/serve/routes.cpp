@@ -6,6 +6,7 @@
 #include "hone/serve/openai/completions.h"
 #include "hone/serve/openai/embeddings.h"
 #include "hone/serve/openai/infer.h"
+#include "hone/serve/openai/judged.h"
 #include "hone/serve/page/page.h"
 
 namespace hone::serve {
@@ -26,6 +27,13 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", kKey, chat_completions},
     {"POST", "/v1/completions", kKey, completions},
     {"POST", "/v1/embeddings", kKey, embeddings},
+    {"POST", "/v1/classify", kKey, classify},
+    {"POST", "/classify", kKey, classify},
+    {"POST", "/v1/rerank", kKey, rerank},
+    {"POST", "/v2/rerank", kKey, rerank},
+    {"POST", "/rerank", kKey, rerank},
+    {"POST", "/v1/score", kKey, score_pairs},
+    {"POST", "/score", kKey, score_pairs},
     {"POST", "/infer/", kKey, infer},
     {"POST", "/v1/score/evaluation", kKey, score},
     {"POST", "/v1/messages", kKey, anthropic_messages},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
+#include "hone/train/make_method.h"
 
 namespace hone::train {
 
@@ -39,8 +40,8 @@ tuner::GradientSource gradients_of_first_rows(const TrainingJob& job, std::share
     config.packing = data::Packing::none;
     auto loader = data::make_loader(rows, data::Encoder::make(encode, tokenizer, data::read_model_identity(job.model_folder)), config,
                                     std::make_shared<data::RowReport>());
-    SftLoss method(job.sft);
-    return base_gradients(model, layers, method, *loader, start.batches);
+    auto method = make_method(job, *tokenizer);
+    return base_gradients(model, layers, *method, *loader, start.batches);
   };
 }
 

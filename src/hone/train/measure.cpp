@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hone/data/sources.h"
+#include "hone/train/make_method.h"
 #include "hone/train/results.h"
 
 namespace hone::train {
@@ -51,10 +52,10 @@ void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded,
   SoloGroup alone;  // everyone who takes part goes through the whole set
   if (job.measured_in) round_weights(*loaded.model, *job.measured_in);
   if (job.do_eval && ready.data.validation) {
-    SftLoss method(job.sft);
+    auto method = make_method(job, *ready.tokenizer);
     Json metrics = Json::object();
     for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
-      metrics.update(evaluate(*loaded.model, method, *make_loader(), loaded.model->device(), alone, prefix));
+      metrics.update(evaluate(*loaded.model, *method, *make_loader(), loaded.model->device(), alone, prefix));
       if (job.stage == "pt") metrics[prefix + "_perplexity"] = std::exp(metrics[prefix + "_loss"].get<double>());
     }
     if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), alone));

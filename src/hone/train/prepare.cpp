@@ -9,6 +9,7 @@
 #include "hone/train/checkpoint.h"
 #include "hone/train/crc32c.h"
 #include "hone/train/data_order.h"
+#include "hone/tuner/methods/method.h"
 
 namespace hone::train {
 namespace {
@@ -32,13 +33,15 @@ void keep_encoded(const TrainingJob& job, const Prepared& ready) {
 
 }  // namespace
 
-const char* tuner_name(tuner::Kind kind) {
-  return kind == tuner::Kind::lora ? "lora" : kind == tuner::Kind::full ? "full" : "freeze";
+std::string tuner_name(const tuner::TunerConfig& tuner) {
+  if (tuner.kind != tuner::Kind::adapter) return tuner.kind == tuner::Kind::full ? "full" : "freeze";
+  return tuner.method == "LORA" ? "lora" : std::string(tuner::method_of_type(tuner.method).name);
 }
 
 std::string run_identity(const TrainingJob& job) {
   Json identity{job.stage, fs::absolute(job.model_folder).lexically_normal().string(), job.datasets.datasets,
-                tuner_name(job.tuner.kind), job.tuner.kind == tuner::Kind::lora ? job.tuner.lora.rank : 0};
+                tuner_name(job.tuner), job.tuner.kind == tuner::Kind::adapter ? job.tuner.lora.rank : 0};
+  if (!job.task.writes()) identity.push_back({static_cast<int>(job.task.task), job.task.labels});
   auto text = identity.dump();
   return fmt::format("{:08x}{:08x}", crc32c(text), crc32c(text + "hone"));
 }

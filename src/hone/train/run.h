@@ -15,6 +15,7 @@
 #include "hone/train/predict.h"
 #include "hone/text/new_tokens.h"
 #include "hone/train/processes.h"
+#include "hone/train/task.h"
 #include "hone/tuner/config.h"
 
 namespace hone::train {
@@ -50,6 +51,7 @@ struct TrainingJob {
   optim::GroupConfig groups;
   optim::ScheduleConfig schedule;  // total and warm-up steps are filled in when the number of steps is known
   double warmup_steps = 0, warmup_ratio = 0;
+  TaskConfig task;  // what the model is for; other than writing, it has a loss of its own
   SftConfig sft;
   TrainerConfig trainer;
   ParallelConfig parallel;

@@ -7,6 +7,8 @@
 #include "hone/cli/jobs/generation_job.h"
 #include "hone/cli/jobs/model_job.h"
 #include "hone/cli/jobs/serving_job.h"
+#include "hone/cli/jobs/task_job.h"
+#include "hone/cli/judge.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/openai/embed_model.h"
 #include "hone/tuner/adapter.h"
@@ -29,7 +31,8 @@ class Deployment {
         folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
         tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
         encoder_(data::Encoder::make(prompt_config(options), tokenizer_, data::read_model_identity(folder_))),
-        model_(load_model(options, folder_, *tokenizer_)) {
+        model_(load_model(options, folder_, *tokenizer_)),
+        task_(task_config(options, folder_)) {
     change_base();
     engine_ = std::make_unique<engine::Engine>(*model_, tokenizer_, engine_config(options));
     load_adapters();
@@ -42,7 +45,7 @@ class Deployment {
 
  private:
   // Plain folders stack: each was trained on top of those before it. All but the last become part of the weights, and the last too
-  // with --merge_lora; otherwise it stays beside them, as it was trained.
+  // with --merge_lora; otherwise LoRA stays beside them, as it was trained, and other methods are in whichever way is faster.
   void change_base() {
     bool merge = options_.knows("merge_lora") && options_.flag("merge_lora");
     std::vector<std::string> plain;
@@ -52,13 +55,16 @@ class Deployment {
       throw UserError(ExitCode::usage, "--merge_lora true with named adapters: a model of its own cannot be merged into the served one",
                       "name no adapter, or leave --merge_lora out");
     for (size_t i = 0; i < plain.size(); ++i) {
-      if (i + 1 == plain.size() && !merge) {
+      const auto path = hub::locate_adapter(plain[i]);
+      const bool last = i + 1 == plain.size() && !merge;
+      if (last && task_.writes() && io::read_adapter_config(path).is_lora()) {
         base_adapter_ = plain[i];
         continue;
       }
       tuner::AttachOptions attach;
       attach.name = fmt::format("adapter{}", i);
-      tuner::merge_adapter(*model_, tuner::load_adapter(*model_, hub::locate_adapter(plain[i]), attach));
+      auto adapter = tuner::load_adapter(*model_, path, attach);
+      if (!last || tuner::answers_faster_merged(*model_, adapter)) tuner::merge_adapter(*model_, adapter);
     }
   }
 
@@ -99,7 +105,23 @@ class Deployment {
     served.tools = serve::tool_format_of(tokenizer_->chat_template(), encoder_->template_name());
     served.split_thoughts = options_.text("vllm_reasoning_parser") != "none";
     served.embed = serve::make_embed(*model_);
+    if (!task_.writes()) judge_with(served);
     return served;
+  }
+
+  void judge_with(serve::ServedModel& served) const {
+    using train::Task;
+    served.judges = task_.task == Task::seq_cls ? serve::Judges::classes : task_.task == Task::embedding ? serve::Judges::likeness : serve::Judges::relevance;
+    auto judge = std::make_shared<Judge>(*model_, task_, *tokenizer_, !options_.knows("reranker_use_activation") || options_.flag("reranker_use_activation"));
+    served.judge = [judge](const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest) {
+      std::vector<serve::Judged> all;
+      for (auto& verdict : (*judge)(texts, likeliest)) {
+        auto scores = verdict.scores.reshape({-1}).contiguous();
+        const float* first = scores.const_data_ptr<float>();
+        all.push_back({std::move(verdict.content), std::move(verdict.logprobs), {first, first + scores.numel()}});
+      }
+      return all;
+    };
   }
 
   static constexpr const char* kBaseAdapter = "(served)";  // no name a request could give
@@ -109,6 +131,7 @@ class Deployment {
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const data::Encoder> encoder_;
   std::unique_ptr<model::CausalLM> model_;
+  train::TaskConfig task_;
   std::unique_ptr<engine::Engine> engine_;
   std::string base_adapter_;
   std::map<std::string, std::filesystem::path> named_;

@@ -6,10 +6,12 @@
 #include "hone/base/progress.h"
 #include "hone/cli/chat.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/commands/judge.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
 #include "hone/cli/jobs/model_job.h"
 #include "hone/cli/jobs/npu_job.h"
+#include "hone/cli/jobs/task_job.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/openai/format.h"
 #include "hone/train/evaluate.h"
@@ -37,7 +39,8 @@ class Answerer {
       check_adapter_rank(options, adapters[i]);
       auto adapter = tuner::load_adapter(*model_, adapters[i], attach);
       // Adapters stack: each one was trained on top of those before it.
-      if (i + 1 < adapters.size() || (options.knows("merge_lora") && options.flag("merge_lora"))) tuner::merge_adapter(*model_, adapter);
+      bool beneath = i + 1 < adapters.size() || (options.knows("merge_lora") && options.flag("merge_lora"));
+      if (beneath || tuner::answers_faster_merged(*model_, adapter)) tuner::merge_adapter(*model_, adapter);
     }
     sampling_.end_tokens = encoder_->stop_ids();
     for (auto token : end_tokens(folder_)) sampling_.end_tokens.push_back(token);
@@ -106,15 +109,6 @@ Json result_row(const Conversation& question, const engine::Completion& answer, 
   return row;
 }
 
-fs::path result_file(const Options& options, const Answerer& answerer) {
-  if (options.has("result_path")) return options.text("result_path");
-  auto base = options.list("adapters").empty() ? fs::path("result") / answerer.folder().filename() : fs::path(options.list("adapters").back());
-  char stamp[32];
-  auto now = std::time(nullptr);
-  std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&now));
-  return base / "infer_result" / fmt::format("{}.jsonl", stamp);
-}
-
 void show_question(const Conversation& question, const std::string& reference) {
   fmt::print("\n[QUERY] {}\n", question.messages.empty() ? "" : question.messages.back().content);
   if (!reference.empty()) fmt::print("[LABELS] {}\n", reference);
@@ -135,7 +129,7 @@ void add_text_scores(const std::vector<train::Prediction>& answers, Json& summar
 }
 
 int run_batch(const Options& options, Answerer& answerer, const data::ConversationSource& rows) {
-  auto path = result_file(options, answerer);
+  auto path = result_file(options, answerer.folder());
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   auto limit = options.knows("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
   auto count = std::min(limit, rows.size());
@@ -197,6 +191,8 @@ int infer_command(const Options& options) {
   bool batch = !config.val_datasets.empty() || (!config.datasets.empty() && (config.split_dataset_ratio > 0 || config.val_size > 0));
   data::OpenedData opened;
   if (batch) opened = data::open_datasets(config);
+  auto folder = hub::locate_model(options.required("model"), options.text("model_revision"));
+  if (auto task = task_config(options, folder); !task.writes()) return judge_rows(options, task, folder, batch ? opened.validation.get() : nullptr);
   Answerer answerer(options);
   return batch ? run_batch(options, answerer, *opened.validation) : run_chat(options, answerer);
 }

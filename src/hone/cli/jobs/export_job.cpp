@@ -9,6 +9,8 @@
 #include "hone/cli/jobs/hub_job.h"
 #include "hone/cli/jobs/model_job.h"
 #include "hone/cli/jobs/ollama.h"
+#include "hone/cli/jobs/quantize_job.h"
+#include "hone/cli/jobs/task_job.h"
 #include "hone/cli/jobs/tuning_job.h"
 #include "hone/data/encoded_rows.h"
 #include "hone/data/open_datasets.h"
@@ -82,6 +84,12 @@ int run_export(const Options& options, bool merge_lora) {
     return 0;
   }
   auto job = export_options(options, merge_lora);
+  if (quantizes(options)) {
+    if (pushes_export(options)) hub::require_upload(hub::config().site);
+    auto written = export_quantized(options, job);
+    if (pushes_export(options)) push_folder(options, written);
+    return 0;
+  }
   bool pushes = pushes_export(options), nothing_to_write = job.output_dir.empty() && (job.adapters.empty() || !merge_lora);
   if (pushes) hub::require_upload(hub::config().site);
   if (pushes && nothing_to_write) {  // what is there is sent as it is: an adapter, or a model
@@ -110,6 +118,7 @@ ExportOptions export_options(const Options& options, bool merge_lora) {
   if (options.has("model")) {
     job.model = hub::locate_model(options.text("model"), options.text("model_revision"));
     job.changes.config = config_changes(options, job.model);
+    job.changes.config.update(task_changes(options, job.model));
     add_tokens(options, job);
   }
   if (options.has("output_dir")) job.output_dir = options.text("output_dir");

@@ -7,6 +7,7 @@
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/parallel_job.h"
+#include "hone/cli/jobs/task_job.h"
 #include "hone/cli/jobs/tuning_job.h"
 #include "hone/device/device.h"
 
@@ -115,9 +116,23 @@ Json described_tokens(const Options& options) {
   return file;
 }
 
+// A folder that bitsandbytes saved: its codes are made again from what they stand for, which gives the same ones.
+std::optional<ops::Compression> stored_compression(const std::filesystem::path& folder) {
+  auto path = folder / "config.json";
+  if (!fs::exists(path)) return std::nullopt;
+  auto quantization = read_config_file(path.string()).value("quantization_config", Json());
+  if (!quantization.is_object()) return std::nullopt;
+  auto method = quantization.value("quant_method", Json());
+  if (method != "bitsandbytes" && method != "bnb") return std::nullopt;
+  if (quantization.value("load_in_8bit", Json(false)) == true) return ops::Compression{.code = ops::WeightCode::int8};
+  auto code = quantization.value("bnb_4bit_quant_type", Json()) == "fp4" ? ops::WeightCode::fp4 : ops::WeightCode::nf4;
+  return ops::Compression{.code = code, .compress_scales = quantization.value("bnb_4bit_use_double_quant", Json(false)) == true};
+}
+
 // bitsandbytes' way: the linear layers of the base in 4 or 8 bits, adapted by LoRA. Answers on a CPU have a faster way of their
 // own.
 std::optional<ops::Compression> compression_of(const Options& options, at::Device device) {
+  if (options.verb() & kExport) return std::nullopt;  // there the bits are of what is written
   if (!asked(options, "quant_bits")) {
     if (asked(options, "quant_method"))
       throw UserError(ExitCode::usage, fmt::format("{} needs {}", options.shown("quant_method"), options.shown("quant_bits")),
@@ -161,7 +176,11 @@ Json config_changes(const Options& options, const std::filesystem::path& folder)
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder) {
   model::LoadOptions load{.dtype = dtype_option(options, "torch_dtype"), .device = device_of(options), .changes = {}};
   load.changes.config = config_changes(options, folder);
+  load.changes.config.update(task_changes(options, folder));
+  if (options.knows("seed")) load.changes.head_seed = static_cast<uint64_t>(options.integer("seed"));
   load.changes.compression = compression_of(options, load.device);
+  bool frozen_base = options.verb() & kTraining && options.text("tuner_type") == "lora";
+  if (!load.changes.compression && frozen_base) load.changes.compression = stored_compression(folder);
   if (load.changes.compression && !load.dtype && options.knows("bnb_4bit_compute_dtype"))
     load.dtype = dtype_option(options, "bnb_4bit_compute_dtype");
   if (asked(options, "init_strategy")) load.changes.missing_weights = options.text("init_strategy");

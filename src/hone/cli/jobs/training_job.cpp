@@ -11,6 +11,7 @@
 #include "hone/cli/jobs/model_job.h"
 #include "hone/cli/jobs/npu_job.h"
 #include "hone/cli/jobs/parallel_job.h"
+#include "hone/cli/jobs/task_job.h"
 #include "hone/cli/jobs/tuning_job.h"
 #include "hone/data/make_loader.h"
 #include "hone/device/device.h"
@@ -57,6 +58,7 @@ void read_moments(const Options& options, TrainerConfig& config) {
   config.save_steps = options.real("save_steps");
   if (options.has("save_total_limit")) config.save_total_limit = options.integer("save_total_limit");
   config.save_only_model = options.flag("save_only_model");
+  config.async_save = options.flag("async_save");
   config.eval = every(options, "eval_strategy");
   config.eval_steps = options.real("eval_steps");
   if (options.given("eval_steps") && config.eval == Every::never)
@@ -132,7 +134,7 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
   job.load.dtype = dtype_option(options, "torch_dtype");
   bool pure_bf16 = options.knows("pure_bf16") && options.flag("pure_bf16");
   if (pure_bf16) job.load.dtype = at::kBFloat16;
-  bool whole = job.tuner.kind != tuner::Kind::lora;
+  bool whole = job.tuner.kind != tuner::Kind::adapter;
   if (!whole && !job.load.dtype && (bf16 || fp16)) job.load.dtype = fp16 ? at::kHalf : at::kBFloat16;
   if (whole && fp16) job.load.dtype = at::kHalf;  // computed in float16, updated in float32
   if (factory && whole && !bf16 && !fp16 && !pure_bf16 && !job.load.dtype) job.load.dtype = at::kFloat;
@@ -284,6 +286,7 @@ train::TrainingJob training_job(const Options& options) {
   read_profiler(options, job.trainer);
   read_precision(options, device::fitting_type(config.dtype.value_or(at::kFloat), job.load.device), job);
   read_loaders(options, job);
+  apply_task(options, job);
   read_parallel(options, job);
   job.generation = {sampling_params(options, job.model_folder), static_cast<size_t>(options.integer("per_device_eval_batch_size")),
                     options.has("generation_max_length") ? options.integer("generation_max_length") : total_limit(options)};

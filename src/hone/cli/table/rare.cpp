@@ -24,7 +24,7 @@ void add_rare_training(Rows& rows) {
            always{"true", "batches always come in order, so that a run can be resumed exactly"}},
           {"train_sampling_strategy", Choice("random|sequential|group_by_length"), "random", "Order of the rows."},
           {"ddp_static_graph", Flag, "", "The graph never changes.", accepted{"gradients are reduced by name"}},
-          {"mrl_dims", JsonText, "", "Sizes of nested embeddings.", only_swift{}, accepted{"only read by embedding models"}},
+          {"mrl_dims", JsonText, "", "Sizes of nested embeddings and the weights of their losses, as in {\"512\": 1.0, \"256\": 0.5}.", only_swift{}},
           {"extra_eval_args", JsonText, "", "Benchmark settings.", only_swift{}, verbs{kTraining | kEval},
            accepted{"only read together with --eval_use_evalscope"}},
           {"galore_proj_quant", Flag, "false", "Quantized projection.", only_swift{}, accepted{kQuantizedGalore}},

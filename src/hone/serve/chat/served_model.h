@@ -16,6 +16,14 @@ enum class Pooling { last, mean };
 // The vector of a list of token ids. Runs on the engine's thread.
 using Embed = std::function<std::vector<float>(const std::vector<text::TokenId>& ids, Pooling pooling)>;
 
+// A model that judges whole texts instead of writing: what it says, as a chat's content, and the numbers behind it.
+enum class Judges { nothing, classes, likeness, relevance };
+struct Judged {
+  Json content, logprobs;
+  std::vector<float> scores;
+};
+using JudgeTexts = std::function<std::vector<Judged>(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest)>;
+
 struct ServedModel {
   std::string name;          // in requests
   std::string owned_by;      // shown by /v1/models
@@ -32,6 +40,8 @@ struct ServedModel {
   ToolFormat tools = ToolFormat::hermes;
   bool split_thoughts = true;
   Embed embed;
+  Judges judges = Judges::nothing;
+  JudgeTexts judge;  // runs on the engine's thread; empty when it judges nothing
 };
 
 // How this model writes tool calls, from the words of its chat template or the name of the built-in one.

@@ -2,6 +2,7 @@
 
 #include "hone/serve/chat/event_stream.h"
 #include "hone/serve/chat/running_chat.h"
+#include "hone/serve/openai/judged.h"
 
 namespace hone::serve {
 namespace {
@@ -125,6 +126,10 @@ Json chat_json(const ChatTask& task, const std::string& model, std::span<const A
 }
 
 asio::awaitable<void> chat_completions(Exchange& exchange, Context& context) {
+  if (context.served.judge) {
+    co_await judged_chat(exchange, context);
+    co_return;
+  }
   auto chat = co_await start_chat(exchange, context, read_chat);
   if (chat->task.stream.on) {
     ChatEvents events(chat->task, context.served, chat->model);

@@ -5,12 +5,13 @@
 #include <cmath>
 
 #include "hone/serve/openai/completions.h"
+#include "hone/serve/openai/judged.h"
 #include "hone/serve/schema/fields.h"
 
 namespace hone::serve {
 namespace {
 
-constexpr size_t kMostInputs = 256;
+constexpr size_t kMostInputs = 256, kMostBytes = 32 << 20;
 
 struct EmbeddingTask {
   std::string model;
@@ -28,8 +29,12 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
   if (pooling != "last" && pooling != "mean") bad_value("pooling", "expected last or mean");
   task.base64 = format == "base64";
   task.pooling = pooling == "mean" ? Pooling::mean : Pooling::last;
-  task.inputs =
-      read_prompts(fields.json("input"), "input", kMostInputs, fields.flag("add_special_tokens", true), *served.tokenizer);
+  const auto& input = fields.json("input");
+  bool words = input.is_string() || (input.is_array() && !input.empty() && input[0].is_string());
+  if (served.judges == Judges::likeness && words)  // trained on texts in the model's template
+    for (const auto& text : fields.texts("input", kMostInputs, kMostBytes)) task.inputs.push_back(judged_text(text, served, fmt::format("input[{}]", task.inputs.size())));
+  else
+    task.inputs = read_prompts(input, "input", kMostInputs, fields.flag("add_special_tokens", true), *served.tokenizer);
   for (size_t i = 0; i < task.inputs.size(); ++i) {
     auto size = static_cast<int64_t>(task.inputs[i].size());
     if (size == 0) bad_value(fmt::format("input[{}]", i), "is empty");

@@ -10,7 +10,7 @@ constexpr std::string_view kOneModel = "part of OpenAI's service, not of a model
 
 constexpr Field kFields[] = {
     // name, endpoints, kind, low, high, default, help, why it has no effect, required
-    {"model", kGenerates | kEmbedding | kTokenize | kDetokenize, FieldKind::text, 1, 512, "the served model",
+    {"model", kGenerates | kEmbedding | kTokenize | kDetokenize | kClassify | kRerank | kScorePairs, FieldKind::text, 1, 512, "the served model",
      "The served model's name, or an adapter's.", ""},
     {"messages", kChat | kMessages, FieldKind::list, 1, 4096, "", "The conversation.", "", true},
     {"messages", kTokenize, FieldKind::list, 1, 4096, "", "A conversation, rendered with the model's template.", ""},
@@ -98,6 +98,14 @@ constexpr Field kFields[] = {
     {"request_config", kInfer, FieldKind::object, 0, 64, "", "Fields of a chat that hold for all of them.", ""},
     {"use_tqdm", kInfer, FieldKind::flag, 0, 1, "", "", "a server shows no progress bar"},
 
+    {"input", kClassify, FieldKind::text_or_list, 0, 256, "", "A text or a list of texts.", "", true},
+    {"query", kRerank, FieldKind::text, 1, kLongText, "", "The question.", "", true},
+    {"documents", kRerank, FieldKind::list, 1, 256, "", "Texts that may answer it.", "", true},
+    {"top_n", kRerank, FieldKind::integer, 1, kBillion, "all", "So many of the most relevant.", ""},
+    {"return_documents", kRerank, FieldKind::flag, 0, 1, "true", "Their texts too.", ""},
+    {"text_1", kScorePairs, FieldKind::text_or_list, 0, 256, "", "A question, or one for each of text_2.", "", true},
+    {"text_2", kScorePairs, FieldKind::text_or_list, 0, 256, "", "What may answer it.", "", true},
+
     {"user", kOpenAi | kEmbedding, FieldKind::text, 0, 512, "", "Who asks; shown in the log.", ""},
     {"metadata", kOpenAi | kMessages, FieldKind::object, 0, 32, "", "Notes of the client.", kHosted},
     {"store", kChat, FieldKind::flag, 0, 1, "", "", kHosted},
@@ -141,6 +149,12 @@ std::string_view path_of(Endpoint endpoint) {
       return "/v1/unload_lora_adapter";
     case kInfer:
       return "/infer/";
+    case kClassify:
+      return "/v1/classify";
+    case kRerank:
+      return "/v1/rerank";
+    case kScorePairs:
+      return "/v1/score";
   }
   return "";
 }

@@ -21,6 +21,9 @@ enum Endpoint : Endpoints {
   kLoadAdapter = 1u << 6,
   kUnloadAdapter = 1u << 7,
   kInfer = 1u << 8,  // ms-swift's
+  kClassify = 1u << 9,
+  kRerank = 1u << 10,
+  kScorePairs = 1u << 11,
 };
 inline constexpr Endpoints kOpenAi = kChat | kCompletion;
 inline constexpr Endpoints kGenerates = kOpenAi | kMessages;

@@ -1,0 +1,17 @@
+// What the model is for: ms-swift's task_type and what belongs to it.
+#pragma once
+#include "hone/cli/options.h"
+#include "hone/data/make_loader.h"
+#include "hone/train/run.h"
+#include "hone/train/task.h"
+
+namespace hone::cli {
+
+// Of a folder that holds a classifier, its own task is the default. Throws UserError(usage) for what does not go together.
+train::TaskConfig task_config(const Options& options, const std::filesystem::path& folder);
+// What the task changes in config.json; nothing when the model goes on writing.
+Json task_changes(const Options& options, const std::filesystem::path& folder);
+// Everything of a training run that depends on its task.
+void apply_task(const Options& options, train::TrainingJob& job);
+
+}  // namespace hone::cli

@@ -1,0 +1,67 @@
+#include "hone/cli/judge.h"
+
+#include "hone/model/whole_text.h"
+#include "hone/train/make_method.h"
+
+namespace hone::cli {
+namespace {
+
+Json numbers_of(const Tensor& values) {
+  Json list = Json::array();
+  auto row = values.contiguous();
+  for (int64_t i = 0; i < row.numel(); ++i) list.push_back(row.const_data_ptr<float>()[i]);
+  return list;
+}
+
+Json class_logprobs(const std::vector<int64_t>& chosen, bool one, const Tensor& logps, int64_t likeliest) {
+  auto value = [&](int64_t i) { return Json(logps[i].item<float>()); };
+  Json top = Json::array(), several = Json::array();
+  auto order = logps.argsort(/*dim=*/0, /*descending=*/true);
+  for (int64_t i = 0; i < std::min(likeliest, logps.size(0)); ++i) {
+    auto index = order[i].item<int64_t>();
+    top.push_back({{"index", index}, {"logprob", value(index)}});
+  }
+  for (auto index : chosen) several.push_back(value(index));
+  return {{"content", {{{"index", one ? Json(chosen[0]) : Json(chosen)}, {"logprobs", one ? several[0] : several}, {"top_logprobs", top}}}}};
+}
+
+}  // namespace
+
+Judge::Judge(model::CausalLM& model, const train::TaskConfig& task, const text::Tokenizer& tokenizer, bool squash) : model_(model), task_(task), squash_(squash) {
+  train::find_verdict_tokens(task_, tokenizer);
+}
+
+Verdict Judge::of_classes(const Tensor& scores, int64_t likeliest) const {
+  if (task_.problem == train::Problem::regression) return {scores.numel() == 1 ? Json(scores.item<float>()) : numbers_of(scores), nullptr, scores};
+  bool one = task_.problem == train::Problem::single_label;
+  std::vector<int64_t> chosen;
+  if (one) chosen.push_back(scores.argmax().item<int64_t>());
+  for (int64_t i = 0; !one && i < scores.numel(); ++i)
+    if (scores[i].item<float>() >= 0) chosen.push_back(i);
+  auto logps = one ? scores.log_softmax(0) : at::log_sigmoid(scores);
+  return {one ? Json(chosen[0]) : Json(chosen), class_logprobs(chosen, one, logps, likeliest), logps.exp()};
+}
+
+std::vector<Verdict> Judge::operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest) const {
+  at::NoGradGuard no_grad;
+  if (texts.empty()) return {};
+  auto states = model::last_states(model_, model::packed_texts(texts, model_.device()));
+  std::vector<Verdict> verdicts;
+  switch (task_.task) {
+    case train::Task::seq_cls:
+      for (const auto& scores : model::class_scores(model_, states).cpu().unbind(0)) verdicts.push_back(of_classes(scores, likeliest));
+      return verdicts;
+    case train::Task::embedding:
+      for (const auto& vector : model::unit_embeddings(states).cpu().unbind(0)) verdicts.push_back({numbers_of(vector), nullptr, vector});
+      return verdicts;
+    default:
+      break;
+  }
+  bool generative = task_.task == train::Task::generative_reranker;
+  auto scores = generative ? model::preference(model_, states, task_.yes, task_.no) : model::class_scores(model_, states).select(1, 0);
+  if (squash_) scores = scores.sigmoid();
+  for (const auto& score : scores.cpu().unbind(0)) verdicts.push_back({Json::array({score.item<float>()}), nullptr, score});
+  return verdicts;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,41 @@
+#include "hone/model/whole_text.h"
+
+namespace hone::model {
+
+Tensor last_states(CausalLM& model, const Input& input) {
+  auto hidden_th = model.hidden(input);
+  std::vector<int64_t> ends;
+  for (int64_t i = 0; i < input.segments.count(); ++i) ends.push_back(input.segments.offsets[static_cast<size_t>(i) + 1] - 1);
+  return hidden_th.index_select(0, at::tensor(ends, at::kLong).to(hidden_th.device()));
+}
+
+Tensor class_scores(CausalLM& model, const Tensor& states_sh) {
+  HONE_CHECK(model.config().labels > 0, "{} has no classes", model.config().architecture);
+  return model.logits(states_sh).to(at::kFloat);
+}
+
+Tensor unit_embeddings(const Tensor& states_sh) {
+  auto states = states_sh.to(at::kFloat);
+  return states / states.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
+}
+
+Tensor preference(CausalLM& model, const Tensor& states_sh, text::TokenId yes, text::TokenId no) {
+  const auto& head = std::as_const(model).head();
+  auto rows = head.values().index_select(0, at::tensor({static_cast<int64_t>(yes), static_cast<int64_t>(no)}, at::kLong).to(states_sh.device()));
+  auto logits = at::matmul(states_sh.to(at::kFloat), rows.to(at::kFloat).t());
+  return logits.select(1, 0) - logits.select(1, 1);
+}
+
+Input packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device) {
+  std::vector<int64_t> tokens, positions;
+  Input input;
+  for (const auto& text : texts) {
+    for (size_t i = 0; i < text.size(); ++i) tokens.push_back(text[i]), positions.push_back(static_cast<int64_t>(i));
+    input.segments.append(static_cast<int64_t>(text.size()));
+  }
+  input.tokens_t = at::tensor(tokens, at::kLong).to(device);
+  input.positions_t = at::tensor(positions, at::kLong).to(device);
+  return input;
+}
+
+}  // namespace hone::model

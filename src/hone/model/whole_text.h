@@ -1,0 +1,22 @@
+// What a model says of whole texts, read where each one ends: classes, an embedding, relevance. Training, inference and the server
+// all ask here.
+#pragma once
+#include "hone/model/causal_lm.h"
+#include "hone/text/tokenizer.h"
+
+namespace hone::model {
+
+// The hidden state of each segment's last token, [S, hidden], differentiable.
+Tensor last_states(CausalLM& model, const Input& input);
+
+// Scores of a classifier, float32 [S, labels].
+Tensor class_scores(CausalLM& model, const Tensor& states_sh);
+// Of length 1, float32 [S, hidden].
+Tensor unit_embeddings(const Tensor& states_sh);
+// How much rather the model would go on with one token than with another, float32 [S]: a generative reranker's score.
+Tensor preference(CausalLM& model, const Tensor& states_sh, text::TokenId yes, text::TokenId no);
+
+// Token ids of several texts as one packed row on the model's device.
+Input packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device);
+
+}  // namespace hone::model

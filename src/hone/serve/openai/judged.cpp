@@ -1,0 +1,155 @@
+#include "hone/serve/openai/judged.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "hone/data/grouped_rows.h"
+#include "hone/serve/openai/chat.h"
+
+namespace hone::serve {
+namespace {
+
+constexpr size_t kMostTexts = 256, kMostBytes = 32 << 20;
+
+using Texts = std::vector<std::vector<text::TokenId>>;
+
+std::vector<text::TokenId> tokens_of(const data::Conversation& conversation, const ServedModel& served, const std::string& where) {
+  auto sample = data::encode_judged(*served.encoder, conversation);
+  if (!sample) bad_value(where, sample.error());
+  if (static_cast<int64_t>(sample->ids.size()) > served.max_context)
+    throw Problem(400, fmt::format("{} has {} tokens; the model's context holds {}", where, sample->ids.size(), served.max_context), where, "context_length_exceeded");
+  return std::move(sample->ids);
+}
+
+// A question and what may answer it, as a reranker was trained to read them.
+std::vector<text::TokenId> judged_pair(const std::string& question, const std::string& candidate, const ServedModel& served, const std::string& where) {
+  data::Conversation pair;
+  pair.messages = {{"user", question, {}, {}, nullptr}, {"assistant", candidate, {}, {}, nullptr}};
+  return tokens_of(pair, served, where);
+}
+
+void require_judge(const Context& context, Judges wanted) {
+  if (context.served.judges == wanted) return;
+  throw Problem(400, fmt::format("{} {}", context.served.name, wanted == Judges::classes ? "names no classes; serve a model of task_type seq_cls" : "gives no relevance; serve a reranker"), "",
+                "wrong_task");
+}
+
+asio::awaitable<std::vector<Judged>> judged(Context& context, Texts texts, int64_t likeliest) {
+  std::vector<Judged> verdicts;
+  co_await context.loop.call([&](engine::Engine&) { verdicts = context.served.judge(texts, likeliest); });
+  co_return verdicts;
+}
+
+int64_t count_tokens(const Texts& texts) {
+  return std::accumulate(texts.begin(), texts.end(), int64_t{0}, [](int64_t sum, const auto& text) { return sum + static_cast<int64_t>(text.size()); });
+}
+
+Json usage_of(const Texts& texts) { return {{"prompt_tokens", count_tokens(texts)}, {"total_tokens", count_tokens(texts)}}; }
+
+struct JudgedChat {
+  std::string model;
+  Texts texts;
+  int64_t likeliest = 0;
+};
+
+JudgedChat read_judged_chat(const Json& body, const ServedModel& served) {
+  auto task = read_chat(body, served);
+  if (task.stream.on) bad_value("stream", "a verdict comes whole");
+  return {task.model, {tokens_of(task.conversation, served, "messages")}, task.sampling.logprobs.value_or(0)};
+}
+
+struct RankingTask {
+  Texts texts;
+  std::vector<std::string> documents;
+  size_t most = 0;
+  bool shows_documents = true;
+};
+
+RankingTask read_rerank(const Json& body, const ServedModel& served) {
+  Fields fields(kRerank, body);
+  RankingTask task{.documents = fields.texts("documents", kMostTexts, kMostBytes), .shows_documents = fields.flag("return_documents", true)};
+  task.most = static_cast<size_t>(fields.integer("top_n", static_cast<int64_t>(task.documents.size())));
+  for (size_t i = 0; i < task.documents.size(); ++i)
+    task.texts.push_back(judged_pair(fields.text("query"), task.documents[i], served, fmt::format("documents[{}]", i)));
+  return task;
+}
+
+// One text against each of several, or as many against as many.
+Texts read_score(const Json& body, const ServedModel& served) {
+  Fields fields(kScorePairs, body);
+  auto first = fields.texts("text_1", kMostTexts, kMostBytes), second = fields.texts("text_2", kMostTexts, kMostBytes);
+  if (first.size() != 1 && first.size() != second.size()) bad_value("text_2", fmt::format("found {} texts; expected as many as text_1 has, {}", second.size(), first.size()));
+  Texts texts;
+  for (size_t i = 0; i < second.size(); ++i) texts.push_back(judged_pair(first[first.size() == 1 ? 0 : i], second[i], served, fmt::format("text_2[{}]", i)));
+  return texts;
+}
+
+Texts read_classify(const Json& body, const ServedModel& served) {
+  Fields fields(kClassify, body);
+  Texts texts;
+  for (const auto& text : fields.texts("input", kMostTexts, kMostBytes)) texts.push_back(judged_text(text, served, fmt::format("input[{}]", texts.size())));
+  return texts;
+}
+
+}  // namespace
+
+std::vector<text::TokenId> judged_text(const std::string& text, const ServedModel& served, const std::string& where) {
+  data::Conversation alone;
+  alone.messages = {{"user", text, {}, {}, nullptr}};
+  return tokens_of(alone, served, where);
+}
+
+asio::awaitable<void> judged_chat(Exchange& exchange, Context& context) {
+  context.check_room();
+  auto chat = co_await aside(context, [&] { return read_judged_chat(parsed_body(exchange.request()), context.served); });
+  auto target = context.target_of(chat.model);
+  auto verdicts = co_await judged(context, chat.texts, chat.likeliest);
+  Json message{{"role", "assistant"}, {"content", verdicts[0].content}};
+  Json choice{{"index", 0}, {"message", message}, {"logprobs", verdicts[0].logprobs}, {"finish_reason", "stop"}};
+  Json reply{{"id", fresh_id("chatcmpl-")}, {"object", "chat.completion"}, {"created", unix_time()}, {"model", target.name}};
+  reply["choices"] = Json::array({choice});
+  reply["usage"] = usage_json({.prompt = count_tokens(chat.texts), .completion = 1});
+  co_await exchange.respond(json_response(reply));
+}
+
+asio::awaitable<void> classify(Exchange& exchange, Context& context) {
+  require_judge(context, Judges::classes);
+  context.check_room();
+  auto texts = co_await aside(context, [&] { return read_classify(parsed_body(exchange.request()), context.served); });
+  auto verdicts = co_await judged(context, texts, 0);
+  Json data = Json::array();
+  for (const auto& verdict : verdicts)
+    data.push_back({{"index", data.size()}, {"label", verdict.content}, {"probs", verdict.scores}, {"num_classes", verdict.scores.size()}});
+  Json reply{{"id", fresh_id("classify-")}, {"object", "list"}, {"created", unix_time()}, {"model", context.served.name}, {"data", data}, {"usage", usage_of(texts)}};
+  co_await exchange.respond(json_response(reply));
+}
+
+asio::awaitable<void> rerank(Exchange& exchange, Context& context) {
+  require_judge(context, Judges::relevance);
+  context.check_room();
+  auto task = co_await aside(context, [&] { return read_rerank(parsed_body(exchange.request()), context.served); });
+  auto verdicts = co_await judged(context, task.texts, 0);
+  std::vector<size_t> order(verdicts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return verdicts[a].scores[0] > verdicts[b].scores[0]; });
+  Json results = Json::array();
+  for (size_t i = 0; i < std::min(task.most, order.size()); ++i) {
+    results.push_back({{"index", order[i]}, {"relevance_score", verdicts[order[i]].scores[0]}});
+    if (task.shows_documents) results.back()["document"] = {{"text", task.documents[order[i]]}};
+  }
+  Json reply{{"id", fresh_id("rerank-")}, {"model", context.served.name}, {"usage", {{"total_tokens", count_tokens(task.texts)}}}, {"results", results}};
+  co_await exchange.respond(json_response(reply));
+}
+
+asio::awaitable<void> score_pairs(Exchange& exchange, Context& context) {
+  require_judge(context, Judges::relevance);
+  context.check_room();
+  auto texts = co_await aside(context, [&] { return read_score(parsed_body(exchange.request()), context.served); });
+  auto verdicts = co_await judged(context, texts, 0);
+  Json data = Json::array();
+  for (const auto& verdict : verdicts) data.push_back({{"index", data.size()}, {"object", "score"}, {"score", verdict.scores[0]}});
+  Json reply{{"id", fresh_id("score-")}, {"object", "list"}, {"created", unix_time()}, {"model", context.served.name}, {"data", data}, {"usage", usage_of(texts)}};
+  co_await exchange.respond(json_response(reply));
+}
+
+}  // namespace hone::serve

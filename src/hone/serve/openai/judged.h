@@ -1,0 +1,16 @@
+// Models that judge texts instead of writing them: a chat answered by a class or a score as ms-swift does, and vLLM's routes for classes,
+// scores and rankings.
+#pragma once
+#include "hone/serve/context.h"
+
+namespace hone::serve {
+
+asio::awaitable<void> judged_chat(Exchange& exchange, Context& context);
+asio::awaitable<void> classify(Exchange& exchange, Context& context);
+asio::awaitable<void> rerank(Exchange& exchange, Context& context);
+asio::awaitable<void> score_pairs(Exchange& exchange, Context& context);
+
+// A bare text as the model was trained to read it.
+std::vector<text::TokenId> judged_text(const std::string& text, const ServedModel& served, const std::string& where);
+
+}  // namespace hone::serve

@@ -1,0 +1,75 @@
+#include "hone/train/losses/embedding.h"
+
+#include "hone/model/whole_text.h"
+#include "hone/train/losses/infonce.h"
+
+namespace hone::train {
+namespace {
+
+constexpr double kMargin = 0.5;  // beyond which texts that differ need not be pushed further
+
+// Of each anchor and the text behind it; losses of pairs look at no others.
+Tensor pair_similarities(const Tensor& embeddings_sd, const LikenessGroups& groups) {
+  std::vector<int64_t> anchors(groups.starts.begin(), groups.starts.end() - 1), others;
+  for (auto anchor : anchors) others.push_back(anchor + 1);
+  auto pick = [&](const std::vector<int64_t>& rows) { return embeddings_sd.index_select(0, at::tensor(rows, at::kLong).to(embeddings_sd.device())); };
+  return at::cosine_similarity(pick(anchors), pick(others));
+}
+
+Tensor pair_grades(const LikenessGroups& groups, at::Device device) {
+  std::vector<float> grades;
+  for (int64_t i = 0; i < groups.count(); ++i) grades.push_back(groups.grades[static_cast<size_t>(groups.starts[static_cast<size_t>(i)] - i)]);
+  return at::tensor(grades).to(device);
+}
+
+// Only positives that are farther than some negative, and negatives nearer than some positive, are worth a step.
+Tensor online_contrastive(const Tensor& distances, const Tensor& grades) {
+  auto apart = distances.index({grades == 0}), like = distances.index({grades == 1});
+  auto mean_or = [](const Tensor& values) { return values.numel() ? values.mean() : values.sum(); };
+  auto farthest = like.numel() > 1 ? like.max() : mean_or(apart), nearest = apart.numel() > 1 ? apart.min() : mean_or(like);
+  auto hard_apart = apart.index({apart < farthest}), hard_like = like.index({like > nearest});
+  return hard_like.square().sum() + at::relu(kMargin - hard_apart).square().sum();
+}
+
+}  // namespace
+
+LikenessGroups LikenessGroups::of(const data::Batch& batch) {
+  LikenessGroups groups;
+  for (size_t i = 0; i < batch.grades.size(); ++i) {
+    if (batch.grades[i].empty()) groups.starts.push_back(static_cast<int64_t>(i));
+    else groups.grades.push_back(batch.grades[i].front());
+  }
+  groups.starts.push_back(static_cast<int64_t>(batch.grades.size()));
+  return groups;
+}
+
+double EmbeddingLoss::count(const data::Batch& batch) const {
+  if (config_.loss == "online_contrastive") return 1;  // a sum over the hard pairs of a batch, whose number nobody knows before
+  return static_cast<double>(LikenessGroups::of(batch).count());
+}
+
+Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const LikenessGroups& groups) const {
+  if (config_.loss == "infonce") return infonce_loss(embeddings_sd, groups, config_.infonce);
+  auto similarities = pair_similarities(embeddings_sd, groups);
+  auto grades = pair_grades(groups, embeddings_sd.device());
+  if (config_.loss == "cosine_similarity") return (similarities - grades).square().sum();
+  auto distances = 1 - similarities;
+  if (config_.loss == "online_contrastive") return online_contrastive(distances, grades);
+  HONE_CHECK(config_.loss == "contrastive", "{} is no loss of embeddings", config_.loss);
+  return 0.5 * (grades * distances.square() + (1 - grades) * at::relu(kMargin - distances).square()).sum();
+}
+
+LossSum EmbeddingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
+  auto embeddings_sd = model::unit_embeddings(model::last_states(model, {batch.tokens_t, batch.positions_t, batch.segments}));
+  auto groups = LikenessGroups::of(batch);
+  LossSum result;
+  if (config_.nested.empty()) result.sum = sum(embeddings_sd, groups);
+  for (const auto& [dimensions, weight] : config_.nested) {
+    auto part = weight * sum(model::unit_embeddings(embeddings_sd.narrow(1, 0, dimensions)), groups);
+    result.sum = result.sum.defined() ? result.sum + part : part;
+  }
+  if (config_.loss == "infonce") result.metrics = infonce_metrics(embeddings_sd.detach(), groups, config_.infonce);
+  return result;
+}
+
+}  // namespace hone::train

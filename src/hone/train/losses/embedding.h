@@ -1,0 +1,30 @@
+// Embeddings: texts that belong together end up near each other. ms-swift's losses over the last token's hidden state, normalised.
+#pragma once
+#include "hone/train/method.h"
+#include "hone/train/task.h"
+
+namespace hone::train {
+
+// A batch of anchors, each followed by its positive and its negatives; `grades` of all but the anchors.
+struct LikenessGroups {
+  std::vector<int64_t> starts;  // where each anchor stands; one more: the number of texts
+  std::vector<float> grades;
+
+  static LikenessGroups of(const data::Batch& batch);
+  int64_t count() const { return static_cast<int64_t>(starts.size()) - 1; }
+  int64_t size(int64_t group) const { return starts[static_cast<size_t>(group) + 1] - starts[static_cast<size_t>(group)]; }
+};
+
+class EmbeddingLoss final : public Method {
+ public:
+  explicit EmbeddingLoss(const TaskConfig& config) : config_(config) {}
+
+  double count(const data::Batch& batch) const override;
+  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+
+ private:
+  Tensor sum(const Tensor& embeddings_sd, const LikenessGroups& groups) const;
+  TaskConfig config_;
+};
+
+}  // namespace hone::train

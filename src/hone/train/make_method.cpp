@@ -1,0 +1,45 @@
+#include "hone/train/make_method.h"
+
+#include <cstdlib>
+
+#include "hone/train/losses/classification.h"
+#include "hone/train/losses/embedding.h"
+#include "hone/train/losses/reranking.h"
+#include "hone/train/losses/sft.h"
+
+namespace hone::train {
+namespace {
+
+text::TokenId verdict_token(const char* variable, const char* otherwise, const text::Tokenizer& tokenizer) {
+  const char* asked = std::getenv(variable);
+  std::string word = asked && *asked ? asked : otherwise;
+  if (auto id = tokenizer.id_of(word)) return *id;
+  throw UserError(ExitCode::usage, fmt::format("a generative reranker's \"{}\" is not one token of this model", word), fmt::format("name another word in {}", variable));
+}
+
+}  // namespace
+
+void find_verdict_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
+  if (task.task != Task::generative_reranker) return;
+  task.yes = verdict_token("GENERATIVE_RERANKER_POSITIVE_TOKEN", "yes", tokenizer);
+  task.no = verdict_token("GENERATIVE_RERANKER_NEGATIVE_TOKEN", "no", tokenizer);
+}
+
+std::unique_ptr<Method> make_method(const TrainingJob& job, const text::Tokenizer& tokenizer) {
+  auto task = job.task;
+  find_verdict_tokens(task, tokenizer);
+  switch (task.task) {
+    case Task::causal_lm:
+      return std::make_unique<SftLoss>(job.sft);
+    case Task::seq_cls:
+      return std::make_unique<ClassificationLoss>(task);
+    case Task::embedding:
+      return std::make_unique<EmbeddingLoss>(task);
+    case Task::reranker:
+    case Task::generative_reranker:
+      return std::make_unique<RerankingLoss>(task);
+  }
+  HONE_CHECK(false, "a task without a method");
+}
+
+}  // namespace hone::train

@@ -1,0 +1,13 @@
+// The method a job asks for.
+#pragma once
+#include "hone/train/method.h"
+#include "hone/train/run.h"
+
+namespace hone::train {
+
+std::unique_ptr<Method> make_method(const TrainingJob& job, const text::Tokenizer& tokenizer);
+
+// The tokens a generative reranker weighs against each other. Throws UserError(usage) for a word that is not one token.
+void find_verdict_tokens(TaskConfig& task, const text::Tokenizer& tokenizer);
+
+}  // namespace hone::train
