@@ -23,43 +23,39 @@ target_compile_definitions(hone_net INTERFACE BOOST_ASIO_SEPARATE_COMPILATION BO
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 
-# libtorch comes out of a Python environment's torch wheel: the project's .venv, or the python3 of the machine.
-set(HONE_PYTHON "" CACHE FILEPATH "Python whose torch is linked; empty: .venv/bin/python, else python3")
-set(python ${HONE_PYTHON})
-if(NOT python)
-  if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
-    set(python ${CMAKE_SOURCE_DIR}/.venv/bin/python)
-  else()
-    find_program(python python3 REQUIRED)
-  endif()
-endif()
-if(NOT Torch_DIR)
-  execute_process(COMMAND ${python} -c "import torch; print(torch.utils.cmake_prefix_path)"
-                  OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  list(APPEND CMAKE_PREFIX_PATH ${torch_prefix})
-endif()
-find_package(Torch REQUIRED)
-add_compile_options(${TORCH_CXX_FLAGS})
-add_library(hone_torch INTERFACE)
-target_include_directories(hone_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-# at::parallel_for is a template: in a file compiled without OpenMP it is a plain loop. The runtime is the one that libtorch brings and uses.
-add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
-file(GLOB openmp_runtime ${TORCH_INSTALL_PREFIX}/lib/libgomp*.so*)
-if(NOT openmp_runtime)
-  find_package(OpenMP REQUIRED)
-  set(openmp_runtime ${OpenMP_gomp_LIBRARY})
-endif()
-list(GET openmp_runtime 0 openmp_runtime)
-target_link_libraries(hone_torch INTERFACE ${openmp_runtime})
+include(Torch) # hone_torch, and ${python} whose wheels it came from
 
 # c10d's Gloo backend is in every torch wheel, its headers are not: see gloo_shim/gloo/algorithm.h.
 add_library(hone_gloo INTERFACE)
 target_include_directories(hone_gloo SYSTEM INTERFACE ${CMAKE_SOURCE_DIR}/cmake/gloo_shim)
 target_compile_definitions(hone_gloo INTERFACE USE_C10D_GLOO)
-# c10d's NCCL backend is inside libtorch when that was made for CUDA, and declared only when asked for. Its header needs nccl.h, which comes in
-# a wheel that torch's brings along.
+# Kernels of our own for NVIDIA GPUs need nvcc and its headers beside a libtorch made for CUDA; without either, compositions of libtorch's run there.
+set(HONE_WITH_CUDA OFF)
+if(HONE_TORCH_HAS_CUDA)
+  include(CheckLanguage)
+  check_language(CUDA)
+  find_package(CUDAToolkit QUIET)
+  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80 90)  # and, as code to be finished at run time, what comes after
+      if(EXISTS /dev/nvidia0)
+        set(CMAKE_CUDA_ARCHITECTURES native)
+      endif()
+    endif()
+    enable_language(CUDA)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # Debian's CMake does not know that nvcc can
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # libtorch brings it
+    target_include_directories(hone_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+    set(HONE_WITH_CUDA ON)
+  endif()
+endif()
+message(STATUS "CUDA kernels: ${HONE_WITH_CUDA}")
+
+# c10d's NCCL backend is inside libtorch when that was made for CUDA, and declared only when asked for. Its header needs CUDA's and nccl.h, which
+# comes in a wheel that torch's brings along.
 set(HONE_WITH_NCCL OFF)
-if(TARGET torch_cuda)
+if(HONE_WITH_CUDA)
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${TORCH_INSTALL_PREFIX}/../nvidia/nccl/include)
   if(NCCL_INCLUDE_DIR)
     set(HONE_WITH_NCCL ON)
@@ -68,20 +64,6 @@ if(TARGET torch_cuda)
   endif()
 endif()
 message(STATUS "NCCL: ${HONE_WITH_NCCL}")
-
-# Kernels of our own for NVIDIA GPUs need nvcc beside a libtorch made for CUDA; without either, compositions of libtorch's run there.
-set(HONE_WITH_CUDA OFF)
-if(TARGET torch_cuda)
-  include(CheckLanguage)
-  check_language(CUDA)
-  if(CMAKE_CUDA_COMPILER)
-    enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 20)
-    set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # libtorch brings it
-    set(HONE_WITH_CUDA ON)
-  endif()
-endif()
-message(STATUS "CUDA kernels: ${HONE_WITH_CUDA}")
 
 # Arrow and Parquet come out of the pyarrow wheel of the same Python. Without it, Parquet files are refused with the fix.
 option(HONE_ARROW "Read Parquet through pyarrow's Arrow, when it is there" ON)

@@ -17,9 +17,8 @@ if [ ! -e "$place/ready" ]; then
   python3 $here/without_cuda.py "$place"/lib/python3*/site-packages/torch/lib
   touch "$place/ready"
 fi
-export TORCH_INSTALL_PREFIX
-TORCH_INSTALL_PREFIX=$(cd "$place"/lib/python3*/site-packages/torch && pwd)
-cmake --preset release -B "$build" -DTorch_DIR="$PWD/$here" -DHONE_TESTS=OFF -DHONE_ARROW=OFF > "$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+cmake --preset release -B "$build" -DHONE_PYTHON="$PWD/$place/bin/python" -DHONE_TORCH_CUDA=OFF -DHONE_TESTS=OFF -DHONE_ARROW=OFF > "$build.log" 2>&1 ||
+  { cat "$build.log"; exit 1; }
 ninja -C "$build" cann_emulator
 
 export LD_LIBRARY_PATH="$PWD/$build/lib/cann${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
