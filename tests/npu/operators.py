@@ -46,6 +46,7 @@ for reduction in "sum mean amax amin max min argmax argmin prod logsumexp std va
         case(x(4, 5), name=reduction + "_dim")(lambda a, f=function: f(a, -1))
 
 case(ids(4, 5), ids(4, 5) + 1, name="floor_divide")(torch.floor_divide)
+case(ids(4, 5, below=200), name="shift")(lambda a: (a.to(torch.uint8) >> 4) + (a.to(torch.uint8) << 2))
 case(ids(4, 5), name="floor_divide_scalar")(lambda a: a // 2)
 case(x(4, 5), name="rsub")(lambda a: 2 - a)
 case(x(4, 5), name="rdiv")(lambda a: 2 / a)
@@ -123,6 +124,20 @@ case(x(3, 2), x(4), name="foreach")(lambda a, b: torch._foreach_add(torch._forea
 
 # Through the road of operators that are known by name alone; signs of vectors are the kernel's choice.
 case(x(6, 4), name="qr")(lambda a: torch.linalg.qr(a.detach())[1].abs())
+
+
+# Into given tensors: its own tensor of right vectors op-plugin leaves unwritten, for which hone computes this one on the CPU.
+@case(x(6, 4), tolerance=1e-4)
+def svd(a):
+    given = [torch.empty(shape, device=a.device) for shape in ((6, 4), (4,), (4, 4))]
+    u, s, vh = torch.linalg.svd(a.detach(), full_matrices=False, out=given)
+    return (u * s) @ vh, s
+
+
+@case(x(4, 4), x(4, 2), tolerance=1e-4)
+def solve_triangular(a, b):
+    lower = a.detach().tril(-1) + torch.eye(4, device=a.device)
+    return torch.linalg.solve_triangular(lower, b.detach(), upper=False), torch.linalg.solve_triangular(lower.mT, b.detach(), upper=True)
 
 
 # Fused operators on npu against their definition on the CPU.

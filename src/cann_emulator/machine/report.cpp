@@ -1,6 +1,7 @@
 #include "cann_emulator/machine/report.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,7 +18,8 @@ struct Counts {
   std::mutex mutex;
   std::map<std::string, long, std::less<>> launches, missing, fallbacks;
   std::array<long, 4> copies{}, bytes{};
-  long waits = 0;
+  long waits = 0, queued_preparations = 0, queued_launches = 0;
+  bool deterministic = false;
 
   ~Counts() { write(); }
   void write();
@@ -40,6 +42,9 @@ void Counts::write() {
     line += std::string(",\"") + kKinds[i] + "\":" + std::to_string(copies[i]);
     line += std::string(",\"") + kKinds[i] + "_bytes\":" + std::to_string(bytes[i]);
   }
+  line += ",\"queued_preparations\":" + std::to_string(queued_preparations) +
+          ",\"queued_launches\":" + std::to_string(queued_launches) +
+          ",\"deterministic\":" + (deterministic ? "true" : "false");
   line += ",\"waits\":" + std::to_string(waits) + ",\"operators\":" + object(launches) + ",\"missing\":" + object(missing) +
           ",\"fallbacks\":" + object(fallbacks) + "}\n";
   int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -59,11 +64,32 @@ void add(std::map<std::string, long, std::less<>>& where, std::string_view name)
   ++found->second;
 }
 
+// torch_npu names the threads of its queue so.
+bool on_queue() {
+  static thread_local const bool kQueue = [] {
+    std::array<char, 16> name{};
+    ::prctl(PR_GET_NAME, name.data());
+    return std::string_view(name.data()) == "acl_thread";
+  }();
+  return kQueue;
+}
+
 }  // namespace
+
+void prepared() {
+  std::lock_guard lock(counts().mutex);
+  counts().queued_preparations += on_queue();
+}
 
 void launched(std::string_view op) {
   std::lock_guard lock(counts().mutex);
+  counts().queued_launches += on_queue();
   add(counts().launches, op);
+}
+
+void became_deterministic() {
+  std::lock_guard lock(counts().mutex);
+  counts().deterministic = true;
 }
 
 void missing(std::string_view what) {

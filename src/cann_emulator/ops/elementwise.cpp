@@ -74,6 +74,17 @@ ACLNN(RemainderTensorTensor, [](Tensor a, Tensor b, Tensor out) { store(out, at:
 ACLNN(InplaceRemainderTensorScalar, [](Tensor a, Scalar b) { a.remainder_(b); })
 ACLNN(FmodScalar, [](Tensor a, Scalar b, Tensor out) { store(out, at::fmod(a, b)); })
 
+namespace {
+// Cards answer so though the documentation says otherwise: one count for all, or one for each.
+void check_shift(const Tensor& x, const Tensor& bits) {
+  if (bits.dim() && bits.sizes() != x.sizes())
+    throw BadParameter(kParameterInvalid, c10::str("shiftBits of shape ", bits.sizes(), " beside input of shape ", x.sizes()));
+}
+}  // namespace
+ACLNN(RightShift, [](Tensor x, Tensor bits, Tensor out) { check_shift(x, bits), store(out, at::bitwise_right_shift(x, bits)); })
+ACLNN(LeftShift, [](Tensor x, Tensor bits, Tensor out) { check_shift(x, bits), store(out, at::bitwise_left_shift(x, bits)); })
+ACLNN(LeftShifts, [](Tensor x, Scalar bits, Tensor out) { store(out, at::bitwise_left_shift(x, bits)); })
+
 ACLNN(PowTensorScalar, [](Tensor a, Scalar b, Tensor out) { store(out, at::pow(a, b)); })
 ACLNN(PowScalarTensor, [](Scalar a, Tensor b, Tensor out) { store(out, at::pow(a, b)); })
 ACLNN(PowTensorTensor, [](Tensor a, Tensor b, Tensor out) { store(out, at::pow(a, b)); })

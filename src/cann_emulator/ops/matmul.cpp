@@ -1,4 +1,4 @@
-// Matrix products. cube_math_type says what the cube unit may do with float32; the CPU always keeps it.
+// Matrix products and equations. cube_math_type says what the cube unit may do with float32; the CPU always keeps it.
 #include "cann_emulator/pch.h"
 
 using namespace cann;
@@ -34,3 +34,7 @@ ACLNN(Addmv, [](Tensor x, Tensor a, Tensor b, Scalar alpha, Scalar beta, Tensor 
   store(out, at::addmv(x, a, b, beta, alpha));
 })
 ACLNN(Dot, [](Tensor a, Tensor b, Tensor out) { store(out, at::dot(a, b)); })
+ACLNN(TriangularSolve, [](Tensor b, Tensor a, bool upper, bool transposed, bool unit, Tensor x, Tensor copy) {
+  auto matrix = transposed ? a.mT() : a;
+  store(x, at::linalg_solve_triangular(matrix, b, /*upper=*/upper != transposed, /*left=*/true, unit)), store(copy, a);
+})

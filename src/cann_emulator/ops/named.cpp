@@ -17,11 +17,18 @@ void qr(const Tensors& in, const Tensors& out, const Attributes& attributes) {
   store(out[0], q), store(out[1], r);
 }
 
+// Singular values first, and right vectors as columns: op-plugin transposes them itself.
+void svd(const Tensors& in, const Tensors& out, const Attributes& attributes) {
+  if (!flag(attributes, "compute_uv")) return store(out[0], at::linalg_svdvals(in[0]));
+  auto [u, s, vh] = at::linalg_svd(in[0], flag(attributes, "full_matrices"));
+  store(out[0], s), store(out[1], u), store(out[2], vh.mT());
+}
+
 struct Named {
   const char* name;
   Kernel kernel;
 };
-constexpr Named kNamed[] = {{"Qr", qr}};
+constexpr Named kNamed[] = {{"Qr", qr}, {"Svd", svd}};
 
 Tensors views(const std::vector<aclTensor>& tensors) {
   Tensors out;

@@ -56,6 +56,7 @@ void ShapedOut::store(const Tensor& value) const {
 Status prepared(const char* name, uint64_t* workspace, aclOpExecutor** executor,
                 const std::function<std::function<void()>()>& keep) {
   if (!workspace || !executor) return bad_parameter(name, kParameterNull, "workspaceSize or executor is null");
+  report::prepared();
   try {
     *workspace = 0;
     *executor = new aclOpExecutor{name, keep()};

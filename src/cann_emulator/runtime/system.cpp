@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cann_emulator/machine/errors.h"
+#include "cann_emulator/machine/report.h"
 #include "cann_emulator/machine/settings.h"
 
 using namespace cann;
@@ -14,7 +15,7 @@ namespace {
 std::mutex mutex;
 std::map<int, int64_t> parameters;
 std::map<int, std::string> compile_options;
-constexpr int kJitCompile = 7;  // CANN's number of the option
+constexpr int kJitCompile = 10, kDeterministic = 0;  // CANN's numbers of a compile option and of a system parameter
 
 // Operators are never compiled here, whatever the chip: torch_npu then takes the aclnn road.
 std::string compile_option(int option) {
@@ -66,6 +67,7 @@ CANN_EXPORT Status aclrtSetOpWaitTimeout(uint32_t) { return kOk; }
 CANN_EXPORT Status aclrtSetSysParamOpt(int option, int64_t value) {
   std::lock_guard lock(mutex);
   parameters[option] = value;
+  if (option == kDeterministic && value) report::became_deterministic();
   return kOk;
 }
 CANN_EXPORT Status aclrtCtxSetSysParamOpt(int option, int64_t value) { return aclrtSetSysParamOpt(option, value); }

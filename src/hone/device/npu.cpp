@@ -103,7 +103,10 @@ void load() {
       check_hccl_environment(std::atoi(processes));
     // Tiling on the queue's thread leaves the host free to run ahead.
     default_to("TASK_QUEUE_ENABLE", "2");
-    default_to("ACL_OP_INIT_MODE", "1");
+    open_globally(install.runtime, "CANN's runtime");
+    // torch_npu has two roads to an operator. Chips with bfloat16 always take the newer one, so the older need not be made ready;
+    // for the others CANN must be asked which it prefers, which is part of making it ready.
+    default_to("ACL_OP_INIT_MODE", computes_bfloat16() ? "1" : "0");
     start_python(install);
     open_globally(libtorch_folder() + "/libtorch_python.so", "libtorch_python");
     open_globally(install.torch_npu + "/lib/libtorch_npu.so", "torch_npu");
@@ -116,7 +119,7 @@ bool loaded() { return g_loaded; }
 
 std::string soc() {
   auto name = reinterpret_cast<const char* (*)()>(::dlsym(RTLD_DEFAULT, "aclrtGetSocName"));
-  const char* text = name && g_loaded ? name() : nullptr;
+  const char* text = name ? name() : nullptr;
   return text ? text : "";
 }
 

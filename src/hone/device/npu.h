@@ -12,7 +12,7 @@ bool present();
 void load();
 bool loaded();
 
-std::string soc();  // "Ascend910B3"; empty before load()
+std::string soc();  // "Ascend910B3"; empty when nothing is loaded
 // What went wrong on the card: the text of an error, with the code that CANN keeps when torch_npu's text does not name it.
 std::string with_card_error(std::string text);
 

@@ -22,6 +22,10 @@ void tell_emulator(const std::string& name) {
   if (kTell) kTell(name.c_str());
 }
 
+// op-plugin computes a singular value decomposition into copies, and returns its own tensor of right vectors unwritten whenever
+// that is laid out by columns, as it always is here.
+bool is_faulty(const std::string& name) { return name.starts_with("aten::_linalg_svd"); }
+
 void counted_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   auto name = toString(op.operator_name());
   long count = 0;
@@ -29,7 +33,9 @@ void counted_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     std::lock_guard lock(g_fallback_mutex);
     count = ++g_fallback_counts[name];
   }
-  if (count == 1) log::warn_once(fmt::format("torch_npu has no kernel for {}: it runs on the CPU, with copies both ways", name));
+  if (count == 1)
+    log::warn_once(fmt::format("torch_npu has no {} for {}: it runs on the CPU, with copies both ways",
+                               is_faulty(name) ? "right kernel" : "kernel", name));
   tell_emulator(name);
   at::native::cpu_fallback(op, stack);
 }
@@ -41,15 +47,24 @@ bool falls_back(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(CPU);
 }
 
+c10::WarningHandler& ignored_warnings() {
+  struct Ignoring : c10::WarningHandler {
+    void process(const c10::Warning&) override {}
+  };
+  static Ignoring kIgnoring;
+  return kIgnoring;
+}
+
 }  // namespace
 
 void count_fallbacks() {
+  c10::WarningUtils::WarningHandlerGuard quiet(&ignored_warnings());  // libtorch tells when a kernel takes another's place
   // Never destroyed: at exit torch_npu may go first.
   static auto& kLibrary = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
     auto op = name.name.starts_with("aten::") ? dispatcher.findOp(name) : std::nullopt;
-    if (!op || !op->hasSchema() || !falls_back(*op)) continue;
+    if (!op || !op->hasSchema() || !(falls_back(*op) || is_faulty(toString(name)))) continue;
     auto own = toString(name).substr(6);
     kLibrary.impl(own.c_str(), torch::CppFunction::makeFromBoxedFunction<&counted_fallback>());
   }

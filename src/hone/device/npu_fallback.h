@@ -1,11 +1,12 @@
-// Operators that have no kernel on the NPU and are computed on the CPU, with copies both ways: counted, and named once each.
+// Operators that have no kernel on the NPU, or one that returns what it did not write, and are computed on the CPU, with copies
+// both ways: counted, and named once each.
 #pragma once
 #include <map>
 #include <string>
 
 namespace hone::device::npu {
 
-// Takes the place of torch_npu's silent substitute for every operator that has no kernel of its own. After torch_npu is loaded.
+// Takes the place of torch_npu's silent substitute for these operators. After torch_npu is loaded.
 void count_fallbacks();
 
 // How often each fell back so far: {"aten::cholesky": 3}.
