@@ -13,6 +13,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/parallel/rendezvous.h"
 #include "hone/parallel/supervision.h"
 
 namespace hone::parallel {
@@ -32,13 +33,13 @@ std::string host_name() {
   return name;
 }
 
-c10::intrusive_ptr<c10d::TCPStore> connect(const std::string& address, int port, milliseconds timeout) {
+c10::intrusive_ptr<c10d::Store> connect(const std::string& address, int port, int attempt, milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);
   options.isServer = false;
   options.waitWorkers = false;
   options.timeout = timeout;
-  return c10::make_intrusive<c10d::TCPStore>(address, options);
+  return store_of_attempt(c10::make_intrusive<c10d::TCPStore>(address, options), attempt);
 }
 
 // What a rank says of itself: a number that moves while it lives, and how far it has come.
@@ -62,7 +63,7 @@ class PeerWatch::Impl {
       : world_(world),
         limit_(limit),
         interval_(std::clamp(limit / 6, milliseconds(100), milliseconds(2000))),
-        store_(connect(world.master_address, world.master_port, std::max(limit, milliseconds(1000)))),
+        store_(connect(world.master_address, world.master_port, world.attempt, std::max(limit, milliseconds(1000)))),
         host_(host_name()) {
     beat();
     answered_ = Clock::now();
@@ -192,7 +193,7 @@ class PeerWatch::Impl {
 
   World world_;
   milliseconds limit_, interval_;
-  c10::intrusive_ptr<c10d::TCPStore> store_;  // a connection of its own: the main one may be waiting for ever
+  c10::intrusive_ptr<c10d::Store> store_;  // a connection of its own: the main one may be waiting for ever
   std::string host_;
   std::mutex store_use_, mutex_;
   std::condition_variable wake_;
@@ -212,7 +213,8 @@ std::string PeerWatch::explain() { return impl_->explain(); }
 
 void announce_loss(const std::string& master_address, int master_port, const std::string& what) {
   try {
-    connect(master_address, master_port, std::chrono::seconds(2))->set(kLost, std::vector<uint8_t>(what.begin(), what.end()));
+    connect(master_address, master_port, /*attempt=*/0, std::chrono::seconds(2))
+        ->set(kLost, std::vector<uint8_t>(what.begin(), what.end()));
   } catch (const std::exception&) {
     log::debug("nobody at {}:{} to tell that {}", master_address, master_port, what);
   }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "hone/base/error.h"
@@ -123,14 +124,14 @@ void wait_for_master(const std::string& who, const std::string& address, int por
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(world.master_port);
-  options.isServer = world.is_main();
+  options.isServer = world.is_main() && !world.store_is_open;
   options.numWorkers = world.size;
   options.waitWorkers = false;
   options.timeout = timeout;
   if (!world.is_main())
     wait_for_master(fmt::format("rank {} of {}", world.rank, world.size), world.master_address, world.master_port, timeout);
   try {
-    return c10::make_intrusive<c10d::TCPStore>(world.master_address, options);
+    return store_of_attempt(c10::make_intrusive<c10d::TCPStore>(world.master_address, options), world.attempt);
   } catch (const std::exception& cause) {
     throw UserError(ExitCode::lost_peer,
                     fmt::format("rank {} of {}: cannot {} {}:{}: {}", world.rank, world.size,
@@ -138,6 +139,10 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds time
                                 std::string(cause.what()).substr(0, 200)),
                     "check MASTER_ADDR and MASTER_PORT, and that nothing else uses the port");
   }
+}
+
+c10::intrusive_ptr<c10d::Store> store_of_attempt(c10::intrusive_ptr<c10d::Store> store, int attempt) {
+  return c10::make_intrusive<c10d::PrefixStore>(fmt::format("attempt-{}", attempt), std::move(store));
 }
 
 void roll_call(c10d::Store& store, const World& world, milliseconds timeout) {

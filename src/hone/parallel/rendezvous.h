@@ -12,6 +12,9 @@ void wait_for_master(const std::string& who, const std::string& address, int por
 // The master's store, on rank 0 opened for the others. Throws UserError(lost_peer) naming the address that cannot be used.
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::milliseconds timeout);
 
+// The part of a store that one attempt of a run uses.
+c10::intrusive_ptr<c10d::Store> store_of_attempt(c10::intrusive_ptr<c10d::Store> store, int attempt);
+
 // Each rank leaves a card (how many it thinks there are, which program it is) and reads the others'.
 void roll_call(c10d::Store& store, const World& world, std::chrono::milliseconds timeout);
 

@@ -61,6 +61,8 @@ World world_from_environment() {
   world.master_port = number("MASTER_PORT").value_or(world.master_port);
   if (auto size = number("WORLD_SIZE")) {
     world.launched = true;
+    world.store_is_open = word("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    world.attempt = number("TORCHELASTIC_RESTART_COUNT").value_or(0);
     world.size = *size;
     world.rank = number("RANK").value_or(0);
     world.local_rank = number("LOCAL_RANK").value_or(world.rank);

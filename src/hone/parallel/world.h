@@ -10,17 +10,20 @@ struct World {
   int local_rank = 0, local_size = 1;
   std::string master_address = "127.0.0.1";
   int master_port = 29500;
-  bool launched = false;  // somebody started us as one of a number, be it the only one
+  bool launched = false;       // somebody started us as one of a number, be it the only one
+  bool store_is_open = false;  // torchrun keeps the master's store, through all its attempts …
+  int attempt = 0;             // … of which this is one: what ranks of another left there is not for us
 
   bool distributed() const { return size > 1; }
   bool is_main() const { return rank == 0; }
 };
 
-// RANK, WORLD_SIZE, LOCAL_RANK … (torchrun's names) or SLURM_PROCID, SLURM_NTASKS …. Throws UserError(usage) for values that do not fit.
+// RANK, WORLD_SIZE, LOCAL_RANK … (torchrun's names) or SLURM_PROCID, SLURM_NTASKS …. Throws UserError(usage) for values that do
+// not fit.
 World world_from_environment();
 
-// What a person asked this node to start: NPROC_PER_NODE, NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT; MIN_NNODES and MAX_NNODES, as
-// LLaMA-Factory calls them, make it elastic.
+// What a person asked this node to start: NPROC_PER_NODE, NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT; MIN_NNODES and MAX_NNODES,
+// as LLaMA-Factory calls them, make it elastic.
 struct Launch {
   int processes = 0;  // on this node; 0: no launch asked for
   int nodes = 1, node_rank = 0;
@@ -32,11 +35,12 @@ struct Launch {
 // `otherwise` holds values of the same names that another launcher's file gives: they count where the environment says nothing.
 Launch launch_from_environment(const std::map<std::string, std::string>& otherwise = {});
 
-// Whether somebody has started every process there will be: our supervisor, torchrun, Slurm. False where a job's pod stands for a whole
-// node (PET_NPROC_PER_NODE of a PyTorchJob) and its ranks are still to be started.
+// Whether somebody has started every process there will be: our supervisor, torchrun, Slurm. False where a job's pod stands for a
+// whole node (PET_NPROC_PER_NODE of a PyTorchJob) and its ranks are still to be started.
 bool is_placed();
 
-// Cores for each of `ranks` processes on this machine: what Slurm gives a task, or an equal share of those we may run on; at least one.
+// Cores for each of `ranks` processes on this machine: what Slurm gives a task, or an equal share of those we may run on; at
+// least one.
 int cores_per_rank(int ranks);
 
 }  // namespace hone::parallel

@@ -71,8 +71,8 @@ class Agreement {
 // What one process brings to a checkpoint. Nothing in it changes any more, except on the thread that trains and writes in turn.
 struct Saver::Content {
   fs::path staging;
-  std::shared_ptr<CheckpointWriter> writer;              // on the first process
-  std::function<void(const fs::path& folder)> weights;   // empty: they are written already
+  std::shared_ptr<CheckpointWriter> writer;             // on the first process
+  std::function<void(const fs::path& folder)> weights;  // empty: they are written already
   std::string position, summary, best;
   std::vector<io::TensorSource> tensors;
 };
@@ -80,7 +80,8 @@ struct Saver::Content {
 void Saver::begin(const TrainState& state) {
   HONE_CHECK(!under_way_, "two saves at a time");
   auto saved = state;
-  under_way_.emplace(UnderWay{state.global_step, run_.root / checkpoint_name(state.global_step), state.best_global_step == state.global_step, {}});
+  under_way_.emplace(UnderWay{
+      state.global_step, run_.root / checkpoint_name(state.global_step), state.best_global_step == state.global_step, {}});
   saved.last_model_checkpoint = under_way_->folder.string();
   if (under_way_->best) saved.best_model_checkpoint = saved.last_model_checkpoint;
   saved.failed_saves_in_a_row = 0;
@@ -96,9 +97,9 @@ bool Saver::written() const {
 
 bool Saver::settle(TrainState& state) {
   if (!under_way_) return false;
-  auto failure = under_way_->failure.get();
   auto done = std::move(*under_way_);
   under_way_.reset();
+  auto failure = done.failure.get();
   if (failure.empty()) {
     saved_ = done.step;
     state.last_model_checkpoint = done.folder.string();
@@ -122,25 +123,31 @@ std::string Saver::stage(const TrainState& state, const std::string& last_checkp
   bool now = !config_.async_save || !weights_.copy;
   auto write_now = [&] { content.writer->part(weights_.save); };
   auto save_weights = [&] {
-    if (!now && is_main()) content.weights = weights_.copy();
-    else if (now && weights_.gather) weights_.gather(write_now);
-    else if (now && is_main()) write_now();
+    if (!now && is_main())
+      content.weights = weights_.copy();
+    else if (now && weights_.gather)
+      weights_.gather(write_now);
+    else if (now && is_main())
+      write_now();
   };
   Agreement agreement(parts_.group);
-  if (agreement([&] { require_space(run_.root, last_checkpoint); }) && agreement(open) && agreement(save_weights)) agreement([&] { collect(state, content); });
+  if (agreement([&] { require_space(run_.root, last_checkpoint); }) && agreement(open) && agreement(save_weights))
+    agreement([&] { collect(state, content); });
   return agreement.failure();
 }
 
 void Saver::collect(const TrainState& state, Content& content) {
   content.summary = state.to_transformers(config_).dump(2);
   content.best = state.best_model_checkpoint;
-  content.position = Json{{"schema", kCheckpointSchema},     {"processes", parts_.group.size()},    {"train", state.to_json()},
-                          {"data_order", run_.data_order},
-                          {"loader", parts_.loader.state()}, {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}}
-                         .dump(1);
+  content.position =
+      Json{{"schema", kCheckpointSchema},       {"processes", parts_.group.size()}, {"train", state.to_json()},
+           {"data_order", run_.data_order},     {"loader", parts_.loader.state()},  {"schedule", parts_.schedule.state()},
+           {"loss_scale", parts_.scale.state()}}
+          .dump(1);
   if (config_.save_only_model) return;
   auto add = [&](std::string name, const Tensor& tensor) {
-    content.tensors.push_back(source_of(std::move(name), config_.async_save ? tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true) : tensor));
+    content.tensors.push_back(source_of(
+        std::move(name), config_.async_save ? tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true) : tensor));
   };
   if (parts_.group.owns_state()) {
     for (const auto& [name, tensor] : parts_.optimizer.state()) add("optimizer/" + name, tensor);
@@ -157,7 +164,8 @@ std::string Saver::write(Content& content) {
     if (!is_main()) return;
     if (content.weights) content.writer->part(content.weights);
     if (weights_.save_companions) content.writer->part(weights_.save_companions);
-    content.writer->part([&](const fs::path& staging) { write_file_atomically(staging / "trainer_state.json", content.summary); });
+    content.writer->part(
+        [&](const fs::path& staging) { write_file_atomically(staging / "trainer_state.json", content.summary); });
   };
   auto write_own = [&] {
     fault("checkpoint.write");
@@ -196,7 +204,8 @@ TrainState Saver::restore(const fs::path& checkpoint) {
   if (same_processes && rank > 0) position = read_config_file((checkpoint / state_name(rank, "json")).string());
   if (!same_processes && !config_.ignore_data_skip && !position.at("loader").contains("unit_rows"))
     throw UserError(ExitCode::bad_checkpoint,
-                    fmt::format("{} was written by {} processes that read streams; {} are running", checkpoint.string(), wrote, parts_.group.size()),
+                    fmt::format("{} was written by {} processes that read streams; {} are running", checkpoint.string(), wrote,
+                                parts_.group.size()),
                     "start as many, or begin the data anew with --ignore_data_skip true");
   if (!config_.ignore_data_skip) parts_.loader.restore(position.at("loader"));
   auto state = TrainState::from_json(position.at("train"));

@@ -18,11 +18,11 @@ struct WeightFiles {
   std::function<void(const fs::path& folder)> save;
   std::function<void(const fs::path& folder)> load;
   std::function<void(const fs::path& folder)> save_companions;  // tokenizer, args.json, model card … copied beside the weights
-  // Runs `write` on the first process while the others bring their parts of the weights; every process calls it. Unset: all weights
-  // are on the first process.
+  // Runs `write` on the first process while the others bring their parts of the weights; every process calls it. Unset: all
+  // weights are on the first process.
   std::function<void(const std::function<void()>& write)> gather = {};
-  // Copies the weights as they are now; what it returns writes the copy while training goes on. Unset: they cannot wait, because they lie
-  // on several processes, or need not, because an adapter is small.
+  // Copies the weights as they are now; what it returns writes the copy while training goes on. Unset: they cannot wait, because
+  // they lie on several processes, or need not, because an adapter is small.
   std::function<std::function<void(const fs::path& folder)>()> copy = {};
 };
 
@@ -43,12 +43,12 @@ class Saver {
   Saver(const TrainerConfig& config, const RunFolder& run, WeightFiles weights, ResumableParts parts)
       : config_(config), run_(run), weights_(std::move(weights)), parts_(parts) {}
 
-  // Takes what a checkpoint of `state` needs out of the run. With async_save it is copied and written by another thread, one save at a
-  // time, else by settle(). Every process calls both; the first writes what all share.
+  // Takes what a checkpoint of `state` needs out of the run. With async_save it is copied and written by another thread, one save
+  // at a time, else by settle(). Every process calls both; the first writes what all share.
   void begin(const TrainState& state);
   bool written() const;  // the other thread is through here; other processes may still write
-  // Waits for what was begun and notes its end in `state`; returns whether there is a new checkpoint. A save that fails (full disk …) is
-  // an error in the log and a count, and the run goes on; three in a row throw UserError(out_of_space).
+  // Waits for what was begun and notes its end in `state`; returns whether there is a new checkpoint. A save that fails (full
+  // disk …) is an error in the log and a count, and the run goes on; three in a row throw UserError(out_of_space).
   bool settle(TrainState& state);
   int64_t newest() const { return under_way_ ? under_way_->step : saved_; }  // the step that is saved or being saved; -1: none
 
