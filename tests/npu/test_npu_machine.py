@@ -11,9 +11,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_verify_npu(npu_python):
-    done = npu_python("-c", "import torch, torch_npu; print(torch.npu.is_available()); print(torch.npu.device_count()); print((torch.ones(2).npu() + 1).cpu().tolist())")
-    assert done.stdout.splitlines()[-3:] == ["True", "8", "[2.0, 2.0]"], done.stderr[-2000:]
+@pytest.mark.parametrize("first", ["import torch", "import ctypes; ctypes.CDLL('libascendcl.so', ctypes.RTLD_GLOBAL)"], ids=["torch_first", "cann_first"])
+def test_verify_npu(npu_python, first):
+    code = """import torch, torch_npu
+print(torch.npu.is_available())
+print(torch.npu.device_count())
+print((torch.ones(2).npu() + 1).cpu().tolist())
+print(len({line.split()[-1] for line in open('/proc/self/maps') if 'omp' in line.rpartition('/')[2]}))  # one OpenMP for all"""
+    done = npu_python("-c", first + "\n" + code)
+    assert done.stdout.splitlines()[-4:] == ["True", "8", "[2.0, 2.0]", "1"], done.stdout + done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("settings", ["expandable_segments:False", "expandable_segments:True"], ids=["blocks", "virtual"])
