@@ -46,7 +46,9 @@ if(HONE_TORCH_HAS_CUDA)
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # Debian's CMake does not know that nvcc can
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # libtorch brings it
-    target_include_directories(hone_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+    # libtorch's headers include those of libraries that a small toolkit lacks and the wheels beside torch's bring.
+    file(GLOB nvidia_headers ${TORCH_INSTALL_PREFIX}/../nvidia/*/include)
+    target_include_directories(hone_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${nvidia_headers})
     set(HONE_WITH_CUDA ON)
   endif()
 endif()
