@@ -44,6 +44,13 @@ def test_heads_and_ring_at_once(train, reference, tmp_path, two_heads):
     assert "heads over 2, a ring of 2" in run.err
 
 
+def test_packed_rows_on_a_ring(train, reference, tmp_path):
+    """Several conversations in a row, of lengths that no three processes share evenly: none sees another's."""
+    packed = dict(packing="true", max_length=61, num_train_epochs=3)
+    run = train(tmp_path, 3, tuner_type="lora", sequence_parallel_size=3, per_device_train_batch_size=GLOBAL_BATCH, **packed)
+    assert_same_training(run, reference("lora", 1, **packed))
+
+
 def test_beside_data_parallelism(train, reference, tmp_path):
     run = train(tmp_path, 4, tuner_type="full", sequence_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH // 2, deepspeed="zero1")
     assert_same_training(run, reference("full", 1))

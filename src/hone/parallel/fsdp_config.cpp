@@ -61,9 +61,26 @@ const std::set<std::string>& settled_keys_of_fsdp() {
                                              "xla_fsdp_v2",
                                              "xla_fsdp_grad_ckpt",
                                              "ignored_modules",
-                                             "mixed_precision_policy",
                                              "reduce_scatter_unused"};
   return keys;
+}
+
+// The type that gradients travel in is ours to set; what is computed in, the run's own options say.
+void apply_precision(ShardingRequest& made, const Json& policy) {
+  made.remarks.push_back("fsdp: the type to compute in is taken from the run's own options");
+  if (!policy.is_object() || !policy.contains("reduce_dtype") || policy["reduce_dtype"].is_null()) return;
+  auto word =
+      policy["reduce_dtype"].is_string() ? lower(policy["reduce_dtype"].get<std::string>()) : policy["reduce_dtype"].dump();
+  if (word.starts_with("torch.")) word.erase(0, 6);
+  if (word == "bf16" || word == "bfloat16")
+    made.sharding.reduce_type = at::kBFloat16;
+  else if (word == "fp16" || word == "float16")
+    made.sharding.reduce_type = at::kHalf;
+  else if (word == "fp32" || word == "float32")
+    made.sharding.reduce_type = at::kFloat;
+  else
+    wrong(fmt::format("mixed_precision_policy.reduce_dtype is {}", policy["reduce_dtype"].dump()),
+          "bfloat16, float16 or float32");
 }
 
 void apply_key(ShardingRequest& made, const std::string& key, const Json& value) {
@@ -88,6 +105,8 @@ void apply_key(ShardingRequest& made, const std::string& key, const Json& value)
   } else if (key == "activation_cpu_offload") {
     made.offload_activations = truth(key, value);
     made.recompute = made.recompute || made.offload_activations;
+  } else if (key == "mixed_precision_policy") {
+    apply_precision(made, value);
   } else if (!settled_keys_of_fsdp().contains(key)) {
     made.unknown.push_back(key);
   }

@@ -53,6 +53,11 @@ TEST(FsdpConfig, WordsAndBothVersions) {
   EXPECT_TRUE(read_fsdp("hybrid_shard offload", nullptr).within_nodes);
   EXPECT_TRUE(read_fsdp("fsdp2", nullptr).recompute);
   EXPECT_THROW(read_fsdp("full_shart", nullptr), UserError);
+  auto mixed = [](Json type) { return read_fsdp("fsdp2", {{"fsdp_mixed_precision_policy", {{"param_dtype", "bfloat16"}, {"reduce_dtype", type}}}}); };
+  EXPECT_EQ(mixed("torch.bfloat16").sharding.reduce_type, at::kBFloat16);
+  EXPECT_EQ(mixed("float32").sharding.reduce_type, at::kFloat);
+  EXPECT_TRUE(mixed(nullptr).unknown.empty());
+  EXPECT_THROW(mixed("int4"), UserError);
   auto first = read_fsdp("", {{"fsdp_sharding_strategy", "SHARD_GRAD_OP"}, {"fsdp_offload_params", "true"}, {"fsdp_use_orig_params", true}});
   EXPECT_TRUE(first.sharding.offload_parameters && !first.sharding.reshard_after_forward && first.unknown.empty());
   auto second = read_fsdp("", {{"fsdp_version", 2}, {"fsdp_reshard_after_forward", false}, {"activation_checkpointing", true}, {"colour", "red"}});
