@@ -25,14 +25,17 @@ std::string available() {
                   "use --device auto, or install a libtorch built for that device");
 }
 
-}  // namespace
-
-namespace {
-
 [[noreturn]] void fail_no_card() {
   const char* visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
   throw UserError(ExitCode::usage, visible ? fmt::format("no NPU is in sight with ASCEND_RT_VISIBLE_DEVICES={}", visible) : "torch_npu sees no NPU",
                   visible ? "name existing cards, in ascending order, with commas and without blanks" : "hone doctor names the cause");
+}
+
+// Where there are more processes than devices.
+[[noreturn]] void fail_beyond(int index, int count) {
+  throw UserError(ExitCode::usage,
+                  fmt::format("process {} of this machine has no device of its own; found: {}", index, available()),
+                  fmt::format("one process per device: NPROC_PER_NODE={}, or --device cpu", count));
 }
 
 // One process per device: "npu" and "auto" mean that of the process's own rank on this machine, "npu:4,5" that place of the list.
@@ -60,8 +63,11 @@ at::Device pick(std::string_view name) {
   if (automatic && count == 0) return at::kCPU;
   auto colon = name.find(':');
   auto kind = name.substr(0, colon);
-  int index = own_index(name, automatic || colon == name.npos ? "" : name.substr(colon + 1));
-  if (count <= index || (!automatic && c10::DeviceTypeName(*accelerator, true) != kind)) fail_unavailable(name);
+  bool by_rank = automatic || colon == name.npos;
+  int index = own_index(name, by_rank ? "" : name.substr(colon + 1));
+  bool of_this_kind = automatic || (accelerator && c10::DeviceTypeName(*accelerator, true) == kind);
+  if (!of_this_kind || count == 0 || (count <= index && !by_rank)) fail_unavailable(name);
+  if (count <= index) fail_beyond(index, count);
   if (npu::loaded())
     if (auto cores = npu::bind_near(index); !cores.empty()) log::debug("npu:{}: on the cores near it, {}", index, cores);
   // Before the first tensor: a process that has not said which NPU it uses takes memory on the first.

@@ -85,6 +85,16 @@ void check_installed(const Install& install) {
                     "add your user to the group HwHiAiUser, or give the container these devices");
 }
 
+// CANN reads the list up to the first character that does not belong there, and says nothing: "0-3" is card 0 alone.
+void check_visible_list() {
+  const char* list = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
+  std::string_view text = list ? list : "";
+  auto read = text.substr(0, text.find_first_not_of("0123456789,"));
+  if (!read.empty() && read != text)
+    throw UserError(ExitCode::usage, fmt::format("ASCEND_RT_VISIBLE_DEVICES={}: CANN reads no further than \"{}\"", text, read),
+                    "name every card: ASCEND_RT_VISIBLE_DEVICES=0,1,2,3");
+}
+
 bool g_loaded = false;
 
 }  // namespace
@@ -99,6 +109,7 @@ void load() {
   std::call_once(once, [] {
     auto install = look();
     check_installed(install);
+    check_visible_list();
     if (const char* processes = std::getenv("WORLD_SIZE"); processes && std::atoi(processes) > 1)
       check_hccl_environment(std::atoi(processes));
     // Tiling on the queue's thread leaves the host free to run ahead.

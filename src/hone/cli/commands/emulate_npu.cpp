@@ -10,6 +10,7 @@
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/emulated_machine.h"
 #include "hone/device/npu_install.h"
 
 namespace hone::cli {
@@ -87,6 +88,7 @@ int run(const std::vector<std::string>& words) {
 int emulate_npu_command(const Options& options) {
   auto words = options.words();
   if (words.empty()) throw UserError(ExitCode::usage, "no command to run", "hone emulate-npu -- swift sft …");
+  check_emulated_machine();
   SharedState state;
   put_emulator_in_place();
   return run(words);
