@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "hone/base/log.h"
+#include "hone/cli/jobs/data_job.h"
 #include "hone/model/config.h"
 #include "hone/text/tokenizer.h"
 
@@ -112,7 +113,8 @@ std::vector<std::pair<int64_t, double>> nested_sizes(const Options& options) {
 }
 
 std::string loss_of(const Options& options, Task task) {
-  auto asked = options.knows("loss_type") ? options.text("loss_type") : "";
+  bool given = options.knows("loss_type") && !speaks_factory(options) && options.has("loss_type");  // LLaMA-Factory's is of preferences
+  auto asked = given ? options.text("loss_type") : "";
   static const std::vector<std::string> kLikeness = {"infonce", "cosine_similarity", "contrastive", "online_contrastive"}, kRelevance = {"pointwise_reranker", "listwise_reranker"};
   // Older scripts name the generative variants by losses of their own, which compute the same.
   if (asked == "generative_reranker") asked = "pointwise_reranker";
