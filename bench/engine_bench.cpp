@@ -113,7 +113,6 @@ Json answers(engine::Engine& engine, const Settings& s) {
 }
 
 int main_of(const Settings& s) {
-  if (s.device == "cpu") device::keep_cpu_buffers();
   auto model = load(s);
   engine::Engine engine(*model, text::Tokenizer::load(s.model), s.engine);
   if (!s.answers.empty()) {

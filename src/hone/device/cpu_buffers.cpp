@@ -59,10 +59,16 @@ class BlockStore {
     return (size + step - 1) / step * step;
   }
   static void* map(size_t size) {
-    void* block = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    TORCH_CHECK_WITH(OutOfMemoryError, block != MAP_FAILED, "cannot allocate ", size, " bytes of memory");
-    if (size >= kHugePage) ::madvise(block, size, MADV_HUGEPAGE);
-    return block;
+    const size_t spare = size < kHugePage ? 0 : kHugePage;
+    void* place = ::mmap(nullptr, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    TORCH_CHECK_WITH(OutOfMemoryError, place != MAP_FAILED, "cannot allocate ", size, " bytes of memory");
+    if (spare == 0) return place;
+    auto* const first = static_cast<std::byte*>(place);
+    const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(place) % kHugePage) % kHugePage;  // a huge page begins at a multiple of its size
+    if (before > 0) ::munmap(first, before);
+    if (before < spare) ::munmap(first + before + size, spare - before);
+    ::madvise(first + before, size, MADV_HUGEPAGE);
+    return first + before;
   }
   // Sizes that no longer occur must not pile up: at most a quarter more is held than was ever in use at once.
   void make_room(size_t size) {

@@ -15,8 +15,8 @@ void reset_peak_memory(at::Device device);
 // Returns to the device, or the system, what is kept for later and unused now.
 void give_back_memory(at::Device device);
 
-// Training asks for the same large buffers again every step. Keeps freed ones, on huge pages, instead of returning them to the system,
-// where each new page would cost a fault. Call once, before the first tensor.
+// Training and generation ask for the same large buffers again every step. Keeps freed ones, on huge pages, instead of returning them to the
+// system, where each new page would cost a fault. Tensors made before the call stay where they are.
 void keep_cpu_buffers();
 void drop_kept_cpu_buffers();  // returns what is kept and unused to the system
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "hone/device/memory.h"
 #include "hone/engine/beam_search.h"
 #include "hone/engine/cache_size.h"
 #include "hone/engine/constraints/automaton.h"
@@ -40,8 +41,10 @@ struct Engine::Impl {
         scheduler({config.max_sequences, config.max_step_tokens, config.speculative_tokens}, blocks),
         runner(model, config.graphs, blocks.blocks_for(config.max_context)) {
     model.set_training(false);
+    if (model.device().is_cpu()) device::keep_cpu_buffers();
     if (config.quant_bits) model.quantize(config.quant_bits);
     model.join_projections();
+    device::give_back_memory(model.device());  // what the weights left behind
     make_cache();
   }
 
@@ -295,6 +298,7 @@ void Engine::sleep() {
   self.blocks.forget();
   self.runner.forget_graphs();
   self.cache.reset();
+  device::give_back_memory(self.model.device());
 }
 
 void Engine::wake() {

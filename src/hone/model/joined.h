@@ -1,5 +1,5 @@
-// Layers that read the same input, their weights laid end to end so that one product serves them all. Inference on accelerators, where a
-// small layer costs its launch.
+// Layers that read the same input, their weights laid end to end so that one product serves them all. For inference, where a small layer
+// costs its launch on an accelerator and a meeting of all threads on a CPU.
 #pragma once
 #include "hone/model/layers.h"
 

@@ -12,7 +12,7 @@ Tensor normed(const Tensor& x, const Tensor& weight, const HeadNorms& norms, int
 
 }  // namespace
 
-bool gains_from_joining(const Tensor& weight, const AttentionShape& shape) { return cuda::serves_paged(weight, shape); }
+bool gains_from_joining(const Tensor& weight, const AttentionShape& shape) { return weight.is_cpu() || cuda::serves_paged(weight, shape); }
 
 Tensor joined_attention(const Tensor& qkv, const HeadNorms& norms, const RopeTable& table, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
   if (plan.decodes == plan.segments.count() && cuda::serves_paged(qkv, shape))

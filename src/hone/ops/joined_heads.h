@@ -11,7 +11,7 @@ struct HeadNorms {
   double eps = 1e-6;
 };
 
-// Whether joining pays on the device of `weight`: only where a decode step then runs in kernels made for it.
+// Whether joining pays on the device of `weight`: on a CPU, and where a decode step then runs in kernels made for it.
 bool gains_from_joining(const Tensor& weight, const AttentionShape& shape);
 
 // qkv [T, (heads + 2 kv_heads) * head_dim].

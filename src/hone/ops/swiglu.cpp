@@ -16,7 +16,7 @@ using torch::autograd::variable_list;
 Tensor forward_values(const Tensor& gate, const Tensor& up) {
   if (npu::serves(gate, "npu_swiglu")) return npu::swiglu(gate, up);
   if (!cpu::serves(gate)) return at::silu(gate).mul_(up);
-  auto y = at::empty_like(gate);
+  auto y = at::empty(gate.sizes(), gate.options());
   cpu::swiglu(gate, up, y);
   return y;
 }
@@ -39,7 +39,11 @@ class Swiglu : public torch::autograd::Function<Swiglu> {
 
 Tensor swiglu_plain(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
-Tensor swiglu(const Tensor& gate, const Tensor& up) { return cuda::serves_fused(gate) && gate.dim() == 2 ? cuda::swiglu(gate, up) : Swiglu::apply(gate, up); }
+Tensor swiglu(const Tensor& gate, const Tensor& up) {
+  if (cuda::serves_fused(gate) && gate.dim() == 2) return cuda::swiglu(gate, up);
+  if (!at::GradMode::is_enabled() && cpu::serves_halves(gate, up)) return forward_values(gate, up);
+  return Swiglu::apply(gate, up);
+}
 
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
   auto grad = dy.contiguous();

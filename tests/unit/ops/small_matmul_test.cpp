@@ -23,9 +23,14 @@ TEST(SmallMatmul, EqualsTheProductInEveryTypeAndShape) {
 }
 
 TEST(SmallMatmul, ARowDoesNotDependOnTheOthers) {
-  auto x = at::randn({23, 896}), weight = at::randn({50, 896});
-  auto together = cpu::small_matmul(x, weight, {});
-  for (int64_t i = 0; i < 23; ++i) EXPECT_TRUE(at::equal(cpu::small_matmul(x.narrow(0, i, 1), weight, {}), together.narrow(0, i, 1))) << i;
+  for (auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (int64_t width : {40, 896})
+      for (int64_t rows : {5, 16, 23}) {
+        auto x = at::randn({rows, width}).to(type), weight = at::randn({50, width}).to(type);
+        auto together = cpu::small_matmul(x, weight, {});
+        for (int64_t i = 0; i < rows; ++i)
+          EXPECT_TRUE(at::equal(cpu::small_matmul(x.narrow(0, i, 1), weight, {}), together.narrow(0, i, 1))) << type << ", row " << i << " of " << rows;
+      }
 }
 
 TEST(SmallMatmul, EveryHalfIsWidenedExactly) {

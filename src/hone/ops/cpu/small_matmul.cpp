@@ -1,6 +1,7 @@
 #include "hone/ops/cpu/small_matmul.h"
 
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/matrix_unit.h"
 #include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/small_matmul_kernels.h"
 
@@ -8,6 +9,34 @@ namespace hone::ops::cpu {
 namespace {
 
 constexpr int64_t kMostRows = 32;  // beyond, libtorch's blocked product is faster
+static_assert(kMostRows <= 2 * kUnitRows);
+
+bool serves_unit(const Tensor& weight) {
+  return weight.scalar_type() == at::kBFloat16 && weight.size(1) % kUnitInputs == 0 && has_matrix_unit();
+}
+
+void multiply_by_unit(const Tensor& x, const Tensor& weight, float* y) {
+  const int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
+  auto packed = at::empty({rows * width}, x.options());
+  const auto* from = packed.const_data_ptr<c10::BFloat16>();
+  const auto* weights = weight.const_data_ptr<c10::BFloat16>();
+  pack_for_unit(x.const_data_ptr<c10::BFloat16>(), packed.mutable_data_ptr<c10::BFloat16>(), rows, width);
+  for_outputs(outputs, width, [&](int64_t first, int64_t count) {
+    unit_outputs(from, weights + first * width, y + first, {rows, width, count, outputs});
+  });
+}
+
+template <class T>
+void multiply_by_lanes(const Tensor& x, const Tensor& weight, float* y) {
+  const int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
+  auto packed = at::empty({rows * packed_row(width)}, x.options().dtype(at::kFloat));
+  const auto* from = packed.const_data_ptr<float>();
+  const auto* weights = weight.const_data_ptr<T>();
+  pack_rows(x.const_data_ptr<T>(), packed.mutable_data_ptr<float>(), rows, width);
+  for_outputs(outputs, width, [&](int64_t first, int64_t count) {
+    small_outputs(from, weights + first * width, y + first, {rows, width, count, outputs});
+  });
+}
 
 }  // namespace
 
@@ -18,16 +47,11 @@ bool serves_small(const Tensor& x, const Tensor& weight) {
 }
 
 Tensor small_matmul(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  auto x32 = x.to(at::kFloat).contiguous();
-  auto y = at::empty({x.size(0), weight.size(0)}, x32.options());
-  const auto* from = x32.const_data_ptr<float>();
+  auto rows = x.contiguous();
+  auto y = at::empty({x.size(0), weight.size(0)}, x.options().dtype(at::kFloat));
   auto* to = y.mutable_data_ptr<float>();
-  with_type(weight.scalar_type(), [&](auto type) {
-    const auto* weights = weight.const_data_ptr<decltype(type)>();
-    for_outputs(weight.size(0), weight.size(1), [&](int64_t first, int64_t count) {
-      small_outputs(from, weights + first * weight.size(1), to + first, {x.size(0), weight.size(1), count, weight.size(0)});
-    });
-  });
+  if (serves_unit(weight)) multiply_by_unit(rows, weight, to);
+  else with_type(weight.scalar_type(), [&](auto type) { multiply_by_lanes<decltype(type)>(rows, weight, to); });
   if (bias.defined()) y.add_(bias);
   return y.to(x.scalar_type());
 }

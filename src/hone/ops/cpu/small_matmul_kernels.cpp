@@ -7,66 +7,114 @@ namespace {
 
 // Sums kept in registers at a time: rows of x times rows of the weight. A lane is one register with AVX-512 and four with NEON.
 #if defined(__aarch64__)
-constexpr int64_t kTileX = 2, kTileW = 2;
+constexpr int64_t kTileRows = 2, kTileOutputs = 2, kOutputsOfOne = 2;
 #else
-constexpr int64_t kTileX = 6, kTileW = 4;
+constexpr int64_t kTileRows = 4, kTileOutputs = 6, kOutputsOfOne = 4;
 #endif
+// Several blocks of rows go over this much of the weight one after the other; it stays in the second-level cache meanwhile.
+constexpr int64_t kSharedBytes = int64_t{320} << 10;
+constexpr int64_t kLineBytes = 64;
 
-// y[m][n] for `X` rows of x and `W` rows of the weight. The order of each sum depends on the width alone, never on X and W. Rows are too
-// short for the processor to see where the reading goes, so the next W rows are asked of memory on the way.
-template <int64_t X, int64_t W, class T>
-HONE_INLINE void tile(const float* x, const T* weight, float* y, const SmallShape& shape) {
+// What is asked of memory while something else is computed: the next rows of the weight, line by line.
+struct Ahead {
+  const char *at, *end;
+};
+HONE_INLINE void ask(Ahead& ahead) {
+  __builtin_prefetch(ahead.at, 0, 2);
+  ahead.at = ahead.at + kLineBytes < ahead.end ? ahead.at + kLineBytes : ahead.end;
+}
+
+// y[m][n] for `X` rows of x and `W` rows of the weight; step(i) is called on the way. The order of each sum depends on the width alone, never
+// on X and W.
+template <int64_t X, int64_t W, class T, class Step>
+HONE_INLINE void tile(const float* x, const T* weight, float* y, const SmallShape& shape, Step step) {
   Lane sums[X][W] = {};
   const int64_t width = shape.width;
-  int64_t i = 0;
-  for (; i + kLane <= width; i += kLane) {
+  const auto add = [&](int64_t i, auto extent) __attribute__((always_inline)) {
     Lane w[W];
 #pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) {
-      __builtin_prefetch(weight + (n + W) * width + i);
-      w[n] = load(weight + n * width + i, Whole{});
-    }
+    for (int64_t n = 0; n < W; ++n) w[n] = load(weight + n * width + i, extent);
 #pragma GCC unroll 8
     for (int64_t m = 0; m < X; ++m) {
-      const Lane row = load(x + m * width + i, Whole{});
+      const Lane row = load(x + i * X + m * kLane, Whole{});
 #pragma GCC unroll 8
       for (int64_t n = 0; n < W; ++n) sums[m][n] += row * w[n];
     }
+  };
+  int64_t i = 0;
+  for (; i + kLane <= width; i += kLane) {
+    step(i);
+    add(i, Whole{});
   }
-  if (i < width) {
-    const Part rest{width - i};
-#pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) {
-      const Lane w = load(weight + n * width + i, rest);
-#pragma GCC unroll 8
-      for (int64_t m = 0; m < X; ++m) sums[m][n] += load(x + m * width + i, rest) * w;
-    }
-  }
+  if (i < width) add(i, Part{width - i});
 #pragma GCC unroll 8
   for (int64_t m = 0; m < X; ++m)
 #pragma GCC unroll 8
     for (int64_t n = 0; n < W; ++n) y[m * shape.y_stride + n] = folded(sums[m][n]);
 }
 
-template <int64_t W, class T>
-HONE_INLINE void all_rows(const float* x, const T* weight, float* y, const SmallShape& shape) {
+// One row of x: all there is to wait for is memory. Rows of the weight are too short for the processor to see where the reading goes, so the
+// next ones are asked for at each step.
+template <class T>
+HONE_INLINE void outputs_of_one(const float* x, const T* weight, float* y, const SmallShape& shape) {
+  int64_t n = 0;
+  for (; n + kOutputsOfOne <= shape.count; n += kOutputsOfOne) {
+    const T* rows = weight + n * shape.width;
+    tile<1, kOutputsOfOne>(x, rows, y + n, shape, [&](int64_t i) __attribute__((always_inline)) {
+      for (int64_t next = kOutputsOfOne; next < 2 * kOutputsOfOne; ++next) __builtin_prefetch(rows + next * shape.width + i);
+    });
+  }
+  for (; n < shape.count; ++n) tile<1, 1>(x, weight + n * shape.width, y + n, shape, [](int64_t) {});
+}
+
+template <int64_t X, class T>
+HONE_INLINE void outputs_of_block(const float* x, const T* weight, float* y, const SmallShape& shape, int64_t count, Ahead& ahead) {
+  const auto step = [&](int64_t) __attribute__((always_inline)) { ask(ahead); };
+  int64_t n = 0;
+  for (; n + kTileOutputs <= count; n += kTileOutputs) tile<X, kTileOutputs>(x, weight + n * shape.width, y + n, shape, step);
+  for (; n < count; ++n) tile<X, 1>(x, weight + n * shape.width, y + n, shape, step);
+}
+
+// block<X>(first row) for rows computed together: as many as share, then pairs, then one.
+template <class Block>
+HONE_INLINE void for_blocks(int64_t rows, Block block) {
   int64_t m = 0;
-  for (; m + kTileX <= shape.rows; m += kTileX) tile<kTileX, W>(x + m * shape.width, weight, y + m * shape.y_stride, shape);
-  for (; m + 2 <= shape.rows; m += 2) tile<2, W>(x + m * shape.width, weight, y + m * shape.y_stride, shape);
-  if (m < shape.rows) tile<1, W>(x + m * shape.width, weight, y + m * shape.y_stride, shape);
+  for (; m + kTileRows <= rows; m += kTileRows) block.template operator()<kTileRows>(m);
+  for (; m + 2 <= rows; m += 2) block.template operator()<2>(m);
+  if (m < rows) block.template operator()<1>(m);
 }
 
 template <class T>
 HONE_INLINE void outputs(const float* x, const T* weight, float* y, const SmallShape& shape) {
-  int64_t n = 0;
-  for (; n + kTileW <= shape.count; n += kTileW) all_rows<kTileW>(x, weight + n * shape.width, y + n, shape);
-  for (; n < shape.count; ++n) all_rows<1>(x, weight + n * shape.width, y + n, shape);
+  if (shape.rows == 1) return outputs_of_one(x, weight, y, shape);
+  const int64_t row_bytes = shape.width * static_cast<int64_t>(sizeof(T));
+  const int64_t shared = kSharedBytes / row_bytes / kTileOutputs * kTileOutputs, piece = shared > 0 ? shared : kTileOutputs;
+  for (int64_t n = 0; n < shape.count; n += piece) {
+    const int64_t count = piece < shape.count - n ? piece : shape.count - n, left = shape.count - n - count;
+    const T *rows = weight + n * shape.width, *next = rows + count * shape.width;
+    Ahead ahead{reinterpret_cast<const char*>(next), reinterpret_cast<const char*>(next + (piece < left ? piece : left) * shape.width)};
+    for_blocks(shape.rows, [&]<int64_t X>(int64_t m) __attribute__((always_inline)) {
+      outputs_of_block<X>(x + m * packed_row(shape.width), rows, y + m * shape.y_stride + n, shape, count, ahead);
+    });
+  }
+}
+
+template <class T>
+HONE_INLINE void pack_by_blocks(const T* x, float* packed, int64_t rows, int64_t width) {
+  for_blocks(rows, [&]<int64_t X>(int64_t first) __attribute__((always_inline)) {
+    for_lanes(width, [&](int64_t i, auto extent) __attribute__((always_inline)) {
+      for (int64_t m = 0; m < X; ++m, packed += kLane) store(packed, load(x + (first + m) * width + i, extent), Whole{});
+    });
+  });
 }
 
 }  // namespace
 
-#define HONE_DEFINE(T)                                                                                                        \
-  HONE_CPU_KERNEL void small_outputs(const float* x, const T* weight, float* y, const SmallShape& shape) { outputs(x, weight, y, shape); }
+int64_t packed_row(int64_t width) { return (width + kLane - 1) / kLane * kLane; }
+
+#define HONE_DEFINE(T)                                                                                                                        \
+  HONE_CPU_KERNEL void small_outputs(const float* packed, const T* weight, float* y, const SmallShape& shape) { outputs(packed, weight, y, shape); } \
+  HONE_CPU_KERNEL void pack_rows(const T* x, float* packed, int64_t rows, int64_t width) { pack_by_blocks(x, packed, rows, width); }
 HONE_DEFINE(float)
 HONE_DEFINE(c10::BFloat16)
 HONE_DEFINE(c10::Half)

@@ -33,12 +33,23 @@ constexpr int64_t kGrain = 16384;
 
 }  // namespace
 
+bool serves_halves(const Tensor& gate, const Tensor& up) {
+  return serves(gate) && gate.dim() == 2 && gate.stride(1) == 1 && up.stride(1) == 1;
+}
+
 void swiglu(const Tensor& gate, const Tensor& up, Tensor& y) {
   with_type(gate.scalar_type(), [&](auto type) {
     using T = decltype(type);
     auto *g = gate.const_data_ptr<T>(), *u = up.const_data_ptr<T>();
     auto* to = y.mutable_data_ptr<T>();
-    at::parallel_for(0, gate.numel(), kGrain, [&](int64_t begin, int64_t end) { forward_span(g + begin, u + begin, to + begin, end - begin); });
+    if (gate.is_contiguous() && up.is_contiguous()) {
+      at::parallel_for(0, gate.numel(), kGrain, [&](int64_t begin, int64_t end) { forward_span(g + begin, u + begin, to + begin, end - begin); });
+    } else {
+      at::parallel_for(0, gate.size(0), row_grain(gate.size(1)), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row)
+          forward_span(g + row * gate.stride(0), u + row * up.stride(0), to + row * gate.size(1), gate.size(1));
+      });
+    }
   });
 }
 

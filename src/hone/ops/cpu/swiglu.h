@@ -1,9 +1,10 @@
-// SwiGLU over contiguous tensors of one shape.
+// SwiGLU over tensors of one shape, contiguous but for `gate` and `up` on the way forward, which may be parts of longer rows.
 #pragma once
 #include "hone/device/tensor.h"
 
 namespace hone::ops::cpu {
 
+bool serves_halves(const Tensor& gate, const Tensor& up);
 void swiglu(const Tensor& gate, const Tensor& up, Tensor& y);
 void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, Tensor& dgate, Tensor& dup);
 

@@ -1,0 +1,149 @@
+#include "hone/ops/cpu/matrix_unit.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "hone/base/error.h"
+#include "hone/device/cpu_features.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace hone::ops::cpu {
+
+void pack_for_unit(const c10::BFloat16* x, c10::BFloat16* packed, int64_t rows, int64_t width) {
+  for (int64_t first = 0; first < rows; first += kUnitRows) {
+    const int64_t count = std::min(kUnitRows, rows - first);
+    for (int64_t i = 0; i < width; i += 2)
+      for (int64_t m = 0; m < count; ++m, packed += 2) std::memcpy(packed, x + (first + m) * width + i, 2 * sizeof *packed);
+  }
+}
+
+#if defined(__x86_64__)
+
+namespace {
+
+#define HONE_UNIT __attribute__((target("amx-tile,amx-bf16,avx512f")))
+
+// Outputs are taken 32 at a time: two tiles of weights (4, 5) meet one or two of x (6, 7) in up to four of sums (0 to 3).
+constexpr int64_t kUnitOutputs = 16, kBlockOutputs = 2 * kUnitOutputs;
+
+struct alignas(64) TileSetup {
+  uint8_t palette = 1, start = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+
+  void set(int tile, int64_t count, int64_t bytes) {
+    rows[tile] = static_cast<uint8_t>(count);
+    row_bytes[tile] = static_cast<uint16_t>(bytes);
+  }
+};
+
+struct UnitBlock {
+  int64_t upper, lower;  // outputs of the two tiles of weights; lower may be 0
+  int64_t left, right;   // rows of x in its two tiles; right may be 0
+};
+
+HONE_UNIT void set_up(const UnitBlock& block) {
+  TileSetup setup;
+  const int64_t outputs[] = {block.upper, block.lower}, rows[] = {block.left, block.right};
+  for (int o = 0; o < 2; ++o) {
+    for (int r = 0; r < 2; ++r)
+      if (outputs[o] && rows[r]) setup.set(o * 2 + r, outputs[o], rows[r] * 4);
+    if (outputs[o]) setup.set(4 + o, outputs[o], kUnitInputs * 2);
+    if (rows[o]) setup.set(6 + o, kUnitInputs / 2, rows[o] * 4);
+  }
+  _tile_loadconfig(&setup);
+}
+
+// A row of the weight is short and the rows lie apart: those of the next block are asked of memory on the way.
+template <bool Lower, bool Right>
+HONE_UNIT void multiply_block(const c10::BFloat16* packed, const c10::BFloat16* weight, int64_t width, const UnitBlock& block) {
+  const auto stride = width * 2;
+  const auto* beyond = packed + block.left * width;
+  _tile_zero(0);
+  if constexpr (Right) _tile_zero(1);
+  if constexpr (Lower) _tile_zero(2);
+  if constexpr (Lower && Right) _tile_zero(3);
+  for (int64_t i = 0; i < width; i += kUnitInputs) {
+    for (int64_t n = kBlockOutputs; n < 2 * kBlockOutputs; ++n) __builtin_prefetch(weight + n * width + i);
+    _tile_loadd(6, packed + i * block.left, block.left * 4);
+    _tile_loadd(4, weight + i, stride);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (Right) {
+      _tile_loadd(7, beyond + i * block.right, block.right * 4);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if constexpr (Lower) {
+      _tile_loadd(5, weight + kUnitOutputs * width + i, stride);
+      _tile_dpbf16ps(2, 5, 6);
+    }
+    if constexpr (Lower && Right) _tile_dpbf16ps(3, 5, 7);
+  }
+}
+
+// A tile holds sums by outputs; y by rows.
+void put_tile(const float* sums, int64_t outputs, int64_t rows, float* y, int64_t y_stride) {
+  for (int64_t m = 0; m < rows; ++m)
+    for (int64_t n = 0; n < outputs; ++n) y[m * y_stride + n] = sums[n * rows + m];
+}
+
+template <bool Lower, bool Right>
+HONE_UNIT void block_outputs(const c10::BFloat16* packed, const c10::BFloat16* weight, float* y, const SmallShape& shape, const UnitBlock& block) {
+  alignas(64) float sums[kUnitOutputs * kUnitRows];
+  multiply_block<Lower, Right>(packed, weight, shape.width, block);
+  _tile_stored(0, sums, block.left * 4);
+  put_tile(sums, block.upper, block.left, y, shape.y_stride);
+  if constexpr (Right) {
+    _tile_stored(1, sums, block.right * 4);
+    put_tile(sums, block.upper, block.right, y + block.left * shape.y_stride, shape.y_stride);
+  }
+  if constexpr (Lower) {
+    _tile_stored(2, sums, block.left * 4);
+    put_tile(sums, block.lower, block.left, y + kUnitOutputs, shape.y_stride);
+  }
+  if constexpr (Lower && Right) {
+    _tile_stored(3, sums, block.right * 4);
+    put_tile(sums, block.lower, block.right, y + block.left * shape.y_stride + kUnitOutputs, shape.y_stride);
+  }
+}
+
+}  // namespace
+
+bool has_matrix_unit() {
+  constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool granted = device::cpu_features().amx_bf16 && ::syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+  return granted;
+}
+
+HONE_UNIT void unit_outputs(const c10::BFloat16* packed, const c10::BFloat16* weight, float* y, const SmallShape& shape) {
+  const int64_t left = std::min(kUnitRows, shape.rows), right = shape.rows - left;
+  UnitBlock before{0, 0, left, right};
+  for (int64_t n = 0; n < shape.count; n += kBlockOutputs) {
+    const int64_t upper = std::min(kUnitOutputs, shape.count - n), lower = std::min(kUnitOutputs, shape.count - n - upper);
+    const UnitBlock block{upper, lower, left, right};
+    if (block.upper != before.upper || block.lower != before.lower) set_up(block);
+    before = block;
+    const auto* rows = weight + n * shape.width;
+    if (lower && right) block_outputs<true, true>(packed, rows, y + n, shape, block);
+    else if (lower) block_outputs<true, false>(packed, rows, y + n, shape, block);
+    else if (right) block_outputs<false, true>(packed, rows, y + n, shape, block);
+    else block_outputs<false, false>(packed, rows, y + n, shape, block);
+  }
+  _tile_release();
+}
+
+#else
+
+bool has_matrix_unit() { return false; }
+
+void unit_outputs(const c10::BFloat16*, const c10::BFloat16*, float*, const SmallShape&) {
+  fail_check("a processor with a matrix unit", __FILE__, __LINE__, "");
+}
+
+#endif
+
+}  // namespace hone::ops::cpu
