@@ -23,9 +23,9 @@ std::vector<std::string> own_command() {
 }  // namespace
 
 int train_command(const Options& options) {
+  auto job = training_job(options);  // mistakes show before any process is started
   auto launch = launch_of(options);
   int restarts = static_cast<int>(options.integer("max_restarts"));
-  auto job = training_job(options);  // mistakes show before any process is started
   job.chosen = automatic_values(options);
   bool many = launch.processes > 1 || launch.nodes > 1 || (launch.processes == 1 && restarts > 0);
   if (parallel::is_placed() || !many) return train::run_training(job);

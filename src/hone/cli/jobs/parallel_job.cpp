@@ -1,5 +1,6 @@
 #include "hone/cli/jobs/parallel_job.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -89,10 +90,20 @@ void check_stated(const Options& options, const Json& stated) {
   }
 }
 
-// accelerate's parallelism_config: how many copies, and over how many processes each is spread.
+// accelerate's parallelism_config, the run's or else that of the launcher's file, where every key repeats the name.
+Json parallelism_settings(const Options& options) {
+  if (options.has("parallelism_config")) return options.json("parallelism_config");
+  constexpr std::string_view kName = "parallelism_config", kPrefix = "parallelism_config_";
+  auto launched = accelerate_settings(options);
+  Json config = Json::object();
+  if (!launched.contains(kName) || !launched[kName].is_object()) return config;
+  for (const auto& [key, value] : launched[kName].items()) config[key.starts_with(kPrefix) ? key.substr(kPrefix.size()) : key] = value;
+  return config;
+}
+
+// How many copies of the model, and over how many processes each is spread.
 void read_parallelism(const Options& options, parallel::ShardingConfig& sharding) {
-  if (!options.has("parallelism_config")) return;
-  auto config = options.json("parallelism_config");
+  auto config = parallelism_settings(options);
   for (const char* missing : {"tp_size", "cp_size", "sp_size"})
     if (config.value(missing, 1) > 1)
       throw UserError(ExitCode::usage, fmt::format("parallelism_config: {} is {}", missing, config.value(missing, 1)),
@@ -112,6 +123,14 @@ std::map<std::string, std::string> accelerate_launch(const Json& settings) {
   int machines = std::max(1, std::atoi(launch["NNODES"].c_str())), processes = std::atoi(launch["NPROC_PER_NODE"].c_str());
   if (machines > 1 && processes > 0) launch["NPROC_PER_NODE"] = std::to_string(std::max(1, processes / machines));
   return launch;
+}
+
+// Accelerators that a run may use: those it names, else all in sight.
+int usable_devices(const Options& options) {
+  auto name = options.text("devices");
+  if (options.flag("use_cpu") || launched_on_cpu(options) || name == "cpu") return 0;
+  if (name.find(':') != name.npos) return 1 + static_cast<int>(std::ranges::count(name, ','));
+  return at::getAccelerator() ? at::accelerator::deviceCount() : 0;
 }
 
 // Processes of a machine share its cores. Our supervisor and torchrun say so in OMP_NUM_THREADS; Slurm and a bare RANK do not.
@@ -169,10 +188,9 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
 
 parallel::Launch launch_of(const Options& options) {
   auto launch = parallel::launch_from_environment(accelerate_launch(accelerate_settings(options)));
-  bool factory = speaks_factory(options);
-  auto devices = static_cast<int>(at::getAccelerator() ? at::accelerator::deviceCount() : 0);
-  bool on_devices = !options.flag("use_cpu") && devices > 0;
-  if (launch.processes == 0 && factory && (truthy("FORCE_TORCHRUN") || (on_devices && devices > 1))) launch.processes = on_devices ? devices : 1;
+  if (launch.processes > 0 || !speaks_factory(options)) return launch;
+  int devices = usable_devices(options);
+  if (devices > 1 || truthy("FORCE_TORCHRUN")) launch.processes = std::max(1, devices);
   return launch;
 }
 

@@ -14,7 +14,7 @@ std::string launched_precision(const Options& options);
 bool launched_on_cpu(const Options& options);
 
 // What to start on this node: the environment's word, then accelerate's launch line and file. LLaMA-Factory starts a process for each
-// visible device, or one when FORCE_TORCHRUN is set.
+// visible device, or one when FORCE_TORCHRUN is set; asked after the device was picked, which brings NPUs into sight.
 parallel::Launch launch_of(const Options& options);
 
 }  // namespace hone::cli
