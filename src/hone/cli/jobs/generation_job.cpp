@@ -27,6 +27,13 @@ int64_t beams_of(const Options& options) {
   return options.integer(own ? "generation_num_beams" : "num_beams");
 }
 
+// ms-swift's own engine takes max_batch_size answers at a time, vLLM and its kind as many as vllm_max_num_seqs.
+bool batch_size_limits(const Options& options) {
+  static constexpr std::string_view kServers[] = {"vllm", "sglang", "lmdeploy"};
+  bool as_server = options.verb() & kServing || std::ranges::count(kServers, options.text("infer_backend"));
+  return options.knows("max_batch_size") && options.integer("max_batch_size") > 0 && (!as_server || options.given("max_batch_size"));
+}
+
 // The file with sampling settings: one that was asked for, or the model's own, which need not be there.
 fs::path sampling_file(const Options& options, const fs::path& model_folder) {
   if (!options.knows("generation_config") || !options.has("generation_config")) return model_folder / "generation_config.json";
@@ -64,19 +71,19 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
   return sampling;
 }
 
+int64_t sequences_at_a_time(const Options& options) {
+  if (!batch_size_limits(options)) return options.integer("vllm_max_num_seqs");
+  return options.integer("max_batch_size") * beams_of(options);  // so many answers, each of them several sequences
+}
+
 engine::EngineConfig engine_config(const Options& options) {
   engine::EngineConfig config;
   bool rounds = options.knows("quant_bits") && options.has("quant_bits") && !options.has("quant_method") && device_of(options).is_cpu();
   if (rounds) config.quant_bits = std::stoi(options.text("quant_bits"));
-  // ms-swift's own engine takes max_batch_size at a time, vLLM and its kind as many as vllm_max_num_seqs.
-  static constexpr std::string_view kServers[] = {"vllm", "sglang", "lmdeploy"};
-  bool as_server = options.verb() & kServing || std::ranges::count(kServers, options.text("infer_backend"));
-  bool limited = options.knows("max_batch_size") && options.integer("max_batch_size") > 0 && (!as_server || options.given("max_batch_size"));
   if (options.given("infer_backend") && options.text("infer_backend") != "hone")
     log::info("{} {}: there is one engine, hone's own; it takes {} answers at a time", options.shown("infer_backend"), options.text("infer_backend"),
-              options.integer(limited ? "max_batch_size" : "vllm_max_num_seqs"));
-  config.max_sequences = options.integer(limited ? "max_batch_size" : "vllm_max_num_seqs");
-  if (limited) config.max_sequences *= beams_of(options);  // so many answers, each of them several sequences
+              options.integer(batch_size_limits(options) ? "max_batch_size" : "vllm_max_num_seqs"));
+  config.max_sequences = sequences_at_a_time(options);
   config.memory_utilization = options.real("vllm_gpu_memory_utilization");
   config.prefix_cache = options.flag("vllm_enable_prefix_caching");
   config.graphs = !options.flag("vllm_enforce_eager");

@@ -14,6 +14,9 @@ engine::SamplingParams sampling_params(const Options& options, const std::filesy
 // vllm_speculative_config ask for beyond that is refused.
 engine::EngineConfig engine_config(const Options& options);
 
+// The engine_config's max_sequences.
+int64_t sequences_at_a_time(const Options& options);
+
 // Longest prompt and answer together, where a limit of its own was asked for: LLaMA-Factory's max_length, which counts when there is
 // no max_new_tokens. 0: the model's.
 int64_t total_limit(const Options& options);

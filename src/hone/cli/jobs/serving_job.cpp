@@ -53,7 +53,7 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   config.http.connections = static_cast<size_t>(options.integer("max_connections"));
   config.http.body_bytes = static_cast<size_t>(options.integer("max_body"));
   config.http.write = seconds(options.real("write_timeout"));
-  config.engine.live_answers = static_cast<size_t>(engine_config(options).max_sequences + options.integer("max_queue"));
+  config.engine.live_answers = static_cast<size_t>(sequences_at_a_time(options) + options.integer("max_queue"));
   config.engine.live_tokens = static_cast<size_t>(options.integer("max_live_tokens"));
   config.drain = seconds(options.real("drain_timeout"));
   config.watchdog = seconds(options.real("watchdog"));
