@@ -78,16 +78,26 @@ def row(title, ours, theirs):
     print(f"{title:42} {ours:10.1f} {theirs:10.1f} {ours / theirs:7.2f}", flush=True)
 
 
+# Bytes of a weight in memory: one scale for each output of 8 bits does not count; of 4 bits a scale and a lowest value for every 32.
+WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "int8": 1, "int4": 0.5 + 4 / 32}
+
+
 def decode(a):
     base = dict(prompt=32, tokens=a.tokens)
     rate = lambda measure, **settings: measure(a, **settings, **base)["answer_tokens_per_second"]
     one = rate(theirs, batch=1, dtype="float32")
-    row("decode, batch 1, float32 / float32", rate(ours, batch=1, dtype="float32"), one)
-    half = rate(ours, batch=1, dtype="bfloat16")
+    ours_at_one = {"float32": rate(ours, batch=1, dtype="float32")}
+    row("decode, batch 1, float32 / float32", ours_at_one["float32"], one)
+    half = ours_at_one["bfloat16"] = rate(ours, batch=1, dtype="bfloat16")
     row("decode, batch 1, bfloat16 / float32", half, one)
     row("decode, batch 1, bfloat16 / bfloat16", half, rate(theirs, batch=1, dtype="bfloat16"))
     for bits in (8, 4) if a.device == "cpu" else ():
-        row(f"decode, batch 1, int{bits} / float32", rate(ours, batch=1, dtype="float32", quant_bits=bits), one)
+        ours_at_one[f"int{bits}"] = rate(ours, batch=1, dtype="bfloat16", quant_bits=bits)
+        row(f"decode, batch 1, int{bits} / float32", ours_at_one[f"int{bits}"], one)
+    if a.device == "cpu":
+        memory = last_json([a.bench])["memory_bytes_per_second"]
+        for kind, tokens in ours_at_one.items():
+            row(f"the same, {kind}, GB/s read / memory", tokens * weights_read(a) * WEIGHT_BYTES[kind] / 1e9, memory / 1e9)
     batched = rate(theirs, batch=16, dtype="float32")
     row("decode, batch 16, float32 / float32", rate(ours, batch=16, dtype="float32"), batched)
     row("decode, batch 16, bfloat16 / float32", rate(ours, batch=16, dtype="bfloat16"), batched)
@@ -100,6 +110,13 @@ def layer_shapes(a):
     width = config.get("head_dim", hidden // heads)
     keys = width * config["num_key_value_heads"]
     return [(width * heads, hidden), (keys, hidden), (keys, hidden), (hidden, width * heads), (inner, hidden), (inner, hidden), (hidden, inner)], config["num_hidden_layers"]
+
+
+def weights_read(a):
+    """How many weights one token reads: those of all layers and the head."""
+    config = json.loads((pathlib.Path(a.model) / "config.json").read_text())
+    shapes, layers = layer_shapes(a)
+    return layers * sum(out * width for out, width in shapes) + config["vocab_size"] * config["hidden_size"]
 
 
 def prompt(a):

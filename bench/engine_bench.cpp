@@ -1,5 +1,8 @@
-// The engine alone on a model folder: prompt and answer tokens per second as one line of JSON, or the greedy answers to given prompts.
+// The engine alone on a model folder: prompt and answer tokens per second as one line of JSON, or the greedy answers to given prompts. Without
+// a model: how fast all threads together read memory.
 // bench/engine.py runs it beside transformers (and llama.cpp) and prints the ratios.
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <set>
@@ -112,7 +115,35 @@ Json answers(engine::Engine& engine, const Settings& s) {
   return result;
 }
 
+// Bytes a second of a plain sum over 1 GiB on huge pages, several rows side by side as a product reads them. The best of several passes.
+double memory_rate() {
+  constexpr int64_t kWords = int64_t{1} << 27, kRow = 1024, kRows = 8, kStep = kRow * kRows;
+  device::keep_cpu_buffers();
+  auto block = at::ones({kWords}, at::TensorOptions(at::kLong));
+  const auto* words = block.const_data_ptr<int64_t>();
+  std::atomic<int64_t> total = 0;
+  double best = 1e30;
+  for (int pass = 0; pass < 8; ++pass) {
+    double begin = seconds();
+    at::parallel_for(0, kWords / kStep, 1, [&](int64_t first, int64_t last) {
+      std::array<int64_t, kRows> sums{};
+      for (int64_t at = first * kStep; at < last * kStep; at += kStep)
+        for (int64_t i = 0; i < kRow; i += 8)
+          for (int64_t row = 0; row < kRows; ++row)
+            for (int64_t j = 0; j < 8; ++j) sums[static_cast<size_t>(row)] += words[at + row * kRow + i + j];
+      for (auto sum : sums) total += sum;
+    });
+    best = std::min(best, seconds() - begin);
+  }
+  HONE_CHECK(total == 8 * kWords);
+  return static_cast<double>(block.nbytes()) / best;
+}
+
 int main_of(const Settings& s) {
+  if (s.model.empty()) {
+    std::printf("%s\n", Json{{"memory_bytes_per_second", memory_rate()}}.dump().c_str());
+    return 0;
+  }
   auto model = load(s);
   engine::Engine engine(*model, text::Tokenizer::load(s.model), s.engine);
   if (!s.answers.empty()) {

@@ -82,6 +82,22 @@ TEST(Constraints, Schemas) {
   EXPECT_TRUE(allows(*schema(R"({"type":["number","null"]})"), "-1.5e3"));
 }
 
+TEST(Constraints, OneOfIsExactlyOne) {
+  for (const char* right :
+       {R"({"oneOf":[{"type":"string"},{"type":"integer"}]})", R"({"oneOf":[{"const":1},{"enum":[2,"a"]},{"type":"null"}]})",
+        R"({"oneOf":[{"type":"object","properties":{"kind":{"const":"a"},"x":{"type":"integer"}},"required":["kind"]},
+                     {"type":"object","properties":{"kind":{"const":"b"}},"required":["kind","y"]}]})",
+        R"({"oneOf":[{"properties":{"a":{"type":"null"}},"required":["a"]},{"properties":{"b":{"type":"null"}},"required":["b"]}]})",
+        R"({"$defs":{"n":{"type":"number"}},"oneOf":[{"$ref":"#/$defs/n"},{"anyOf":[{"type":"string"},{"const":true}]}]})"})
+    EXPECT_TRUE(compiler().json_schema(Json::parse(right))) << right;
+  for (const char* wrong :
+       {R"({"oneOf":[{"type":"number"},{"type":"integer"}]})", R"({"oneOf":[{"type":"string"},{"enum":["a",1]}]})", R"({"oneOf":[{"minLength":1},{"type":"string"}]})",
+        R"({"oneOf":[{"properties":{"a":{"type":"null"}},"required":["a"]},{"type":"object","properties":{"b":{"type":"null"}}}]})",
+        R"({"oneOf":[{"type":"object","properties":{"k":{"type":"string"}},"required":["k"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]})"})
+    EXPECT_FALSE(compiler().json_schema(Json::parse(wrong))) << wrong;
+  EXPECT_TRUE(allows(*schema(R"({"oneOf":[{"type":"boolean"},{"const":null}]})"), "true"));
+}
+
 TEST(Constraints, OptionalPropertiesInEveryCombination) {
   auto three =
       schema(R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"},"c":{"type":"null"}},"required":["b"]})");

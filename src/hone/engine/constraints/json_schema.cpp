@@ -4,12 +4,14 @@
 #include <cmath>
 #include <set>
 
+#include "hone/engine/constraints/json_exclusive.h"
 #include "hone/engine/constraints/json_parts.h"
 
 namespace hone::engine {
 namespace {
 
 constexpr size_t kMostNodes = 20'000;  // of schemas visited: references may multiply
+constexpr std::string_view kExactlyOne = "oneOf";
 
 Pattern text(std::string_view utf8) { return pattern_text(utf8); }
 
@@ -54,7 +56,7 @@ class Reader {
     refuse_unknown(schema);
     if (auto ref = schema.find("$ref"); ref != schema.end()) return value(with_reference(schema, *ref), depth + 1);
     if (auto all = schema.find("allOf"); all != schema.end()) return value(merged(without(schema, "allOf"), *all), depth);
-    for (const char* name : {"anyOf", "oneOf"})
+    for (auto name : {std::string_view("anyOf"), kExactlyOne})
       if (schema.contains(name)) return alternatives(schema, name, depth);
     if (schema.contains("const")) return enumeration(schema, Json::array({schema["const"]}));
     if (auto values = schema.find("enum"); values != schema.end()) return enumeration(schema, *values);
@@ -83,9 +85,23 @@ class Reader {
     }
   }
 
-  static Json without(Json schema, const char* name) {
-    schema.erase(name);
+  static Json without(Json schema, std::string_view name) {
+    schema.erase(std::string(name));
     return schema;
+  }
+
+  // The pattern of "oneOf" is that of "anyOf", which is right only where no two can hold at once.
+  void check_exclusive(const Json& parts) const {
+    auto view = [this](Json schema) {
+      for (int hops = 0; schema.is_object() && schema.contains("$ref") && hops < most_depth_; ++hops)
+        schema = with_reference(schema, schema["$ref"]);
+      return schema.is_object() && schema.contains("allOf") ? merged(without(schema, "allOf"), schema["allOf"]) : schema;
+    };
+    for (size_t i = 0; i < parts.size(); ++i)
+      for (size_t j = i + 1; j < parts.size(); ++j)
+        if (!shut_each_other_out(parts[i], parts[j], view))
+          throw SchemaRefusal{fmt::format("alternatives {} and {} of \"oneOf\" may both accept an answer; use \"anyOf\", or give them different "
+                                          "types or a required property with different values of \"const\"", i + 1, j + 1)};
   }
 
   // What is referred to, under what stands beside the reference.
@@ -143,8 +159,9 @@ class Reader {
   }
 
   // Each alternative under what stands beside them.
-  Pattern alternatives(const Json& schema, const char* name, int depth) {
+  Pattern alternatives(const Json& schema, std::string_view name, int depth) {
     auto beside = without(schema, name);
+    if (name == kExactlyOne) check_exclusive(schema[name]);
     std::vector<Pattern> parts;
     for (const auto& part : schema[name]) {
       bool plain = part.is_boolean() || beside.empty();
