@@ -1,5 +1,6 @@
 """Who may come in and what they may send: keys, origins, routes in odd spellings, every field at its bounds."""
 import base64
+import contextlib
 import json
 import random
 import socket
@@ -200,6 +201,12 @@ def test_tls(serve, tmp_path):
                    check=True, capture_output=True)
     served = serve("--ssl_certfile", tmp_path / "cert.pem", "--ssl_keyfile", tmp_path / "key.pem", "--verbose", "false")
     assert served.url.startswith("https://")
+    silent, stuck = socket.create_connection(served.address), socket.create_connection(served.address)
+    stuck.sendall(b"\x16\x03\x01\x02\x00\x01")  # the first bytes of a greeting whose rest never comes
+    anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+    hesitant = anyone.wrap_socket(socket.create_connection(served.address))
+    hesitant.sendall(b"GET /health HTTP/1.1\r\nHost:")
     done = subprocess.run(["curl", "-sk", served.url + "/v1/chat/completions", "-d", json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "stream": True})],
                           capture_output=True, text=True, timeout=30)
     assert done.stdout.rstrip().endswith("[DONE]")
@@ -209,3 +216,9 @@ def test_tls(serve, tmp_path):
         old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
         with socket.create_connection(served.address) as plain:
             old.wrap_socket(plain)
+    for never_greets in (silent, stuck):
+        never_greets.settimeout(120)
+        with contextlib.suppress(ConnectionResetError):
+            assert never_greets.recv(1) == b"", "a handshake has a limit"
+    hesitant.settimeout(120)
+    assert hesitant.recv(64).split()[1] == b"408", "and so has the head of a request"

@@ -1,6 +1,7 @@
 #include "hone/engine/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -13,8 +14,21 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 bool contains(const std::vector<TokenId>& tokens, TokenId token) { return std::ranges::find(tokens, token) != tokens.end(); }
 
+// Several at a time, each in its own place: one comparison that waits for the other takes as long over a large vocabulary as a layer of a small
+// model.
+float largest_of(std::span<const float> logits) {
+  std::array<float, 32> largest;
+  largest.fill(kNever);
+  size_t i = 0;
+  for (; i + largest.size() <= logits.size(); i += largest.size())
+    for (size_t j = 0; j < largest.size(); ++j) largest[j] = logits[i + j] > largest[j] ? logits[i + j] : largest[j];
+  for (; i < logits.size(); ++i) largest[0] = logits[i] > largest[0] ? logits[i] : largest[0];
+  return *std::ranges::max_element(largest);
+}
+
 TokenId likeliest(std::span<const float> logits) {
-  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
+  auto found = std::ranges::find(logits, largest_of(logits));
+  return found == logits.end() ? 0 : static_cast<TokenId>(found - logits.begin());  // none: not one is a number
 }
 
 void forbid(std::span<float> logits, TokenId token) {
@@ -72,7 +86,7 @@ std::vector<Candidate> candidates_of(std::span<const float> logits, const Sampli
     double total = weigh(candidates);
     if (params.top_p < 1.0) keep_nucleus(candidates, params.top_p, total);
   } else if (params.top_p < 1.0) {
-    double total = total_weight(logits, *std::ranges::max_element(logits));
+    double total = total_weight(logits, largest_of(logits));
     for (size_t k = 256;; k *= 8) {  // a nucleus is nearly always small
       candidates = ranked(logits, k);
       weigh(candidates);
@@ -88,7 +102,7 @@ std::vector<Candidate> candidates_of(std::span<const float> logits, const Sampli
 
 // Every token may be drawn: no order is needed.
 TokenId draw_from_all(std::span<const float> logits, double uniform) {
-  float largest = *std::ranges::max_element(logits);
+  float largest = largest_of(logits);
   std::vector<double> weights(logits.size());
   double total = 0;
   for (size_t i = 0; i < logits.size(); ++i) total += weights[i] = std::exp(static_cast<double>(logits[i] - largest));
@@ -193,7 +207,7 @@ TokenId Sampler::choose(std::span<float> logits) const {
 }
 
 std::vector<Continuation> Sampler::continuations(std::span<float> logits, size_t count, uint64_t beam) const {
-  float largest = *std::ranges::max_element(logits);
+  float largest = largest_of(logits);
   auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
   for (float& logit : logits) logit -= normaliser;
   mask(logits);
@@ -216,7 +230,7 @@ std::vector<Continuation> Sampler::continuations(std::span<float> logits, size_t
 }
 
 PositionLogprobs position_logprobs(std::span<const float> logits, TokenId chosen, int64_t count) {
-  float largest = *std::ranges::max_element(logits);
+  float largest = largest_of(logits);
   auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
   float own = logits[static_cast<size_t>(chosen)];
   PositionLogprobs result{.chosen = {chosen, own - normaliser}};
