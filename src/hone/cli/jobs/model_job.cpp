@@ -6,6 +6,7 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/model_checks.h"
 #include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/task_job.h"
 #include "hone/cli/jobs/tuning_job.h"
@@ -140,9 +141,12 @@ std::optional<ops::Compression> compression_of(const Options& options, at::Devic
     return std::nullopt;
   }
   bool by_method = asked(options, "quant_method");
-  if (by_method && options.text("quant_method") != "bnb")
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_method"), options.text("quant_method")),
-                    "expected bnb");
+  auto method = by_method ? options.text("quant_method") : "bnb";
+  if (method == "eetq" && options.text("quant_bits") != "8")
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_bits"), options.text("quant_bits")), "eetq keeps 8 bits");
+  if (method != "bnb" && method != "eetq")
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_method"), method),
+                    "expected bnb or eetq; a folder in other formats is written by export and then needs no option");
   if (!(options.verb() & kTraining) && !by_method && device.is_cpu()) return std::nullopt;
   if (options.text("quant_bits") == "8") return ops::Compression{.code = ops::WeightCode::int8};
   auto code = options.text("bnb_4bit_quant_type") == "fp4" ? ops::WeightCode::fp4 : ops::WeightCode::nf4;
@@ -175,6 +179,8 @@ Json config_changes(const Options& options, const std::filesystem::path& folder)
 
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder) {
   model::LoadOptions load{.dtype = dtype_option(options, "torch_dtype"), .device = device_of(options), .changes = {}};
+  check_model_type(options, folder);
+  check_memory_limit(options, folder, load.device);
   load.changes.config = config_changes(options, folder);
   load.changes.config.update(task_changes(options, folder));
   if (options.knows("seed")) load.changes.head_seed = static_cast<uint64_t>(options.integer("seed"));

@@ -11,8 +11,7 @@ void add_model(Rows& rows) {
       {
           {"model", Path, "", "Model folder, or hub id (Qwen/Qwen2.5-7B-Instruct).", verbs{kWithModel},
            factory{"model_name_or_path"}, also{"model_id_or_path"}},
-          {"model_type", Text, "auto", "Model family; auto reads config.json.", only_swift{},
-           accepted{"the family is read from config.json"}},
+          {"model_type", Text, "auto", "Model family, compared with the one in config.json; auto asks nothing.", only_swift{}},
           {"adapters", List, "", "Adapter folders to load; training continues the last one.", verbs{kModelUsers | kLogits},
            factory{"adapter_name_or_path"}, also{"resume_from_adapter"}},
           {"local_repo_path", Path, "", "Folder of a model's source code.", only_swift{},
@@ -33,8 +32,7 @@ void add_model(Rows& rows) {
           {"rope_scaling", JsonText, "", "linear, dynamic, yarn, llama3, or the JSON entry of config.json."},
           {"max_model_len", Integer(1), "", "Longest context; with --rope_scaling it sets the factor.", only_swift{}},
           {"device_map", JsonText, "auto", "The device of the whole model: cpu, cuda:0 …; auto is --devices.", only_swift{}},
-          {"max_memory", JsonText, "", "Memory a device may use for weights.", only_swift{},
-           accepted{"hone places the model by --devices and its own plan"}},
+          {"max_memory", JsonText, "", "Memory that weights may take on the device, as in {\"0\": \"20GB\"}: a model that needs more is refused.", only_swift{}},
           {"new_special_tokens", List, "", "Special tokens to add, or .txt files that list them.", factory{"add_special_tokens"}},
           {"add_tokens", List, "", "Ordinary tokens to add.", only_factory{}},
           {"new_special_tokens_config", Path, "", "YAML of new special tokens with descriptions.", only_factory{}},
@@ -87,7 +85,7 @@ void add_model(Rows& rows) {
   add_group(rows, "Quantized weights", kModelUsers,
             {
                 {"quant_method", Choice("bnb|hqq|eetq|quanto|fp8|awq|gptq|gptq_v2"), "",
-                 "Round the base while loading and train LoRA on it: bnb.", factory{"quantization_method"}, verbs{kTraining | kGenerating}},
+                 "Round the base while loading and train LoRA on it: bnb, or eetq for int8.", factory{"quantization_method"}, verbs{kTraining | kGenerating}},
                 {"quant_method", Choice("bnb|awq|gptq|gptq_v2|fp8"), "", "Export in few bits: gptq and awq calibrate with --dataset.", factory{"quantization_method"},
                  verbs{kExport}},
                 {"quant_bits", Choice("4|8"), "", "Bits of a base weight: 4 (QLoRA) or 8.", factory{"quantization_bit"}, verbs{kTraining | kSample}},
@@ -98,7 +96,7 @@ void add_model(Rows& rows) {
                 {"bnb_4bit_use_double_quant", Flag, "true", "Scales of 4-bit weights take 8 bits too.", factory{"double_quantization"}},
                 {"bnb_4bit_compute_dtype", Choice("bfloat16|float16|float32"), "", "Type that 4-bit layers, and with them all others, compute in; none is --torch_dtype.", only_swift{}},
                 {"bnb_4bit_quant_storage", Text, "", "Storage type of 4-bit weights.", only_swift{},
-                 accepted{"4-bit weights are kept as bytes"}},
+                 always{"uint8", "4-bit weights are kept as bytes, two in each"}},
                 {"quantization_device_map", Text, "", "Placement of quantized weights.", only_factory{},
                  accepted{"hone places the model by --devices"}},
             });
