@@ -99,15 +99,18 @@ DCMI_EXPORT int dcmi_get_device_chip_info(int card, int device, ChipInfo* info) 
   info->cores = 20;
   return 0;
 }
-DCMI_EXPORT int dcmi_get_device_utilization_rate(int, int, int, unsigned int* percent) {
+DCMI_EXPORT int dcmi_get_device_utilization_rate(int card, int device, int, unsigned int* percent) {
+  if (number_of(card, device) < 0) return kInvalidParameter;
   *percent = 0;
   return 0;
 }
-DCMI_EXPORT int dcmi_get_device_power_info(int, int, int* tenths) {
+DCMI_EXPORT int dcmi_get_device_power_info(int card, int device, int* tenths) {
+  if (number_of(card, device) < 0) return kInvalidParameter;
   *tenths = 904;
   return 0;
 }
-DCMI_EXPORT int dcmi_get_device_temperature(int, int, int* celsius) {
+DCMI_EXPORT int dcmi_get_device_temperature(int card, int device, int* celsius) {
+  if (number_of(card, device) < 0) return kInvalidParameter;
   *celsius = 38;
   return 0;
 }

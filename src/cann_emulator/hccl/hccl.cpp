@@ -2,7 +2,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
-#include <cstring>
+#include <cstdio>
 #include <numeric>
 
 #include "cann_emulator/hccl/communicator.h"
@@ -118,7 +118,8 @@ CANN_EXPORT int HcclCommDestroy(void* comm) {
   return kSuccess;
 }
 CANN_EXPORT int HcclGetCommName(void* comm, char* name) {
-  std::strncpy(name, static_cast<Communicator*>(comm)->name.c_str(), 127);
+  constexpr size_t kRoom = 128;  // with the end mark
+  std::snprintf(name, kRoom, "%s", static_cast<Communicator*>(comm)->name.c_str());
   return kSuccess;
 }
 CANN_EXPORT int HcclGetCommAsyncError(void*, int* error) {
