@@ -43,8 +43,7 @@ void Counts::write() {
     line += std::string(",\"") + kKinds[i] + "_bytes\":" + std::to_string(bytes[i]);
   }
   line += ",\"queued_preparations\":" + std::to_string(queued_preparations) +
-          ",\"queued_launches\":" + std::to_string(queued_launches) +
-          ",\"deterministic\":" + (deterministic ? "true" : "false");
+          ",\"queued_launches\":" + std::to_string(queued_launches) + ",\"deterministic\":" + (deterministic ? "true" : "false");
   line += ",\"waits\":" + std::to_string(waits) + ",\"operators\":" + object(launches) + ",\"missing\":" + object(missing) +
           ",\"fallbacks\":" + object(fallbacks) + "}\n";
   int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

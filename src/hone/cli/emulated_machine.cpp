@@ -15,9 +15,10 @@ namespace hone::cli {
 namespace {
 
 // The chips that torch_npu knows.
-constexpr std::array kChips{"910A",   "910ProA", "910PremiumA", "910ProB",  "910B",     "910B1",    "910B2",    "910B2C",   "910B3",
-                            "910B4",  "910B4-1", "910_9391",    "910_9392", "910_9381", "910_9382", "910_9372", "910_9362", "310P1",
-                            "310P2",  "310P3",   "310P4",       "310P5",    "310P7",    "310B1",    "310B2",    "310B3",    "310B4"};
+constexpr std::array kChips{"910A",     "910ProA",  "910PremiumA", "910ProB", "910B",     "910B1",    "910B2",
+                            "910B2C",   "910B3",    "910B4",       "910B4-1", "910_9391", "910_9392", "910_9381",
+                            "910_9382", "910_9372", "910_9362",    "310P1",   "310P2",    "310P3",    "310P4",
+                            "310P5",    "310P7",    "310B1",       "310B2",   "310B3",    "310B4"};
 
 std::string emulation_variable(const char* name) {
   const char* value = std::getenv(name);
@@ -44,12 +45,14 @@ void check_chip() {
 }
 
 void check_faults() {
-  static const std::regex kFaults("(kernel|lost|hccl)@[1-9][0-9]*(:[A-Za-z0-9]+)?(/[0-9]+)?"
-                                  "(,(kernel|lost|hccl)@[1-9][0-9]*(:[A-Za-z0-9]+)?(/[0-9]+)?)*");
+  static const std::regex kFaults(
+      "(kernel|lost|hccl)@[1-9][0-9]*(:[A-Za-z0-9]+)?(/[0-9]+)?"
+      "(,(kernel|lost|hccl)@[1-9][0-9]*(:[A-Za-z0-9]+)?(/[0-9]+)?)*");
   auto text = emulation_variable("HONE_EMULATED_FAULT");
   if (!text.empty() && !std::regex_match(text, kFaults))
-    fail_emulation("HONE_EMULATED_FAULT", text,
-                   "kernel@120, kernel@5:aclnnMatmul, lost@200 or hccl@3, with /1 behind it for rank 1 alone; several with commas");
+    fail_emulation(
+        "HONE_EMULATED_FAULT", text,
+        "kernel@120, kernel@5:aclnnMatmul, lost@200 or hccl@3, with /1 behind it for rank 1 alone; several with commas");
 }
 
 }  // namespace
