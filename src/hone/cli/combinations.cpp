@@ -83,7 +83,7 @@ constexpr Rule kRules[] = {
      "belongs to supervised fine-tuning"},
     {[](const Options& o) { return o.flag("predict_with_generate") && !sft(o); }, "predict_with_generate", nullptr,
      "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.has("adapters") && factory(o) && !lora(o); }, "adapters", "tuner_type",
+    {[](const Options& o) { return o.has("adapters") && factory(o) && !lora(o) && o.text("tuner_type") != "oft"; }, "adapters", "tuner_type",
      "an adapter is only continued by lora"},
     {[](const Options& o) { return o.flag("use_dora") && !lora(o); }, "use_dora", "tuner_type", "is a form of lora"},
     {[](const Options& o) { return o.flag("use_rslora") && !lora(o); }, "use_rslora", "tuner_type", "is a form of lora"},

@@ -31,7 +31,7 @@ int64_t next_seed(int64_t seed) {
 }  // namespace
 
 Apollo::Apollo(std::vector<ParameterGroup> groups, const ApolloConfig& config) : Optimizer(std::move(groups)), config_(config) {
-  int64_t seed = 0;
+  int64_t seed = config_.alone_at.value_or(0);
   bool any = false;
   for (const auto& group : groups_) {
     auto& states = states_.emplace_back();
@@ -40,7 +40,7 @@ Apollo::Apollo(std::vector<ParameterGroup> groups, const ApolloConfig& config) :
       any |= states.back().side != Projection::none;
     }
   }
-  if (!any)
+  if (!any && !config_.alone_at)
     throw UserError(ExitCode::usage, fmt::format("APOLLO: no trained matrix matches {}", fmt::join(config_.targets, ", ")),
                     "APOLLO projects full weights; use it with full or freeze tuning, not with LoRA");
 }

@@ -1,6 +1,7 @@
 // APOLLO: plain gradients, scaled per channel (or per matrix) by what Adam does to a low-rank projection of them. Its moments have the
 // projection's size; rank 1 with one scale per matrix is APOLLO-Mini.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct ApolloConfig {
   bool scale_front = false;   // scale before the limit on the update's growth instead of after it
   std::string projection = "std";
   std::vector<std::string> targets = {"all"};
+  std::optional<int64_t> alone_at;  // the only parameter here is the n-th of a run whose others have optimizers of their own
 };
 
 class Apollo : public Optimizer {

@@ -18,6 +18,8 @@
 #include "hone/optim/lion.h"
 #include "hone/optim/masked_adam.h"
 #include "hone/optim/muon.h"
+#include "hone/optim/per_parameter.h"
+#include "hone/optim/quantized_galore.h"
 
 namespace hone::optim {
 namespace {
@@ -129,7 +131,7 @@ std::unique_ptr<Optimizer> muon(const OptimizerConfig& c, Arguments& a, Groups g
   return std::make_unique<Muon>(std::move(g), config);
 }
 
-std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups g) {
+GaloreConfig galore_config(const OptimizerConfig& c, Arguments& a) {
   GaloreConfig config;
   config.adam = c.adam;
   config.rank = a.positive("rank", config.rank);
@@ -137,7 +139,22 @@ std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups
   config.scale = a.number("scale", config.scale);
   config.projection = a.word("proj_type", config.projection);
   config.targets = c.target_modules;
-  return std::make_unique<Galore>(std::move(g), config);
+  config.alone_at = c.alone_at;
+  return config;
+}
+
+std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups g) { return std::make_unique<Galore>(std::move(g), galore_config(c, a)); }
+
+std::unique_ptr<Optimizer> quantized_galore(const OptimizerConfig& c, Arguments& a, Groups g) {
+  QuantizedGaloreConfig config;
+  config.galore = galore_config(c, a);
+  config.coarse_projector = a.truth("proj_quant", config.coarse_projector);
+  config.bits = a.positive("proj_bits", config.bits);
+  config.group = a.positive("proj_group_size", config.group);
+  config.steady = a.number("cos_threshold", config.steady);
+  config.growth = a.positive("gamma_proj", config.growth);
+  config.remembered = a.positive("queue_size", config.remembered);
+  return std::make_unique<QuantizedGalore>(std::move(g), config);
 }
 
 std::unique_ptr<Optimizer> apollo(const OptimizerConfig& c, Arguments& a, Groups g) {
@@ -152,6 +169,7 @@ std::unique_ptr<Optimizer> apollo(const OptimizerConfig& c, Arguments& a, Groups
   config.scale_front = a.truth("scale_front", config.scale_front);
   config.projection = a.word("proj_type", config.projection);
   config.targets = c.target_modules;
+  config.alone_at = c.alone_at;
   return std::make_unique<Apollo>(std::move(g), config);
 }
 
@@ -203,6 +221,7 @@ const std::vector<NamedMaker>& maker_table() {
       {"muon", muon},
       {"galore_adamw", galore},
       {"galore", galore},
+      {"q_galore_adamw", quantized_galore},
       {"apollo_adamw", apollo},
       {"apollo", apollo},
       {"badam", badam},
@@ -250,6 +269,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
   if (entry == maker_table().end())
     throw UserError(ExitCode::usage, fmt::format("optim is \"{}\"", config.name),
                     fmt::format("one of {}", fmt::join(optimizer_names(), ", ")));
+  if (config.per_parameter) return std::make_unique<PerParameter>(config, std::move(groups));
   if (config.name.starts_with("paged_"))
     log::warn_once(fmt::format("optim {}: the state stays in device memory; there is nothing to page", config.name));
   Arguments arguments(config);

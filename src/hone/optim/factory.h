@@ -1,6 +1,7 @@
 // Makes an optimizer from the name Hugging Face's `optim` option knows it by.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct OptimizerConfig {
   // optim_args: rank, update_proj_gap, scale, proj_type (GaLore), momentum, nesterov …; a value may be a string, as in "rank=64".
   Json arguments = Json::object();
   std::vector<std::string> target_modules = {"all"};  // optim_target_modules, galore_target
+  bool per_parameter = false;                         // updates in the backward pass, each parameter by itself
+  std::optional<int64_t> alone_at;                    // then, in the config of each: its place among all
 };
 
 Json parse_optim_args(const std::string& text);  // "rank=64, scale=2" to an object of strings

@@ -17,7 +17,7 @@ Galore::Galore(std::vector<ParameterGroup> groups, const GaloreConfig& config) :
       any |= states.back().side != Projection::none;
     }
   }
-  if (!any)
+  if (!any && !config_.alone_at)
     throw UserError(ExitCode::usage, fmt::format("GaLore: no trained matrix matches {}", fmt::join(config_.targets, ", ")),
                     "GaLore projects full weights; use it with full or freeze tuning, not with LoRA");
 }

@@ -1,5 +1,6 @@
 // GaLore: AdamW whose moments live in a low-rank subspace of each matrix's gradient, found anew every few steps by SVD.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct GaloreConfig {
   double scale = 0.25;
   std::string projection = "std";              // std, reverse_std, right, left, full
   std::vector<std::string> targets = {"all"};  // "all": every hidden matrix; else parts of parameter names
+  std::optional<int64_t> alone_at;  // the only parameter here is the n-th of a run whose others have optimizers of their own
 };
 
 class Galore : public Optimizer {

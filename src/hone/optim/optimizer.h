@@ -25,6 +25,8 @@ class Optimizer {
   explicit Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {}
   virtual ~Optimizer() = default;
 
+  // Before the last backward pass of a step: for optimizers that update while gradients come.
+  virtual void expect_gradients(double /*learning_rate*/) {}
   // Once a step, when the loss's gradients are complete and not yet clipped: adds those of penalties on the weights themselves.
   virtual void complete_gradients() {}
   virtual void step(double learning_rate) = 0;

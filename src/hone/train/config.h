@@ -7,6 +7,7 @@
 
 #include "hone/base/file.h"
 #include "hone/train/profiler.h"
+#include "hone/train/swanlab.h"
 
 namespace hone::train {
 
@@ -74,6 +75,8 @@ struct TrainerConfig {
   bool checkpoint_links = false;       // `last` and `best` beside the checkpoints
   std::vector<std::string> report_to;  // "tensorboard"; others are named once as not available
   fs::path logging_dir;                // empty: runs/ in the run folder
+  fs::path run_name;                   // the folder of the event files there, which is what TensorBoard calls a run
+  SwanlabConfig swanlab;
   bool plot_loss = true;
   bool count_tokens = false;  // include_num_input_tokens_seen
   bool progress_bar = true;

@@ -17,6 +17,13 @@ text::TokenId verdict_token(const char* variable, const char* otherwise, const t
   throw UserError(ExitCode::usage, fmt::format("a generative reranker's \"{}\" is not one token of this model", word), fmt::format("name another word in {}", variable));
 }
 
+// Mapped from the same file as the one that trains.
+std::unique_ptr<model::CausalLM> starting_model(const TrainingJob& job, const text::Tokenizer& tokenizer) {
+  auto options = job.load;
+  if (job.room_for_tokens) options.changes.vocabulary = job.room_for_tokens(tokenizer);
+  return model::CausalLM::load(job.model_folder, options);
+}
+
 }  // namespace
 
 void find_verdict_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
@@ -30,7 +37,7 @@ std::unique_ptr<Method> make_method(const TrainingJob& job, const text::Tokenize
   find_verdict_tokens(task, tokenizer);
   switch (task.task) {
     case Task::causal_lm:
-      return std::make_unique<SftLoss>(job.sft);
+      return std::make_unique<SftLoss>(job.sft, job.sft.asft ? starting_model(job, tokenizer) : nullptr);
     case Task::seq_cls:
       return std::make_unique<ClassificationLoss>(task);
     case Task::embedding:

@@ -22,6 +22,6 @@ struct Prepared {
 
 Prepared prepare(const TrainingJob& job, const Processes& processes);
 
-const char* tuner_name(tuner::Kind kind);  // as run identities and argument files spell it
+std::string tuner_name(const tuner::TunerConfig& tuner);  // as run identities and argument files spell it
 
 }  // namespace hone::train

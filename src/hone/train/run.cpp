@@ -13,6 +13,7 @@
 #include "hone/train/overview.h"
 #include "hone/train/plot.h"
 #include "hone/train/rank_schedule.h"
+#include "hone/train/run_log.h"
 #include "hone/train/prepare.h"
 #include "hone/train/results.h"
 #include "hone/train/trainer.h"
@@ -115,13 +116,27 @@ std::string result_of(const TrainState& state) {
   return state.last_model_checkpoint;
 }
 
+// Updates in the backward pass need gradients that are complete there, in the weights' own scale.
+optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const Processes& processes) {
+  auto recipe = job.optimizer;
+  if (!recipe.per_parameter) return recipe;
+  const bool scaled = job.trainer.precision == Precision::float16 && !job.trainer.pure;
+  if (processes.world.distributed() || scaled) {
+    log::warning("{}: parameters are updated after the backward pass, with the same numbers", processes.world.distributed() ? "several processes add up gradients first" : "float16 scales its losses");
+    recipe.per_parameter = false;
+  } else if (job.trainer.max_grad_norm > 0) {
+    log::warning("max_grad_norm is left aside: parameters are updated before the norm of all gradients is known");
+  }
+  return recipe;
+}
+
 Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Processes& processes) {
   const auto& config = job.trainer;
   auto groups = optim::make_groups(loaded.tuned.trainable, job.groups);
   if (loaded.sharded) groups = piece_groups(groups, *loaded.sharded);
   auto working = groups;
   MasterWeights masters = config.pure ? MasterWeights() : MasterWeights(groups);
-  auto optimizer = with_rank_allocation(optim::make_optimizer(job.optimizer, std::move(groups)), loaded.tuned, ready.plan.max_steps);
+  auto optimizer = with_rank_allocation(optim::make_optimizer(optimizer_recipe(job, processes), std::move(groups)), loaded.tuned, ready.plan.max_steps);
   auto method = make_method(job, *ready.tokenizer);
   auto group = group_of(job, processes, loaded, working, optimizer->groups());
   auto savers = processes.savers ? std::make_unique<JoinedGroup>(*processes.savers) : nullptr;
@@ -162,6 +177,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   if (!processes.world.is_main()) return finished;
   if (config.plot_loss) finished.plots = plot_history(finished.state.log_history, config.layout, ready.run.root);
   if (config.layout == Layout::factory) weights.save_companions(ready.run.root);
+  if (config.swanlab.on) hand_to_swanlab(config.swanlab, event_folder(config, ready.run));
   write_train_results(config, ready.run, finished.state, trainer.results(), about_run(ready, loaded));
   if (push) log::info("sent to {}", push->finish(config.layout == Layout::factory ? ready.run.root : fs::path(result_of(finished.state))));
   return finished;

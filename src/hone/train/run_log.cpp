@@ -50,7 +50,7 @@ std::string tensorboard_tag(const std::string& key) {
 
 // How another tracker takes in what we wrote.
 std::string import_command(const std::string& tracker, const fs::path& folder) {
-  if (tracker == "swanlab") return fmt::format("; swanlab convert -t tensorboard --tb-logdir {} takes them in", folder.string());
+  if (tracker == "swanlab") return "; swanlab takes them in when the run has ended";
   if (tracker == "wandb") return fmt::format("; wandb sync {} takes them in", folder.string());
   return "";
 }
@@ -60,10 +60,14 @@ std::string json_text(const Json& line) { return line.dump(-1, ' ', false, Json:
 
 }  // namespace
 
+fs::path event_folder(const TrainerConfig& config, const RunFolder& run) {
+  return (config.logging_dir.empty() ? run.root / "runs" : config.logging_dir) / config.run_name;
+}
+
 RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step, bool silent)
     : config_(config), file_(run.log_file(config.layout)), device_(device), first_step_(first_step), silent_(silent) {
   if (silent_) return;
-  auto folder = config.logging_dir.empty() ? run.root / "runs" : config.logging_dir;
+  auto folder = event_folder(config, run);
   for (const auto& sink : config.report_to) {
     if (sink != "tensorboard" && sink != "all")
       log::warn_once(fmt::format("--report_to {}: written as TensorBoard files{}", sink, import_command(sink, folder)));

@@ -13,6 +13,8 @@
 
 namespace hone::train {
 
+fs::path event_folder(const TrainerConfig& config, const RunFolder& run);  // of the TensorBoard files
+
 class RunLog {
  public:
   // A silent one keeps the history alone: the first of several processes speaks for all.

@@ -126,6 +126,7 @@ StepReading Trainer::step() {
   for (size_t i = 0; i < batches.size(); ++i) {
     const auto& batch = batches[i];
     parts_.group.before_pass(i + 1 == batches.size());
+    if (i + 1 == batches.size()) parts_.optimizer.expect_gradients(parts_.schedule.rate(state_.global_step));
     if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
     auto loss = parts_.method.loss(parts_.model, batch.to(device_));
     if (fault("train.loss")) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();

@@ -89,7 +89,7 @@ TEST(Tuner, TiedHeadFollowsTheEmbeddingUnderFullTuning) {
 }
 
 TEST(Tuner, SaveAndLoadGiveTheSameModel) {
-  for (auto kind : {Kind::lora, Kind::full, Kind::freeze}) {
+  for (auto kind : {Kind::adapter, Kind::full, Kind::freeze}) {
     TunerConfig config;
     config.kind = kind;
     config.layers.trainable_layers = 1;

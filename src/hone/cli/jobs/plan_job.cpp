@@ -93,7 +93,7 @@ PlanJob plan_job(const Options& options) {
   read_precision(options, stored, job);
   work.weight_bytes = static_cast<double>(c10::elementSize(job.load.dtype.value_or(stored)));
   work.linear_bytes = compressed_bytes(options);
-  work.masters = !job.trainer.pure && work.weight_bytes < 4 && job.tuner.kind != tuner::Kind::lora;
+  work.masters = !job.trainer.pure && work.weight_bytes < 4 && job.tuner.kind != tuner::Kind::adapter;
   train::count_parameters(work, job.tuner);
   train::count_optimizer(work, job.optimizer);
   work.tokens = options.integer("per_device_train_batch_size") * row_length(options, work.model, plan.assumptions);

@@ -89,6 +89,28 @@ void read_profiler(const Options& options, TrainerConfig& config) {
   if (options.has("profiler_output_dir")) profiler.folder = options.text("profiler_output_dir");
 }
 
+// A name as one part of a path.
+std::string file_name_of(std::string name) {
+  std::ranges::replace(name, '/', '-');
+  return name == "." || name == ".." ? "" : name;
+}
+
+void read_swanlab(const Options& options, TrainerConfig& config) {
+  auto& swanlab = config.swanlab;
+  const auto text = [&](const char* option) { return options.knows(option) && options.has(option) ? options.text(option) : std::string(); };
+  swanlab.on = std::ranges::count(config.report_to, "swanlab") > 0;
+  if (options.knows("use_swanlab") && options.flag("use_swanlab") && !swanlab.on) {
+    config.report_to.push_back("swanlab");
+    swanlab.on = true;
+  }
+  swanlab.project = text("swanlab_project");
+  swanlab.workspace = text("swanlab_workspace");
+  swanlab.token = text("swanlab_token");
+  swanlab.mode = text("swanlab_mode");
+  swanlab.folder = text("swanlab_logdir");
+  if (swanlab.mode == "disabled") swanlab.on = false;
+}
+
 void read_trackers(const Options& options, TrainerConfig& config) {
   static const std::set<std::string> kTrackers = {"tensorboard", "wandb",   "swanlab", "all",    "azure_ml", "clearml", "codecarbon", "comet_ml",
                                                   "dagshub",     "dvclive", "flyte",   "mlflow", "neptune",  "trackio"};
@@ -98,6 +120,11 @@ void read_trackers(const Options& options, TrainerConfig& config) {
       throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.shown("report_to"), name), "expected tensorboard, wandb, swanlab or none");
     config.report_to.push_back(name);
   }
+  read_swanlab(options, config);
+  // A run is called after its folder, in TensorBoard and by all who read its files.
+  const auto& asked = config.swanlab.on && options.has("swanlab_exp_name") ? "swanlab_exp_name" : "run_name";
+  const auto part = [&](const char* option) { return options.has(option) ? file_name_of(options.text(option)) : std::string(); };
+  config.run_name = fs::path(part("project")) / part(asked);
 }
 
 void read_places(const Options& options, const fs::path& model, TrainerConfig& config) {
@@ -198,8 +225,9 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
   loader.prefetch = options.integer("dataloader_prefetch_factor");
   loader.pin_memory = options.flag("dataloader_pin_memory");
   if (job.trainer.max_steps > 0) loader.pass_batches = job.trainer.max_steps * job.trainer.accumulation;
-  loader.threads = static_cast<size_t>(std::max(options.given("dataset_num_proc") ? options.integer("dataset_num_proc") : 0,
-                                                options.given("dataloader_num_workers") ? options.integer("dataloader_num_workers") : 0));
+  const auto given = [&](const char* option) { return options.knows(option) && options.given(option) ? options.integer(option) : 0; };
+  const auto packers = loader.packing == data::Packing::none ? 0 : given("packing_num_proc");
+  loader.threads = static_cast<size_t>(std::max({given("dataset_num_proc"), given("dataloader_num_workers"), packers}));
   job.eval_loader = loader;
   job.eval_loader.batch_size = options.integer("per_device_eval_batch_size");
   job.eval_loader.shuffle = false;
@@ -277,6 +305,7 @@ train::TrainingJob training_job(const Options& options) {
   job.warmup_steps = warm.steps;
   job.warmup_ratio = warm.ratio;
   job.sft = {.label_smoothing = options.real("label_smoothing_factor"), .dft = options.flag("enable_dft_loss")};
+  if (options.knows("use_asft_loss") && options.flag("use_asft_loss")) job.sft.asft = options.real("asft_alpha");
   if (options.knows("use_eaft_loss") && options.flag("use_eaft_loss")) job.sft.eaft = options.real("eaft_alpha");
   job.sft.channel_loss = options.knows("enable_channel_loss") && options.flag("enable_channel_loss");
   job.sft.sequence_accuracy = options.knows("acc_strategy") && options.text("acc_strategy") == "seq";

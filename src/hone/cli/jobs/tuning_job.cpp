@@ -105,6 +105,16 @@ void add_galore(const Options& options, optim::OptimizerConfig& config) {
   config.arguments["scale"] = options.real("galore_scale");
   config.arguments["proj_type"] = options.text("galore_proj_type");
   if (options.has("galore_target_modules")) config.target_modules = options.list("galore_target_modules");
+  config.per_parameter = options.flag("galore_optim_per_parameter");
+  if (config.name.starts_with("q_galore")) {
+    config.arguments["proj_quant"] = options.flag("galore_proj_quant");
+    config.arguments["proj_bits"] = options.integer("galore_proj_bits");
+    config.arguments["proj_group_size"] = options.integer("galore_proj_group_size");
+    config.arguments["cos_threshold"] = options.real("galore_cos_threshold");
+    config.arguments["gamma_proj"] = options.integer("galore_gamma_proj");
+    config.arguments["queue_size"] = options.integer("galore_queue_size");
+    if (config.per_parameter) throw UserError(ExitCode::usage, "galore_quantization with galore_optim_per_parameter", "leave one of them out; ms-swift has them apart too");
+  }
   if (turns_on(options, "galore_with_embedding")) config.target_modules.insert(config.target_modules.end(), {"embed_tokens", "lm_head"});
 }
 
@@ -117,6 +127,7 @@ void add_apollo(const Options& options, optim::OptimizerConfig& config) {
   config.arguments["scale_type"] = options.text("apollo_scale_type");
   config.arguments["scale_front"] = options.flag("apollo_scale_front");
   config.target_modules = options.list("apollo_target");
+  config.per_parameter = options.flag("apollo_layerwise");
 }
 
 void add_badam(const Options& options, optim::OptimizerConfig& config) {
@@ -131,13 +142,13 @@ void add_badam(const Options& options, optim::OptimizerConfig& config) {
 
 std::string optimizer_name(const Options& options) {
   if (options.flag("adafactor")) return "adafactor";
-  if (options.flag("use_galore")) return "galore_adamw";
+  if (options.flag("use_galore")) return turns_on(options, "galore_quantization") ? "q_galore_adamw" : "galore_adamw";
   if (turns_on(options, "use_muon")) return "muon";
   if (turns_on(options, "use_apollo")) return "apollo_adamw";
   if (turns_on(options, "use_badam")) return "badam";
   if (turns_on(options, "use_adam_mini")) return "adam_mini";
   std::string plugin = options.knows("optimizer") ? options.text("optimizer") : "";
-  if (plugin == "galore") return "galore_adamw";
+  if (plugin == "galore") return turns_on(options, "galore_quantization") ? "q_galore_adamw" : "galore_adamw";
   if (plugin == "lorap" || plugin.empty()) return options.text("optim");  // LoRA+ is a matter of parameter groups
   return plugin;
 }
@@ -177,7 +188,7 @@ optim::OptimizerConfig optimizer_config(const Options& options) {
   config.adam.beta1 = options.real("adam_beta1");
   config.adam.beta2 = options.real("adam_beta2");
   config.adam.epsilon = options.real("adam_epsilon");
-  if (config.name.starts_with("galore")) add_galore(options, config);
+  if (config.name.starts_with("galore") || config.name.starts_with("q_galore")) add_galore(options, config);
   if (turns_on(options, "use_apollo")) add_apollo(options, config);
   if (turns_on(options, "use_badam")) add_badam(options, config);
   if (options.has("optim_target_modules")) config.target_modules = options.list("optim_target_modules");

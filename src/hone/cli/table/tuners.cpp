@@ -5,7 +5,6 @@ namespace hone::cli::table {
 using namespace note;
 
 void add_tuners(Rows& rows) {
-  constexpr std::string_view kLater = "not in this version; use --tuner_type lora or full";
   add_group(
       rows, "Tuner", kTraining | kGenerating | kExport,
       {
@@ -120,8 +119,6 @@ void add_tuners(Rows& rows) {
 }
 
 void add_optimizers(Rows& rows) {
-  constexpr std::string_view kAfterStep = "the update is the same; hone frees gradients after the step";
-  constexpr std::string_view kLater = "not in this version; use --optim adamw_torch, lion, muon or galore_adamw";
   add_group(
       rows, "Optimizer", kTraining,
       {
@@ -141,10 +138,10 @@ void add_optimizers(Rows& rows) {
            factory_default{"200"}},
           {"galore_scale", Real(0), "1.0", "Scale of the update.", factory_default{"2.0"}},
           {"galore_proj_type", Choice("std|reverse_std|right|left|full"), "std", "Side of the projection."},
-          {"galore_optim_per_parameter", Flag, "false", "One optimizer per layer.", factory{"galore_layerwise"},
-           accepted{kAfterStep}},
+          {"galore_optim_per_parameter", Flag, "false", "Update each parameter in the backward pass and let its gradient go; nothing is clipped.",
+           factory{"galore_layerwise"}},
           {"galore_with_embedding", Flag, "false", "Project embeddings and the head too.", only_swift{}},
-          {"galore_quantization", Flag, "false", "Q-GaLore.", only_swift{}, refused{kLater}},
+          {"galore_quantization", Flag, "false", "Q-GaLore: 8-bit moments, and fewer new projections where they change little.", only_swift{}},
           {"use_apollo", Flag, "false", "APOLLO: gradients scaled by Adam's view of a low-rank projection.", only_factory{}},
           {"apollo_target", List, "all", "Layers that it projects.", only_factory{}},
           {"apollo_rank", Integer(1), "16", "Rank of the projection.", only_factory{}},
@@ -153,7 +150,7 @@ void add_optimizers(Rows& rows) {
           {"apollo_proj", Choice("svd|random"), "random", "Where projections come from.", only_factory{}},
           {"apollo_proj_type", Choice("std|right|left"), "std", "Side of the projection.", only_factory{}},
           {"apollo_scale_type", Choice("channel|tensor"), "channel", "One scale per channel or per matrix.", only_factory{}},
-          {"apollo_layerwise", Flag, "false", "Update layer by layer in the backward pass.", only_factory{}, accepted{kAfterStep}},
+          {"apollo_layerwise", Flag, "false", "Update each parameter in the backward pass and let its gradient go; nothing is clipped.", only_factory{}},
           {"apollo_scale_front", Flag, "false", "Scale before the limit on growth.", only_factory{}},
           {"use_badam", Flag, "false", "BAdam: AdamW on one block at a time.", only_factory{}},
           {"badam_mode", Choice("layer|ratio"), "layer", "A block is a layer, or a share of every weight.", only_factory{}},

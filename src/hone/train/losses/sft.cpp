@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "hone/ops/linear_cross_entropy.h"
+#include "hone/train/losses/divergence.h"
 #include "hone/train/losses/token_logps.h"
 #include "hone/train/sums_by_name.h"
 
@@ -52,10 +53,10 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
 LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments});
   std::optional<TokenScores> scores;
-  if (config_.dft || config_.channel_loss || config_.sequence_accuracy) scores = token_scores(model, hidden_th, batch.targets_t);
+  if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy) scores = token_scores(model, hidden_th, batch.targets_t);
   const auto& head = std::as_const(model).head();
   auto weights_t = batch.weights_t;
-  if (config_.dft) weights_t = weighted(weights_t, scores->logps_t.exp());
+  if (config_.dft || config_.asft) weights_t = weighted(weights_t, scores->logps_t.exp());
   if (config_.eaft) weights_t = weighted(weights_t, (top_entropies(model, hidden_th, batch.targets_t) / 3).pow(*config_.eaft));
   ops::CrossEntropyOptions options{.weights_t = weights_t,
                                    .label_smoothing = config_.label_smoothing,
@@ -64,6 +65,7 @@ LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
                                    .training = model.training()};
   auto entropy = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options);
   LossSum result{entropy.sum, {}};
+  if (config_.asft) result.sum = result.sum + *config_.asft * divergence_from(*start_, model, hidden_th, batch);
   if (config_.channel_loss) result.metrics = channel_losses(*scores, options.weights_t, batch);
   result.metrics.push_back(config_.sequence_accuracy ? sequence_accuracy(*scores, batch)
                                                      : Metric{"token_acc", entropy.correct, static_cast<double>(batch.target_count)});

@@ -1,5 +1,6 @@
 // Supervised fine-tuning and continued pre-training: cross-entropy of each labelled token.
 #pragma once
+#include <memory>
 #include <optional>
 
 #include "hone/train/method.h"
@@ -10,13 +11,15 @@ struct SftConfig {
   double label_smoothing = 0;
   bool dft = false;  // each token's loss times its own probability, held constant (dynamic fine-tuning)
   std::optional<double> eaft;      // each token's loss times (entropy of the 20 likeliest / 3) to this power (entropy-adaptive fine-tuning)
+  std::optional<double> asft;      // dft, and so many times the divergence from the model that the run began with (anchored fine-tuning)
   bool channel_loss = false;       // logs loss_NAME for each value of the rows' `channel` column
   bool sequence_accuracy = false;  // logs seq_acc, answers that are right from end to end, instead of token_acc
 };
 
 class SftLoss final : public Method {
  public:
-  explicit SftLoss(const SftConfig& config = {}) : config_(config) {}
+  // `start`, which asft needs, is the model that the run began with.
+  explicit SftLoss(const SftConfig& config = {}, std::unique_ptr<model::CausalLM> start = nullptr) : config_(config), start_(std::move(start)) {}
 
   double count(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
@@ -24,6 +27,7 @@ class SftLoss final : public Method {
 
  private:
   SftConfig config_;
+  std::unique_ptr<model::CausalLM> start_;
 };
 
 }  // namespace hone::train

@@ -1,0 +1,15 @@
+// What a person says about a model beside naming it, held against its folder before it is read.
+#pragma once
+#include <filesystem>
+
+#include "hone/cli/options.h"
+#include "hone/device/tensor.h"
+
+namespace hone::cli {
+
+// Throws UserError(usage) when --model_type names another family than config.json does.
+void check_model_type(const Options& options, const std::filesystem::path& folder);
+// Throws UserError(out_of_memory) when the weights need more than --max_memory gives this device.
+void check_memory_limit(const Options& options, const std::filesystem::path& folder, at::Device device);
+
+}  // namespace hone::cli

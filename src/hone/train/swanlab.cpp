@@ -1,0 +1,65 @@
+#include "hone/train/swanlab.h"
+
+#include <fmt/ranges.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "hone/base/log.h"
+
+extern char** environ;
+
+namespace hone::train {
+namespace {
+
+std::vector<std::string> convert_command(const SwanlabConfig& config, const std::filesystem::path& events) {
+  std::vector<std::string> words{"swanlab", "convert", "-t", "tensorboard", "--tb-logdir", events.string()};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("-p", config.project);
+  add("-w", config.workspace);
+  add("-l", config.folder.string());
+  return words;
+}
+
+// This process's environment with what the program reads from there; the key is no word of a command that others can list.
+std::vector<std::string> environment_of(const SwanlabConfig& config) {
+  std::vector<std::string> all;
+  for (char** each = environ; *each; ++each) {
+    const std::string text = *each;
+    const bool replaced = (!config.token.empty() && text.starts_with("SWANLAB_API_KEY=")) || (!config.mode.empty() && text.starts_with("SWANLAB_MODE="));
+    if (!replaced) all.push_back(text);
+  }
+  if (!config.token.empty()) all.push_back("SWANLAB_API_KEY=" + config.token);
+  if (!config.mode.empty()) all.push_back("SWANLAB_MODE=" + config.mode);
+  return all;
+}
+
+std::vector<char*> as_c(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+void hand_to_swanlab(const SwanlabConfig& config, const std::filesystem::path& events) {
+  auto words = convert_command(config, events), environment = environment_of(config);
+  const auto command = fmt::format("{}", fmt::join(words, " "));
+  pid_t process = 0;
+  if (int failed = posix_spawnp(&process, "swanlab", nullptr, nullptr, as_c(words).data(), as_c(environment).data()); failed) {
+    log::warning("swanlab is not installed here; where it is, `{}` takes the run in", command);
+    return;
+  }
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) log::info("swanlab took the run in from {}", events.string());
+  else log::warning("`{}` failed; the event files are whole, so it can be run again", command);
+}
+
+}  // namespace hone::train
