@@ -178,13 +178,14 @@ Tensor CausalLM::logits(const Tensor& hidden_th, const ops::AdapterRows& adapter
 
 void CausalLM::join_projections() {
   impl_->settle_weights();
-  auto join = [](Joined& joined, std::vector<Linear*> layers) {
-    if (std::ranges::all_of(layers, is_free)) joined = Joined::of(layers);
+  auto is_rounded = [](const Linear* layer) { return layer->quantized && !layer->is_tuned(); };
+  auto join = [&](Joined& joined, std::vector<Linear*> layers) {
+    if (std::ranges::all_of(layers, is_free) || std::ranges::all_of(layers, is_rounded)) joined = Joined::of(layers);
   };
   for (auto& block : impl_->decoder.blocks) {
     auto& a = block.attention;
     auto& mlp = block.mlp;
-    if (!ops::gains_from_joining(a.q.weight, block.shape)) return;
+    if (!a.q.quantized && !ops::gains_from_joining(a.q.weight, block.shape)) return;
     if (!a.qkv.serves({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
     if (!mlp.gate_up.serves({&mlp.gate, &mlp.up})) join(mlp.gate_up, {&mlp.gate, &mlp.up});
   }

@@ -19,6 +19,21 @@ Tensor laid_end_to_end(const std::vector<Tensor*>& parts) {
   return whole;
 }
 
+// The same for rounded weights, whose rows stand alone.
+std::shared_ptr<const ops::QuantizedWeight> rounded_end_to_end(const std::vector<Linear*>& layers) {
+  std::vector<ops::QuantizedWeight> parts;
+  for (auto* layer : layers) parts.push_back(*layer->quantized);
+  std::vector<Tensor*> codes, scales;
+  for (auto& part : parts) codes.push_back(&part.codes), scales.push_back(&part.scales);
+  auto whole = std::make_shared<ops::QuantizedWeight>(parts.front());
+  whole->codes = laid_end_to_end(codes);
+  whole->scales = laid_end_to_end(scales);
+  for (size_t i = 0; i < layers.size(); ++i) layers[i]->quantized = std::make_shared<const ops::QuantizedWeight>(parts[i]);
+  return whole;
+}
+
+const Tensor& numbers_of(const Linear& layer) { return layer.quantized ? layer.quantized->codes : layer.weight; }
+
 }  // namespace
 
 Joined Joined::of(const std::vector<Linear*>& layers) {
@@ -29,21 +44,26 @@ Joined Joined::of(const std::vector<Linear*>& layers) {
     weights.push_back(&layer->weight);
     if (layer->bias.defined()) biases.push_back(&layer->bias);
   }
-  joined.weight_ = laid_end_to_end(weights);
+  if (layers.front()->quantized) joined.rounded_ = rounded_end_to_end(layers);
+  else joined.weight_ = laid_end_to_end(weights);
   if (biases.size() == layers.size()) joined.bias_ = laid_end_to_end(biases);
   return joined;
 }
 
 bool Joined::serves(std::initializer_list<const Linear*> layers) const {
-  if (!weight_.defined()) return false;
-  const auto* place = static_cast<const std::byte*>(weight_.const_data_ptr());
+  if (!weight_.defined() && !rounded_) return false;
+  const auto* place = static_cast<const std::byte*>((rounded_ ? rounded_->codes : weight_).const_data_ptr());
   for (const auto* layer : layers) {
-    if (layer->is_tuned() || layer->quantized || layer->weight.const_data_ptr() != place || layer->bias.defined() != bias_.defined()) return false;
-    place += layer->weight.nbytes();
+    const auto& numbers = numbers_of(*layer);
+    bool same = !layer->is_tuned() && !layer->quantized == !rounded_ && layer->bias.defined() == bias_.defined();
+    if (!same || numbers.const_data_ptr() != place) return false;
+    place += numbers.nbytes();
   }
   return true;
 }
 
-Tensor Joined::operator()(const Tensor& x_th) const { return ops::matmul_nt(x_th, weight_, bias_); }
+Tensor Joined::operator()(const Tensor& x_th) const {
+  return rounded_ ? ops::quantized_linear(x_th, *rounded_, bias_) : ops::matmul_nt(x_th, weight_, bias_);
+}
 
 }  // namespace hone::model
