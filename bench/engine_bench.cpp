@@ -14,6 +14,7 @@
 #include "hone/device/memory.h"
 #include "hone/engine/engine.h"
 #include "hone/model/causal_lm.h"
+#include "hone/ops/cpu/lanes.h"
 
 namespace hone {
 namespace {
@@ -114,27 +115,34 @@ Json answers(engine::Engine& engine, const Settings& s) {
   return result;
 }
 
-// Bytes a second of a plain sum over 1 GB on huge pages, several rows side by side as a product reads them. The best of several passes.
-double memory_rate() {
+// Steps of a plain sum: a few rows side by side, those of the next step asked of memory on the way, as a product reads them.
+constexpr int64_t kRowWords = 448, kRowsRead = 4, kStepWords = kRowWords * kRowsRead;
+HONE_CPU_KERNEL int64_t sum_of(const int64_t* words, int64_t steps) {
   using Line = int64_t __attribute__((vector_size(64)));
-  constexpr int64_t kRow = 56, kRows = 4, kStep = kRow * kRows, kSteps = 75'000, kLines = kSteps * kStep;
+  Line sums{};
+  for (int64_t step = 0; step < steps; ++step, words += kStepWords)
+    for (int64_t i = 0; i < kRowWords; i += 8)
+      for (int64_t row = 0; row < kRowsRead; ++row) {
+        const auto* line = words + row * kRowWords + i;
+        __builtin_prefetch(line + kStepWords);
+        sums += *reinterpret_cast<const Line*>(line);
+      }
+  int64_t total = 0;
+  for (int64_t i = 0; i < 8; ++i) total += sums[i];
+  return total;
+}
+
+// Bytes a second over 1 GB on huge pages, by all threads. The best of several passes.
+double memory_rate() {
+  constexpr int64_t kSteps = 75'000;
   device::keep_cpu_buffers();
-  auto block = at::ones({kLines * 8}, at::TensorOptions(at::kLong));
-  const auto* lines = reinterpret_cast<const Line*>(block.const_data_ptr<int64_t>());
+  auto block = at::ones({kSteps * kStepWords}, at::TensorOptions(at::kLong));
+  const auto* words = block.const_data_ptr<int64_t>();
   std::atomic<int64_t> total = 0;
   double best = 1e30;
   for (int pass = 0; pass < 8; ++pass) {
     double begin = seconds();
-    at::parallel_for(0, kSteps, 1, [&](int64_t first, int64_t last) {
-      Line sum{};
-      for (int64_t at = first * kStep; at < last * kStep; at += kStep)
-        for (int64_t i = 0; i < kRow; ++i)
-          for (int64_t row = 0; row < kRows; ++row) {
-            __builtin_prefetch(lines + at + kStep + row * kRow + i);
-            sum += lines[at + row * kRow + i];
-          }
-      for (int64_t i = 0; i < 8; ++i) total += sum[i];
-    });
+    at::parallel_for(0, kSteps, 1, [&](int64_t first, int64_t last) { total += sum_of(words + first * kStepWords, last - first); });
     best = std::min(best, seconds() - begin);
   }
   HONE_CHECK(total == 8 * block.numel());
