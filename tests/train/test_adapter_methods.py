@@ -142,3 +142,23 @@ def test_oft_of_llama_factory(factory, model_folder, dataset, tmp_path):
     (tmp_path / "run.yaml").write_text(json.dumps(both))
     refused = factory("train", tmp_path / "run.yaml")
     assert refused.returncode == 2 and "oft_rank" in refused.stderr
+
+
+def test_llama_pro_adds_blocks_that_begin_by_adding_nothing(sft, model_folder, tmp_path):
+    run = sft(tmp_path / "run", tuner_type="llamapro", llamapro_num_new_blocks=2)
+    assert run.code == 0, run.err
+    still = sft(tmp_path / "still", tuner_type="full", learning_rate=0, max_steps=1)
+    assert run.losses()[0] == pytest.approx(still.losses()[0], abs=1e-5), "the expanded model computes what the old one did"
+    before, after = load_file(model_folder / "model.safetensors"), load_file(run.folder / "checkpoint-6/model.safetensors")
+    config = json.loads((run.folder / "checkpoint-6/config.json").read_text())
+    assert config["num_hidden_layers"] == 4 and len(config.get("layer_types") or range(4)) == 4
+    for old, new in ((0, 0), (1, 2)):
+        name = "self_attn.q_proj.weight"
+        assert torch.equal(before[f"model.layers.{old}.{name}"], after[f"model.layers.{new}.{name}"]), "old blocks do not train"
+    assert after["model.layers.1.mlp.down_proj.weight"].abs().max() > 0 and after["model.layers.3.self_attn.o_proj.weight"].abs().max() > 0
+    model = AutoModelForCausalLM.from_pretrained(run.folder / "checkpoint-6", dtype=torch.float32)
+    assert len(model.model.layers) == 4
+    rest = sft(tmp_path / "rest", tuner_type="llamapro", llamapro_num_new_blocks=2, resume_from_checkpoint=run.folder / "checkpoint-3")
+    assert rest.code == 0 and rest.losses() == run.losses()[3:], rest.err
+    odd = sft(tmp_path / "odd", tuner_type="llamapro", llamapro_num_new_blocks=3)
+    assert odd.code == 2 and "llamapro_num_new_blocks" in odd.err

@@ -26,6 +26,7 @@ struct ModelChanges {
   std::optional<ops::Compression> compression;  // of the linear layers of all blocks, which then do not train
   Json config = Json::object();  // laid over config.json
   VocabularyGrowth vocabulary;
+  int64_t block_stride = 0;  // LLaMA-Pro: a new block after every so many; 0: none (expansion.h)
   uint64_t head_seed = 42;  // of a classifier's head that the folder lacks
   std::string missing_weights;  // how weights that the folder lacks are filled: zero, uniform, normal, xavier_…, kaiming_…, orthogonal
 };

@@ -6,6 +6,7 @@
 #include "hone/base/log.h"
 #include "hone/device/device.h"
 #include "hone/io/hf_index.h"
+#include "hone/model/expansion.h"
 
 namespace hone::model {
 namespace {
@@ -106,6 +107,7 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
   }
   if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
   grow_vocabulary(decoder, options.changes.vocabulary);
+  if (options.changes.block_stride > 0) expand_blocks(decoder, options.changes.block_stride);
   return decoder;
 }
 

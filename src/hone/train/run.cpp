@@ -1,3 +1,4 @@
+#include "hone/model/expansion.h"
 #include "hone/train/run.h"
 
 #include "hone/base/log.h"
@@ -68,6 +69,8 @@ Companions companions_of(const TrainingJob& job, const Prepared& ready, const Lo
                         .new_tokens = job.new_tokens,
                         .tokenizer = ready.tokenizer};
   companions.config_changes["vocab_size"] = loaded.model->config().vocabulary;
+  if (auto stride = job.load.changes.block_stride)
+    companions.config_changes.update(model::expanded_config(read_config_file((job.model_folder / "config.json").string()), stride));
   if (job.tuner.method == "LORA" && job.tuner.kind == tuner::Kind::adapter && job.trainer.layout == Layout::swift)
     companions.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
                              {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},

@@ -177,6 +177,17 @@ Json config_changes(const Options& options, const std::filesystem::path& folder)
   return speaks_factory(options) ? factory_changes(options, config) : swift_changes(options, config);
 }
 
+// LLaMA-Pro's new blocks, by ms-swift's rules.
+int64_t block_stride(const Options& options, const std::filesystem::path& folder) {
+  if (!(options.verb() & kTraining) || options.text("tuner_type") != "llamapro") return 0;
+  const int64_t layers = read_config_file((folder / "config.json").string()).value("num_hidden_layers", int64_t{0});
+  const int64_t blocks = options.integer("llamapro_num_new_blocks"), groups = options.has("llamapro_num_groups") ? options.integer("llamapro_num_groups") : blocks;
+  if (layers == 0 || layers % blocks != 0 || layers % groups != 0)
+    throw UserError(ExitCode::usage, fmt::format("{} new blocks in {} groups, and the model has {} layers", blocks, groups, layers),
+                    fmt::format("choose {} and {} that divide the number of layers", options.shown("llamapro_num_new_blocks"), options.shown("llamapro_num_groups")));
+  return layers / groups;
+}
+
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder) {
   model::LoadOptions load{.dtype = dtype_option(options, "torch_dtype"), .device = device_of(options), .changes = {}};
   check_model_type(options, folder);
@@ -184,6 +195,7 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
   load.changes.config = config_changes(options, folder);
   load.changes.config.update(task_changes(options, folder));
   if (options.knows("seed")) load.changes.head_seed = static_cast<uint64_t>(options.integer("seed"));
+  load.changes.block_stride = block_stride(options, folder);
   load.changes.compression = compression_of(options, load.device);
   bool frozen_base = options.verb() & kTraining && options.text("tuner_type") == "lora";
   if (!load.changes.compression && frozen_base) load.changes.compression = stored_compression(folder);

@@ -72,10 +72,11 @@ void choose_kind(const Options& options, tuner::TunerConfig& config) {
   const auto kind = options.text("tuner_type");
   const auto* method = tuner::method_called(kind);
   if (method && !options.knows(kind == "oft" ? "oft_rank" : "vera_rank")) method = nullptr;  // the other peer's
-  if (kind != "lora" && kind != "full" && kind != "freeze" && !method)
+  const bool expands = kind == "llamapro" && options.knows("llamapro_num_new_blocks");
+  if (kind != "lora" && kind != "full" && kind != "freeze" && !expands && !method)
     throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", options.shown("tuner_type"), kind),
-                    options.knows("vera_rank") ? fmt::format("expected lora, full, freeze, {}", fmt::join(tuner::method_names(), ", ")) : "expected lora, full, freeze or oft");
-  config.kind = kind == "full" ? tuner::Kind::full : kind == "freeze" ? tuner::Kind::freeze : tuner::Kind::adapter;
+                    options.knows("vera_rank") ? fmt::format("expected lora, full, freeze, llamapro, {}", fmt::join(tuner::method_names(), ", ")) : "expected lora, full, freeze or oft");
+  config.kind = kind == "full" ? tuner::Kind::full : kind == "freeze" || expands ? tuner::Kind::freeze : tuner::Kind::adapter;
   if (!method) return;
   config.method = method->type;
   config.method_fields = method_fields(options, kind);
@@ -94,6 +95,13 @@ void read_freezing(const Options& options, tuner::TunerConfig& config) {
   config.parameters.freeze_ratio = options.real("freeze_parameters_ratio");
   config.parameters.trainable = options.list("trainable_parameters");
   config.parameters.trainable_regex = options.text("trainable_parameters_regex");
+}
+
+// The model was expanded when it was loaded: what trains is every n-th block.
+void train_new_blocks(const Options& options, tuner::TunerConfig& config) {
+  config.use_llama_pro = true;
+  config.layers = {};
+  config.layers.trainable_layers = options.integer(options.has("llamapro_num_groups") ? "llamapro_num_groups" : "llamapro_num_new_blocks");
 }
 
 bool turns_on(const Options& options, std::string_view flag) { return options.knows(flag) && options.flag(flag); }
@@ -170,6 +178,7 @@ tuner::TunerConfig tuner_config(const Options& options) {
   read_freezing(options, config);
   for (const auto& folder : options.list("adapters")) config.adapters.emplace_back(folder);
   config.use_llama_pro = options.knows("use_llama_pro") && options.flag("use_llama_pro");
+  if (options.text("tuner_type") == "llamapro") train_new_blocks(options, config);
   config.create_new_adapter = options.knows("create_new_adapter") && options.flag("create_new_adapter");
   config.base_model = options.text("model");
   config.seed = static_cast<uint64_t>(options.integer("seed"));

@@ -1,0 +1,66 @@
+#include "hone/model/expansion.h"
+
+#include "hone/model/decoder.h"
+
+namespace hone::model {
+namespace {
+
+void rename(std::string& name, int64_t layer) {
+  constexpr std::string_view kLayers = "model.layers.";
+  const size_t end = name.find('.', kLayers.size());
+  name = fmt::format("{}{}{}", kLayers, layer, name.substr(end));
+}
+
+void number(Block& block, int64_t layer) {
+  block.layer = layer;
+  for (auto* linear : block.linears()) rename(linear->name, layer);
+  for (auto* norm : {&block.input_norm, &block.attention_norm}) rename(norm->name, layer);
+  for (auto* norm : {&block.attention.q_norm, &block.attention.k_norm})
+    if (*norm) rename((*norm)->name, layer);
+}
+
+// Tensors of its own over the same memory: training gives them memory, too.
+Block silent_copy(const Block& block) {
+  Block copy = block;
+  for (auto& parameter : copy.parameters()) *parameter.value = parameter.value->detach();
+  for (auto* last : {&copy.attention.o, &copy.mlp.down}) {
+    last->weight = at::zeros_like(last->weight);
+    if (last->bias.defined()) last->bias = at::zeros_like(last->bias);
+  }
+  return copy;
+}
+
+}  // namespace
+
+void expand_blocks(Decoder& decoder, int64_t stride) {
+  at::NoGradGuard no_grad;
+  std::vector<Block> blocks;
+  auto& windows = decoder.config.windows;
+  decltype(decoder.config.windows) new_windows;
+  for (size_t i = 0; i < decoder.blocks.size(); ++i) {
+    const bool doubled = (static_cast<int64_t>(i) + 1) % stride == 0;
+    blocks.push_back(decoder.blocks[i]);
+    if (doubled) blocks.push_back(silent_copy(decoder.blocks[i]));
+    new_windows.insert(new_windows.end(), doubled ? 2 : 1, windows[i]);
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) number(blocks[i], static_cast<int64_t>(i));
+  decoder.blocks = std::move(blocks);
+  windows = std::move(new_windows);
+  decoder.config.layers = static_cast<int64_t>(decoder.blocks.size());
+}
+
+Json expanded_config(const Json& config, int64_t stride) {
+  const auto layers = config.at("num_hidden_layers").get<int64_t>();
+  Json changes{{"num_hidden_layers", layers + layers / stride}};
+  if (!config.contains("layer_types") || !config["layer_types"].is_array()) return changes;
+  Json types = Json::array();
+  int64_t seen = 0;
+  for (const auto& type : config["layer_types"]) {
+    types.push_back(type);
+    if (++seen % stride == 0) types.push_back(type);
+  }
+  changes["layer_types"] = types;
+  return changes;
+}
+
+}  // namespace hone::model
