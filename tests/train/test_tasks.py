@@ -172,6 +172,26 @@ def test_pairs_step_by_their_formula(sft, model_folder, tmp_path, kind):
     assert_same_step(run, model, pair_loss(kind, vectors, torch.tensor([row["label"] for row in rows])))
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_pairs_are_measured_over_the_whole_set(sft, model_folder, tmp_path, count):
+    """Correlations of likeness and label, over batches and processes, as torch computes them over all rows."""
+    rows = pair_rows(7)
+    path = write_rows(tmp_path / "rows.jsonl", rows)
+    run = sft(tmp_path / "run", dataset=path, val_dataset=path, eval_steps=1, per_device_eval_batch_size=2, task_type="embedding", loss_type="cosine_similarity", count=count,
+              eval_metric="paired", **{**PLAIN, "learning_rate": "0"})
+    assert run.code == 0, run.err
+    _, vectors = embedded(model_folder, [text for row in rows for text in row_texts(row)])
+    first, second = vectors[0::2].detach().double(), vectors[1::2].detach().double()
+    labels = torch.tensor([row["label"] for row in rows]).double()
+    ranks = lambda values: torch.stack([(values < v).sum() + ((values == v).sum() + 1) / 2 for v in values]).double()
+    related = lambda a, b: torch.corrcoef(torch.stack([a, b]))[0, 1].item()
+    likeness = {"cosine": torch.cosine_similarity(first, second), "euclidean": -(first - second).norm(dim=1), "manhattan": -(first - second).abs().sum(1), "dot_product": (first * second).sum(1)}
+    (measured,) = [event for event in run.log() if "eval_loss" in event]
+    for name, values in likeness.items():
+        assert measured[f"eval_pearson_{name}"] == pytest.approx(related(labels, values), abs=1e-3)
+    assert measured["eval_spearman_manhattan"] == pytest.approx(related(ranks(labels), ranks(likeness["manhattan"])), abs=1e-6)
+
+
 def infonce(vectors, sizes, *, temperature=0.1, use_batch=True, hard=None, mask=False, margin=0.1, qq=False, dd=False):
     groups, at = [], 0
     for size in sizes:
@@ -312,6 +332,7 @@ def test_two_processes_step_as_one(sft, model_folder, tmp_path):
     (dict(task_type="seq_cls", num_labels=2), {"query": "the cat"}, "no \"label\""),
     (dict(task_type="embedding"), {"query": "the cat"}, "positive_messages"),
     (dict(task_type="embedding", loss_type="listwise_reranker"), {"query": "the cat"}, "expected infonce"),
+    (dict(task_type="seq_cls", num_labels=2, eval_metric="paired"), {"query": "the cat", "label": 1}, "eval_metric"),
     (dict(task_type="embedding", packing="true", max_length=64), {"query": "the cat"}, "cannot be packed"),
     (dict(task_type="generative_reranker"), {"query": "the cat", "positive_messages": [[{"role": "assistant", "content": "a"}]]}, "GENERATIVE_RERANKER"),
 ])

@@ -23,6 +23,7 @@ Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::
   // Kept as sums and counts under names, so that processes whose batches held other channels add up all the same.
   SumsByName sums;
   ProgressBar bar("Val", loader.batches_per_epoch());
+  std::vector<Tensor> kept;
   bool dealt = loader.batches_per_epoch() > 0;
   data::Batch batch;
   for (int64_t pass = 1;; ++pass) {
@@ -37,6 +38,7 @@ Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::
     sums["loss"] += {loss.sum.item<double>() / std::max(method.count(batch), 1.0) * samples, own * samples};
     sums["batches"] += {own, own};
     for (const auto& metric : loss.metrics) sums[metric.name] += {metric.sum.item<double>(), metric.count};
+    if (loss.kept.defined()) kept.push_back(loss.kept);
     bar.update(pass);
   }
   bar.finish();
@@ -46,6 +48,7 @@ Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::
   Json result{{prefix + "_loss", sums["loss"].mean()}};
   for (const auto& [name, total] : sums)
     if (total.count > 0 && name != "loss" && name != "batches") result[prefix + "_" + name] = total.mean();
+  for (const auto& [name, value] : method.over_set(kept, group)) result[prefix + "_" + name] = value;
   result[prefix + "_runtime"] = rounded(seconds, 1e4);
   result[prefix + "_samples_per_second"] = rounded(samples / seconds, 1e3);
   result[prefix + "_steps_per_second"] = rounded(batches / seconds, 1e3);

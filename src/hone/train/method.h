@@ -10,6 +10,8 @@
 
 namespace hone::train {
 
+class Group;
+
 // Reported as sum / count over a logging window. `sum` stays on the device.
 struct Metric {
   std::string name;
@@ -20,6 +22,7 @@ struct Metric {
 struct LossSum {
   Tensor sum;  // scalar, differentiable; never a mean: the trainer divides by the count over all micro-batches and ranks
   std::vector<Metric> metrics;
+  Tensor kept = {};  // in evaluation, what Method::over_set wants of this batch
 };
 
 class Method {
@@ -30,6 +33,8 @@ class Method {
   virtual LossSum loss(model::CausalLM& model, const data::Batch& batch) = 0;
   // Whether batches differ in the names of what they report, so that processes must tell each other.
   virtual bool metrics_vary() const { return false; }
+  // What only the rows of a whole validation set together can tell, those of all processes: `kept` of its batches.
+  virtual std::vector<std::pair<std::string, double>> over_set(const std::vector<Tensor>& /*kept*/, Group& /*group*/) const { return {}; }
 };
 
 }  // namespace hone::train

@@ -139,6 +139,20 @@ data::GroupConfig group_rows(const TaskConfig& task) {
   return groups;
 }
 
+// Each task and loss has its own measures; asking for another one's would not be followed.
+void check_measure(const Options& options, const TaskConfig& task) {
+  auto asked = options.knows("eval_metric") ? options.text("eval_metric") : "";
+  bool embeds = task.task == Task::embedding, ranks = task.task == Task::reranker || task.task == Task::generative_reranker;
+  bool fits = asked == "infonce"    ? embeds && task.loss == "infonce"
+              : asked == "paired"   ? embeds && task.loss != "infonce"
+              : asked == "reranker" ? ranks
+              : asked == "nlg"      ? task.writes()
+                                    : true;
+  if (!fits)
+    throw UserError(ExitCode::usage, fmt::format("{} {} does not go with {} {} and its loss {}", options.shown("eval_metric"), asked, options.shown("task_type"), options.text("task_type"), task.loss),
+                    "leave it out: each task and loss has its own measures");
+}
+
 Json folder_config(const std::filesystem::path& folder) { return read_config_file((folder / "config.json").string()); }
 
 }  // namespace
@@ -177,6 +191,7 @@ Json task_changes(const Options& options, const std::filesystem::path& folder) {
 
 void apply_task(const Options& options, train::TrainingJob& job) {
   job.task = task_config(options, job.model_folder);
+  check_measure(options, job.task);
   if (job.task.writes()) return;
   if (job.encode.pretraining) throw UserError(ExitCode::usage, fmt::format("{} belongs to sft", options.shown("task_type")), "use sft instead of pt");
   if (job.loader.packing != data::Packing::none)

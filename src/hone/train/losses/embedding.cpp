@@ -2,18 +2,19 @@
 
 #include "hone/model/whole_text.h"
 #include "hone/train/losses/infonce.h"
+#include "hone/train/losses/paired_measures.h"
 
 namespace hone::train {
 namespace {
 
 constexpr double kMargin = 0.5;  // beyond which texts that differ need not be pushed further
 
-// Of each anchor and the text behind it; losses of pairs look at no others.
-Tensor pair_similarities(const Tensor& embeddings_sd, const LikenessGroups& groups) {
+// Each anchor and the text behind it; losses of pairs look at no others.
+std::pair<Tensor, Tensor> pair_sides(const Tensor& embeddings_sd, const LikenessGroups& groups) {
   std::vector<int64_t> anchors(groups.starts.begin(), groups.starts.end() - 1), others;
   for (auto anchor : anchors) others.push_back(anchor + 1);
   auto pick = [&](const std::vector<int64_t>& rows) { return embeddings_sd.index_select(0, at::tensor(rows, at::kLong).to(embeddings_sd.device())); };
-  return at::cosine_similarity(pick(anchors), pick(others));
+  return {pick(anchors), pick(others)};
 }
 
 Tensor pair_grades(const LikenessGroups& groups, at::Device device) {
@@ -50,7 +51,8 @@ double EmbeddingLoss::count(const data::Batch& batch) const {
 
 Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const LikenessGroups& groups) const {
   if (config_.loss == "infonce") return infonce_loss(embeddings_sd, groups, config_.infonce);
-  auto similarities = pair_similarities(embeddings_sd, groups);
+  auto [anchors, others] = pair_sides(embeddings_sd, groups);
+  auto similarities = at::cosine_similarity(anchors, others);
   auto grades = pair_grades(groups, embeddings_sd.device());
   if (config_.loss == "cosine_similarity") return (similarities - grades).square().sum();
   auto distances = 1 - similarities;
@@ -68,8 +70,17 @@ LossSum EmbeddingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
     auto part = weight * sum(model::unit_embeddings(embeddings_sd.narrow(1, 0, dimensions)), groups);
     result.sum = result.sum.defined() ? result.sum + part : part;
   }
-  if (config_.loss == "infonce") result.metrics = infonce_metrics(embeddings_sd.detach(), groups, config_.infonce);
+  if (of_pairs() && !model.training()) {
+    auto [anchors, others] = pair_sides(embeddings_sd, groups);
+    result.kept = paired_rows(anchors, others, pair_grades(groups, embeddings_sd.device()));
+  }
+  if (!of_pairs()) result.metrics = infonce_metrics(embeddings_sd.detach(), groups, config_.infonce);
   return result;
+}
+
+std::vector<std::pair<std::string, double>> EmbeddingLoss::over_set(const std::vector<Tensor>& kept, Group& group) const {
+  if (!of_pairs()) return {};
+  return paired_measures(kept, group);
 }
 
 }  // namespace hone::train

@@ -21,9 +21,11 @@ class EmbeddingLoss final : public Method {
 
   double count(const data::Batch& batch) const override;
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  std::vector<std::pair<std::string, double>> over_set(const std::vector<Tensor>& kept, Group& group) const override;
 
  private:
   Tensor sum(const Tensor& embeddings_sd, const LikenessGroups& groups) const;
+  bool of_pairs() const { return config_.loss != "infonce"; }
   TaskConfig config_;
 };
 
