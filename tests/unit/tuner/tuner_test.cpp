@@ -227,7 +227,7 @@ TEST(Tuner, MistakesAreNamed) {
   config = {};
   config.kind = Kind::full;
   config.adapters = {"somewhere"};
-  EXPECT_THAT(message(config), HasSubstr("not lora"));
+  EXPECT_THAT(message(config), HasSubstr("model's own weights"));
 }
 
 }  // namespace

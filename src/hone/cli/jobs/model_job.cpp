@@ -153,6 +153,17 @@ std::optional<ops::Compression> compression_of(const Options& options, at::Devic
   return ops::Compression{.code = code, .compress_scales = options.flag("bnb_4bit_use_double_quant")};
 }
 
+// LLaMA-Pro's new blocks, by ms-swift's rules.
+int64_t block_stride(const Options& options, const std::filesystem::path& folder) {
+  if (!options.knows("llamapro_num_new_blocks") || options.text("tuner_type") != "llamapro") return 0;
+  const int64_t layers = read_config_file((folder / "config.json").string()).value("num_hidden_layers", int64_t{0});
+  const int64_t blocks = options.integer("llamapro_num_new_blocks"), groups = options.has("llamapro_num_groups") ? options.integer("llamapro_num_groups") : blocks;
+  if (layers == 0 || layers % blocks != 0 || layers % groups != 0)
+    throw UserError(ExitCode::usage, fmt::format("{} new blocks in {} groups, and the model has {} layers", blocks, groups, layers),
+                    fmt::format("choose {} and {} that divide the number of layers", options.shown("llamapro_num_new_blocks"), options.shown("llamapro_num_groups")));
+  return layers / groups;
+}
+
 }  // namespace
 
 at::Device device_of(const Options& options) {
@@ -175,17 +186,6 @@ Json config_changes(const Options& options, const std::filesystem::path& folder)
   if (!scales && !asked(options, "max_model_len")) return Json::object();
   auto config = read_config_file((folder / "config.json").string());
   return speaks_factory(options) ? factory_changes(options, config) : swift_changes(options, config);
-}
-
-// LLaMA-Pro's new blocks, by ms-swift's rules.
-int64_t block_stride(const Options& options, const std::filesystem::path& folder) {
-  if (!(options.verb() & kTraining) || options.text("tuner_type") != "llamapro") return 0;
-  const int64_t layers = read_config_file((folder / "config.json").string()).value("num_hidden_layers", int64_t{0});
-  const int64_t blocks = options.integer("llamapro_num_new_blocks"), groups = options.has("llamapro_num_groups") ? options.integer("llamapro_num_groups") : blocks;
-  if (layers == 0 || layers % blocks != 0 || layers % groups != 0)
-    throw UserError(ExitCode::usage, fmt::format("{} new blocks in {} groups, and the model has {} layers", blocks, groups, layers),
-                    fmt::format("choose {} and {} that divide the number of layers", options.shown("llamapro_num_new_blocks"), options.shown("llamapro_num_groups")));
-  return layers / groups;
 }
 
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder) {
