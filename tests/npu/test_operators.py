@@ -2,6 +2,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from run_operators import all_cases
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,6 +15,7 @@ def test_all_agree_with_the_cpu(npu_python):
     assert not bad, json.dumps(bad, indent=1)
 
 
-def test_operators_of_hone_agree_with_their_definitions(emulated):
-    done = emulated([ROOT / "build/ops_test", "--gtest_filter=NpuOperators.*"])
+@pytest.mark.parametrize("program, tests", [("ops_test", "NpuOperators"), ("optim_test", "NpuOptimizers")])
+def test_what_hone_computes_agrees_with_the_cpu(emulated, program, tests):
+    done = emulated([ROOT / "build" / program, f"--gtest_filter={tests}.*"])
     assert done.returncode == 0 and "SKIPPED" not in done.stdout and "PASSED" in done.stdout, done.stdout[-3000:] + done.stderr[-2000:]

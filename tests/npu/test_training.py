@@ -51,7 +51,7 @@ def test_lora_curve(lora):
 
 
 def test_fused_operators_ran_and_nothing_was_missing(lora):
-    report = json.loads((lora / "report").read_text().splitlines()[-1])
+    report = last_report(lora / "report")
     for op in ("RmsNorm", "RotaryPositionEmbedding", "SwiGlu", "FlashAttentionVarLenScore", "FlashAttentionUnpaddingScoreGrad"):
         assert report["operators"].get("aclnn" + op), report["operators"]
     assert report["missing"] == {} and "fall back to run on the CPU" not in (lora / "said").read_text()
@@ -62,6 +62,37 @@ def test_plain_operators_give_the_same_curve(npu, lora, tmp_path):
     assert losses(tmp_path) == pytest.approx(losses(lora / "cpu"), abs=1e-4)
 
 
+@pytest.mark.parametrize("words", [["--use_dora", "true", "--enable_dft_loss", "true"], ["--init_weights", "pissa"], ["--init_weights", "olora"],
+                                   ["--init_weights", "loftq"], ["--init_weights", "lora-ga", "--lora_rank", 4, "--optim", "sgd"],
+                                   ["--quant_method", "bnb", "--quant_bits", 4, "--enable_channel_loss", "true"], ["--quant_method", "bnb", "--quant_bits", 8]],
+                         ids=["dora_dft", "pissa", "olora", "loftq", "lora_ga", "qlora", "eight_bits"])
+def test_ways_of_tuning(npu, tmp_path, words):
+    for device in ("cpu", "npu:0"):
+        check(npu("swift", "sft", *SAME, *accumulate(1), "--max_steps", 2, "--save_strategy", "no", *words, "--device", device, "--output_dir", tmp_path / device))
+    assert losses(tmp_path / "npu:0") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)
+
+
+def last_report(path):
+    return json.loads(path.read_text().splitlines()[-1])
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_queue_allocator_and_determinism(npu, lora, tmp_path, level):
+    """Levels of the task queue beside the default 2, with segments that grow, and CANN told to be deterministic."""
+    assert all(last_report(lora / "report")[key] for key in ("queued_preparations", "queued_launches")) and not last_report(lora / "report")["deterministic"]
+    env = {"TASK_QUEUE_ENABLE": level, "PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True", "HONE_EMULATED_REPORT": tmp_path / "report"}
+    check(npu("swift", "sft", *SAME, *accumulate(4), "--full_determinism", "true", "--output_dir", tmp_path, env=env))
+    assert losses(tmp_path) == pytest.approx(losses(lora / "cpu"), abs=1e-4)
+    report = last_report(tmp_path / "report")
+    assert report["queued_preparations"] == 0 and bool(report["queued_launches"]) == (level == 1) and report["deterministic"]
+
+
+@pytest.mark.parametrize("soc", ["910A", "310P3", "910_9391"])
+def test_other_chips(npu, lora, tmp_path, soc):
+    check(npu("swift", "sft", *SAME, *accumulate(4), "--output_dir", tmp_path, env={"HONE_EMULATED_SOC": soc}))
+    assert losses(tmp_path) == pytest.approx(losses(lora / "cpu"), abs=1e-4)
+
+
 @pytest.mark.parametrize("words", [["--gradient_checkpointing", "true"], ["--fsdp", "full_shard", "--fsdp_config", '{"activation_cpu_offload": true}'],
                                    ["--deepspeed", "zero2_offload"]], ids=["recomputation", "activations_on_the_host", "optimizer_on_the_host"])
 def test_full_tuning_with_less_memory(npu, full, tmp_path, words):
@@ -69,10 +100,10 @@ def test_full_tuning_with_less_memory(npu, full, tmp_path, words):
     assert losses(tmp_path) == pytest.approx(full, abs=1e-4)
 
 
-@pytest.mark.parametrize("processes, words", [(4, []), (2, ["--deepspeed", "zero2"]), (2, ["--deepspeed", "zero3_offload"]),
+@pytest.mark.parametrize("processes, words", [(4, []), (4, ["--deepspeed", "zero2"]), (4, ["--deepspeed", "zero3"]), (2, ["--deepspeed", "zero3_offload"]),
                                               (2, ["--sequence_parallel_size", "2", "--gradient_accumulation_steps", "4"]),
                                               (4, ["--fsdp", "full_shard", "--parallelism_config", '{"dp_replicate_size": 2, "dp_shard_size": 2}'])],
-                         ids=["ddp", "zero2", "zero3_offload", "ring", "fsdp_2x2"])
+                         ids=["ddp", "zero2", "zero3", "zero3_offload", "ring", "fsdp_2x2"])
 def test_several_cards(npu, full, tmp_path, processes, words):
     report = tmp_path / "report"
     check(npu("swift", "sft", *SAME, *FULL, *accumulate(4 // processes), *words, "--output_dir", tmp_path / "out",
@@ -80,6 +111,32 @@ def test_several_cards(npu, full, tmp_path, processes, words):
     assert losses(tmp_path / "out") == pytest.approx(full, abs=1e-4)
     talked = [any(op.startswith("Hccl") for op in json.loads(line)["operators"]) for line in report.read_text().splitlines()]
     assert sum(talked) == processes
+
+
+FSDP_2X2 = """distributed_type: FSDP
+num_machines: 1
+num_processes: 4
+mixed_precision: 'no'
+fsdp_config:
+  fsdp_version: 2
+  fsdp_reshard_after_forward: true
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+  fsdp_state_dict_type: FULL_STATE_DICT
+parallelism_config:
+  parallelism_config_dp_replicate_size: 2
+  parallelism_config_dp_shard_size: 2
+  parallelism_config_tp_size: 1
+"""
+
+
+def test_accelerate_with_a_mesh_in_its_file(npu, tmp_path):
+    (tmp_path / "fsdp.yaml").write_text(FSDP_2X2)
+    factory_run(tmp_path, "alone", stage="sft", finetuning_type="full", dataset=DATA, template="qwen", gradient_accumulation_steps=4)
+    factory_run(tmp_path, "mesh", stage="sft", finetuning_type="full", dataset=DATA, template="qwen")
+    check(npu("llamafactory-cli", "train", tmp_path / "alone.yaml", "device=cpu"))
+    done = check(npu("accelerate", "launch", "--config_file", tmp_path / "fsdp.yaml", "src/train.py", tmp_path / "mesh.yaml"))
+    assert "npu mesh of 4: dp 2 x fsdp 2" in done.stderr, done.stderr[-3000:]
+    assert factory_losses(tmp_path / "mesh") == pytest.approx(factory_losses(tmp_path / "alone"), abs=1e-4)
 
 
 @pytest.mark.parametrize("family, config", [("qwen3", {}), ("mistral", {"sliding_window": 8})])
@@ -91,23 +148,31 @@ def test_other_families(npu, tmp_path, family, config):
     assert losses(tmp_path / "npu:0") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)
 
 
-def test_factory_pt_and_freeze(npu, factory, tmp_path):
+def factory_run(place, name, **own):
+    """Writes NAME.yaml, a run of two steps into the folder NAME."""
+    options = {"model_name_or_path": MODEL, "do_train": "true", "max_steps": 2, "logging_steps": 1, "learning_rate": "1e-4", "save_strategy": "no",
+               "per_device_train_batch_size": 1, "overwrite_output_dir": "true", "infer_dtype": "float32", "output_dir": place / name, **own}
+    (place / f"{name}.yaml").write_text("".join(f"{key}: {value}\n" for key, value in options.items()))
+    return place / f"{name}.yaml"
+
+
+def factory_losses(folder):
+    lines = [json.loads(line) for line in (folder / "trainer_log.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+PT, SFT = {"stage": "pt", "cutoff_len": 64}, {"stage": "sft", "dataset": DATA, "template": "qwen"}
+
+
+@pytest.mark.parametrize("own", [{**PT, "finetuning_type": "lora"}, {**PT, "finetuning_type": "full"}, {**SFT, "finetuning_type": "lora", "flash_attn": "fa2"},
+                                 {**SFT, "finetuning_type": "full", "use_eaft_loss": "true"},
+                                 {**SFT, "finetuning_type": "freeze", "freeze_trainable_layers": 1}], ids=lambda own: f"{own['stage']}-{own['finetuning_type']}")
+def test_factory_stages_and_tuners(npu, tmp_path, own):
     text = tmp_path / "text.jsonl"
     text.write_text("".join(json.dumps({"text": f"The number {i} follows the number {i - 1}. " * 8}) + "\n" for i in range(1, 33)))
-    chosen = ({"stage": "pt", "finetuning_type": "lora", "dataset": text, "cutoff_len": 64},
-              {"stage": "sft", "finetuning_type": "freeze", "freeze_trainable_layers": 1, "dataset": DATA, "template": "qwen"})
-    for own in chosen:
-        options = {"model_name_or_path": MODEL, "do_train": "true", "max_steps": 2, "logging_steps": 1, "learning_rate": "1e-4", "save_strategy": "no",
-                   "per_device_train_batch_size": 2, "overwrite_output_dir": "true", "infer_dtype": "float32", **own}
-        curves = []
-        for device in ("cpu", "npu:0"):
-            folder = tmp_path / f"{own['stage']}-{device}"
-            config = tmp_path / "run.yaml"
-            config.write_text("\n".join(f"{k}: {v}" for k, v in {**options, "output_dir": folder}.items()) + "\n")
-            check(npu("llamafactory-cli", "train", config, f"device={device}"))
-            lines = [json.loads(line) for line in (folder / "trainer_log.jsonl").read_text().splitlines()]
-            curves.append([line["loss"] for line in lines if "loss" in line])
-        assert len(curves[0]) == 2 and curves[1] == pytest.approx(curves[0], abs=1e-4), own
+    for device in ("cpu", "npu:0"):
+        check(npu("llamafactory-cli", "train", factory_run(tmp_path, device, **{"dataset": text, **own}), f"device={device}"))
+    assert len(factory_losses(tmp_path / "cpu")) == 2 and factory_losses(tmp_path / "npu:0") == pytest.approx(factory_losses(tmp_path / "cpu"), abs=1e-4)
 
 
 def test_resume_goes_on_where_it_stopped(npu, lora, tmp_path):
@@ -117,11 +182,13 @@ def test_resume_goes_on_where_it_stopped(npu, lora, tmp_path):
     assert losses(tmp_path)[-2:] == pytest.approx(losses(lora / "cpu")[-2:], abs=1e-4)
 
 
-def answers(npu, lora, device, dtype):
-    out, report = lora / f"answers-{dtype}-{device}.jsonl", lora / f"report-{dtype}-{device}"
+def answers(npu, lora, device, dtype, *words):
+    place = lora / f"answers-{dtype}-{device}-{len(words)}"
+    out, report = place.with_suffix(".jsonl"), place.with_suffix(".report")
+    out.unlink(missing_ok=True)  # answers are added to what is there
     check(npu("swift", "infer", "--adapters", lora / "cpu/checkpoint-4", "--torch_dtype", dtype, "--stream", "false", "--temperature", 0, "--max_new_tokens",
-              10, "--val_dataset", DATA, "--val_dataset_sample", 3, "--result_path", out, "--device", device, env={"HONE_EMULATED_REPORT": report}))
-    operators = json.loads(report.read_text().splitlines()[-1])["operators"] if report.exists() else {}
+              10, "--val_dataset", DATA, "--val_dataset_sample", 3, "--result_path", out, "--device", device, *words, env={"HONE_EMULATED_REPORT": report}))
+    operators = last_report(report)["operators"] if report.exists() else {}
     return [json.loads(line)["response"] for line in out.read_text().splitlines()], operators
 
 
@@ -129,6 +196,13 @@ def test_generation_is_the_same(npu, lora):
     expected, _ = answers(npu, lora, "cpu", "float32")
     found, _ = answers(npu, lora, "npu:0", "float32")
     assert len(expected) == 3 and found == expected
+
+
+def test_tokens_are_drawn_on_the_card(npu, lora):
+    words = ["--temperature", 3, "--top_k", 40, "--top_p", 0.95, "--seed", 5]  # warm enough to leave the likeliest ones
+    found, operators = answers(npu, lora, "npu:0", "float32", *words)
+    assert operators["aclnnApplyTopKTopP"] and found == answers(npu, lora, "npu:0", "float32", *words)[0]
+    assert found != answers(npu, lora, "npu:0", "float32")[0]
 
 
 def test_half_types_decode_by_the_inference_kernel(npu, lora):
@@ -145,3 +219,9 @@ def test_merge(npu, lora):
         merged.append({k: v for f in sorted(out.glob("*.safetensors")) for k, v in load_file(f).items()})
     assert merged[0].keys() == merged[1].keys()
     assert all((merged[0][k].float() - merged[1][k].float()).abs().max() < 1e-2 for k in merged[0])
+
+
+def test_factory_uses_every_card_in_sight(npu, tmp_path):
+    config = factory_run(tmp_path, "all", stage="sft", finetuning_type="lora", dataset=DATA, template="qwen")
+    done = check(npu("llamafactory-cli", "train", config, env={"ASCEND_RT_VISIBLE_DEVICES": "0,1"}))
+    assert "starting 2 processes" in done.stderr and "npu mesh of 2" in done.stderr, done.stderr[-3000:]

@@ -24,11 +24,14 @@ void svd(const Tensors& in, const Tensors& out, const Attributes& attributes) {
   store(out[0], s), store(out[1], u), store(out[2], vh.mT());
 }
 
+// torch_npu 2.7 shifts so.
+void right_shift(const Tensors& in, const Tensors& out, const Attributes&) { store(out[0], at::bitwise_right_shift(in[0], in[1])); }
+
 struct Named {
   const char* name;
   Kernel kernel;
 };
-constexpr Named kNamed[] = {{"Qr", qr}, {"Svd", svd}};
+constexpr Named kNamed[] = {{"Qr", qr}, {"Svd", svd}, {"RightShift", right_shift}};
 
 Tensors views(const std::vector<aclTensor>& tensors) {
   Tensors out;
