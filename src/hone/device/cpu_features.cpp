@@ -1,6 +1,7 @@
 #include "hone/device/cpu_features.h"
 
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <unordered_set>
