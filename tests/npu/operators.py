@@ -46,7 +46,7 @@ for reduction in "sum mean amax amin max min argmax argmin prod logsumexp std va
         case(x(4, 5), name=reduction + "_dim")(lambda a, f=function: f(a, -1))
 
 case(ids(4, 5), ids(4, 5) + 1, name="floor_divide")(torch.floor_divide)
-case(ids(4, 5, below=200), name="shift")(lambda a: (a.to(torch.uint8) >> 4) + (a.to(torch.uint8) << 2))
+case(ids(4, 5, below=200), name="shift")(lambda a: a.to(torch.uint8) >> 4)
 case(ids(4, 5), name="floor_divide_scalar")(lambda a: a // 2)
 case(x(4, 5), name="rsub")(lambda a: 2 - a)
 case(x(4, 5), name="rdiv")(lambda a: 2 / a)

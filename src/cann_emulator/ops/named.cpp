@@ -1,5 +1,6 @@
 #include "cann_emulator/ops/named.h"
 
+#include "cann_emulator/machine/memory.h"
 #include "cann_emulator/pch.h"
 
 namespace cann {
@@ -25,7 +26,9 @@ void svd(const Tensors& in, const Tensors& out, const Attributes& attributes) {
 }
 
 // torch_npu 2.7 shifts so.
-void right_shift(const Tensors& in, const Tensors& out, const Attributes&) { store(out[0], at::bitwise_right_shift(in[0], in[1])); }
+void right_shift(const Tensors& in, const Tensors& out, const Attributes&) {
+  store(out[0], at::bitwise_right_shift(in[0], in[1]));
+}
 
 struct Named {
   const char* name;
@@ -39,13 +42,24 @@ Tensors views(const std::vector<aclTensor>& tensors) {
   return out;
 }
 
+// This road gives constants, such as a scalar, in the host's memory.
+Tensors input_views(const std::vector<aclTensor>& tensors) {
+  Tensors out;
+  for (const auto& tensor : tensors) {
+    bool constant = tensor.data && !memory::is_device(tensor.data);
+    out.push_back(constant ? at::from_blob(tensor.data, tensor.sizes, scalar_type(tensor.type)).clone() : view(&tensor));
+  }
+  return out;
+}
+
 }  // namespace
 
 aclOpExecutor* named_operator(const std::string& name, const std::vector<aclTensor>& inputs,
                               const std::vector<aclTensor>& outputs, const Attributes& attributes) {
   for (const auto& known : kNamed)
     if (name == known.name)
-      return new aclOpExecutor{known.name, [=, kernel = known.kernel] { kernel(views(inputs), views(outputs), attributes); }};
+      return new aclOpExecutor{known.name,
+                               [=, kernel = known.kernel] { kernel(input_views(inputs), views(outputs), attributes); }};
   return nullptr;
 }
 

@@ -88,7 +88,8 @@ CANN_EXPORT Status aclopCompileAndExecute(const char* op, int input_count, const
                                           const TensorDescription* const* output_descriptions, DataBuffer* const* outputs,
                                           const Attributes* attributes, int, int, const char*, void* stream) {
   auto from = described(input_count, input_descriptions, inputs), to = described(output_count, output_descriptions, outputs);
-  if (auto* executor = named_operator(op, from, to, *attributes)) return launch(executor, stream);
+  // Operators without attributes come without the object.
+  if (auto* executor = named_operator(op, from, to, attributes ? *attributes : Attributes())) return launch(executor, stream);
   report::missing(std::string("aclop ") + op);
   return fail(kInnerError, std::string("EZ9999: Inner Error! the emulated CANN has no kernel for operator ") + op);
 }
