@@ -69,7 +69,8 @@ def test_plain_operators_give_the_same_curve(npu, lora, tmp_path):
 def test_ways_of_tuning(npu, tmp_path, words):
     for device in ("cpu", "npu:0"):
         check(npu("swift", "sft", *SAME, *accumulate(1), "--max_steps", 2, "--save_strategy", "no", *words, "--device", device, "--output_dir", tmp_path / device))
-    assert losses(tmp_path / "npu:0") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)
+    tolerance = 1e-2 if "lora-ga" in words else 1e-4  # directions of a gradient that are equally strong turn with its last bits
+    assert losses(tmp_path / "npu:0") == pytest.approx(losses(tmp_path / "cpu"), abs=tolerance)
 
 
 def last_report(path):
