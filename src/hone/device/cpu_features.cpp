@@ -26,7 +26,8 @@ std::unordered_set<std::string> kernel_flags() {
 const CpuFeatures& cpu_features() {
   static const CpuFeatures features = [] {
     auto flags = kernel_flags();
-    return CpuFeatures{flags.contains("amx_bf16"), flags.contains("avx512_bf16"), flags.contains("avx512_fp16"), flags.contains("bf16")};
+    return CpuFeatures{flags.contains("amx_bf16"), flags.contains("avx512_bf16"), flags.contains("avx512_fp16"), flags.contains("bf16"),
+                       flags.contains("avx512_vnni") || flags.contains("asimddp")};
   }();
   return features;
 }

@@ -42,7 +42,7 @@ Tensor quantized_linear(const Tensor& x, const QuantizedWeight& weight, const Te
   if (cpu::is_small(x)) {
     y = cpu::packed_matmul(x, weight);
   } else {
-    auto x32 = x.to(at::kFloat);
+    auto x32 = cpu::as_multiplied(x, weight);
     y = at::empty({x.size(0), weight.codes.size(0)}, x32.options());
     int64_t step = std::max<int64_t>(64, kUnpackedElements / weight.width);
     for (int64_t first = 0; first < y.size(1); first += step) {

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "hone/base/error.h"
+#include "hone/ops/cpu/byte_dots.h"
+#include "hone/ops/cpu/packed_kernels.h"
 #include "hone/ops/quantized_linear.h"
 #include "ops/ops_testing.h"
 
@@ -66,14 +68,47 @@ TEST_P(QuantizedWidths, IsCloseToTheProductItRounds) {
   for (auto [bits, tolerance] : {std::pair{8, 0.02}, {4, 0.2}}) {
     auto rounded = quantize_weight(weight, bits);
     EXPECT_LT(relative_difference(quantized_linear(x, *rounded, bias), expected), tolerance) << bits;
-    auto same = at::addmm(bias, x, dequantized(*rounded).t());
+    auto same = at::addmm(bias, cpu::as_multiplied(x, *rounded), dequantized(*rounded).t());
     EXPECT_LT(relative_difference(quantized_linear(x, *rounded, bias), same), 1e-5) << bits << ", few rows";
     auto many = at::randn({70, width});
-    EXPECT_LT(relative_difference(quantized_linear(many, *rounded, {}), at::mm(many, dequantized(*rounded).t())), 1e-5) << bits << ", many rows";
+    EXPECT_LT(relative_difference(quantized_linear(many, *rounded, {}), at::mm(cpu::as_multiplied(many, *rounded), dequantized(*rounded).t())), 1e-5) << bits << ", many rows";
+    EXPECT_LT(relative_difference(cpu::as_multiplied(x, *rounded), x), 0.01) << bits << ", inputs";
     EXPECT_LT(relative_difference(dequantized(*rounded), weight), tolerance) << bits;
   }
   EXPECT_THROW(quantize_weight(weight, 3), UserError);
   EXPECT_THROW(quantize_weight(at::randn({4, 72}), 4), UserError);
+}
+
+TEST(QuantizedLinear, WhatIsNotFiniteShows) {
+  for (int bits : {8, 4}) {
+    auto rounded = quantize_weight(at::randn({4, 64}), bits);
+    for (float odd : {NAN, INFINITY}) {
+      auto x = at::randn({1, 64});
+      x[0][9] = odd;
+      EXPECT_FALSE(quantized_linear(x, *rounded, {}).isfinite().any().item<bool>()) << bits << " bits, " << odd;
+    }
+  }
+}
+
+// A machine runs one of the two: both are held against the weights they stand for.
+TEST(FourBitKernels, AgreeWithTheUnpackedWeight) {
+  constexpr int64_t kRows = 5, kWidth = 640, kOutputs = 37;
+  auto rounded = quantize_weight(at::randn({kOutputs, kWidth}), 4);
+  auto x = at::randn({kRows, kWidth}), expected = x.mm(dequantized(*rounded).t()), y = at::empty({kRows, kOutputs});
+  const auto* codes = rounded->codes.const_data_ptr<int32_t>();
+  const auto* scales = rounded->scales.const_data_ptr<c10::BFloat16>();
+  const cpu::SmallShape shape{kRows, kWidth, kOutputs, kOutputs};
+  std::vector<float> ordered(x.numel()), sums(kRows * cpu::padded_groups(kWidth)), input_scales(x.numel() / 8);
+  cpu::order_by_fields(x.const_data_ptr<float>(), ordered.data(), x.numel());
+  cpu::group_sums(x.const_data_ptr<float>(), sums.data(), kRows, kWidth);
+  cpu::packed_outputs_int4(ordered.data(), sums.data(), codes, scales, y.mutable_data_ptr<float>(), shape);
+  EXPECT_LT(relative_difference(y, expected), 1e-5) << "by way of floats";
+  if (!cpu::has_byte_dots()) GTEST_SKIP() << "this processor has no sums of products of bytes";
+  std::vector<int8_t> bytes(x.numel());
+  const cpu::RoundedRows inputs{bytes.data(), input_scales.data(), sums.data()};
+  cpu::round_rows(x.const_data_ptr<float>(), inputs, kRows, kWidth);
+  cpu::byte_outputs_int4(inputs, codes, scales, y.mutable_data_ptr<float>(), shape);
+  EXPECT_LT(relative_difference(y, expected), 0.01) << "by products of bytes";
 }
 
 }  // namespace

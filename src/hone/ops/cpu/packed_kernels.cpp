@@ -5,22 +5,6 @@
 namespace hone::ops::cpu {
 namespace {
 
-using Words = uint32_t __attribute__((vector_size(64)));
-
-// Outputs computed at a time for one row of x and for several.
-#if defined(__aarch64__)
-constexpr int64_t kOutputs = 2, kSharedOutputs = 1;
-#else
-constexpr int64_t kOutputs = 4, kSharedOutputs = 2;
-#endif
-constexpr int64_t kSharingRows = 4;
-
-HONE_INLINE Words load_words(const int32_t* from) {
-  Words words;
-  std::memcpy(&words, from, sizeof words);
-  return words;
-}
-
 // Sixteen codes as 1 + code / 2^Bits.
 template <int Bits, int Field>
 HONE_INLINE Lane field(Words words) {
@@ -71,31 +55,24 @@ HONE_INLINE void int8_tile(const float* x, const float* x_sums, const int32_t* c
   put(sums, y, shape.y_stride);
 }
 
-// Two fields are a group: their products are scaled together.
-template <int64_t X, int First>
-HONE_INLINE void add_group(Words words, const float* x, int64_t width, float factor, Lane (&sums)[X]) {
-  const Lane low = field<4, First>(words), high = field<4, First + 1>(words);
-#pragma GCC unroll 8
-  for (int64_t m = 0; m < X; ++m) {
-    const float* from = x + m * width + First * kLane;
-    const Lane products = load(from, Whole{}) * low + load(from + kLane, Whole{}) * high;
-    sums[m] += products * factor;
-  }
+HONE_INLINE void int4_fields(Words words, Lane (&w)[8]) {
+  w[0] = field<4, 0>(words), w[1] = field<4, 1>(words), w[2] = field<4, 2>(words), w[3] = field<4, 3>(words);
+  w[4] = field<4, 4>(words), w[5] = field<4, 5>(words), w[6] = field<4, 6>(words), w[7] = field<4, 7>(words);
 }
 
 template <int64_t X, int64_t W>
-HONE_INLINE void int4_tile(const float* x, const float* x_sums, const int32_t* codes, const c10::BFloat16* scales, float* y, const SmallShape& shape) {
-  constexpr int64_t kSpanInputs = kGroupSpan * kPackedGroup;
+HONE_INLINE void int4_tile(const float* x, const float* x_sums, const int32_t* codes, const c10::BFloat16* scales, float* y,
+                           const SmallShape& shape) {
   Lane sums[W][X] = {};
   const int64_t words = shape.width / 8, groups = padded_groups(shape.width);
   for (int64_t span = 0; span < shape.width; span += kSpanInputs) {
-    float factors[W][kGroupSpan];
+    float factors[W][kSpanInputs / 8];
 #pragma GCC unroll 8
     for (int64_t n = 0; n < W; ++n) {
       const auto* from = scales + n * 2 * groups + span / kSpanInputs * 2 * kGroupSpan;
       __builtin_prefetch(from + W * 2 * groups);
       const auto [factor, base] = load_scales(from);
-      store(factors[n], factor, Whole{});
+      spread_groups(factor, factors[n]);
 #pragma GCC unroll 8
       for (int64_t m = 0; m < X; ++m) sums[n][m] += base * load(x_sums + m * groups + span / kPackedGroup, Whole{});
     }
@@ -105,11 +82,16 @@ HONE_INLINE void int4_tile(const float* x, const float* x_sums, const int32_t* c
       for (int64_t n = 0; n < W; ++n) {
         __builtin_prefetch(codes + (n + W) * words + i / 8);
         const Words some = load_words(codes + n * words + i / 8);
-        const float* factor = factors[n] + (i - span) / kPackedGroup;
-        add_group<X, 0>(some, x + i, shape.width, factor[0], sums[n]);
-        add_group<X, 2>(some, x + i, shape.width, factor[1], sums[n]);
-        add_group<X, 4>(some, x + i, shape.width, factor[2], sums[n]);
-        add_group<X, 6>(some, x + i, shape.width, factor[3], sums[n]);
+        const Lane factor = load(factors[n] + (i - span) / 8, Whole{});
+        Lane w[8];
+        int4_fields(some, w);
+#pragma GCC unroll 8
+        for (int64_t m = 0; m < X; ++m) {
+          Lane products{};
+#pragma GCC unroll 8
+          for (int64_t f = 0; f < 8; ++f) products += load(x + m * shape.width + i + f * kLane, Whole{}) * w[f];
+          sums[n][m] += products * factor;
+        }
       }
     }
   }
@@ -119,20 +101,22 @@ HONE_INLINE void int4_tile(const float* x, const float* x_sums, const int32_t* c
     for (int64_t m = 0; m < X; ++m) y[m * shape.y_stride + n] = folded(sums[n][m]);
 }
 
-// The tiles of `count` outputs: tile<X, W>(first row, first output).
-template <class Tile>
-HONE_INLINE void for_tiles(const SmallShape& shape, Tile tile) {
-  int64_t m = 0;
-  for (; m + kSharingRows <= shape.rows; m += kSharingRows) {
-    int64_t n = 0;
-    for (; n + kSharedOutputs <= shape.count; n += kSharedOutputs) tile.template operator()<kSharingRows, kSharedOutputs>(m, n);
-    for (; n < shape.count; ++n) tile.template operator()<kSharingRows, 1>(m, n);
+// Of eight vectors the first elements, then the second ones and so on: three times the halves are dealt together like cards.
+HONE_INLINE void store_dealt(Lane (&fields)[8], float* to) {
+#pragma GCC unroll 3
+  for (int round = 0; round < 3; ++round) {
+    Lane dealt[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const Lane a = fields[i], b = fields[i + 4];
+      dealt[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      dealt[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) fields[i] = dealt[i];
   }
-  for (; m < shape.rows; ++m) {
-    int64_t n = 0;
-    for (; n + kOutputs <= shape.count; n += kOutputs) tile.template operator()<1, kOutputs>(m, n);
-    for (; n < shape.count; ++n) tile.template operator()<1, 1>(m, n);
-  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) store(to + i * kLane, fields[i], Whole{});
 }
 
 }  // namespace
@@ -146,20 +130,31 @@ HONE_CPU_KERNEL void group_sums(const float* x, float* sums, int64_t rows, int64
     }
 }
 
-HONE_CPU_KERNEL void packed_outputs_int8(const float* x, const float* sums, const int32_t* codes, const float* scales, float* y, const SmallShape& shape) {
-  for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) __attribute__((always_inline)) {
-    int8_tile<X, W>(x + m * shape.width, sums + m * padded_groups(shape.width), codes + n * (shape.width / 4), y + m * shape.y_stride + n, shape);
-  });
+HONE_CPU_KERNEL void order_by_fields(const float* x, float* ordered, int64_t count) {
+  for (int64_t i = 0; i < count; i += kPackedBlock)
+    for (int64_t f = 0; f < 8; ++f)
+      for (int64_t word = 0; word < kPackedWords; ++word) ordered[i + f * kPackedWords + word] = x[i + word * 8 + f];
+}
+
+HONE_CPU_KERNEL void packed_outputs_int8(const float* x, const float* sums, const int32_t* codes, const float* scales, float* y,
+                                         const SmallShape& shape) {
+  for_tiles(
+      shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) __attribute__((always_inline)) {
+        int8_tile<X, W>(x + m * shape.width, sums + m * padded_groups(shape.width), codes + n * (shape.width / 4),
+                        y + m * shape.y_stride + n, shape);
+      });
   for (int64_t m = 0; m < shape.rows; ++m)
     for (int64_t n = 0; n < shape.count; ++n) y[m * shape.y_stride + n] *= scales[n] * 256.0f;
 }
 
-HONE_CPU_KERNEL void packed_outputs_int4(const float* x, const float* sums, const int32_t* codes, const c10::BFloat16* scales, float* y,
-                                         const SmallShape& shape) {
+HONE_CPU_KERNEL void packed_outputs_int4(const float* ordered, const float* sums, const int32_t* codes,
+                                         const c10::BFloat16* scales, float* y, const SmallShape& shape) {
   const int64_t groups = padded_groups(shape.width);
-  for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) __attribute__((always_inline)) {
-    int4_tile<X, W>(x + m * shape.width, sums + m * groups, codes + n * (shape.width / 8), scales + n * 2 * groups, y + m * shape.y_stride + n, shape);
-  });
+  for_tiles(
+      shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) __attribute__((always_inline)) {
+        int4_tile<X, W>(ordered + m * shape.width, sums + m * groups, codes + n * (shape.width / 8), scales + n * 2 * groups,
+                        y + m * shape.y_stride + n, shape);
+      });
 }
 
 HONE_CPU_KERNEL void unpack_int8(const int32_t* codes, const float* scales, float* weight, int64_t rows, int64_t width) {
@@ -178,14 +173,15 @@ HONE_CPU_KERNEL void unpack_int4(const int32_t* codes, const c10::BFloat16* scal
   const int64_t groups = padded_groups(width);
   for (int64_t n = 0; n < rows; ++n, scales += 2 * groups)
     for (int64_t i = 0; i < width; i += kPackedBlock, codes += kPackedWords, weight += kPackedBlock) {
-      const auto [factor, base] = load_scales(scales + i / kPackedGroup / kGroupSpan * 2 * kGroupSpan);
-      const Words some = load_words(codes);
-      const Lane w[8] = {field<4, 0>(some), field<4, 1>(some), field<4, 2>(some), field<4, 3>(some),
-                         field<4, 4>(some), field<4, 5>(some), field<4, 6>(some), field<4, 7>(some)};
-      for (int64_t f = 0; f < 8; ++f) {
-        const int64_t group = (i / kPackedGroup + f / 2) % kGroupSpan;
-        store(weight + f * kLane, w[f] * factor[group] + base[group], Whole{});
-      }
+      const auto [factor, base] = load_scales(scales + i / kSpanInputs * 2 * kGroupSpan);
+      float factors[kSpanInputs / 8], bases[kSpanInputs / 8];
+      spread_groups(factor, factors);
+      spread_groups(base, bases);
+      const Lane by = load(factors + i % kSpanInputs / 8, Whole{}), from = load(bases + i % kSpanInputs / 8, Whole{});
+      Lane w[8];
+      int4_fields(load_words(codes), w);
+      for (auto& one : w) one = one * by + from;
+      store_dealt(w, weight);
     }
 }
 

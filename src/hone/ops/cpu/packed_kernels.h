@@ -5,26 +5,16 @@
 
 #include <cstdint>
 
-#include "hone/ops/cpu/small_matmul_kernels.h"
+#include "hone/ops/cpu/packed_layout.h"
 
 namespace hone::ops::cpu {
 
-// Sixteen words stand side by side; their fields of 8 or 4 bits, lowest first, hold sixteen inputs each. Rows are padded to whole blocks.
-constexpr int64_t kPackedBlock = 128;
-constexpr int64_t kPackedWords = 16;
-// 4 bits: a weight is code * scale + lowest, and both are shared by a group of inputs. Sixteen scales, then sixteen lowest values lie together.
-constexpr int64_t kPackedGroup = 32;
-constexpr int64_t kGroupSpan = 16;
-// 8 bits: a weight is (code - kInt8Zero) * scale, with one scale for each output.
-constexpr int32_t kInt8Zero = 128;
-
-inline int64_t padded_width(int64_t width) { return (width + kPackedBlock - 1) / kPackedBlock * kPackedBlock; }
-inline int64_t padded_groups(int64_t width) { return (width / kPackedGroup + kGroupSpan - 1) / kGroupSpan * kGroupSpan; }
-
 // Sums of x [rows, width] over groups: [rows, padded_groups(width)]. All widths here are padded.
 void group_sums(const float* x, float* sums, int64_t rows, int64_t width);
+// x of a block of 4-bit weights as their fields meet it: [blocks, 8, 16] of what was [blocks, 16, 8].
+void order_by_fields(const float* x, float* ordered, int64_t count);
 void packed_outputs_int8(const float* x, const float* sums, const int32_t* codes, const float* scales, float* y, const SmallShape& shape);
-void packed_outputs_int4(const float* x, const float* sums, const int32_t* codes, const c10::BFloat16* scales, float* y, const SmallShape& shape);
+void packed_outputs_int4(const float* ordered, const float* sums, const int32_t* codes, const c10::BFloat16* scales, float* y, const SmallShape& shape);
 
 // Rows of the weight in float32 [rows, width].
 void unpack_int8(const int32_t* codes, const float* scales, float* weight, int64_t rows, int64_t width);

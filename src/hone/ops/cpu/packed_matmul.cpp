@@ -1,58 +1,113 @@
 #include "hone/ops/cpu/packed_matmul.h"
 
+#include "hone/ops/cpu/byte_dots.h"
 #include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/packed_kernels.h"
 
 namespace hone::ops::cpu {
 namespace {
 
-Tensor packed_codes(const Tensor& codes, int bits) {
-  auto padded = at::constant_pad_nd(codes, {0, padded_width(codes.size(1)) - codes.size(1)}).to(at::kInt);
-  auto fields = padded.view({codes.size(0), -1, 32 / bits, kPackedWords}).unbind(2);
-  auto words = fields[0].clone();
-  for (size_t i = 1; i < fields.size(); ++i) words.bitwise_or_(fields[i].bitwise_left_shift(static_cast<int64_t>(i) * bits));
+// Words whose fields, lowest first, are the slices of codes along `fields`.
+Tensor packed_codes(const Tensor& codes, int bits, int64_t fields) {
+  auto slices = codes.unbind(fields);
+  auto words = slices[0].clone();
+  for (size_t i = 1; i < slices.size(); ++i) words.bitwise_or_(slices[i].bitwise_left_shift(static_cast<int64_t>(i) * bits));
   return words.reshape({codes.size(0), -1});
 }
 
-struct PackedInput {
-  Tensor x, sums;
-};
+Tensor padded_codes(const Tensor& codes) {
+  return at::constant_pad_nd(codes, {0, padded_width(codes.size(1)) - codes.size(1)}).to(at::kInt);
+}
 
-PackedInput packed_input(const Tensor& x, int64_t width) {
+Tensor padded_input(const Tensor& x, int64_t width) {
   auto x32 = x.to(at::kFloat).contiguous();
-  if (x.size(1) < width) x32 = at::constant_pad_nd(x32, {0, width - x.size(1)});
-  auto sums = at::empty({x.size(0), padded_groups(width)}, x32.options());
-  group_sums(x32.const_data_ptr<float>(), sums.mutable_data_ptr<float>(), x.size(0), width);
-  return {x32, sums};
+  return x.size(1) < width ? at::constant_pad_nd(x32, {0, width - x.size(1)}) : x32;
+}
+
+bool rounds_inputs(const PackedWeight& weight) { return weight.bits == 4 && has_byte_dots(); }
+
+// compute(first, shape, y) over pieces of the outputs.
+template <class Compute>
+Tensor outputs_of(const Tensor& x, const PackedWeight& weight, Compute compute) {
+  const int64_t outputs = weight.codes.size(0), width = padded_width(weight.width);
+  auto y = at::empty({x.size(0), outputs}, x.options());
+  auto* to = y.mutable_data_ptr<float>();
+  for_outputs(outputs, width, [&](int64_t first, int64_t count) {
+    compute(first, SmallShape{x.size(0), width, count, outputs}, to + first);
+  });
+  return y;
+}
+
+Tensor int8_matmul(const Tensor& x, const Tensor& sums, const PackedWeight& weight) {
+  const auto* codes = weight.codes.const_data_ptr<int32_t>();
+  const auto* scales = weight.scales.const_data_ptr<float>();
+  return outputs_of(x, weight, [&](int64_t first, const SmallShape& shape, float* y) {
+    packed_outputs_int8(x.const_data_ptr<float>(), sums.const_data_ptr<float>(), codes + first * weight.codes.size(1),
+                        scales + first, y, shape);
+  });
+}
+
+// compute(codes, scales, y, shape) over pieces of the outputs of 4-bit weights.
+template <class Compute>
+Tensor int4_outputs(const Tensor& x, const PackedWeight& weight, Compute compute) {
+  const auto* codes = weight.codes.const_data_ptr<int32_t>();
+  const auto* scales = weight.scales.const_data_ptr<c10::BFloat16>();
+  return outputs_of(x, weight, [&](int64_t first, const SmallShape& shape, float* y) {
+    compute(codes + first * weight.codes.size(1), scales + first * 2 * padded_groups(shape.width), y, shape);
+  });
+}
+
+Tensor int4_matmul(const Tensor& x, const Tensor& sums, const PackedWeight& weight) {
+  auto ordered = at::empty_like(x);
+  order_by_fields(x.const_data_ptr<float>(), ordered.mutable_data_ptr<float>(), x.numel());
+  return int4_outputs(x, weight, [&](const int32_t* codes, const c10::BFloat16* scales, float* y, const SmallShape& shape) {
+    packed_outputs_int4(ordered.const_data_ptr<float>(), sums.const_data_ptr<float>(), codes, scales, y, shape);
+  });
+}
+
+Tensor int4_byte_matmul(const Tensor& x, const PackedWeight& weight) {
+  const int64_t rows = x.size(0), width = x.size(1);
+  auto codes = at::empty({rows, width}, at::kChar);
+  auto scales = at::empty({rows, width / 8}, x.options()), sums = at::empty({rows, padded_groups(width)}, x.options());
+  RoundedRows rounded{codes.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>()};
+  round_rows(x.const_data_ptr<float>(), rounded, rows, width);
+  return int4_outputs(x, weight, [&](const int32_t* packed, const c10::BFloat16* factors, float* y, const SmallShape& shape) {
+    byte_outputs_int4(rounded, packed, factors, y, shape);
+  });
 }
 
 }  // namespace
 
-PackedWeight pack_int8(const Tensor& codes, const Tensor& scales) { return {8, codes.size(1), packed_codes(codes, 8), scales.contiguous()}; }
+PackedWeight pack_int8(const Tensor& codes, const Tensor& scales) {
+  return {8, codes.size(1), packed_codes(padded_codes(codes).view({codes.size(0), -1, 4, kPackedWords}), 8, 2),
+          scales.contiguous()};
+}
 
 PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& lowest) {
   int64_t groups = padded_groups(padded_width(codes.size(1)));
-  auto in_spans = [&](const Tensor& x) { return at::constant_pad_nd(x, {0, groups - x.size(1)}).view({x.size(0), -1, 1, kGroupSpan}); };
-  return {4, codes.size(1), packed_codes(codes, 4), at::cat({in_spans(scales), in_spans(lowest)}, 2).to(at::kBFloat16)};
+  auto in_spans = [&](const Tensor& x) {
+    return at::constant_pad_nd(x, {0, groups - x.size(1)}).view({x.size(0), -1, 1, kGroupSpan});
+  };
+  auto words = packed_codes(padded_codes(codes).view({codes.size(0), -1, kPackedWords, 8}), 4, 3);
+  return {4, codes.size(1), words, at::cat({in_spans(scales), in_spans(lowest)}, 2).to(at::kBFloat16)};
+}
+
+Tensor as_multiplied(const Tensor& x, const PackedWeight& weight) {
+  auto x32 = x.to(at::kFloat);
+  if (!rounds_inputs(weight)) return x32;
+  auto groups = x32.view({x.size(0), -1, kPackedGroup});
+  auto largest = groups.abs().amax(2, /*keepdim=*/true);
+  auto codes = (groups * (127 / largest).masked_fill_(largest == 0, 0)).round_();
+  return codes.mul_(largest / 127).view(x.sizes());
 }
 
 Tensor packed_matmul(const Tensor& x, const PackedWeight& weight) {
-  int64_t outputs = weight.codes.size(0), words = weight.codes.size(1), width = padded_width(weight.width);
-  auto input = packed_input(x, width);
-  auto y = at::empty({x.size(0), outputs}, input.x.options());
-  const auto *from = input.x.const_data_ptr<float>(), *sums = input.sums.const_data_ptr<float>();
-  const auto* codes = weight.codes.const_data_ptr<int32_t>();
-  auto* to = y.mutable_data_ptr<float>();
-  for_outputs(outputs, width, [&](int64_t first, int64_t count) {
-    SmallShape shape{x.size(0), width, count, outputs};
-    if (weight.bits == 8) {
-      packed_outputs_int8(from, sums, codes + first * words, weight.scales.const_data_ptr<float>() + first, to + first, shape);
-    } else {
-      const auto* scales = weight.scales.const_data_ptr<c10::BFloat16>() + first * 2 * padded_groups(width);
-      packed_outputs_int4(from, sums, codes + first * words, scales, to + first, shape);
-    }
-  });
-  return y;
+  const int64_t width = padded_width(weight.width);
+  auto input = padded_input(x, width);
+  if (rounds_inputs(weight)) return int4_byte_matmul(input, weight);
+  auto sums = at::empty({x.size(0), padded_groups(width)}, input.options());
+  group_sums(input.const_data_ptr<float>(), sums.mutable_data_ptr<float>(), x.size(0), width);
+  return weight.bits == 8 ? int8_matmul(input, sums, weight) : int4_matmul(input, sums, weight);
 }
 
 Tensor unpacked_rows(const PackedWeight& weight, int64_t first, int64_t count) {

@@ -1,0 +1,139 @@
+#include "hone/ops/cpu/byte_dots.h"
+
+#include <algorithm>
+
+#include "hone/base/error.h"
+#include "hone/device/cpu_features.h"
+#include "hone/ops/cpu/lanes.h"
+#include "hone/ops/cpu/packed_layout.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define HONE_BYTE_DOTS __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#define HONE_BYTE_DOTS __attribute__((target("arch=armv8.2-a+dotprod")))
+#endif
+
+namespace hone::ops::cpu {
+
+bool has_byte_dots() { return device::cpu_features().byte_dots; }
+
+namespace {
+
+using Bytes = int8_t __attribute__((vector_size(16)));
+
+HONE_INLINE Lane to_integers(Lane x) {
+  const Lane magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds
+  return (x + magic) - magic;
+}
+HONE_INLINE void store_bytes(int8_t* to, Lane integers) {
+  const Bytes bytes = __builtin_convertvector(__builtin_convertvector(integers, LaneInt), Bytes);
+  std::memcpy(to, &bytes, sizeof bytes);
+}
+
+}  // namespace
+
+HONE_CPU_KERNEL void round_rows(const float* x, const RoundedRows& rounded, int64_t rows, int64_t width) {
+  const int64_t groups = padded_groups(width);
+  for (int64_t m = 0; m < rows; ++m) {
+    for (int64_t i = 0; i < width; i += kPackedGroup) {
+      const Lane a = load(x + m * width + i, Whole{}), b = load(x + m * width + i + kLane, Whole{});
+      const float largest = max(max(max(a, -a), max(b, -b)));
+      const float scale = largest / 127 + folded(a * 0.0f + b * 0.0f);  // what is not finite stays so
+      const Lane first = to_integers(a * (largest > 0 ? 127 / largest : 0)),
+                 second = to_integers(b * (largest > 0 ? 127 / largest : 0));
+      int8_t* even = rounded.codes + m * width + i / kPackedBlock * kPackedBlock + i % kPackedBlock / 2;
+      store_bytes(even, __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
+      store_bytes(even + kPackedBlock / 2,
+                  __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
+      float* scales = rounded.scales + (m * width + i) / 8;
+      scales[0] = scales[1] = scales[2] = scales[3] = scale;
+      rounded.sums[m * groups + i / kPackedGroup] = scale * folded(first + second);
+    }
+    for (int64_t g = width / kPackedGroup; g < groups; ++g) rounded.sums[m * groups + g] = 0;
+  }
+}
+
+#if defined(HONE_BYTE_DOTS)
+
+namespace {
+
+// To each of sixteen sums the products of four bytes: codes from 0 to 15, inputs from -127 to 127.
+#if defined(__x86_64__)
+HONE_BYTE_DOTS HONE_INLINE LaneInt add_dots(LaneInt sums, Words codes, const int8_t* x) {
+  return reinterpret_cast<LaneInt>(
+      _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums), reinterpret_cast<__m512i>(codes), _mm512_loadu_si512(x)));
+}
+#else
+HONE_BYTE_DOTS HONE_INLINE LaneInt add_dots(LaneInt sums, Words codes, const int8_t* x) {
+  int32x4_t sum[4];
+  int8x16_t code[4];
+  std::memcpy(sum, &sums, sizeof sums);
+  std::memcpy(code, &codes, sizeof codes);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) sum[i] = vdotq_s32(sum[i], code[i], vld1q_s8(x + i * 16));
+  std::memcpy(&sums, sum, sizeof sums);
+  return sums;
+}
+#endif
+
+template <int64_t X, int64_t W>
+HONE_BYTE_DOTS void byte_tile(const RoundedRows& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
+                              const SmallShape& shape) {
+  Lane sums[W][X] = {};
+  const int64_t words = shape.width / 8, groups = padded_groups(shape.width);
+  for (int64_t span = 0; span < shape.width; span += kSpanInputs) {
+    float factors[W][kSpanInputs / 8];
+#pragma GCC unroll 8
+    for (int64_t n = 0; n < W; ++n) {
+      const auto* from = scales + n * 2 * groups + span / kSpanInputs * 2 * kGroupSpan;
+      __builtin_prefetch(from + W * 2 * groups);
+      spread_groups(load(from, Whole{}), factors[n]);
+      const Lane lowest = load(from + kGroupSpan, Whole{});
+#pragma GCC unroll 8
+      for (int64_t m = 0; m < X; ++m) sums[n][m] += lowest * load(x.sums + m * groups + span / kPackedGroup, Whole{});
+    }
+    const int64_t end = std::min(span + kSpanInputs, shape.width);
+    for (int64_t i = span; i < end; i += kPackedBlock) {
+#pragma GCC unroll 8
+      for (int64_t n = 0; n < W; ++n) {
+        __builtin_prefetch(codes + (n + W) * words + i / 8);
+        const Words some = load_words(codes + n * words + i / 8);
+        const Words even = some & 0x0F0F0F0Fu, odd = (some >> 4) & 0x0F0F0F0Fu;
+        const Lane factor = load(factors[n] + (i - span) / 8, Whole{});
+#pragma GCC unroll 8
+        for (int64_t m = 0; m < X; ++m) {
+          const int8_t* inputs = x.codes + m * shape.width + i;
+          const LaneInt dots = add_dots(add_dots(LaneInt{}, even, inputs), odd, inputs + kPackedBlock / 2);
+          sums[n][m] += __builtin_convertvector(dots, Lane) * (factor * load(x.scales + m * words + i / 8, Whole{}));
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t n = 0; n < W; ++n)
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < X; ++m) y[m * shape.y_stride + n] = folded(sums[n][m]);
+}
+
+}  // namespace
+
+void byte_outputs_int4(const RoundedRows& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
+                       const SmallShape& shape) {
+  const int64_t groups = padded_groups(shape.width);
+  for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
+    const RoundedRows rows{x.codes + m * shape.width, x.scales + m * shape.width / 8, x.sums + m * groups};
+    byte_tile<X, W>(rows, codes + n * (shape.width / 8), scales + n * 2 * groups, y + m * shape.y_stride + n, shape);
+  });
+}
+
+#else
+
+void byte_outputs_int4(const RoundedRows&, const int32_t*, const c10::BFloat16*, float*, const SmallShape&) {
+  HONE_CHECK(false, "asked only where has_byte_dots()");
+}
+
+#endif
+
+}  // namespace hone::ops::cpu
