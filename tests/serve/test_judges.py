@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from field_testing import refuse_wrong_fields
 from serve_testing import MODEL, Server
 
 torch = pytest.importorskip("torch")
@@ -42,6 +43,7 @@ def test_classes_by_chat_and_by_route(tmp_path):
         chat = answer(server, "/v1/chat/completions", {"messages": [{"role": "user", "content": texts[0]}], "logprobs": True, "top_logprobs": 2})["choices"][0]
         assert chat["message"]["content"] == wanted[0].argmax().item()
         assert chat["logprobs"]["content"][0]["logprobs"] == pytest.approx(wanted[0].max().log().item(), abs=1e-3)
+        assert refuse_wrong_fields(server, ["/v1/classify"]) > 10
         assert "writes none" in answer(server, "/v1/completions", {"prompt": "the"}, 400)["error"]["message"]
         assert "reranker" in answer(server, "/v1/rerank", {"query": "a", "documents": ["b"]}, 400)["error"]["message"]
     finally:
@@ -57,6 +59,7 @@ def test_a_reranker_ranks_and_scores(tmp_path):
     try:
         ranked = answer(server, "/v1/rerank", {"query": query, "documents": documents, "top_n": 2})["results"]
         order = sorted(range(3), key=lambda i: -scores[i])
+        assert refuse_wrong_fields(server, ["/v1/rerank", "/v1/score"]) > 20
         assert [row["index"] for row in ranked] == order[:2] and ranked[0]["document"]["text"] == documents[order[0]]
         assert [row["relevance_score"] for row in ranked] == pytest.approx([scores[i] for i in order[:2]], abs=1e-4)
         pairs = answer(server, "/v1/score", {"text_1": query, "text_2": documents})["data"]
