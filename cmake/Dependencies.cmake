@@ -29,7 +29,8 @@ include(Torch) # hone_torch, and ${python} whose wheels it came from
 add_library(hone_gloo INTERFACE)
 target_include_directories(hone_gloo SYSTEM INTERFACE ${CMAKE_SOURCE_DIR}/cmake/gloo_shim)
 target_compile_definitions(hone_gloo INTERFACE USE_C10D_GLOO)
-# Kernels of our own for NVIDIA GPUs need nvcc and its headers beside a libtorch made for CUDA; without either, compositions of libtorch's run there.
+# Kernels of our own for NVIDIA GPUs need nvcc and its headers beside a libtorch made for CUDA; without either, compositions of
+# libtorch's run there, and its CUDA part is loaded when the program starts (device/cuda_part.h).
 set(HONE_WITH_CUDA OFF)
 if(HONE_TORCH_HAS_CUDA)
   include(CheckLanguage)
@@ -49,6 +50,7 @@ if(HONE_TORCH_HAS_CUDA)
     # libtorch's headers include those of libraries that a small toolkit lacks and the wheels beside torch's bring.
     file(GLOB nvidia_headers ${TORCH_INSTALL_PREFIX}/../nvidia/*/include)
     target_include_directories(hone_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${nvidia_headers})
+    target_link_libraries(hone_torch INTERFACE "-Wl,--no-as-needed,${torch_lib}/libtorch_cuda.so -Wl,--as-needed" ${torch_lib}/libc10_cuda.so)
     set(HONE_WITH_CUDA ON)
   endif()
 endif()

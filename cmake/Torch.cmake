@@ -1,7 +1,7 @@
 # libtorch out of a Python environment's torch wheel, as the target hone_torch. Not by find_package(Torch), which refuses a wheel made for CUDA
 # on a machine without a CUDA toolkit: most machines get such a wheel, and whatever needs the toolkit is optional here.
 set(HONE_PYTHON "" CACHE FILEPATH "Python whose torch is linked; empty: .venv/bin/python, else python3")
-option(HONE_TORCH_CUDA "Link libtorch's CUDA part, when the wheel has one" ON)
+option(HONE_TORCH_CUDA "Use libtorch's CUDA part, when the wheel has one" ON)
 set(python ${HONE_PYTHON})
 if(NOT python)
   if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
@@ -29,7 +29,6 @@ target_link_libraries(hone_torch INTERFACE ${torch_lib}/libtorch.so "-Wl,--no-as
 set(HONE_TORCH_HAS_CUDA OFF)
 if(HONE_TORCH_CUDA AND EXISTS ${torch_lib}/libtorch_cuda.so)
   set(HONE_TORCH_HAS_CUDA ON)
-  target_link_libraries(hone_torch INTERFACE "-Wl,--no-as-needed,${torch_lib}/libtorch_cuda.so -Wl,--as-needed" ${torch_lib}/libc10_cuda.so)
 endif()
 message(STATUS "libtorch: ${TORCH_INSTALL_PREFIX}, CUDA: ${HONE_TORCH_HAS_CUDA}")
 

@@ -20,6 +20,8 @@ def run_emulated(command, env=None, timeout=180, **more):
 def _torch_npu():
     if not (ROOT / ".venv/npu/torch_npu").is_dir():
         pytest.fail("torch_npu is not installed; make setup-tests")
+    if list((ROOT / ".venv").glob("lib/python3*/site-packages/torch/lib/libtorch_cuda.so")):
+        pytest.skip("torch_npu does not work with a torch made for CUDA, and .venv has one")
     if not (BINARY.parent.parent / "lib/cann/libascendcl.so").exists():
         pytest.fail("the emulated CANN is not built; ninja -C build cann_emulator")
 

@@ -11,6 +11,7 @@
 #include "hone/cli/help.h"
 #include "hone/cli/hub_options.h"
 #include "hone/cli/variables.h"
+#include "hone/device/cuda_part.h"
 #include "hone/device/npu.h"
 #include "hone/device/npu_errors.h"
 #include "hone/device/npu_fallback.h"
@@ -153,6 +154,7 @@ Parsed parse_invocation(const Invocation& invocation, const World& world) {
 int run_program(const std::string& program, std::vector<std::string> words) {
   std::signal(SIGINT, leave_on_interrupt);
   try {
+    device::load_cuda_part();
     return dispatch(front_end_of(program), words);
   } catch (const UserError& error) {
     return report(error.code(), error.what(), error.hint());

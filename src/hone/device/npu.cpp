@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "hone/base/error.h"
+#include "hone/device/libtorch.h"
 #include "hone/device/npu_fallback.h"
 #include "hone/device/npu_hccl.h"
 #include "hone/device/npu_install.h"
@@ -56,12 +57,6 @@ void start_python(const Install& install) {
   symbol<void* (*)()>(python, "PyEval_SaveThread")();  // torch_npu's threads take the lock when they need it
 }
 
-std::string libtorch_folder() {
-  Dl_info info{};
-  ::dladdr(reinterpret_cast<void*>(&at::get_num_threads), &info);
-  return fs::path(info.dli_fname).parent_path();
-}
-
 void default_to(const char* name, const char* value) { ::setenv(name, value, /*overwrite=*/0); }
 
 void check_installed(const Install& install) {
@@ -73,6 +68,9 @@ void check_installed(const Install& install) {
     throw UserError(
         ExitCode::usage, fmt::format("torch_npu {} does not fit libtorch {}", install.torch_npu_version, TORCH_VERSION),
         fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
+  if (libtorch_made_for_cuda())
+    throw UserError(ExitCode::usage, "torch_npu cannot be used with a libtorch made for CUDA, which this one is",
+                    fmt::format("install torch {}'s build for CPUs (its version ends in +cpu) into the Python hone was built with, then make build", TORCH_VERSION));
   if (install.runtime.empty())
     throw UserError(ExitCode::usage, "npu was asked for, but CANN's libascendcl.so is not on the library path",
                     install.toolkit.empty() ? "install CANN, or try the command on emulated cards: hone emulate-npu -- …"
@@ -119,7 +117,7 @@ void load() {
     // for the others CANN must be asked which it prefers, which is part of making it ready.
     default_to("ACL_OP_INIT_MODE", computes_bfloat16() ? "1" : "0");
     start_python(install);
-    open_globally(libtorch_folder() + "/libtorch_python.so", "libtorch_python");
+    open_globally((libtorch_folder() / "libtorch_python.so").string(), "libtorch_python");
     open_globally(install.torch_npu + "/lib/libtorch_npu.so", "torch_npu");
     count_fallbacks();
     g_loaded = true;

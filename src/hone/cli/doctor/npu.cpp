@@ -8,6 +8,7 @@
 #include "hone/base/file.h"
 #include "hone/cli/doctor/check.h"
 #include "hone/device/device.h"
+#include "hone/device/libtorch.h"
 #include "hone/device/npu.h"
 #include "hone/device/npu_errors.h"
 #include "hone/device/npu_install.h"
@@ -48,6 +49,9 @@ Findings torch_npu_findings(const Install& install) {
                  same ? fmt::format("{}, Python {}", install.torch_npu_version, install.python)
                       : fmt::format("{}, which does not fit libtorch {}", install.torch_npu_version, TORCH_VERSION),
                  same ? install.torch_npu : wanted});
+  if (device::libtorch_made_for_cuda())
+    out.push_back({Mark::bad, "torch and torch_npu", "libtorch was made for CUDA, with which torch_npu does not work",
+                   fmt::format("install torch {}'s build for CPUs (its version ends in +cpu), then make build", TORCH_VERSION)});
   if (!install.cann_version.empty() && !device::npu::cann_serves(install.cann_version, install.torch_npu_version)) {
     auto serving = device::npu::cann_for(install.torch_npu_version);
     out.push_back({Mark::bad, "CANN and torch_npu",

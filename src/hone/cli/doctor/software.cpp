@@ -1,5 +1,4 @@
 // libtorch and what it was built with, drivers and toolkits, optional parts of hone.
-#include <dlfcn.h>
 #include <torch/version.h>
 
 #include <cstdlib>
@@ -10,23 +9,17 @@
 #include "hone/data/readers/parquet.h"
 #include "hone/device/cpu_features.h"
 #include "hone/device/inventory.h"
+#include "hone/device/libtorch.h"
 #include "hone/device/tensor.h"
 #include "hone/hub/download.h"
 
 namespace hone::cli::doctor {
 namespace {
 
-std::string library_folder() {
-  Dl_info info{};
-  return ::dladdr(reinterpret_cast<void*>(&at::globalContext), &info) && info.dli_fname
-             ? fs::path(info.dli_fname).parent_path().string()
-             : "unknown folder";
-}
-
 Finding torch_finding() {
   constexpr const char* kAbi = _GLIBCXX_USE_CXX11_ABI ? "C++11 ABI" : "old ABI";
-  return {Mark::good, "libtorch", fmt::format("{}, {}, {}", TORCH_VERSION, kAbi, at::hasCUDA() ? "with CUDA" : "for CPUs"),
-          library_folder()};
+  return {Mark::good, "libtorch", fmt::format("{}, {}, {}", TORCH_VERSION, kAbi, device::libtorch_made_for_cuda() ? "made for CUDA" : "for CPUs"),
+          device::libtorch_folder().string()};
 }
 
 Finding cuda_finding() {

@@ -65,14 +65,29 @@ Tensor int4_matmul(const Tensor& x, const Tensor& sums, const PackedWeight& weig
   });
 }
 
+struct RoundedInput {
+  Tensor codes, scales, sums;  // of RoundedRows
+
+  explicit RoundedInput(const Tensor& x)
+      : codes(at::empty(x.sizes(), at::kChar)),
+        scales(at::empty({x.size(0), x.size(1) / 8}, x.options())),
+        sums(at::empty({x.size(0), padded_groups(x.size(1))}, x.options())) {
+    round_rows(x.const_data_ptr<float>(), rows(), x.size(0), x.size(1));
+  }
+  RoundedRows rows() const {
+    return {codes.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>()};
+  }
+  // The numbers they stand for, in the inputs' own order.
+  Tensor values() const {
+    auto ordered = codes.view({codes.size(0), -1, 2, kPackedBlock / 2}).transpose(2, 3).reshape({codes.size(0), -1, 8});
+    return (ordered.to(at::kFloat) * scales.unsqueeze(2)).view(codes.sizes());
+  }
+};
+
 Tensor int4_byte_matmul(const Tensor& x, const PackedWeight& weight) {
-  const int64_t rows = x.size(0), width = x.size(1);
-  auto codes = at::empty({rows, width}, at::kChar);
-  auto scales = at::empty({rows, width / 8}, x.options()), sums = at::empty({rows, padded_groups(width)}, x.options());
-  RoundedRows rounded{codes.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>()};
-  round_rows(x.const_data_ptr<float>(), rounded, rows, width);
-  return int4_outputs(x, weight, [&](const int32_t* packed, const c10::BFloat16* factors, float* y, const SmallShape& shape) {
-    byte_outputs_int4(rounded, packed, factors, y, shape);
+  const RoundedInput rounded(x);
+  return int4_outputs(x, weight, [&](const int32_t* codes, const c10::BFloat16* scales, float* y, const SmallShape& shape) {
+    byte_outputs_int4(rounded.rows(), codes, scales, y, shape);
   });
 }
 
@@ -93,12 +108,8 @@ PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& 
 }
 
 Tensor as_multiplied(const Tensor& x, const PackedWeight& weight) {
-  auto x32 = x.to(at::kFloat);
-  if (!rounds_inputs(weight)) return x32;
-  auto groups = x32.view({x.size(0), -1, kPackedGroup});
-  auto largest = groups.abs().amax(2, /*keepdim=*/true);
-  auto codes = (groups * (127 / largest).masked_fill_(largest == 0, 0)).round_();
-  return codes.mul_(largest / 127).view(x.sizes());
+  if (!rounds_inputs(weight)) return x.to(at::kFloat);
+  return RoundedInput(padded_input(x, padded_width(weight.width))).values().narrow(1, 0, weight.width);
 }
 
 Tensor packed_matmul(const Tensor& x, const PackedWeight& weight) {

@@ -1,0 +1,11 @@
+// The libtorch this program runs on, as files.
+#pragma once
+#include <filesystem>
+
+namespace hone::device {
+
+std::filesystem::path libtorch_folder();
+// The CUDA part lies beside the others, whether it is loaded or not. torch_npu cannot share a process with it.
+bool libtorch_made_for_cuda();
+
+}  // namespace hone::device
