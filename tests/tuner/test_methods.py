@@ -1,21 +1,18 @@
 """Tuners beside LoRA, against peft: the same logits, gradients and merged weights from the same files, in both directions."""
 import copy
 import json
-import os
-import subprocess
-from pathlib import Path
 
 import peft.tuners.boft.layer as boft_layer
 import pytest
 import torch
 from peft import AdaLoraConfig, BOFTConfig, FourierFTConfig, OFTConfig, PeftModel, VeraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
-HONE = os.environ.get("HONE_BIN", str(Path(__file__).resolve().parents[2] / "build/bin/hone"))
+from tuner_testing import TOKENS, base_model, hone_outputs, peer_logits, run, spread
+
 SIZES = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=128)
-TOKENS = [[3, 17, 42, 8, 95, 0, 21], [5, 9]]
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
@@ -45,37 +42,10 @@ def one_thread():
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     folder = tmp_path_factory.mktemp("base")
-    model = Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=False))
-    generator = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.2 + (1.0 if parameter.ndim == 1 else 0.0))
+    model = spread(Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=False)), 7)
     model.save_pretrained(folder)
     (folder / "tokenizer_config.json").write_text("{}")
     return folder
-
-
-def base_model(folder):
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
-
-
-def run(*words, ok=True):
-    # Waiting threads that spin are slow when tests share the cores.
-    done = subprocess.run([HONE, *map(str, words)], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert not ok or done.returncode == 0, done.stderr
-    return done
-
-
-def hone_outputs(folder, model, *more):
-    (folder / "tokens.json").write_text(json.dumps({"sequences": TOKENS}))
-    run("logits", "--model", model, "--input", folder / "tokens.json", "--output", folder / "logits.safetensors",
-        "--torch_dtype", "float32", *more)
-    return load_file(folder / "logits.safetensors")
-
-
-def peer_logits(model):
-    with torch.no_grad():
-        return torch.cat([model(input_ids=torch.tensor([row])).logits[0] for row in TOKENS]).float()
 
 
 CASES = {

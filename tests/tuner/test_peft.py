@@ -1,27 +1,16 @@
 """Adapters in both directions and merging, against peft: the same logits from the same files."""
 import json
-import os
-import subprocess
-from pathlib import Path
 
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-HONE = os.environ.get("HONE_BIN", str(Path(__file__).resolve().parents[2] / "build/bin/hone"))
+from tuner_testing import TOKENS, base_model, hone_outputs, peer_logits, run, spread
+
 SIZES = dict(vocab_size=96, hidden_size=32, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=128)
-TOKENS = [[3, 17, 42, 8, 95, 0, 21], [5, 9]]
-
-
-def spread(model, seed):
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.2 + (1.0 if parameter.ndim == 1 else 0.0))
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -35,26 +24,8 @@ def bases(tmp_path_factory):
     return made
 
 
-def base_model(folder):
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
-
-
-def run(*words, ok=True):
-    done = subprocess.run([HONE, *map(str, words)], capture_output=True, text=True)
-    assert not ok or done.returncode == 0, done.stderr
-    return done
-
-
-def hone_logits(folder, model, *more):
-    (folder / "tokens.json").write_text(json.dumps({"sequences": TOKENS}))
-    run("logits", "--model", model, "--input", folder / "tokens.json", "--output", folder / "logits.safetensors",
-        "--torch_dtype", "float32", *more)
-    return load_file(folder / "logits.safetensors")["logits"]
-
-
-def peer_logits(model):
-    with torch.no_grad():
-        return torch.cat([model(input_ids=torch.tensor([row])).logits[0] for row in TOKENS]).float()
+def hone_logits(*words):
+    return hone_outputs(*words)["logits"]
 
 
 def randomise_adapter(model, seed):

@@ -46,6 +46,11 @@ int64_t count_tokens(const Texts& texts) {
 
 Json usage_of(const Texts& texts) { return {{"prompt_tokens", count_tokens(texts)}, {"total_tokens", count_tokens(texts)}}; }
 
+// What vLLM answers with: one entry for each text.
+Json list_reply(const char* id, const Context& context, Json data, const Texts& texts) {
+  return {{"id", fresh_id(id)}, {"object", "list"}, {"created", unix_time()}, {"model", context.served.name}, {"data", std::move(data)}, {"usage", usage_of(texts)}};
+}
+
 struct JudgedChat {
   std::string model;
   Texts texts;
@@ -120,8 +125,7 @@ asio::awaitable<void> classify(Exchange& exchange, Context& context) {
   Json data = Json::array();
   for (const auto& verdict : verdicts)
     data.push_back({{"index", data.size()}, {"label", verdict.content}, {"probs", verdict.scores}, {"num_classes", verdict.scores.size()}});
-  Json reply{{"id", fresh_id("classify-")}, {"object", "list"}, {"created", unix_time()}, {"model", context.served.name}, {"data", data}, {"usage", usage_of(texts)}};
-  co_await exchange.respond(json_response(reply));
+  co_await exchange.respond(json_response(list_reply("classify-", context, std::move(data), texts)));
 }
 
 asio::awaitable<void> rerank(Exchange& exchange, Context& context) {
@@ -148,8 +152,7 @@ asio::awaitable<void> score_pairs(Exchange& exchange, Context& context) {
   auto verdicts = co_await judged(context, texts, 0);
   Json data = Json::array();
   for (const auto& verdict : verdicts) data.push_back({{"index", data.size()}, {"object", "score"}, {"score", verdict.scores[0]}});
-  Json reply{{"id", fresh_id("score-")}, {"object", "list"}, {"created", unix_time()}, {"model", context.served.name}, {"data", data}, {"usage", usage_of(texts)}};
-  co_await exchange.respond(json_response(reply));
+  co_await exchange.respond(json_response(list_reply("score-", context, std::move(data), texts)));
 }
 
 }  // namespace hone::serve
