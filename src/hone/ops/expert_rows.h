@@ -17,8 +17,12 @@ ExpertRows to_experts(const Tensor& tokens_th, const Tensor& experts_tk);
 Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
 Tensor from_experts(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
 
+// How many rows each of `count` experts has: int64 [E] on the choices' device, which nobody waits for.
+Tensor rows_per_expert(const Tensor& experts_tk, int64_t count);
+
 // Each expert's rows times its own matrix: rows [R, in], matrices [E, in, out], counts int64 [E] on the rows' device → [R, out].
 Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
+// One autograd node: an expert without rows costs nothing, and the gradient of all matrices is one tensor.
 Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
 
 }  // namespace hone::ops

@@ -1,0 +1,67 @@
+#include "hone/ops/experts.h"
+
+#include "hone/ops/expert_rows.h"
+#include "hone/ops/swiglu.h"
+
+namespace hone::ops {
+namespace {
+
+Tensor a_by_expert(const LoraWeights& adapter, int64_t experts) { return adapter.a.view({experts, -1, adapter.a.size(1)}); }
+Tensor b_by_expert(const LoraWeights& adapter, int64_t experts) { return adapter.b.view({adapter.b.size(0), -1, experts}).permute({2, 0, 1}); }
+
+// The product with expert `e` alone.
+Tensor by_one(const Tensor& rows, const ExpertProduct& product, int64_t e) {
+  auto y = at::linear(rows, product.weight[e]);
+  const int64_t experts = product.weight.size(0);
+  for (const auto& adapter : product.adapters) {
+    if (!adapter.active) continue;
+    auto low = at::linear(rows.to(adapter.a.scalar_type()), a_by_expert(adapter, experts)[e]);
+    y = y + (at::linear(low, b_by_expert(adapter, experts)[e]) * adapter.scale).to(y.scalar_type());
+  }
+  return y;
+}
+
+Tensor by_all(const Tensor& rows, const ExpertProduct& product, const Tensor& counts) {
+  auto y = grouped_matmul(rows, product.weight.transpose(1, 2), counts);
+  const int64_t experts = product.weight.size(0);
+  for (const auto& adapter : product.adapters) {
+    if (!adapter.active) continue;
+    auto low = grouped_matmul(rows.to(adapter.a.scalar_type()), a_by_expert(adapter, experts).transpose(1, 2), counts);
+    y = y + (grouped_matmul(low, b_by_expert(adapter, experts).contiguous().transpose(1, 2), counts) * adapter.scale).to(y.scalar_type());
+  }
+  return y;
+}
+
+}  // namespace
+
+ExpertChoice choose_experts(const Tensor& logits_te, int64_t per_token, bool normalized) {
+  auto [weights, experts] = at::softmax(logits_te, -1, at::kFloat).topk(per_token, -1);
+  return {experts, normalized ? weights / weights.sum(-1, /*keepdim=*/true) : weights};
+}
+
+Tensor expert_change(const LoraWeights& adapter, int64_t experts) {
+  return at::bmm(b_by_expert(adapter, experts).to(at::kFloat), a_by_expert(adapter, experts).to(at::kFloat)) * adapter.scale;
+}
+
+Tensor expert_mlp_plain(const Tensor& x_th, const ExpertChoice& choice, const ExpertProduct& gate_up, const ExpertProduct& down) {
+  auto y_th = at::zeros_like(x_th);
+  for (int64_t e = 0; e < gate_up.weight.size(0); ++e) {
+    auto chosen = (choice.experts_tk == e).nonzero();
+    if (chosen.size(0) == 0) continue;
+    auto token = chosen.select(1, 0), place = chosen.select(1, 1);
+    auto both = by_one(x_th.index_select(0, token), gate_up, e).chunk(2, 1);
+    auto rows = by_one(swiglu_plain(both[0], both[1]), down, e);
+    auto weights = choice.weights_tk.index({token, place}).unsqueeze(1);
+    y_th = y_th.index_add(0, token, (rows * weights).to(y_th.scalar_type()));
+  }
+  return y_th;
+}
+
+Tensor expert_mlp(const Tensor& x_th, const ExpertChoice& choice, const ExpertProduct& gate_up, const ExpertProduct& down) {
+  auto counts = rows_per_expert(choice.experts_tk, gate_up.weight.size(0));
+  auto sent = to_experts(x_th, choice.experts_tk);
+  auto both = by_all(sent.rows_rh, gate_up, counts).chunk(2, 1);
+  return from_experts(by_all(swiglu(both[0], both[1]), down, counts), sent.places_r, choice.weights_tk);
+}
+
+}  // namespace hone::ops

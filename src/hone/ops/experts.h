@@ -1,0 +1,30 @@
+// A mixture of experts in place of an MLP: which experts a token goes to, and what they make of it.
+#pragma once
+#include "hone/ops/lora_linear.h"
+
+namespace hone::ops {
+
+struct ExpertChoice {
+  Tensor experts_tk;  // int64 [T, k]
+  Tensor weights_tk;  // float32 [T, k]: how much each of them counts
+};
+
+// The most probable experts by the router's logits [T, E]; `normalized`: their weights sum to 1.
+ExpertChoice choose_experts(const Tensor& logits_te, int64_t per_token, bool normalized);
+
+// One product of every expert. Weight [E, out, in]; adapters as PEFT stacks those of all experts: a [E * r, in], b [out, r * E].
+struct ExpertProduct {
+  const Tensor& weight;
+  const std::vector<LoraWeights>& adapters;
+};
+
+// The change an adapter makes to the weight, [E, out, in].
+Tensor expert_change(const LoraWeights& adapter, int64_t experts);
+
+// down(silu(gate) * up) of each of a token's experts, summed by their weights. Gate and up lie in one product, gate first.
+// The definition: expert by expert, each on the tokens that chose it.
+Tensor expert_mlp_plain(const Tensor& x_th, const ExpertChoice& choice, const ExpertProduct& gate_up, const ExpertProduct& down);
+// Tokens sorted by expert, one product for each that has any.
+Tensor expert_mlp(const Tensor& x_th, const ExpertChoice& choice, const ExpertProduct& gate_up, const ExpertProduct& down);
+
+}  // namespace hone::ops
