@@ -36,7 +36,7 @@ set(CMAKE_UNITY_BUILD ${HONE_UNITY})
 if(HONE_UNITY)
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)  # meant for headers; here it sees included .cpp files
 endif()
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 9)
 
 option(HONE_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 if(HONE_SANITIZE)

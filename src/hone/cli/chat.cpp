@@ -6,16 +6,10 @@
 
 #include "hone/base/error.h"
 #include "hone/base/terminal.h"
+#include "hone/base/trimmed.h"
 
 namespace hone::cli {
 namespace {
-
-std::string trimmed(std::string text) {
-  auto blank = [](unsigned char c) { return std::isspace(c); };
-  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), blank));
-  text.erase(std::find_if_not(text.rbegin(), text.rend(), blank).base(), text.end());
-  return text;
-}
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

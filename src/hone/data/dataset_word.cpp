@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "hone/base/error.h"
+#include "hone/base/trimmed.h"
 
 namespace hone::data {
 namespace {
@@ -11,11 +12,6 @@ namespace {
 bool is_on_disk(const std::string& path) {
   std::error_code ignored;
   return !path.empty() && std::filesystem::exists(path, ignored);
-}
-
-std::string trimmed(const std::string& text) {
-  auto first = text.find_first_not_of(" \t\n"), last = text.find_last_not_of(" \t\n");
-  return first == text.npos ? "" : text.substr(first, last - first + 1);
 }
 
 int64_t parse_count(const std::string& text, const std::string& word) {

@@ -10,25 +10,6 @@
 namespace hone::device::npu {
 namespace {
 
-// DCMI's C interface, as far as it is used here. Every function returns 0 for success.
-struct DcmiHbm {
-  unsigned long long total;  // MiB
-  unsigned clock;
-  unsigned long long used;  // MiB
-  int celsius;
-  unsigned bandwidth_percent;
-};
-struct DcmiMemory {
-  unsigned long long total, available;  // MiB
-  unsigned clock;
-  unsigned long page_kib, pages, pages_free;
-  unsigned percent;
-  unsigned char reserved[60];
-};
-struct DcmiChip {
-  char type[32], name[32], version[32];
-  unsigned cores;
-};
 constexpr int kMostCards = 64, kMostChips = 8, kAicoreUse = 2, kCoreListRoom = 256;
 
 void* open_dcmi() {
@@ -44,15 +25,34 @@ Function* dcmi_symbol(void* library, const char* name) {
 
 }  // namespace
 
+// DCMI's C interface, as far as it is used here. Every function returns 0 for success.
 struct Dcmi::Functions {
+  struct Hbm {
+    unsigned long long total;  // MiB
+    unsigned clock;
+    unsigned long long used;  // MiB
+    int celsius;
+    unsigned bandwidth_percent;
+  };
+  struct Memory {
+    unsigned long long total, available;  // MiB
+    unsigned clock;
+    unsigned long page_kib, pages, pages_free;
+    unsigned percent;
+    unsigned char reserved[60];
+  };
+  struct Chip {
+    char type[32], name[32], version[32];
+    unsigned cores;
+  };
   void* library = open_dcmi();
   int (*init)() = dcmi_symbol<int()>(library, "dcmi_init");
   int (*cards)(int*, int*, int) = dcmi_symbol<int(int*, int*, int)>(library, "dcmi_get_card_num_list");
   int (*chips)(int, int*) = dcmi_symbol<int(int, int*)>(library, "dcmi_get_device_num_in_card");
   int (*logic)(int*, int, int) = dcmi_symbol<int(int*, int, int)>(library, "dcmi_get_device_logic_id");
-  int (*chip)(int, int, DcmiChip*) = dcmi_symbol<int(int, int, DcmiChip*)>(library, "dcmi_get_device_chip_info");
-  int (*hbm)(int, int, DcmiHbm*) = dcmi_symbol<int(int, int, DcmiHbm*)>(library, "dcmi_get_device_hbm_info");
-  int (*memory)(int, int, DcmiMemory*) = dcmi_symbol<int(int, int, DcmiMemory*)>(library, "dcmi_get_device_memory_info_v3");
+  int (*chip)(int, int, Chip*) = dcmi_symbol<int(int, int, Chip*)>(library, "dcmi_get_device_chip_info");
+  int (*hbm)(int, int, Hbm*) = dcmi_symbol<int(int, int, Hbm*)>(library, "dcmi_get_device_hbm_info");
+  int (*memory)(int, int, Memory*) = dcmi_symbol<int(int, int, Memory*)>(library, "dcmi_get_device_memory_info_v3");
   int (*use)(int, int, int, unsigned*) = dcmi_symbol<int(int, int, int, unsigned*)>(library, "dcmi_get_device_utilization_rate");
   int (*power)(int, int, int*) = dcmi_symbol<int(int, int, int*)>(library, "dcmi_get_device_power_info");
   int (*celsius)(int, int, int*) = dcmi_symbol<int(int, int, int*)>(library, "dcmi_get_device_temperature");
@@ -95,12 +95,12 @@ bool Dcmi::open() {
 
 void Dcmi::read_memory(const Place& place, DeviceRecord& out) const {
   const auto& call = Functions::all();
-  DcmiHbm hbm{};
+  Functions::Hbm hbm{};
   if (call.hbm && call.hbm(place.card, place.chip, &hbm) == 0 && hbm.total > 0) {
     out.memory_total = static_cast<int64_t>(hbm.total) << 20, out.memory_used = static_cast<int64_t>(hbm.used) << 20;
     return;
   }
-  DcmiMemory memory{};  // chips without HBM
+  Functions::Memory memory{};  // chips without HBM
   if (call.memory && call.memory(place.card, place.chip, &memory) == 0) {
     out.memory_total = static_cast<int64_t>(memory.total) << 20;
     out.memory_used = static_cast<int64_t>(memory.total - std::min(memory.total, memory.available)) << 20;
@@ -110,7 +110,7 @@ void Dcmi::read_memory(const Place& place, DeviceRecord& out) const {
 DeviceRecord Dcmi::record(const Place& place) const {
   const auto& call = Functions::all();
   DeviceRecord out{.name = fmt::format("npu:{}", place.logic), .model = "Ascend"};
-  if (DcmiChip chip{}; call.chip && call.chip(place.card, place.chip, &chip) == 0) {
+  if (Functions::Chip chip{}; call.chip && call.chip(place.card, place.chip, &chip) == 0) {
     std::string name(chip.name, ::strnlen(chip.name, sizeof chip.name));
     out.model = name.starts_with("Ascend") ? name : "Ascend " + name;
   }

@@ -8,14 +8,6 @@
 namespace hone::device {
 namespace {
 
-// NVML's C interface, as far as it is used here. Every function returns 0 for success.
-using Handle = void*;
-struct Memory {
-  unsigned long long total, free, used;
-};
-struct Utilization {
-  unsigned gpu, memory;
-};
 constexpr int kUncorrected = 1, kSinceBoot = 0, kDieTemperature = 0, kOverNvlink = 2;
 constexpr unsigned kMaxLinks = 18;
 constexpr unsigned long long kSlowedByHeat = 0x20 | 0x40;
@@ -27,7 +19,15 @@ Function* symbol(void* library, const char* name) {
 
 }  // namespace
 
+// NVML's C interface, as far as it is used here. Every function returns 0 for success.
 struct Nvml::Functions {
+  using Handle = void*;
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+  struct Utilization {
+    unsigned gpu, memory;
+  };
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   int (*init)() = symbol<int()>(library, "nvmlInit_v2");
   int (*count)(unsigned*) = symbol<int(unsigned*)>(library, "nvmlDeviceGetCount_v2");
@@ -68,7 +68,7 @@ bool Nvml::open() {
   unsigned count = 0;
   if (!call.library || !call.init || !call.count || !call.handle || call.init() != 0 || call.count(&count) != 0) return false;
   for (unsigned i = 0; i < count; ++i) {
-    Handle handle = nullptr;
+    Functions::Handle handle = nullptr;
     if (call.handle(i, &handle) == 0) handles_.push_back(handle);
   }
   return true;
@@ -91,14 +91,14 @@ std::vector<DeviceRecord> Nvml::devices() const {
 
 DeviceRecord Nvml::record(unsigned index) const {
   const auto& call = Functions::all();
-  Handle handle = handles_[index];
+  Functions::Handle handle = handles_[index];
   DeviceRecord out{.name = fmt::format("cuda:{}", index)};
   char name[96] = "NVIDIA device";
   if (call.name) call.name(handle, name, sizeof name);
   out.model = name;
-  if (Memory memory{}; call.memory && call.memory(handle, &memory) == 0)
+  if (Functions::Memory memory{}; call.memory && call.memory(handle, &memory) == 0)
     out.memory_total = static_cast<int64_t>(memory.total), out.memory_used = static_cast<int64_t>(memory.used);
-  if (Utilization use{}; call.utilization && call.utilization(handle, &use) == 0) out.busy_percent = static_cast<int>(use.gpu);
+  if (Functions::Utilization use{}; call.utilization && call.utilization(handle, &use) == 0) out.busy_percent = static_cast<int>(use.gpu);
   unsigned number = 0;
   if (call.temperature && call.temperature(handle, kDieTemperature, &number) == 0) out.celsius = static_cast<int>(number);
   if (call.power && call.power(handle, &number) == 0) out.watts = static_cast<int>(number / 1000);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "hone/base/file.h"
+#include "hone/base/trimmed.h"
 
 namespace hone::hub {
 namespace {
@@ -31,11 +32,6 @@ fs::path hugging_face_home() {
   if (auto path = setting("HF_HOME"); !path.empty()) return without_tilde(path);
   if (auto path = setting("XDG_CACHE_HOME"); !path.empty()) return without_tilde(path) / "huggingface";
   return home() / ".cache" / "huggingface";
-}
-
-std::string trimmed(const std::string& text) {
-  auto first = text.find_first_not_of(" \t\r\n"), last = text.find_last_not_of(" \t\r\n");
-  return first == text.npos ? "" : text.substr(first, last - first + 1);
 }
 
 std::string hugging_face_token() {

@@ -8,6 +8,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/base/trimmed.h"
 #include "hone/optim/adafactor.h"
 #include "hone/optim/adam8bit.h"
 #include "hone/optim/adam_mini.h"
@@ -228,13 +229,6 @@ const std::vector<NamedMaker>& maker_table() {
       {"adam_mini", adam_mini},
   };
   return makers;
-}
-
-std::string trimmed(std::string text) {
-  const auto blank = [](unsigned char c) { return std::isspace(c); };
-  text.erase(text.begin(), std::ranges::find_if_not(text, blank));
-  while (!text.empty() && blank(text.back())) text.pop_back();
-  return text;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
+#include "hone/base/trimmed.h"
 #include "hone/data/encode/truncate.h"
 
 namespace hone::data {
@@ -19,11 +20,6 @@ const text::ToolFormat* format_named(const std::string& name) {
   if (!format)
     throw UserError(ExitCode::usage, "tool_format \"" + name + "\" is unknown", fmt::format("known: {}", fmt::join(text::tool_format_names(), ", ")));
   return format;
-}
-
-std::string trimmed_words(const std::string& text) {
-  auto begin = text.find_first_not_of(" \n\t\r");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \n\t\r") - begin + 1);
 }
 
 // Several calls in a row are one turn with a list of calls; several results in a row are one result.
@@ -77,8 +73,8 @@ FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::
 bool FactoryEncoder::reasoning() const { return dialog_.kind == Kind::reasoning || dialog_.kind == Kind::reasoning_closing_tag; }
 
 bool FactoryEncoder::has_thought(const std::string& content) const {
-  return content.find(trimmed_words(dialog_.thought_open)) != std::string::npos ||
-         content.find(trimmed_words(dialog_.thought_close)) != std::string::npos;
+  return content.find(trimmed(dialog_.thought_open)) != std::string::npos ||
+         content.find(trimmed(dialog_.thought_close)) != std::string::npos;
 }
 
 std::string FactoryEncoder::without_thought(const std::string& content) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hone/base/trimmed.h"
+
 namespace hone::data {
 namespace {
 

@@ -1,6 +1,7 @@
 // What ms-swift does with thoughts: which answers think, what stands in for thoughts, and what the system text says of them.
 #include <algorithm>
 
+#include "hone/base/trimmed.h"
 #include "hone/data/encode/swift.h"
 
 namespace hone::data {

@@ -1,5 +1,7 @@
 #include "hone/data/encode/swift_turns.h"
 
+#include "hone/base/trimmed.h"
+
 namespace hone::data {
 namespace {
 
@@ -150,12 +152,6 @@ void apply_ernie_response(Turns& turns) {
 }
 
 }  // namespace
-
-std::string trimmed(const std::string& text) {
-  constexpr const char* blanks = " \t\n\r\f\v\x1c\x1d\x1e\x1f";
-  auto begin = text.find_first_not_of(blanks);
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
 
 int64_t Turns::last_user() const {
   for (auto i = static_cast<int64_t>(turns.size()) - 1; i >= 0; --i)

@@ -38,6 +38,4 @@ struct Turns {
 // Throws text::FormatError for what cannot be arranged. `agent` may be null when no message needs it.
 Turns make_turns(const Conversation& conversation, const text::SwiftDialog& dialog, const text::AgentFormat* agent);
 
-std::string trimmed(const std::string& text);
-
 }  // namespace hone::data

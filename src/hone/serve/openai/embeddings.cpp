@@ -11,8 +11,6 @@
 namespace hone::serve {
 namespace {
 
-constexpr size_t kMostInputs = 256, kMostBytes = 32 << 20;
-
 struct EmbeddingTask {
   std::string model;
   std::vector<std::vector<text::TokenId>> inputs;
@@ -32,9 +30,9 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
   const auto& input = fields.json("input");
   bool words = input.is_string() || (input.is_array() && !input.empty() && input[0].is_string());
   if (served.judges == Judges::likeness && words)  // trained on texts in the model's template
-    for (const auto& text : fields.texts("input", kMostInputs, kMostBytes)) task.inputs.push_back(judged_text(text, served, fmt::format("input[{}]", task.inputs.size())));
+    for (const auto& text : fields.texts("input", kMostTexts, kMostTextBytes)) task.inputs.push_back(judged_text(text, served, fmt::format("input[{}]", task.inputs.size())));
   else
-    task.inputs = read_prompts(input, "input", kMostInputs, fields.flag("add_special_tokens", true), *served.tokenizer);
+    task.inputs = read_prompts(input, "input", kMostTexts, fields.flag("add_special_tokens", true), *served.tokenizer);
   for (size_t i = 0; i < task.inputs.size(); ++i) {
     auto size = static_cast<int64_t>(task.inputs[i].size());
     if (size == 0) bad_value(fmt::format("input[{}]", i), "is empty");

@@ -9,8 +9,6 @@
 namespace hone::serve {
 namespace {
 
-constexpr size_t kMostTexts = 256, kMostBytes = 32 << 20;
-
 using Texts = std::vector<std::vector<text::TokenId>>;
 
 std::vector<text::TokenId> tokens_of(const data::Conversation& conversation, const ServedModel& served, const std::string& where) {
@@ -72,7 +70,7 @@ struct RankingTask {
 
 RankingTask read_rerank(const Json& body, const ServedModel& served) {
   Fields fields(kRerank, body);
-  RankingTask task{.documents = fields.texts("documents", kMostTexts, kMostBytes), .shows_documents = fields.flag("return_documents", true)};
+  RankingTask task{.documents = fields.texts("documents", kMostTexts, kMostTextBytes), .shows_documents = fields.flag("return_documents", true)};
   task.most = static_cast<size_t>(fields.integer("top_n", static_cast<int64_t>(task.documents.size())));
   for (size_t i = 0; i < task.documents.size(); ++i)
     task.texts.push_back(judged_pair(fields.text("query"), task.documents[i], served, fmt::format("documents[{}]", i)));
@@ -82,7 +80,7 @@ RankingTask read_rerank(const Json& body, const ServedModel& served) {
 // One text against each of several, or as many against as many.
 Texts read_score(const Json& body, const ServedModel& served) {
   Fields fields(kScorePairs, body);
-  auto first = fields.texts("text_1", kMostTexts, kMostBytes), second = fields.texts("text_2", kMostTexts, kMostBytes);
+  auto first = fields.texts("text_1", kMostTexts, kMostTextBytes), second = fields.texts("text_2", kMostTexts, kMostTextBytes);
   if (first.size() != 1 && first.size() != second.size()) bad_value("text_2", fmt::format("found {} texts; expected as many as text_1 has, {}", second.size(), first.size()));
   Texts texts;
   for (size_t i = 0; i < second.size(); ++i) texts.push_back(judged_pair(first[first.size() == 1 ? 0 : i], second[i], served, fmt::format("text_2[{}]", i)));
@@ -92,7 +90,7 @@ Texts read_score(const Json& body, const ServedModel& served) {
 Texts read_classify(const Json& body, const ServedModel& served) {
   Fields fields(kClassify, body);
   Texts texts;
-  for (const auto& text : fields.texts("input", kMostTexts, kMostBytes)) texts.push_back(judged_text(text, served, fmt::format("input[{}]", texts.size())));
+  for (const auto& text : fields.texts("input", kMostTexts, kMostTextBytes)) texts.push_back(judged_text(text, served, fmt::format("input[{}]", texts.size())));
   return texts;
 }
 

@@ -10,6 +10,8 @@ asio::awaitable<void> classify(Exchange& exchange, Context& context);
 asio::awaitable<void> rerank(Exchange& exchange, Context& context);
 asio::awaitable<void> score_pairs(Exchange& exchange, Context& context);
 
+constexpr size_t kMostTexts = 256, kMostTextBytes = 32 << 20;  // of one request
+
 // A bare text as the model was trained to read it.
 std::vector<text::TokenId> judged_text(const std::string& text, const ServedModel& served, const std::string& where);
 

@@ -1,5 +1,6 @@
 // Formats that put JSON or XML calls between tags: Hermes (Qwen 2.5, Qwen 3), Qwen 3 coder, Hunyuan, Llama 3 and 4, Mistral.
 #include "hone/text/templates/agent_format.h"
+#include "hone/base/trimmed.h"
 #include "hone/text/templates/python_json.h"
 
 namespace hone::text {
@@ -106,11 +107,6 @@ const char* const kXmlCallRules =
     "- If there is no function call available, answer the question like normal with your current knowledge and do not tell the user "
     "about function calls\n</IMPORTANT>";
 
-std::string stripped(const std::string& text) {
-  auto begin = text.find_first_not_of(" \t\n\r\f\v");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\n\r\f\v") - begin + 1);
-}
-
 // Every key not named in `handled` as <key>json</key>.
 std::string extra_keys(const Json& object, std::initializer_list<std::string_view> handled) {
   std::string text;
@@ -151,14 +147,14 @@ class Qwen3Coder : public Hermes {
  private:
   static std::string description(const Json& function) {
     auto text = "<function>\n<name>" + python_str(function.at("name")) + "</name>";
-    if (function.contains("description")) text += "\n<description>" + stripped(python_str(function["description"])) + "</description>";
+    if (function.contains("description")) text += "\n<description>" + trimmed(python_str(function["description"])) + "</description>";
     text += "\n<parameters>";
     Json parameters = function.value("parameters", Json());
     if (parameters.is_object() && parameters.contains("properties") && parameters["properties"].is_object())
       for (const auto& [name, fields] : parameters["properties"].items()) {
         text += "\n<parameter>\n<name>" + name + "</name>";
         if (fields.contains("type")) text += "\n<type>" + python_str(fields["type"]) + "</type>";
-        if (fields.contains("description")) text += "\n<description>" + stripped(python_str(fields["description"])) + "</description>";
+        if (fields.contains("description")) text += "\n<description>" + trimmed(python_str(fields["description"])) + "</description>";
         text += extra_keys(fields, {"name", "type", "description"}) + "\n</parameter>";
       }
     text += extra_keys(parameters, {"type", "properties"}) + "\n</parameters>";
@@ -174,7 +170,7 @@ class Qwen3_5 : public Qwen3Coder {
   }
   std::string call_separator(const std::string& before) const override {
     auto end = before.rfind("</think>");
-    return stripped(end == std::string::npos ? before : before.substr(end + 8)).empty() ? "" : "\n\n";
+    return trimmed(end == std::string::npos ? before : before.substr(end + 8)).empty() ? "" : "\n\n";
   }
 
  protected:
