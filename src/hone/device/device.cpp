@@ -66,7 +66,7 @@ at::Device pick(std::string_view name) {
   bool by_rank = automatic || colon == name.npos;
   int index = own_index(name, by_rank ? "" : name.substr(colon + 1));
   bool of_this_kind = automatic || (accelerator && c10::DeviceTypeName(*accelerator, true) == kind);
-  if (!of_this_kind || count == 0 || (count <= index && !by_rank)) fail_unavailable(name);
+  if (!of_this_kind || name.ends_with(':') || count == 0 || (count <= index && !by_rank)) fail_unavailable(name);
   if (count <= index) fail_beyond(index, count);
   if (npu::loaded())
     if (auto cores = npu::bind_near(index); !cores.empty()) log::debug("npu:{}: on the cores near it, {}", index, cores);
