@@ -65,6 +65,21 @@ Tensor largest_of(const Tensor& blocks) { return std::get<0>(blocks.abs().max(1,
 // A block of zeros has no scale: any divisor leaves it zero.
 Tensor divisors(const Tensor& largest) { return at::where(largest > 0, largest, at::ones_like(largest)); }
 
+// As many codes in a byte as it has room for, the first highest; the last byte is filled up with zeros.
+Tensor packed_codes(const Tensor& codes, int bits) {
+  const int64_t room = 8 / bits;
+  auto rows = in_blocks(codes, room).to(at::kInt);
+  auto bytes = at::zeros({rows.size(0)}, rows.options());
+  for (int64_t i = 0; i < room; ++i) bytes = bytes * (1 << bits) + rows.select(1, i);
+  return bytes.to(at::kByte);
+}
+Tensor unpacked_codes(const Tensor& bytes, int bits, int64_t count) {
+  const int64_t room = 8 / bits;
+  TensorList parts;
+  for (int64_t i = room - 1; i >= 0; --i) parts.push_back(bytes.bitwise_right_shift(i * bits).bitwise_and((1 << bits) - 1));
+  return at::stack(parts, 1).view({-1}).slice(0, 0, count);
+}
+
 Tensor looked_up(const Tensor& table, const Tensor& codes) {
   return table.index_select(0, codes.reshape({-1}).to(at::kInt)).view(codes.sizes());
 }
@@ -78,6 +93,13 @@ CompressedWeight::CompressedWeight(const Tensor& weight, const Compression& how)
     auto full = weight.to(at::kHalf).to(at::kFloat);
     scales_ = largest_of(full);
     codes_ = (full * (divisors(scales_).reciprocal() * 127.0)).round_().to(at::kChar);
+    return;
+  }
+  if (how.code == WeightCode::grouped) {
+    if (how.grouped.solver == GroupSolver::extremes) how_.grouped.group = quanto_group(how.grouped.bits, weight.size(1));
+    auto made = grouped_codes(weight, how_.grouped);
+    codes_ = packed_codes(made.codes, how.grouped.bits);
+    scales_ = made.scales, outer_ = made.zeros;
     return;
   }
   auto blocks = in_blocks(weight.to(at::kFloat), kBlock);
@@ -102,6 +124,9 @@ Tensor CompressedWeight::restored(at::ScalarType type) const {
   if (how_.code == WeightCode::int8) return (codes_.to(at::kFloat) * scales_ * (1.0 / 127)).to(type);
   int64_t count = 1;
   for (int64_t size : shape_) count *= size;
+  if (how_.code == WeightCode::grouped) {
+    return ((unpacked_codes(codes_, how_.grouped.bits, count).view(grouped_shape(how_.grouped)).to(at::kFloat) - outer_) * scales_).view(shape_).to(type);
+  }
   auto codes = at::stack({codes_.bitwise_right_shift(4), codes_.bitwise_and(15)}, 1).view({-1, kBlock});
   return (looked_up(table_of(how_.code, codes_.device()), codes) * scales()).view({-1}).slice(0, 0, count).view(shape_).to(type);
 }

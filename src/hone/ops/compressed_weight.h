@@ -4,15 +4,18 @@
 #include <memory>
 
 #include "hone/device/tensor.h"
+#include "hone/ops/grouped_codes.h"
 
 namespace hone::ops {
 
 // Of 4 bits: quantiles of a normal distribution, or a float of 4 bits, with a scale for every 64 weights. Of 8: a scale for each row.
-enum class WeightCode { nf4, fp4, int8 };
+// Grouped: HQQ's and quanto's, of 1 to 8 bits.
+enum class WeightCode { nf4, fp4, int8, grouped };
 
 struct Compression {
   WeightCode code = WeightCode::nf4;
   bool compress_scales = false;  // scales of 4-bit codes take 8 bits too ("double quantization")
+  Grouping grouped = {};  // of grouped codes; quanto's group follows the layer
 };
 
 // What a weight is kept as, for writing it into files. Tables are what the codes stand for.
@@ -33,9 +36,9 @@ class CompressedWeight {
   Tensor scales() const;
   Compression how_;
   std::vector<int64_t> shape_;
-  Tensor codes_;        // uint8, two 4-bit codes each; or int8
+  Tensor codes_;        // uint8, as many codes in each as it has room for; or int8
   Tensor scales_;       // float32, or uint8 codes of them …
-  Tensor outer_;        // … with their own scales, float32, one for 256
+  Tensor outer_;        // … with their own scales, float32, one for 256; of grouped codes, their zeros
   double offset_ = 0;   // … around this mean
 };
 

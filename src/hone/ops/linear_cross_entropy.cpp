@@ -1,8 +1,11 @@
 #include "hone/ops/linear_cross_entropy.h"
 
+#include <limits>
+
 #include "hone/device/autograd.h"
 #include "hone/ops/cpu/tiled_cross_entropy.h"
 #include "hone/ops/cross_entropy_rows.h"
+#include "hone/ops/fused_operators.h"
 #include "hone/ops/matmul.h"
 
 namespace hone::ops {
@@ -151,7 +154,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Head& head, const Tensor& targets_t,
                                const CrossEntropyOptions& options, bool with_gradient) {
     auto rows = labelled_rows(inputs[0], targets_t, options);
-    bool tiled = head.plain() && head.frozen() && cpu::serves_tiled(rows.hidden, head.weight, head.bias);
+    bool tiled = fused_operators().linear_cross_entropy && head.plain() && head.frozen() && cpu::serves_tiled(rows.hidden, head.weight, head.bias);
     auto pass = tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedPass(head, rows, options, with_gradient).run();
     variable_list saved{rows.index, pass.dhidden};
     for (size_t i = 0; i < pass.dparameters.size(); ++i) {
@@ -189,7 +192,11 @@ CrossEntropy linear_cross_entropy_plain(const Tensor& hidden, const Tensor& weig
 }
 
 CrossEntropy linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
-                                  const CrossEntropyOptions& options) {
+                                  const CrossEntropyOptions& given) {
+  const auto& fused = fused_operators();
+  if (!fused.linear_cross_entropy && !fused.cross_entropy) return linear_cross_entropy_plain(hidden, weight, bias, targets_t, given);
+  auto options = given;
+  if (!fused.linear_cross_entropy) options.chunk_bytes = std::numeric_limits<size_t>::max() / 2;  // all logits at once
   Head head{weight, bias, {}, options.training};
   std::ranges::copy_if(options.adapters, std::back_inserter(head.adapters), [](const auto& adapter) { return adapter.active; });
   bool with_gradient = at::GradMode::is_enabled() && (hidden.requires_grad() || !head.frozen());

@@ -64,7 +64,10 @@ bool has_magnitude(const std::vector<LoraWeights>& adapters) {
 }  // namespace
 
 Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training) {
-  auto y = at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  return with_updates_plain(at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt), x, weight, bias, adapters, training);
+}
+
+Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training) {
   for (const auto& adapter : adapters) {
     if (!adapter.active) continue;
     bool dropping = training && adapter.dropout > 0;

@@ -20,6 +20,9 @@ struct LoraWeights {
 // The definition: obvious and differentiable; oracle and fallback of the fused path.
 Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training);
 
+// The same on top of a product y = x W^T + b that was computed in another way.
+Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training);
+
 // One autograd node for the whole layer: no copy of x per adapter, no gradient for a frozen weight.
 Tensor lora_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training);
 

@@ -4,6 +4,7 @@
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/rope.h"
 #include "hone/ops/cuda/fused.h"
+#include "hone/ops/fused_operators.h"
 #include "hone/ops/npu/boxed.h"
 #include "hone/ops/npu/fused.h"
 
@@ -52,6 +53,7 @@ Tensor rope_plain(const Tensor& x, const RopeTable& table) {
 }
 
 Tensor rope(const Tensor& x, const RopeTable& table) {
+  if (!fused_operators().rope) return rope_plain(x, table);
   if (cuda::serves_fused(x)) return cuda::rope(x, table.cos, table.sin);
   if (npu::serves(x, "npu_rotary_mul") && x.numel() > 0) return npu::rope(x, table);
   return cpu::serves(x) && x.numel() > 0 ? Rope::apply(x, table.cos, table.sin) : rope_plain(x, table);

@@ -4,6 +4,7 @@
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/swiglu.h"
 #include "hone/ops/cuda/fused.h"
+#include "hone/ops/fused_operators.h"
 #include "hone/ops/npu/boxed.h"
 #include "hone/ops/npu/fused.h"
 
@@ -40,6 +41,7 @@ class Swiglu : public torch::autograd::Function<Swiglu> {
 Tensor swiglu_plain(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) {
+  if (!fused_operators().swiglu) return swiglu_plain(gate, up);
   if (cuda::serves_fused(gate) && gate.dim() == 2) return cuda::swiglu(gate, up);
   if (!at::GradMode::is_enabled() && cpu::serves_halves(gate, up)) return forward_values(gate, up);
   return Swiglu::apply(gate, up);

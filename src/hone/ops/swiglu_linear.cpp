@@ -1,6 +1,7 @@
 #include "hone/ops/swiglu_linear.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/fused_operators.h"
 #include "hone/ops/low_rank_node.h"
 #include "hone/ops/swiglu.h"
 
@@ -41,7 +42,7 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
 Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
                      bool training) {
   bool dora = std::ranges::any_of(adapters, [](const auto& adapter) { return adapter.active && adapter.magnitude.defined(); });
-  if (dora) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
+  if (dora || !fused_operators().swiglu) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
   LowRankNode layer{weight, bias, low_rank_terms(gate, adapters, training)};
   TensorList inputs{gate.contiguous(), up.contiguous()};
   layer.append_inputs(inputs);

@@ -1,0 +1,17 @@
+// LongLoRA's shifted sparse attention: every sequence falls into four groups that attend within themselves; for half of the heads they
+// are shifted by half a group, so that what lies in two groups still meets. Quarter the cost of full attention, for training only.
+#pragma once
+#include "hone/ops/attention.h"
+
+namespace hone::ops {
+
+struct ShiftedPlan {
+  AttentionPlan straight, shifted;  // groups of the one half of the heads, and of the other in its order
+  Tensor order, back;               // int64 [T]: positions in shifted order, and where each of them lies in it
+};
+ShiftedPlan shifted_plan(const Segments& segments, at::Device device);
+
+// Shapes as of `attention`; the number of heads is even.
+Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedPlan& plan, const AttentionShape& shape);
+
+}  // namespace hone::ops
