@@ -14,15 +14,25 @@ constexpr double kPartOfFreeMemory = 0.25;  // on the CPU, which others use too
 
 // What a step's activations may take on an accelerator: hidden states, the MLP's two halves and rows of logits.
 int64_t activation_bytes(const EngineConfig& config, const model::DecoderConfig& shape) {
-  return config.max_step_tokens * (4 * shape.intermediate + 16 * shape.hidden) * 2 + config.max_sequences * shape.vocabulary * 8;
+  return config.max_step_tokens * (4 * shape.widest_inner() + 16 * shape.hidden) * 2 + config.max_sequences * shape.vocabulary * 8;
 }
 
-int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model) {
-  auto use = device::memory_use(model.device());
-  if (model.device().is_cpu())
+int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model, at::Device device) {
+  auto use = device::memory_use(device);
+  if (device.is_cpu())
     return static_cast<int64_t>(static_cast<double>(use.total - use.current) * kPartOfFreeMemory * config.memory_utilization);
   return static_cast<int64_t>(static_cast<double>(use.total) * config.memory_utilization) - use.current -
          activation_bytes(config, model.config());
+}
+
+// A token needs room on every device that holds blocks; the fullest one decides.
+int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& model, int64_t bytes_per_token) {
+  auto blocks = model.block_devices();
+  auto fits = std::numeric_limits<int64_t>::max();
+  for (auto device : model.devices())
+    if (auto here = std::ranges::count(blocks, device); here > 0)
+      fits = std::min(fits, bytes_for_cache(config, model, device) * static_cast<int64_t>(blocks.size()) / (bytes_per_token * here));
+  return fits;
 }
 
 }  // namespace
@@ -32,7 +42,7 @@ EngineConfig completed(EngineConfig config, const model::CausalLM& model) {
   if (config.max_step_tokens <= 0) config.max_step_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
   if (config.cache_tokens <= 0) {
     auto per_token = model::PagedCache::bytes_per_token(model.config(), model.dtype());
-    auto fits = bytes_for_cache(config, model) / per_token;
+    auto fits = tokens_for_cache(config, model, per_token);
     if (fits < config.block_size)
       throw UserError(ExitCode::out_of_memory,
                       fmt::format("the weights leave no room for keys and values ({} a token) under a memory utilisation of {}",

@@ -1,273 +1,215 @@
 #include "hone/engine/engine.h"
 
-#include <map>
 #include <set>
-#include <unordered_map>
 
+#include "hone/device/cores.h"
 #include "hone/device/memory.h"
-#include "hone/engine/beam_search.h"
 #include "hone/engine/cache_size.h"
-#include "hone/engine/constraints/automaton.h"
-#include "hone/engine/runner.h"
+#include "hone/engine/replica_thread.h"
 #include "hone/tuner/detach.h"
 
 namespace hone::engine {
 namespace {
 
-constexpr int64_t kPriorityStep = 256;  // one level of priority is worth so many later arrivals, so that nothing waits for ever
+// Linear layers are rounded and joined once, whichever replicas share them.
+void prepare_for_inference(model::CausalLM& model, int quant_bits) {
+  model.set_training(false);
+  if (model.device().is_cpu()) device::keep_cpu_buffers();
+  if (quant_bits) model.quantize(quant_bits);
+  model.join_projections();
+  for (auto device : model.devices()) device::give_back_memory(device);  // what the weights left behind
+}
+
+Stats sum_of(const Stats& a, const Stats& b) {
+  auto sum = a;
+  for (auto field : {&Stats::running, &Stats::waiting, &Stats::blocks, &Stats::blocks_used, &Stats::steps, &Stats::prompt_tokens,
+                     &Stats::cached_tokens, &Stats::generated_tokens, &Stats::preemptions, &Stats::guessed_tokens,
+                     &Stats::accepted_tokens})
+    sum.*field += b.*field;
+  return sum;
+}
 
 }  // namespace
 
 struct Engine::Impl {
-  model::CausalLM& model;
-  std::shared_ptr<const text::Tokenizer> tokenizer;
+  // What a request that is not done weighs on its replica.
+  struct Live {
+    size_t replica;
+    int64_t sequences, prompt_tokens, answers;
+    std::string adapter;
+  };
+  struct Load {
+    int64_t sequences = 0, prompt_tokens = 0;
+    auto operator<=>(const Load&) const = default;
+  };
+
   EngineConfig config;
-  BlockManager blocks;
-  Scheduler scheduler;
-  Runner runner;
-  std::unique_ptr<model::PagedCache> cache;  // none while asleep
-  std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences;
-  std::map<RequestId, std::unique_ptr<BeamSearch>> searches;  // their beams are not among the sequences
+  std::vector<model::CausalLM*> models;  // each once
+  std::vector<std::unique_ptr<Replica>> replicas;
+  Bell bell;
+  std::vector<std::unique_ptr<ReplicaThread>> threads;  // none for a single replica, which steps on the caller's
+  bool quiet = false;                                   // the threads are paused: asleep, or a step failed
+  std::unordered_map<RequestId, Live> live;
+  std::vector<Load> loads;  // of each replica
+  std::vector<Output> kept;  // told together with a failure: the next step's
   std::set<std::string> adapters;
-  std::vector<Output> reports;  // what happened between steps
-  Stats totals;
   RequestId next_id = 1;
 
-  Impl(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& wanted)
-      : model(model),
-        tokenizer(std::move(tokenizer)),
-        config(completed(wanted, model)),
-        blocks(config.cache_tokens / config.block_size, config.block_size, config.prefix_cache),
-        scheduler({config.max_sequences, config.max_step_tokens, config.speculative_tokens}, blocks),
-        runner(model, config.graphs, blocks.blocks_for(config.max_context)) {
-    model.set_training(false);
-    if (model.device().is_cpu()) device::keep_cpu_buffers();
-    if (config.quant_bits) model.quantize(config.quant_bits);
-    model.join_projections();
-    device::give_back_memory(model.device());  // what the weights left behind
-    make_cache();
+  Impl(const std::vector<model::CausalLM*>& copies, const std::shared_ptr<const text::Tokenizer>& tokenizer, const EngineConfig& wanted)
+      : config(wanted), loads(copies.size()) {
+    HONE_CHECK(!copies.empty(), "an engine without a model");
+    for (auto* model : copies) {
+      if (std::ranges::count(models, model)) continue;
+      prepare_for_inference(*model, config.quant_bits);
+      models.push_back(model);
+    }
+    for (auto* model : copies) {
+      auto share = config;
+      if (model->device().is_cpu()) share.memory_utilization /= static_cast<double>(std::ranges::count(copies, model));
+      replicas.push_back(std::make_unique<Replica>(*model, tokenizer, completed(share, *model)));
+    }
+    if (copies.size() == 1) return;
+    int cores = std::max(1, device::cores() / static_cast<int>(copies.size()));
+    for (auto& replica : replicas) threads.push_back(std::make_unique<ReplicaThread>(*replica, bell, cores));
   }
 
-  void make_cache() {
-    cache =
-        std::make_unique<model::PagedCache>(model.config(), blocks.blocks(), config.block_size, model.dtype(), model.device());
+  size_t least_loaded() const { return static_cast<size_t>(std::ranges::min_element(loads) - loads.begin()); }
+
+  void on_replica(size_t index, std::function<void(Replica&)> work) {
+    threads.empty() ? work(*replicas[index]) : threads[index]->post(std::move(work));
   }
 
-  void check(const Request& request) const {
-    auto size = static_cast<int64_t>(request.prompt.size());
-    if (size == 0) throw UserError(ExitCode::bad_data, "the prompt holds no token");
-    if (size >= config.max_context)
-      throw UserError(ExitCode::bad_data,
-                      fmt::format("the prompt has {} tokens; the model's context holds {}", size, config.max_context),
-                      "shorten it, or clear the history");
-    if (!request.adapter.empty() && !adapters.contains(request.adapter))
-      throw UserError(ExitCode::bad_data, fmt::format("no adapter is called \"{}\"", request.adapter));
-    if (request.sampling.beams > config.max_sequences)
-      throw UserError(ExitCode::bad_data, fmt::format("{} beams are asked for; {} sequences are computed at a time",
-                                                      request.sampling.beams, config.max_sequences));
-    if (request.sampling.beam_answers > request.sampling.beams)
-      throw UserError(ExitCode::bad_data,
-                      fmt::format("{} beams cannot give {} answers", request.sampling.beams, request.sampling.beam_answers));
-    for (auto token : request.prompt)
-      if (token < 0 || token >= model.config().vocabulary)
-        throw UserError(ExitCode::bad_data,
-                        fmt::format("the prompt holds token {}; the model knows 0 to {}", token, model.config().vocabulary - 1));
-  }
-
-  // A constraint may turn out to be too large while it is followed: that ends its own request.
-  Output taken(const Slice& slice, const StepLogits& logits, size_t index) {
+  // Between the steps of all replicas, which may share a model.
+  template <class Work>
+  void between_steps(Work work) {
+    if (!quiet)
+      for (auto& thread : threads) thread->pause();
+    auto go_on = [&] {
+      if (!quiet)
+        for (auto& thread : threads) thread->resume();
+    };
     try {
-      return take(slice, logits, index);
-    } catch (const TooManyStates& problem) {
-      return {.id = slice.sequence->id, .finish = FinishReason::error, .error = problem.what()};
+      work();
+    } catch (...) {
+      go_on();
+      throw;
     }
+    go_on();
   }
 
-  // What the samplers make of one slice's logits.
-  Output take(const Slice& slice, const StepLogits& logits, size_t index) {
-    auto& sequence = *slice.sequence;
-    Output output{.id = sequence.id,
-                  .prompt_tokens = sequence.prompt_size,
-                  .cached_tokens = sequence.cached.value_or(0),
-                  .weights_version = totals.weights_version};
-    int64_t rows = logits.slices[index].count, accepted = 0;
-    if (rows == 0) {
-      sequence.computed += slice.count;
-      return output;
-    }
-    if (sequence.search) {
-      sequence.search->consider(sequence, logits.row(index, 0));
-      sequence.computed += slice.count;
-      return output;
-    }
-    if (sequence.generated() == 0) output.prompt_logprobs = std::move(sequence.prompt_logprobs);
-    sequence.computed += slice.count - rows;  // what stands before the first row that is looked at
-    for (int64_t i = 0; i < rows; ++i) {
-      auto token =
-          logits.slices[index].chosen >= 0 ? logits.slices[index].chosen : choose(sequence, logits.row(index, i), output);
-      bool as_guessed = i + 1 < rows && token == sequence.guess[static_cast<size_t>(i)];
-      sequence.advance(token, output);
-      ++accepted;
-      if (output.finish != FinishReason::none || !as_guessed) break;
-    }
-    sequence.computed += accepted;
-    return output;
+  void set_quiet(bool wanted) {
+    for (auto& thread : threads) wanted ? thread->pause() : thread->resume();
+    quiet = wanted;
   }
 
-  static text::TokenId choose(Sequence& sequence, std::span<float> logits, Output& output) {
-    const auto& wanted = sequence.request.sampling.logprobs;
-    if (!wanted) return sequence.sampler.choose(logits);
-    std::vector<float> raw(logits.begin(), logits.end());
-    auto token = sequence.sampler.choose(logits);
-    output.logprobs.push_back(position_logprobs(raw, token, *wanted));
-    return token;
-  }
+  bool asleep() const { return replicas[0]->stats().asleep; }
 
-  void settle(const Slice& slice, const Output& output) {
-    auto& sequence = *slice.sequence;
-    blocks.publish(sequence.tokens, sequence.request.adapter, sequence.blocks, sequence.published, sequence.computed);
-    sequence.published = sequence.computed / config.block_size;
-    if (sequence.search) return;
-    auto added = static_cast<int64_t>(output.tokens.size());
-    totals.generated_tokens += added;
-    totals.guessed_tokens += static_cast<int64_t>(sequence.guess.size());
-    totals.accepted_tokens += sequence.guess.empty() ? 0 : std::max<int64_t>(0, added - 1);
-    if (added > 0 && sequence.generated() == added) {
-      totals.prompt_tokens += sequence.prompt_size;
-      totals.cached_tokens += sequence.cached.value_or(0);
-    }
-    if (output.finish == FinishReason::none) return;
-    scheduler.remove(sequence);
-    sequences.erase(sequence.id);
-  }
-
-  // The searches whose beams have all been computed choose which go on.
-  void advance_searches(std::vector<Output>& outputs) {
-    std::vector<BlockCopy> copies;
-    for (auto place = searches.begin(); place != searches.end();) {
-      auto& search = *place->second;
-      if (!search.ready() || search.advance(scheduler, next_id, copies)) {
-        ++place;
-        continue;
+  // A replica that failed stops the others too, so that the caller decides about requests that stand still.
+  std::vector<Output> gathered() {
+    if (live.empty()) return std::exchange(kept, {});
+    if (quiet && !asleep()) set_quiet(false);
+    if (!quiet) bell.wait();
+    auto outputs = std::exchange(kept, {});
+    std::exception_ptr failure;
+    for (size_t i = 0; i < threads.size(); ++i) {
+      try {
+        std::ranges::move(quiet ? replicas[i]->step() : threads[i]->collect(), std::back_inserter(outputs));
+      } catch (...) {
+        failure = std::current_exception();
       }
-      for (auto& answer : search.answers()) {
-        answer.weights_version = totals.weights_version;
-        totals.generated_tokens += static_cast<int64_t>(answer.tokens.size());
-        outputs.push_back(std::move(answer));
-      }
-      totals.prompt_tokens += static_cast<int64_t>(search.request().prompt.size());
-      for (auto* sequence : search.sequences()) scheduler.remove(*sequence);
-      place = searches.erase(place);
     }
-    copy(copies);
+    if (!failure) return outputs;
+    set_quiet(true);
+    kept = std::move(outputs);
+    std::rethrow_exception(failure);
   }
 
-  void copy(const std::vector<BlockCopy>& copies) {
-    std::vector<int64_t> from, to;
-    for (auto [source, target] : copies) from.push_back(source), to.push_back(target);
-    cache->copy_blocks(from, to);
+  void count_out(const Output& output) {
+    auto found = live.find(output.id);
+    if (found == live.end() || output.finish == FinishReason::none) return;
+    if (--found->second.answers > 0) return;
+    auto& load = loads[found->second.replica];
+    load.sequences -= found->second.sequences;
+    load.prompt_tokens -= found->second.prompt_tokens;
+    live.erase(found);
   }
 
-  bool uses(const std::string& adapter) const {
-    auto of = [&](const Request& request) { return request.adapter == adapter; };
-    return std::ranges::any_of(sequences, [&](const auto& each) { return of(each.second->request); }) ||
-           std::ranges::any_of(searches, [&](const auto& each) { return of(each.second->request()); });
+  void attach(model::CausalLM& model, const std::string& name, const std::filesystem::path& folder) {
+    auto refusal = tuner::why_not_beside_others(folder);
+    if (refusal.empty()) {
+      tuner::load_adapter(model, folder, {.name = name, .dtype = model.dtype()});
+      tuner::set_inactive(model, name);
+      if (config.quant_bits && tuner::carries_magnitudes(model, name)) refusal = "DoRA needs the weights before rounding";
+    }
+    if (!refusal.empty())
+      throw UserError(ExitCode::usage, fmt::format("{}: {}", folder.string(), refusal),
+                      "merge it into the model instead (--merge_lora true)");
   }
 };
 
 Engine::Engine(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config)
-    : impl_(std::make_unique<Impl>(model, std::move(tokenizer), config)) {}
+    : Engine(std::vector{&model}, std::move(tokenizer), config) {}
+Engine::Engine(const std::vector<model::CausalLM*>& models, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config)
+    : impl_(std::make_unique<Impl>(models, tokenizer, config)) {}
 Engine::~Engine() = default;
 
 RequestId Engine::add(Request request) {
   auto& self = *impl_;
-  self.check(request);
-  auto size = static_cast<int64_t>(request.prompt.size());
-  if (size >= self.config.cache_tokens)
-    throw UserError(ExitCode::bad_data,
-                    fmt::format("the prompt has {} tokens; the cache holds {}", size, self.config.cache_tokens),
-                    "shorten it, or give the engine more memory");
-  auto& max_tokens = request.sampling.max_tokens;
-  max_tokens = std::max<int64_t>(1, std::min({max_tokens, self.config.max_context - size, self.config.cache_tokens - size}));
+  if (!request.adapter.empty() && !self.adapters.contains(request.adapter))
+    throw UserError(ExitCode::bad_data, fmt::format("no adapter is called \"{}\"", request.adapter));
+  auto replica = self.least_loaded();
+  self.replicas[replica]->fit(request);
   auto id = self.next_id++;
-  auto rank = static_cast<int64_t>(id) + request.priority * kPriorityStep;
-  auto sequence = std::make_unique<Sequence>(id, std::move(request), rank, *self.tokenizer);
-  self.scheduler.add(*sequence);
-  if (sequence->request.sampling.beams > 1)
-    self.searches.emplace(id, std::make_unique<BeamSearch>(std::move(sequence)));
-  else
-    self.sequences.emplace(id, std::move(sequence));
+  Impl::Live live{replica, request.sampling.beams, static_cast<int64_t>(request.prompt.size()), request.sampling.beam_answers,
+                  request.adapter};
+  self.loads[replica].sequences += live.sequences;
+  self.loads[replica].prompt_tokens += live.prompt_tokens;
+  self.live.emplace(id, std::move(live));
+  self.on_replica(replica, [id, request = std::move(request)](Replica& chosen) mutable { chosen.add(id, std::move(request)); });
   return id;
 }
 
 void Engine::cancel(RequestId id) {
-  auto& self = *impl_;
-  if (auto search = self.searches.find(id); search != self.searches.end()) {
-    for (auto* sequence : search->second->sequences()) self.scheduler.remove(*sequence);
-    auto answers = static_cast<size_t>(search->second->request().sampling.beam_answers);
-    for (size_t i = 0; i < answers; ++i) self.reports.push_back({.id = id, .answer = i, .finish = FinishReason::cancelled});
-    self.searches.erase(search);
-    return;
-  }
-  auto found = self.sequences.find(id);
-  if (found == self.sequences.end()) return;
-  self.scheduler.remove(*found->second);
-  self.reports.push_back({.id = id, .finish = FinishReason::cancelled, .prompt_tokens = found->second->prompt_size});
-  self.sequences.erase(found);
+  auto found = impl_->live.find(id);
+  if (found != impl_->live.end()) impl_->on_replica(found->second.replica, [id](Replica& replica) { replica.cancel(id); });
 }
 
 std::vector<Output> Engine::step() {
-  auto& self = *impl_;
-  at::InferenceMode inference;
-  auto outputs = std::exchange(self.reports, {});
-  if (!self.cache) return outputs;
-  auto batch = self.scheduler.schedule();
-  if (batch.empty()) return outputs;
-  auto logits = self.runner.compute(batch, *self.cache);
-  std::vector<Output> results(batch.slices.size());
-  at::parallel_for(0, static_cast<int64_t>(results.size()), 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-      results[i] = self.taken(batch.slices[i], logits, i);
-  });
-  for (size_t i = 0; i < results.size(); ++i) {
-    bool chose = logits.slices[i].count > 0 && !batch.slices[i].sequence->search;
-    self.settle(batch.slices[i], results[i]);
-    if (chose) outputs.push_back(std::move(results[i]));
-  }
-  self.advance_searches(outputs);
-  ++self.totals.steps;
+  auto outputs = impl_->threads.empty() ? impl_->replicas[0]->step() : impl_->gathered();
+  for (const auto& output : outputs) impl_->count_out(output);
   return outputs;
 }
 
-bool Engine::idle() const { return impl_->reports.empty() && impl_->sequences.empty() && impl_->searches.empty(); }
-int64_t Engine::max_context() const { return impl_->config.max_context; }
+bool Engine::idle() const { return impl_->live.empty() && impl_->kept.empty(); }
+int64_t Engine::max_context() const { return impl_->replicas[0]->config().max_context; }
 
 Stats Engine::stats() const {
-  auto stats = impl_->totals;
-  stats.running = impl_->scheduler.running();
-  stats.waiting = impl_->scheduler.waiting();
-  stats.blocks = impl_->blocks.blocks();
-  stats.blocks_used = stats.blocks - impl_->blocks.free_blocks();
-  stats.preemptions = impl_->scheduler.preemptions();
-  stats.asleep = !impl_->cache;
+  auto of = [&](size_t i) {
+    return impl_->threads.empty() || impl_->quiet ? impl_->replicas[i]->stats() : impl_->threads[i]->stats();
+  };
+  auto stats = of(0);
+  for (size_t i = 1; i < impl_->replicas.size(); ++i) stats = sum_of(stats, of(i));
   return stats;
+}
+
+std::chrono::milliseconds Engine::in_step() const {
+  std::chrono::milliseconds longest{};
+  for (const auto& thread : impl_->threads) longest = std::max(longest, thread->in_step());
+  return longest;
 }
 
 void Engine::load_adapter(const std::string& name, const std::filesystem::path& folder) {
   auto& self = *impl_;
   if (name.empty() || self.adapters.contains(name))
     throw UserError(ExitCode::usage, fmt::format("an adapter called \"{}\" is already loaded", name));
-  auto refusal = tuner::why_not_beside_others(folder);
-  if (refusal.empty()) {
-    tuner::load_adapter(self.model, folder, {.name = name, .dtype = self.model.dtype()});
-    tuner::set_inactive(self.model, name);
-    if (self.config.quant_bits && tuner::carries_magnitudes(self.model, name)) refusal = "DoRA needs the weights before rounding";
-  }
-  if (!refusal.empty()) {
-    tuner::detach_adapter(self.model, name);
-    throw UserError(ExitCode::usage, fmt::format("{}: {}", folder.string(), refusal),
-                    "merge it into the model instead (--merge_lora true)");
-  }
+  self.between_steps([&] {
+    try {
+      for (auto* model : self.models) self.attach(*model, name, folder);
+    } catch (...) {
+      for (auto* model : self.models) tuner::detach_adapter(*model, name);  // on all of them or on none
+      throw;
+    }
+  });
   self.adapters.insert(name);
 }
 
@@ -275,11 +217,13 @@ void Engine::unload_adapter(const std::string& name) {
   auto& self = *impl_;
   auto found = self.adapters.find(name);
   if (found == self.adapters.end()) throw UserError(ExitCode::usage, fmt::format("no adapter is called \"{}\"", name));
-  if (self.uses(name))
+  if (std::ranges::any_of(self.live, [&](const auto& each) { return each.second.adapter == name; }))
     throw UserError(ExitCode::usage, fmt::format("the adapter \"{}\" is in use", name), "wait until its requests are done");
-  tuner::detach_adapter(self.model, name);
+  self.between_steps([&] {
+    for (auto* model : self.models) tuner::detach_adapter(*model, name);
+    for (auto& replica : self.replicas) replica->forget_prefixes();  // another adapter may come under the same name
+  });
   self.adapters.erase(found);
-  self.blocks.forget();  // another adapter may come under the same name
 }
 
 std::vector<std::string> Engine::adapters() const { return {impl_->adapters.begin(), impl_->adapters.end()}; }
@@ -287,22 +231,19 @@ std::vector<std::string> Engine::adapters() const { return {impl_->adapters.begi
 void Engine::update_weights(int64_t version) {
   auto& self = *impl_;
   HONE_CHECK(!self.config.quant_bits, "rounded weights cannot follow a trainer");
-  self.scheduler.preempt_all();
-  self.blocks.forget();
-  self.totals.weights_version = version;
+  self.between_steps([&] {
+    for (auto& replica : self.replicas) replica->update_weights(version);
+  });
 }
 
 void Engine::sleep() {
-  auto& self = *impl_;
-  self.scheduler.preempt_all();
-  self.blocks.forget();
-  self.runner.forget_graphs();
-  self.cache.reset();
-  device::give_back_memory(self.model.device());
+  impl_->set_quiet(true);
+  for (auto& replica : impl_->replicas) replica->sleep();
 }
 
 void Engine::wake() {
-  if (!impl_->cache) impl_->make_cache();
+  for (auto& replica : impl_->replicas) replica->wake();
+  impl_->set_quiet(false);
 }
 
 }  // namespace hone::engine

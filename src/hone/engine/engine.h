@@ -1,6 +1,7 @@
-// The engine: requests in, tokens out, many at a time. Call `step()` until `idle()`. One thread uses an engine; a server gives it
-// one.
+// The engine: requests in, tokens out, many at a time, by one copy of the model or several. Call `step()` until `idle()`. One thread
+// uses an engine; a server gives it one.
 #pragma once
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -41,17 +42,24 @@ class Engine {
  public:
   // `model` must outlive the engine and is switched to inference.
   Engine(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config = {});
+  // A replica for each of `models`, with a scheduler and a cache of its own, stepping on a thread of its own. A model on the CPU may
+  // stand there several times: its replicas share the weights and split the cores.
+  Engine(const std::vector<model::CausalLM*>& models, std::shared_ptr<const text::Tokenizer> tokenizer,
+         const EngineConfig& config = {});
   ~Engine();
 
-  // Throws UserError(bad_data) for a request that can never run: an empty prompt, one beyond the context or the cache, an unknown
-  // adapter. max_tokens is cut to what the context and the cache leave.
+  // Given to the replica with the least to do. Throws UserError(bad_data) for a request that can never run: an empty prompt, one
+  // beyond the context or the cache, an unknown adapter. max_tokens is cut to what the context and the cache leave.
   RequestId add(Request request);
   // Frees its blocks at once. The next step reports FinishReason::cancelled. Unknown ids are ignored.
   void cancel(RequestId id);
 
+  // With several replicas: waits until one of them has made a step, and tells what all of them made since the last call.
   std::vector<Output> step();
-  bool idle() const;  // nothing to compute and nothing to report
-  Stats stats() const;
+  bool idle() const;    // nothing to compute and nothing to report
+  Stats stats() const;  // of all replicas
+  // How long the longest step at work on a replica's own thread has been running. Any thread may ask.
+  std::chrono::milliseconds in_step() const;
   int64_t max_context() const;
 
   // PEFT folders, usable by name from the next request on. Throw UserError; an adapter in use is not unloaded.

@@ -1,5 +1,6 @@
 #include "hone/engine/runner.h"
 
+#include "hone/base/fault.h"
 #include "hone/ops/choose_tokens.h"
 
 namespace hone::engine {
@@ -57,6 +58,7 @@ model::Input Runner::gather(const StepBatch& batch, const model::PagedCache& cac
 }
 
 StepLogits Runner::compute(const StepBatch& batch, model::PagedCache& cache) {
+  fault("engine.compute");
   ops::PagedPlan plan;
   auto input = gather(batch, cache, plan);
   bool all_single = batch.singles == static_cast<int64_t>(batch.slices.size());
@@ -67,6 +69,7 @@ StepLogits Runner::compute(const StepBatch& batch, model::PagedCache& cache) {
     input.positions_t = input.positions_t.to(model_.device());
     hidden_th = model_.hidden(input, &cache);
   }
+  fault("engine.select");
   return select(batch, hidden_th, input.adapters);
 }
 

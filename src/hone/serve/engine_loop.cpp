@@ -10,7 +10,8 @@ namespace {
 
 size_t weight(const engine::Output& output) {
   size_t bytes = 64 + output.text.size();
-  for (const auto& position : output.logprobs) bytes += 64 * (1 + position.top.size());
+  for (const auto* positions : {&output.logprobs, &output.prompt_logprobs})
+    for (const auto& position : *positions) bytes += 64 * (1 + position.top.size());
   return bytes;
 }
 
@@ -20,6 +21,17 @@ size_t tokens_of(const engine::Request& request) {
 }
 
 size_t answers_of(const engine::Request& request) { return static_cast<size_t>(request.sampling.beam_answers); }
+
+// For the watchdog: since when the engine's thread has been at what it does.
+class AtWork {
+ public:
+  explicit AtWork(std::atomic<int64_t>& began) : began_(began) { began_ = Clock::now().time_since_epoch().count(); }
+  ~AtWork() { began_ = 0; }
+  AtWork(const AtWork&) = delete;
+
+ private:
+  std::atomic<int64_t>& began_;
+};
 
 }  // namespace
 
@@ -34,7 +46,9 @@ Generation::~Generation() {
 }
 
 asio::awaitable<std::vector<Event>> Generation::next() {
+  waiting_ = true;
   while (pending_.empty() && !interrupted_) co_await signal_.wait_until(Clock::time_point::max());
+  waiting_ = false;
   pending_bytes_ = 0;
   co_return std::exchange(pending_, {});
 }
@@ -49,7 +63,7 @@ void Generation::push(Event event) {
   pending_bytes_ += weight(event.output);
   pending_.push_back(std::move(event));
   signal_.notify();
-  if (pending_bytes_ <= loop_.limits_.unread_bytes) return;
+  if (waiting_ || pending_bytes_ <= loop_.limits_.unread_bytes) return;
   interrupted_ = true;
   if (auto callback = std::exchange(on_overrun_, nullptr)) callback();
 }
@@ -59,12 +73,16 @@ EngineLoop::EngineLoop(engine::Engine& engine, asio::io_context& io, const Engin
 
 EngineLoop::~EngineLoop() { stop(); }
 
-void EngineLoop::stop() {
+void EngineLoop::ask_to_stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   ready_.notify_one();
+}
+
+void EngineLoop::stop() {
+  ask_to_stop();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -94,6 +112,7 @@ asio::awaitable<void> EngineLoop::call(std::function<void(engine::Engine&)> work
   auto state = std::make_shared<State>(io_.get_executor());
   enqueue([this, state, work = std::move(work)] {
     try {
+      fault("serve.call");
       work(engine_);
     } catch (...) {
       state->failure = std::current_exception();
@@ -112,7 +131,8 @@ engine::Stats EngineLoop::stats() const {
 std::chrono::milliseconds EngineLoop::in_step() const {
   int64_t began = step_began_;
   if (began == 0) return {};
-  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch() - std::chrono::nanoseconds(began));
+  auto own = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch() - std::chrono::nanoseconds(began));
+  return std::max(own, engine_.in_step());
 }
 
 void EngineLoop::enqueue(std::function<void()> command) {
@@ -125,6 +145,7 @@ void EngineLoop::enqueue(std::function<void()> command) {
 
 void EngineLoop::run() {
   while (run_commands()) step();
+  stopped_ = true;
 }
 
 bool EngineLoop::run_commands() {
@@ -135,7 +156,10 @@ bool EngineLoop::run_commands() {
     if (stopping_) return false;
     commands.swap(commands_);
   }
-  for (auto& command : commands) command();
+  for (auto& command : commands) {
+    AtWork work(step_began_);
+    command();
+  }
   return true;
 }
 
@@ -180,33 +204,36 @@ void EngineLoop::report_failure(const Live& live, const std::string& why, bool r
     report(live, {.answer = i, .finish = engine::FinishReason::error, .error = why}, refused, deliveries);
 }
 
+void EngineLoop::tell(engine::Output output, std::vector<Delivery>& deliveries) {
+  auto found = live_.find(output.id);
+  if (found == live_.end()) return;
+  auto live = found->second;
+  if (output.finish != engine::FinishReason::none && output.answer + 1 == live.answers) {
+    live_.erase(found);
+    auto ids = tickets_.find(live.ticket);
+    std::erase(ids->second, output.id);
+    if (ids->second.empty()) tickets_.erase(ids);
+  }
+  report(live, std::move(output), false, deliveries);
+}
+
 void EngineLoop::step() {
   if (engine_.idle()) return;
   std::vector<Delivery> deliveries;
-  step_began_ = Clock::now().time_since_epoch().count();
-  try {
-    fault("serve.step");
-    auto outputs = engine_.step();
-    failures_ = 0;
-    for (auto& output : outputs) {
-      auto found = live_.find(output.id);
-      if (found == live_.end()) continue;
-      auto live = found->second;
-      if (output.finish != engine::FinishReason::none && output.answer + 1 == live.answers) {
-        live_.erase(found);
-        auto ids = tickets_.find(live.ticket);
-        std::erase(ids->second, output.id);
-        if (ids->second.empty()) tickets_.erase(ids);
-      }
-      report(live, std::move(output), false, deliveries);
+  {
+    AtWork work(step_began_);
+    try {
+      fault("serve.step");
+      for (auto& output : engine_.step()) tell(std::move(output), deliveries);
+    } catch (const std::exception& error) {
+      fail_everything(error.what());
     }
-  } catch (const std::exception& error) {
-    fail_everything(error.what());
   }
-  step_began_ = 0;
+  auto stats = engine_.stats();
+  if (stats.steps > stats_.steps) failures_ = 0;  // a step that only told of cancelled requests proves nothing
   {
     std::lock_guard lock(stats_mutex_);
-    stats_ = engine_.stats();
+    stats_ = stats;
   }
   deliver(std::move(deliveries));
 }

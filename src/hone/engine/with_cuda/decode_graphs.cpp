@@ -89,7 +89,8 @@ struct DecodeGraphs::Impl {
 
 DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_blocks) {
   const auto& config = model.config();
-  bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic;
+  // Experts' products may wait for how many rows each has, which a captured step cannot.
+  bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic && config.experts.count == 0;
   ops::AttentionShape shape{config.attention.heads, config.attention.kv_heads, config.attention.head_dim};
   if (wanted && fits && ops::cuda::serves_paged(model.embedding().weight, shape))
     impl_ = std::make_unique<Impl>(model, max_blocks);

@@ -1,0 +1,227 @@
+#include "hone/engine/replica.h"
+
+#include "hone/device/memory.h"
+#include "hone/engine/constraints/automaton.h"
+
+namespace hone::engine {
+namespace {
+
+constexpr int64_t kPriorityStep = 256;  // one level of priority is worth so many later arrivals, so that nothing waits for ever
+constexpr RequestId kFirstBeam = RequestId{1} << 63;
+
+text::TokenId chosen_from(Sequence& sequence, std::span<float> logits, Output& output) {
+  const auto& wanted = sequence.request.sampling.logprobs;
+  if (!wanted) return sequence.sampler.choose(logits);
+  std::vector<float> raw(logits.begin(), logits.end());
+  auto token = sequence.sampler.choose(logits);
+  output.logprobs.push_back(position_logprobs(raw, token, *wanted));
+  return token;
+}
+
+}  // namespace
+
+Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config)
+    : model_(model),
+      tokenizer_(std::move(tokenizer)),
+      config_(config),
+      blocks_(config.cache_tokens / config.block_size, config.block_size, config.prefix_cache),
+      scheduler_({config.max_sequences, config.max_step_tokens, config.speculative_tokens}, blocks_),
+      runner_(model, config.graphs && model.devices().size() == 1, blocks_.blocks_for(config.max_context)),
+      next_beam_(kFirstBeam) {
+  make_cache();
+}
+
+void Replica::make_cache() {
+  cache_ = std::make_unique<model::PagedCache>(model_.config(), blocks_.blocks(), config_.block_size, model_.dtype(),
+                                               model_.block_devices());
+}
+
+void Replica::fit(Request& request) const {
+  auto size = static_cast<int64_t>(request.prompt.size());
+  if (size == 0) throw UserError(ExitCode::bad_data, "the prompt holds no token");
+  if (size >= config_.max_context)
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("the prompt has {} tokens; the model's context holds {}", size, config_.max_context),
+                    "shorten it, or clear the history");
+  if (request.sampling.beams > config_.max_sequences)
+    throw UserError(ExitCode::bad_data, fmt::format("{} beams are asked for; {} sequences are computed at a time",
+                                                    request.sampling.beams, config_.max_sequences));
+  if (request.sampling.beam_answers > request.sampling.beams)
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("{} beams cannot give {} answers", request.sampling.beams, request.sampling.beam_answers));
+  for (auto token : request.prompt)
+    if (token < 0 || token >= model_.config().vocabulary)
+      throw UserError(ExitCode::bad_data,
+                      fmt::format("the prompt holds token {}; the model knows 0 to {}", token, model_.config().vocabulary - 1));
+  if (size >= config_.cache_tokens)
+    throw UserError(ExitCode::bad_data, fmt::format("the prompt has {} tokens; the cache holds {}", size, config_.cache_tokens),
+                    "shorten it, or give the engine more memory");
+  auto& max_tokens = request.sampling.max_tokens;
+  max_tokens = std::max<int64_t>(1, std::min({max_tokens, config_.max_context - size, config_.cache_tokens - size}));
+}
+
+void Replica::add(RequestId id, Request request) {
+  auto rank = static_cast<int64_t>(id) + request.priority * kPriorityStep;
+  auto sequence = std::make_unique<Sequence>(id, std::move(request), rank, *tokenizer_);
+  scheduler_.add(*sequence);
+  if (sequence->request.sampling.beams > 1)
+    searches_.emplace(id, std::make_unique<BeamSearch>(std::move(sequence)));
+  else
+    sequences_.emplace(id, std::move(sequence));
+}
+
+void Replica::cancel(RequestId id) {
+  if (auto search = searches_.find(id); search != searches_.end()) {
+    for (auto* sequence : search->second->sequences()) scheduler_.remove(*sequence);
+    auto answers = static_cast<size_t>(search->second->request().sampling.beam_answers);
+    for (size_t i = 0; i < answers; ++i) reports_.push_back({.id = id, .answer = i, .finish = FinishReason::cancelled});
+    searches_.erase(search);
+    return;
+  }
+  auto found = sequences_.find(id);
+  if (found == sequences_.end()) return;
+  scheduler_.remove(*found->second);
+  reports_.push_back({.id = id, .finish = FinishReason::cancelled, .prompt_tokens = found->second->prompt_size});
+  sequences_.erase(found);
+}
+
+std::vector<Output> Replica::step() {
+  at::InferenceMode inference;
+  auto outputs = std::exchange(reports_, {});
+  if (!cache_) return outputs;
+  auto batch = scheduler_.schedule();
+  if (batch.empty()) return outputs;
+  auto logits = runner_.compute(batch, *cache_);
+  std::vector<Output> results(batch.slices.size());
+  auto count = static_cast<int64_t>(results.size());
+  auto grain = logits.host_rv.defined() ? 1 : count;  // tokens chosen on the device are only written down: not worth waking a thread
+  at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) results[i] = taken(batch.slices[i], logits, i);
+  });
+  for (size_t i = 0; i < results.size(); ++i) {
+    bool chose = logits.slices[i].count > 0 && !batch.slices[i].sequence->search;
+    settle(batch.slices[i], results[i]);
+    if (chose) outputs.push_back(std::move(results[i]));
+  }
+  advance_searches(outputs);
+  ++totals_.steps;
+  return outputs;
+}
+
+// A constraint may turn out to be too large while it is followed: that ends its own request.
+Output Replica::taken(const Slice& slice, const StepLogits& logits, size_t index) {
+  try {
+    return take(slice, logits, index);
+  } catch (const TooManyStates& problem) {
+    return {.id = slice.sequence->id, .finish = FinishReason::error, .error = problem.what()};
+  }
+}
+
+// What the samplers make of one slice's logits.
+Output Replica::take(const Slice& slice, const StepLogits& logits, size_t index) {
+  auto& sequence = *slice.sequence;
+  Output output{.id = sequence.id,
+                .prompt_tokens = sequence.prompt_size,
+                .cached_tokens = sequence.cached.value_or(0),
+                .weights_version = totals_.weights_version};
+  int64_t rows = logits.slices[index].count, accepted = 0;
+  if (rows == 0) {
+    sequence.computed += slice.count;
+    return output;
+  }
+  if (sequence.search) {
+    sequence.search->consider(sequence, logits.row(index, 0));
+    sequence.computed += slice.count;
+    return output;
+  }
+  if (sequence.generated() == 0) output.prompt_logprobs = std::move(sequence.prompt_logprobs);
+  sequence.computed += slice.count - rows;  // what stands before the first row that is looked at
+  for (int64_t i = 0; i < rows; ++i) {
+    auto token =
+        logits.slices[index].chosen >= 0 ? logits.slices[index].chosen : chosen_from(sequence, logits.row(index, i), output);
+    bool as_guessed = i + 1 < rows && token == sequence.guess[static_cast<size_t>(i)];
+    sequence.advance(token, output);
+    ++accepted;
+    if (output.finish != FinishReason::none || !as_guessed) break;
+  }
+  sequence.computed += accepted;
+  return output;
+}
+
+void Replica::settle(const Slice& slice, const Output& output) {
+  auto& sequence = *slice.sequence;
+  blocks_.publish(sequence.tokens, sequence.request.adapter, sequence.blocks, sequence.published, sequence.computed);
+  sequence.published = sequence.computed / config_.block_size;
+  if (sequence.search) return;
+  auto added = static_cast<int64_t>(output.tokens.size());
+  totals_.generated_tokens += added;
+  totals_.guessed_tokens += static_cast<int64_t>(sequence.guess.size());
+  totals_.accepted_tokens += sequence.guess.empty() ? 0 : std::max<int64_t>(0, added - 1);
+  if (added > 0 && sequence.generated() == added) {
+    totals_.prompt_tokens += sequence.prompt_size;
+    totals_.cached_tokens += sequence.cached.value_or(0);
+  }
+  if (output.finish == FinishReason::none) return;
+  scheduler_.remove(sequence);
+  sequences_.erase(sequence.id);
+}
+
+// The searches whose beams have all been computed choose which go on.
+void Replica::advance_searches(std::vector<Output>& outputs) {
+  std::vector<BlockCopy> copies;
+  for (auto place = searches_.begin(); place != searches_.end();) {
+    auto& search = *place->second;
+    if (!search.ready() || search.advance(scheduler_, next_beam_, copies)) {
+      ++place;
+      continue;
+    }
+    for (auto& answer : search.answers()) {
+      answer.weights_version = totals_.weights_version;
+      totals_.generated_tokens += static_cast<int64_t>(answer.tokens.size());
+      outputs.push_back(std::move(answer));
+    }
+    totals_.prompt_tokens += static_cast<int64_t>(search.request().prompt.size());
+    for (auto* sequence : search.sequences()) scheduler_.remove(*sequence);
+    place = searches_.erase(place);
+  }
+  copy(copies);
+}
+
+void Replica::copy(const std::vector<BlockCopy>& copies) {
+  std::vector<int64_t> from, to;
+  for (auto [source, target] : copies) from.push_back(source), to.push_back(target);
+  cache_->copy_blocks(from, to);
+}
+
+bool Replica::idle() const { return reports_.empty() && sequences_.empty() && searches_.empty(); }
+
+Stats Replica::stats() const {
+  auto stats = totals_;
+  stats.running = scheduler_.running();
+  stats.waiting = scheduler_.waiting();
+  stats.blocks = blocks_.blocks();
+  stats.blocks_used = stats.blocks - blocks_.free_blocks();
+  stats.preemptions = scheduler_.preemptions();
+  stats.asleep = !cache_;
+  return stats;
+}
+
+void Replica::update_weights(int64_t version) {
+  scheduler_.preempt_all();
+  blocks_.forget();
+  totals_.weights_version = version;
+}
+
+void Replica::sleep() {
+  scheduler_.preempt_all();
+  blocks_.forget();
+  runner_.forget_graphs();
+  cache_.reset();
+  for (auto device : model_.devices()) device::give_back_memory(device);
+}
+
+void Replica::wake() {
+  if (!cache_) make_cache();
+}
+
+}  // namespace hone::engine

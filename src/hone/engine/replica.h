@@ -1,0 +1,58 @@
+// One copy of the model with a scheduler and a cache of its own: what an engine has one or several of.
+#pragma once
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "hone/engine/beam_search.h"
+#include "hone/engine/engine.h"
+#include "hone/engine/runner.h"
+
+namespace hone::engine {
+
+class Replica {
+ public:
+  // The config is complete (cache_size.h), the model prepared for inference.
+  Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config);
+
+  // Cuts max_tokens to what the context and the cache leave. Throws UserError(bad_data) for a request that can never run. Any thread
+  // may ask.
+  void fit(Request& request) const;
+
+  void add(RequestId id, Request request);  // one that fits
+  void cancel(RequestId id);
+  std::vector<Output> step();
+  bool idle() const;  // nothing to compute and nothing to report
+  Stats stats() const;
+
+  void forget_prefixes() { blocks_.forget(); }
+  void update_weights(int64_t version);
+  void sleep();
+  void wake();
+  model::CausalLM& model() { return model_; }
+  const EngineConfig& config() const { return config_; }
+
+ private:
+  void make_cache();
+  Output taken(const Slice& slice, const StepLogits& logits, size_t index);
+  Output take(const Slice& slice, const StepLogits& logits, size_t index);
+  void settle(const Slice& slice, const Output& output);
+  void advance_searches(std::vector<Output>& outputs);
+  void copy(const std::vector<BlockCopy>& copies);
+
+  model::CausalLM& model_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  const EngineConfig config_;
+  BlockManager blocks_;
+  Scheduler scheduler_;
+  Runner runner_;
+  std::unique_ptr<model::PagedCache> cache_;  // none while asleep
+  std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
+  std::map<RequestId, std::unique_ptr<BeamSearch>> searches_;  // their beams are not among the sequences
+  std::vector<Output> reports_;                                // what happened between steps
+  Stats totals_;
+  RequestId next_beam_;  // beams have ids of their own, beyond those of requests
+};
+
+}  // namespace hone::engine

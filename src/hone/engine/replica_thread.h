@@ -1,0 +1,58 @@
+// A replica that steps on a thread of its own, as long as it has something to compute.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "hone/engine/replica.h"
+
+namespace hone::engine {
+
+// Rung by every replica behind each of its steps, heard by the one who waits for any of them.
+class Bell {
+ public:
+  void ring();
+  void wait();  // returns at once when it rang since the last wait
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable heard_;
+  bool rang_ = false;
+};
+
+class ReplicaThread {
+ public:
+  ReplicaThread(Replica& replica, Bell& bell, int cores);
+  ~ReplicaThread();  // behind the present step
+
+  void post(std::function<void(Replica&)> work);  // between two steps; at once while paused
+  // Returns between two steps; from then on the replica is the caller's, until resume().
+  void pause();
+  void resume();
+
+  // What its steps reported since the last call. Rethrows what a step threw: the replica has been paused since.
+  std::vector<Output> collect();
+  Stats stats() const;  // after the last step
+  std::chrono::milliseconds in_step() const;
+
+ private:
+  void run(int cores);
+  void step(std::unique_lock<std::mutex>& lock);
+
+  Replica& replica_;
+  Bell& bell_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::function<void(Replica&)>> posted_;
+  std::vector<Output> outputs_;
+  std::exception_ptr failure_;
+  Stats stats_;
+  bool stepping_ = false, paused_ = false, stopping_ = false;
+  std::atomic<int64_t> began_{0};  // the present step: steady clock, nanoseconds; 0 between steps
+  std::thread thread_;
+};
+
+}  // namespace hone::engine

@@ -1,0 +1,142 @@
+#include <unistd.h>
+
+#include "engine/engine_fixture.h"
+#include "hone/engine/constraints/constraint.h"
+#include "hone/tuner/tuner.h"
+
+namespace hone::engine {
+namespace {
+
+// Several replicas of one model: the answers are those of a single engine, whichever replica gives them.
+class ReplicasTest : public EngineTest {
+ protected:
+  Engine replicas(size_t count, const EngineConfig& config = {}) {
+    return Engine(std::vector<model::CausalLM*>(count, model_.get()), tokenizer_, config);
+  }
+};
+
+TEST_F(ReplicasTest, AnswerAsOneEngineDoes) {
+  auto list = requests(20, 9);
+  for (size_t i = 0; i < list.size(); ++i) {
+    list[i].sampling.temperature = i % 3 == 1 ? 1.0 : 0.0;
+    list[i].sampling.seed = i;
+    if (i % 3 == 2) list[i].sampling.beams = 3;
+  }
+  auto one = engine();
+  auto wanted = answers(one, list);
+  for (size_t count : {2, 3})
+    for (auto config : {EngineConfig{}, EngineConfig{.block_size = 4, .cache_tokens = 400, .max_step_tokens = 7}}) {
+      auto several = replicas(count, config);
+      for (int again = 0; again < 2; ++again) EXPECT_EQ(answers(several, list), wanted) << count;
+      EXPECT_TRUE(several.idle());
+      auto stats = several.stats(), alone = one.stats();
+      EXPECT_EQ(stats.generated_tokens, 2 * alone.generated_tokens) << "figures are summed";
+      EXPECT_EQ(stats.blocks_used, 0);
+    }
+}
+
+TEST_F(ReplicasTest, RequestsGoWhereLeastIsToDo) {
+  std::vector<Request> same(4, requests()[2]);
+  auto one = engine({.block_size = 4}), two = replicas(2, {.block_size = 4});
+  answers(one, same), answers(two, same);
+  EXPECT_EQ(one.stats().cached_tokens, 3 * 32) << "three find what the first computed";
+  EXPECT_EQ(two.stats().cached_tokens, 2 * 32) << "two computed it, and one found it beside each";
+}
+
+TEST_F(ReplicasTest, CancelledRequestsAreReportedOnceAndTheRestGoesOn) {
+  auto engine = replicas(2);
+  auto list = requests(20, 4);
+  auto wanted = expected(list[1]);
+  auto endless = list[0];
+  endless.sampling.max_tokens = 200;
+  auto gone = engine.add(endless), other = engine.add(list[1]);
+  engine.cancel(gone);
+  engine.cancel(12345);
+  Tokens found;
+  int cancelled = 0;
+  while (!engine.idle())
+    for (auto& output : engine.step()) {
+      if (output.id == other) found.insert(found.end(), output.tokens.begin(), output.tokens.end());
+      cancelled += output.id == gone && output.finish == FinishReason::cancelled;
+    }
+  EXPECT_EQ(cancelled, 1);
+  EXPECT_EQ(found, wanted);
+  EXPECT_EQ(engine.stats().running + engine.stats().waiting, 0);
+}
+
+TEST_F(ReplicasTest, SleepAndChangedWeightsReachAllOfThem) {
+  auto engine = replicas(2);
+  std::vector<Request> same(4, requests()[2]);
+  auto before = answers(engine, same);
+  {
+    at::NoGradGuard no_grad;
+    for (auto& parameter : model_->parameters())
+      if (parameter.name.find("o_proj") != std::string::npos) parameter.value->mul_(-2);
+  }
+  engine.update_weights(7);
+  auto after = answers(engine, same);
+  auto wanted = expected(same[0]);
+  EXPECT_NE(before[0], wanted);
+  for (const auto& tokens : after) EXPECT_EQ(tokens, wanted);
+  engine.sleep();
+  EXPECT_TRUE(engine.stats().asleep);
+  auto waiting = engine.add(same[0]);
+  EXPECT_TRUE(engine.step().empty()) << "nothing is computed, and nobody waits for it";
+  engine.cancel(waiting);
+  EXPECT_EQ(engine.step().at(0).finish, FinishReason::cancelled);
+  engine.wake();
+  EXPECT_EQ(answers(engine, same), after);
+}
+
+TEST_F(ReplicasTest, AdaptersComeAndGoOnAllOfThem) {
+  auto root = std::filesystem::temp_directory_path() / fmt::format("hone-engine-replicas-{}", ::getpid());
+  auto tuned_model = tiny_model();
+  tuner::TunerConfig config;
+  config.lora.rank = 4;
+  auto tuned = tuner::apply_tuner(*tuned_model, config);
+  {
+    at::NoGradGuard no_grad;
+    at::manual_seed(5);
+    for (const auto& [parameter, tensor] : tuned.trainable) Tensor(tensor).copy_(at::randn_like(tensor) * 0.3);
+  }
+  tuner::save_trained(*tuned_model, tuned, root);
+  auto request = requests(12)[2];
+  auto adapted = request;
+  adapted.adapter = "a";
+  auto one = engine();
+  one.load_adapter("a", root);
+  auto wanted = answers(one, {request, adapted});
+  ASSERT_NE(wanted[0], wanted[1]);
+  one.unload_adapter("a");
+  auto two = replicas(2);
+  two.load_adapter("a", root);
+  EXPECT_EQ(answers(two, {adapted, adapted, request, request}), (std::vector{wanted[1], wanted[1], wanted[0], wanted[0]}));
+  two.unload_adapter("a");
+  EXPECT_THROW(two.add(adapted), UserError);
+  EXPECT_EQ(answers(two, {request, request}), (std::vector{wanted[0], wanted[0]}));
+  std::filesystem::remove_all(root);
+}
+
+// A step that throws leaves it to the caller what becomes of the requests; nothing is computed meanwhile.
+TEST_F(ReplicasTest, AFailureIsTheCallersToHandle) {
+  struct Broken : Constraint {
+    std::shared_ptr<const Mask> mask(State) const override { throw std::runtime_error("broken"); }
+    State next(State state, text::TokenId) const override { return state; }
+  };
+  auto engine = replicas(2);
+  auto list = requests(20, 4);
+  auto wanted = expected(list[3]);
+  list[0].sampling.constraint = std::make_shared<Broken>();
+  std::vector<RequestId> ids;
+  for (size_t i = 0; i < 3; ++i) ids.push_back(engine.add(list[i]));
+  auto run = [&] {
+    while (!engine.idle()) engine.step();
+  };
+  EXPECT_THROW(run(), std::runtime_error);
+  for (auto id : ids) engine.cancel(id);
+  run();
+  EXPECT_EQ(answers(engine, {list[3], list[3]}), (std::vector{wanted, wanted}));
+}
+
+}  // namespace
+}  // namespace hone::engine
