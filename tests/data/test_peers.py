@@ -1,6 +1,7 @@
 """The rows that sampling, splitting, mixing and shuffling pick, against NumPy and Hugging Face datasets asked live."""
 import json
 import os
+import random
 import subprocess
 from pathlib import Path
 
@@ -56,6 +57,12 @@ def test_generators_match_numpy(probe):
         assert answer["permutation"] == modern.permutation(request["size"]).tolist()
         assert answer["random"] == modern.random()
         assert answer["choice"] == modern.choice(3, size=1000, p=request["probabilities"]).tolist()
+        own = random.Random(request["wide_seed"])
+        assert answer["python_random"] == own.random()
+        assert answer["python_samples"] == [own.sample(range(request["size"]), min(count, request["size"])) for count in (1, 3, 7, 40)]
+        items = list(range(50))
+        own.shuffle(items)
+        assert answer["python_shuffled"] == items
 
 
 def swift_sample(data, count, state, shuffle):
@@ -71,6 +78,7 @@ def swift_reference(files, words, ratio, seed, shuffle, probabilities, stopping)
     draw = lambda: int(state.randint(0, np.iinfo(np.int32).max))
     train, validation = [], []
     for word in words:
+        draw()  # ms-swift 4.6: the seed of changes to decision data, drawn for every dataset
         name, _, count = word.partition("#")
         data = load(files, name)
         count = int(count) if count else len(data)

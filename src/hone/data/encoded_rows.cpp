@@ -14,6 +14,7 @@ constexpr const char* kAbout = "encoded_rows.json";
 constexpr const char* kTokens = "tokens.bin";  // int32 ids, then int32 labels, then float32 weights where there are any
 constexpr const char* kParts = "parts.bin";    // int64 pairs: row, end of its tokens
 constexpr int kEncodedFormat = 1;
+constexpr std::string_view kPurposes[] = {"train", "rlhf", "kto"};
 
 struct EncodedPart {
   int64_t row, end;
@@ -37,6 +38,8 @@ class EncodedRows final : public ConversationSource {
         tokens_(folder / kTokens),
         parts_file_(folder / kParts) {
     if (about_.value("format", 0) != kEncodedFormat) throw not_encoded(folder, "of another version");
+    if (auto purpose = about_.value("purpose", std::string(kPurposes[0])); purpose != kPurposes[0])
+      throw UserError(ExitCode::usage, fmt::format("{} was written with --template_mode {}", folder.string(), purpose), "rows of this run are written with --template_mode train");
     if (about_.value("vocabulary", size_t{0}) != tokenizer.size())
       throw not_encoded(folder, fmt::format("made by a tokenizer of {} tokens, this one has {}",
                                             about_.value("vocabulary", size_t{0}), tokenizer.size()));
@@ -102,8 +105,23 @@ class EncodedRows final : public ConversationSource {
   std::vector<std::string> channels_;
 };
 
+// Whether the answer is a good one stands beside it.
+Result<SamplePack> encode_labelled(const Encoder& encoder, const Conversation& conversation, int64_t row) {
+  if (!conversation.label) return row_error(RowProblem::columns, conversation.origin.str(), "the row has no \"label\"");
+  auto samples = encode_conversation(encoder, conversation, {}, row);
+  if (!samples) return samples;
+  for (auto& sample : *samples) sample.grades = {*conversation.label ? 1.0F : 0.0F};
+  return samples;
+}
+
+Result<SamplePack> encode_for(EncodedFor purpose, const Encoder& encoder, const Conversation& conversation, int64_t row) {
+  LoaderConfig config;
+  config.pairs = purpose == EncodedFor::rlhf;
+  return purpose == EncodedFor::kto ? encode_labelled(encoder, conversation, row) : encode_conversation(encoder, conversation, config, row);
+}
+
 // All rows in their order, encoded side by side.
-std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const Encoder& encoder, ThreadPool& pool) {
+std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const Encoder& encoder, ThreadPool& pool, EncodedFor purpose) {
   constexpr int64_t kChunk = 64;
   std::vector<Result<SamplePack>> encoded(static_cast<size_t>(rows.size()), Result<SamplePack>(SamplePack()));
   std::vector<std::future<void>> jobs;
@@ -111,7 +129,7 @@ std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const
     jobs.push_back(pool.submit([&, begin] {
       for (int64_t row = begin; row < std::min(begin + kChunk, rows.size()); ++row) {
         auto conversation = rows.at(row);
-        encoded[static_cast<size_t>(row)] = conversation ? encode_conversation(encoder, *conversation, {}, row)
+        encoded[static_cast<size_t>(row)] = conversation ? encode_for(purpose, encoder, *conversation, row)
                                                          : Result<SamplePack>(Error{conversation.error()});
       }
     }));
@@ -123,13 +141,13 @@ std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const
 }  // namespace
 
 void write_encoded(const fs::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report,
-                   ThreadPool& pool) {
+                   ThreadPool& pool, EncodedFor purpose) {
   std::vector<text::TokenId> ids, labels;
   std::vector<float> weights;
   std::vector<EncodedPart> parts;
-  Json channels = Json::array();
+  Json channels = Json::array(), grades = Json::array();
   bool weighted = false, any_channel = false;
-  for (auto& row : encode_all(rows, encoder, pool)) {
+  for (auto& row : encode_all(rows, encoder, pool, purpose)) {
     row ? report.good_row() : report.bad_row(row.error());
     if (!row) continue;
     for (auto& sample : *row) {
@@ -141,6 +159,7 @@ void write_encoded(const fs::path& folder, const ConversationSource& rows, const
       parts.push_back({sample.row, static_cast<int64_t>(ids.size())});
       any_channel |= !sample.channel.empty();
       channels.push_back(sample.channel);
+      if (!sample.grades.empty()) grades.push_back(sample.grades.front() > 0);
     }
   }
   if (parts.empty())
@@ -157,6 +176,8 @@ void write_encoded(const fs::path& folder, const ConversationSource& rows, const
              {"tokens", ids.size()},
              {"weighted", weighted}};
   if (any_channel) about["channels"] = std::move(channels);
+  if (purpose != EncodedFor::train) about["purpose"] = kPurposes[static_cast<size_t>(purpose)];
+  if (purpose == EncodedFor::kto) about["labels"] = std::move(grades);
   fs::create_directories(folder);
   write_file_atomically(folder / kTokens, tokens);
   write_file_atomically(folder / kParts, ends);

@@ -10,15 +10,18 @@
 
 namespace hone::data {
 
+// What rows are prepared for, by ms-swift's words: train, rlhf (a row is its chosen and its rejected conversation), kto (with its label).
+enum class EncodedFor { train, rlhf, kto };
+
 // Encodes every row on the threads of `pool` and writes a folder that appears whole. Rows that cannot be used are reported and
 // left out.
 void write_encoded(const std::filesystem::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report,
-                   ThreadPool& pool);
+                   ThreadPool& pool, EncodedFor purpose = EncodedFor::train);
 
 bool holds_encoded(const std::filesystem::path& folder);
 
 // Conversations without messages, whose tokens are there already. Throws UserError(bad_data) for a folder that is no such thing
-// or that another tokenizer made.
+// or that another tokenizer made, UserError(usage) for rows of preferences.
 std::shared_ptr<ConversationSource> open_encoded(const std::filesystem::path& folder, const text::Tokenizer& tokenizer);
 
 }  // namespace hone::data

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "hone/data/decision_rows.h"
 #include "hone/data/encode/truncate.h"
 #include "hone/data/formats/messages.h"
 #include "hone/data/row_report.h"
@@ -85,6 +86,21 @@ std::vector<Message> question_with(const std::vector<Message>& question, const s
   return joined;
 }
 
+// A text without targets of its own, no longer than it may be.
+Result<Sample> judged_sample(const Encoder& encoder, Sample sample, const Conversation& conversation) {
+  sample.origin = conversation.origin;
+  sample.labels.assign(sample.ids.size(), kIgnore);
+  sample.loss_scale.clear();
+  const auto& config = encoder.config();
+  auto length = static_cast<int64_t>(sample.ids.size());
+  if (length == 0) return row_error(RowProblem::columns, conversation.origin.str(), "a text is empty");
+  if (config.max_length <= 0 || length <= config.max_length) return sample;
+  if (config.truncation == Truncation::drop || config.truncation == Truncation::split)
+    return row_error(RowProblem::too_long, conversation.origin.str(), fmt::format("{} tokens; max_length is {}", length, config.max_length));
+  cut(sample, config.max_length, config.truncation);
+  return sample;
+}
+
 Result<std::vector<Sample>> encode_classes(const Encoder& encoder, const Conversation& row, const GroupConfig& config) {
   auto grades = checked_classes(extra_column(row, "label"), config, row.origin.str());
   if (!grades) return Error{grades.error()};
@@ -130,6 +146,19 @@ Result<std::vector<Sample>> encode_relevance(const Encoder& encoder, const Conve
   return encode_candidates(encoder, row, {}, 1, SIZE_MAX, [&](const std::vector<Message>& messages) { return question_with(row.messages, messages); });
 }
 
+Result<std::vector<Sample>> encode_answered_decision(const Encoder& encoder, const Conversation& row) {
+  auto sample = encode_decision(encoder, row);
+  if (!sample) return Error{sample.error()};
+  auto shares = extra_column(row, "target_probs");
+  bool fits = shares.is_array() && !shares.empty() && shares[0].is_array() && shares[0].size() + 1 == sample->grades.size();
+  if (!fits) return row_error(RowProblem::columns, row.origin.str(), "the question has no answer, which \"target_probs\" or \"gold\" would give");
+  for (size_t i = 0; i < shares[0].size(); ++i) {
+    if (!shares[0][i].is_number()) return row_error(RowProblem::type, row.origin.str(), "\"target_probs\" holds what is no number");
+    sample->grades[i + 1] = shares[0][i].get<float>();
+  }
+  return std::vector<Sample>{std::move(*sample)};
+}
+
 std::vector<size_t> draw_some(std::vector<size_t> all, int64_t most, Rng& rng) {
   if (static_cast<int64_t>(all.size()) <= most) return all;
   rng.shuffle(all);
@@ -151,17 +180,28 @@ Result<Sample> encode_judged(const Encoder& encoder, const Conversation& convers
     if (!open) return Error{open.error()};
     sample.ids = std::move(*open);
   }
-  sample.origin = conversation.origin;
-  sample.labels.assign(sample.ids.size(), kIgnore);
-  sample.loss_scale.clear();
-  const auto& config = encoder.config();
-  auto length = static_cast<int64_t>(sample.ids.size());
-  if (length == 0) return row_error(RowProblem::columns, conversation.origin.str(), "a text is empty");
-  if (config.max_length <= 0 || length <= config.max_length) return sample;
-  if (config.truncation == Truncation::drop || config.truncation == Truncation::split)
-    return row_error(RowProblem::too_long, conversation.origin.str(), fmt::format("{} tokens; max_length is {}", length, config.max_length));
-  cut(sample, config.max_length, config.truncation);
-  return sample;
+  return judged_sample(encoder, std::move(sample), conversation);
+}
+
+Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conversation) {
+  const auto where = conversation.origin.str();
+  auto kinds = extra_column(conversation, "kinds"), questions = extra_column(conversation, "questions"), options = extra_column(conversation, "options");
+  bool whole = kinds.is_array() && questions.is_array() && options.is_array() && !kinds.empty() && !questions.empty() && !options.empty() && kinds[0].is_string() &&
+               questions[0].is_string() && options[0].is_array();
+  if (!whole || conversation.messages.empty()) return row_error(RowProblem::columns, where, "a decision needs \"messages\", \"questions\", \"kinds\" and \"options\"");
+  const auto kind = std::ranges::find(kQuestionKinds, kinds[0].get<std::string>());
+  if (kind == kQuestionKinds.end()) return row_error(RowProblem::columns, where, fmt::format("the kind of a question is {}; expected noul, choice or score", kinds[0].dump()));
+  constexpr size_t kMostOptions = 16;  // that have a word of their own: A to P
+  std::vector<std::string> texts;
+  for (const auto& option : options[0]) texts.push_back(option.is_string() ? option.get<std::string>() : option.dump());
+  if (texts.empty() || texts.size() > kMostOptions) return row_error(RowProblem::type, where, fmt::format("a question has {} options; expected 1 to {}", texts.size(), kMostOptions));
+  Sample sample;
+  sample.ids = encoder.tokenizer().encode(decision_prompt(*kind, conversation.messages.front().content, questions[0].get<std::string>(), texts));
+  auto judged = judged_sample(encoder, std::move(sample), conversation);
+  if (!judged) return judged;
+  judged->grades.assign(texts.size() + 1, 0);
+  judged->grades[0] = static_cast<float>(kind - kQuestionKinds.begin());
+  return judged;
 }
 
 Result<std::vector<Sample>> encode_group(const Encoder& encoder, const Conversation& conversation, const GroupConfig& config) {
@@ -172,6 +212,8 @@ Result<std::vector<Sample>> encode_group(const Encoder& encoder, const Conversat
       return encode_likeness(encoder, conversation);
     case GroupKind::relevance:
       return encode_relevance(encoder, conversation);
+    case GroupKind::decisions:
+      return encode_answered_decision(encoder, conversation);
   }
   HONE_CHECK(false, "a kind of rows without an encoding");
 }

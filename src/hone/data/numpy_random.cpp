@@ -62,6 +62,26 @@ NumpyRandomState::NumpyRandomState(uint32_t seed) {
   for (uint32_t i = 1; i < state_.size(); ++i) state_[i] = 1812433253u * (state_[i - 1] ^ (state_[i - 1] >> 30)) + i;
 }
 
+NumpyRandomState::NumpyRandomState(std::span<const uint32_t> key) : NumpyRandomState(19650218u) {
+  constexpr uint32_t kSize = 624;
+  const auto mixed = [&](uint32_t i, uint32_t factor) { return state_[i] ^ ((state_[i - 1] ^ (state_[i - 1] >> 30)) * factor); };
+  uint32_t i = 1;
+  const auto step = [&] {
+    if (++i < kSize) return;
+    state_[0] = state_[kSize - 1];
+    i = 1;
+  };
+  for (size_t count = std::max<size_t>(kSize, key.size()), j = 0; count > 0; --count, j = (j + 1) % key.size()) {
+    state_[i] = mixed(i, 1664525u) + key[j] + static_cast<uint32_t>(j);
+    step();
+  }
+  for (uint32_t count = kSize - 1; count > 0; --count) {
+    state_[i] = mixed(i, 1566083941u) - i;
+    step();
+  }
+  state_[0] = 0x80000000u;
+}
+
 void NumpyRandomState::refill() {
   constexpr size_t kSize = 624, kShift = 397;
   for (size_t i = 0; i < kSize; ++i) {

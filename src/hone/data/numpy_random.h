@@ -12,6 +12,7 @@ namespace hone::data {
 class NumpyRandomState {
  public:
   explicit NumpyRandomState(uint32_t seed);
+  explicit NumpyRandomState(std::span<const uint32_t> key);  // init_by_array
   uint32_t next32();
   // randint(0, bound)
   uint64_t below(uint64_t bound) { return interval(bound - 1); }

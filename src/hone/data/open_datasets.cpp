@@ -53,18 +53,20 @@ class Opener {
     return static_cast<uint32_t>(source.size());
   }
 
-  SourcePtr open_part(const DatasetPart& part, const std::string& name) const {
+  SourcePtr open_part(const DatasetPart& part, const std::string& name, int64_t seed) const {
     if (part.files.empty())
       return format_source(open_self_cognition(config_.model_name, config_.model_author, part.variant), part.format({"query", "response"}), name);
     std::vector<std::unique_ptr<RowReader>> readers;
     for (const auto& file : part.files) readers.push_back(open_rows(file, reader_options()));
+    if (config_.decisions)
+      return format_source(open_decisions(*concat_rows(std::move(readers)), *config_.decisions, static_cast<uint64_t>(seed)), part.format({"messages"}), name);
     auto columns = sniff_columns(*open_row_stream(part.files.front(), reader_options()));
     return format_source(concat_rows(std::move(readers)), part.format(columns), name);
   }
 
-  SourcePtr open_source(const LocatedDataset& dataset) const {
+  SourcePtr open_source(const LocatedDataset& dataset, int64_t seed = 0) const {
     std::vector<SourcePtr> parts;
-    for (const auto& part : dataset.parts) parts.push_back(open_part(part, dataset.name));
+    for (const auto& part : dataset.parts) parts.push_back(open_part(part, dataset.name, seed));
     return concat_sources(std::move(parts));
   }
 
@@ -73,7 +75,7 @@ class Opener {
     TrainAndValidation loaded;
     for (const auto& word : words) {
       auto dataset = locator_.locate(word);
-      auto source = open_source(dataset);
+      auto source = open_source(dataset, random_.draw_seed());  // drawn for every dataset, whatever its rows are
       auto rows = checked_size(*source, dataset.name);
       auto split = split_and_sample(rows, dataset.sample, ratio, shuffle, random_, dataset.name);
       if (split.has_train) {
@@ -173,6 +175,7 @@ class Opener {
   }
 
   void open_streams(OpenedData& data) {
+    if (config_.decisions) throw UserError(ExitCode::usage, "records of decisions become several rows each, one after another", "leave --streaming out");
     if (!factory_ && config_.split_dataset_ratio > 0 && config_.val_datasets.empty())
       log::warning("--split_dataset_ratio is ignored with --streaming true: a stream has no length to split; give --val_dataset");
     std::vector<StreamPtr> streams;

@@ -4,9 +4,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "hone/data/decision_rows.h"
 #include "hone/data/source.h"
 #include "hone/text/tokenizer.h"
 
@@ -46,6 +48,7 @@ struct DatasetConfig {
   bool pretraining = false;          // stage pt: rows are plain text
   bool ranking = false;              // factory: stage rm/dpo wants ranking entries, others forbid them
   bool prompts_only = false;         // rollout methods: a row needs no answer
+  std::optional<DecisionChanges> decisions;  // rows are records of decisions, changed like this
   bool disable_auto_column_mapping = false;
   bool prefer_hf = false;            // which hub an unprefixed id means
   int64_t max_row_bytes = 8 << 20;   // a longer row is reported, not read

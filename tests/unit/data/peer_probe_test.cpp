@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <numeric>
 
 #include "hone/base/file.h"
 #include "hone/data/mixing.h"
 #include "hone/data/open_datasets.h"
+#include "hone/data/python_random.h"
 
 namespace hone::data {
 namespace {
@@ -22,6 +24,14 @@ Json draws(const Json& request) {
   answer["permutation"] = modern.permutation(size);
   answer["random"] = modern.random();
   answer["choice"] = modern.choice(request.at("probabilities").get<std::vector<double>>(), 1000);
+  PythonRandom own(request.at("wide_seed").get<uint64_t>());
+  answer["python_random"] = own.random();
+  answer["python_samples"] = Json::array();
+  for (size_t count : {1u, 3u, 7u, 40u}) answer["python_samples"].push_back(own.sample(size, std::min<size_t>(count, size)));
+  std::vector<int> items(50);
+  std::iota(items.begin(), items.end(), 0);
+  own.shuffle(items);
+  answer["python_shuffled"] = items;
   return answer;
 }
 
