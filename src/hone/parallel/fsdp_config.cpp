@@ -49,7 +49,6 @@ const std::set<std::string>& settled_keys_of_fsdp() {
   static const std::set<std::string> keys = {"version",
                                              "auto_wrap_policy",
                                              "transformer_layer_cls_to_wrap",
-                                             "min_num_params",
                                              "backward_prefetch_policy",
                                              "limit_all_gathers",
                                              "use_orig_params",
@@ -100,6 +99,9 @@ void apply_key(ShardingRequest& made, const std::string& key, const Json& value)
     bool off =
         value.is_string() && (lower(value.get<std::string>()) == "no_prefetch" || lower(value.get<std::string>()) == "none");
     if (key == "backward_prefetch" && off) sharding.prefetch = false;
+  } else if (key == "min_num_params") {
+    if (!value.is_number_integer() || value < 0) wrong(fmt::format("min_num_params is {}", value.dump()), "a number of parameters");
+    sharding.unit_size = value.get<int64_t>();
   } else if (key == "activation_checkpointing") {
     made.recompute = truth(key, value);
   } else if (key == "activation_cpu_offload") {

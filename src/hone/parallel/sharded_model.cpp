@@ -4,6 +4,7 @@
 
 #include "hone/base/error.h"
 #include "hone/ops/compressed_weight.h"
+#include "hone/parallel/shard_units.h"
 
 namespace hone::parallel {
 namespace {
@@ -50,17 +51,16 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
   common.shard_on_host = config.offload_parameters;
   common.pieces_on_host = config.offload_optimizer || config.offload_parameters;
   if (config.reduce_type) common.reduce_type = *config.reduce_type;
-  const auto compressed = compressed_weights(model);
+  common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
   for (const auto& part : model.parts()) {
     parts_.emplace_back();
-    common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
-    TensorList trained, frozen;
-    for (const auto& parameter : part.parameters) {
-      auto& list = parameter.value->requires_grad() ? trained : frozen;
-      for (const auto& tensor : memory_of(*parameter.value, compressed)) list.push_back(tensor);
+    if (config.stage < 3 || config.unit_size == 0) {
+      add_unit(part.parameters, common, /*stays=*/false);
+      continue;
     }
-    add_flats(trained, /*trained=*/true, common);
-    if (config.stage == 3) add_flats(frozen, /*trained=*/false, common);
+    auto units = units_by_size(part.parameters, config.unit_size);
+    for (const auto& unit : units.own) add_unit(unit, common, /*stays=*/false);
+    add_unit(units.rest, common, /*stays=*/true);
   }
   reduction_order_ = backward_order(blocks_, parts_.size());
   complete_.resize(parts_.size());
@@ -70,8 +70,19 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
 
 ShardedModel::~ShardedModel() { model_.set_residency(nullptr); }
 
+void ShardedModel::add_unit(const std::vector<model::NamedParameter>& unit, const FlatShardConfig& common, bool stays) {
+  const auto compressed = compressed_weights(model_);
+  TensorList trained, frozen;
+  for (const auto& parameter : unit) {
+    auto& list = parameter.value->requires_grad() ? trained : frozen;
+    for (const auto& tensor : memory_of(*parameter.value, compressed)) list.push_back(tensor);
+  }
+  add_flats(trained, /*trained=*/true, common, stays);
+  if (config_.stage == 3) add_flats(frozen, /*trained=*/false, common, stays);
+}
+
 // One buffer for each number type: what trains apart from what does not, which never needs a gradient's memory or traffic.
-void ShardedModel::add_flats(const TensorList& tensors, bool trained, const FlatShardConfig& common) {
+void ShardedModel::add_flats(const TensorList& tensors, bool trained, const FlatShardConfig& common, bool stays) {
   std::map<at::ScalarType, TensorList> by_type;
   for (const auto& tensor : tensors) by_type[tensor.scalar_type()].push_back(tensor);
   auto& flats = parts_.back();
@@ -82,6 +93,7 @@ void ShardedModel::add_flats(const TensorList& tensors, bool trained, const Flat
     if (config.gradient_type == at::ScalarType::Undefined) config.gradient_type = type;
     flats.push_back(std::make_unique<FlatShard>(std::move(members), shards_, replicas_, config));
     auto& flat = *flats.back();
+    if (stays) staying_.insert(&flat);
     for (size_t i = 0; i < flat.members().size(); ++i) {
       places_[key(flat.members()[i])] = {parts_.size() - 1, flats.size() - 1, i};
       pieces_[key(flat.members()[i])];
@@ -101,7 +113,7 @@ void ShardedModel::before_forward(size_t part) {
 void ShardedModel::after_forward(size_t part) {
   bool needed_at_once =
       part + 1 == blocks_ && at::GradMode::is_enabled();  // the backward pass begins where the forward pass ends
-  if (config_.reshard_after_forward && !needed_at_once) release(part);
+  if (config_.reshard_after_forward && !needed_at_once) let_go(part);
 }
 
 void ShardedModel::before_backward(size_t part) {
@@ -112,7 +124,7 @@ void ShardedModel::before_backward(size_t part) {
 }
 
 void ShardedModel::after_backward(size_t part) {
-  release(part);
+  let_go(part);
   complete_[part] = true;
   if (!reduces_now()) return;
   while (reduced_ < reduction_order_.size() && complete_[reduction_order_[reduced_]]) reduce(reduction_order_[reduced_++]);
@@ -121,6 +133,12 @@ void ShardedModel::after_backward(size_t part) {
 void ShardedModel::release(size_t part) {
   if (holding_) return;
   for (auto& flat : parts_[part]) flat->release();
+}
+
+void ShardedModel::let_go(size_t part) {
+  if (holding_) return;
+  for (auto& flat : parts_[part])
+    if (!staying_.contains(flat.get())) flat->release();
 }
 
 // At most one part's gradients are under way, so that memory stays at two parts.
@@ -184,6 +202,13 @@ void ShardedModel::gather_trained() {
 
 void ShardedModel::release_trained() {
   if (!holding_) each_trained([](FlatShard& flat) { flat.release(); });
+}
+
+std::string ShardedModel::units() const {
+  if (config_.stage < 3 || config_.unit_size == 0) return "";
+  size_t all = 0;
+  for (const auto& part : parts_) all += part.size();
+  return fmt::format("{} units of at least {} parameters, and what is left of the model as one", all - staying_.size(), config_.unit_size);
 }
 
 int64_t ShardedModel::bytes_held() const {

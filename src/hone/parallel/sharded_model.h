@@ -1,5 +1,6 @@
 // Sharding of a model's parameters, gradients and optimizer over ranks (ZeRO 1 to 3, FSDP): parts come and go as the passes need them.
 #pragma once
+#include <set>
 #include <unordered_map>
 
 #include "hone/model/causal_lm.h"
@@ -31,6 +32,7 @@ class ShardedModel final : public model::Residency {
   void gather_trained();  // adapters are small: all of them at once, until release_trained
   void release_trained();
   int64_t bytes_held() const;  // by shards and resident buffers
+  std::string units() const;   // "9 units by size"; empty where blocks are the units
 
  private:
   friend class PartLender;
@@ -38,9 +40,11 @@ class ShardedModel final : public model::Residency {
     size_t part, flat, member;
   };
   using Flats = std::vector<std::unique_ptr<FlatShard>>;
-  void add_flats(const TensorList& tensors, bool trained, const FlatShardConfig& common);
+  void add_unit(const std::vector<model::NamedParameter>& unit, const FlatShardConfig& common, bool stays);
+  void add_flats(const TensorList& tensors, bool trained, const FlatShardConfig& common, bool stays);
   void reduce(size_t part);
   void release(size_t part);
+  void let_go(size_t part);  // between the passes: what belongs to the whole model stays
   bool reduces_now() const { return config_.stage > 1 || last_; }
   template <class Visit>
   void each_trained(Visit visit);
@@ -58,6 +62,7 @@ class ShardedModel final : public model::Residency {
   std::vector<bool> complete_;           // parts that this backward pass is through with
   std::vector<bool> comes_in_backward_;  // learned: a frozen beginning of the model is never asked for
   std::vector<FlatShard*> travelling_;   // reductions under way
+  std::set<const FlatShard*> staying_;   // units of the whole model, from their first use in a pass until its end
   bool last_ = false, holding_ = false;
 };
 

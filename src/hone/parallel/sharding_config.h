@@ -18,6 +18,7 @@ struct ShardingConfig {
   std::optional<at::ScalarType> reduce_type;  // of gradients on their way; float32 when unset
   int shard_size = 0;                  // ranks that share one copy; 0: all. Fewer make several copies (hybrid sharding)
   int64_t bucket_bytes = 25 << 20;     // stage 0
+  int64_t unit_size = 0;               // stage 3: modules of so many parameters are gathered as one; 0: blocks are
 
   std::string str() const;  // "parameters, gradients and optimizer sharded (ZeRO-3), each copy over 4 ranks"
 };

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "hone/base/error.h"
+#include "hone/device/tensor.h"
+#include "hone/parallel/shard_units.h"
 
 namespace hone::parallel {
 namespace {
@@ -29,6 +31,27 @@ TEST(DeepSpeedConfig, ExamplesAreReadWhole) {
   EXPECT_EQ(made.sharding.stage, 3);
   EXPECT_TRUE(made.sharding.offload_optimizer);
   EXPECT_EQ(made.stated.dump(), R"({"gradient_accumulation_steps":4})");
+}
+
+TEST(ShardingConfig, UnitsBySize) {
+  EXPECT_EQ(read_fsdp("full_shard", {{"fsdp_min_num_params", 100000}}).sharding.unit_size, 100000);
+  EXPECT_THROW(read_fsdp("full_shard", {{"min_num_params", "many"}}), UserError);
+  std::vector<Tensor> held;
+  std::vector<model::NamedParameter> parameters;
+  held.reserve(8);
+  const auto add = [&](const char* name, int64_t count) { parameters.push_back({name, &held.emplace_back(at::zeros({count}))}); };
+  add("model.layers.0.self_attn.q_proj.weight", 100);
+  add("model.layers.0.self_attn.q_proj.bias", 4);
+  add("model.layers.0.self_attn.k_proj.weight", 40);
+  add("model.layers.0.self_attn.v_proj.weight", 40);
+  add("model.layers.0.mlp.up_proj.weight", 60);
+  add("model.layers.0.input_layernorm.weight", 4);
+  auto units = units_by_size(parameters, 80);
+  ASSERT_EQ(units.own.size(), 2u);  // q_proj; k_proj and v_proj together
+  EXPECT_EQ(units.own[0].size() + units.own[1].size(), 4u);
+  EXPECT_EQ(units.rest.size(), 2u);  // 64 parameters of the block are too few
+  EXPECT_EQ(units_by_size(parameters, 60).own.size(), 3u);
+  EXPECT_EQ(units_by_size(parameters, 1000).rest.size(), parameters.size());
 }
 
 TEST(ShardingConfig, ActivationsGoToTheHostWhenAFileSaysSo) {
