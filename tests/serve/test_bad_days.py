@@ -138,9 +138,9 @@ def test_a_second_signal_ends_it_now(serve, endless):
     stream.close()
 
 
-@pytest.mark.parametrize("call", [1, 7])
-def test_a_failed_step_costs_its_requests_and_nothing_else(serve, call):
-    server = serve(*QUIET, env={"HONE_FAULT": f"serve.step:throw:{call}"})
+@pytest.mark.parametrize("fault", ["serve.step:throw:1", "serve.step:throw:7", "engine.compute:throw:3", "engine.select:throw:5"])
+def test_a_failed_step_costs_its_requests_and_nothing_else(serve, fault):
+    server = serve(*QUIET, env={"HONE_FAULT": fault})
     answers = []
 
     def ask(i):

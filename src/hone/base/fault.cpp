@@ -15,6 +15,9 @@ namespace {
 struct Plan {
   std::string point, action;
   long due = 1;
+  bool repeats = false;
+
+  bool strikes(long call) const { return repeats ? call >= due : call == due; }
 };
 
 Plan read_plan() {
@@ -22,10 +25,11 @@ Plan read_plan() {
   if (!setting) return {};
   std::string text = setting;
   auto first = text.find(':');
-  if (first == std::string::npos) return {text, "kill", 1};
+  if (first == std::string::npos) return {text, "kill"};
   auto second = text.find(':', first + 1);
-  Plan plan{text.substr(0, first), text.substr(first + 1, second - first - 1), 1};
+  Plan plan{text.substr(0, first), text.substr(first + 1, second - first - 1)};
   if (second != std::string::npos) plan.due = std::strtol(text.c_str() + second + 1, nullptr, 10);
+  plan.repeats = text.ends_with('+');
   return plan;
 }
 
@@ -34,11 +38,12 @@ Plan read_plan() {
 bool fault(std::string_view point) {
   static const Plan plan = read_plan();
   static std::atomic<long> calls{0};
-  if (plan.point.empty() || plan.point != point || ++calls != plan.due) return false;
+  if (plan.point.empty() || plan.point != point || !plan.strikes(++calls)) return false;
   if (plan.action == "kill") std::raise(SIGKILL);
   if (plan.action == "enospc") throw std::system_error(ENOSPC, std::generic_category(), std::string(point));
   if (plan.action == "throw") throw InternalError("fault injected at " + std::string(point));
   if (plan.action == "sleep") ::sleep(60);
+  while (plan.action == "hang") ::pause();
   return plan.action == "nan";
 }
 

@@ -17,7 +17,10 @@ void Sequence::advance(text::TokenId token, Output& output) {
   const auto& sampling = request.sampling;
   if (sampler.is_end(token)) {
     output.stop_token = token;
-    if (!output.logprobs.empty()) output.logprobs.pop_back();
+    if (!output.logprobs.empty()) {
+      output.end_logprob = output.logprobs.back().chosen.logprob;
+      output.logprobs.pop_back();
+    }
     return finish(FinishReason::stop, output);
   }
   tokens.push_back(token);

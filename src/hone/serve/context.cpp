@@ -5,15 +5,6 @@
 #include <ctime>
 
 namespace hone::serve {
-namespace {
-
-Problem no_room() {
-  Problem problem(429, "the server is full; try again", "", "overloaded");
-  problem.retry_after = 1;
-  return problem;
-}
-
-}  // namespace
 
 Context::Target Context::target_of(const std::string& model) const {
   if (adapters.knows(model)) return {model, model};
@@ -22,20 +13,11 @@ Context::Target Context::target_of(const std::string& model) const {
                 "model", "model_not_found");
 }
 
-void Context::check_room() const {
-  if (!loop.has_room(1)) {
-    metrics.refused();
-    throw no_room();
-  }
-}
-
-std::shared_ptr<Generation> Context::admit(Exchange& exchange, std::vector<engine::Request> requests) {
+std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Place& place, std::vector<engine::Request> requests) {
   if (served.judge) throw Problem(400, fmt::format("{} judges texts and writes none", served.name), "model", "wrong_task");
+  place.leave();
   auto generation = loop.submit(std::move(requests));
-  if (!generation) {
-    metrics.refused();
-    throw no_room();
-  }
+  if (!generation) admission.refuse();
   exchange.on_gone([weak = std::weak_ptr(generation)] {
     if (auto alive = weak.lock()) alive->interrupt();
   });

@@ -1,15 +1,14 @@
 // What every handler works with: the model, the engine's thread, threads for preparation, metrics, adapters.
 #pragma once
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/thread_pool.hpp>
-
 #include "hone/serve/admin/adapters.h"
 #include "hone/serve/admin/metrics.h"
+#include "hone/serve/admission.h"
 #include "hone/serve/chat/served_model.h"
 #include "hone/serve/engine_loop.h"
 #include "hone/serve/http/connection.h"
 #include "hone/serve/http/problem.h"
 #include "hone/serve/schema/body.h"
+#include "hone/serve/workers.h"
 
 namespace hone::serve {
 
@@ -18,7 +17,8 @@ struct Context {
   EngineLoop& loop;
   Metrics& metrics;
   Adapters& adapters;
-  asio::thread_pool& workers;
+  Admission& admission;
+  Workers& workers;
   std::filesystem::path result_file;  // "" is none
 
   // Who answers to a request's `model`. Problem(404) for a name nobody serves.
@@ -27,16 +27,25 @@ struct Context {
     std::string adapter;  // of the engine; "" is the bare model
   };
   Target target_of(const std::string& model) const;
-  // Hands the answers to the engine and watches for the client leaving. Problem(429) when there is no room.
-  std::shared_ptr<Generation> admit(Exchange& exchange, std::vector<engine::Request> requests);
-  void check_room() const;  // the same refusal, before work is spent on a request
+  // Before any work is spent on a request. Problem(429) when the server is full.
+  [[nodiscard]] Admission::Place enter(const Exchange& exchange) const { return admission.enter(exchange.request().body.size()); }
+  // Hands the answers to the engine, which counts them from here on, and watches for the client leaving. Problem(429) when there is
+  // no room.
+  std::shared_ptr<Generation> admit(Exchange& exchange, Admission::Place& place, std::vector<engine::Request> requests);
 };
 
 // Runs `work` on a worker thread, so that a large request holds up nobody; what it throws arrives here.
 template <class Work>
 asio::awaitable<std::invoke_result_t<Work>> aside(Context& context, Work work) {
-  auto run = [](Work inner) -> asio::awaitable<std::invoke_result_t<Work>> { co_return inner(); };
-  co_return co_await asio::co_spawn(context.workers, run(std::move(work)), asio::use_awaitable);
+  return context.workers.run(std::move(work));
+}
+
+// Writes an answer of about so many parts (texts, log-probabilities): a large one aside, a small one where it stands.
+template <class Write>
+asio::awaitable<HttpResponse> written(Context& context, size_t parts, Write write) {
+  constexpr size_t kSmall = 1024;
+  if (parts <= kSmall) co_return json_response(write());
+  co_return co_await aside(context, [&] { return json_response(write()); });
 }
 
 Json parsed_body(const HttpRequest& request);   // Problem(400) when it is no JSON object

@@ -220,17 +220,19 @@ void EngineLoop::tell(engine::Output output, std::vector<Delivery>& deliveries) 
 void EngineLoop::step() {
   if (engine_.idle()) return;
   std::vector<Delivery> deliveries;
+  bool failed = false;
   {
     AtWork work(step_began_);
     try {
       fault("serve.step");
       for (auto& output : engine_.step()) tell(std::move(output), deliveries);
     } catch (const std::exception& error) {
+      failed = true;
       fail_everything(error.what());
     }
   }
   auto stats = engine_.stats();
-  if (stats.steps > stats_.steps) failures_ = 0;  // a step that only told of cancelled requests proves nothing
+  if (!failed && stats.steps > stats_.steps) failures_ = 0;  // a step that only tells who was cancelled proves nothing
   {
     std::lock_guard lock(stats_mutex_);
     stats_ = stats;

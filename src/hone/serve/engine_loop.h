@@ -50,13 +50,14 @@ class Generation {
   std::vector<Event> pending_;
   Signal signal_;
   std::function<void()> on_overrun_;
-  bool interrupted_ = false;
+  bool interrupted_ = false, waiting_ = false;  // waiting: what comes is read at once
 };
 
 struct EngineLoopLimits {
   size_t live_answers = 1280;      // generated or waiting for it
   size_t live_tokens = 16u << 20;  // their prompts and the longest answers they may become, together
   size_t unread_bytes = 1u << 20;  // of one request, until its client is cut
+  size_t request_bytes = 256u << 20;  // of all bodies that are not yet requests to the engine
   int failures_in_a_row = 3;       // steps that throw, until the engine counts as broken
 };
 
@@ -64,8 +65,12 @@ class EngineLoop {
  public:
   EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits);
   ~EngineLoop();
-  void stop();  // ends the thread behind the present step; what still runs is not reported
+  // Ends the thread behind the present step; what still runs is not reported. ask_to_stop() does not wait for it.
+  void stop();
+  void ask_to_stop();
+  bool stopped() const { return stopped_; }
 
+  const EngineLoopLimits& limits() const { return limits_; }
   bool has_room(size_t answers) const { return live_answers_ + answers <= limits_.live_answers; }
   // Null when there is no room: the caller answers 429. I/O thread only.
   std::shared_ptr<Generation> submit(std::vector<engine::Request> requests);
@@ -77,7 +82,8 @@ class EngineLoop {
 
   engine::Stats stats() const;
   size_t live_answers() const { return live_answers_; }
-  // How long the present step has been running; 0 between steps.
+  size_t live_tokens() const { return live_tokens_; }
+  // How long the present step, or call between steps, has been running; 0 while there is none.
   std::chrono::milliseconds in_step() const;
   bool broken() const { return broken_; }
 
@@ -98,6 +104,7 @@ class EngineLoop {
   void run();
   void enqueue(std::function<void()> command);
   bool run_commands();  // false: time to stop
+  void tell(engine::Output output, std::vector<Delivery>& deliveries);
   void add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> requests);
   void cancel(uint64_t ticket);
   void step();
@@ -119,13 +126,13 @@ class EngineLoop {
 
   std::map<engine::RequestId, Live> live_;                      // engine thread only
   std::map<uint64_t, std::vector<engine::RequestId>> tickets_;  // engine thread only
-  int failures_ = 0;
+  int failures_ = 0;        // in a row: since a step last computed something
 
   mutable std::mutex stats_mutex_;
   engine::Stats stats_;
   std::atomic<size_t> live_answers_{0}, live_tokens_{0};
   std::atomic<int64_t> step_began_{0};  // steady clock, nanoseconds
-  std::atomic<bool> broken_{false};
+  std::atomic<bool> broken_{false}, stopped_{false};
   std::thread thread_;
 };
 

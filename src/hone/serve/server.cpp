@@ -17,6 +17,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr size_t kWorkers = 2;
+constexpr milliseconds kLastWait{5'000};     // for threads at work on what nobody waits for any more
 constexpr milliseconds kTimeToTell{10'000};  // health says "stuck" to those who ask now and then, before the process goes
 
 bool speaks_anthropic(const HttpRequest& request) { return request.path.starts_with("/v1/messages"); }
@@ -24,6 +26,17 @@ bool speaks_anthropic(const HttpRequest& request) { return request.path.starts_w
 HttpResponse answer_to(const Problem& problem, const HttpRequest& request) {
   return speaks_anthropic(request) ? anthropic_problem(problem) : problem_response(problem);
 }
+
+// However a request ends, it is counted out.
+class CountedIn {
+ public:
+  explicit CountedIn(size_t& count) : count_(++count) {}
+  ~CountedIn() { --count_; }
+  CountedIn(const CountedIn&) = delete;
+
+ private:
+  size_t& count_;
+};
 
 class Server : public Service {
  public:
@@ -76,7 +89,7 @@ class Server : public Service {
 
   asio::awaitable<void> handle(Exchange& exchange) override {
     auto began = Clock::now();
-    ++busy_;
+    CountedIn counted(busy_);
     auto origin = exchange.request().header("origin");
     if (!origin.empty() && access_.allows_origin(origin)) exchange.add_header("Access-Control-Allow-Origin", std::string(origin));
     std::optional<Problem> problem;
@@ -94,7 +107,6 @@ class Server : public Service {
     }
     exchange.on_gone({});
     if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(answer_to(*problem, exchange.request()));
-    --busy_;
     record(exchange, *route, std::chrono::duration<double>(Clock::now() - began).count());
   }
 
@@ -112,9 +124,9 @@ class Server : public Service {
 
   // Ready, or why not. /live only tells that the process answers.
   HttpResponse health(const HttpRequest& request) const {
-    bool stuck = loop_.in_step() > config_.watchdog;
+    bool stuck = loop_.in_step() > config_.watchdog || workers_.all_busy_for() > config_.watchdog;
     if (request.path == "/live" || !(draining_ || stuck || loop_.broken())) return json_response({{"status", "ok"}});
-    return json_response({{"status", draining_ ? "draining" : stuck ? "stuck" : "broken"}}, 503);
+    return json_response({{"status", loop_.broken() ? "broken" : stuck ? "stuck" : "draining"}}, 503);
   }
 
   HttpResponse unauthorized(const HttpRequest& head) const {
@@ -136,8 +148,9 @@ class Server : public Service {
   void record(const Exchange& exchange, const Route& route, double seconds) {
     int status = exchange.gone() && !exchange.answered() ? 499 : exchange.status();
     metrics_.answered(route.path, status, seconds);
-    if (config_.log_requests && route.handler)
-      log::info("{} {} {} {:.0f} ms", exchange.request().method, exchange.request().path, status, seconds * 1e3);
+    if (!config_.log_requests || !route.handler) return;
+    auto user = exchange.user().empty() ? "" : fmt::format(" user {}", dump(exchange.user()));  // quoted: it may say anything
+    log::info("{} {} {} {:.0f} ms{}", exchange.request().method, exchange.request().path, status, seconds * 1e3, user);
   }
 
   void start_draining(int signal) {
@@ -161,12 +174,21 @@ class Server : public Service {
     }
     listener_.stop_accepting();
     listener_.close_clients();
-    co_await until_idle(Clock::time_point::max());
+    co_await until_idle(Clock::now() + kLastWait);
+    loop_.ask_to_stop();
+    for (auto deadline = Clock::now() + kLastWait; !loop_.stopped() && Clock::now() < deadline;) co_await pause(milliseconds(10));
+    if (busy_ > 0 || !loop_.stopped()) end_without_them();
     io_.stop();
   }
 
   asio::awaitable<void> until_idle(Clock::time_point deadline) {
     while (busy_ > 0 && Clock::now() < deadline) co_await pause(milliseconds(10));
+  }
+
+  // A thread that does not come back cannot be joined, and nobody waits for its answer any more.
+  [[noreturn]] void end_without_them() const {
+    log::warning("{} requests are still being worked on; ending without them", busy_);
+    ::_exit(exit_code_);
   }
 
   asio::awaitable<void> pause(milliseconds time) {
@@ -220,12 +242,13 @@ class Server : public Service {
   const ServerConfig& config_;
   const ServedModel& served_;
   Access access_;
-  asio::thread_pool workers_{2};
+  Workers workers_{kWorkers};
   asio::io_context io_{1};
   EngineLoop loop_;
   Metrics metrics_;
   Adapters adapters_;
-  Context context_{served_, loop_, metrics_, adapters_, workers_, config_.result_file};
+  Admission admission_{loop_, metrics_};
+  Context context_{served_, loop_, metrics_, adapters_, admission_, workers_, config_.result_file};
   std::shared_ptr<asio::ssl::context> tls_;
   Listener listener_;
   asio::signal_set signals_;

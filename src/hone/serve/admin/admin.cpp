@@ -34,13 +34,14 @@ asio::awaitable<void> version(Exchange& exchange, Context&) {
 }
 
 asio::awaitable<void> metrics_page(Exchange& exchange, Context& context) {
-  HttpResponse response{.body = context.metrics.text(context.loop.stats(), context.loop.live_answers()),
+  HttpResponse response{.body = context.metrics.text(context.loop.stats(), context.loop.live_answers(), context.admission.places()),
                         .content_type = "text/plain; version=0.0.4; charset=utf-8"};
   co_await exchange.respond(std::move(response));
 }
 
 asio::awaitable<void> tokenize(Exchange& exchange, Context& context) {
-  auto reply = co_await aside(context, [&] {
+  auto place = context.enter(exchange);
+  auto response = co_await aside(context, [&] {
     auto body = parsed_body(exchange.request());
     auto ids = tokens_of(body, context.served);
     Json out{{"count", ids.size()}, {"max_model_len", context.served.max_context}, {"tokens", ids}, {"token_strs", nullptr}};
@@ -48,24 +49,28 @@ asio::awaitable<void> tokenize(Exchange& exchange, Context& context) {
       out["token_strs"] = Json::array();
       for (auto id : ids) out["token_strs"].push_back(context.served.tokenizer->token_of(id));
     }
-    return out;
+    return json_response(out);
   });
-  co_await exchange.respond(json_response(reply));
+  place.leave();
+  co_await exchange.respond(std::move(response));
 }
 
 asio::awaitable<void> detokenize(Exchange& exchange, Context& context) {
+  auto place = context.enter(exchange);
   auto text = co_await aside(context, [&] {
     auto body = parsed_body(exchange.request());
     Fields fields(kDetokenize, body);
     auto ids = read_token_ids(fields.json("tokens"), "tokens", *context.served.tokenizer);
     return context.served.tokenizer->decode(ids);
   });
+  place.leave();
   Json reply{{"prompt", text}};
   co_await exchange.respond(json_response(reply));
 }
 
 asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
   context.adapters.check_enabled();
+  auto place = context.enter(exchange);
   auto body = parsed_body(exchange.request());
   Fields fields(kLoadAdapter, body);
   auto name = fields.text("lora_name");
@@ -101,6 +106,7 @@ asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> unload_adapter(Exchange& exchange, Context& context) {
   context.adapters.check_enabled();
+  auto place = context.enter(exchange);
   auto body = parsed_body(exchange.request());
   Fields fields(kUnloadAdapter, body);
   auto name = fields.text("lora_name");

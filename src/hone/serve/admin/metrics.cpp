@@ -43,6 +43,7 @@ struct Metrics::Impl {
   prometheus::Gauge& running = gauge("hone_requests_running", "Answers being generated.");
   prometheus::Gauge& waiting = gauge("hone_requests_waiting", "Answers waiting for the engine.");
   prometheus::Gauge& live = gauge("hone_requests_live", "Answers somebody waits for, or that the engine still holds.");
+  prometheus::Gauge& beside = gauge("hone_requests_beside", "Requests being read or prepared, or answered without generating.");
   prometheus::Gauge& blocks = gauge("hone_cache_blocks", "Blocks of the cache.");
   prometheus::Gauge& blocks_used = gauge("hone_cache_blocks_used", "Blocks held by answers.");
   prometheus::Gauge& steps = gauge("hone_engine_steps", "Steps since the start.");
@@ -77,9 +78,10 @@ void Metrics::finished(int64_t prompt_tokens, int64_t generated_tokens, double s
   impl_->window.generated_tokens += generated_tokens;
 }
 
-std::string Metrics::text(const engine::Stats& stats, size_t live_answers) {
+std::string Metrics::text(const engine::Stats& stats, size_t live_answers, size_t requests_beside) {
   auto set = [](prometheus::Gauge& gauge, auto value) { gauge.Set(static_cast<double>(value)); };
   set(impl_->running, stats.running), set(impl_->waiting, stats.waiting), set(impl_->live, live_answers);
+  set(impl_->beside, requests_beside);
   set(impl_->blocks, stats.blocks), set(impl_->blocks_used, stats.blocks_used), set(impl_->steps, stats.steps);
   set(impl_->preemptions, stats.preemptions), set(impl_->cached, stats.cached_tokens);
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());

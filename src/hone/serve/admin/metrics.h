@@ -20,7 +20,7 @@ class Metrics {
   void finished(int64_t prompt_tokens, int64_t generated_tokens, double seconds);
 
   // Prometheus' text format; gauges are set from `stats` first.
-  std::string text(const engine::Stats& stats, size_t live_answers);
+  std::string text(const engine::Stats& stats, size_t live_answers, size_t requests_beside);
 
   // Sums since the last call, for the line in the log.
   struct Window {

@@ -9,7 +9,7 @@ namespace {
 Json stop_reason(const Answer& answer) {
   if (answer.finish == engine::FinishReason::none) return nullptr;
   if (answer.finish == engine::FinishReason::length) return "max_tokens";
-  if (!answer.calls.empty()) return "tool_use";
+  if (answer.parser.calls() > 0) return "tool_use";
   return answer.stop_string.empty() ? "end_turn" : "stop_sequence";
 }
 
@@ -142,6 +142,7 @@ asio::awaitable<void> anthropic_messages(Exchange& exchange, Context& context) {
 }
 
 asio::awaitable<void> anthropic_count_tokens(Exchange& exchange, Context& context) {
+  auto place = context.enter(exchange);
   auto count = co_await aside(context, [&] {
     auto body = parsed_body(exchange.request());
     body["max_tokens"] = 1;  // needed by the other endpoint, absent here

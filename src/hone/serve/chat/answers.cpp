@@ -1,6 +1,7 @@
 #include "hone/serve/chat/answers.h"
 
 #include "hone/base/file.h"
+#include "hone/serve/chat/task.h"
 
 namespace hone::serve {
 namespace {
@@ -9,12 +10,13 @@ double seconds(Clock::duration time) { return std::chrono::duration<double>(time
 
 }  // namespace
 
-Answers::Answers(Context& context, std::shared_ptr<Generation> generation, const AnswerParser::Config& parser, size_t choices,
-                 int64_t prompt_tokens)
+Answers::Answers(Context& context, std::shared_ptr<Generation> generation, const std::vector<AnswerParser::Config>& parsers,
+                 int64_t prompt_tokens, bool whole)
     : context_(context),
       generation_(std::move(generation)),
-      answers_(choices, Answer(parser)),
+      answers_(parsers.begin(), parsers.end()),
       usage_{.prompt = prompt_tokens},
+      whole_(whole),
       began_(Clock::now()),
       last_(began_) {}
 
@@ -28,6 +30,26 @@ void Answers::keep_time(size_t tokens) {
   last_ = now;
 }
 
+// Streams tell each log-probability once and forget it.
+void Answers::keep_logprobs(Answer& answer, const engine::Output& output) {
+  if (!whole_) return;
+  if (output.end_logprob) answer.end_logprob = output.end_logprob;
+  if (!output.prompt_logprobs.empty()) answer.prompt_logprobs = output.prompt_logprobs;
+  for (const auto* positions : {&output.logprobs, &output.prompt_logprobs})
+    for (const auto& position : *positions) logprobs_ += 1 + position.top.size();
+  if (logprobs_ > kMostLogprobs)
+    throw Problem(400, fmt::format("the answer has more than {} log-probabilities; ask for fewer, or stream it", kMostLogprobs),
+                  "logprobs", "too_many_logprobs");
+  answer.logprobs.insert(answer.logprobs.end(), output.logprobs.begin(), output.logprobs.end());
+}
+
+// A call that broke off is no call; its text is all there is. Streams have told of it already.
+void Answers::drop_torn_call(Answer& answer) {
+  if (answer.parser.torn_call().empty()) return;
+  answer.calls.pop_back();
+  answer.text += answer.parser.torn_call();
+}
+
 Answers::News Answers::take(Event& event) {
   auto& output = event.output;
   auto& answer = answers_[event.choice];
@@ -35,8 +57,7 @@ Answers::News Answers::take(Event& event) {
   answer.tokens += static_cast<int64_t>(output.tokens.size());
   usage_.completion += static_cast<int64_t>(output.tokens.size());
   usage_.cached = std::max(usage_.cached, output.cached_tokens);
-  answer.logprobs.insert(answer.logprobs.end(), output.logprobs.begin(), output.logprobs.end());
-  if (!output.prompt_logprobs.empty()) answer.prompt_logprobs = output.prompt_logprobs;
+  keep_logprobs(answer, output);
   News news{event.choice, answer.parser.push(output.text), &output};
   if (output.finish != engine::FinishReason::none) {
     answer.finish = output.finish;
@@ -53,6 +74,7 @@ Answers::News Answers::take(Event& event) {
     else
       answer.calls[delta.call].arguments += delta.text;
   }
+  if (whole_) drop_torn_call(answer);
   return news;
 }
 

@@ -16,6 +16,7 @@ struct Answer {
   std::string text, thought;
   std::vector<Call> calls;
   std::vector<engine::PositionLogprobs> logprobs, prompt_logprobs;
+  std::optional<float> end_logprob;  // of the token that ended it
   engine::FinishReason finish = engine::FinishReason::none;
   std::string stop_string;
   int64_t tokens = 0;
@@ -24,8 +25,9 @@ struct Answer {
 // Follows a Generation: parses, counts, keeps time. I/O thread only.
 class Answers {
  public:
-  Answers(Context& context, std::shared_ptr<Generation> generation, const AnswerParser::Config& parser, size_t choices,
-          int64_t prompt_tokens);
+  // An answer for each of `parsers`. Log-probabilities of answers that are sent whole are kept, up to a limit.
+  Answers(Context& context, std::shared_ptr<Generation> generation, const std::vector<AnswerParser::Config>& parsers,
+          int64_t prompt_tokens, bool whole);
 
   // One event's news of one answer.
   struct News {
@@ -42,10 +44,13 @@ class Answers {
   const Answer& answer(size_t choice) const { return answers_[choice]; }
   std::span<const Answer> all() const { return answers_; }
   size_t size() const { return answers_.size(); }
+  size_t parts() const { return answers_.size() + logprobs_; }  // what writing them all down takes
   const Usage& usage() const { return usage_; }
 
  private:
   void keep_time(size_t tokens);
+  void keep_logprobs(Answer& answer, const engine::Output& output);
+  static void drop_torn_call(Answer& answer);
   News take(Event& event);
 
   Context& context_;
@@ -53,6 +58,8 @@ class Answers {
   std::vector<Answer> answers_;
   std::vector<Event> events_;
   Usage usage_;
+  const bool whole_;
+  size_t logprobs_ = 0;  // entries kept
   Clock::time_point began_, last_;
   bool first_ = true, counted_ = false;
 };

@@ -1,5 +1,7 @@
 #include "hone/serve/chat/event_stream.h"
 
+#include "hone/base/fault.h"
+
 namespace hone::serve {
 
 asio::awaitable<void> send_events(Exchange& exchange, Answers& answers, EventWriter& writer) {
@@ -10,6 +12,7 @@ asio::awaitable<void> send_events(Exchange& exchange, Answers& answers, EventWri
   std::optional<Problem> failure;
   while (!news.empty()) {
     for (const auto& item : news) writer.news(item, answers, out);
+    fault("serve.event");
     if (listening) listening = co_await exchange.send(out);
     if (!listening) co_return;
     out.clear();

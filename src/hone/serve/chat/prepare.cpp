@@ -1,7 +1,9 @@
 #include <random>
 
+#include "hone/engine/engine.h"
 #include "hone/serve/chat/task.h"
 #include "hone/serve/http/problem.h"
+#include "hone/text/templates/agent_format.h"
 
 namespace hone::serve {
 namespace {
@@ -29,20 +31,34 @@ bool forces_call(const ChatTask& task) {
   return task.tool_choice.mode == ToolChoice::Mode::required || task.tool_choice.mode == ToolChoice::Mode::named;
 }
 
+void read_calls(const Json& tools, const ServedModel& served, AnswerParser::Config& parser) {
+  parser.tools = served.tools;
+  for (const auto& tool : tools) parser.offered.push_back(tool["function"]["name"]);
+}
+
+// Whatever tokens spell it.
 bool prompt_opens_thought(const std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
-  size_t tail = std::min<size_t>(prompt.size(), 4);
+  size_t tail = std::min<size_t>(prompt.size(), 64);
   auto text = tokenizer.decode(std::span(prompt).last(tail));
   text.erase(text.find_last_not_of(" \n\r\t") + 1);
   return text.ends_with("<think>");
 }
 
+// A held answer is the answer itself: the thought that the prompt opens stays empty, as templates write it when thinking is off.
+void close_thought(std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
+  tokenizer.encode_to("\n</think>\n\n", {}, prompt);
+}
+
 }  // namespace
 
-ToolFormat tool_format_of(const std::string& chat_template, const std::string& template_name) {
-  auto mentions = [&](std::string_view word) { return chat_template.find(word) != chat_template.npos; };
-  if (template_name.starts_with("llama3") || template_name.starts_with("llama4") || mentions("<|python_tag|>"))
-    return ToolFormat::llama;
-  return ToolFormat::hermes;
+ToolFormat tool_format_of(const data::Encoder& encoder) {
+  const auto &agent = encoder.config().tool_format, &name = encoder.template_name();
+  if (!text::find_agent_format(agent)) {
+    bool tagged = encoder.tokenizer().chat_template().find("<|python_tag|>") != std::string::npos;
+    return name.starts_with("llama3") || name.starts_with("llama4") || tagged ? ToolFormat::llama : ToolFormat::hermes;
+  }
+  if (agent == "llama3" || agent == "llama4") return ToolFormat::llama;
+  return agent == "hermes" || agent == "hunyuan_hermes" ? ToolFormat::hermes : ToolFormat::none;
 }
 
 uint64_t fresh_seed() {
@@ -86,29 +102,35 @@ std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   PreparedChat prepared;
   engine::Request request{.prompt = prompt_tokens(task, served), .sampling = task.sampling, .priority = task.priority};
-  prepared.prompt_tokens = static_cast<int64_t>(request.prompt.size());
-  prepared.parser = {.split_thoughts = served.split_thoughts && task.split_thoughts,
-                     .begins_thinking = prompt_opens_thought(request.prompt, *served.tokenizer)};
-  auto asked = task.max_tokens;
-  if (!asked && served.default_max_tokens > 0) asked = served.default_max_tokens;
-  fit_context(request, asked, served);
+  bool thinking = prompt_opens_thought(request.prompt, *served.tokenizer);
   if (forces_call(task)) {
     apply_shape({Shape::Kind::schema, call_schema(task.tools, task.tool_choice)}, served, request.sampling);
     prepared.parser = {.tools = ToolFormat::only_call, .split_thoughts = false};
   } else {
     apply_shape(task.shape, served, request.sampling);
-    if (!task.tools.empty() && task.tool_choice.mode == ToolChoice::Mode::automatic) prepared.parser.tools = served.tools;
-    prepared.parser.one_call = task.one_call;
+    prepared.parser = {.split_thoughts = served.split_thoughts && task.split_thoughts,
+                       .begins_thinking = thinking && !request.sampling.constraint,
+                       .one_call = task.one_call};
+    if (!task.tools.empty() && task.tool_choice.mode == ToolChoice::Mode::automatic) read_calls(task.tools, served, prepared.parser);
   }
+  if (thinking && request.sampling.constraint) close_thought(request.prompt, *served.tokenizer);
+  prepared.prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  auto asked = task.max_tokens;
+  if (!asked && served.default_max_tokens > 0) asked = served.default_max_tokens;
+  fit_context(request, asked, served);
   add_requests(request, task.n, prepared.requests);
   return prepared;
 }
 
 void add_requests(const engine::Request& request, int64_t answers, std::vector<engine::Request>& requests) {
+  auto entries = request.sampling.prompt_logprobs ? request.prompt.size() * (1 + static_cast<size_t>(*request.sampling.prompt_logprobs)) : 0;
+  if (entries * static_cast<size_t>(answers) > kMostLogprobs)
+    bad_value("prompt_logprobs", fmt::format("{} tokens would give {} of them; at most {} go into one answer", request.prompt.size(),
+                                             entries * static_cast<size_t>(answers), kMostLogprobs));
   bool beams = request.sampling.beams > 1;
   for (int64_t i = 0; i < (beams ? 1 : answers); ++i) {
     requests.push_back(request);
-    requests.back().sampling.seed += static_cast<uint64_t>(i);
+    requests.back().sampling.seed = engine::seed_of(request.sampling.seed, static_cast<uint64_t>(i));
     if (beams) requests.back().sampling.beam_answers = answers;
   }
 }

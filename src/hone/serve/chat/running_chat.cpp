@@ -3,7 +3,7 @@
 namespace hone::serve {
 
 asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Context& context, ReadChat read) {
-  context.check_room();
+  auto place = context.enter(exchange);
   struct Ready {
     ChatTask task;
     PreparedChat prepared;
@@ -14,11 +14,12 @@ asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Con
     return {std::move(task), std::move(prepared)};
   });
   exchange.request().body = {};
+  exchange.set_user(ready.task.user);
   auto target = context.target_of(ready.task.model);
   for (auto& request : ready.prepared.requests) request.adapter = target.adapter;
-  auto generation = context.admit(exchange, std::move(ready.prepared.requests));
-  auto choices = static_cast<size_t>(ready.task.n);
-  Answers answers(context, std::move(generation), ready.prepared.parser, choices, ready.prepared.prompt_tokens);
+  auto generation = context.admit(exchange, place, std::move(ready.prepared.requests));
+  std::vector parsers(static_cast<size_t>(ready.task.n), ready.prepared.parser);
+  Answers answers(context, std::move(generation), parsers, ready.prepared.prompt_tokens, !ready.task.stream.on);
   co_return std::make_unique<RunningChat>(RunningChat{std::move(ready.task), std::move(target.name), std::move(answers)});
 }
 

@@ -143,7 +143,8 @@ void read_sampling(const Fields& fields, const ServedModel& served, engine::Samp
   sampling.top_p = fields.real("top_p", sampling.top_p);
   sampling.top_k = std::max<int64_t>(0, fields.integer("top_k", sampling.top_k));
   sampling.min_p = fields.real("min_p", sampling.min_p);
-  sampling.seed = fields.has("seed") ? static_cast<uint64_t>(fields.integer("seed", 0)) : fresh_seed();
+  sampling.repeatable = fields.has("seed");
+  sampling.seed = sampling.repeatable ? static_cast<uint64_t>(fields.integer("seed", 0)) : fresh_seed();
   sampling.repetition_penalty = fields.real("repetition_penalty", sampling.repetition_penalty);
   sampling.presence_penalty = fields.real("presence_penalty", 0);
   sampling.frequency_penalty = fields.real("frequency_penalty", 0);
@@ -159,6 +160,7 @@ void read_sampling(const Fields& fields, const ServedModel& served, engine::Samp
   for (const auto& word : fields.texts("bad_words", 64, kLongestStop))
     for (const auto& spelling : {word, " " + word}) sampling.bad_words.push_back(served.tokenizer->encode(spelling));
   if (fields.has("prompt_logprobs")) {
+    if (fields.flag("stream", false)) bad_value("prompt_logprobs", "does not go with stream");
     sampling.prompt_logprobs = fields.integer("prompt_logprobs", 0);
     if (*sampling.prompt_logprobs > served.max_logprobs)
       bad_value("prompt_logprobs",

@@ -9,12 +9,24 @@
 #include "hone/engine/constraints/compiler.h"
 #include "hone/engine/sampling_params.h"
 #include "hone/serve/chat/answer_parser.h"
+#include "hone/serve/page/look.h"
 
 namespace hone::serve {
 
-enum class Pooling { last, mean };
-// The vector of a list of token ids. Runs on the engine's thread.
-using Embed = std::function<std::vector<float>(const std::vector<text::TokenId>& ids, Pooling pooling)>;
+// Which hidden states become a text's vector: one of them, the largest of each number, or sums over all.
+enum class Pooling { last, first, largest, mean, weighted_mean, root_mean };
+struct EmbeddingStyle {
+  Pooling pooling = Pooling::last;
+  bool unit = true;  // vectors have length 1
+};
+// A text on its way to its vector, part by part, so that answers of others go on in between. For the engine's thread.
+class EmbeddingPass {
+ public:
+  virtual ~EmbeddingPass() = default;
+  virtual bool step() = 0;  // false: it is done
+  virtual std::vector<float> vector() const = 0;
+};
+using Embed = std::function<std::unique_ptr<EmbeddingPass>(std::vector<text::TokenId> ids, Pooling pooling, std::string adapter)>;
 
 // A model that judges whole texts instead of writing: what it says, as a chat's content, and the numbers behind it.
 enum class Judges { nothing, classes, likeness, relevance };
@@ -40,11 +52,13 @@ struct ServedModel {
   ToolFormat tools = ToolFormat::hermes;
   bool split_thoughts = true;
   Embed embed;
+  EmbeddingStyle embedding;  // what a request does not say
   Judges judges = Judges::nothing;
   JudgeTexts judge;  // runs on the engine's thread; empty when it judges nothing
+  PageLook look;     // of the chat page
 };
 
-// How this model writes tool calls, from the words of its chat template or the name of the built-in one.
-ToolFormat tool_format_of(const std::string& chat_template, const std::string& template_name);
+// How this model writes tool calls, from the words of its chat template, the name of the built-in one or that of the agent template.
+ToolFormat tool_format_of(const data::Encoder& encoder);
 
 }  // namespace hone::serve

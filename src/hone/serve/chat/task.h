@@ -8,6 +8,9 @@
 
 namespace hone::serve {
 
+// Entries in one answer that is sent whole: it is built in memory, each of them about a hundred bytes of text.
+inline constexpr size_t kMostLogprobs = 500'000;
+
 struct ToolChoice {
   enum class Mode { none, automatic, required, named };
   Mode mode = Mode::automatic;
@@ -27,6 +30,7 @@ struct StreamOptions {
 
 struct ChatTask {
   std::string model;  // "" is the served one
+  std::string user;   // who asks; "" when nobody says
   data::Conversation conversation;
   Json tools = Json::array();  // {"type": "function", "function": {"name", "description", "parameters"}}
   ToolChoice tool_choice;
@@ -61,7 +65,8 @@ StreamOptions read_stream(const Fields& fields);
 uint64_t fresh_seed();
 // A list of token ids; Problem(400) naming the first that the model does not have.
 std::vector<text::TokenId> read_token_ids(const Json& list, const std::string& where, const text::Tokenizer& tokenizer);
-// `request` once for each of `answers`, with seeds of their own; a beam search makes all of them at once.
+// `request` once for each of `answers`, with seeds of their own; a beam search makes all of them at once. Problem(400) when the prompt
+// would give too many log-probabilities.
 void add_requests(const engine::Request& request, int64_t answers, std::vector<engine::Request>& requests);
 
 }  // namespace hone::serve

@@ -5,18 +5,33 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "hone/base/fault.h"
 #include "hone/serve/http/problem.h"
 
 namespace hone::serve {
 namespace {
 
 namespace http = boost::beast::http;
+constexpr size_t kWritePiece = 64u << 10;
 constexpr size_t kDrainable = 256u << 10;  // a refused body of this size is read and dropped, so that the connection lives on
 
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   return out;
+}
+
+HttpRequest head_of(const http::request<http::string_body>& parsed) {
+  HttpRequest head;
+  head.method = parsed.method_string();
+  std::string_view target(parsed.target().data(), parsed.target().size());
+  head.path = target.substr(0, target.find('?'));
+  if (auto mark = target.find('?'); mark != target.npos) head.query = target.substr(mark + 1);
+  head.http_1_0 = parsed.version() < 11;
+  head.keep_alive = parsed.keep_alive();
+  for (const auto& field : parsed)
+    head.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
+  return head;
 }
 
 }  // namespace
@@ -77,11 +92,16 @@ void Connection::close_after(std::chrono::milliseconds time) {
   });
 }
 
+// In pieces, so that the limit is on a client that takes nothing, not on one that takes a long answer slowly.
 asio::awaitable<bool> Connection::write(std::string_view bytes) {
-  if (gone_) co_return false;
-  close_after(limits_.write);
-  bool written = co_await transport_->write(asio::const_buffer(bytes.data(), bytes.size()));
-  limit_.cancel();
+  bool written = !gone_;
+  while (written && !bytes.empty()) {
+    auto piece = bytes.substr(0, kWritePiece);
+    bytes.remove_prefix(piece.size());
+    close_after(limits_.write);
+    written = co_await transport_->write(asio::const_buffer(piece.data(), piece.size()));
+    limit_.cancel();
+  }
   co_return written;
 }
 
@@ -114,7 +134,7 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
   co_return true;
 }
 
-asio::awaitable<void> Connection::refuse(HttpResponse response, bool http_1_0) {
+asio::awaitable<void> Connection::end_with(HttpResponse response, bool http_1_0) {
   auto bytes = response_head(response, static_cast<int64_t>(response.body.size()), false, http_1_0) + response.body;
   co_await write(bytes);
   // Closing with unread bytes would reset the connection and could lose the answer: say goodbye and let the client close.
@@ -129,7 +149,14 @@ asio::awaitable<void> Connection::refuse(HttpResponse response, bool http_1_0) {
   close();
 }
 
-asio::awaitable<std::optional<HttpRequest>> Connection::read_request() {
+asio::awaitable<bool> Connection::turn_away(const HttpRequest& request, const HttpResponse& refusal) {
+  bool stays = request.keep_alive && !leaving_;
+  auto bytes = response_head(refusal, static_cast<int64_t>(refusal.body.size()), stays, request.http_1_0) + refusal.body;
+  bool written = co_await write(bytes);
+  co_return written && stays;
+}
+
+asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& request) {
   Reading reading;
   auto& parser = reading.parser;
   parser.header_limit(static_cast<uint32_t>(limits_.header_bytes));
@@ -138,43 +165,27 @@ asio::awaitable<std::optional<HttpRequest>> Connection::read_request() {
   bool ready = co_await read_until(reading, false);
   busy_ = true;
   if (!ready) {
-    if (reading.trouble) co_await refuse(std::move(*reading.trouble), false);
-    co_return std::nullopt;
+    if (reading.trouble) co_await end_with(std::move(*reading.trouble), false);
+    co_return false;
   }
-  HttpRequest request;
-  auto& head = parser.get();
-  request.method = head.method_string();
-  std::string_view target(head.target().data(), head.target().size());
-  request.path = target.substr(0, target.find('?'));
-  if (auto mark = target.find('?'); mark != target.npos) request.query = target.substr(mark + 1);
-  request.http_1_0 = head.version() < 11;
-  request.keep_alive = head.keep_alive();
-  for (const auto& field : head)
-    request.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
-
-  auto refusal = request.headers.size() > limits_.header_fields ? too_large_head() : service_.refuse(request);
+  auto head = head_of(parser.get());
+  auto refusal = head.headers.size() > limits_.header_fields ? too_large_head() : service_.refuse(head);
   auto length = parser.content_length();
   if (refusal && !(parser.is_done() || (length && *length <= kDrainable))) {
-    co_await refuse(std::move(*refusal), request.http_1_0);
-    co_return std::nullopt;
+    co_await end_with(std::move(*refusal), head.http_1_0);
+    co_return false;
   }
-  if (!refusal && lower(request.header("expect")) == "100-continue") co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+  if (!refusal && lower(head.header("expect")) == "100-continue") co_await write("HTTP/1.1 100 Continue\r\n\r\n");
   reading.deadline = Clock::now() + limits_.body;
   bool whole = co_await read_until(reading, true);
   if (!whole) {
-    if (reading.trouble) co_await refuse(std::move(*reading.trouble), request.http_1_0);
-    co_return std::nullopt;
+    if (reading.trouble) co_await end_with(std::move(*reading.trouble), head.http_1_0);
+    co_return false;
   }
-  if (refusal) {
-    bool stays = request.keep_alive && !leaving_;
-    auto bytes = response_head(*refusal, static_cast<int64_t>(refusal->body.size()), stays, request.http_1_0) + refusal->body;
-    bool written = co_await write(bytes);
-    if (!written || !stays) co_return std::nullopt;
-    busy_ = false;
-    co_return co_await read_request();
-  }
-  request.body = std::move(head.body());
-  co_return request;
+  if (refusal) co_return co_await turn_away(head, *refusal);
+  head.body = std::move(parser.get().body());
+  request = std::move(head);
+  co_return true;
 }
 
 asio::awaitable<void> Connection::run() {
@@ -189,13 +200,15 @@ asio::awaitable<void> Connection::run() {
   asio::co_spawn(executor_, keep_reading(), asio::detached);
   while (!gone_ && !leaving_) {
     busy_ = false;
-    auto request = co_await read_request();
-    if (!request) break;
+    std::optional<HttpRequest> request;
+    bool goes_on = co_await read_request(request);
+    if (!goes_on) break;
+    if (!request) continue;
     bool stays = request->keep_alive;
     Exchange exchange(self, std::move(*request));
     co_await service_.handle(exchange);
     exchange.on_gone({});
-    if (!exchange.answered() || !stays) break;
+    if (!exchange.complete() || !stays) break;
   }
   close();
 }
@@ -210,6 +223,7 @@ void Exchange::on_gone(std::function<void()> callback) {
 
 asio::awaitable<void> Exchange::respond(HttpResponse response) {
   HONE_CHECK(!answered());
+  fault("serve.respond");
   status_ = response.status;
   response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
   bool stays = request_.keep_alive && !connection_->leaving_;
@@ -221,6 +235,7 @@ asio::awaitable<void> Exchange::respond(HttpResponse response) {
 asio::awaitable<bool> Exchange::start_events() {
   HONE_CHECK(!answered());
   status_ = 200;
+  streaming_ = true;
   HttpResponse response{.content_type = "text/event-stream; charset=utf-8", .headers = headers_};
   response.headers.emplace_back("Cache-Control", "no-cache");
   response.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in front must not hold events back
@@ -235,9 +250,11 @@ asio::awaitable<bool> Exchange::send(std::string_view events) {
   co_return co_await connection_->write(chunk);
 }
 
+// Without chunks (HTTP/1.0) the end of the connection is the end of the events.
 asio::awaitable<void> Exchange::finish_events() {
   bool written = false;
   if (!request_.http_1_0) written = co_await connection_->write("0\r\n\r\n");
+  streaming_ = false;
   if (!written) connection_->close();
 }
 

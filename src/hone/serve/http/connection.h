@@ -35,10 +35,15 @@ class Exchange {
   HttpRequest& request() { return request_; }
   bool answered() const { return status_ != 0; }
   int status() const { return status_; }  // 0 until answered
+  bool complete() const { return answered() && !streaming_; }  // the client can tell where the answer ends
   bool gone() const;                      // the client has closed its side, or was cut
   // Called once when the client goes; an empty function forgets it.
   void on_gone(std::function<void()> callback);
   void cut();  // the client takes too little: the connection ends here
+
+  // Who asks, in the client's own words: for the log.
+  void set_user(std::string user) { user_ = std::move(user); }
+  const std::string& user() const { return user_; }
 
   void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
   asio::awaitable<void> respond(HttpResponse response);
@@ -51,7 +56,9 @@ class Exchange {
   std::shared_ptr<Connection> connection_;
   HttpRequest request_;
   Headers headers_;  // of whatever the answer is
+  std::string user_;
   int status_ = 0;
+  bool streaming_ = false;  // events have begun and not ended
 };
 
 // What stands behind the connections.
@@ -77,9 +84,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   friend class Exchange;
   struct Reading;
   asio::awaitable<void> keep_reading();
-  asio::awaitable<std::optional<HttpRequest>> read_request();
+  // False: the connection ends here. `request` stays empty when the service refused it, which the client has been told.
+  asio::awaitable<bool> read_request(std::optional<HttpRequest>& request);
+  asio::awaitable<bool> turn_away(const HttpRequest& request, const HttpResponse& refusal);  // false: the connection ends here
   asio::awaitable<bool> read_until(Reading& reading, bool whole);
-  asio::awaitable<void> refuse(HttpResponse response, bool http_1_0);
+  asio::awaitable<void> end_with(HttpResponse response, bool http_1_0);
   asio::awaitable<bool> write(std::string_view bytes);
   void close_after(std::chrono::milliseconds time);  // unless limit_ is cancelled before
 

@@ -24,15 +24,15 @@ Json message_json(const Answer& answer, bool legacy) {
   return message;
 }
 
-Json logprobs_json(const std::vector<engine::PositionLogprobs>& positions, bool asked, const text::Tokenizer& tokenizer) {
+Json logprobs_json(const std::vector<engine::PositionLogprobs>& positions, bool asked, const text::TokenBytes& bytes) {
   if (!asked) return nullptr;
   Json content = Json::array();
-  for (const auto& position : positions) content.push_back(chat_logprob(position, tokenizer));
+  for (const auto& position : positions) content.push_back(chat_logprob(position, bytes));
   return {{"content", content}, {"refusal", nullptr}};
 }
 
 Json finish_of(const Answer& answer, bool legacy) {
-  auto reason = finish_json(answer.finish, !answer.calls.empty());
+  auto reason = finish_json(answer.finish, answer.parser.calls() > 0);
   return legacy && reason == "tool_calls" ? Json("function_call") : reason;
 }
 
@@ -40,7 +40,8 @@ Json finish_of(const Answer& answer, bool legacy) {
 // than all the rest.
 class ChatEvents : public EventWriter {
  public:
-  ChatEvents(const ChatTask& task, const ServedModel& served, const std::string& model) : task_(task), served_(served) {
+  ChatEvents(const ChatTask& task, const ServedModel& served, const std::string& model)
+      : task_(task), bytes_(*served.tokenizer) {
     Json head{{"id", fresh_id("chatcmpl-")}, {"object", "chat.completion.chunk"}, {"created", unix_time()}, {"model", model}};
     head_ = dump(head);
     head_.back() = ',';
@@ -55,7 +56,7 @@ class ChatEvents : public EventWriter {
     auto usage = task_.stream.usage_in_every_event ? dump(usage_json(answers.usage())) : "null";
     std::string logprobs = "null";
     bool asked = task_.sampling.logprobs.has_value();
-    if (asked && !news.output->logprobs.empty()) logprobs = dump(logprobs_json(news.output->logprobs, true, *served_.tokenizer));
+    if (asked && !news.output->logprobs.empty()) logprobs = dump(logprobs_json(news.output->logprobs, true, bytes_));
     for (const auto& delta : news.deltas)
       add(news.choice, delta_text(delta, answer), std::exchange(logprobs, "null"), "null", usage, out);
     bool ended = news.output->finish != engine::FinishReason::none;
@@ -103,7 +104,7 @@ class ChatEvents : public EventWriter {
   }
 
   const ChatTask& task_;
-  const ServedModel& served_;
+  const text::TokenBytes bytes_;
   std::string head_;  // an event up to its choices
 };
 
@@ -111,17 +112,18 @@ class ChatEvents : public EventWriter {
 
 Json chat_json(const ChatTask& task, const std::string& model, std::span<const Answer> answers, const Usage& usage,
                const text::Tokenizer& tokenizer) {
+  const text::TokenBytes bytes(tokenizer);
   Json choices = Json::array();
   for (const auto& answer : answers) {
     choices.push_back({{"index", choices.size()},
                        {"message", message_json(answer, task.legacy_calls)},
-                       {"logprobs", logprobs_json(answer.logprobs, task.sampling.logprobs.has_value(), tokenizer)},
+                       {"logprobs", logprobs_json(answer.logprobs, task.sampling.logprobs.has_value(), bytes)},
                        {"finish_reason", finish_of(answer, task.legacy_calls)}});
     if (!answer.stop_string.empty()) choices.back()["stop_reason"] = answer.stop_string;
   }
   Json body{{"id", fresh_id("chatcmpl-")},   {"object", "chat.completion"}, {"created", unix_time()}, {"model", model},
             {"choices", std::move(choices)}, {"usage", usage_json(usage)}};
-  if (task.sampling.prompt_logprobs) body["prompt_logprobs"] = prompt_logprobs_json(answers[0].prompt_logprobs, tokenizer);
+  if (task.sampling.prompt_logprobs) body["prompt_logprobs"] = prompt_logprobs_json(answers[0].prompt_logprobs, bytes);
   return body;
 }
 
@@ -137,8 +139,10 @@ asio::awaitable<void> chat_completions(Exchange& exchange, Context& context) {
   } else {
     co_await chat->answers.finish();
     const auto& answers = chat->answers;
-    auto body = chat_json(chat->task, chat->model, answers.all(), answers.usage(), *context.served.tokenizer);
-    co_await exchange.respond(json_response(body));
+    auto response = co_await written(context, answers.parts(), [&] {
+      return chat_json(chat->task, chat->model, answers.all(), answers.usage(), *context.served.tokenizer);
+    });
+    co_await exchange.respond(std::move(response));
   }
   keep_result(context, chat->task.conversation, chat->answers, chat->model);
 }

@@ -27,6 +27,7 @@ ChatTask read_chat(const Json& body, const ServedModel& served) {
   Fields fields(kChat, body);
   ChatTask task;
   task.model = fields.text("model");
+  task.user = fields.text("user");
   task.conversation = read_messages(fields.json("messages"));
   if (fields.has("tools") && fields.has("functions")) bad_value("functions", "the older form of tools; give one of them");
   if (fields.has("tools")) task.tools = read_tools(fields.json("tools"), "tools", false);

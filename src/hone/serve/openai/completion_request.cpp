@@ -35,6 +35,7 @@ CompletionTask read_completion(const Json& body, const ServedModel& served) {
   Fields fields(kCompletion, body);
   CompletionTask task;
   task.model = fields.text("model");
+  task.user = fields.text("user");
   task.prompts =
       read_prompts(fields.json("prompt"), "prompt", kMostPrompts, fields.flag("add_special_tokens", true), *served.tokenizer);
   read_sampling(fields, served, task.sampling);

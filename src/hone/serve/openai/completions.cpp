@@ -20,14 +20,15 @@ std::vector<engine::Request> requests_of(const CompletionTask& task, const Serve
   return requests;
 }
 
+// Per token, the one that ended the answer included: to end at once is a choice like any other.
 double mean_logprob(const Answer& answer) {
-  if (answer.logprobs.empty()) return 0;
-  double sum = 0;
+  double sum = answer.end_logprob.value_or(0);
   for (const auto& position : answer.logprobs) sum += position.chosen.logprob;
-  return sum / static_cast<double>(answer.logprobs.size());
+  auto tokens = answer.logprobs.size() + (answer.end_logprob ? 1 : 0);
+  return sum / static_cast<double>(std::max<size_t>(tokens, 1));
 }
 
-// Which of a prompt's answers are given back: the n likeliest, in the order they were made.
+// Which of a prompt's answers are given back: the n likeliest, the likeliest first.
 std::vector<size_t> chosen_answers(const CompletionTask& task, const Answers& answers, size_t prompt) {
   std::vector<size_t> order(static_cast<size_t>(task.best_of));
   std::iota(order.begin(), order.end(), prompt * order.size());
@@ -38,16 +39,19 @@ std::vector<size_t> chosen_answers(const CompletionTask& task, const Answers& an
   return order;
 }
 
+void add_prompt(CompletionLogprobs& lists, const std::vector<text::TokenId>& prompt,
+                const std::vector<engine::PositionLogprobs>& positions, const text::TokenBytes& bytes) {
+  lists.add_first(prompt[0], bytes);
+  for (const auto& position : positions) lists.add(position, bytes);
+}
+
 Json logprobs_of(const CompletionTask& task, const Answer& answer, const std::vector<text::TokenId>& prompt,
-                 const text::Tokenizer& tokenizer) {
+                 const text::TokenBytes& bytes) {
   if (!task.sampling.logprobs) return nullptr;
   CompletionLogprobs lists;
-  if (task.echo) {
-    lists.add_first(prompt[0], tokenizer);
-    for (const auto& position : answer.prompt_logprobs) lists.add(position, tokenizer);
-  }
+  if (task.echo) add_prompt(lists, prompt, answer.prompt_logprobs, bytes);
   if (!task.only_prompt)
-    for (const auto& position : answer.logprobs) lists.add(position, tokenizer);
+    for (const auto& position : answer.logprobs) lists.add(position, bytes);
   return lists.json();
 }
 
@@ -57,6 +61,7 @@ Json head(const std::string& model) {
 
 Json completion_json(const CompletionTask& task, const Answers& answers, const text::Tokenizer& tokenizer,
                      const std::string& model) {
+  const text::TokenBytes bytes(tokenizer);
   Json choices = Json::array();
   for (size_t prompt = 0; prompt < task.prompts.size(); ++prompt) {
     for (size_t which : chosen_answers(task, answers, prompt)) {
@@ -64,11 +69,11 @@ Json completion_json(const CompletionTask& task, const Answers& answers, const t
       auto text = (task.echo ? tokenizer.decode(task.prompts[prompt]) : "") + (task.only_prompt ? "" : answer.text);
       choices.push_back({{"index", choices.size()},
                          {"text", text},
-                         {"logprobs", logprobs_of(task, answer, task.prompts[prompt], tokenizer)},
+                         {"logprobs", logprobs_of(task, answer, task.prompts[prompt], bytes)},
                          {"finish_reason", finish_json(answer.finish, false)}});
       if (!answer.stop_string.empty()) choices.back()["stop_reason"] = answer.stop_string;
       if (task.sampling.prompt_logprobs && !task.echo)
-        choices.back()["prompt_logprobs"] = prompt_logprobs_json(answer.prompt_logprobs, tokenizer);
+        choices.back()["prompt_logprobs"] = prompt_logprobs_json(answer.prompt_logprobs, bytes);
     }
   }
   Json body = head(model);
@@ -82,24 +87,24 @@ Json completion_json(const CompletionTask& task, const Answers& answers, const t
 class CompletionEvents : public EventWriter {
  public:
   CompletionEvents(const CompletionTask& task, const text::Tokenizer& tokenizer, const std::string& model)
-      : task_(task), tokenizer_(tokenizer), head_(head(model)), offsets_(task.prompts.size() * static_cast<size_t>(task.n)) {}
+      : task_(task),
+        tokenizer_(tokenizer),
+        bytes_(tokenizer),
+        head_(head(model)),
+        choices_(task.prompts.size() * static_cast<size_t>(task.n)) {}
 
-  void open(const Answers&, std::string& out) override {
-    for (size_t i = 0; task_.echo && i < offsets_.size(); ++i)
-      out += chunk(i, tokenizer_.decode(task_.prompts[i / static_cast<size_t>(task_.n)]), nullptr, nullptr, nullptr);
-  }
+  void open(const Answers&, std::string&) override {}
 
   void news(const Answers::News& news, const Answers& answers, std::string& out) override {
+    if (task_.echo && !std::exchange(choices_[news.choice].echoed, true)) echo(news, out);
     std::string text;
     for (const auto& delta : news.deltas) text += delta.text;
     bool ended = news.output->finish != engine::FinishReason::none;
     if (text.empty() && !ended && news.output->logprobs.empty()) return;
-    CompletionLogprobs lists{.offset = offsets_[news.choice]};
-    for (const auto& position : news.output->logprobs) lists.add(position, tokenizer_);
-    offsets_[news.choice] = lists.offset;
+    CompletionLogprobs lists{.offset = choices_[news.choice].offset};
+    for (const auto& position : news.output->logprobs) lists.add(position, bytes_);
     auto usage = task_.stream.usage_in_every_event ? usage_json(answers.usage()) : Json();
-    auto logprobs = task_.sampling.logprobs ? lists.json() : Json();
-    out += chunk(news.choice, text, std::move(logprobs), finish_json(news.output->finish, false), std::move(usage));
+    out += chunk(news.choice, text, taken(lists, news.choice), finish_json(news.output->finish, false), std::move(usage));
   }
 
   void close(const Answers& answers, std::string& out) override {
@@ -118,6 +123,24 @@ class CompletionEvents : public EventWriter {
   }
 
  private:
+  struct Choice {
+    bool echoed = false;
+    int64_t offset = 0;  // where its next token starts
+  };
+
+  // The prompt comes before its first answer's token, with what the model thought of it.
+  void echo(const Answers::News& news, std::string& out) {
+    const auto& prompt = task_.prompts[news.choice / static_cast<size_t>(task_.n)];
+    CompletionLogprobs lists;
+    if (task_.sampling.logprobs) add_prompt(lists, prompt, news.output->prompt_logprobs, bytes_);
+    out += chunk(news.choice, tokenizer_.decode(prompt), taken(lists, news.choice), nullptr, nullptr);
+  }
+
+  Json taken(const CompletionLogprobs& lists, size_t choice) {
+    choices_[choice].offset = lists.offset;
+    return task_.sampling.logprobs ? lists.json() : Json();
+  }
+
   std::string chunk(size_t choice, const std::string& text, Json logprobs, Json finish, Json usage) const {
     Json data = head_;
     data["choices"] = Json::array(
@@ -128,24 +151,25 @@ class CompletionEvents : public EventWriter {
 
   const CompletionTask& task_;
   const text::Tokenizer& tokenizer_;
+  const text::TokenBytes bytes_;
   Json head_;
-  std::vector<int64_t> offsets_;
+  std::vector<Choice> choices_;
 };
 
 }  // namespace
 
 asio::awaitable<void> completions(Exchange& exchange, Context& context) {
-  context.check_room();
+  auto place = context.enter(exchange);
   auto task = co_await aside(context, [&] { return read_completion(parsed_body(exchange.request()), context.served); });
   exchange.request().body = {};
   auto target = context.target_of(task.model);
+  exchange.set_user(task.user);
   auto requests = requests_of(task, context.served, target.adapter);
-  auto choices = task.prompts.size() * static_cast<size_t>(task.best_of);
   int64_t prompt_tokens = 0;
   for (const auto& prompt : task.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
-  auto generation = context.admit(exchange, std::move(requests));
-  AnswerParser::Config plain{.tools = ToolFormat::none, .split_thoughts = false};
-  Answers answers(context, std::move(generation), plain, choices, prompt_tokens);
+  auto generation = context.admit(exchange, place, std::move(requests));
+  std::vector parsers(task.prompts.size() * static_cast<size_t>(task.best_of), AnswerParser::Config{.split_thoughts = false});
+  Answers answers(context, std::move(generation), parsers, prompt_tokens, !task.stream.on);
   const auto& tokenizer = *context.served.tokenizer;
   if (task.stream.on) {
     CompletionEvents events(task, tokenizer, target.name);
@@ -153,7 +177,9 @@ asio::awaitable<void> completions(Exchange& exchange, Context& context) {
     co_return;
   }
   co_await answers.finish();
-  co_await exchange.respond(json_response(completion_json(task, answers, tokenizer, target.name)));
+  auto response =
+      co_await written(context, answers.parts(), [&] { return completion_json(task, answers, tokenizer, target.name); });
+  co_await exchange.respond(std::move(response));
 }
 
 }  // namespace hone::serve

@@ -6,7 +6,7 @@
 namespace hone::serve {
 
 struct CompletionTask {
-  std::string model;
+  std::string model, user;
   std::vector<std::vector<text::TokenId>> prompts;
   engine::SamplingParams sampling;
   int64_t n = 1, best_of = 1, priority = 0, max_tokens = 16;

@@ -1,29 +1,105 @@
 #include "hone/serve/openai/embed_model.h"
 
+#include <numeric>
+
 #include "hone/device/tensor.h"
 #include "hone/model/causal_lm.h"
+#include "hone/model/paged_cache.h"
 
 namespace hone::serve {
 namespace {
 
-std::vector<float> embed_one(model::CausalLM& model, const std::vector<text::TokenId>& ids, Pooling pooling) {
-  auto count = static_cast<int64_t>(ids.size());
-  auto tokens_t = at::empty({count}, at::kLong);
-  std::copy(ids.begin(), ids.end(), tokens_t.data_ptr<int64_t>());
-  model::Input input{tokens_t.to(model.device()), at::arange(count, at::TensorOptions(at::kLong).device(model.device())),
-                     ops::Segments{{0, count}}};
-  auto hidden_th = model.hidden(input).to(at::kFloat);
-  auto pooled_h = pooling == Pooling::last ? hidden_th.select(0, count - 1) : hidden_th.mean(0);
-  auto unit_h = (pooled_h / pooled_h.norm().clamp_min(1e-12)).cpu().contiguous();
-  return {unit_h.data_ptr<float>(), unit_h.data_ptr<float>() + unit_h.numel()};
-}
+constexpr int64_t kPartTokens = 512;  // that the engine's thread computes between two steps
+constexpr int64_t kPartBlock = 16;
+
+// A text's hidden states, part by part: a cache of its own keeps what the parts before have left, and takes adapters as the engine does.
+class DecoderPass : public EmbeddingPass {
+ public:
+  DecoderPass(model::CausalLM& model, std::vector<text::TokenId> ids, Pooling pooling, std::string adapter)
+      : model_(model),
+        ids_(std::move(ids)),
+        pooling_(pooling),
+        adapter_(std::move(adapter)),
+        blocks_((ids_.size() + kPartBlock - 1) / kPartBlock),
+        cache_(model.config(), static_cast<int64_t>(blocks_.size()), kPartBlock, model.dtype(), model.block_devices()) {
+    std::iota(blocks_.begin(), blocks_.end(), 0);
+  }
+
+  bool step() override {
+    at::InferenceMode inference;
+    auto count = std::min(kPartTokens, size() - done_);
+    take(hidden(count), count);
+    done_ += count;
+    if (done_ < size()) return true;
+    finish();
+    return false;
+  }
+
+  std::vector<float> vector() const override { return vector_; }
+
+ private:
+  int64_t size() const { return static_cast<int64_t>(ids_.size()); }
+
+  Tensor hidden(int64_t count) {
+    auto tokens_t = at::empty({count}, at::kLong);
+    std::copy_n(ids_.begin() + done_, count, tokens_t.data_ptr<int64_t>());
+    auto plan = ops::paged_plan({{done_, count, blocks_}}, kPartBlock, at::kCPU);
+    model::Input input{tokens_t.to(model_.device()),
+                       at::arange(done_, done_ + count, at::TensorOptions(at::kLong).device(model_.device())), plan.segments};
+    if (!adapter_.empty()) input.adapters.push_back({adapter_, 0, count});
+    cache_.set_plan(ops::moved(std::move(plan), model_.device()));
+    return model_.hidden(input, &cache_).to(at::kFloat);
+  }
+
+  void take(const Tensor& hidden_th, int64_t count) {
+    switch (pooling_) {
+      case Pooling::last:
+        pooled_h_ = hidden_th.select(0, count - 1);
+        return;
+      case Pooling::first:
+        if (done_ == 0) pooled_h_ = hidden_th.select(0, 0).clone();
+        return;
+      case Pooling::largest:
+        pooled_h_ = done_ == 0 ? hidden_th.amax(0) : at::maximum(pooled_h_, hidden_th.amax(0));
+        return;
+      case Pooling::mean:
+      case Pooling::root_mean:
+        return add(hidden_th.sum(0));
+      case Pooling::weighted_mean: {
+        auto weights_t = at::arange(done_ + 1, done_ + count + 1, hidden_th.options());
+        return add((hidden_th * weights_t.unsqueeze(1)).sum(0));
+      }
+    }
+  }
+
+  void add(const Tensor& sum_h) { pooled_h_ = done_ == 0 ? sum_h : pooled_h_ + sum_h; }
+
+  void finish() {
+    auto tokens = static_cast<double>(size());
+    double divisor = pooling_ == Pooling::mean            ? tokens
+                     : pooling_ == Pooling::root_mean     ? std::sqrt(tokens)
+                     : pooling_ == Pooling::weighted_mean ? tokens * (tokens + 1) / 2
+                                                          : 1;
+    auto result_h = (pooled_h_ / divisor).cpu().contiguous();
+    vector_.assign(result_h.const_data_ptr<float>(), result_h.const_data_ptr<float>() + result_h.numel());
+  }
+
+  model::CausalLM& model_;
+  const std::vector<text::TokenId> ids_;
+  const Pooling pooling_;
+  const std::string adapter_;
+  std::vector<int32_t> blocks_;
+  model::PagedCache cache_;
+  Tensor pooled_h_;
+  std::vector<float> vector_;
+  int64_t done_ = 0;
+};
 
 }  // namespace
 
 Embed make_embed(model::CausalLM& model) {
-  return [&model](const std::vector<text::TokenId>& ids, Pooling pooling) {
-    at::NoGradGuard no_grad;
-    return embed_one(model, ids, pooling);
+  return [&model](std::vector<text::TokenId> ids, Pooling pooling, std::string adapter) -> std::unique_ptr<EmbeddingPass> {
+    return std::make_unique<DecoderPass>(model, std::move(ids), pooling, std::move(adapter));
   };
 }
 

@@ -2,9 +2,11 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "hone/serve/openai/completions.h"
+#include "hone/serve/openai/embed_model.h"
 #include "hone/serve/openai/judged.h"
 #include "hone/serve/schema/fields.h"
 
@@ -12,21 +14,27 @@ namespace hone::serve {
 namespace {
 
 struct EmbeddingTask {
-  std::string model;
+  std::string model, user;
   std::vector<std::vector<text::TokenId>> inputs;
-  Pooling pooling = Pooling::last;
+  Pooling pooling;
   size_t dimensions = 0;  // 0: all
   bool base64 = false;
 };
 
 EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
   Fields fields(kEmbedding, body);
-  EmbeddingTask task{.model = fields.text("model"), .dimensions = static_cast<size_t>(fields.integer("dimensions", 0))};
-  auto format = fields.text("encoding_format", "float"), pooling = fields.text("pooling", "last");
+  EmbeddingTask task{.model = fields.text("model"),
+                     .user = fields.text("user"),
+                     .pooling = served.embedding.pooling,
+                     .dimensions = static_cast<size_t>(fields.integer("dimensions", 0))};
+  auto format = fields.text("encoding_format", "float");
   if (format != "float" && format != "base64") bad_value("encoding_format", "expected float or base64");
-  if (pooling != "last" && pooling != "mean") bad_value("pooling", "expected last or mean");
   task.base64 = format == "base64";
-  task.pooling = pooling == "mean" ? Pooling::mean : Pooling::last;
+  if (fields.has("pooling")) {
+    auto known = pooling_named(fields.text("pooling"));
+    if (!known) bad_value("pooling", "expected last, cls, mean, max, weightedmean or mean_sqrt_len");
+    task.pooling = *known;
+  }
   const auto& input = fields.json("input");
   bool words = input.is_string() || (input.is_array() && !input.empty() && input[0].is_string());
   if (served.judges == Judges::likeness && words)  // trained on texts in the model's template
@@ -44,8 +52,10 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
 }
 
 void shorten(std::vector<float>& vector, size_t dimensions) {
-  if (dimensions == 0 || dimensions >= vector.size()) return;
-  vector.resize(dimensions);
+  if (dimensions > 0 && dimensions < vector.size()) vector.resize(dimensions);
+}
+
+void make_unit(std::vector<float>& vector) {
   double sum = 0;
   for (float value : vector) sum += static_cast<double>(value) * value;
   for (float& value : vector) value = static_cast<float>(value / std::sqrt(std::max(sum, 1e-24)));
@@ -58,6 +68,31 @@ std::string base64(const std::vector<float>& vector) {
                              static_cast<int>(vector.size() * sizeof(float)));
   out.resize(static_cast<size_t>(size));
   return out;
+}
+
+std::vector<float> finished(std::vector<float> vector, const EmbeddingTask& task, const ServedModel& served) {
+  shorten(vector, task.dimensions);
+  if (served.embedding.unit) make_unit(vector);
+  return vector;
+}
+
+// An adapter may have been unloaded between two parts.
+bool step_with(const engine::Engine& engine, const std::string& adapter, EmbeddingPass& pass) {
+  if (!adapter.empty() && !std::ranges::count(engine.adapters(), adapter))
+    throw Problem(404, "the adapter was unloaded", "model", "model_not_found");
+  return pass.step();
+}
+
+Json embeddings_json(const EmbeddingTask& task, const std::vector<std::vector<float>>& vectors, const std::string& model,
+                     size_t tokens) {
+  Json data = Json::array();
+  for (const auto& vector : vectors)
+    data.push_back(
+        {{"object", "embedding"}, {"index", data.size()}, {"embedding", task.base64 ? Json(base64(vector)) : Json(vector)}});
+  return {{"object", "list"},
+          {"data", std::move(data)},
+          {"model", model},
+          {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
 }
 
 Json model_json(const std::string& name, const ServedModel& served, const std::string& root, int64_t created) {
@@ -73,26 +108,30 @@ Json model_json(const std::string& name, const ServedModel& served, const std::s
 }  // namespace
 
 asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
-  context.check_room();
+  auto place = context.enter(exchange);
   auto task = co_await aside(context, [&] { return read_embedding(parsed_body(exchange.request()), context.served); });
-  if (context.target_of(task.model).adapter != context.served.base_adapter)
-    throw Problem(400, "embeddings are given by the base model only", "model", "invalid_value");
-  Json data = Json::array();
-  int64_t tokens = 0;
-  for (const auto& input : task.inputs) {  // answers of others go on between two of them
-    if (exchange.gone()) co_return;
-    std::vector<float> vector;
-    co_await context.loop.call([&](engine::Engine&) { vector = context.served.embed(input, task.pooling); });
-    shorten(vector, task.dimensions);
-    tokens += static_cast<int64_t>(input.size());
-    data.push_back(
-        {{"object", "embedding"}, {"index", data.size()}, {"embedding", task.base64 ? Json(base64(vector)) : Json(vector)}});
+  exchange.request().body = {};
+  exchange.set_user(task.user);
+  auto target = context.target_of(task.model);
+  size_t tokens = 0;
+  for (const auto& input : task.inputs) tokens += input.size();
+  place.hold_tokens(tokens);
+  std::vector<std::vector<float>> vectors;
+  for (auto& input : task.inputs) {
+    std::unique_ptr<EmbeddingPass> pass;
+    for (bool more = true; more;) {
+      if (exchange.gone()) co_return;
+      co_await context.loop.call([&](engine::Engine& engine) {
+        if (!pass) pass = context.served.embed(std::move(input), task.pooling, target.adapter);
+        more = step_with(engine, target.adapter, *pass);
+      });
+    }
+    vectors.push_back(finished(pass->vector(), task, context.served));
   }
-  Json reply{{"object", "list"},
-             {"data", std::move(data)},
-             {"model", context.served.name},
-             {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
-  co_await exchange.respond(json_response(reply));
+  place.leave();
+  auto numbers = vectors.size() * vectors[0].size();
+  auto response = co_await written(context, numbers, [&] { return embeddings_json(task, vectors, target.name, tokens); });
+  co_await exchange.respond(std::move(response));
 }
 
 asio::awaitable<void> models(Exchange& exchange, Context& context) {

@@ -3,27 +3,42 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/text/tokenizer/utf8.h"
+
 namespace hone::serve {
 namespace {
 
 // JSON has no infinity; OpenAI writes -9999 for what cannot happen.
 double finite(float logprob) { return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0; }
 
-std::string text_of(text::TokenId token, const text::Tokenizer& tokenizer) { return tokenizer.decode(std::span(&token, 1)); }
-
-int64_t characters(std::string_view text) {
-  return std::ranges::count_if(text, [](unsigned char byte) { return (byte & 0xC0) != 0x80; });
+std::string text_of_bytes(const std::string& bytes) {
+  std::string text;
+  text::tokenizer::append_lossy(text, bytes);
+  return text;
 }
 
-Json bytes_of(const std::string& text) {
-  Json bytes = Json::array();
-  for (unsigned char byte : text) bytes.push_back(byte);
-  return bytes;
+// A name that tells apart what a text cannot.
+std::string token_name(const std::string& bytes) {
+  if (text::tokenizer::is_valid_utf8(bytes)) return bytes;
+  std::string name = "bytes:";
+  for (unsigned char byte : bytes) fmt::format_to(std::back_inserter(name), "\\x{:02x}", byte);
+  return name;
 }
 
-Json one(const engine::TokenLogprob& entry, const text::Tokenizer& tokenizer) {
-  auto text = text_of(entry.token, tokenizer);
-  return {{"token", text}, {"logprob", finite(entry.logprob)}, {"bytes", bytes_of(text)}};
+// Characters that begin in these bytes; over all tokens of a text they add up to its length.
+int64_t characters(std::string_view bytes) {
+  return std::ranges::count_if(bytes, [](unsigned char byte) { return (byte & 0xC0) != 0x80; });
+}
+
+Json byte_list(const std::string& bytes) {
+  Json list = Json::array();
+  for (unsigned char byte : bytes) list.push_back(byte);
+  return list;
+}
+
+Json one(const engine::TokenLogprob& entry, const text::TokenBytes& bytes) {
+  auto own = bytes.of(entry.token);
+  return {{"token", text_of_bytes(own)}, {"logprob", finite(entry.logprob)}, {"bytes", byte_list(own)}};
 }
 
 }  // namespace
@@ -35,44 +50,48 @@ Json usage_json(const Usage& usage) {
           {"prompt_tokens_details", {{"cached_tokens", usage.cached}}}};
 }
 
-Json chat_logprob(const engine::PositionLogprobs& position, const text::Tokenizer& tokenizer) {
-  Json entry = one(position.chosen, tokenizer), top = Json::array();
-  for (const auto& other : position.top) top.push_back(one(other, tokenizer));
+Json chat_logprob(const engine::PositionLogprobs& position, const text::TokenBytes& bytes) {
+  Json entry = one(position.chosen, bytes), top = Json::array();
+  for (const auto& other : position.top) top.push_back(one(other, bytes));
   entry["top_logprobs"] = std::move(top);
   return entry;
 }
 
-void CompletionLogprobs::add(const engine::PositionLogprobs& position, const text::Tokenizer& tokenizer) {
-  auto text = text_of(position.chosen.token, tokenizer);
-  tokens.push_back(text);
+void CompletionLogprobs::add(const engine::PositionLogprobs& position, const text::TokenBytes& bytes) {
+  auto own = bytes.of(position.chosen.token);
+  tokens.push_back(token_name(own));
   token_logprobs.push_back(finite(position.chosen.logprob));
   Json top = Json::object();
-  for (const auto& other : position.top) top[text_of(other.token, tokenizer)] = finite(other.logprob);
+  for (const auto& other : position.top) {
+    auto name = token_name(bytes.of(other.token));
+    if (top.contains(name)) name = fmt::format("token_id:{}", other.token);  // two tokens may spell the same
+    top[name] = finite(other.logprob);
+  }
   top_logprobs.push_back(std::move(top));
   text_offset.push_back(offset);
-  offset += characters(text);
+  offset += characters(own);
 }
 
-void CompletionLogprobs::add_first(text::TokenId token, const text::Tokenizer& tokenizer) {
-  auto text = text_of(token, tokenizer);
-  tokens.push_back(text);
+void CompletionLogprobs::add_first(text::TokenId token, const text::TokenBytes& bytes) {
+  auto own = bytes.of(token);
+  tokens.push_back(token_name(own));
   token_logprobs.push_back(nullptr);
   top_logprobs.push_back(nullptr);
   text_offset.push_back(offset);
-  offset += characters(text);
+  offset += characters(own);
 }
 
 Json CompletionLogprobs::json() const {
   return {{"tokens", tokens}, {"token_logprobs", token_logprobs}, {"top_logprobs", top_logprobs}, {"text_offset", text_offset}};
 }
 
-Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions, const text::Tokenizer& tokenizer) {
+Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions, const text::TokenBytes& bytes) {
   Json out = Json::array({nullptr});
   for (const auto& position : positions) {
     Json entry = Json::object();
     auto add = [&](const engine::TokenLogprob& token, int64_t rank) {
       entry[std::to_string(token.token)] = {
-          {"logprob", finite(token.logprob)}, {"rank", rank}, {"decoded_token", text_of(token.token, tokenizer)}};
+          {"logprob", finite(token.logprob)}, {"rank", rank}, {"decoded_token", text_of_bytes(bytes.of(token.token))}};
     };
     add(position.chosen, position.rank);
     for (size_t i = 0; i < position.top.size(); ++i)

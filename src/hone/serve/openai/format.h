@@ -2,6 +2,7 @@
 #pragma once
 #include "hone/engine/request.h"
 #include "hone/serve/http/message.h"
+#include "hone/text/token_bytes.h"
 
 namespace hone::serve {
 
@@ -10,18 +11,19 @@ struct Usage {
 };
 Json usage_json(const Usage& usage);
 
-// {"token", "logprob", "bytes", "top_logprobs"}; `top` of the alternatives are shown.
-Json chat_logprob(const engine::PositionLogprobs& position, const text::Tokenizer& tokenizer);
-// Completions' form: parallel lists. `offset` is where in the text the next token starts, and is moved on.
+// {"token", "logprob", "bytes", "top_logprobs"}
+Json chat_logprob(const engine::PositionLogprobs& position, const text::TokenBytes& bytes);
+// Completions' form: parallel lists, in which a token that is a part of a character is called "bytes:\xf0\x9f", as OpenAI does.
+// `offset` is where in the text the next token starts, in characters, and is moved on.
 struct CompletionLogprobs {
   Json tokens = Json::array(), token_logprobs = Json::array(), top_logprobs = Json::array(), text_offset = Json::array();
   int64_t offset = 0;
-  void add(const engine::PositionLogprobs& position, const text::Tokenizer& tokenizer);
-  void add_first(text::TokenId token, const text::Tokenizer& tokenizer);  // of a prompt, which nothing predicted
+  void add(const engine::PositionLogprobs& position, const text::TokenBytes& bytes);
+  void add_first(text::TokenId token, const text::TokenBytes& bytes);  // of a prompt, which nothing predicted
   Json json() const;
 };
 // vLLM's prompt_logprobs: a null for the first token, then one object per token.
-Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions, const text::Tokenizer& tokenizer);
+Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions, const text::TokenBytes& bytes);
 
 Json finish_json(engine::FinishReason finish, bool calls);  // null while it goes on
 std::string event(const Json& data);                        // "data: …\n\n"

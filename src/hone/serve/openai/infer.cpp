@@ -46,35 +46,40 @@ std::vector<InferItem> read_infer(const Json& body, const Context& context) {
   return items;
 }
 
+Json replies_to(const std::vector<InferItem>& items, const Answers& answers, const text::Tokenizer& tokenizer) {
+  Json replies = Json::array();
+  size_t first = 0;
+  for (const auto& item : items) {
+    auto count = static_cast<size_t>(item.task.n);
+    auto own = answers.all().subspan(std::exchange(first, first + count), count);
+    Usage usage{.prompt = item.prepared.prompt_tokens};
+    for (const auto& answer : own) usage.completion += answer.tokens;
+    replies.push_back(chat_json(item.task, item.target.name, own, usage, tokenizer));
+  }
+  return replies;
+}
+
 }  // namespace
 
 asio::awaitable<void> infer(Exchange& exchange, Context& context) {
-  context.check_room();
+  auto place = context.enter(exchange);
   auto items = co_await aside(context, [&] { return read_infer(parsed_body(exchange.request()), context); });
   exchange.request().body = {};
   std::vector<engine::Request> requests;
-  size_t choices = 0;
+  std::vector<AnswerParser::Config> parsers;
   int64_t prompt_tokens = 0;
   for (auto& item : items) {
     item.target = context.target_of(item.task.model);
     for (auto& request : item.prepared.requests) request.adapter = item.target.adapter;
     std::ranges::move(item.prepared.requests, std::back_inserter(requests));
-    choices += static_cast<size_t>(item.task.n);
+    parsers.insert(parsers.end(), static_cast<size_t>(item.task.n), item.prepared.parser);
     prompt_tokens += item.prepared.prompt_tokens;
   }
-  auto generation = context.admit(exchange, std::move(requests));
-  Answers answers(context, std::move(generation), items[0].prepared.parser, choices, prompt_tokens);
+  auto generation = context.admit(exchange, place, std::move(requests));
+  Answers answers(context, std::move(generation), parsers, prompt_tokens, true);
   co_await answers.finish();
-  Json replies = Json::array();
-  size_t first = 0;
-  for (const auto& item : items) {
-    auto own =
-        answers.all().subspan(std::exchange(first, first + static_cast<size_t>(item.task.n)), static_cast<size_t>(item.task.n));
-    Usage usage{.prompt = item.prepared.prompt_tokens};
-    for (const auto& answer : own) usage.completion += answer.tokens;
-    replies.push_back(chat_json(item.task, item.target.name, own, usage, *context.served.tokenizer));
-  }
-  co_await exchange.respond(json_response(replies));
+  auto response = co_await written(context, answers.parts(), [&] { return replies_to(items, answers, *context.served.tokenizer); });
+  co_await exchange.respond(std::move(response));
 }
 
 asio::awaitable<void> score(Exchange&, Context& context) {

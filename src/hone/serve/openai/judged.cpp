@@ -9,6 +9,8 @@
 namespace hone::serve {
 namespace {
 
+constexpr size_t kTokensPerCall = 2048;  // that the engine's thread judges between two steps
+
 using Texts = std::vector<std::vector<text::TokenId>>;
 
 std::vector<text::TokenId> tokens_of(const data::Conversation& conversation, const ServedModel& served, const std::string& where) {
@@ -32,14 +34,27 @@ void require_judge(const Context& context, Judges wanted) {
                 "wrong_task");
 }
 
-asio::awaitable<std::vector<Judged>> judged(Context& context, Texts texts, int64_t likeliest) {
-  std::vector<Judged> verdicts;
-  co_await context.loop.call([&](engine::Engine&) { verdicts = context.served.judge(texts, likeliest); });
-  co_return verdicts;
-}
-
 int64_t count_tokens(const Texts& texts) {
   return std::accumulate(texts.begin(), texts.end(), int64_t{0}, [](int64_t sum, const auto& text) { return sum + static_cast<int64_t>(text.size()); });
+}
+
+// In several calls, so that answers of others go on between them. None: the client is gone.
+asio::awaitable<std::optional<std::vector<Judged>>> judged(Exchange& exchange, Context& context, Admission::Place& place, const Texts& texts,
+                                                           int64_t likeliest) {
+  exchange.request().body = {};
+  place.hold_tokens(static_cast<size_t>(count_tokens(texts)));
+  std::vector<Judged> verdicts;
+  for (size_t first = 0; first < texts.size();) {
+    if (exchange.gone()) co_return std::nullopt;
+    size_t last = first, tokens = 0;
+    while (last < texts.size() && (last == first || tokens + texts[last].size() <= kTokensPerCall)) tokens += texts[last++].size();
+    Texts some(texts.begin() + static_cast<ptrdiff_t>(first), texts.begin() + static_cast<ptrdiff_t>(last));
+    co_await context.loop.call(
+        [&](engine::Engine&) { std::ranges::move(context.served.judge(some, likeliest), std::back_inserter(verdicts)); });
+    first = last;
+  }
+  place.leave();
+  co_return verdicts;
 }
 
 Json usage_of(const Texts& texts) { return {{"prompt_tokens", count_tokens(texts)}, {"total_tokens", count_tokens(texts)}}; }
@@ -50,7 +65,7 @@ Json list_reply(const char* id, const Context& context, Json data, const Texts& 
 }
 
 struct JudgedChat {
-  std::string model;
+  std::string model, user;
   Texts texts;
   int64_t likeliest = 0;
 };
@@ -58,7 +73,7 @@ struct JudgedChat {
 JudgedChat read_judged_chat(const Json& body, const ServedModel& served) {
   auto task = read_chat(body, served);
   if (task.stream.on) bad_value("stream", "a verdict comes whole");
-  return {task.model, {tokens_of(task.conversation, served, "messages")}, task.sampling.logprobs.value_or(0)};
+  return {task.model, task.user, {tokens_of(task.conversation, served, "messages")}, task.sampling.logprobs.value_or(0)};
 }
 
 struct RankingTask {
@@ -103,10 +118,13 @@ std::vector<text::TokenId> judged_text(const std::string& text, const ServedMode
 }
 
 asio::awaitable<void> judged_chat(Exchange& exchange, Context& context) {
-  context.check_room();
+  auto place = context.enter(exchange);
   auto chat = co_await aside(context, [&] { return read_judged_chat(parsed_body(exchange.request()), context.served); });
+  exchange.set_user(chat.user);
   auto target = context.target_of(chat.model);
-  auto verdicts = co_await judged(context, chat.texts, chat.likeliest);
+  auto found = co_await judged(exchange, context, place, chat.texts, chat.likeliest);
+  if (!found) co_return;
+  auto& verdicts = *found;
   Json message{{"role", "assistant"}, {"content", verdicts[0].content}};
   Json choice{{"index", 0}, {"message", message}, {"logprobs", verdicts[0].logprobs}, {"finish_reason", "stop"}};
   Json reply{{"id", fresh_id("chatcmpl-")}, {"object", "chat.completion"}, {"created", unix_time()}, {"model", target.name}};
@@ -117,9 +135,11 @@ asio::awaitable<void> judged_chat(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> classify(Exchange& exchange, Context& context) {
   require_judge(context, Judges::classes);
-  context.check_room();
+  auto place = context.enter(exchange);
   auto texts = co_await aside(context, [&] { return read_classify(parsed_body(exchange.request()), context.served); });
-  auto verdicts = co_await judged(context, texts, 0);
+  auto found = co_await judged(exchange, context, place, texts, 0);
+  if (!found) co_return;
+  auto& verdicts = *found;
   Json data = Json::array();
   for (const auto& verdict : verdicts)
     data.push_back({{"index", data.size()}, {"label", verdict.content}, {"probs", verdict.scores}, {"num_classes", verdict.scores.size()}});
@@ -128,9 +148,11 @@ asio::awaitable<void> classify(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> rerank(Exchange& exchange, Context& context) {
   require_judge(context, Judges::relevance);
-  context.check_room();
+  auto place = context.enter(exchange);
   auto task = co_await aside(context, [&] { return read_rerank(parsed_body(exchange.request()), context.served); });
-  auto verdicts = co_await judged(context, task.texts, 0);
+  auto found = co_await judged(exchange, context, place, task.texts, 0);
+  if (!found) co_return;
+  auto& verdicts = *found;
   std::vector<size_t> order(verdicts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return verdicts[a].scores[0] > verdicts[b].scores[0]; });
@@ -145,9 +167,11 @@ asio::awaitable<void> rerank(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> score_pairs(Exchange& exchange, Context& context) {
   require_judge(context, Judges::relevance);
-  context.check_room();
+  auto place = context.enter(exchange);
   auto texts = co_await aside(context, [&] { return read_score(parsed_body(exchange.request()), context.served); });
-  auto verdicts = co_await judged(context, texts, 0);
+  auto found = co_await judged(exchange, context, place, texts, 0);
+  if (!found) co_return;
+  auto& verdicts = *found;
   Json data = Json::array();
   for (const auto& verdict : verdicts) data.push_back({{"index", data.size()}, {"object", "score"}, {"score", verdict.scores[0]}});
   co_await exchange.respond(json_response(list_reply("score-", context, std::move(data), texts)));

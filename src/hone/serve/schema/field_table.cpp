@@ -20,7 +20,7 @@ constexpr Field kFields[] = {
     {"input", kEmbedding, FieldKind::any, 0, 0, "", "A text, a list of texts (at most 256), token ids, or a list of those.", "",
      true},
     {"system", kMessages, FieldKind::any, 0, 0, "", "The system prompt: a text, or a list of text blocks.", ""},
-    {"suffix", kCompletion, FieldKind::text, 0, 0, "", "Text behind the completion.", ""},
+    {"suffix", kCompletion, FieldKind::text, 0, 0, "", "Text behind the completion.", "only an empty one is taken: text is written forwards"},
     {"echo", kCompletion, FieldKind::flag, 0, 1, "false", "The prompt stands before the completion.", ""},
     {"best_of", kCompletion, FieldKind::integer, 1, 64, "n", "So many are generated and the n likeliest returned.", ""},
 
@@ -50,7 +50,7 @@ constexpr Field kFields[] = {
     {"logprobs", kChat, FieldKind::flag, 0, 1, "false", "Log-probabilities of the answer's tokens.", ""},
     {"top_logprobs", kChat, FieldKind::integer, 0, kBillion, "0", "So many alternatives per token, at most --max_logprobs.", ""},
     {"logprobs", kCompletion, FieldKind::integer, 0, kBillion, "", "The same for completions, as a number of alternatives.", ""},
-    {"prompt_logprobs", kOpenAi, FieldKind::integer, 0, kBillion, "", "The prompt's tokens too.", ""},
+    {"prompt_logprobs", kOpenAi, FieldKind::integer, 0, kBillion, "", "The prompt's tokens too; not with stream.", ""},
     {"priority", kOpenAi, FieldKind::integer, -1000, 1000, "0", "Lower goes first.", ""},
 
     {"stream", kGenerates, FieldKind::flag, 0, 1, "false", "Send the answer as it grows.", ""},
@@ -81,8 +81,9 @@ constexpr Field kFields[] = {
 
     {"encoding_format", kEmbedding, FieldKind::text, 1, 16, "float", "float or base64.", ""},
     {"dimensions", kEmbedding, FieldKind::integer, 1, kBillion, "the model's",
-     "Keep the first so many numbers, normalised again.", ""},
-    {"pooling", kEmbedding, FieldKind::text, 1, 16, "last", "last or mean: which hidden states become the vector.", ""},
+     "Keep the first so many numbers.", ""},
+    {"pooling", kEmbedding, FieldKind::text, 1, 16, "the model's",
+     "Which hidden states become the vector: last, cls, mean, max, weightedmean or mean_sqrt_len.", ""},
     {"add_special_tokens", kCompletion | kTokenize | kEmbedding, FieldKind::flag, 0, 1, "true",
      "Tokens the tokenizer puts around a text.", ""},
     {"return_token_strs", kTokenize, FieldKind::flag, 0, 1, "false", "The tokens as text too.", ""},

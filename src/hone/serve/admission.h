@@ -1,0 +1,41 @@
+// Who is let in: one count of all that the server holds, whether it is read, prepared, generated or waits for a verdict. I/O thread only.
+#pragma once
+#include "hone/serve/admin/metrics.h"
+#include "hone/serve/engine_loop.h"
+
+namespace hone::serve {
+
+class Admission {
+ public:
+  Admission(const EngineLoop& loop, Metrics& metrics) : loop_(loop), metrics_(metrics) {}
+  Admission(const Admission&) = delete;
+
+  // A request's place until its answers are the engine's business, or until it is answered. Given back with the value.
+  class Place {
+   public:
+    Place(Place&& other) noexcept
+        : house_(std::exchange(other.house_, nullptr)), bytes_(other.bytes_), tokens_(std::exchange(other.tokens_, 0)) {}
+    ~Place() { leave(); }
+    // Tokens that the engine is asked to compute besides generating. Throws Problem(429) when they are too many.
+    void hold_tokens(size_t tokens);
+    void leave();
+
+   private:
+    friend class Admission;
+    Place(Admission& house, size_t bytes) : house_(&house), bytes_(bytes) {}
+    Admission* house_;
+    size_t bytes_, tokens_ = 0;
+  };
+
+  // Throws Problem(429) when there is no room for one more with a body of that size.
+  [[nodiscard]] Place enter(size_t body_bytes);
+  size_t places() const { return places_; }
+  [[noreturn]] void refuse() const;
+
+ private:
+  const EngineLoop& loop_;
+  Metrics& metrics_;
+  size_t places_ = 0, bytes_ = 0, tokens_ = 0;
+};
+
+}  // namespace hone::serve

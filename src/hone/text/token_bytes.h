@@ -1,0 +1,20 @@
+// The bytes each token stands for: a token may be a part of a character, which no text can show.
+#pragma once
+#include <string>
+
+#include "hone/text/tokenizer.h"
+
+namespace hone::text {
+
+class TokenBytes {
+ public:
+  explicit TokenBytes(const Tokenizer& tokenizer);  // which must outlive it
+  // Of a special token, its name.
+  std::string of(TokenId id) const;
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool pieces_;  // SentencePiece's writing, not the byte-level alphabet
+};
+
+}  // namespace hone::text
