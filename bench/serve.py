@@ -1,11 +1,12 @@
-"""What HTTP adds to the engine: 64 streams beside one request with 64 prompts, memory of idle streams, cost of a request behind a queue, memory after
-3,000 requests of varied lengths."""
+"""What HTTP adds to the engine: 64 streams beside build/engine_bench with as many requests (one request with 64 prompts where that is not built), memory
+of idle streams, cost of a request behind a queue, memory after 3,000 requests of varied lengths."""
 import argparse
 import json
 import os
 import random
 import re
 import socket
+import statistics
 import subprocess
 import time
 import urllib.request
@@ -13,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HONE = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
+ENGINE = ROOT / "build/engine_bench"
 
 
 class Server:
@@ -72,27 +74,39 @@ class Server:
         return connection
 
 
+def engine_alone(server, model, streams, tokens, prompt, turn):
+    """(tokens a second, seconds until all have their first token) of the engine without HTTP, or with HTTP once."""
+    if ENGINE.exists():
+        words = [ENGINE, "--model", model, "--batch", streams, "--prompt", prompt, "--tokens", tokens]
+        done = json.loads(subprocess.run([str(w) for w in words], capture_output=True, text=True, check=True).stdout)
+        return done["output_tokens_per_second"], streams * prompt / done["prompt_tokens_per_second"]
+    made, seconds = server.all_in_one(streams, tokens, turn)
+    return made / seconds, server.all_in_one(streams, 1, f"first {turn}")[1]
+
+
 def overhead(model, streams, tokens):
+    alone = "the engine without a server" if ENGINE.exists() else f"one request with {streams} prompts (build/engine_bench is not there)"
     with Server(model) as server:
         server.all_in_one(streams, 4, "warm")
-        best, io, whole, made = {}, 0, 0, 0
-        for turn in range(3):
-            made_alone, seconds = server.all_in_one(streams, tokens, turn)
-            best["engine"] = max(best.get("engine", 0), made_alone / seconds)
-            best["engine_first"] = min(best.get("engine_first", 1e9), server.all_in_one(streams, 1, f"first {turn}")[1])
+        seen = {name: [] for name in ("http", "first", "gap", "last_first", "engine", "engine_first", "rate_ratio", "first_ratio")}
+        io, whole, made = 0, 0, 0
+        for turn in range(5):
             before = server.processor_seconds()
             run = server.load(streams, streams, tokens, seed=turn)
             after = server.processor_seconds()
             io, whole, made = io + after[0] - before[0], whole + after[1] - before[1], made + run["output_tokens"]
-            first = run["time_to_first_token"]
-            best["last_first"] = min(best.get("last_first", 1e9), first["p99"])
-            if run["output_tokens_per_second"] > best.get("http", 0):
-                best.update(http=run["output_tokens_per_second"], first=first["p50"], gap=run["inter_token_latency"]["p50"])
-        print(f"{streams} streams of {tokens} tokens: {best['http']:.0f} tokens/s, first token after {best['first'] * 1e3:.1f} ms, then every {best['gap'] * 1e3:.2f} ms")
-        print(f"all have their first token after {best['last_first'] * 1e3:.1f} ms; one request with {streams} prompts of 1 token takes "
-              f"{best['engine_first'] * 1e3:.1f} ms; ratio {best['last_first'] / best['engine_first']:.3f}")
+            rate, first = engine_alone(server, model, streams, tokens, round(run["prompt_tokens"] / run["requests"]), turn)
+            now = {"http": run["output_tokens_per_second"], "first": run["time_to_first_token"]["p50"], "gap": run["inter_token_latency"]["p50"],
+                   "last_first": run["time_to_first_token"]["max"], "engine": rate, "engine_first": first}
+            now |= {"rate_ratio": now["http"] / rate, "first_ratio": now["last_first"] / first}
+            for name, value in now.items():
+                seen[name].append(value)
+        middle = {name: statistics.median(values) for name, values in seen.items()}
+        print(f"medians of {len(seen['http'])} runs of {streams} streams of {tokens} tokens, beside {alone}")
+        print(f"{middle['http']:.0f} tokens/s, first token after {middle['first'] * 1e3:.1f} ms, then every {middle['gap'] * 1e3:.2f} ms")
+        print(f"alone {middle['engine']:.0f} tokens/s; ratio {middle['rate_ratio']:.3f} ({min(seen['rate_ratio']):.3f} to {max(seen['rate_ratio']):.3f})")
+        print(f"all have their first token after {middle['last_first'] * 1e3:.1f} ms, alone {middle['engine_first'] * 1e3:.1f} ms; ratio {middle['first_ratio']:.3f}")
         print(f"the I/O thread needs {io / made * 1e6:.1f} us a token, {io / whole:.3f} of the server's processor time")
-        print(f"one request with {streams} prompts (the engine, HTTP once): {best['engine']:.0f} tokens/s; ratio {best['http'] / best['engine']:.3f}")
 
 
 def idle_streams(model, count):

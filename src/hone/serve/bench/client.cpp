@@ -37,32 +37,6 @@ void read_totals(std::string_view json, Answered& answered) {
 
 }  // namespace
 
-Url Url::parse(const std::string& text) {
-  auto fail = [&]() -> Url {
-    throw UserError(ExitCode::usage, fmt::format("--url {}: not an address", text), "http://127.0.0.1:8000");
-  };
-  Url url;
-  std::string_view rest = text;
-  if (rest.starts_with("https://"))
-    url.tls = true, rest.remove_prefix(8);
-  else if (rest.starts_with("http://"))
-    rest.remove_prefix(7);
-  else
-    return fail();
-  auto slash = std::min(rest.find('/'), rest.size());
-  auto authority = rest.substr(0, slash);
-  std::string path(rest.substr(slash));
-  while (path.ends_with('/')) path.pop_back();
-  auto colon = authority.rfind(':');
-  bool has_port = colon != authority.npos && authority.find(']', colon) == authority.npos;
-  url.host = authority.substr(0, has_port ? colon : authority.npos);
-  url.port = has_port ? std::string(authority.substr(colon + 1)) : url.tls ? "443" : "80";
-  if (url.host.starts_with('[') && url.host.ends_with(']')) url.host = url.host.substr(1, url.host.size() - 2);
-  if (url.host.empty() || url.port.empty()) return fail();
-  url.target = path + (path.ends_with("/v1") ? "" : "/v1") + "/chat/completions";
-  return url;
-}
-
 asio::awaitable<bool> BenchClient::connect() {
   auto executor = co_await asio::this_coro::executor;
   error_code failure;
@@ -103,8 +77,8 @@ void BenchClient::read_events(std::string_view events, Answered& answered) {
   answered.last = now;
 }
 
-asio::awaitable<Answered> BenchClient::ask(std::string body) {
-  Answered answered{.sent = Clock::now()};
+asio::awaitable<Answered> BenchClient::ask(std::string body, Clock::time_point sent) {
+  Answered answered{.sent = sent};
   bool connected = transport_ != nullptr;
   if (!connected) connected = co_await connect();
   if (!connected) {
@@ -114,7 +88,7 @@ asio::awaitable<Answered> BenchClient::ask(std::string body) {
   auto request = fmt::format(
       "POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n{}Content-Length: "
       "{}\r\n\r\n{}",
-      url_.target, url_.host, url_.port, api_key_.empty() ? "" : fmt::format("Authorization: Bearer {}\r\n", api_key_),
+      url_.base + "/chat/completions", url_.host, url_.port, api_key_.empty() ? "" : fmt::format("Authorization: Bearer {}\r\n", api_key_),
       body.size(), body);
   http::response_parser<http::string_body> parser;
   parser.body_limit(1u << 30);
@@ -122,8 +96,8 @@ asio::awaitable<Answered> BenchClient::ask(std::string body) {
   boost::beast::flat_buffer inbox;
   size_t seen = 0;
   error_code failure;
-  bool sent = co_await transport_->write(asio::buffer(request));
-  if (!sent) failure = asio::error::broken_pipe;
+  bool written = co_await transport_->write(asio::buffer(request));
+  if (!written) failure = asio::error::broken_pipe;
   while (!failure && !parser.is_done()) {
     size_t count = co_await transport_->read_some(inbox.prepare(16u << 10));
     if (count == 0) {

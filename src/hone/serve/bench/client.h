@@ -6,15 +6,9 @@
 
 #include "hone/serve/http/message.h"
 #include "hone/serve/http/transport.h"
+#include "hone/serve/http/url.h"
 
 namespace hone::serve {
-
-// http[s]://host[:port][/path]; requests go to path/chat/completions, with /v1 put before it unless the path ends so.
-struct Url {
-  bool tls = false;
-  std::string host, port, target;
-  static Url parse(const std::string& text);  // throws UserError(usage)
-};
 
 struct Answered {
   Clock::time_point sent, first, last;  // `first` and `last` event that carried text
@@ -28,7 +22,8 @@ class BenchClient {
  public:
   BenchClient(const Url& url, std::string api_key, std::shared_ptr<asio::ssl::context> tls)
       : url_(url), api_key_(std::move(api_key)), tls_(std::move(tls)) {}
-  asio::awaitable<Answered> ask(std::string body);
+  // `sent` is when the request was due: what it waits before it can be sent is part of its time.
+  asio::awaitable<Answered> ask(std::string body, Clock::time_point sent);
 
  private:
   asio::awaitable<bool> connect();

@@ -34,7 +34,7 @@ std::string body_of(const LoadConfig& config, uint64_t index) {
 class Load {
  public:
   Load(const LoadConfig& config, const std::function<void(int64_t)>& progress)
-      : config_(config), progress_(progress), url_(Url::parse(config.url)) {
+      : config_(config), progress_(progress), url_(Url::parse(config.url, "url")) {
     if (url_.tls) tls_ = tls_client_context();
     plan_arrivals();
   }
@@ -42,7 +42,10 @@ class Load {
   LoadResult run() {
     result_.answers.resize(static_cast<size_t>(config_.requests));
     began_ = Clock::now();
-    for (int64_t i = 0; i < std::min(config_.concurrency, config_.requests); ++i) asio::co_spawn(io_, work(), asio::detached);
+    if (config_.rate > 0)
+      asio::co_spawn(io_, send_when_due(), asio::detached);
+    else
+      for (int64_t i = 0; i < std::min(config_.concurrency, config_.requests); ++i) asio::co_spawn(io_, work(), asio::detached);
     io_.run();
     result_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
     return std::move(result_);
@@ -53,25 +56,40 @@ class Load {
   void plan_arrivals() {
     Rng rng(config_.seed, ~uint64_t{0});
     double at = 0;
-    for (int64_t i = 0; i < config_.requests; ++i) {
+    for (int64_t i = 0; config_.rate > 0 && i < config_.requests; ++i) {
       arrivals_.push_back(at);
-      if (config_.rate > 0) at -= std::log(1.0 - rng.uniform()) / config_.rate;
+      at -= std::log(1.0 - rng.uniform()) / config_.rate;
     }
   }
 
   asio::awaitable<void> work() {
     BenchClient client(url_, config_.api_key, tls_);
-    while (next_ < config_.requests) {
-      auto index = static_cast<size_t>(next_++);
+    while (next_ < config_.requests) co_await ask(client, static_cast<size_t>(next_++), Clock::now());
+  }
+
+  // A request is sent at its time however slow the server is, and its clock starts then: a queue that builds up is seen.
+  asio::awaitable<void> send_when_due() {
+    asio::steady_timer timer(io_);
+    for (size_t index = 0; index < arrivals_.size(); ++index) {
       auto due = began_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(arrivals_[index]));
-      if (due > Clock::now()) {
-        asio::steady_timer timer(io_, due);
-        co_await timer.async_wait(asio::use_awaitable);
-      }
-      auto answer = co_await client.ask(body_of(config_, index));
-      result_.answers[index] = std::move(answer);
-      progress_(++done_);
+      timer.expires_at(due);
+      co_await timer.async_wait(asio::use_awaitable);
+      asio::co_spawn(io_, arrive(index, due), asio::detached);
     }
+  }
+
+  asio::awaitable<void> arrive(size_t index, Clock::time_point due) {
+    if (idle_.empty()) idle_.push_back(std::make_unique<BenchClient>(url_, config_.api_key, tls_));
+    auto client = std::move(idle_.back());
+    idle_.pop_back();
+    co_await ask(*client, index, due);
+    idle_.push_back(std::move(client));
+  }
+
+  asio::awaitable<void> ask(BenchClient& client, size_t index, Clock::time_point sent) {
+    auto answer = co_await client.ask(body_of(config_, index), sent);
+    result_.answers[index] = std::move(answer);
+    progress_(++done_);
   }
 
   const LoadConfig& config_;
@@ -79,7 +97,8 @@ class Load {
   Url url_;
   std::shared_ptr<asio::ssl::context> tls_;
   asio::io_context io_{1};
-  std::vector<double> arrivals_;
+  std::vector<double> arrivals_;                     // with a rate
+  std::vector<std::unique_ptr<BenchClient>> idle_;  // their connections, while nobody uses them
   LoadResult result_;
   Clock::time_point began_;
   int64_t next_ = 0, done_ = 0;

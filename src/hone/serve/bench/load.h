@@ -8,8 +8,9 @@ namespace hone::serve {
 
 struct LoadConfig {
   std::string url, api_key, model;  // an empty model lets the server choose
-  int64_t requests = 100, concurrency = 8;
-  double rate = 0;  // requests a second, at random times; 0: as soon as another is done
+  int64_t requests = 100;
+  int64_t concurrency = 8;  // at a time, when there is no rate
+  double rate = 0;          // requests a second, at random times, however many are under way; 0: as soon as another is done
   int64_t prompt_words = 100, max_tokens = 100;
   double temperature = 0;
   bool ignore_eos = true;  // answers of the full length, where the server knows how
