@@ -15,12 +15,20 @@ struct DecodeShape {
   float scale;
 };
 
+// The sum over the lane groups of a warp, of lanes in the same place.
+template <int kLanes>
+__device__ inline float group_sum(float value) {
+#pragma unroll
+  for (int offset = kLanes; offset < 32; offset *= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  return value;
+}
+
 // One block: the queries of one key head of one sequence over one part of its positions. Groups of lanes take four positions in turn,
 // each with softmax sums of its own; they meet at the end.
 template <class T, int D, int G>
 __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* keys, const T* values, const int* tables, const int* begins, const int* lengths,
                                                           T* out, float* partial, DecodeShape shape) {
-  constexpr int kPack = Pack<T>::kCount, kLanes = D / kPack, kGroupsPerWarp = 32 / kLanes, kGroups = kWarps * kGroupsPerWarp;
+  constexpr int kPack = Pack<T>::kCount, kLanes = D / kPack, kGroups = kThreads / kLanes;
   const int sequence = blockIdx.x, head = blockIdx.y % shape.kv_heads, first_query = blockIdx.y / shape.kv_heads * G, split = blockIdx.z;
   const int length = lengths[sequence], lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
   const int start = shape.window > 0 && length > shape.window ? length - shape.window : 0;
@@ -90,32 +98,41 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* k
     }
   }
 
-  __shared__ float all_sums[kGroups][D], all_peaks[kGroups], all_totals[kGroups];
+  // The groups of a warp meet by shuffles, the warps in shared memory, for all queries at once.
+  __shared__ float all_sums[G][kWarps][D], all_peaks[G][kWarps], all_totals[G][kWarps];
+  const int warp = threadIdx.x / 32;
 #pragma unroll
   for (int g = 0; g < G; ++g) {
-    if (g >= count) break;
-    __syncthreads();
+    float highest = peak[g];
+    for (int offset = kLanes; offset < 32; offset *= 2) highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, offset));
+    const float shrink = peak[g] == -INFINITY ? 0.0f : __expf(peak[g] - highest);
+    const float sum = group_sum<kLanes>(total[g] * shrink);
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) all_sums[group][lane * kPack + i] = sums[g][i];
-    if (lane == 0) all_peaks[group] = peak[g], all_totals[group] = total[g];
-    __syncthreads();
-    float highest = -INFINITY, sum = 0;
-    for (int i = 0; i < kGroups; ++i) highest = fmaxf(highest, all_peaks[i]);
-    const int row = (sequence * shape.heads + head * shape.group + first_query + g) * shape.splits + split;
-    for (int i = 0; i < kGroups; ++i) sum += highest == -INFINITY ? 0 : all_totals[i] * __expf(all_peaks[i] - highest);
-    for (int d = threadIdx.x; d < D; d += kThreads) {
-      float result = 0;
-      for (int i = 0; i < kGroups; ++i)
-        if (all_peaks[i] != -INFINITY) result += all_sums[i][d] * __expf(all_peaks[i] - highest);
-      if (shape.splits == 1) {
-        out[static_cast<int64_t>(row) * D + d] = from_float<T>(sum > 0 ? result / sum : 0.0f);
-      } else {
-        partial[static_cast<int64_t>(row) * (D + 2) + d] = result;
-      }
+    for (int i = 0; i < kPack; ++i) sums[g][i] = group_sum<kLanes>(sums[g][i] * shrink);
+    if (threadIdx.x % 32 >= kLanes) continue;
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) all_sums[g][warp][lane * kPack + i] = sums[g][i];
+    if (lane == 0) all_peaks[g][warp] = highest, all_totals[g][warp] = sum;
+  }
+  __syncthreads();
+  for (int element = threadIdx.x; element < count * D; element += kThreads) {
+    const int g = element / D, d = element % D;
+    float highest = -INFINITY, sum = 0, result = 0;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) highest = fmaxf(highest, all_peaks[g][w]);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      const float shrink = all_peaks[g][w] == -INFINITY ? 0.0f : __expf(all_peaks[g][w] - highest);
+      sum += all_totals[g][w] * shrink;
+      result += all_sums[g][w][d] * shrink;
     }
-    if (shape.splits > 1 && threadIdx.x == 0) {
-      partial[static_cast<int64_t>(row) * (D + 2) + D] = highest;
-      partial[static_cast<int64_t>(row) * (D + 2) + D + 1] = sum;
+    const int64_t row = static_cast<int64_t>(sequence * shape.heads + head * shape.group + first_query + g) * shape.splits + split;
+    if (shape.splits == 1) {
+      out[row * D + d] = from_float<T>(sum > 0 ? result / sum : 0.0f);
+    } else {
+      float* own_part = partial + row * (D + 2);
+      own_part[d] = result;
+      if (d == 0) own_part[D] = highest, own_part[D + 1] = sum;
     }
   }
 }
