@@ -34,6 +34,16 @@ def test_hybrid_sharding(train, reference, tmp_path, tuner):
     assert "dp 2 x fsdp 2" in run.err
 
 
+@pytest.mark.parametrize("least, units", [(3000, None), (10**9, 0)])
+def test_units_by_size(train, reference, tmp_path, least, units):
+    """Every large module is gathered by itself, or none is and the whole model is there for as long as a pass takes."""
+    run = train(tmp_path, 2, tuner_type="full", gradient_accumulation_steps=3, fsdp="full_shard auto_wrap", fsdp_min_num_params=least)
+    assert_same_training(run, reference("full", 3))
+    said = next(line for line in run.err.splitlines() if "units of at least" in line)
+    count = int(said.split("gathered in ")[1].split()[0])
+    assert count == 0 if units == 0 else count > 4, said
+
+
 def test_a_launched_world_of_one_is_spread_too(train, reference, tmp_path):
     run = train(tmp_path, 1, tuner_type="full", gradient_accumulation_steps=3, fsdp="full_shard", env=dict(RANK=0, WORLD_SIZE=1, LOCAL_RANK=0))
     assert_same_training(run, reference("full", 3))
@@ -63,6 +73,32 @@ def test_a_base_in_four_bits(train, reference, tmp_path, strategy):
     """QLoRA: codes and scales are spread like other frozen weights."""
     few_bits = dict(quant_method="bnb", quant_bits=4, bnb_4bit_use_double_quant="true")
     assert_same_training(train(tmp_path, 2, tuner_type="lora", **few_bits, **STRATEGIES[strategy]), reference("lora", 1, **few_bits))
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory):
+    torch = pytest.importorskip("torch")
+    from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM
+
+    folder, tokenizer = tmp_path_factory.mktemp("mixture"), small_tokenizer()
+    torch.manual_seed(0)
+    Qwen2MoeForCausalLM(Qwen2MoeConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                                       num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40, mlp_only_layers=[0],
+                                       max_position_embeddings=512, tie_word_embeddings=False, eos_token_id=tokenizer.eos_token_id)).float().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("strategy", ["zero1", "zero2", "zero3", "fsdp"])
+def test_experts(train, reference, tmp_path, mixture, strategy):
+    """An expert that no token of a process goes to has a gradient of zero there, and is sent as the others are."""
+    spread = STRATEGIES.get(strategy, dict(fsdp="full_shard auto_wrap"))
+    assert_same_training(train(tmp_path, 2, tuner_type="full", model=mixture, **spread), reference("full", 1, model=mixture))
+
+
+def test_adapters_of_experts(train, reference, tmp_path, mixture):
+    updates = dict(model=mixture, target_parameters='["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]')
+    assert_same_training(train(tmp_path, 2, tuner_type="lora", deepspeed="zero3", **updates), reference("lora", 1, **updates))
 
 
 def untied_model(folder):

@@ -16,6 +16,7 @@ METHODS = {
     "vera": dict(vera_rank=12, vera_dropout=0.1, vera_projection_prng_key=4, vera_d_initial=0.2),
     "boft": dict(boft_block_size=8, boft_n_butterfly_factor=2, boft_dropout=0.2),
     "fourierft": dict(fourier_n_frequency=60, fourier_scaling=30),
+    "reft": dict(reft_rank=3, reft_layers="1", reft_layer_key="model.layers", reft_args='{"dropout": 0.05}'),
     "adapter": dict(adapter_length=8, adapter_act="relu"),
 }
 
@@ -77,14 +78,15 @@ def test_continued_equals_uninterrupted(sft, tmp_path, method):
     assert adapter_file(ends[0]).read_bytes() == adapter_file(ends[1]).read_bytes()
     assert digest(ends[0], "hone_state.safetensors") == digest(ends[1], "hone_state.safetensors")
     first, last = (load_file(adapter_file(whole.folder / f"checkpoint-{step}")) for step in (3, 6))
-    assert all(not torch.equal(first[name], last[name]) for name in first if not name.startswith("base_model.vera_")), "everything trains"
+    assert all(not torch.equal(first[name], last[name]) for name in first if not name.startswith("base_model.vera_") and not name.endswith("rotate_layer.start")), "everything trains"
     mixed = sft(tmp_path / "mixed", resume_from_checkpoint=whole.folder / "checkpoint-3", tuner_type="lora")
     assert mixed.code == 4 and "of the kind" in mixed.err
 
 
-@pytest.mark.parametrize("method,more", [("adalora", {}), ("boft", {}), ("vera", dict(deepspeed="zero2")), ("fourierft", dict(deepspeed="zero3"))])
+@pytest.mark.parametrize("method,more", [("adalora", {}), ("boft", {}), ("vera", dict(deepspeed="zero2")), ("fourierft", dict(deepspeed="zero3")),
+                                         ("reft", dict(deepspeed="zero3"))])
 def test_two_processes_train_the_same(sft, tmp_path, method, more):
-    options = {key: 0 if key.endswith("dropout") else value for key, value in METHODS[method].items()}
+    options = {key: 0 if key.endswith("dropout") else value for key, value in METHODS[method].items() if key != "reft_args"}
     one = sft(tmp_path / "one", tuner_type=method, per_device_train_batch_size=2, **options)
     two = sft(tmp_path / "two", count=2, tuner_type=method, per_device_train_batch_size=1, **options, **more)
     assert one.code == 0 and two.code == 0, one.err + two.err
@@ -110,13 +112,18 @@ def test_adapters_answer_as_when_merged(sft, hone, tmp_path):
         assert done.returncode == 0, done.stderr
         return json.loads((tmp_path / "answers.jsonl").read_text().splitlines()[-1])["response"]
 
-    for method in ("boft", "adapter"):
+    for method in ("boft", "reft", "adapter"):
         run = sft(tmp_path / method, tuner_type=method, learning_rate="3e-2", **METHODS[method])
         assert run.code == 0, run.err
         checkpoint = run.folder / "checkpoint-6"
         tuned = answer("--adapters", checkpoint)
         done = hone("export", "--adapters", checkpoint, "--merge_lora", "true", "--output_dir", tmp_path / f"{method}-merged")
-        if method == "adapter":
+        if method == "reft":
+            assert done.returncode == 2 and "no plain weight" in done.stderr
+            config = json.loads((checkpoint / "default/adapter_config.json").read_text())
+            assert (config["swift_type"], config["r"], config["layers"], config["args"]) == ("REFT", 3, [1], {"dropout": 0.05})
+            assert all(name.startswith("model.layers.1.") for name in load_file(adapter_file(checkpoint)))
+        elif method == "adapter":
             assert done.returncode == 2 and "no plain weight" in done.stderr
             config = json.loads((checkpoint / "default/adapter_config.json").read_text())
             assert config["swift_type"] == "ADAPTER" and config["dim"] == 64 and config["act_layer"] == "relu"
@@ -162,3 +169,10 @@ def test_llama_pro_adds_blocks_that_begin_by_adding_nothing(sft, model_folder, t
     assert rest.code == 0 and rest.losses() == run.losses()[3:], rest.err
     odd = sft(tmp_path / "odd", tuner_type="llamapro", llamapro_num_new_blocks=3)
     assert odd.code == 2 and "llamapro_num_new_blocks" in odd.err
+
+
+def test_reft_says_what_it_cannot(sft, tmp_path):
+    for options, said in ((dict(reft_layers="7"), "reft_layers"), (dict(reft_layer_key="transformer.h"), "model.layers"), (dict(reft_rank=64), "reft_rank"),
+                          (dict(reft_args='{"dtype": "bf16"}'), "reft_args"), (dict(reft_intervention_type="Reft"), "reft_intervention_type")):
+        done = sft(tmp_path / "run", tuner_type="reft", **options)
+        assert done.code == 2 and said in done.err, (options, done.err)

@@ -2,6 +2,7 @@
 import json
 import subprocess
 
+import numpy
 import pytest
 
 from train_testing import ENVIRONMENT, command, hone_binary
@@ -58,3 +59,33 @@ def test_llamafactory_writes_its_tokenized_path_once_and_reads_it_then(model_fol
     (tmp_path / "rows.json").unlink()
     second, again = train("second")
     assert again == losses and "left aside" in second.stderr
+
+
+def encoded(folder):
+    """Ids and labels of every part, and the row it belongs to."""
+    about = json.loads((folder / "encoded_rows.json").read_text())
+    tokens = numpy.fromfile(folder / "tokens.bin", dtype=numpy.int32)
+    ids, labels = tokens[:about["tokens"]], tokens[about["tokens"]:2 * about["tokens"]]
+    rows, ends = numpy.fromfile(folder / "parts.bin", dtype=numpy.int64).reshape(-1, 2).T
+    starts = [0, *ends[:-1]]
+    return about, [(int(row), ids[a:b].tolist(), labels[a:b].tolist()) for row, a, b in zip(rows, starts, ends)]
+
+
+def test_rows_of_preferences_keep_both_answers(model_folder, tmp_path):
+    rows = [dict(query=f"question {i}", response=f"good answer {i}", rejected_response=f"poor {i}", label=i % 2 == 0) for i in range(5)]
+
+    def export(name, rows, *words):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        done = run("swift", "export", "--model", model_folder, "--dataset", tmp_path / f"{name}.jsonl", "--to_cached_dataset", "true", "--output_dir", tmp_path / name, "--max_length", 256,
+                   "--split_dataset_ratio", 0, "--dataset_shuffle", "false", *words)
+        assert done.returncode == 0, done.stderr
+        return encoded(tmp_path / name / "train")
+
+    _, chosen = export("chosen", [dict(query=row["query"], response=row["response"]) for row in rows])
+    _, rejected = export("rejected", [dict(query=row["query"], response=row["rejected_response"]) for row in rows])
+    about, pairs = export("pairs", rows, "--template_mode", "rlhf")
+    assert about["purpose"] == "rlhf" and pairs == [part for both in zip(chosen, rejected) for part in both]
+    about, single = export("labelled", [{**row, "rejected_response": None} for row in rows], "--template_mode", "kto")
+    assert about["purpose"] == "kto" and about["labels"] == [row["label"] for row in rows] and single == chosen
+    done = run("swift", "sft", "--model", model_folder, "--cached_dataset", tmp_path / "pairs/train", "--output_dir", tmp_path / "run")
+    assert done.returncode == 2 and "--template_mode rlhf" in done.stderr

@@ -194,6 +194,16 @@ def test_an_export_is_what_its_format_says(sft, model_folder, dataset, tmp_path,
         assert 0 < error < 0.9 * nearest
 
 
+def test_a_group_can_be_all_of_an_output(model_folder, dataset, tmp_path):
+    from safetensors.torch import load_file
+    run("export", "--model", model_folder, "--quant_method", "gptq", "--quant_bits", 8, "--group_size", -1, "--dataset", dataset, "--quant_n_samples", 8, "--max_length", 64, "--output_dir", tmp_path / "packed")
+    weights, original = load_file(tmp_path / "packed/model.safetensors"), load_file(model_folder / "model.safetensors")
+    assert json.loads((tmp_path / "packed/config.json").read_text())["quantization_config"]["group_size"] == -1
+    for name in filter(is_linear, original):
+        assert weights[name.removesuffix("weight") + "scales"].shape == (1, original[name].shape[0])
+        assert (restored(weights, name, "gptq") - original[name]).abs().mean() < 0.05 * original[name].abs().mean()
+
+
 def test_calibration_beats_the_nearest_where_it_counts(model_folder, dataset, tmp_path):
     """The model's own predictions on the calibration rows move less than with plain rounding on the same grid."""
     from safetensors.torch import load_file

@@ -15,7 +15,7 @@ struct Rule {
 
 bool factory(const Options& o) { return o.text("dialect") == "factory"; }
 bool asks(const Options& o, std::string_view flag) { return o.knows(flag) && o.flag(flag); }
-bool lora(const Options& o) { return o.text("tuner_type") == "lora"; }
+bool lora(const Options& o) { return o.text("tuner_type") == "lora" || o.text("tuner_type") == "longlora"; }
 bool sft(const Options& o) { return o.text("stage") == "sft"; }
 bool validation_data(const Options& o) {
   return o.has("val_dataset") || o.has("cached_val_dataset") || o.real("split_dataset_ratio") > 0;
@@ -101,7 +101,7 @@ constexpr Rule kRules[] = {
      "use_apollo", "exclude each other and use_badam"},
     {[](const Options& o) { return o.has("deepspeed") && (o.flag("use_galore") || asks(o, "use_apollo")); }, "use_galore", "deepspeed",
      "exclude each other: the projection needs whole gradients"},
-    {[](const Options& o) { return quantized(o) && o.text("tuner_type") != "lora"; }, "quant_bits", "tuner_type",
+    {[](const Options& o) { return quantized(o) && !lora(o); }, "quant_bits", "tuner_type",
      "quantized weights stay as they are and are adapted by lora"},
     {[](const Options& o) { return quantized(o) && (asks(o, "pissa_init") || asks(o, "resize_vocab") || asks(o, "create_new_adapter")); },
      "quant_bits", nullptr, "goes with neither pissa_init, resize_vocab nor create_new_adapter, which change weights"},

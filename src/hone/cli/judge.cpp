@@ -1,6 +1,7 @@
 #include "hone/cli/judge.h"
 
 #include "hone/model/whole_text.h"
+#include "hone/train/losses/decision.h"
 #include "hone/train/make_method.h"
 
 namespace hone::cli {
@@ -40,6 +41,18 @@ Verdict Judge::of_classes(const Tensor& scores, int64_t likeliest) const {
     if (scores[i].item<float>() >= 0) chosen.push_back(i);
   auto logps = one ? scores.log_softmax(0) : at::log_sigmoid(scores);
   return {one ? Json(chosen[0]) : Json(chosen), class_logprobs(chosen, one, logps, likeliest), logps.exp()};
+}
+
+std::vector<Verdict> Judge::decide(const std::vector<std::vector<text::TokenId>>& texts, const std::vector<std::vector<float>>& grades) const {
+  at::NoGradGuard no_grad;
+  std::vector<Verdict> verdicts;
+  if (texts.empty()) return verdicts;
+  auto logps_sv = model::token_logps(model_, model::last_states(model_, model::packed_texts(texts, model_.device())), task_.verdicts).cpu();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    auto shares = logps_sv[static_cast<int64_t>(i)].narrow(0, train::first_verdict(static_cast<int64_t>(grades[i].at(0))), static_cast<int64_t>(grades[i].size()) - 1).softmax(0);
+    verdicts.push_back({Json::array({{{"index", shares.argmax().item<int64_t>()}, {"probs", numbers_of(shares)}}}), nullptr, shares});
+  }
+  return verdicts;
 }
 
 std::vector<Verdict> Judge::operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest) const {

@@ -19,6 +19,8 @@ class Judge {
   Judge(model::CausalLM& model, const train::TaskConfig& task, const text::Tokenizer& tokenizer, bool squash);
   // `likeliest`: so many classes are listed with their log-probabilities.
   std::vector<Verdict> operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest = 0) const;
+  // Of decisions, whose texts come with grades as data::encode_decision gives them: the likeliest option and the share of each.
+  std::vector<Verdict> decide(const std::vector<std::vector<text::TokenId>>& texts, const std::vector<std::vector<float>>& grades) const;
 
  private:
   Verdict of_classes(const Tensor& scores, int64_t likeliest) const;

@@ -1,5 +1,6 @@
 #include "hone/model/layers.h"
 
+#include "hone/ops/float8_linear.h"
 #include "hone/ops/rms_norm.h"
 
 namespace hone::model {
@@ -12,7 +13,7 @@ Tensor Linear::tuned(const Tensor& x, const LinearMode& mode, size_t count) cons
   while (count > 0 && !tuners[count - 1]->active) --count;
   if (count == 0) return product(x, mode);
   auto beneath = [&](const Tensor& input) { return tuned(input, mode, count - 1); };
-  return tuners[count - 1]->forward({x, beneath, bias, mode.training});
+  return tuners[count - 1]->forward({x, beneath, bias, mode.training, mode.added_to});
 }
 
 Tensor Linear::product(const Tensor& x, const LinearMode& mode) const {
@@ -23,6 +24,9 @@ Tensor Linear::product(const Tensor& x, const LinearMode& mode) const {
       if (adapter.active) all.push_back({adapter.adapter, 0, x.size(0)});
     y = ops::quantized_linear(x, *quantized, bias);
     ops::add_adapter_rows(y, x, weight, bias, adapters, all);
+  } else if (float8) {
+    auto weights = values();
+    y = ops::with_updates_plain(ops::float8_linear(x, weights, bias), x, weights, bias, adapters, mode.training);
   } else {
     y = ops::lora_linear(x, values(), bias, adapters, mode.training);
   }

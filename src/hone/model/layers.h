@@ -16,6 +16,7 @@ namespace hone::model {
 struct LinearMode {
   bool training = false;
   const ops::AdapterRows* rows = nullptr;
+  const Tensor* added_to = nullptr;  // of a block's last layer: what its answer is added to
 };
 
 struct Linear {
@@ -24,6 +25,7 @@ struct Linear {
   std::vector<ops::LoraWeights> adapters;
   std::shared_ptr<const ops::CompressedWeight> compressed;  // what `weight`, then only a shape without memory, is restored from
   std::shared_ptr<const ops::QuantizedWeight> quantized;  // computed with instead of `weight` once set, which then is a shape only
+  bool float8 = false;  // the product is one of 8-bit floats
   std::vector<std::shared_ptr<LinearTuner>> tuners;  // around the product, the first innermost
 
   Tensor operator()(const Tensor& x, const LinearMode& mode) const;
@@ -35,6 +37,16 @@ struct Linear {
  private:
   Tensor product(const Tensor& x, const LinearMode& mode) const;
   Tensor tuned(const Tensor& x, const LinearMode& mode, size_t count) const;  // through the first `count` tuners
+};
+
+// A weight that can carry low-rank updates.
+enum class SlotKind { linear, embedding, router, experts };
+struct AdapterSlot {
+  std::string path;   // of the module; of experts: of the parameter
+  std::string owner;  // what PEFT's names of its matrices begin with
+  SlotKind kind;
+  Tensor* weight;
+  std::vector<ops::LoraWeights>* adapters;
 };
 
 struct Norm {

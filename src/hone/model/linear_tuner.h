@@ -17,6 +17,7 @@ class LinearTuner {
     const Product& product;
     const Tensor& bias;  // undefined where the layer has none
     bool training;
+    const Tensor* added_to;  // what the block adds the answer to, where the layer ends a block; else null
   };
 
   virtual ~LinearTuner() = default;
@@ -26,6 +27,8 @@ class LinearTuner {
   virtual Tensor merged(const Tensor& weight) const = 0;
   // What it trains, named by the end of its name in the file: "lora_E", "oft_R.weight".
   virtual std::vector<NamedParameter> tensors() = 0;
+  // What is this layer's own too, yet nothing trains.
+  virtual std::vector<NamedParameter> fixed() { return {}; }
   // What all layers of the adapter share and nothing trains, under whole names in the file.
   virtual std::vector<NamedParameter> shared() { return {}; }
 

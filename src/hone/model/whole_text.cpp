@@ -26,6 +26,11 @@ Tensor preference(CausalLM& model, const Tensor& states_sh, text::TokenId yes, t
   return logits.select(1, 0) - logits.select(1, 1);
 }
 
+Tensor token_logps(CausalLM& model, const Tensor& states_sh, const std::vector<text::TokenId>& tokens) {
+  std::vector<int64_t> columns(tokens.begin(), tokens.end());
+  return model.logits(states_sh).to(at::kFloat).log_softmax(1).index_select(1, at::tensor(columns, at::kLong).to(states_sh.device()));
+}
+
 Input packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device) {
   std::vector<int64_t> tokens, positions;
   Input input;

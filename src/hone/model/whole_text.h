@@ -16,6 +16,9 @@ Tensor unit_embeddings(const Tensor& states_sh);
 // How much rather the model would go on with one token than with another, float32 [S]: a generative reranker's score.
 Tensor preference(CausalLM& model, const Tensor& states_sh, text::TokenId yes, text::TokenId no);
 
+// Log-probabilities of these tokens where each text ends, float32 [S, tokens]: what a model says for the options of a decision.
+Tensor token_logps(CausalLM& model, const Tensor& states_sh, const std::vector<text::TokenId>& tokens);
+
 // Token ids of several texts as one packed row on the model's device.
 Input packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device);
 

@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 
+#include "hone/base/log.h"
 #include "hone/train/losses/classification.h"
+#include "hone/train/losses/decision.h"
 #include "hone/train/losses/embedding.h"
 #include "hone/train/losses/reranking.h"
 #include "hone/train/losses/sft.h"
@@ -17,6 +19,21 @@ text::TokenId verdict_token(const char* variable, const char* otherwise, const t
   throw UserError(ExitCode::usage, fmt::format("a generative reranker's \"{}\" is not one token of this model", word), fmt::format("name another word in {}", variable));
 }
 
+// false and true, 0 to 5, A to P: what a model says for the options of each kind of question.
+std::vector<text::TokenId> option_tokens(const text::Tokenizer& tokenizer) {
+  std::vector<std::string> words{"false", "true", "0", "1", "2", "3", "4", "5"};
+  for (char letter = 'A'; letter <= 'P'; ++letter) words.emplace_back(1, letter);
+  std::vector<text::TokenId> tokens;
+  for (const auto& word : words) {
+    auto ids = tokenizer.encode(word);
+    if (ids.size() != 1 && !tokenizer.special().unk)
+      throw UserError(ExitCode::usage, fmt::format("\"{}\", an option of decisions, is not one token of this model", word), "train another model");
+    if (ids.size() != 1) log::warning("\"{}\", an option of decisions, is not one token of this model: its unknown token stands for it", word);
+    tokens.push_back(ids.size() == 1 ? ids[0] : *tokenizer.special().unk);
+  }
+  return tokens;
+}
+
 // Mapped from the same file as the one that trains.
 std::unique_ptr<model::CausalLM> starting_model(const TrainingJob& job, const text::Tokenizer& tokenizer) {
   auto options = job.load;
@@ -27,6 +44,7 @@ std::unique_ptr<model::CausalLM> starting_model(const TrainingJob& job, const te
 }  // namespace
 
 void find_verdict_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
+  if (task.task == Task::decision) task.verdicts = option_tokens(tokenizer);
   if (task.task != Task::generative_reranker) return;
   task.yes = verdict_token("GENERATIVE_RERANKER_POSITIVE_TOKEN", "yes", tokenizer);
   task.no = verdict_token("GENERATIVE_RERANKER_NEGATIVE_TOKEN", "no", tokenizer);
@@ -42,6 +60,8 @@ std::unique_ptr<Method> make_method(const TrainingJob& job, const text::Tokenize
       return std::make_unique<ClassificationLoss>(task);
     case Task::embedding:
       return std::make_unique<EmbeddingLoss>(task);
+    case Task::decision:
+      return std::make_unique<DecisionLoss>(task);
     case Task::reranker:
     case Task::generative_reranker:
       return std::make_unique<RerankingLoss>(task);

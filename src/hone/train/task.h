@@ -1,4 +1,4 @@
-// What a run trains a model to do besides writing: to name classes, to place texts near each other, to judge relevance.
+// What a run trains a model to do besides writing: to name classes, to place texts near each other, to judge relevance, to decide.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace hone::train {
 
-enum class Task { causal_lm, seq_cls, embedding, reranker, generative_reranker };
+enum class Task { causal_lm, seq_cls, embedding, reranker, generative_reranker, decision };
 enum class Problem { regression, single_label, multi_label };
 
 // InfoNCE as ms-swift's INFONCE_* variables set it.
@@ -38,6 +38,8 @@ struct TaskConfig {
   ListwiseConfig listwise;
   std::vector<std::pair<int64_t, double>> nested;  // mrl_dims: the loss is a sum over the first so many dimensions, with these weights
   text::TokenId yes = 0, no = 0;  // of a generative reranker
+  std::vector<text::TokenId> verdicts;  // of decisions: a token for each option of each kind of question
+  double ordered_weight = 0.5, brier_weight = 1, smoothing = 0.1;  // OMNIJEV_RPS_WEIGHT, CLEF_BRIER_WEIGHT, CLEF_LABEL_SMOOTHING
 
   bool writes() const { return task == Task::causal_lm; }
 };

@@ -59,12 +59,18 @@ class RowJudge {
         model_(judging_model(options, folder, *tokenizer_)),
         encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder))),
         judge_(*model_, task, *tokenizer_, options.flag("reranker_use_activation")),
-        likeliest_(options.has("top_logprobs") ? options.integer("top_logprobs") : 0) {}
+        likeliest_(options.has("top_logprobs") ? options.integer("top_logprobs") : 0),
+        decides_(task.task == train::Task::decision) {}
 
-  std::vector<text::TokenId> tokens(const data::Conversation& text) const {
-    return data::encode_judged(*encoder_, text).or_throw(ExitCode::bad_data, "text").ids;
+  data::Sample encoded(const data::Conversation& text) const {
+    return (decides_ ? data::encode_decision(*encoder_, text) : data::encode_judged(*encoder_, text)).or_throw(ExitCode::bad_data, "text");
   }
-  std::vector<Verdict> operator()(const std::vector<std::vector<text::TokenId>>& texts) const { return judge_(texts, likeliest_); }
+  std::vector<Verdict> operator()(const std::vector<data::Sample>& samples) const {
+    std::vector<std::vector<text::TokenId>> texts;
+    std::vector<std::vector<float>> grades;
+    for (const auto& sample : samples) texts.push_back(sample.ids), grades.push_back(sample.grades);
+    return decides_ ? judge_.decide(texts, grades) : judge_(texts, likeliest_);
+  }
 
  private:
   std::shared_ptr<const text::Tokenizer> tokenizer_;
@@ -72,13 +78,14 @@ class RowJudge {
   std::shared_ptr<const data::Encoder> encoder_;
   Judge judge_;
   int64_t likeliest_;
+  bool decides_;
 };
 
 int judge_typed(const RowJudge& judge) {
   auto answer = [&](const data::Conversation& conversation, const std::function<void(std::string_view)>& show) {
     data::Conversation last;
     last.messages = {conversation.messages.back()};
-    auto text = judge({judge.tokens(last)})[0].content.dump();
+    auto text = judge({judge.encoded(last)})[0].content.dump();
     show(text);
     return text;
   };
@@ -95,7 +102,7 @@ int judge_dataset(const Options& options, const train::TaskConfig& task, const R
   int64_t tokens = 0, skipped = 0;
   for (int64_t first = 0; first < count; first += kTextsAtOnce) {
     std::vector<data::Conversation> texts;
-    std::vector<std::vector<text::TokenId>> ids;
+    std::vector<data::Sample> samples;
     for (int64_t i = first; i < std::min(first + kTextsAtOnce, count); ++i) {
       auto row = rows.at(i);
       if (!row) {
@@ -103,11 +110,11 @@ int judge_dataset(const Options& options, const train::TaskConfig& task, const R
         ++skipped;
         continue;
       }
-      ids.push_back(judge.tokens(*row));
-      tokens += static_cast<int64_t>(ids.back().size());
+      samples.push_back(judge.encoded(*row));
+      tokens += static_cast<int64_t>(samples.back().ids.size());
       texts.push_back(std::move(*row));
     }
-    auto verdicts = judge(ids);
+    auto verdicts = judge(samples);
     for (size_t i = 0; i < verdicts.size(); ++i) {
       auto row = verdict_row(texts[i], verdicts[i]);
       agreement.note(row);
@@ -117,12 +124,12 @@ int judge_dataset(const Options& options, const train::TaskConfig& task, const R
   }
   bar.finish();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  auto samples = count - skipped;
-  Json summary{{"num_prompt_tokens", tokens}, {"num_samples", samples}, {"runtime", seconds}, {"samples/s", static_cast<double>(samples) / seconds}};
+  auto judged = count - skipped;
+  Json summary{{"num_prompt_tokens", tokens}, {"num_samples", judged}, {"runtime", seconds}, {"samples/s", static_cast<double>(judged) / seconds}};
   bool classes = task.task == train::Task::seq_cls && task.problem != train::Problem::regression;
   if (classes && agreement.labelled) summary["acc"] = static_cast<double>(agreement.right) / static_cast<double>(agreement.labelled);
   fmt::print("{}\n", summary.dump());
-  log::info("{} verdicts written to {}", samples, path.string());
+  log::info("{} verdicts written to {}", judged, path.string());
   return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
 }
 
@@ -138,6 +145,7 @@ std::filesystem::path result_file(const Options& options, const std::filesystem:
 }
 
 int judge_rows(const Options& options, const train::TaskConfig& task, const std::filesystem::path& folder, const data::ConversationSource* rows) {
+  if (task.task == train::Task::decision && !rows) throw UserError(ExitCode::usage, "decisions are asked about records, not typed texts", "name them with --val_dataset");
   RowJudge judge(options, task, folder);
   return rows ? judge_dataset(options, task, judge, *rows, result_file(options, folder)) : judge_typed(judge);
 }

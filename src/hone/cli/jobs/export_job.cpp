@@ -59,6 +59,8 @@ void write_cached_dataset(const Options& options) {
   auto tokenizer = text::load_tokenizer(model, new_tokens(options));
   auto encoder = data::Encoder::make(encode_config(options, model::read_config(model, config_changes(options, model)).context),
                                      tokenizer, data::read_model_identity(model));
+  const auto mode = options.text("template_mode");
+  const auto purpose = mode == "rlhf" ? data::EncodedFor::rlhf : mode == "kto" ? data::EncodedFor::kto : data::EncodedFor::train;
   auto opened = data::open_datasets(dataset_config(options));
   fs::path folder = options.has("output_dir") ? fs::path(options.text("output_dir"))
                                               : fs::path(model.lexically_normal().string() + "-cached_dataset");
@@ -70,9 +72,13 @@ void write_cached_dataset(const Options& options) {
   data::RowReport report(options.flag("strict"));
   if (!opened.train && !opened.validation)
     throw UserError(ExitCode::usage, "there are no rows to write", "name them with --dataset");
-  if (opened.train) data::write_encoded(folder / "train", *opened.train, *encoder, report, pool);
-  if (opened.validation) data::write_encoded(folder / "val", *opened.validation, *encoder, report, pool);
+  if (opened.train) data::write_encoded(folder / "train", *opened.train, *encoder, report, pool, purpose);
+  if (opened.validation) data::write_encoded(folder / "val", *opened.validation, *encoder, report, pool, purpose);
   report.log_summary();
+  if (purpose != data::EncodedFor::train) {
+    fmt::print("written to {}\n", folder.string());
+    return;
+  }
   fmt::print("written to {0}\nnext: {1} sft --model {2} --cached_dataset {0}/train{3}\n", folder.string(),
              program_name(options.front_end()), options.text("model"),
              opened.validation ? fmt::format(" --cached_val_dataset {}/val", folder.string()) : "");

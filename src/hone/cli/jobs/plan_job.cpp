@@ -74,7 +74,10 @@ double runtime_bytes(const std::optional<fs::path>& folder) {
 // Of a weight of a quantized base: its code and its share of the scales. 0: not quantized.
 double compressed_bytes(const Options& options) {
   if (!options.has("quant_bits")) return 0;
-  if (options.text("quant_bits") == "8") return 1;
+  const int bits = std::stoi(options.text("quant_bits"));
+  const auto method = options.has("quant_method") ? options.text("quant_method") : "bnb";
+  if (method == "hqq" || (method == "quanto" && bits != 8)) return 1.0 / (8 / bits) + 8.0 / (method == "hqq" ? 64 : 128);
+  if (bits == 8) return 1;
   return 0.5 + (options.flag("bnb_4bit_use_double_quant") ? 1.0 / 64 : 4.0 / 64);
 }
 

@@ -20,7 +20,8 @@ constexpr std::pair<std::string_view, Task> kTasks[] = {{"causal_lm", Task::caus
                                                         {"seq_cls", Task::seq_cls},
                                                         {"embedding", Task::embedding},
                                                         {"reranker", Task::reranker},
-                                                        {"generative_reranker", Task::generative_reranker}};
+                                                        {"generative_reranker", Task::generative_reranker},
+                                                        {"decision", Task::decision}};
 constexpr std::pair<std::string_view, Problem> kProblems[] = {{"regression", Problem::regression},
                                                               {"single_label_classification", Problem::single_label},
                                                               {"multi_label_classification", Problem::multi_label}};
@@ -119,8 +120,8 @@ std::string loss_of(const Options& options, Task task) {
   // Older scripts name the generative variants by losses of their own, which compute the same.
   if (asked == "generative_reranker") asked = "pointwise_reranker";
   if (asked == "listwise_generative_reranker") asked = "listwise_reranker";
-  static const std::vector<std::string> kOther = {"cross_entropy"};
-  const auto& known = task == Task::embedding ? kLikeness : task == Task::reranker || task == Task::generative_reranker ? kRelevance : kOther;
+  static const std::vector<std::string> kOther = {"cross_entropy"}, kDecision = {"scoring", "distill_rps", "smooth_brier", "ce_rps"};
+  const auto& known = task == Task::decision ? kDecision : task == Task::embedding ? kLikeness : task == Task::reranker || task == Task::generative_reranker ? kRelevance : kOther;
   if (asked.empty()) return known.front();
   if (!std::ranges::count(known, asked))
     throw UserError(ExitCode::usage, fmt::format("{} {} does not go with {} {}", options.shown("loss_type"), asked, options.shown("task_type"), options.text("task_type")),
@@ -130,7 +131,7 @@ std::string loss_of(const Options& options, Task task) {
 
 data::GroupConfig group_rows(const TaskConfig& task) {
   data::GroupConfig groups;
-  groups.kind = task.task == Task::seq_cls ? data::GroupKind::classes : task.task == Task::embedding ? data::GroupKind::likeness : data::GroupKind::relevance;
+  groups.kind = task.task == Task::decision ? data::GroupKind::decisions : task.task == Task::seq_cls ? data::GroupKind::classes : task.task == Task::embedding ? data::GroupKind::likeness : data::GroupKind::relevance;
   groups.whole_numbers = task.problem != Problem::regression;
   groups.one_class = task.problem == Problem::single_label;
   groups.classes = task.labels;
@@ -169,6 +170,9 @@ TaskConfig task_config(const Options& options, const std::filesystem::path& fold
     config.labels = labels_of(options, hf, config.task);
     config.problem = problem_of_labels(options, hf, config.labels);
   }
+  config.ordered_weight = variable_number("OMNIJEV_RPS_WEIGHT", config.ordered_weight);
+  config.brier_weight = variable_number("CLEF_BRIER_WEIGHT", config.brier_weight);
+  config.smoothing = variable_number("CLEF_LABEL_SMOOTHING", config.smoothing);
   config.infonce = infonce_config();
   config.listwise = listwise_config();
   config.nested = nested_sizes(options);

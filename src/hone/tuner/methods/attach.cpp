@@ -56,7 +56,8 @@ MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& f
   auto made = make_tuners(candidates, files.config, /*seed=*/0);
   std::map<std::string, Tensor> values(files.tensors.begin(), files.tensors.end());
   for (size_t i = 0; i < made.layers.size(); ++i)
-    for (const auto& slot : made.tuners[i]->tensors()) fill(slot, made.layers[i].owner + "." + slot.name, values, origin);
+    for (const auto& slots : {made.tuners[i]->tensors(), made.tuners[i]->fixed()})
+      for (const auto& slot : slots) fill(slot, made.layers[i].owner + "." + slot.name, values, origin);
   for (const auto& slot : made.tuners.front()->shared())
     if (values.contains(slot.name)) fill(slot, slot.name, values, origin);  // else as drawn again from the config's key
   for (auto& [name, tensor] : values) others[plain_name(name)] = tensor;
@@ -79,7 +80,8 @@ void put_tuners(model::CausalLM& model, const MadeTuners& made, const AttachOpti
   for (model::Linear* linear : model.linears()) linears[linear->name] = linear;
   for (size_t i = 0; i < made.layers.size(); ++i) {
     const auto& tuner = made.tuners[i];
-    for (const auto& slot : tuner->tensors()) settle(slot);
+    for (const auto& slots : {tuner->tensors(), tuner->fixed()})
+      for (const auto& slot : slots) settle(slot);
     tuner->adapter = options.name;
     linears.at(made.layers[i].path)->tuners.push_back(tuner);
   }
@@ -98,7 +100,7 @@ bool merges(const io::AdapterConfig& config) { return config.is_lora() || method
 
 void require_merges(const io::AdapterConfig& config) {
   if (!merges(config))
-    throw UserError(ExitCode::usage, fmt::format("an adapter of the kind {} is a network of its own behind each MLP: no plain weight computes the same", config.method),
+    throw UserError(ExitCode::usage, fmt::format("an adapter of the kind {} is a network of its own behind the layers: no plain weight computes the same", config.method),
                     "use it as it is, with --adapters");
 }
 

@@ -1,35 +1,13 @@
 // ms-swift's adapter: a small two-layer network behind each MLP, whose answer is added to the MLP's.
-#include <fmt/ranges.h>
-
 #include <cmath>
-#include <map>
 
 #include "hone/tuner/initial.h"
+#include "hone/tuner/methods/activation.h"
 #include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/own_fields.h"
 
 namespace hone::tuner {
 namespace {
-
-using Activation = Tensor (*)(const Tensor&);
-
-// transformers' names.
-const std::map<std::string, Activation>& activations() {
-  static const std::map<std::string, Activation> all{
-      {"gelu", [](const Tensor& x) { return at::gelu(x); }},
-      {"gelu_new", [](const Tensor& x) { return at::gelu(x, "tanh"); }},
-      {"gelu_pytorch_tanh", [](const Tensor& x) { return at::gelu(x, "tanh"); }},
-      {"quick_gelu", [](const Tensor& x) { return x * at::sigmoid(1.702 * x); }},
-      {"relu", [](const Tensor& x) { return at::relu(x); }},
-      {"silu", [](const Tensor& x) { return at::silu(x); }},
-      {"swish", [](const Tensor& x) { return at::silu(x); }},
-      {"tanh", [](const Tensor& x) { return at::tanh(x); }},
-      {"sigmoid", [](const Tensor& x) { return at::sigmoid(x); }},
-      {"mish", [](const Tensor& x) { return at::mish(x); }},
-      {"linear", [](const Tensor& x) { return x; }},
-  };
-  return all;
-}
 
 class Bottleneck final : public model::LinearTuner {
  public:
@@ -69,17 +47,11 @@ std::string owner_of_bottleneck(const std::string& path) {
 
 LinearTuners make_bottleneck(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed) {
   const OwnFields fields(config);
-  const auto name = fields.read<std::string>("act_layer", "gelu");
-  const auto activation = activations().find(name);
-  if (activation == activations().end()) {
-    std::vector<std::string> known;
-    for (const auto& [each, function] : activations()) known.push_back(each);
-    throw UserError(ExitCode::usage, fmt::format("adapter_act is \"{}\"", name), fmt::format("one of {}", fmt::join(known, ", ")));
-  }
+  const auto activation = activation_called(fields.read<std::string>("act_layer", "gelu"), "adapter_act");
   LinearTuners tuners;
   for (const auto& layer : layers) {
     auto generator = layer_generator(layer.path, seed);
-    tuners.push_back(std::make_shared<Bottleneck>(layer.out, fields.count("adapter_length", 128), activation->second, generator));
+    tuners.push_back(std::make_shared<Bottleneck>(layer.out, fields.count("adapter_length", 128), activation, generator));
   }
   return tuners;
 }

@@ -9,15 +9,19 @@ LinearTuners make_boft(const std::vector<LayerShape>& layers, const io::AdapterC
 LinearTuners make_bottleneck(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed);
 LinearTuners make_fourierft(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed);
 LinearTuners make_oft(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed);
+LinearTuners make_reft(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed);
 LinearTuners make_vera(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed);
 
 void complete_adalora(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t steps);
 void complete_bottleneck(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t steps);
+void complete_reft(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t steps);
 void complete_vera(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t steps);
 
 // PEFT without its CUDA extension keeps one butterfly factor, whatever its config says.
 void follow_butterfly_factors(io::AdapterConfig& config, const io::NamedTensorList& tensors);
 // ms-swift's adapter follows the whole MLP, whose last layer is down_proj.
 std::string owner_of_bottleneck(const std::string& path);
+// ReFT changes what a block gives, which down_proj adds the last part of.
+std::string owner_of_reft(const std::string& path);
 
 }  // namespace hone::tuner

@@ -1,0 +1,11 @@
+// How a training run computes: which operators are fused, 8-bit floats, attention within groups.
+#pragma once
+#include "hone/cli/options.h"
+#include "hone/train/run.h"
+
+namespace hone::cli {
+
+// Throws UserError(usage) for settings that contradict each other or that this model cannot have.
+void read_compute(const Options& options, const model::DecoderConfig& config, train::TrainingJob& job);
+
+}  // namespace hone::cli

@@ -1,0 +1,51 @@
+#include "hone/train/losses/decision.h"
+
+#include "hone/data/decision_rows.h"
+#include "hone/model/whole_text.h"
+
+namespace hone::train {
+namespace {
+
+// Squares of how far the shares up to each option are off.
+Tensor ranked_gaps(const Tensor& shares_o, const Tensor& wanted_o) { return (shares_o.cumsum(0) - wanted_o.cumsum(0)).square(); }
+
+}  // namespace
+
+int64_t first_verdict(int64_t kind) {
+  constexpr int64_t kFirst[] = {0, 8, 2};  // false and true; A to P; 0 to 5
+  return kFirst[kind];
+}
+
+double DecisionLoss::count(const data::Batch& batch) const { return static_cast<double>(batch.segments.count()); }
+
+Tensor DecisionLoss::question_loss(const Tensor& scores_o, const Tensor& wanted_o, bool ordered) const {
+  const bool smooths = config_.loss == "smooth_brier";
+  const auto options = static_cast<double>(scores_o.numel());
+  auto shares = scores_o.softmax(0);
+  auto target = smooths ? wanted_o * (1 - config_.smoothing) + config_.smoothing / options : wanted_o;
+  auto loss = -(target * shares.clamp_min(1e-9).log()).sum();
+  if (smooths) return loss + config_.brier_weight * (shares - wanted_o).square().sum() / options;
+  if (!ordered || config_.loss == "scoring") return loss;
+  auto gaps = ranked_gaps(shares, wanted_o);
+  if (config_.loss == "ce_rps") return loss + config_.ordered_weight * gaps.sum();
+  return loss + 0.5 * gaps.slice(0, 0, -1).sum() / std::max(options - 1, 1.0);
+}
+
+LossSum DecisionLoss::loss(model::CausalLM& model, const data::Batch& batch) {
+  auto states = model::last_states(model, {batch.tokens_t, batch.positions_t, batch.segments});
+  auto logps_sv = model::token_logps(model, states, config_.verdicts);
+  LossSum result{logps_sv.narrow(0, 0, 0).sum(), {}};
+  auto right = at::zeros({}, logps_sv.options().requires_grad(false));
+  for (int64_t i = 0; i < batch.segments.count(); ++i) {
+    const auto& grades = batch.grades[static_cast<size_t>(i)];
+    const auto kind = static_cast<int64_t>(grades.at(0));
+    auto wanted = at::tensor(std::vector<float>(grades.begin() + 1, grades.end())).to(logps_sv.device());
+    auto scores = logps_sv[i].narrow(0, first_verdict(kind), wanted.numel());
+    result.sum = result.sum + question_loss(scores, wanted, kind == static_cast<int64_t>(data::QuestionKind::score));
+    right += (scores.detach().argmax() == wanted.argmax()).to(right.scalar_type());
+  }
+  result.metrics.push_back({"acc", right, count(batch)});
+  return result;
+}
+
+}  // namespace hone::train

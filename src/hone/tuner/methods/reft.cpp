@@ -1,0 +1,177 @@
+// ReFT: a block's output is changed within a subspace of a few dimensions, as ms-swift asks it of pyreft. Six kinds, by pyreft's names.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "hone/tuner/initial.h"
+#include "hone/tuner/methods/activation.h"
+#include "hone/tuner/methods/methods.h"
+#include "hone/tuner/methods/own_fields.h"
+
+namespace hone::tuner {
+namespace {
+
+// h + P^T (what - Ph). What is learned is a network of h or a vector; P is kept orthonormal or is free; Ph is taken away or not.
+struct InterventionKind {
+  std::string_view name;
+  bool network, orthonormal, replaces;
+};
+constexpr InterventionKind kInterventions[] = {
+    {"LoreftIntervention", true, true, true},    {"NoreftIntervention", true, false, true},    {"ConsreftIntervention", false, true, true},
+    {"LobireftIntervention", false, true, false}, {"DireftIntervention", true, true, false},    {"NodireftIntervention", true, false, false},
+};
+
+// H1 H2 … Hk M, the reflections being those of the columns of V: I - V S^-1 V^T with S = striu(V^T V) + diag(V^T V) / 2.
+Tensor reflected(const Tensor& vectors_nk, const Tensor& matrix) {
+  auto products = vectors_nk.t().mm(vectors_nk);
+  auto inner = at::triu(products, 1) + at::diag(at::diag(products)) / 2;
+  return matrix - vectors_nk.mm(at::linalg_solve_triangular(inner, vectors_nk.t().mm(matrix), /*upper=*/true));
+}
+
+// Reflections whose first columns are a frame drawn evenly among all: Stewart's way.
+Tensor drawn_reflections(int64_t width, int64_t rank, at::Generator& generator) {
+  auto vectors = at::tril(at::empty({width, rank}, at::kFloat).normal_(0, 1, generator));
+  auto diagonal = at::diag(vectors);
+  auto lengths = at::linalg_vector_norm(vectors, 2, /*dim=*/0);
+  return vectors + at::eye(width, rank) * (at::where(diagonal < 0, -lengths, lengths)).unsqueeze(0);
+}
+
+struct InterventionShape {
+  InterventionKind kind;
+  int64_t width, rank;
+  bool bias;
+  double dropout;
+  Activation activation;
+};
+
+class Intervention final : public model::LinearTuner {
+ public:
+  Intervention(const InterventionShape& shape, at::Generator& generator) : shape_(shape) {
+    const double bound = 1 / std::sqrt(static_cast<double>(shape.width));  // torch.nn.Linear's
+    const auto uniform = [&](at::IntArrayRef size) { return at::empty(size, at::kFloat).uniform_(-bound, bound, generator); };
+    if (shape.kind.orthonormal) {
+      start_ = drawn_reflections(shape.width, shape.rank, generator);
+      turn_ = at::zeros({shape.width, shape.rank}, at::kFloat);
+    } else {
+      projection_ = uniform({shape.rank, shape.width});
+      if (shape.bias) projection_bias_ = uniform({shape.rank});
+    }
+    if (!shape.kind.network) {
+      learned_ = at::empty({shape.rank}, at::kFloat).uniform_(0, 1, generator);
+      return;
+    }
+    learned_ = uniform({shape.rank, shape.width});
+    learned_bias_ = uniform({shape.rank});
+  }
+
+  Tensor forward(const Call& call) const override {
+    HONE_CHECK(call.added_to, "an intervention acts where a block ends");
+    auto y = call.product(call.x);
+    auto h = (*call.added_to + y).to(learned_.scalar_type());
+    auto basis = shape_.kind.orthonormal && !turn_.requires_grad() ? settled_subspace() : subspace();
+    auto wanted = shape_.kind.network ? shape_.activation(at::linear(h, learned_, learned_bias_)) : learned_;
+    if (shape_.kind.replaces) wanted = wanted - at::linear(h, basis, projection_bias_);
+    auto change = shape_.kind.network || shape_.kind.replaces ? wanted.matmul(basis) : wanted.matmul(basis).expand_as(h);
+    if (!call.training || shape_.dropout <= 0) return y + change.to(y.scalar_type());
+    return at::dropout(h + change, shape_.dropout, /*train=*/true).to(y.scalar_type()) - *call.added_to;  // of the whole output, as pyreft has it
+  }
+  Tensor merged(const Tensor&) const override { HONE_CHECK(false, "the registry says that this method does not merge"); }
+
+  std::vector<model::NamedParameter> tensors() override {
+    std::vector<model::NamedParameter> list;
+    if (shape_.kind.network) list = {{"learned_source.weight", &learned_}, {"learned_source.bias", &learned_bias_}};
+    else list = {{"learned_source", &learned_}};
+    if (shape_.kind.orthonormal) list.push_back({"rotate_layer.turn", &turn_});
+    else list.push_back({"proj_layer.weight", &projection_});
+    if (projection_bias_.defined()) list.push_back({"proj_layer.bias", &projection_bias_});
+    return list;
+  }
+  std::vector<model::NamedParameter> fixed() override {
+    if (!shape_.kind.orthonormal) return {};
+    return {{"rotate_layer.start", &start_}};
+  }
+
+ private:
+  // [rank, width]. The reflections of `turn` alone would change signs, so that at zero it is taken for the one that changes nothing:
+  // torch.nn.utils.parametrizations.orthogonal with its base. Only what lies below the diagonal counts.
+  Tensor subspace() const {
+    if (!shape_.kind.orthonormal) return projection_;
+    auto first = at::eye(shape_.width, shape_.rank, turn_.options().requires_grad(false));
+    return reflected(start_, -reflected(at::tril(turn_, -1) + first, first)).t();
+  }
+
+  // Where nothing trains it is found once; several threads may ask.
+  const Tensor& settled_subspace() const {
+    std::call_once(settling_, [this] { settled_ = subspace(); });
+    return settled_;
+  }
+
+  InterventionShape shape_;
+  mutable std::once_flag settling_;
+  mutable Tensor settled_;
+  Tensor learned_, learned_bias_, turn_, start_, projection_, projection_bias_;
+};
+
+InterventionShape intervention_shape(const io::AdapterConfig& config) {
+  const OwnFields fields(config);
+  const auto name = fields.read<std::string>("intervention_type", "LoreftIntervention");
+  const auto kind = std::ranges::find(kInterventions, name, &InterventionKind::name);
+  if (kind == std::end(kInterventions)) {
+    std::vector<std::string_view> known;
+    for (const auto& each : kInterventions) known.push_back(each.name);
+    throw UserError(ExitCode::usage, fmt::format("reft_intervention_type is \"{}\"", name), fmt::format("one of {}", fmt::join(known, ", ")));
+  }
+  InterventionShape shape{*kind, 0, fields.count("r", 4), true, 0, activation_called("linear", "act_fn")};
+  const Json* more = fields.find("args");
+  if (!more) return shape;
+  const auto wrong = [](const std::string& what, const char* expected) { return UserError(ExitCode::usage, fmt::format("reft_args: {}", what), expected); };
+  if (!more->is_object()) throw wrong(more->dump(), "expected an object, as in {\"dropout\": 0.05, \"act_fn\": \"relu\"}");
+  for (const auto& [key, value] : more->items()) {
+    if (key == "add_bias" && value.is_boolean()) shape.bias = value.get<bool>();
+    else if (key == "dropout" && value.is_number() && value.get<double>() >= 0 && value.get<double>() < 1) shape.dropout = value.get<double>();
+    else if (key == "act_fn" && value.is_null()) continue;
+    else if (key == "act_fn" && value.is_string()) shape.activation = activation_called(value.get<std::string>(), "act_fn of reft_args");
+    else throw wrong(fmt::format("\"{}\" is {}", key, value.dump()), "add_bias is true or false, dropout a number from 0 to below 1, act_fn a function's name");
+  }
+  return shape;
+}
+
+constexpr std::string_view kBlockEnd = ".mlp.down_proj", kBlocks = "model.layers";
+
+}  // namespace
+
+std::string owner_of_reft(const std::string& path) { return path.ends_with(kBlockEnd) ? path.substr(0, path.size() - kBlockEnd.size()) : ""; }
+
+LinearTuners make_reft(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t) {
+  auto shape = intervention_shape(config);
+  LinearTuners tuners;
+  for (const auto& layer : layers) {
+    shape.width = layer.out;
+    if (shape.rank >= layer.out)
+      throw UserError(ExitCode::usage, fmt::format("reft_rank is {}", shape.rank), fmt::format("expected fewer dimensions than the model's {}", layer.out));
+    auto generator = layer_generator(layer.path, static_cast<uint64_t>(OwnFields(config).read<int64_t>("seed", 0)));
+    tuners.push_back(std::make_shared<Intervention>(shape, generator));
+  }
+  return tuners;
+}
+
+void complete_reft(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t) {
+  const OwnFields fields(config);
+  const auto key = fields.read<std::string>("layer_key", std::string(kBlocks));
+  if (key != kBlocks) throw UserError(ExitCode::usage, fmt::format("reft_layer_key is \"{}\"", key), fmt::format("the blocks of this model are \"{}\"", kBlocks));
+  const auto blocks = std::ranges::count_if(layers, [](const LayerShape& layer) { return !owner_of_reft(layer.path).empty(); });
+  std::vector<int64_t> chosen;
+  if (const Json* listed = fields.find("layers"))
+    for (const auto& one : *listed) {
+      if (!one.is_number_integer() || one.get<int64_t>() < 0 || one.get<int64_t>() >= blocks)
+        throw UserError(ExitCode::usage, fmt::format("reft_layers names {}", one.dump()), fmt::format("expected numbers of layers from 0 to {}", blocks - 1));
+      chosen.push_back(one.get<int64_t>());
+    }
+  config.of_swift = true;
+  config.targets = {{}, chosen.empty() ? R"(model\.layers\.\d+)" : fmt::format(R"(model\.layers\.({}))", fmt::join(chosen, "|"))};
+  config.modules_to_save.clear();
+}
+
+}  // namespace hone::tuner
