@@ -3,6 +3,7 @@
 
 #include "hone/device/memory.h"
 #include "hone/ops/attention.h"
+#include "hone/ops/experts.h"
 #include "hone/ops/linear_cross_entropy.h"
 #include "hone/ops/rms_norm.h"
 #include "hone/ops/rope.h"
@@ -47,6 +48,16 @@ void attend(benchmark::State& state, bool fused) {
   forward_and_backward(state, [&] { return (fused ? attention : attention_plain)(q, k, v, plan, shape); });
 }
 
+// The shape of a Qwen3-30B-A3B block's experts, of which each token goes to 8; weights stand still, as under LoRA on attention, or train.
+void experts(benchmark::State& state, bool grouped, bool trained, int64_t tokens) {
+  constexpr int64_t kExperts = 128, kWidth = 768, kInput = 2048, kChosen = 8;
+  auto x = leaf({tokens, kInput});
+  auto gate_up = at::randn({kExperts, 2 * kWidth, kInput}).requires_grad_(trained), down = at::randn({kExperts, kInput, kWidth}).requires_grad_(trained);
+  auto choice = choose_experts(at::randn({tokens, kExperts}), kChosen, true);
+  forward_and_backward(state, [&] { return (grouped ? expert_mlp : expert_mlp_plain)(x, choice, {gate_up, {}}, {down, {}}); });
+  state.SetItemsProcessed(state.iterations() * tokens);
+}
+
 void loss(benchmark::State& state, bool fused) {
   auto hidden = leaf({512, kHidden}), weight = at::randn({151936, kHidden}), targets = at::randint(151936, {512}, at::kLong);
   forward_and_backward(state, [&] { return (fused ? linear_cross_entropy : linear_cross_entropy_plain)(hidden, weight, {}, targets, {}).sum; });
@@ -60,6 +71,12 @@ BENCHMARK_CAPTURE(mlp, fused, true)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(mlp, plain, false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(attend, fused, true)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(attend, plain, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(experts, grouped_512_tokens, true, false, 512)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(experts, loop_512_tokens, false, false, 512)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(experts, grouped_16_tokens, true, false, 16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(experts, loop_16_tokens, false, false, 16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(experts, grouped_trained_64_tokens, true, true, 64)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(experts, loop_trained_64_tokens, false, true, 64)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(loss, fused, true)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(loss, plain, false)->Unit(benchmark::kMillisecond);
 

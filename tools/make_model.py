@@ -5,7 +5,7 @@
     make_model.py --family qwen2 --size tiny --out models/qwen2-tiny
     make_model.py --family mistral --vocab small --config '{"sliding_window": 8}' --out models/mistral-tiny
 
-Families: qwen2 (Qwen2.5), qwen3, llama3, mistral. Sizes: tiny (CPU tests), and the shape of a real model (0.5b, 1.5b, 7b, ...).
+Families: qwen2 (Qwen2.5), qwen3, llama3, mistral, and with experts qwen2_moe, qwen3_moe, mixtral. Sizes: tiny (CPU tests), and the shape of a real model (0.5b, 1.5b, 7b, ...).
 The vocabulary comes from the packages `dashscope` (Qwen, also given to Mistral) and `llama-models` (Llama 3), which ship it;
 `--vocab small` is one of bytes and a few pairs, so that a test's model is made and run in an instant.
 The weights are random (normal, std 0.02, fixed seed), so outputs mean nothing: compare numbers, not text.
@@ -34,6 +34,14 @@ SHAPES = {  # hidden, intermediate, layers, heads, kv heads, head_dim, tied
     "llama3": {"tiny": (64, 160, 3, 4, 2, 16, False), "1b": (2048, 8192, 16, 32, 8, 64, True),
                "8b": (4096, 14336, 32, 32, 8, 128, False)},
     "mistral": {"tiny": (64, 160, 3, 4, 2, 16, False), "7b": (4096, 14336, 32, 32, 8, 128, False)},
+    "qwen2_moe": {"tiny": (64, 160, 3, 4, 2, 16, False), "a2.7b": (2048, 5632, 24, 16, 16, 128, False)},
+    "qwen3_moe": {"tiny": (64, 160, 3, 4, 2, 32, False), "30b-a3b": (2048, 6144, 48, 32, 4, 128, False)},
+    "mixtral": {"tiny": (64, 160, 3, 4, 2, 16, False), "8x7b": (4096, 14336, 32, 32, 8, 128, False)},
+}
+EXPERTS = {  # experts, experts of a token, width of each, width of the shared one
+    "qwen2_moe": {"tiny": (6, 2, 48, 80), "a2.7b": (60, 4, 1408, 5632)},
+    "qwen3_moe": {"tiny": (8, 3, 48, 0), "30b-a3b": (128, 8, 768, 0)},
+    "mixtral": {"tiny": (4, 2, 160, 0), "8x7b": (8, 2, 14336, 0)},
 }
 SMALL_PAIRS = [b"th", b"he", b"in", b"er", b"an", b" t", b" a", b"the", b"ing", b" the", b"re", b"on"]
 
@@ -100,6 +108,14 @@ def small_ranks():
     return {t: i for i, t in enumerate([bytes([b]) for b in range(256)] + sorted(SMALL_PAIRS, key=len))}
 
 
+def expert_fields(family, size):
+    experts, per_token, width, shared = EXPERTS[family][size]
+    if family == "mixtral":
+        return dict(num_local_experts=experts, num_experts_per_tok=per_token)
+    fields = dict(num_experts=experts, num_experts_per_tok=per_token, moe_intermediate_size=width, norm_topk_prob=family == "qwen3_moe")
+    return {**fields, "shared_expert_intermediate_size": shared} if shared else fields
+
+
 def main(arguments=None):
     p = argparse.ArgumentParser()
     p.add_argument("--family", choices=SHAPES, default="qwen2")
@@ -130,11 +146,14 @@ def main(arguments=None):
         ranks = small or read_ranks(files("dashscope") / "resources" / "qwen.tiktoken")
         added = QWEN_SPECIAL + QWEN_PLAIN
         write_tokenizer(a.out, ranks, QWEN_SPLIT, added, set(QWEN_SPECIAL), None, "<|im_end|>", "<|endoftext|>", CHATML)
-        kind = {"qwen2": transformers.Qwen2Config, "qwen3": transformers.Qwen3Config, "mistral": transformers.MistralConfig}[a.family]
+        kind = {"qwen2": transformers.Qwen2Config, "qwen3": transformers.Qwen3Config, "mistral": transformers.MistralConfig,
+                "qwen2_moe": transformers.Qwen2MoeConfig, "qwen3_moe": transformers.Qwen3MoeConfig, "mixtral": transformers.MixtralConfig}[a.family]
         words = -(-(len(ranks) + len(added)) // 16) * 16 if small else 152064 if a.size == "7b" else 151936
         fields = dict(vocab_size=words, rope_theta=1000000.0, bos_token_id=len(ranks), eos_token_id=len(ranks) + 2)
         if a.family != "qwen2":
             fields["head_dim"] = head_dim
+        if a.family in EXPERTS:
+            fields.update(expert_fields(a.family, a.size))
     config = kind(**{**common, **fields, **a.config})
     torch.manual_seed(a.seed)
     model = transformers.AutoModelForCausalLM.from_config(config).to(getattr(torch, a.dtype))

@@ -10,12 +10,21 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 QUESTIONS = ["hello there", "what is in the ring?", "a", "the other thing and the one behind it, then the next one in line"]
 
 
-@pytest.fixture(scope="session", params=["qwen2", "qwen3", "llama3", "mistral"])
-def folder(request, tmp_path_factory):
-    out = tmp_path_factory.mktemp("infer") / request.param
-    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", request.param, "--vocab", "small", "--out", str(out)],
+def made_model(family, tmp_path_factory):
+    out = tmp_path_factory.mktemp("infer") / family
+    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", family, "--vocab", "small", "--out", str(out)],
                    check=True, capture_output=True)
     return out
+
+
+@pytest.fixture(scope="session", params=["qwen2", "qwen3", "llama3", "mistral"])
+def folder(request, tmp_path_factory):
+    return made_model(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="session", params=["qwen2_moe", "qwen3_moe", "mixtral"])
+def mixture(request, tmp_path_factory):
+    return made_model(request.param, tmp_path_factory)
 
 
 def peer_answers(folder, new_tokens):
@@ -31,16 +40,30 @@ def peer_answers(folder, new_tokens):
     return answers
 
 
-@pytest.mark.parametrize("batch", [1, 4])
-def test_greedy_answers_equal_transformers(hone, folder, tmp_path, batch):
+def greedy_answers(hone, folder, tmp_path, batch, *more):
     data = tmp_path / "questions.jsonl"
     data.write_text("".join(json.dumps({"messages": [{"role": "user", "content": q}, {"role": "assistant", "content": "x"}]}) + "\n" for q in QUESTIONS))
     result = tmp_path / "answers.jsonl"
     done = hone("infer", "--model", folder, "--template_backend", "jinja", "--val_dataset", data, "--result_path", result, "--max_new_tokens", 24,
-                "--temperature", 0, "--max_batch_size", batch, "--torch_dtype", "float32")
+                "--temperature", 0, "--max_batch_size", batch, "--torch_dtype", "float32", *more)
     assert done.returncode == 0, done.stderr
-    ours = [json.loads(line)["response"] for line in result.read_text().splitlines()]
-    assert ours == peer_answers(folder, 24)
+    return [json.loads(line)["response"] for line in result.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("batch, more", [(1, []), (4, []), (2, ["--vllm_data_parallel_size", 2])], ids=["alone", "together", "two-copies"])
+def test_greedy_answers_equal_transformers(hone, folder, tmp_path, batch, more):
+    assert greedy_answers(hone, folder, tmp_path, batch, *more) == peer_answers(folder, 24)
+
+
+def test_experts_answer_as_transformers_alone_in_a_batch_and_one_by_one(hone, mixture, tmp_path):
+    theirs = peer_answers(mixture, 24)
+    for batch, more in ((1, ()), (4, ()), (4, ("--experts_impl", "eager"))):
+        assert greedy_answers(hone, mixture, tmp_path, batch, *more) == theirs
+
+
+def test_experts_of_eight_bits_answer(hone, mixture, tmp_path):
+    answers = greedy_answers(hone, mixture, tmp_path, 4, "--quant_bits", "8")
+    assert len(answers) == len(QUESTIONS) and any(answers)
 
 
 def test_rows_may_be_questions_alone(hone, folder, tmp_path):

@@ -29,6 +29,11 @@ VARIANTS = {  # name: family, further fields of config.json
     "llama-dynamic": ("llama3", {"max_position_embeddings": 64, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}}),
     "mistral": ("mistral", {"sliding_window": 8}),
     "mistral-full": ("mistral", {"sliding_window": None}),
+    "qwen2-moe": ("qwen2_moe", {}),
+    "qwen2-moe-mixed": ("qwen2_moe", {"mlp_only_layers": [1], "use_sliding_window": True, "sliding_window": 8}),
+    "qwen3-moe": ("qwen3_moe", {}),
+    "qwen3-moe-mixed": ("qwen3_moe", {"decoder_sparse_step": 2, "norm_topk_prob": False, "use_sliding_window": True, "sliding_window": 8}),
+    "mixtral": ("mixtral", {"sliding_window": 8}),
 }
 
 
@@ -105,7 +110,7 @@ def test_logits_and_loss_match(model_dir, tmp_path, variant, lengths):
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "llama3-biased", "mistral"])
+@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "llama3-biased", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral"])
 def test_gradient_of_every_parameter_matches(model_dir, tmp_path, variant, recompute):
     folder = model_dir(variant)
     batch = random_batch([1, 19, 40], 256)
@@ -116,7 +121,7 @@ def test_gradient_of_every_parameter_matches(model_dir, tmp_path, variant, recom
         assert difference(ours["grad." + name], grad) < 1e-4, name
 
 
-@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "mistral"])
+@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral"])
 def test_cache_gives_the_same_logits(model_dir, tmp_path, variant):
     folder = model_dir(variant)
     batch = random_batch([5, 1, 31], 256)

@@ -60,6 +60,7 @@ int logits_command(const Options& options) {
                                       .output = options.required("output"),
                                       .dtype = options.has("torch_dtype") ? options.text("torch_dtype") : std::string(),
                                       .device = options.has("devices") ? options.text("devices") : "cpu",
+                                      .router_balance = options.real("router_aux_loss_coef"),
                                       .grads = options.flag("grads"),
                                       .recompute = options.flag("recompute"),
                                       .cached = options.flag("cached")});

@@ -4,6 +4,7 @@
 #include "hone/device/memory.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/paged_cache.h"
+#include "hone/ops/coded_rows.h"
 
 namespace hone::engine {
 namespace {
@@ -40,8 +41,11 @@ int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& mode
 EngineConfig completed(EngineConfig config, const model::CausalLM& model) {
   if (config.max_context <= 0) config.max_context = model.config().context;
   if (config.max_step_tokens <= 0) config.max_step_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
+  if (!ops::keeps_codes(config.cache_code, model.device()))
+    throw UserError(ExitCode::usage, fmt::format("{} has no 8-bit floats to keep keys and values in", model.device().str()),
+                    "use whole numbers of 8 bits instead (--lmdeploy_quant_policy 8)");
   if (config.cache_tokens <= 0) {
-    auto per_token = model::PagedCache::bytes_per_token(model.config(), model.dtype());
+    auto per_token = model::PagedCache::bytes_per_token(model.config(), model.dtype(), config.cache_code);
     auto fits = tokens_for_cache(config, model, per_token);
     if (fits < config.block_size)
       throw UserError(ExitCode::out_of_memory,

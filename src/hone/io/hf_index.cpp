@@ -69,7 +69,20 @@ WeightFolder::WeightFolder(const fs::path& folder, const std::string& stem) {
       file_of_[entry.name] = i;
     }
   }
-  if (stem == "model") show_whole(folder);
+  if (stem != "model") return;
+  show_whole(folder);
+  show_stacked(folder);
+}
+
+void WeightFolder::show_stacked(const fs::path& folder) {
+  auto found = stacked_entries(entries_, folder.string());
+  expert_names_ = found.names;
+  for (auto& stacked : found.entries) {
+    for (const auto& part : stacked.parts) entries_.erase(part);
+    auto name = stacked.entry.name;
+    if (find(name)) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: holds \"{}\" and the same of each expert", folder.string(), name));
+    entries_[name] = &stacked_.emplace(name, std::move(stacked)).first->second.entry;
+  }
 }
 
 void WeightFolder::show_whole(const fs::path& folder) {
@@ -94,10 +107,14 @@ const TensorEntry* WeightFolder::find(const std::string& name) const {
 }
 
 Tensor WeightFolder::tensor(const std::string& name) const {
-  const auto* entry = find(name);
-  HONE_CHECK(entry, "no tensor {}", name);
+  HONE_CHECK(find(name), "no tensor {}", name);
+  auto stacked = stacked_.find(name);
+  return stacked == stacked_.end() ? stored(name) : stacked_tensor(stacked->second, [this](const std::string& part) { return stored(part); });
+}
+
+Tensor WeightFolder::stored(const std::string& name) const {
   if (auto packed = packed_.find(name); packed != packed_.end()) return packed->second.restore();
-  return files_[file_of_.at(name)].tensor(*entry);
+  return files_[file_of_.at(name)].tensor(name);
 }
 
 size_t WeightFolder::bytes() const {

@@ -1,10 +1,11 @@
 // The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index. Weights that the folder keeps in
-// few bits (quantization_config) are shown whole and restored as they are read.
+// few bits (quantization_config) are shown whole and restored as they are read; those of experts that it keeps one by one are shown stacked.
 #pragma once
 #include <map>
 #include <string>
 #include <vector>
 
+#include "hone/io/expert_names.h"
 #include "hone/io/packed/folder.h"
 #include "hone/io/safetensors.h"
 
@@ -22,6 +23,8 @@ class WeightFolder {
   size_t bytes() const;
   // config.json's quant_method; empty when all weights are stored whole.
   const std::string& packed_by() const { return packed_by_; }
+  // How the folder calls the weights of experts that it keeps one by one; none: it has no such.
+  const std::optional<ExpertNames>& expert_names() const { return expert_names_; }
 
  private:
   std::vector<SafetensorsFile> files_;
@@ -29,8 +32,12 @@ class WeightFolder {
   std::map<std::string, size_t> file_of_;
   std::map<std::string, PackedEntry> packed_;
   std::string packed_by_;
+  std::map<std::string, StackedEntry> stacked_;
+  std::optional<ExpertNames> expert_names_;
 
   void show_whole(const fs::path& folder);
+  void show_stacked(const fs::path& folder);
+  Tensor stored(const std::string& name) const;  // as a file has it, or restored from few bits
 };
 
 // "5GB" and "500MB" are powers of ten as in transformers, "1GiB" of two. Throws UserError(usage).

@@ -16,7 +16,7 @@ constexpr const char* kSwiftFolder = "default";  // the name of the only adapter
 
 // Keys that change what the layer computes in ways hone does not have. Null, false and empty values mean "not used".
 constexpr const char* kUnsupported[] = {
-    "fan_in_fan_out", "lora_bias",   "layer_replication", "use_qalora",    "target_parameters",       "use_bdlora",
+    "fan_in_fan_out", "lora_bias",   "layer_replication", "use_qalora",    "use_bdlora",
     "arrow_config",   "kasa_config", "monteclora_config", "velora_config", "alora_invocation_tokens", "trainable_token_indices"};
 
 // Where people name the run instead of its checkpoint.
@@ -128,6 +128,10 @@ Json pattern_json(const ModulePattern& pattern) {
   if (!pattern.regex.empty()) return pattern.regex;
   return list_or_null(pattern.names);
 }
+// PEFT chooses modules itself where a config names none; a list without any keeps it from that.
+Json target_modules_json(const AdapterConfig& config) {
+  return config.targets.empty() && !config.target_parameters.empty() ? Json::array() : pattern_json(config.targets);
+}
 template <class T>
 Json map_json(const std::vector<std::pair<std::string, T>>& entries) {
   Json object = Json::object();
@@ -164,7 +168,8 @@ Json lora_json(const AdapterConfig& config) {
       {"r", config.rank},
       {"rank_pattern", map_json(config.rank_pattern)},
       {"revision", nullptr},
-      {"target_modules", pattern_json(config.targets)},
+      {"target_modules", target_modules_json(config)},
+      {"target_parameters", list_or_null(config.target_parameters)},
       {"task_type", config.task_type.empty() ? Json() : Json(config.task_type)},
       {"use_dora", config.dora},
       {"use_rslora", config.rslora},
@@ -245,6 +250,7 @@ Result<AdapterConfig> parse_adapter_config(std::string_view text) {
     fields.read_loftq(config);
   }
   if (config.is_lora()) {
+    fields.read_list("target_parameters", config.target_parameters);
     fields.read_map("rank_pattern", config.rank_pattern);
     fields.read_map("alpha_pattern", config.alpha_pattern);
   } else {

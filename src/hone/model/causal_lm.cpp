@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "hone/device/memory.h"
 #include "hone/model/decoder.h"
 #include "hone/model/loader.h"
 #include "hone/model/recompute.h"
 #include "hone/model/rope_frequencies.h"
+#include "hone/model/sliced_decoder.h"
 
 namespace hone::model {
 namespace {
@@ -29,6 +31,10 @@ struct Passage {
       if (next) residency->before_backward(*next);
     });
   }
+};
+
+struct ByPlace {
+  bool operator()(at::Device a, at::Device b) const { return std::pair(a.type(), a.index()) < std::pair(b.type(), b.index()); }
 };
 
 // Nothing trains the layer, and it is computed with its weight as it stands.
@@ -71,7 +77,9 @@ struct CausalLM::Impl {
   std::vector<int64_t> recomputed_blocks;  // empty: all
   std::optional<ActivationStore> store;
   double neftune = 0.0;
+  bool shifted = false;
   RopeFrequencies frequencies;
+  std::unique_ptr<SlicedDecoder> sliced;  // none: computed whole
 
   explicit Impl(Decoder loaded) : decoder(std::move(loaded)) {
     frequencies = rope_frequencies(decoder.config, 0);
@@ -83,9 +91,10 @@ struct CausalLM::Impl {
     return chosen ? recompute : Recompute::none;
   }
 
-  // A tuner that replaces the embedding of a tied model thereby replaces the head.
+  // A tuner that replaces the embedding of a tied model thereby replaces the head. Nothing is written while nothing changes: several
+  // threads may compute with one model.
   void tie() {
-    if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
+    if (decoder.config.tied && !decoder.head.weight.is_same(decoder.embedding.weight)) decoder.head.weight = decoder.embedding.weight;
   }
 
   // On a CPU, reading the weights is what a step costs, and a mapped file lies on small pages. Copies lie on huge ones where buffers are kept
@@ -100,10 +109,31 @@ struct CausalLM::Impl {
     if (bytes > (use.total - use.current) / 2) return;
     at::NoGradGuard no_grad;
     for (auto& block : decoder.blocks)
-      for (auto* layer : {&block.attention.o, &block.mlp.down})
-        if (is_free(layer)) layer->weight = layer->weight.clone();
+      for (auto* layer : {&block.attention.o, block.mlp ? &block.mlp->down : nullptr})
+        if (layer && is_free(layer) && layer->weight.is_cpu()) layer->weight = layer->weight.clone();
     head.weight = head.weight.clone();
     if (decoder.config.tied) decoder.embedding.weight = head.weight;
+  }
+
+  std::vector<Block*> computing_blocks() {
+    std::vector<Block*> blocks;
+    auto add = [&](Decoder& from) {
+      for (auto& block : from.blocks) blocks.push_back(&block);
+    };
+    if (!sliced) add(decoder);
+    else
+      for (auto& slice : sliced->slices()) add(slice);
+    return blocks;
+  }
+
+  // What the blocks of a pass share, on the device that they lie on.
+  std::shared_ptr<Pass> pass_on(at::Device device, const Input& input, const ops::RopeTable& rope, PagedCache* cache) {
+    auto pass = std::make_shared<Pass>(Pass{cache ? ops::AttentionPlan() : ops::attention_plan(input.segments, device),
+                                            {rope.cos.to(device), rope.sin.to(device)}, cache, {training, cache ? &input.adapters : nullptr}});
+    if (!cache) pass->split = split;
+    if (!cache && shifted && training) pass->shifted = std::make_shared<ops::ShiftedPlan>(ops::shifted_plan(input.segments, device));
+    if (store) pass->store = &*store;
+    return pass;
   }
 
   ops::RopeTable rope(const Input& input) {
@@ -142,13 +172,17 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
   return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(random_decoder(config, seed, options))));
 }
 
-Tensor CausalLM::hidden(const Input& input, PagedCache* cache) {
+Tensor CausalLM::hidden(const Input& input, PagedCache* cache, TensorList* router_logits) {
   auto& self = *impl_;
   self.tie();
-  auto pass = std::make_shared<Pass>(Pass{cache ? ops::AttentionPlan() : ops::attention_plan(input.segments, device()), self.rope(input), cache, {self.training, cache ? &input.adapters : nullptr}});
-  if (!cache) pass->split = self.split;
-  if (self.store) pass->store = &*self.store;
+  const auto rope = self.rope(input);
+  if (self.sliced) {
+    self.sliced->follow(self.decoder);
+    return self.sliced->hidden(input.tokens_t, input.adapters, [&](at::Device place) { return self.pass_on(place, input, rope, cache); });
+  }
+  std::map<at::Device, std::shared_ptr<Pass>, ByPlace> passes;
   Passage passage{self.residency};
+  c10::OptionalDeviceGuard current;  // for kernels that ask for it
   const size_t last = self.decoder.blocks.size(), first = self.decoder.config.tied ? last : last + 1;
   passage.enter(first);
   auto x_th = self.with_noise(self.decoder.embedding(input.tokens_t, input.adapters), input.segments);
@@ -158,13 +192,23 @@ Tensor CausalLM::hidden(const Input& input, PagedCache* cache) {
   for (size_t i = 0; i < last; ++i) {
     const auto& block = self.decoder.blocks[i];
     passage.enter(i);
+    const auto place = block.device();
+    auto& pass = passes[place];
+    if (!pass) {
+      pass = self.pass_on(place, input, rope, cache);
+      pass->router_logits = router_logits;
+    }
+    if (x_th.device() != place) {
+      x_th = x_th.to(place);
+      current.reset_device(place);
+    }
     x_th = recompute ? block_forward(block, x_th, pass, self.recompute_in(i)) : block_forward(block, x_th, *pass);
     passage.leave(i);
     bool before_last = i + 1 == last, last_is_done = before_last && first != last;  // a tied one waits for the embedding's gradient
     passage.on_way_back(x_th, before_last ? last_is_done ? std::optional(last) : std::nullopt : std::optional(i + 1), i);
   }
   passage.enter(last);  // and stays: whoever asked for hidden states goes on with the head
-  return self.decoder.norm(x_th);
+  return self.decoder.norm(x_th.to(self.decoder.norm.weight.device()));
 }
 
 Block& CausalLM::block(int64_t index) { return impl_->decoder.blocks.at(static_cast<size_t>(index)); }
@@ -173,21 +217,29 @@ Pass CausalLM::pass_over(const Input& input) { return {ops::attention_plan(input
 
 Tensor CausalLM::logits(const Tensor& hidden_th, const ops::AdapterRows& adapters) {
   impl_->tie();
+  if (impl_->sliced) return impl_->sliced->logits(hidden_th, {impl_->training, &adapters});
+  c10::OptionalDeviceGuard current(hidden_th.device());
   return impl_->decoder.head(hidden_th, {impl_->training, &adapters});
 }
 
+void CausalLM::cut_into_slices(const std::vector<at::Device>& devices) {
+  impl_->tie();
+  impl_->sliced = std::make_unique<SlicedDecoder>(impl_->decoder, devices);
+  impl_->frequencies.inverse = impl_->frequencies.inverse.to(device());
+}
+
 void CausalLM::join_projections() {
-  impl_->settle_weights();
+  if (!impl_->sliced) impl_->settle_weights();
   auto is_rounded = [](const Linear* layer) { return layer->quantized && !layer->is_tuned(); };
   auto join = [&](Joined& joined, std::vector<Linear*> layers) {
     if (std::ranges::all_of(layers, is_free) || std::ranges::all_of(layers, is_rounded)) joined = Joined::of(layers);
   };
-  for (auto& block : impl_->decoder.blocks) {
+  for (auto* each : impl_->computing_blocks()) {
+    auto& block = *each;
     auto& a = block.attention;
-    auto& mlp = block.mlp;
     if (!a.q.quantized && !ops::gains_from_joining(a.q.weight, block.shape)) return;
     if (!a.qkv.serves({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
-    if (!mlp.gate_up.serves({&mlp.gate, &mlp.up})) join(mlp.gate_up, {&mlp.gate, &mlp.up});
+    if (auto& mlp = block.mlp; mlp && !mlp->gate_up.serves({&mlp->gate, &mlp->up})) join(mlp->gate_up, {&mlp->gate, &mlp->up});
   }
 }
 
@@ -198,9 +250,12 @@ void CausalLM::quantize(int bits) {
     linear.quantized = ops::quantize_weight(linear.weight, bits);
     if (!keep) linear.weight = linear.weight.to(at::kMeta);
   };
-  for (auto& block : impl_->decoder.blocks)
-    for (auto* linear : block.linears()) round(*linear, false);
-  round(impl_->decoder.head, impl_->decoder.config.tied);
+  for (auto* block : impl_->computing_blocks()) {
+    for (auto* linear : block->linears()) round(*linear, false);
+    if (block->mixture) block->mixture->gate_up.quantize(bits), block->mixture->down.quantize(bits);
+  }
+  if (!impl_->sliced) return round(impl_->decoder.head, impl_->decoder.config.tied);
+  for (auto& slice : impl_->sliced->slices()) round(slice.head, false);
 }
 
 const Linear& CausalLM::head() const {
@@ -214,7 +269,24 @@ void CausalLM::untie_head() {
 }
 
 const DecoderConfig& CausalLM::config() const { return impl_->decoder.config; }
-at::Device CausalLM::device() const { return impl_->decoder.embedding.weight.device(); }
+at::Device CausalLM::device() const { return impl_->sliced ? impl_->sliced->device() : impl_->decoder.embedding.weight.device(); }
+
+std::vector<at::Device> CausalLM::block_devices() const {
+  if (impl_->sliced) return impl_->sliced->block_devices();
+  std::vector<at::Device> devices;
+  for (const auto& block : impl_->decoder.blocks) devices.push_back(block.device());
+  return devices;
+}
+
+std::vector<at::Device> CausalLM::devices() const {
+  std::vector<at::Device> devices{device()};
+  auto all = block_devices();
+  if (!impl_->sliced) all.push_back(impl_->decoder.norm.weight.device());
+  for (auto device : all)
+    if (!std::ranges::count(devices, device)) devices.push_back(device);
+  return devices;
+}
+
 at::ScalarType CausalLM::dtype() const { return impl_->decoder.embedding.weight.scalar_type(); }
 
 std::vector<Linear*> CausalLM::linears() {
@@ -232,18 +304,24 @@ std::vector<NamedParameter> CausalLM::parameters() { return impl_->decoder.param
 
 std::vector<NamedParameter> CausalLM::adapter_parameters() {
   std::vector<NamedParameter> list;
-  for (auto& adapter : impl_->decoder.embedding.adapters) {
-    list.push_back({fmt::format("{}.lora_embedding_A.{}", impl_->decoder.embedding.name, adapter.adapter), &adapter.a});
-    list.push_back({fmt::format("{}.lora_embedding_B.{}", impl_->decoder.embedding.name, adapter.adapter), &adapter.b});
-  }
-  for (auto* linear : linears()) {
-    for (auto& adapter : linear->adapters) {
-      list.push_back({fmt::format("{}.lora_A.{}.weight", linear->name, adapter.adapter), &adapter.a});
-      list.push_back({fmt::format("{}.lora_B.{}.weight", linear->name, adapter.adapter), &adapter.b});
-      if (adapter.magnitude.defined()) list.push_back({fmt::format("{}.lora_magnitude_vector.{}.weight", linear->name, adapter.adapter), &adapter.magnitude});
+  for (auto& slot : slots())
+    for (auto& adapter : *slot.adapters) {
+      const bool embedding = slot.kind == SlotKind::embedding;
+      list.push_back({fmt::format(fmt::runtime(embedding ? "{}.lora_embedding_A.{}" : "{}.lora_A.{}.weight"), slot.owner, adapter.adapter), &adapter.a});
+      list.push_back({fmt::format(fmt::runtime(embedding ? "{}.lora_embedding_B.{}" : "{}.lora_B.{}.weight"), slot.owner, adapter.adapter), &adapter.b});
+      if (adapter.magnitude.defined()) list.push_back({fmt::format("{}.lora_magnitude_vector.{}.weight", slot.owner, adapter.adapter), &adapter.magnitude});
     }
+  for (auto* linear : linears())
     for (auto& parameter : tuner_parameters(*linear)) list.push_back(parameter);
-  }
+  return list;
+}
+
+std::vector<AdapterSlot> CausalLM::slots() {
+  auto& decoder = impl_->decoder;
+  std::vector<AdapterSlot> list{{decoder.embedding.name, decoder.embedding.name, SlotKind::embedding, &decoder.embedding.weight, &decoder.embedding.adapters}};
+  for (auto& block : decoder.blocks)
+    for (auto& slot : block.slots()) list.push_back(std::move(slot));
+  if (!decoder.config.tied) list.push_back({decoder.head.name, decoder.head.name, SlotKind::linear, &decoder.head.weight, &decoder.head.adapters});
   return list;
 }
 
@@ -252,10 +330,9 @@ std::vector<Part> CausalLM::parts() {
   std::vector<Part> parts;
   for (auto& block : decoder.blocks) {
     auto& part = parts.emplace_back(Part{block.parameters()});
-    for (auto* linear : block.linears()) {
-      append_adapters(part, linear->name, linear->adapters);
+    for (auto& slot : block.slots()) append_adapters(part, slot.path, *slot.adapters);
+    for (auto* linear : block.linears())
       for (auto& parameter : tuner_parameters(*linear)) part.parameters.push_back(parameter);
-    }
   }
   Part embedding{{{decoder.embedding.name + ".weight", &decoder.embedding.weight}}};
   append_adapters(embedding, decoder.embedding.name, decoder.embedding.adapters);
@@ -282,5 +359,16 @@ void CausalLM::set_recompute(Recompute what, std::vector<int64_t> blocks) {
 }
 void CausalLM::set_activation_offload(bool offload) { offload ? void(impl_->store.emplace(device())) : impl_->store.reset(); }
 void CausalLM::set_neftune(double alpha) { impl_->neftune = alpha; }
+void CausalLM::set_shifted_attention(bool shifted) { impl_->shifted = shifted; }
+
+void CausalLM::use_float8() {
+  constexpr int64_t kTile = 16;
+  bool first = true;
+  for (auto& block : impl_->decoder.blocks)
+    for (auto* linear : block.linears()) {
+      linear->float8 = !first && linear->weight.size(0) % kTile == 0 && linear->weight.size(1) % kTile == 0;
+      first = false;
+    }
+}
 
 }  // namespace hone::model

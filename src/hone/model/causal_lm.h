@@ -9,6 +9,7 @@
 #include "hone/model/changes.h"
 #include "hone/model/config.h"
 #include "hone/model/layers.h"
+#include "hone/model/placement.h"
 #include "hone/model/recompute.h"
 #include "hone/model/residency.h"
 #include "hone/model/split_attention.h"
@@ -31,6 +32,7 @@ struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
   at::Device device{at::kCPU};
   ModelChanges changes;
+  Placement places = {};  // what does not lie on `device`. A block lies on one device, and the norm behind the last one with the head.
 };
 
 class CausalLM {
@@ -42,11 +44,15 @@ class CausalLM {
   ~CausalLM();
 
   // Hidden states after the final norm, [T, hidden]. With a cache, the segments continue the sequences of its plan.
-  Tensor hidden(const Input& input, PagedCache* cache = nullptr);
+  // `router_logits`, where given, gets [T, experts] of every layer that has experts, from the first to the last.
+  Tensor hidden(const Input& input, PagedCache* cache = nullptr, TensorList* router_logits = nullptr);
   // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
   Tensor logits(const Tensor& hidden_th, const ops::AdapterRows& adapters = {});
   // Inference: projections that read the same input become one product, where that pays and nothing trains them.
   void join_projections();
+  // Inference: from now on every layer is computed in slices, one on each device and all at a time; the devices may be the same. The
+  // weights as they are stay behind, for adapters to be attached to. Throws UserError(usage) where heads cannot be divided.
+  void cut_into_slices(const std::vector<at::Device>& devices);
   // One block by itself, for calibration: block_forward(block(i), x, pass_over(input)).
   Block& block(int64_t index);
   Pass pass_over(const Input& input);
@@ -57,10 +63,13 @@ class CausalLM {
   void untie_head();                       // from now on the head is a layer of its own, and listed as one
 
   const DecoderConfig& config() const;
-  at::Device device() const;
+  at::Device device() const;                      // of the embedding, and of what goes in
+  std::vector<at::Device> block_devices() const;  // of each block; of slices, those of each slice in turn
+  std::vector<at::Device> devices() const;        // each once, device() first
   at::ScalarType dtype() const;
 
   std::vector<Linear*> linears();              // in order of depth; the head last, absent when tied
+  std::vector<AdapterSlot> slots();            // all that can carry low-rank updates: the embedding first, then in order of depth
   Embedding& embedding();
   std::vector<NamedParameter> parameters();    // base weights in Hugging Face order, adapters not included; a tied head is listed once
   // Adapter tensors, PEFT's names without the "base_model.model." prefix: "model.layers.0.self_attn.q_proj.lora_A.<adapter>.weight".
@@ -71,6 +80,9 @@ class CausalLM {
   void set_recompute(Recompute what, std::vector<int64_t> blocks = {});  // in these blocks; none given: in all
   void set_activation_offload(bool offload);                             // what recomputation keeps waits in host memory
   void set_neftune(double alpha);
+  void set_shifted_attention(bool shifted);  // LongLoRA's, in training
+  // From now on the layers of all blocks but the very first one compute with 8-bit floats, where their sizes are multiples of 16.
+  void use_float8();
 
   // Every parameter and adapter tensor, by what is used together: the blocks in order, then the rest.
   std::vector<Part> parts();

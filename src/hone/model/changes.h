@@ -28,6 +28,7 @@ struct ModelChanges {
   VocabularyGrowth vocabulary;
   int64_t block_stride = 0;  // LLaMA-Pro: a new block after every so many; 0: none (expansion.h)
   uint64_t head_seed = 42;  // of a classifier's head that the folder lacks
+  bool experts_one_by_one = false;  // experts compute one after the other instead of all in one product
   std::string missing_weights;  // how weights that the folder lacks are filled: zero, uniform, normal, xavier_…, kaiming_…, orthogonal
 };
 

@@ -74,9 +74,11 @@ void check(const DecoderConfig& config) {
     fail(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}", attention.heads, attention.kv_heads));
   if (attention.head_dim < 2 || attention.head_dim % 2 != 0) fail(fmt::format("head_dim {} is not even", attention.head_dim));
   constexpr int64_t kMost = int64_t{1} << 31;
-  for (int64_t size : {config.vocabulary, config.hidden, config.intermediate, attention.heads * attention.head_dim})
+  const auto& experts = config.experts;
+  for (int64_t size : {config.vocabulary, config.hidden, config.intermediate, attention.heads * attention.head_dim, experts.count, experts.width, experts.shared_width})
     if (size > kMost) fail(fmt::format("a size of {} is beyond any model", size));
   if (config.layers > 100'000) fail(fmt::format("num_hidden_layers is {}", config.layers));
+  if (experts.per_token > experts.count) fail(fmt::format("num_experts_per_tok is {}, and there are {} experts", experts.per_token, experts.count));
 }
 
 }  // namespace
@@ -101,11 +103,24 @@ double number_or(const Json& hf, const char* name, double otherwise) {
   return value->get<double>();
 }
 
+std::vector<int64_t> sizes_of(const Json& hf, const char* name) {
+  const Json* value = field(hf, name);
+  if (!value) return {};
+  bool counts = value->is_array() && std::ranges::all_of(*value, [](const Json& each) { return each.is_number_integer(); });
+  if (!counts) fail(fmt::format("\"{}\" is {}; expected a list of numbers", name, value->dump()));
+  return value->get<std::vector<int64_t>>();
+}
+
 bool flag_or(const Json& hf, const char* name, bool otherwise) {
   const Json* value = field(hf, name);
   if (!value) return otherwise;
   if (!value->is_boolean()) fail(fmt::format("\"{}\" is {}; expected true or false", name, value->dump()));
   return value->get<bool>();
+}
+
+int64_t DecoderConfig::widest_inner() const {
+  const bool all_sparse = experts.count > 0 && std::ranges::all_of(experts.in_layer, [](bool sparse) { return sparse; });
+  return std::max(all_sparse ? 0 : intermediate, experts.per_token * experts.width + experts.shared_width);
 }
 
 std::vector<std::string> supported_architectures() {

@@ -8,6 +8,7 @@
 
 #include "hone/base/json.h"
 #include "hone/device/tensor.h"
+#include "hone/io/expert_names.h"
 
 namespace hone::model {
 
@@ -30,10 +31,23 @@ struct AttentionConfig {
   bool qk_norm = false;  // RMSNorm of each head of queries and keys
 };
 
+// Experts in place of an MLP.
+struct ExpertsConfig {
+  int64_t count = 0;             // 0: no layer has any
+  int64_t per_token = 0;
+  int64_t width = 0;             // inside each of them
+  int64_t shared_width = 0;      // inside the one that every token goes through; 0: there is none
+  bool normalized = false;       // the weights of a token's experts sum to 1
+  double jitter = 0;             // in training, what experts and router read is scaled by 1 - jitter … 1 + jitter
+  std::vector<bool> in_layer;    // per layer; the others have an MLP
+  io::ExpertNames stored_as;     // what their weights are called where they are saved
+};
+
 struct DecoderConfig {
   std::string architecture;  // "Qwen2ForCausalLM"
   int64_t vocabulary = 0, hidden = 0, intermediate = 0, layers = 0, context = 0;
   AttentionConfig attention;
+  ExpertsConfig experts;
   RopeConfig rope;
   std::vector<int64_t> windows;  // per layer; 0 sees everything
   bool mlp_bias = false;
@@ -43,6 +57,10 @@ struct DecoderConfig {
   double initializer_range = 0.02;
   std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
   Json source;                   // config.json as read, for saving beside weights
+
+  bool has_experts(int64_t layer) const { return experts.count > 0 && experts.in_layer[static_cast<size_t>(layer)]; }
+  // How wide a token is at most between the two products of a layer's MLP, or of all experts it goes to.
+  int64_t widest_inner() const;
 };
 
 // Reads config.json, with `changes` laid over it. Throws UserError(bad_checkpoint) naming the field; an unknown architecture names the

@@ -18,6 +18,30 @@ Linear linear(const std::string& name, int64_t in, int64_t out, bool bias) {
 
 Norm norm(const std::string& name, int64_t width, double eps) { return {name, placeholder({width}), eps}; }
 
+Mlp mlp_skeleton(const DecoderConfig& config, const std::string& prefix, int64_t inner) {
+  return {linear(prefix + "gate_proj", config.hidden, inner, config.mlp_bias), linear(prefix + "up_proj", config.hidden, inner, config.mlp_bias),
+          linear(prefix + "down_proj", inner, config.hidden, config.mlp_bias), {}};
+}
+
+// An MLP, experts, or experts and the MLP that they share.
+void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefix) {
+  if (!config.has_experts(block.layer)) {
+    block.mlp = mlp_skeleton(config, prefix, config.intermediate);
+    return;
+  }
+  const auto& experts = config.experts;
+  auto& mixture = block.mixture.emplace();
+  mixture.router = linear(prefix + "gate", config.hidden, experts.count, false);
+  mixture.gate_up = {prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden}), {}, {}};
+  mixture.down = {prefix + "experts.down_proj", placeholder({experts.count, config.hidden, experts.width}), {}, {}};
+  mixture.per_token = experts.per_token;
+  mixture.normalized = experts.normalized;
+  mixture.jitter = experts.jitter;
+  if (experts.shared_width == 0) return;
+  block.mlp = mlp_skeleton(config, prefix + "shared_expert.", experts.shared_width);
+  block.shared_gate = linear(prefix + "shared_expert_gate", config.hidden, 1, false);
+}
+
 Block block_skeleton(const DecoderConfig& config, int64_t layer) {
   const auto& a = config.attention;
   auto prefix = fmt::format("model.layers.{}.", layer);
@@ -36,9 +60,7 @@ Block block_skeleton(const DecoderConfig& config, int64_t layer) {
     attention.q_norm = norm(prefix + "self_attn.q_norm", a.head_dim, config.norm_eps);
     attention.k_norm = norm(prefix + "self_attn.k_norm", a.head_dim, config.norm_eps);
   }
-  block.mlp.gate = linear(prefix + "mlp.gate_proj", config.hidden, config.intermediate, config.mlp_bias);
-  block.mlp.up = linear(prefix + "mlp.up_proj", config.hidden, config.intermediate, config.mlp_bias);
-  block.mlp.down = linear(prefix + "mlp.down_proj", config.intermediate, config.hidden, config.mlp_bias);
+  add_mlp(block, config, prefix + "mlp.");
   return block;
 }
 
@@ -62,6 +84,7 @@ Tensor attend(const Block& block, const Tensor& x_th, const Pass& pass) {
   auto q = ops::rope(head_norm(a.q_norm, a.q(x_th, pass.mode), block.shape.head_dim), pass.rope);
   auto k = ops::rope(head_norm(a.k_norm, a.k(x_th, pass.mode), block.shape.head_dim), pass.rope);
   auto v = a.v(x_th, pass.mode);
+  if (pass.shifted) return a.o(ops::shifted_attention(q, k, v, *pass.shifted, block.shape), pass.mode);
   if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);
   return a.o(pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape), pass.mode);
 }
@@ -72,22 +95,53 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
     return mlp.down(ops::swiglu(both[0], both[1]), mode);
   }
   auto gate = mlp.gate(x_th, mode), up = mlp.up(x_th, mode);
-  if (!at::GradMode::is_enabled() || !mlp.down.tuners.empty()) return mlp.down(ops::swiglu(gate, up), mode);
+  if (!at::GradMode::is_enabled() || !mlp.down.tuners.empty() || mlp.down.float8) return mlp.down(ops::swiglu(gate, up), mode);
   return ops::swiglu_linear(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training);
 }
 
+Tensor mix(const Block& block, const Tensor& x_th, const Pass& pass) {
+  auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits);
+  return block.mlp ? y_th + at::sigmoid((*block.shared_gate)(x_th, pass.mode)) * transform(*block.mlp, x_th, pass.mode) : y_th;
+}
+
+Tensor whole(const Tensor& result_th, const Pass& pass) { return pass.sums ? pass.sums->total(result_th) : result_th; }
+
 Tensor attention_half(const Block& block, const Tensor& x_th, const Pass& pass) {
-  return x_th + attend(block, block.input_norm(x_th), pass);
+  return x_th + whole(attend(block, block.input_norm(x_th), pass), pass);
 }
 
 Tensor mlp_half(const Block& block, const Tensor& x_th, const Pass& pass) {
-  return x_th + transform(block.mlp, block.attention_norm(x_th), pass.mode);
+  auto normed_th = block.attention_norm(x_th);
+  if (block.mixture) return x_th + mix(block, normed_th, pass);
+  auto mode = pass.mode;
+  mode.added_to = &x_th;
+  return x_th + whole(transform(*block.mlp, normed_th, mode), pass);
+}
+
+// What a recomputed part gives: its answer, and what its router said where that is asked for.
+TensorList with_router_logits(Tensor (*part)(const Block&, const Tensor&, const Pass&), const Block& block, const Tensor& x_th, const Pass& pass) {
+  TensorList logits;
+  Pass own = pass;
+  if (pass.router_logits) own.router_logits = &logits;
+  TensorList outputs{part(block, x_th, own)};
+  outputs.insert(outputs.end(), logits.begin(), logits.end());
+  return outputs;
 }
 
 }  // namespace
 
 std::vector<Linear*> Block::linears() {
-  return {&attention.q, &attention.k, &attention.v, &attention.o, &mlp.gate, &mlp.up, &mlp.down};
+  std::vector<Linear*> list{&attention.q, &attention.k, &attention.v, &attention.o};
+  if (mlp) list.insert(list.end(), {&mlp->gate, &mlp->up, &mlp->down});
+  if (shared_gate) list.push_back(&*shared_gate);
+  return list;
+}
+
+std::vector<AdapterSlot> Block::slots() {
+  std::vector<AdapterSlot> list;
+  for (auto* layer : linears()) list.push_back({layer->name, layer->name, SlotKind::linear, &layer->weight, &layer->adapters});
+  if (mixture) mixture->append_slots(list);
+  return list;
 }
 
 std::vector<NamedParameter> Block::parameters() {
@@ -95,7 +149,13 @@ std::vector<NamedParameter> Block::parameters() {
   for (auto* layer : {&attention.q, &attention.k, &attention.v, &attention.o}) append(list, *layer);
   for (auto* norm : {&attention.q_norm, &attention.k_norm})
     if (*norm) list.push_back({(*norm)->name + ".weight", &(*norm)->weight});
-  for (auto* layer : {&mlp.gate, &mlp.up, &mlp.down}) append(list, *layer);
+  if (mixture) {
+    append(list, mixture->router);
+    for (auto* experts : {&mixture->gate_up, &mixture->down}) list.push_back({experts->name, &experts->weight});
+  }
+  if (mlp)
+    for (auto* layer : {&mlp->gate, &mlp->up, &mlp->down}) append(list, *layer);
+  if (shared_gate) append(list, *shared_gate);
   for (auto* norm : {&input_norm, &attention_norm}) list.push_back({norm->name + ".weight", &norm->weight});
   return list;
 }
@@ -107,11 +167,11 @@ TensorList Block::trained() const {
   };
   auto& self = const_cast<Block&>(*this);  // the lists point at members so that tuners may replace them; here they are only read
   for (auto& parameter : self.parameters()) add(*parameter.value);
-  for (auto* layer : self.linears()) {
-    for (auto& adapter : layer->adapters) add(adapter.a), add(adapter.b), add(adapter.magnitude);
+  for (auto& slot : self.slots())
+    for (auto& adapter : *slot.adapters) add(adapter.a), add(adapter.b), add(adapter.magnitude);
+  for (auto* layer : self.linears())
     for (auto& tuner : layer->tuners)
       for (auto& own : tuner->tensors()) add(*own.value);
-  }
   return list;
 }
 
@@ -142,7 +202,9 @@ Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass) {
 Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const Pass>& pass, Recompute again) {
   const auto run = [&](Tensor (*part)(const Block&, const Tensor&, const Pass&), const Tensor& x, Recompute name) {
     if (again != name) return part(block, x, *pass);
-    return recomputed([part, &block, pass](const Tensor& kept) { return part(block, kept, *pass); }, x, block.trained(), pass->store);
+    auto outputs = recomputed([part, &block, pass](const Tensor& kept) { return with_router_logits(part, block, kept, *pass); }, x, block.trained(), pass->store);
+    if (pass->router_logits) pass->router_logits->insert(pass->router_logits->end(), outputs.begin() + 1, outputs.end());
+    return outputs.front();
   };
   if (again == Recompute::block) return run(block_forward, x_th, Recompute::block);
   return run(mlp_half, run(attention_half, x_th, Recompute::attention), Recompute::mlp);

@@ -7,11 +7,14 @@
 #include "hone/model/config.h"
 #include "hone/model/joined.h"
 #include "hone/model/layers.h"
+#include "hone/model/mixture.h"
 #include "hone/model/paged_cache.h"
+#include "hone/model/partial_sums.h"
 #include "hone/model/recompute.h"
 #include "hone/model/split_attention.h"
 #include "hone/ops/attention.h"
 #include "hone/ops/rope.h"
+#include "hone/ops/shifted_attention.h"
 
 namespace hone::model {
 
@@ -29,12 +32,16 @@ struct Mlp {
 struct Block {
   Norm input_norm, attention_norm;
   Attention attention;
-  Mlp mlp;
+  std::optional<Mlp> mlp;          // beside experts: the one that every token goes through, weighted by shared_gate
+  std::optional<Mixture> mixture;  // absent in a dense block
+  std::optional<Linear> shared_gate;
   ops::AttentionShape shape;
   int64_t layer = 0;
 
+  at::Device device() const { return input_norm.weight.device(); }
   std::vector<Linear*> linears();                 // in Hugging Face's order
   std::vector<NamedParameter> parameters();       // with the norms
+  std::vector<AdapterSlot> slots();               // the linear layers, then what else can be adapted
   TensorList trained() const;                     // every tensor that asks for a gradient, adapters included
 };
 
@@ -58,7 +65,10 @@ struct Pass {
   PagedCache* cache = nullptr;
   LinearMode mode;
   SplitAttention* split = nullptr;   // null: all positions are here
+  PartialSums* sums = nullptr;       // null: what a block computes is whole
+  std::shared_ptr<const ops::ShiftedPlan> shifted;  // null: attention is full
   ActivationStore* store = nullptr;  // null: inputs of recomputed blocks stay on the device
+  TensorList* router_logits = nullptr;  // gets those of every layer that has experts
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass);

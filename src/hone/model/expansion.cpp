@@ -1,5 +1,6 @@
 #include "hone/model/expansion.h"
 
+#include "hone/base/error.h"
 #include "hone/model/decoder.h"
 
 namespace hone::model {
@@ -14,6 +15,8 @@ void rename(std::string& name, int64_t layer) {
 void number(Block& block, int64_t layer) {
   block.layer = layer;
   for (auto* linear : block.linears()) rename(linear->name, layer);
+  if (auto& mixture = block.mixture)
+    for (auto* name : {&mixture->router.name, &mixture->gate_up.name, &mixture->down.name}) rename(*name, layer);
   for (auto* norm : {&block.input_norm, &block.attention_norm}) rename(norm->name, layer);
   for (auto* norm : {&block.attention.q_norm, &block.attention.k_norm})
     if (*norm) rename((*norm)->name, layer);
@@ -23,10 +26,12 @@ void number(Block& block, int64_t layer) {
 Block silent_copy(const Block& block) {
   Block copy = block;
   for (auto& parameter : copy.parameters()) *parameter.value = parameter.value->detach();
-  for (auto* last : {&copy.attention.o, &copy.mlp.down}) {
+  for (auto* last : {&copy.attention.o, copy.mlp ? &copy.mlp->down : nullptr}) {
+    if (!last) continue;
     last->weight = at::zeros_like(last->weight);
     if (last->bias.defined()) last->bias = at::zeros_like(last->bias);
   }
+  if (copy.mixture) copy.mixture->down.weight = at::zeros_like(copy.mixture->down.weight);
   return copy;
 }
 
@@ -36,22 +41,29 @@ void expand_blocks(Decoder& decoder, int64_t stride) {
   at::NoGradGuard no_grad;
   std::vector<Block> blocks;
   auto& windows = decoder.config.windows;
+  auto& sparse = decoder.config.experts.in_layer;
   decltype(decoder.config.windows) new_windows;
+  std::vector<bool> new_sparse;
   for (size_t i = 0; i < decoder.blocks.size(); ++i) {
     const bool doubled = (static_cast<int64_t>(i) + 1) % stride == 0;
     blocks.push_back(decoder.blocks[i]);
     if (doubled) blocks.push_back(silent_copy(decoder.blocks[i]));
     new_windows.insert(new_windows.end(), doubled ? 2 : 1, windows[i]);
+    if (!sparse.empty()) new_sparse.insert(new_sparse.end(), doubled ? 2 : 1, sparse[i]);
   }
   for (size_t i = 0; i < blocks.size(); ++i) number(blocks[i], static_cast<int64_t>(i));
   decoder.blocks = std::move(blocks);
   windows = std::move(new_windows);
+  sparse = std::move(new_sparse);
   decoder.config.layers = static_cast<int64_t>(decoder.blocks.size());
 }
 
 Json expanded_config(const Json& config, int64_t stride) {
   const auto layers = config.at("num_hidden_layers").get<int64_t>();
   Json changes{{"num_hidden_layers", layers + layers / stride}};
+  for (const char* unlike : {"decoder_sparse_step", "mlp_only_layers"})
+    if (auto found = config.find(unlike); found != config.end() && *found != Json(1) && *found != Json::array() && !found->is_null())
+      throw UserError(ExitCode::usage, fmt::format("blocks are inserted into a model whose layers are not alike (\"{}\" is {})", unlike, found->dump()), "use another way of tuning");
   if (!config.contains("layer_types") || !config["layer_types"].is_array()) return changes;
   Json types = Json::array();
   int64_t seen = 0;

@@ -80,6 +80,29 @@ Tensor new_head(const Tensor& shape, const DecoderConfig& config, uint64_t seed)
   return at::empty(shape.sizes(), at::TensorOptions(at::kFloat)).normal_(0, config.initializer_range, generator);
 }
 
+// A block computes on one device, and so do the final norm and the head (the embedding, where they are one); every name of the
+// placement must mean something.
+void check_places(Decoder& decoder, const LoadOptions& options) {
+  if (options.places.empty()) return;
+  auto place = [&](const std::string& name) { return device_for(options.places, name, options.device); };
+  auto together = [&](const std::string& first, const std::string& second) {
+    if (place(first) != place(second))
+      throw UserError(ExitCode::usage, fmt::format("{} would lie on {} and {} on {}", first, place(first).str(), second, place(second).str()),
+                      "a block lies on one device, and the final norm with the head (with the embedding, where they share a weight)");
+  };
+  for (auto& block : decoder.blocks)
+    for (auto& parameter : block.parameters()) together(block.input_norm.name + ".weight", parameter.name);
+  together(decoder.norm.name + ".weight", (decoder.config.tied ? decoder.embedding.name : decoder.head.name) + ".weight");
+  for (const auto& [beginning, device] : options.places) {
+    auto begins = [&](const NamedParameter& parameter) {
+      return beginning.empty() || parameter.name == beginning || parameter.name.starts_with(beginning + ".");
+    };
+    if (std::ranges::none_of(decoder.parameters(), begins) && beginning != decoder.head.name)
+      throw UserError(ExitCode::usage, fmt::format("the device map names \"{}\", which is no part of {}", beginning, decoder.config.architecture),
+                      "model.embed_tokens, model.layers.0 …, model.norm and lm_head are");
+  }
+}
+
 at::ScalarType stored_type(const io::WeightFolder& weights, const NamedParameter& first, const DecoderConfig& config) {
   const auto* entry = weights.find(first.name);
   return config.dtype.value_or(entry ? entry->dtype : at::kFloat);
@@ -89,7 +112,10 @@ at::ScalarType stored_type(const io::WeightFolder& weights, const NamedParameter
 
 Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& options) {
   auto decoder = decoder_skeleton(read_config(folder, options.changes.config));
+  for (auto& block : decoder.blocks)
+    if (block.mixture) block.mixture->one_by_one = options.changes.experts_one_by_one;
   io::WeightFolder weights(folder);
+  check_places(decoder, options);
   auto parameters = decoder.parameters();
   const auto& fill = options.changes.missing_weights;
   check_names(weights, parameters, decoder.config, folder.string(), !fill.empty());
@@ -99,10 +125,11 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
     for (auto& block : decoder.blocks)
       for (auto* linear : block.linears()) compressible[&linear->weight] = linear;
   for (auto& parameter : parameters) {
+    auto device = device_for(options.places, parameter.name, options.device);
     auto value = weights.find(parameter.name)                     ? weights.tensor(parameter.name)
                  : fill.empty() && parameter.name == kScores ? new_head(*parameter.value, decoder.config, options.changes.head_seed)
                                                              : initial_weight(fill, *parameter.value);
-    *parameter.value = value.to(options.device, dtype);
+    *parameter.value = value.to(device, dtype);
     if (auto found = compressible.find(parameter.value); found != compressible.end()) found->second->compress(*options.changes.compression);
   }
   if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
@@ -124,7 +151,7 @@ Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOpt
     } else {
       value.normal_(0.0, config.initializer_range, generator);
     }
-    *parameter.value = value.to(options.device, dtype);
+    *parameter.value = value.to(device_for(options.places, parameter.name, options.device), dtype);
   }
   if (config.tied) decoder.head.weight = decoder.embedding.weight;
   grow_vocabulary(decoder, options.changes.vocabulary);

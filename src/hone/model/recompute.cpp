@@ -49,7 +49,7 @@ struct Rerun : torch::CustomClassHolder {
 
 class Recomputed : public torch::autograd::Function<Recomputed> {
  public:
-  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<Rerun>& rerun) {
+  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<Rerun>& rerun) {
     variable_list saved(inputs.begin(), inputs.end());
     saved.push_back(random_state(inputs[0].device()));
     ctx->saved_data["wants_x"] = inputs[0].requires_grad();
@@ -70,15 +70,18 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
 
     bool wants_x = ctx->saved_data["wants_x"].toBool();
     auto x = (rerun->store ? rerun->store->take(*rerun->kept) : saved[0].detach()).requires_grad_(wants_x);
-    Tensor y;
+    TensorList ys;
     {
       RandomReplay replay(x.device(), state);
       at::AutoGradMode record(true);
-      y = rerun->function(x);
+      ys = rerun->function(x);
     }
     variable_list wanted(saved.begin() + 1, saved.end());
     if (wants_x) wanted.insert(wanted.begin(), x);
-    auto found = torch::autograd::grad({y}, wanted, {grads[0]}, std::nullopt, false, /*allow_unused=*/true);
+    variable_list used, gradients;  // nothing may depend on some of what the block gives
+    for (size_t i = 0; i < ys.size(); ++i)
+      if (grads[i].defined() && ys[i].requires_grad()) used.push_back(ys[i]), gradients.push_back(grads[i]);
+    auto found = torch::autograd::grad(used, wanted, gradients, std::nullopt, false, /*allow_unused=*/true);
     if (!wants_x) found.insert(found.begin(), Tensor());
     found.emplace_back();  // for the function
     return found;
@@ -87,7 +90,7 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
 
 }  // namespace
 
-Tensor recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store) {
+TensorList recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store) {
   TensorList inputs{x};
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
   return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Rerun>(block, store));

@@ -10,10 +10,10 @@ namespace hone::model {
 // What runs again in the backward pass instead of being kept: nothing, whole blocks, or one half of each block.
 enum class Recompute { none, block, attention, mlp };
 
-using BlockFunction = std::function<Tensor(const Tensor&)>;
+using BlockFunction = std::function<TensorList(const Tensor&)>;
 
 // block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout draws the same masks both times.
 // Meanwhile x waits in `store`, which outlives the backward pass, or where it is.
-Tensor recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store = nullptr);
+TensorList recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store = nullptr);
 
 }  // namespace hone::model

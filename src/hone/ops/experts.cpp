@@ -11,7 +11,7 @@ Tensor b_by_expert(const LoraWeights& adapter, int64_t experts) { return adapter
 
 // The product with expert `e` alone.
 Tensor by_one(const Tensor& rows, const ExpertProduct& product, int64_t e) {
-  auto y = at::linear(rows, product.weight[e]);
+  auto y = product.quantized ? quantized_linear(rows, *(*product.quantized)[static_cast<size_t>(e)], {}) : at::linear(rows, product.weight[e]);
   const int64_t experts = product.weight.size(0);
   for (const auto& adapter : product.adapters) {
     if (!adapter.active) continue;
@@ -21,8 +21,17 @@ Tensor by_one(const Tensor& rows, const ExpertProduct& product, int64_t e) {
   return y;
 }
 
+Tensor by_quantized(const Tensor& rows, const QuantizedExperts& experts, const Tensor& counts) {
+  TensorList parts;
+  int64_t begin = 0;
+  const auto* count = counts.const_data_ptr<int64_t>();
+  for (size_t e = 0; e < experts.size(); begin += count[e++])
+    if (count[e] > 0) parts.push_back(quantized_linear(rows.narrow(0, begin, count[e]), *experts[e], {}));
+  return at::cat(parts);
+}
+
 Tensor by_all(const Tensor& rows, const ExpertProduct& product, const Tensor& counts) {
-  auto y = grouped_matmul(rows, product.weight.transpose(1, 2), counts);
+  auto y = product.quantized ? by_quantized(rows, *product.quantized, counts) : grouped_matmul(rows, product.weight.transpose(1, 2), counts);
   const int64_t experts = product.weight.size(0);
   for (const auto& adapter : product.adapters) {
     if (!adapter.active) continue;

@@ -1,6 +1,7 @@
 // A mixture of experts in place of an MLP: which experts a token goes to, and what they make of it.
 #pragma once
 #include "hone/ops/lora_linear.h"
+#include "hone/ops/quantized_linear.h"
 
 namespace hone::ops {
 
@@ -12,10 +13,13 @@ struct ExpertChoice {
 // The most probable experts by the router's logits [T, E]; `normalized`: their weights sum to 1.
 ExpertChoice choose_experts(const Tensor& logits_te, int64_t per_token, bool normalized);
 
+using QuantizedExperts = std::vector<std::shared_ptr<const QuantizedWeight>>;
+
 // One product of every expert. Weight [E, out, in]; adapters as PEFT stacks those of all experts: a [E * r, in], b [out, r * E].
 struct ExpertProduct {
   const Tensor& weight;
   const std::vector<LoraWeights>& adapters;
+  const QuantizedExperts* quantized = nullptr;  // of inference: computed with instead of the weight, then a shape only
 };
 
 // The change an adapter makes to the weight, [E, out, in].

@@ -10,9 +10,11 @@ namespace {
 // Sequences that lie on several processes: attention is told, the rest works position by position.
 std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const Processes& processes, model::CausalLM& model) {
   if (processes.mesh.size("sp") == 1) return nullptr;
-  if (job.neftune_alpha > 0 || model.config().rope.kind == model::RopeKind::dynamic)
-    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with NEFTune noise or dynamic RoPE scaling, which look at whole sequences",
+  if (job.neftune_alpha > 0 || job.shifted_attention || model.config().rope.kind == model::RopeKind::dynamic)
+    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with NEFTune noise, shift_attn or dynamic RoPE scaling, which look at whole sequences",
                     "leave one of them out");
+  if (job.sft.router_balance > 0 && model.config().experts.count > 0)
+    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with router_aux_loss_coef, which looks at all tokens of a batch", "leave one of them out");
   if (job.sft.channel_loss || job.sft.sequence_accuracy)
     throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with enable_channel_loss or acc_strategy seq, which follow answers from end to end",
                     "leave one of them out");
@@ -50,6 +52,7 @@ LoadedModel spread(const TrainingJob& job, const Processes& processes, std::uniq
   std::unique_ptr<parallel::ShardedModel> sharded;
   if (processes.shards_model())
     sharded = std::make_unique<parallel::ShardedModel>(*model, job.parallel.sharding, *processes.shards, processes.replicas.get(), job.trainer.pure);
+  if (sharded && processes.world.is_main() && !sharded->units().empty()) log::info("gathered in {}", sharded->units());
   auto sequence = split_sequences(job, processes, *model);
   return {std::move(model), std::move(tuned), std::move(sharded), std::move(sequence)};
 }

@@ -11,26 +11,17 @@
 #include "hone/tuner/detach.h"
 #include "hone/tuner/initial.h"
 #include "hone/tuner/methods/attach.h"
+#include "hone/tuner/single_experts.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::tuner {
 namespace {
 
-// A module that can carry a low-rank pair.
-struct Site {
-  std::string path;
-  Tensor* weight;
-  std::vector<ops::LoraWeights>* adapters;
-  bool embedding;
-};
+using model::AdapterSlot;
+using model::SlotKind;
 
-std::vector<Site> sites(model::CausalLM& model) {
-  std::vector<Site> all;
-  auto& embedding = model.embedding();
-  all.push_back({embedding.name, &embedding.weight, &embedding.adapters, true});
-  for (model::Linear* linear : model.linears()) all.push_back({linear->name, &linear->weight, &linear->adapters, false});
-  return all;
-}
+bool is_embedding(const AdapterSlot& slot) { return slot.kind == SlotKind::embedding; }
+int64_t experts_of(const AdapterSlot& slot) { return slot.kind == SlotKind::experts ? slot.weight->size(0) : 0; }
 
 void require_whole_weights(model::CausalLM& model, std::string_view why) {
   for (const model::Linear* linear : model.linears())
@@ -50,10 +41,11 @@ uint64_t seed_for(const std::string& init, uint64_t seed) { return changes_base(
 void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
 
 // The start of one layer and the base weight that goes with it.
-LoraPair start_of(const Site& site, const io::AdapterConfig& config, int64_t rank, double scale, const AttachOptions& options,
+LoraPair start_of(const AdapterSlot& site, const io::AdapterConfig& config, int64_t rank, double scale, const AttachOptions& options,
                   const std::map<std::string, LayerAdapter>& known) {
   auto generator = layer_generator(site.path, seed_for(config.init, options.seed));
-  if (site.embedding) return initial_embedding_lora(*site.weight, rank, config.init, generator);
+  if (is_embedding(site)) return initial_embedding_lora(*site.weight, rank, config.init, generator);
+  if (site.kind == SlotKind::experts) return initial_lora(site.weight->select(0, 0), rank * experts_of(site), scale, config, generator);
   if (config.init != kGradientStart) return initial_lora(*site.weight, rank, scale, config, generator);
   const auto device = site.weight->device();
   if (auto pair = known.find(site.path); pair != known.end())
@@ -63,10 +55,11 @@ LoraPair start_of(const Site& site, const io::AdapterConfig& config, int64_t ran
   return gradient_lora(*site.weight, gradient->second, rank, scale, options.gradient_start, generator);
 }
 
-LayerAdapter fresh_layer(const Site& site, const io::AdapterConfig& config, const TargetMatcher& matcher, const AttachOptions& options,
+LayerAdapter fresh_layer(const AdapterSlot& site, const io::AdapterConfig& config, const TargetMatcher& matcher, const AttachOptions& options,
                          const std::map<std::string, LayerAdapter>& known, Tensor* residual) {
   LayerAdapter layer;
-  layer.embedding = site.embedding;
+  layer.embedding = is_embedding(site);
+  layer.experts = experts_of(site);
   const int64_t rank = matcher.rank(site.path);
   auto& weights = layer.weights;
   weights.scale = config.scale(rank, matcher.alpha(site.path));
@@ -76,11 +69,11 @@ LayerAdapter fresh_layer(const Site& site, const io::AdapterConfig& config, cons
   weights.b = pair.b;
   *residual = pair.residual;
   const Tensor& base = pair.residual.defined() ? pair.residual : *site.weight;
-  if (config.dora && !site.embedding) weights.magnitude = direction_lengths(base, pair.a, pair.b, weights.scale);
+  if (config.dora && !is_embedding(site)) weights.magnitude = direction_lengths(base, pair.a, pair.b, weights.scale);
   return layer;
 }
 
-void put(const Site& site, ops::LoraWeights weights, const AttachOptions& options) {
+void put(const AdapterSlot& site, ops::LoraWeights weights, const AttachOptions& options) {
   weights.adapter = options.name;
   const auto settle = [&](Tensor& tensor) {
     if (tensor.defined())
@@ -110,23 +103,38 @@ void take_whole(AttachedAdapter& adapter, const model::NamedParameter& parameter
           value.to(parameter.value->device(), parameter.value->scalar_type(), /*non_blocking=*/false, /*copy=*/true));
 }
 
-void require_matches(const io::AdapterConfig& config, const std::vector<Site>& all, size_t adapted) {
+void require_matches(const io::AdapterConfig& config, const std::vector<AdapterSlot>& all, size_t adapted) {
   std::set<std::string> names;
-  for (const auto& site : all) names.insert(std::string(last_part(site.path)));
+  for (const auto& site : all)
+    if (site.kind == SlotKind::linear || is_embedding(site)) names.insert(std::string(last_part(site.path)));
   const std::string hint = fmt::format("modules here: {}", fmt::join(names, ", "));
   for (const auto& name : config.targets.names)
-    if (std::ranges::none_of(all, [&](const Site& site) { return ends_in(site.path, name); }))
+    if (std::ranges::none_of(all, [&](const AdapterSlot& site) { return ends_in(site.path, name); }))
       throw UserError(ExitCode::usage, fmt::format("target_modules: no module ends in \"{}\"", name), hint);
+  std::vector<std::string> parameters;
+  for (const auto& site : all) parameters.push_back(site.kind == SlotKind::experts ? site.path : site.path + ".weight");
+  for (const auto& name : config.target_parameters)
+    if (std::ranges::none_of(parameters, [&](const std::string& parameter) { return ends_in(parameter, name); }))
+      throw UserError(ExitCode::usage, fmt::format("target_parameters: no parameter ends in \"{}\"", name),
+                      "models with experts have mlp.experts.gate_up_proj, mlp.experts.down_proj and mlp.gate.weight");
   if (adapted == 0) throw UserError(ExitCode::usage, "the LoRA targets match no module", hint);
+}
+
+// A parameter's update is part of the weight, not of what goes through a layer: what PEFT refuses of it.
+void require_plain_updates(const io::AdapterConfig& config) {
+  if (config.target_parameters.empty()) return;
+  if (config.dropout != 0) throw UserError(ExitCode::usage, fmt::format("target_parameters with lora_dropout {}", config.dropout), "an update of a parameter has no input to drop: pass --lora_dropout 0");
+  if (config.dora || (config.init != "true" && config.init != "false" && config.init != "gaussian"))
+    throw UserError(ExitCode::usage, fmt::format("target_parameters with {}", config.dora ? "use_dora" : "init_weights " + config.init), "parameters take plain LoRA updates");
 }
 
 // Gives every module that the config means its low-rank pair.
 void attach_pairs(model::CausalLM& model, AttachedAdapter& adapter, const TargetMatcher& matcher, const AttachOptions& options) {
-  const auto all = sites(model);
+  const auto all = model.slots();
   const auto known = options.started_in ? initial_pairs(*options.started_in, adapter.config) : std::map<std::string, LayerAdapter>();
   size_t adapted = 0;
   for (const auto& site : all) {
-    if (!matcher(site.path)) continue;
+    if (!matcher.slot(site)) continue;
     Tensor residual;
     auto layer = fresh_layer(site, adapter.config, matcher, options, known, &residual);
     if (residual.defined()) {
@@ -146,6 +154,7 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
   if (changes_base(config.init) || config.init == kGradientStart || config.dora) require_whole_weights(model, "this kind of adapter reads them");
   for (const model::Linear* linear : model.linears())
     if (linear->compressed && saves_parameter(config.modules_to_save, linear->name + ".weight")) require_whole_weights(model, linear->name + " is to be trained whole");
+  require_plain_updates(config);
   const TargetMatcher matcher(config);
   AttachedAdapter adapter{options.name, config, {}, {}};
   untie_if_touched(
@@ -160,6 +169,7 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
 
 AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options) try {
   io::Adapter files = io::read_adapter(folder);
+  if (files.config.is_lora()) stack_single_experts(files, folder.string());
   AdapterParts parts;
   if (files.config.is_lora()) parts = split_adapter(files, folder.string());
   else put_tuners(model, read_tuners(layer_shapes(model), files, folder.string(), parts.whole), options);
@@ -179,11 +189,11 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
     parts.whole.erase(found);
   }
   const auto known = initial_pairs(folder, files.config);
-  for (const auto& site : sites(model)) {
+  for (const auto& site : model.slots()) {
     auto found = parts.layers.find(site.path);
     if (found == parts.layers.end()) continue;
     check_fits(site.path, found->second, site.weight->sizes(), folder.string());
-    if ((changes_base(files.config.init) || known.contains(site.path)) && !site.embedding) {
+    if ((changes_base(files.config.init) || known.contains(site.path)) && site.kind == SlotKind::linear) {
       Tensor residual;
       auto start = fresh_layer(site, files.config, TargetMatcher(files.config), options, known, &residual);
       remember_initial(adapter, site.path, start);
@@ -206,12 +216,12 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
 
 std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const AttachedAdapter& adapter) {
   std::vector<model::NamedParameter> tensors;
-  for (const auto& site : sites(model))
+  for (const auto& site : model.slots())
     for (auto& weights : *site.adapters) {
       if (weights.adapter != adapter.name) continue;
-      tensors.push_back({site.path + (site.embedding ? ".lora_embedding_A" : ".lora_A.weight"), &weights.a});
-      tensors.push_back({site.path + (site.embedding ? ".lora_embedding_B" : ".lora_B.weight"), &weights.b});
-      if (weights.magnitude.defined()) tensors.push_back({site.path + ".lora_magnitude_vector", &weights.magnitude});
+      tensors.push_back({site.owner + (is_embedding(site) ? ".lora_embedding_A" : ".lora_A.weight"), &weights.a});
+      tensors.push_back({site.owner + (is_embedding(site) ? ".lora_embedding_B" : ".lora_B.weight"), &weights.b});
+      if (weights.magnitude.defined()) tensors.push_back({site.owner + ".lora_magnitude_vector", &weights.magnitude});
     }
   for_each_tuner(model, adapter, [&](model::Linear&, const std::string& owner, model::LinearTuner& tuner) {
     for (const auto& own : tuner.tensors()) tensors.push_back({owner + "." + own.name, own.value});
@@ -237,7 +247,8 @@ void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const 
   io::Adapter files{adapter.config, {}};
   for (const auto& tensor : adapter_tensors(model, adapter)) files.tensors.emplace_back(tensor.name, tensor.value->detach());
   std::set<std::string> written;
-  for_each_tuner(model, adapter, [&](model::Linear&, const std::string&, model::LinearTuner& tuner) {
+  for_each_tuner(model, adapter, [&](model::Linear&, const std::string& owner, model::LinearTuner& tuner) {
+    for (const auto& fixed : tuner.fixed()) files.tensors.emplace_back(owner + "." + fixed.name, fixed.value->detach());
     for (const auto& shared : tuner.shared())
       if (written.insert(shared.name).second) files.tensors.emplace_back(shared.name, shared.value->detach());
   });
@@ -277,7 +288,7 @@ void save_converted_adapter(model::CausalLM& model, const AttachedAdapter& adapt
 
 void set_active(model::CausalLM& model, const std::vector<std::string>& adapters) {
   std::set<std::string> known;
-  for (const auto& site : sites(model))
+  for (const auto& site : model.slots())
     for (auto& weights : *site.adapters) {
       known.insert(weights.adapter);
       weights.active = std::ranges::count(adapters, weights.adapter) > 0;
@@ -302,9 +313,9 @@ void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
   require_whole_weights(model, "an adapter cannot be merged into them");
   require_merges(adapter.config);
   at::NoGradGuard no_grad;
-  for (const auto& site : sites(model)) {
+  for (const auto& site : model.slots()) {
     for (auto& weights : *site.adapters)
-      if (weights.adapter == adapter.name) move_in(*site.weight, merged_weight(*site.weight, {weights, site.embedding}));
+      if (weights.adapter == adapter.name) move_in(*site.weight, merged_weight(*site.weight, {weights, is_embedding(site), experts_of(site)}));
     std::erase_if(*site.adapters, [&](const auto& weights) { return weights.adapter == adapter.name; });
   }
   for_each_tuner(model, adapter, [](model::Linear& linear, const std::string&, model::LinearTuner& tuner) { move_in(linear.weight, merged_by(tuner, linear.weight)); });

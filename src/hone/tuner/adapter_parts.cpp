@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "hone/ops/experts.h"
 #include "hone/tuner/gradient_start.h"
 #include "hone/tuner/initial.h"
 #include "hone/tuner/targets.h"
@@ -37,6 +38,28 @@ void place(AdapterParts& parts, std::string name, const Tensor& tensor) {
   }
 }
 
+// PEFT names a pair of experts after wrappers around the module that holds their parameters: gate_up_proj's lies inside down_proj's, where
+// both are adapted.
+void name_expert_pairs(AdapterParts& parts, const TargetMatcher& matcher, const io::AdapterConfig& config) {
+  if (config.target_parameters.empty()) return;
+  std::map<std::string, LayerAdapter> named;
+  for (auto& [path, layer] : parts.layers) {
+    std::string module = path;
+    const bool inside = strip(module, ".base_layer");
+    if (!ends_in(module, "experts")) {
+      named[path] = std::move(layer);
+      continue;
+    }
+    const auto gate_up = module + ".gate_up_proj", down = module + ".down_proj";
+    const bool both = matcher.parameter(gate_up) && matcher.parameter(down);
+    const auto& name = inside || (!both && matcher.parameter(gate_up)) ? gate_up : down;
+    const auto& a = layer.weights.a;
+    layer.experts = a.defined() && a.dim() == 2 ? std::max<int64_t>(1, a.size(0) / matcher.rank(name)) : 1;
+    named[name] = std::move(layer);
+  }
+  parts.layers = std::move(named);
+}
+
 }  // namespace
 
 std::string plain_name(std::string name) {
@@ -49,12 +72,14 @@ AdapterParts split_adapter(const io::Adapter& adapter, const std::string& origin
   AdapterParts parts;
   for (const auto& [name, tensor] : adapter.tensors) place(parts, name, tensor);
   const TargetMatcher matcher(adapter.config);
+  name_expert_pairs(parts, matcher, adapter.config);
   for (auto& [path, layer] : parts.layers) {
     auto& weights = layer.weights;
     if (!weights.a.defined() || !weights.b.defined())
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has only one of its two matrices", origin, path));
     const int64_t rank = matcher.rank(path);
-    if (weights.a.dim() != 2 || weights.b.dim() != 2 || weights.a.size(0) != rank || weights.b.size(1) != rank)
+    const int64_t inner = rank * std::max<int64_t>(1, layer.experts);
+    if (weights.a.dim() != 2 || weights.b.dim() != 2 || weights.a.size(0) != inner || weights.b.size(1) != inner)
       throw UserError(ExitCode::bad_checkpoint,
                       fmt::format("{}: {} has matrices {} and {}, the config says rank {}", origin, path,
                                   fmt::join(weights.a.sizes(), "x"), fmt::join(weights.b.sizes(), "x"), rank));
@@ -77,7 +102,7 @@ std::map<std::string, LayerAdapter> initial_pairs(const std::filesystem::path& f
 
 void check_fits(const std::string& path, const LayerAdapter& layer, at::IntArrayRef base_shape, const std::string& origin) {
   const int64_t out = layer.weights.b.size(0), in = layer.weights.a.size(1);
-  const std::vector<int64_t> expected = layer.embedding ? std::vector{in, out} : std::vector{out, in};
+  const std::vector<int64_t> expected = layer.experts > 0 ? std::vector{layer.experts, out, in} : layer.embedding ? std::vector{in, out} : std::vector{out, in};
   if (base_shape != at::IntArrayRef(expected))
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("{}: {} was made for a weight {}, the base has {}", origin, path, fmt::join(expected, "x"),
@@ -88,6 +113,7 @@ void check_fits(const std::string& path, const LayerAdapter& layer, at::IntArray
 Tensor merged_weight(const Tensor& weight, const LayerAdapter& layer) {
   at::NoGradGuard no_grad;
   const auto& lora = layer.weights;
+  if (layer.experts > 0) return (weight.to(at::kFloat) + ops::expert_change(lora, layer.experts)).to(weight.scalar_type());
   Tensor change = lora.b.to(at::kFloat).mm(lora.a.to(at::kFloat)) * lora.scale;
   Tensor merged = weight.to(at::kFloat) + (layer.embedding ? change.t() : change);
   if (lora.magnitude.defined())

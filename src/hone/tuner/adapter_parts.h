@@ -10,12 +10,16 @@
 namespace hone::tuner {
 
 struct LayerAdapter {
-  ops::LoraWeights weights;  // of an embedding: a [rank, words], b [width, rank]
+  ops::LoraWeights weights;  // of an embedding: a [rank, words], b [width, rank]; of experts: a [experts * rank, in], b [out, rank * experts]
   bool embedding = false;
+  int64_t experts = 0;  // of a stacked parameter; 0: of a module
+
+  // The base weight it changes, by the path it is kept under.
+  std::string parameter(const std::string& path) const { return experts > 0 ? path : path + ".weight"; }
 };
 
 struct AdapterParts {
-  std::map<std::string, LayerAdapter> layers;  // by module path
+  std::map<std::string, LayerAdapter> layers;  // by module path, of experts by the parameter's name
   std::map<std::string, Tensor> whole;         // by parameter name: modules_to_save, biases
 };
 

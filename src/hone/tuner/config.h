@@ -43,6 +43,7 @@ struct Lora {
   std::string bias = "none";                          // none, all, lora_only
   std::vector<std::string> targets = {"all-linear"};  // all-linear, all, all-embedding, or ends of module paths
   std::string target_regex;                           // instead of targets: matched against the whole path
+  std::vector<std::string> target_parameters;         // beside them: ends of the names of experts' parameters
   std::vector<std::string> excluded;                  // exclude_modules
   std::vector<std::string> modules_to_save;           // trained whole; also all-embedding, all-norm
   bool rslora = false, dora = false;

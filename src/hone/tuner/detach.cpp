@@ -7,9 +7,8 @@ namespace {
 
 template <class Visit>
 void for_each_adapter_list(model::CausalLM& model, Visit visit) {
-  visit(model.embedding().adapters);
-  visit(model.head().adapters);
-  for (auto* linear : model.linears()) visit(linear->adapters);
+  visit(model.head().adapters);  // a tied one is no slot of its own
+  for (auto& slot : model.slots()) visit(*slot.adapters);
 }
 
 }  // namespace
@@ -18,6 +17,7 @@ std::string why_not_beside_others(const fs::path& folder) {
   auto config = io::read_adapter_config(folder);
   if (!config.is_lora()) return fmt::format("it is of the kind {}, and only LoRA can be added to some rows of a batch", config.method);
   if (!config.modules_to_save.empty()) return "it brings whole modules of its own (modules_to_save)";
+  if (!config.target_parameters.empty()) return "it changes parameters of experts (target_parameters)";
   if (config.bias != "none") return fmt::format("it brings biases of its own (bias \"{}\")", config.bias);
   const bool taken_out = config.init == kGradientStart && fs::exists(folder / kInitialFolder);
   if (changes_base(config.init) || taken_out) return fmt::format("it was made for a changed base (init_lora_weights \"{}\")", config.init);

@@ -13,6 +13,7 @@
 #include "hone/tuner/initial.h"
 #include "hone/tuner/model_folder.h"
 #include "hone/tuner/methods/attach.h"
+#include "hone/tuner/single_experts.h"
 
 namespace hone::tuner {
 namespace {
@@ -79,6 +80,7 @@ void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folde
   AdapterParts parts;
   MadeTuners made;
   if (adapter.config.is_lora()) {
+    stack_single_experts(adapter, folder.string());
     parts = split_adapter(adapter, folder.string());
   } else {
     require_merges(adapter.config);
@@ -110,8 +112,8 @@ void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folde
     changes[parameter].replacement = value;
   }
   for (const auto& [path, layer] : parts.layers) {
-    check_fits(path, layer, shape_of(path + ".weight"), folder.string());
-    auto& change = changes[path + ".weight"];
+    check_fits(path, layer, shape_of(layer.parameter(path)), folder.string());
+    auto& change = changes[layer.parameter(path)];
     change.layer = layer;
     change.config = config;
     if (auto found = taken.find(path); found != taken.end()) change.taken = found->second;
@@ -190,7 +192,8 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   for (const auto& adapter : adapters) add_adapter(plan, weights, adapter, tied);
 
   Staging staging(output);
-  const auto tensors = sources(weights, plan, options.dtype);
+  auto tensors = sources(weights, plan, options.dtype);
+  if (weights.expert_names()) tensors = io::one_by_one(std::move(tensors), *weights.expert_names());
   io::write_sharded(staging.folder(), tensors, options.max_shard_bytes);
   copy_small_files(base, staging.folder(), nullptr);
   // A run may have added tokens or a template; its own files win over the base's. args.json tells infer how the model was

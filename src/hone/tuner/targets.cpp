@@ -86,6 +86,14 @@ bool TargetMatcher::operator()(const std::string& path) const {
   return any_ends(config_.targets.names, path) && in_chosen_layer(path);
 }
 
+bool TargetMatcher::parameter(const std::string& name) const { return any_ends(config_.target_parameters, name); }
+
+bool TargetMatcher::slot(const model::AdapterSlot& slot) const {
+  if (slot.kind == model::SlotKind::experts) return parameter(slot.path);
+  const bool by_parameter = slot.kind != model::SlotKind::embedding && parameter(slot.path + ".weight");
+  return by_parameter || (slot.kind != model::SlotKind::router && (*this)(slot.path));
+}
+
 int64_t TargetMatcher::rank(const std::string& path) const {
   return matched_value(config_.rank_pattern, rank_keys_, path, config_.rank);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hone/io/peft.h"
+#include "hone/model/layers.h"
 
 namespace hone::tuner {
 
@@ -22,6 +23,8 @@ class TargetMatcher {
  public:
   explicit TargetMatcher(const io::AdapterConfig& config);
   bool operator()(const std::string& path) const;  // is the module adapted?
+  bool parameter(const std::string& name) const;   // is the parameter, by target_parameters?
+  bool slot(const model::AdapterSlot& slot) const;  // by whichever of both is asked for it
   int64_t rank(const std::string& path) const;     // with rank_pattern
   double alpha(const std::string& path) const;     // with alpha_pattern
 

@@ -10,6 +10,7 @@
 #include "hone/io/hf_index.h"
 #include "hone/tuner/freeze.h"
 #include "hone/tuner/methods/attach.h"
+#include "hone/tuner/single_experts.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::tuner {
@@ -40,6 +41,12 @@ void train_chosen(model::CausalLM& model, const std::vector<bool>& trained, cons
 void add_all_linear(model::CausalLM& model, std::set<std::string>& names) {
   for (const model::Linear* linear : model.linears())
     if (linear->name != model.head().name) names.emplace(last_part(linear->name));
+}
+
+std::vector<std::string> linear_paths(model::CausalLM& model) {
+  std::vector<std::string> paths;
+  for (const model::Linear* linear : model.linears()) paths.push_back(linear->name);
+  return paths;
 }
 
 std::vector<std::string> expanded_targets(model::CausalLM& model, const std::vector<std::string>& targets) {
@@ -168,6 +175,7 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
     made.targets.names = expanded_targets(model, lora.targets);
   else
     made.targets.regex = lora.target_regex;
+  if (made.is_lora()) made.target_parameters = lora.target_parameters;
   made.excluded.names = lora.excluded;
   made.modules_to_save = expanded_modules_to_save(model, lora.modules_to_save);
   made.rslora = lora.rslora;
@@ -177,6 +185,7 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   made.loftq_iterations = lora.loftq_iterations;
   made.rank_pattern = lora.rank_pattern;
   made.alpha_pattern = lora.alpha_pattern;
+  if (made.is_lora()) target_stacked_experts(made, linear_paths(model), model.config().experts);
   if (config.use_llama_pro)
     made.layers_to_transform = trained_layers(count_layers(parameter_sizes(model)), config.layers.trainable_layers, true);
   if (!made.is_lora())
@@ -220,6 +229,7 @@ void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
     sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
     if (read) sources.back().load = [read, value = *parameter.value] { return read(value); };
   }
+  if (const auto& experts = model.config().experts; experts.count > 0) sources = io::one_by_one(std::move(sources), experts.stored_as);
   io::write_sharded(folder, sources, max_shard_bytes);
 }
 

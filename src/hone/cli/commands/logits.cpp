@@ -7,6 +7,7 @@
 #include "hone/model/causal_lm.h"
 #include "hone/model/paged_cache.h"
 #include "hone/ops/linear_cross_entropy.h"
+#include "hone/train/losses/expert_balance.h"
 #include "hone/tuner/adapter.h"
 
 namespace hone::cli {
@@ -112,10 +113,13 @@ int logits_command(const LogitsOptions& options) {
   for (auto& parameter : model->adapter_parameters()) parameter.value->requires_grad_(options.grads);
 
   auto packed = pack(sequences, labels, model->device());
-  auto hidden_th = options.cached ? cached_hidden(*model, sequences) : model->hidden(packed.input);
+  TensorList router_logits;
+  auto hidden_th = options.cached ? cached_hidden(*model, sequences) : model->hidden(packed.input, nullptr, &router_logits);
   const auto& head = model->head();
   auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, packed.targets_t,
                                        {.adapters = head.adapters, .training = model->training()});
+  if (options.router_balance > 0 && !router_logits.empty())
+    loss.sum = loss.sum + options.router_balance * train::expert_balance(router_logits, model->config().experts.per_token);
   std::vector<io::TensorSource> tensors{
       io::TensorSource::of("logits", model->logits(hidden_th.detach()).to(at::kFloat)), io::TensorSource::of("loss", loss.sum),
       io::TensorSource::of("correct", loss.correct), io::TensorSource::of("count", loss.count)};

@@ -14,6 +14,7 @@ struct LogitsOptions {
   std::string output;            // safetensors: logits [T, vocabulary], loss (sum), correct, count, "grad.<parameter>"
   std::string dtype;             // float32, bfloat16, float16; empty: the checkpoint's
   std::string device = "cpu";
+  double router_balance = 0;     // the experts' balance times this is added to the loss
   bool grads = false;            // of every parameter, through the fused loss
   bool recompute = false;        // gradient checkpointing
   bool cached = false;           // token by token through the cache

@@ -9,7 +9,7 @@ namespace hone::cli {
 namespace {
 
 // ms-swift calls a family's generations and fine-tunes after it, qwen2_5_math or llama3_1; what sees or hears is another family.
-constexpr std::string_view kFamilies[] = {"llama", "mistral", "qwen2", "qwen3"};
+constexpr std::string_view kFamilies[] = {"llama", "mistral", "mixtral", "qwen2", "qwen3"};
 constexpr std::string_view kOtherKinds[] = {"_vl", "_moe", "_audio", "_omni", "_vision", "_next"};
 
 std::string_view family_named(std::string_view model_type) {
@@ -56,17 +56,22 @@ void check_model_type(const Options& options, const std::filesystem::path& folde
                   "leave it out, or name another model");
 }
 
-void check_memory_limit(const Options& options, const std::filesystem::path& folder, at::Device device) {
-  if (!options.knows("max_memory") || !options.has("max_memory")) return;
+std::optional<double> memory_limit(const Options& options, at::Device device) {
+  if (!options.knows("max_memory") || !options.has("max_memory")) return std::nullopt;
   const auto limits = options.json("max_memory");
   if (!limits.is_object()) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("max_memory"), limits.dump()), "expected an object such as {\"0\": \"20GB\"}");
   const auto place = device.is_cpu() ? std::string("cpu") : std::to_string(device.has_index() ? device.index() : 0);
-  if (!limits.contains(place)) return;
+  return limits.contains(place) ? std::optional(bytes_of(limits[place])) : std::nullopt;
+}
+
+void check_memory_limit(const Options& options, const std::filesystem::path& folder, at::Device device) {
+  const auto limit = memory_limit(options, device);
+  if (!limit) return;
   double needed = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".safetensors") needed += static_cast<double>(entry.file_size());
-  if (const double limit = bytes_of(limits[place]); needed > limit)
-    throw UserError(ExitCode::out_of_memory, fmt::format("the weights in {} take {}, and {} gives {} {}", folder.string(), format_bytes(needed), options.shown("max_memory"), place, format_bytes(limit)),
+  if (needed > *limit)
+    throw UserError(ExitCode::out_of_memory, fmt::format("the weights in {} take {}, and {} gives {} {}", folder.string(), format_bytes(needed), options.shown("max_memory"), device.str(), format_bytes(*limit)),
                     "raise it, load in few bits with --quant_bits 4, or shard the model over processes with --deepspeed zero3");
 }
 

@@ -1,13 +1,18 @@
 #include "hone/cli/jobs/model_job.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
+#include <map>
 #include <sstream>
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/engine_quantization.h"
 #include "hone/cli/jobs/model_checks.h"
 #include "hone/cli/jobs/parallel_job.h"
+#include "hone/cli/jobs/placement_job.h"
 #include "hone/cli/jobs/task_job.h"
 #include "hone/cli/jobs/tuning_job.h"
 #include "hone/device/device.h"
@@ -130,6 +135,27 @@ std::optional<ops::Compression> stored_compression(const std::filesystem::path& 
   return ops::Compression{.code = code, .compress_scales = quantization.value("bnb_4bit_use_double_quant", Json(false)) == true};
 }
 
+void check_bits(const Options& options, const std::string& method) {
+  static const std::map<std::string, std::vector<std::string>> kBits{
+      {"bnb", {"4", "8"}}, {"eetq", {"8"}}, {"hqq", {"1", "2", "3", "4", "5", "6", "8"}}, {"quanto", {"2", "4", "8"}}};
+  auto known = kBits.find(method);
+  if (known == kBits.end())
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_method"), method),
+                    "expected bnb, hqq, quanto or eetq; a folder in other formats is written by export and then needs no option");
+  if (!std::ranges::count(known->second, options.text("quant_bits")))
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_bits"), options.text("quant_bits")),
+                    fmt::format("{} keeps {} bits", method, fmt::join(known->second, ", ")));
+}
+
+// Groups of weights with a scale and a zero. LLaMA-Factory's HQQ groups lie across the rows, transformers' along them.
+ops::Compression grouped_compression(const Options& options, const std::string& method) {
+  ops::Compression how{.code = ops::WeightCode::grouped};
+  how.grouped.solver = method == "hqq" ? ops::GroupSolver::half_quadratic : ops::GroupSolver::extremes;
+  how.grouped.bits = std::stoi(options.text("quant_bits"));
+  if (method == "hqq") how.grouped.axis = asked(options, "hqq_axis") ? static_cast<int>(options.integer("hqq_axis")) : speaks_factory(options) ? 0 : 1;
+  return how;
+}
+
 // bitsandbytes' way: the linear layers of the base in 4 or 8 bits, adapted by LoRA. Answers on a CPU have a faster way of their
 // own.
 std::optional<ops::Compression> compression_of(const Options& options, at::Device device) {
@@ -142,11 +168,8 @@ std::optional<ops::Compression> compression_of(const Options& options, at::Devic
   }
   bool by_method = asked(options, "quant_method");
   auto method = by_method ? options.text("quant_method") : "bnb";
-  if (method == "eetq" && options.text("quant_bits") != "8")
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_bits"), options.text("quant_bits")), "eetq keeps 8 bits");
-  if (method != "bnb" && method != "eetq")
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("quant_method"), method),
-                    "expected bnb or eetq; a folder in other formats is written by export and then needs no option");
+  check_bits(options, method);
+  if (method == "hqq" || method == "quanto") return grouped_compression(options, method);
   if (!(options.verb() & kTraining) && !by_method && device.is_cpu()) return std::nullopt;
   if (options.text("quant_bits") == "8") return ops::Compression{.code = ops::WeightCode::int8};
   auto code = options.text("bnb_4bit_quant_type") == "fp4" ? ops::WeightCode::fp4 : ops::WeightCode::nf4;
@@ -170,6 +193,9 @@ at::Device device_of(const Options& options) {
   if (options.flag("use_cpu") || launched_on_cpu(options)) return device::pick("cpu");
   if (!asked(options, "device_map")) return device::pick(options.text("devices"));
   const auto& map = options.setting("device_map").value;
+  static constexpr std::string_view kSpread[] = {"auto", "balanced", "balanced_low_0", "sequential"};
+  bool spread = map.is_object() ? map.size() > 1 : map.is_string() && std::ranges::count(kSpread, map.get_ref<const std::string&>());
+  if (spread) return device::pick(options.text("devices"));  // the first of several
   auto place = map.is_object() && map.size() == 1 && map.contains("") ? map[""] : map;
   auto name = place.is_number_integer() ? fmt::format("cuda:{}", place.get<int64_t>())
               : place.is_string()       ? place.get<std::string>()
@@ -177,7 +203,7 @@ at::Device device_of(const Options& options) {
   if (name.empty() || fs::exists(name))
     throw UserError(
         ExitCode::usage, fmt::format("{} is {}", options.shown("device_map"), map.dump()),
-        "expected one device for the whole model, as in cuda:0; over several devices a model is sharded by --deepspeed zero3");
+        "expected auto, balanced, balanced_low_0, sequential, one device for the whole model as in cuda:0, or an object from the names of its parts to devices");
   return device::pick(name);
 }
 
@@ -191,16 +217,19 @@ Json config_changes(const Options& options, const std::filesystem::path& folder)
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder) {
   model::LoadOptions load{.dtype = dtype_option(options, "torch_dtype"), .device = device_of(options), .changes = {}};
   check_model_type(options, folder);
-  check_memory_limit(options, folder, load.device);
+  load.places = placement_of(options, folder, load.device);
+  if (load.places.empty()) check_memory_limit(options, folder, load.device);
   load.changes.config = config_changes(options, folder);
   load.changes.config.update(task_changes(options, folder));
   if (options.knows("seed")) load.changes.head_seed = static_cast<uint64_t>(options.integer("seed"));
   load.changes.block_stride = block_stride(options, folder);
   load.changes.compression = compression_of(options, load.device);
-  bool frozen_base = options.verb() & kTraining && options.text("tuner_type") == "lora";
+  if (!load.changes.compression) load.changes.compression = engine_compression(options, folder);
+  bool frozen_base = options.verb() & kTraining && (options.text("tuner_type") == "lora" || options.text("tuner_type") == "longlora");
   if (!load.changes.compression && frozen_base) load.changes.compression = stored_compression(folder);
   if (load.changes.compression && !load.dtype && options.knows("bnb_4bit_compute_dtype"))
     load.dtype = dtype_option(options, "bnb_4bit_compute_dtype");
+  load.changes.experts_one_by_one = asked(options, "experts_impl") && options.text("experts_impl") == "eager";
   if (asked(options, "init_strategy")) load.changes.missing_weights = options.text("init_strategy");
   return load;
 }

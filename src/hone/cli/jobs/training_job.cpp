@@ -1,10 +1,11 @@
 #include "hone/cli/jobs/training_job.h"
 
 #include <charconv>
-#include <set>
 
 #include "hone/base/log.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/jobs/accelerator_job.h"
+#include "hone/cli/jobs/compute_job.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
 #include "hone/cli/jobs/hub_job.h"
@@ -12,6 +13,7 @@
 #include "hone/cli/jobs/npu_job.h"
 #include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/task_job.h"
+#include "hone/cli/jobs/tracker_job.h"
 #include "hone/cli/jobs/tuning_job.h"
 #include "hone/data/make_loader.h"
 #include "hone/device/device.h"
@@ -87,44 +89,6 @@ void read_profiler(const Options& options, TrainerConfig& config) {
   profiler.memory = options.flag("profiler_profile_memory");
   profiler.stack = options.flag("profiler_with_stack");
   if (options.has("profiler_output_dir")) profiler.folder = options.text("profiler_output_dir");
-}
-
-// A name as one part of a path.
-std::string file_name_of(std::string name) {
-  std::ranges::replace(name, '/', '-');
-  return name == "." || name == ".." ? "" : name;
-}
-
-void read_swanlab(const Options& options, TrainerConfig& config) {
-  auto& swanlab = config.swanlab;
-  const auto text = [&](const char* option) { return options.knows(option) && options.has(option) ? options.text(option) : std::string(); };
-  swanlab.on = std::ranges::count(config.report_to, "swanlab") > 0;
-  if (options.knows("use_swanlab") && options.flag("use_swanlab") && !swanlab.on) {
-    config.report_to.push_back("swanlab");
-    swanlab.on = true;
-  }
-  swanlab.project = text("swanlab_project");
-  swanlab.workspace = text("swanlab_workspace");
-  swanlab.token = text("swanlab_token");
-  swanlab.mode = text("swanlab_mode");
-  swanlab.folder = text("swanlab_logdir");
-  if (swanlab.mode == "disabled") swanlab.on = false;
-}
-
-void read_trackers(const Options& options, TrainerConfig& config) {
-  static const std::set<std::string> kTrackers = {"tensorboard", "wandb",   "swanlab", "all",    "azure_ml", "clearml", "codecarbon", "comet_ml",
-                                                  "dagshub",     "dvclive", "flyte",   "mlflow", "neptune",  "trackio"};
-  for (const auto& name : options.list("report_to")) {
-    if (name == "none") continue;
-    if (!kTrackers.contains(name))
-      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.shown("report_to"), name), "expected tensorboard, wandb, swanlab or none");
-    config.report_to.push_back(name);
-  }
-  read_swanlab(options, config);
-  // A run is called after its folder, in TensorBoard and by all who read its files.
-  const auto& asked = config.swanlab.on && options.has("swanlab_exp_name") ? "swanlab_exp_name" : "run_name";
-  const auto part = [&](const char* option) { return options.has(option) ? file_name_of(options.text(option)) : std::string(); };
-  config.run_name = fs::path(part("project")) / part(asked);
 }
 
 void read_places(const Options& options, const fs::path& model, TrainerConfig& config) {
@@ -218,6 +182,7 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
   auto order = options.text("train_sampling_strategy");
   loader.shuffle = options.flag("train_dataloader_shuffle") && order != "sequential";
   loader.packing = packing_of(options, job.encode.pretraining);
+  if (speaks_factory(options)) loader.packing_window = options.integer("preprocessing_batch_size");
   if (options.knows("packing_length") && options.has("packing_length")) loader.packing_length = options.integer("packing_length");
   loader.group_by_length = options.flag("group_by_length") || order == "group_by_length" || options.flag("sortish_sampler");
   loader.shuffle_buffer = job.datasets.shuffle_buffer_size;
@@ -290,6 +255,7 @@ train::TrainingJob training_job(const Options& options) {
   check_backend(options, job.load.device);
   if (auto threads = options.integer("threads"); threads > 0) at::set_num_threads(static_cast<int>(threads));
   read_recompute(options, config.layers, job);
+  read_compute(options, config, job);
   if (options.has("neftune_noise_alpha")) job.neftune_alpha = options.real("neftune_noise_alpha");
   job.datasets = dataset_config(options);
   job.encode = encode_config(options, config.context);
@@ -309,7 +275,10 @@ train::TrainingJob training_job(const Options& options) {
   if (options.knows("use_eaft_loss") && options.flag("use_eaft_loss")) job.sft.eaft = options.real("eaft_alpha");
   job.sft.channel_loss = options.knows("enable_channel_loss") && options.flag("enable_channel_loss");
   job.sft.sequence_accuracy = options.knows("acc_strategy") && options.text("acc_strategy") == "seq";
+  job.sft.router_balance = options.real("router_aux_loss_coef");
+  if (job.sft.router_balance > 0 && config.experts.count == 0) log::info("{} has no effect: the model has no experts", options.shown("router_aux_loss_coef"));
   read_length(options, job.trainer);
+  read_accelerator(options, job);
   read_moments(options, job.trainer);
   read_places(options, job.model_folder, job.trainer);
   read_profiler(options, job.trainer);

@@ -37,6 +37,7 @@ void read_lora(const Options& options, tuner::Lora& lora) {
   lora.dora = options.flag("use_dora");
   if (!speaks_factory(options)) {
     lora.target_regex = options.text("target_regex");
+    lora.target_parameters = options.list("target_parameters");
     lora.bias = options.text("lora_bias");
     lora.dtype = dtype_option(options, "lora_dtype");
     lora.init = options.text("init_weights");
@@ -46,6 +47,14 @@ void read_lora(const Options& options, tuner::Lora& lora) {
     lora.convert_at_end = options.flag("pissa_convert");
     lora.init = options.integer("pissa_iter") == -1 ? "pissa" : fmt::format("pissa_niter_{}", options.integer("pissa_iter"));
   }
+}
+
+Json reft_fields(const Options& options) {
+  Json fields{{"r", options.integer("reft_rank")}, {"intervention_type", options.text("reft_intervention_type")}, {"layer_key", nullptr}, {"layers", nullptr}, {"args", nullptr}};
+  if (options.has("reft_layer_key")) fields["layer_key"] = options.text("reft_layer_key");
+  if (options.has("reft_args")) fields["args"] = options.json("reft_args");
+  for (const auto& word : options.list("reft_layers")) fields["layers"].push_back(Json::accept(word) ? Json::parse(word) : Json(word));
+  return fields;
 }
 
 // A method's own fields, under their names in adapter_config.json.
@@ -65,6 +74,7 @@ Json method_fields(const Options& options, std::string_view kind) {
             {"boft_n_butterfly_factor", options.integer("boft_n_butterfly_factor")}, {"boft_dropout", options.real("boft_dropout")}};
   if (kind == "fourierft")
     return {{"n_frequency", options.integer("fourier_n_frequency")}, {"scaling", options.real("fourier_scaling")}, {"random_loc_seed", 777}};
+  if (kind == "reft") return reft_fields(options);
   return {{"act_layer", options.text("adapter_act")}, {"adapter_length", options.integer("adapter_length")}};
 }
 
@@ -73,9 +83,10 @@ void choose_kind(const Options& options, tuner::TunerConfig& config) {
   const auto* method = tuner::method_called(kind);
   if (method && !options.knows(kind == "oft" ? "oft_rank" : "vera_rank")) method = nullptr;  // the other peer's
   const bool expands = kind == "llamapro" && options.knows("llamapro_num_new_blocks");
-  if (kind != "lora" && kind != "full" && kind != "freeze" && !expands && !method)
+  const bool groups = kind == "longlora" && options.knows("vera_rank");  // LoRA; what it does to attention is no tuner's matter
+  if (kind != "lora" && kind != "full" && kind != "freeze" && !expands && !groups && !method)
     throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", options.shown("tuner_type"), kind),
-                    options.knows("vera_rank") ? fmt::format("expected lora, full, freeze, llamapro, {}", fmt::join(tuner::method_names(), ", ")) : "expected lora, full, freeze or oft");
+                    options.knows("vera_rank") ? fmt::format("expected lora, longlora, full, freeze, llamapro, {}", fmt::join(tuner::method_names(), ", ")) : "expected lora, full, freeze or oft");
   config.kind = kind == "full" ? tuner::Kind::full : kind == "freeze" || expands ? tuner::Kind::freeze : tuner::Kind::adapter;
   if (!method) return;
   config.method = method->type;

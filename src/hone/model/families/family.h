@@ -20,13 +20,19 @@ int64_t required_size(const Json& hf, const char* field);  // a positive integer
 int64_t size_or(const Json& hf, const char* field, int64_t otherwise);  // null counts as absent
 double number_or(const Json& hf, const char* field, double otherwise);
 bool flag_or(const Json& hf, const char* field, bool otherwise);
+std::vector<int64_t> sizes_of(const Json& hf, const char* field);  // empty when absent
 
 // Everything that Llama and its descendants spell alike.
 DecoderConfig llama_like_config(const Json& hf);
+// What the Qwen families with experts spell alike.
+ExpertsConfig qwen_experts(const Json& hf, const DecoderConfig& config);
 
 const Family& qwen2_family();
 const Family& qwen3_family();
 const Family& llama_family();
 const Family& mistral_family();
+const Family& qwen2_moe_family();
+const Family& qwen3_moe_family();
+const Family& mixtral_family();
 
 }  // namespace hone::model

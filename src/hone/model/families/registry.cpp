@@ -9,6 +9,9 @@ const std::vector<Family>& families() {
       qwen3_family(),
       llama_family(),
       mistral_family(),
+      qwen2_moe_family(),
+      qwen3_moe_family(),
+      mixtral_family(),
   };
   return list;
 }

@@ -37,9 +37,9 @@ Tensor divergence_from(model::CausalLM& reference, model::CausalLM& model, const
         at::NoGradGuard no_grad;
         target = reference.logits(wanted).to(at::kFloat).log_softmax(1);
       }
-      return (target.exp() * (target - model.logits(own).to(at::kFloat).log_softmax(1))).sum();
+      return TensorList{(target.exp() * (target - model.logits(own).to(at::kFloat).log_softmax(1))).sum()};
     };
-    sum = sum + model::recomputed(measure, hidden_th.index_select(0, part), trained);
+    sum = sum + model::recomputed(measure, hidden_th.index_select(0, part), trained).front();
   }
   return sum;
 }

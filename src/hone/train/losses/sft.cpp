@@ -5,6 +5,7 @@
 
 #include "hone/ops/linear_cross_entropy.h"
 #include "hone/train/losses/divergence.h"
+#include "hone/train/losses/expert_balance.h"
 #include "hone/train/losses/token_logps.h"
 #include "hone/train/sums_by_name.h"
 
@@ -51,7 +52,8 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
 }  // namespace
 
 LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments});
+  TensorList router_logits;
+  auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, config_.router_balance > 0 ? &router_logits : nullptr);
   std::optional<TokenScores> scores;
   if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy) scores = token_scores(model, hidden_th, batch.targets_t);
   const auto& head = std::as_const(model).head();
@@ -66,7 +68,14 @@ LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   auto entropy = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options);
   LossSum result{entropy.sum, {}};
   if (config_.asft) result.sum = result.sum + *config_.asft * divergence_from(*start_, model, hidden_th, batch);
-  if (config_.channel_loss) result.metrics = channel_losses(*scores, options.weights_t, batch);
+  // Each micro-batch counts by its targets, as it does in the cross-entropy.
+  if (!router_logits.empty()) {
+    auto balance = expert_balance(router_logits, model.config().experts.per_token);
+    result.sum = result.sum + balance * (config_.router_balance * static_cast<double>(batch.target_count));
+    result.metrics.push_back({"aux_loss", balance.detach(), 1});
+  }
+  if (config_.channel_loss)
+    for (auto& metric : channel_losses(*scores, options.weights_t, batch)) result.metrics.push_back(std::move(metric));
   result.metrics.push_back(config_.sequence_accuracy ? sequence_accuracy(*scores, batch)
                                                      : Metric{"token_acc", entropy.correct, static_cast<double>(batch.target_count)});
   return result;

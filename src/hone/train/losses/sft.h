@@ -12,6 +12,7 @@ struct SftConfig {
   bool dft = false;  // each token's loss times its own probability, held constant (dynamic fine-tuning)
   std::optional<double> eaft;      // each token's loss times (entropy of the 20 likeliest / 3) to this power (entropy-adaptive fine-tuning)
   std::optional<double> asft;      // dft, and so many times the divergence from the model that the run began with (anchored fine-tuning)
+  double router_balance = 0;       // so many times the experts' balance (expert_balance.h) is added, and logged as aux_loss
   bool channel_loss = false;       // logs loss_NAME for each value of the rows' `channel` column
   bool sequence_accuracy = false;  // logs seq_acc, answers that are right from end to end, instead of token_acc
 };

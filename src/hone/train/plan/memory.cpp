@@ -13,12 +13,24 @@ bool shards_gradients(Sharding s) { return shards_weights(s) || at_least(s, {Sha
 bool shards_optimizer(Sharding s) { return shards_gradients(s) || s == Sharding::zero1; }
 bool offloads(Sharding s) { return at_least(s, {Sharding::zero2_offload, Sharding::zero3_offload}); }
 
+// Numbers a token leaves behind between the products of a block's MLP, on average over the blocks: gate and up; of experts, those of all it
+// goes to, and what each of them answers.
+double kept_inside(const Workload& w) {
+  const auto& experts = w.model.experts;
+  const double dense = 2.0 * static_cast<double>(w.model.intermediate);
+  if (experts.count == 0) return dense;
+  const auto sparse_layers = static_cast<double>(std::ranges::count(experts.in_layer, true)), share = sparse_layers / static_cast<double>(w.model.layers);
+  double mine = 2.0 * static_cast<double>(experts.per_token * experts.width + experts.shared_width) + static_cast<double>(experts.per_token * w.model.hidden);
+  if (w.trained_base > 0) mine += static_cast<double>(experts.per_token * (experts.width + w.model.hidden));  // what their gradients are made of
+  return share * mine + (1 - share) * dense;
+}
+
 // Bytes a token leaves behind in a block for the backward pass: norms' inputs and outputs, queries, keys, values, the attention's
 // answer, gate and up; with adapters their dropout masks and low-rank products.
 double kept_per_token(const Workload& w) {
   const auto& a = w.model.attention;
   double q = static_cast<double>(a.heads * a.head_dim), kv = static_cast<double>(a.kv_heads * a.head_dim);
-  double width = 4.0 * static_cast<double>(w.model.hidden) + 2 * q + 2 * kv + 2.0 * static_cast<double>(w.model.intermediate);
+  double width = 4.0 * static_cast<double>(w.model.hidden) + 2 * q + 2 * kv + kept_inside(w);
   if (a.qk_norm) width += q + kv;
   double adapters = (w.adapter_dropout ? static_cast<double>(w.adapted_inputs) : 0) + static_cast<double>(w.adapted_ranks);
   return width * w.weight_bytes + adapters * w.adapter_bytes;
@@ -26,7 +38,7 @@ double kept_per_token(const Workload& w) {
 
 // What the backward pass of one block needs beside what was kept: the MLP's product and its gradients are the widest.
 double working_per_token(const Workload& w) {
-  return (4.0 * static_cast<double>(w.model.intermediate) + 2.0 * static_cast<double>(w.model.hidden)) * w.weight_bytes;
+  return (4.0 * static_cast<double>(w.model.widest_inner()) + 2.0 * static_cast<double>(w.model.hidden)) * w.weight_bytes;
 }
 
 struct Activations {

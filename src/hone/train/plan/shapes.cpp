@@ -6,13 +6,18 @@
 namespace hone::train {
 namespace {
 
-enum class Family { qwen2, qwen3, llama, mistral };
+enum class Family { qwen2, qwen3, llama, mistral, qwen2_moe, qwen3_moe, mixtral };
+
+struct ExpertShape {
+  int64_t count = 0, per_token = 0, width = 0, shared_width = 0;
+};
 
 struct Shape {
   std::string_view name;
   Family family;
   int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocabulary;
   bool tied;
+  ExpertShape experts = {};
 };
 
 constexpr Shape kShapes[] = {
@@ -41,6 +46,12 @@ constexpr Shape kShapes[] = {
     {"llama-3.2-1b", Family::llama, 2048, 8192, 16, 32, 8, 64, 128256, true},
     {"llama-3.2-3b", Family::llama, 3072, 8192, 28, 24, 8, 128, 128256, true},
     {"mistral-7b", Family::mistral, 4096, 14336, 32, 32, 8, 128, 32768, false},
+    {"qwen1.5-moe-a2.7b", Family::qwen2_moe, 2048, 5632, 24, 16, 16, 128, 151936, false, {60, 4, 1408, 5632}},
+    {"qwen2-57b-a14b", Family::qwen2_moe, 3584, 18944, 28, 28, 4, 128, 151936, false, {64, 8, 2560, 20480}},
+    {"qwen3-30b-a3b", Family::qwen3_moe, 2048, 6144, 48, 32, 4, 128, 151936, false, {128, 8, 768}},
+    {"qwen3-235b-a22b", Family::qwen3_moe, 4096, 12288, 94, 64, 4, 128, 151936, false, {128, 8, 1536}},
+    {"mixtral-8x7b", Family::mixtral, 4096, 14336, 32, 32, 8, 128, 32000, false, {8, 2, 14336}},
+    {"mixtral-8x22b", Family::mixtral, 6144, 16384, 56, 48, 8, 128, 32768, false, {8, 2, 16384}},
 };
 
 std::string_view architecture(Family family) {
@@ -53,12 +64,18 @@ std::string_view architecture(Family family) {
       return "LlamaForCausalLM";
     case Family::mistral:
       return "MistralForCausalLM";
+    case Family::qwen2_moe:
+      return "Qwen2MoeForCausalLM";
+    case Family::qwen3_moe:
+      return "Qwen3MoeForCausalLM";
+    case Family::mixtral:
+      return "MixtralForCausalLM";
   }
   return "";
 }
 
 Json config_of(const Shape& shape) {
-  return {{"architectures", {architecture(shape.family)}},
+  Json config{{"architectures", {architecture(shape.family)}},
           {"hidden_size", shape.hidden},
           {"intermediate_size", shape.intermediate},
           {"num_hidden_layers", shape.layers},
@@ -72,6 +89,13 @@ Json config_of(const Shape& shape) {
           {"hidden_act", "silu"},
           {"tie_word_embeddings", shape.tied},
           {"torch_dtype", "bfloat16"}};
+  if (const auto& experts = shape.experts; experts.count > 0)
+    config.update({{shape.family == Family::mixtral ? "num_local_experts" : "num_experts", experts.count},
+                   {"num_experts_per_tok", experts.per_token},
+                   {"moe_intermediate_size", experts.width},
+                   {"shared_expert_intermediate_size", experts.shared_width},
+                   {"norm_topk_prob", true}});
+  return config;
 }
 
 }  // namespace

@@ -35,6 +35,16 @@ void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerCon
   for (const auto& layer : made.layers) work.adapted_inputs += layer.in;  // of the input turned, or of its copy in the adapter's type
 }
 
+// A pair for each expert of a parameter, one for a router.
+void count_expert_adapters(Workload& work, model::Block& block, const tuner::Lora& lora) {
+  const auto named = [&](const std::string& parameter) { return std::ranges::any_of(lora.target_parameters, [&](const auto& end) { return tuner::ends_in(parameter, end); }); };
+  for (const auto& slot : block.slots()) {
+    const auto sizes = slot.weight->sizes();
+    if (slot.kind == model::SlotKind::experts && named(slot.path)) work.adapter_parameters += lora.rank * sizes[0] * (sizes[1] + sizes[2]);
+    if (slot.kind == model::SlotKind::router && named(slot.path + ".weight")) work.adapter_parameters += lora.rank * (sizes[0] + sizes[1]);
+  }
+}
+
 // The type an adapter is kept in, and what it adds to every block.
 void count_adapter(Workload& work, model::Decoder& decoder, const tuner::TunerConfig& tuner) {
   const auto& lora = tuner.lora;
@@ -48,6 +58,7 @@ void count_adapter(Workload& work, model::Decoder& decoder, const tuner::TunerCo
       work.adapter_parameters += lora.rank * (in + out) + (lora.dora ? out : 0);
       if (block.layer == 0) work.adapted_inputs += in, work.adapted_ranks += lora.rank;
     }
+  for (auto& block : decoder.blocks) count_expert_adapters(work, block, lora);
   for (const auto& parameter : decoder.parameters())
     if (tuner::saves_parameter(lora.modules_to_save, parameter.name)) work.trained_base += parameter.value->numel();
 }

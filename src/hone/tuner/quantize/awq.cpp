@@ -59,7 +59,8 @@ Tensor best_scales(const ScaledInput& input, const SeenInputs& seen, const GridC
 
 std::vector<ScaledInput> scaled_inputs(model::Block& block) {
   auto& a = block.attention;
-  auto& mlp = block.mlp;
+  HONE_CHECK(block.mlp && !block.mixture, "blocks with experts are not calibrated");
+  auto& mlp = *block.mlp;
   std::vector<ScaledInput> inputs;
   inputs.push_back({{&a.q, &a.k, &a.v}, [&](const Tensor& scales) { divide_norm(block.input_norm, scales); }});
   // Heads that share values have no channels of their own to divide.

@@ -80,7 +80,7 @@ class Quantizer {
     auto& block = walk.block();
     GptqConfig config{.grid = {.bits = how_.bits, .group = how_.group, .symmetric = true}};
     bool less_one = how_.method == PackedAs::gptq;
-    std::vector<std::vector<model::Linear*>> stages{{&block.attention.q, &block.attention.k, &block.attention.v}, {&block.attention.o}, {&block.mlp.gate, &block.mlp.up}, {&block.mlp.down}};
+    std::vector<std::vector<model::Linear*>> stages{{&block.attention.q, &block.attention.k, &block.attention.v}, {&block.attention.o}, {&block.mlp->gate, &block.mlp->up}, {&block.mlp->down}};
     for (const auto& stage : stages) {
       auto seen = walk.look(stage);
       for (auto* layer : stage) {
@@ -174,14 +174,17 @@ std::vector<io::TensorSource> stored_tensors(model::CausalLM& model, const std::
     else
       for (const auto& [part, tensor] : rounded->second) all.push_back(io::TensorSource::of(path + "." + part, tensor));
   }
-  return all;
+  const auto& experts = model.config().experts;
+  return experts.count > 0 ? io::one_by_one(std::move(all), experts.stored_as) : all;
 }
 
 }  // namespace
 
 void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig& how) {
-  if (!how.needs_texts()) return;
   auto refuse = [](const std::string& found, const std::string& hint) { throw UserError(ExitCode::usage, found, hint); };
+  if (config.experts.count > 0 && how.method != PackedAs::bitsandbytes)
+    refuse("experts are not rounded to files of this kind", "use bnb, which rounds the other layers; answers on a CPU round experts too, with --quant_bits");
+  if (!how.needs_texts()) return;
   if (how.method == PackedAs::awq && how.bits != 4) refuse(fmt::format("AWQ of {} bits", how.bits), "its format holds 4; use gptq for 8");
   if (how.bits != 2 && how.bits != 4 && how.bits != 8) refuse(fmt::format("GPTQ of {} bits", how.bits), "2, 4 or 8");
   int64_t heads = config.attention.heads * config.attention.head_dim, values = config.attention.kv_heads * config.attention.head_dim, in_word = 32 / how.bits;

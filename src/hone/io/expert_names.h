@@ -1,0 +1,35 @@
+// Weights of a mixture of experts in files. A model keeps those of all experts stacked under transformers' names,
+// "….mlp.experts.gate_up_proj" [experts, 2 * inner, in] and "….mlp.experts.down_proj" [experts, in, inner]; most files hold them one by one.
+#pragma once
+#include <optional>
+
+#include "hone/io/packed/folder.h"
+
+namespace hone::io {
+
+// How files call them: "….mlp.experts.3.gate_proj.weight", or Mixtral's "….block_sparse_moe.experts.3.w1.weight".
+struct ExpertNames {
+  std::string block = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
+  bool operator==(const ExpertNames&) const = default;
+};
+inline const ExpertNames kMixtralNames{"block_sparse_moe", "w1", "w3", "w2"};
+
+// A tensor as the model knows it, and what it is read from: each expert's gate and up, or down; or one tensor under another name.
+struct StackedEntry {
+  TensorEntry entry;
+  std::vector<std::string> parts;
+};
+
+struct StackedFolder {
+  std::vector<StackedEntry> entries;
+  std::optional<ExpertNames> names;  // none: the files hold no experts one by one
+};
+
+// Throws UserError(bad_checkpoint) where an expert lacks a weight or has one of another shape.
+StackedFolder stacked_entries(const EntryMap& entries, const std::string& folder);
+Tensor stacked_tensor(const StackedEntry& entry, const ReadTensor& read);
+
+// Tensors under the model's names as files hold them one by one. Each stacked one is loaded once for all its parts.
+std::vector<TensorSource> one_by_one(std::vector<TensorSource> tensors, const ExpertNames& names);
+
+}  // namespace hone::io

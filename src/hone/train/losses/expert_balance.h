@@ -1,0 +1,11 @@
+// How evenly a router spreads tokens over experts.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::train {
+
+// Switch Transformers' auxiliary loss over all layers together, as transformers' load_balancing_loss_func has it: 1 per chosen expert when
+// the load is even, more when it is not. `router_logits` [T, experts] of each layer.
+Tensor expert_balance(const TensorList& router_logits, int64_t per_token);
+
+}  // namespace hone::train
