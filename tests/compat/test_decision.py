@@ -52,7 +52,7 @@ def decided(hone, folder, records, tmp_path, *words):
 
 def first_loss(hone, folder, records, tmp_path, name, rows=3):
     done = hone("sft", "--model", folder, "--dataset", records, "--task_type", "decision", "--loss_type", name, "--tuner_type", "full", "--torch_dtype", "float32", "--max_steps", 1,
-                "--learning_rate", 0, "--per_device_train_batch_size", rows, "--dataset_shuffle", "false", "--train_dataloader_shuffle", "false", "--split_dataset_ratio", 0, "--max_length", 4096,
+                "--learning_rate", 0, "--per_device_train_batch_size", rows, "--gradient_accumulation_steps", 1, "--dataset_shuffle", "false", "--train_dataloader_shuffle", "false", "--split_dataset_ratio", 0, "--max_length", 4096,
                 "--save_strategy", "no", "--add_version", "false", "--output_dir", tmp_path / name)
     assert done.returncode == 0, done.stderr
     return json.loads((tmp_path / name / "logging.jsonl").read_text().splitlines()[0])["loss"]
