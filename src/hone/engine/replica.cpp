@@ -1,7 +1,6 @@
 #include "hone/engine/replica.h"
 
 #include "hone/device/memory.h"
-#include "hone/engine/constraints/automaton.h"
 
 namespace hone::engine {
 namespace {
@@ -26,14 +25,14 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
       config_(config),
       blocks_(config.cache_tokens / config.block_size, config.block_size, config.prefix_cache),
       scheduler_({config.max_sequences, config.max_step_tokens, config.speculative_tokens}, blocks_),
-      runner_(model, config.graphs && model.devices().size() == 1, blocks_.blocks_for(config.max_context)),
+      runner_(model, config.graphs && config.cache_code == ops::CacheCode::plain && model.devices().size() == 1, blocks_.blocks_for(config.max_context)),
       next_beam_(kFirstBeam) {
   make_cache();
 }
 
 void Replica::make_cache() {
   cache_ = std::make_unique<model::PagedCache>(model_.config(), blocks_.blocks(), config_.block_size, model_.dtype(),
-                                               model_.block_devices());
+                                               model_.block_devices(), config_.cache_code);
 }
 
 void Replica::fit(Request& request) const {
@@ -62,6 +61,7 @@ void Replica::fit(Request& request) const {
 
 void Replica::add(RequestId id, Request request) {
   auto rank = static_cast<int64_t>(id) + request.priority * kPriorityStep;
+  request.sampling.repeatable &= model_.device().is_cpu();
   auto sequence = std::make_unique<Sequence>(id, std::move(request), rank, *tokenizer_);
   scheduler_.add(*sequence);
   if (sequence->request.sampling.beams > 1)
@@ -87,14 +87,13 @@ void Replica::cancel(RequestId id) {
 
 std::vector<Output> Replica::step() {
   at::InferenceMode inference;
-  auto outputs = std::exchange(reports_, {});
-  if (!cache_) return outputs;
-  auto batch = scheduler_.schedule();
+  auto batch = cache_ ? scheduler_.schedule() : StepBatch();
+  auto logits = batch.empty() ? StepLogits() : runner_.compute(batch, *cache_);
+  auto outputs = std::exchange(reports_, {});  // behind what may throw: a report is not lost
   if (batch.empty()) return outputs;
-  auto logits = runner_.compute(batch, *cache_);
   std::vector<Output> results(batch.slices.size());
   auto count = static_cast<int64_t>(results.size());
-  auto grain = logits.host_rv.defined() ? 1 : count;  // tokens chosen on the device are only written down: not worth waking a thread
+  auto grain = logits.on_host.empty() ? count : 1;  // tokens chosen on the device are only written down: not worth waking a thread
   at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) results[i] = taken(batch.slices[i], logits, i);
   });
@@ -108,11 +107,11 @@ std::vector<Output> Replica::step() {
   return outputs;
 }
 
-// A constraint may turn out to be too large while it is followed: that ends its own request.
+// A request may ask for what cannot be: that ends it, and no other.
 Output Replica::taken(const Slice& slice, const StepLogits& logits, size_t index) {
   try {
     return take(slice, logits, index);
-  } catch (const TooManyStates& problem) {
+  } catch (const CannotGoOn& problem) {
     return {.id = slice.sequence->id, .finish = FinishReason::error, .error = problem.what()};
   }
 }

@@ -2,6 +2,7 @@
 
 #include "hone/base/fault.h"
 #include "hone/ops/choose_tokens.h"
+#include "hone/ops/matmul.h"
 
 namespace hone::engine {
 namespace {
@@ -12,10 +13,10 @@ Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions(at::kInt)).to(device);
 }
 
-ops::AdapterRows adapter_rows(const StepBatch& batch) {
+ops::AdapterRows adapter_rows(std::span<const Slice> slices) {
   ops::AdapterRows rows;
   int64_t begin = 0;
-  for (const auto& slice : batch.slices) {
+  for (const auto& slice : slices) {
     const auto& adapter = slice.sequence->request.adapter;
     if (!adapter.empty() && !rows.empty() && rows.back().adapter == adapter && rows.back().end == begin) {
       rows.back().end += slice.count;
@@ -42,11 +43,13 @@ Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::k
 
 }  // namespace
 
-model::Input Runner::gather(const StepBatch& batch, const model::PagedCache& cache, ops::PagedPlan& plan) const {
+model::Input Runner::gather(Slices slices, const model::PagedCache& cache, ops::PagedPlan& plan) const {
   std::vector<int32_t> tokens, positions;
   std::vector<ops::PagedSequence> sequences;
-  for (const auto& [sequence, count] : batch.slices) {
-    sequences.push_back({sequence->computed, count, sequence->blocks});
+  for (const auto& slice : slices) {
+    const auto& [sequence, count] = slice;
+    int64_t step = slice.continues() ? 1 : count;
+    for (int64_t i = 0; i < count; i += step) sequences.push_back({sequence->computed + i, step, sequence->blocks});
     for (int64_t i = sequence->computed; i < sequence->computed + count; ++i) {
       tokens.push_back(i < sequence->size() ? sequence->tokens[static_cast<size_t>(i)]
                                             : sequence->guess[static_cast<size_t>(i - sequence->size())]);
@@ -54,15 +57,46 @@ model::Input Runner::gather(const StepBatch& batch, const model::PagedCache& cac
     }
   }
   plan = ops::paged_plan(sequences, cache.block_size(), at::kCPU);
-  return {on_device(tokens, at::kCPU), on_device(positions, at::kCPU), plan.segments, adapter_rows(batch)};
+  return {on_device(tokens, at::kCPU), on_device(positions, at::kCPU), plan.segments, adapter_rows(slices)};
+}
+
+// A CPU rounds the rows of a product by how many they are, beyond a few. What is repeatable therefore meets as many in any company: answers
+// in passes of a few rows, a prompt by itself.
+std::vector<Runner::Slices> Runner::passes(const StepBatch& batch) const {
+  Slices all(batch.slices);
+  if (std::ranges::none_of(all, &Slice::is_repeatable)) return {all};
+  std::vector<Slices> result;
+  size_t begin = 0;
+  auto cut_before = [&](size_t end) {
+    if (begin < end) result.push_back(all.subspan(begin, end - begin));
+    begin = end;
+  };
+  int64_t rows = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    bool full = all[i].continues() && rows + all[i].count > ops::kFewRows, prompt = !all[i].continues() && (all[i].is_repeatable() || rows > 0);
+    if (full || prompt) cut_before(i), rows = 0;
+    if (all[i].continues() || all[i].is_repeatable()) rows += all[i].count;
+  }
+  cut_before(all.size());
+  return result;
 }
 
 StepLogits Runner::compute(const StepBatch& batch, model::PagedCache& cache) {
+  StepLogits result{.vocabulary = model_.config().vocabulary};
+  for (auto slices : passes(batch)) {
+    auto pass = compute_pass(slices, cache);
+    result.slices.insert(result.slices.end(), pass.slices.begin(), pass.slices.end());
+    result.on_host.insert(result.on_host.end(), pass.on_host.begin(), pass.on_host.end());
+  }
+  return result;
+}
+
+StepLogits Runner::compute_pass(Slices slices, model::PagedCache& cache) {
   fault("engine.compute");
   ops::PagedPlan plan;
-  auto input = gather(batch, cache, plan);
-  bool all_single = batch.singles == static_cast<int64_t>(batch.slices.size());
-  auto hidden_th = all_single && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor();
+  auto input = gather(slices, cache, plan);
+  bool all_continue = std::ranges::all_of(slices, &Slice::continues);
+  auto hidden_th = all_continue && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor();
   if (!hidden_th.defined()) {
     cache.set_plan(ops::moved(std::move(plan), model_.device()));
     input.tokens_t = input.tokens_t.to(model_.device());
@@ -70,17 +104,15 @@ StepLogits Runner::compute(const StepBatch& batch, model::PagedCache& cache) {
     hidden_th = model_.hidden(input, &cache);
   }
   fault("engine.select");
-  return select(batch, hidden_th, input.adapters);
+  return select(slices, hidden_th, input.adapters);
 }
 
-StepLogits Runner::select(const StepBatch& batch, const Tensor& hidden_th, const ops::AdapterRows& rows) {
-  StepLogits result;
-  result.vocabulary = model_.config().vocabulary;
-  result.slices.resize(batch.slices.size());
+StepLogits Runner::select(Slices slices, const Tensor& hidden_th, const ops::AdapterRows& rows) {
+  StepLogits result{.slices = std::vector<SliceLogits>(slices.size()), .vocabulary = model_.config().vocabulary};
   std::vector<int32_t> wanted;
   int64_t begin = 0;
-  for (size_t i = 0; i < batch.slices.size(); ++i) {
-    const auto& slice = batch.slices[i];
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const auto& slice = slices[i];
     if (slice.sequence->wants_prompt_logprobs()) fill_prompt_logprobs(slice, hidden_th.narrow(0, begin, slice.count));
     if (slice.reaches_end()) {
       result.slices[i].count = 1 + static_cast<int64_t>(slice.sequence->guess.size());
@@ -93,17 +125,17 @@ StepLogits Runner::select(const StepBatch& batch, const Tensor& hidden_th, const
   bool all = static_cast<int64_t>(wanted.size()) == hidden_th.size(0);
   auto logits_rv = model_.logits(all ? hidden_th : hidden_th.index_select(0, on_device(wanted, hidden_th.device())),
                                  chosen_ranges(rows, wanted));
-  choose_on_device(batch, logits_rv, result);
+  choose_on_device(slices, logits_rv, result);
   return result;
 }
 
 // On an accelerator, rows that need only temperature and seed, on some top_k and top_p too, never leave it.
-void Runner::choose_on_device(const StepBatch& batch, const Tensor& logits_rv, StepLogits& result) {
+void Runner::choose_on_device(Slices slices, const Tensor& logits_rv, StepLogits& result) {
   std::vector<int32_t> simple, other;
   ops::DrawSettings draws;
   int32_t row = 0;
-  for (size_t i = 0; i < batch.slices.size(); ++i) {
-    const auto& sequence = *batch.slices[i].sequence;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const auto& sequence = *slices[i].sequence;
     const auto& sampling = sequence.request.sampling;
     bool settings = sequence.sampler.is_plain() || (sequence.sampler.is_plain_but_filters() && ops::can_filter_on(logits_rv));
     bool on_device =
@@ -121,9 +153,9 @@ void Runner::choose_on_device(const StepBatch& batch, const Tensor& logits_rv, S
                : logits_rv.index_select(0, on_device(rows, logits_rv.device()));
   };
   Tensor chosen = simple.empty() ? Tensor() : ops::choose_tokens(rows_of(simple), draws);
-  if (!other.empty()) result.host_rv = host_floats(rows_of(other));
+  if (!other.empty()) result.on_host = {host_floats(rows_of(other))};
   const auto* choices = chosen.defined() ? (chosen = chosen.to(at::kCPU)).const_data_ptr<int64_t>() : nullptr;
-  auto* next = result.host_rv.defined() ? result.host_rv.data_ptr<float>() : nullptr;
+  auto* next = result.on_host.empty() ? nullptr : result.on_host[0].data_ptr<float>();
   size_t place = 0;
   row = 0;
   for (auto& slice : result.slices) {
@@ -142,7 +174,9 @@ void Runner::fill_prompt_logprobs(const Slice& slice, const Tensor& hidden_ch) {
   auto& sequence = *slice.sequence;
   for (int64_t first = 0; first < slice.count; first += kPromptRows) {
     int64_t count = std::min(kPromptRows, slice.count - first);
-    auto rows = host_floats(model_.logits(hidden_ch.narrow(0, first, count)));
+    ops::AdapterRows adapter;
+    if (!sequence.request.adapter.empty()) adapter = {{sequence.request.adapter, 0, count}};
+    auto rows = host_floats(model_.logits(hidden_ch.narrow(0, first, count), adapter));
     for (int64_t i = 0; i < count; ++i) {
       auto next = static_cast<size_t>(sequence.computed + first + i + 1);
       if (next >= static_cast<size_t>(sequence.prompt_size)) return;

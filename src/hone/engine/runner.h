@@ -1,6 +1,7 @@
 // Runs the model over a step's slices: gathers their tokens, computes, and hands back what the samplers need.
 #pragma once
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "hone/engine/decode_graphs.h"
@@ -19,7 +20,7 @@ struct SliceLogits {
 };
 struct StepLogits {
   std::vector<SliceLogits> slices;
-  Tensor host_rv;  // float32, holds the rows
+  TensorList on_host;  // float32, hold the rows
   int64_t vocabulary = 0;
   std::span<float> row(size_t slice, int64_t i) const {
     return {slices[slice].rows + i * vocabulary, static_cast<size_t>(vocabulary)};
@@ -36,10 +37,13 @@ class Runner {
   void forget_graphs() { graphs_.clear(); }  // the weights or the cache moved
 
  private:
-  model::Input gather(const StepBatch& batch, const model::PagedCache& cache, ops::PagedPlan& plan) const;  // on the host
-  StepLogits select(const StepBatch& batch, const Tensor& hidden_th, const ops::AdapterRows& rows);
+  using Slices = std::span<const Slice>;
+  std::vector<Slices> passes(const StepBatch& batch) const;
+  model::Input gather(Slices slices, const model::PagedCache& cache, ops::PagedPlan& plan) const;  // on the host
+  StepLogits compute_pass(Slices slices, model::PagedCache& cache);
+  StepLogits select(Slices slices, const Tensor& hidden_th, const ops::AdapterRows& rows);
   void fill_prompt_logprobs(const Slice& slice, const Tensor& hidden_ch);
-  void choose_on_device(const StepBatch& batch, const Tensor& logits_rv, StepLogits& result);
+  void choose_on_device(Slices slices, const Tensor& logits_rv, StepLogits& result);
 
   model::CausalLM& model_;
   DecodeGraphs graphs_;

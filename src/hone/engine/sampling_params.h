@@ -22,7 +22,8 @@ struct SamplingParams {
   int64_t top_k = 0;         // 0: all
   double top_p = 1.0;
   double min_p = 0.0;  // relative to the likeliest token
-  uint64_t seed = 0;   // the same seed and prompt give the same tokens, whatever else is in the batch (on the CPU)
+  uint64_t seed = 0;
+  bool repeatable = false;  // on the CPU: to the last bit the same whatever else is computed; prompts are not shared and not joined then
 
   double repetition_penalty = 1.0;  // of tokens in the prompt or the answer: divides positive logits, multiplies negative ones
   double presence_penalty = 0.0;    // subtracted once for a token of the answer

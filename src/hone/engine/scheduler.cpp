@@ -14,9 +14,7 @@ StepBatch Scheduler::schedule() {
   schedule_answers(batch, budget);
   schedule_prompts(batch, budget);
   admit(batch, budget);
-  auto single = [](const Slice& slice) { return slice.count == 1; };
-  std::ranges::stable_partition(batch.slices, single);
-  batch.singles = std::ranges::count_if(batch.slices, single);
+  std::ranges::stable_sort(batch.slices, {}, [](const Slice& slice) { return slice.continues() ? 0 : slice.is_repeatable() ? 1 : 2; });
   return batch;
 }
 
@@ -37,31 +35,42 @@ void Scheduler::schedule_prompts(StepBatch& batch, int64_t& budget) {
   for (auto* sequence : std::vector(running_)) {
     if (budget <= 0) return;
     if (!sequence->running || sequence->held || sequence->scheduled) continue;
-    int64_t count = std::min(sequence->remaining(), budget);
-    if (make_room(*sequence, count)) compute(*sequence, count, batch, budget);
+    int64_t count = next_part(*sequence, budget);
+    if (count == 0) budget = 0;  // nobody overtakes it: the room comes
+    else if (make_room(*sequence, count)) compute(*sequence, count, batch, budget);
   }
 }
 
 void Scheduler::admit(StepBatch& batch, int64_t& budget) {
   for (auto place = waiting_.begin(); place != waiting_.end() && budget > 0 && active() < limits_.max_sequences;) {
     auto& sequence = **place;
-    if (sequence.held || blocks_.is_announced(sequence.tokens, sequence.request.adapter)) {
+    bool shares = !sequence.request.sampling.repeatable;
+    if (sequence.held || (shares && blocks_.is_announced(sequence.tokens, sequence.request.adapter))) {
       ++place;  // another computes the same beginning in this step
       continue;
     }
+    if (next_part(sequence, budget) == 0) return;
     if (!try_admit(sequence)) {
       if (preempt_held()) continue;
       return;  // no overtaking: a large request is not starved by small ones
     }
     place = waiting_.erase(place);
     start(sequence);
-    compute(sequence, std::min(sequence.remaining(), budget), batch, budget);
+    compute(sequence, next_part(sequence, budget), batch, budget);
   }
+}
+
+// What of a prompt comes next. A repeatable one is cut at places of its own, whatever room the others leave; 0: it waits for more.
+int64_t Scheduler::next_part(const Sequence& sequence, int64_t budget) const {
+  if (!sequence.request.sampling.repeatable) return std::min(sequence.remaining(), budget);
+  int64_t part = std::max<int64_t>(1, limits_.max_step_tokens / 2);
+  int64_t count = std::min(sequence.remaining(), part - sequence.computed % part);
+  return count <= budget ? count : 0;
 }
 
 // Takes what the prefix cache has; refuses when the rest of the sequence finds no room.
 bool Scheduler::try_admit(Sequence& sequence) {
-  if (!sequence.wants_prompt_logprobs()) sequence.blocks = blocks_.find_prefix(sequence.tokens, sequence.request.adapter);
+  if (!sequence.wants_prompt_logprobs() && !sequence.request.sampling.repeatable) sequence.blocks = blocks_.find_prefix(sequence.tokens, sequence.request.adapter);
   auto found = static_cast<int64_t>(sequence.blocks.size());
   if (blocks_.free_blocks() < blocks_.blocks_for(sequence.size()) - found) {
     blocks_.release(sequence.blocks);
@@ -141,6 +150,7 @@ void Scheduler::release(Sequence& sequence) {
   blocks_.release(sequence.blocks);
   sequence.computed = sequence.published = 0;
   sequence.guess.clear();
+  sequence.prompt_logprobs.clear();
   sequence.running = false;
   std::erase(running_, &sequence);
 }

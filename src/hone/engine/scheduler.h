@@ -17,11 +17,13 @@ struct Slice {
   Sequence* sequence;
   int64_t count;
   bool reaches_end() const { return sequence->computed + count >= sequence->size(); }
+  // Each of its rows goes on from what the cache holds, as if it came alone; a guess does, too.
+  bool continues() const { return count == 1 || sequence->is_decoding(); }
+  bool is_repeatable() const { return sequence->request.sampling.repeatable; }
 };
 
 struct StepBatch {
-  std::vector<Slice> slices;  // those of a single token first
-  int64_t singles = 0;
+  std::vector<Slice> slices;  // those that continue first, then repeatable prompts, then the others
   bool empty() const { return slices.empty(); }
 };
 
@@ -53,6 +55,7 @@ class Scheduler {
   void schedule_prompts(StepBatch& batch, int64_t& budget);
   void admit(StepBatch& batch, int64_t& budget);
   bool try_admit(Sequence& sequence);
+  int64_t next_part(const Sequence& sequence, int64_t budget) const;
   bool preempt_held();
   void start(Sequence& sequence);
   int64_t active() const;

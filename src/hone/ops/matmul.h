@@ -9,6 +9,9 @@ Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias = {})
 Tensor matmul_nn(const Tensor& dy, const Tensor& weight);                          // dy W: [T, out], [out, in] -> [T, in]
 Tensor matmul_tn(const Tensor& dy, const Tensor& x);                               // dy^T x: [T, out], [T, in] -> [out, in]
 
+// Up to so many rows a product without gradients rounds each row alike, however many the others are.
+constexpr int64_t kFewRows = 32;
+
 // Whether matmul_* widens tensors like this one.
 bool is_widened(const Tensor& weight);
 // Makes every later call widen (or not) whatever the processor can do: tests run both paths on one machine.

@@ -33,6 +33,24 @@ TEST_F(EngineTest, EveryWayOfComputingGivesTheSameAnswers) {
   }
 }
 
+// What a cache in fewer bits keeps does not depend on how prompts were cut, shared or computed again.
+TEST_F(EngineTest, ACacheInFewerBitsAnswersTheSameHoweverItIsFilled) {
+  using ops::CacheCode;
+  for (auto code : {CacheCode::fp8_e5m2, CacheCode::fp8_e4m3, CacheCode::int8, CacheCode::int4}) {
+    auto whole = engine({.prefix_cache = false, .cache_code = code});
+    auto wanted = answers(whole, requests());
+    for (auto config : {EngineConfig{.max_step_tokens = 5}, EngineConfig{.block_size = 4, .cache_tokens = 84}, EngineConfig{.speculative_tokens = 4}}) {
+      config.cache_code = code;
+      auto other = engine(config);
+      EXPECT_EQ(answers(other, requests()), wanted) << static_cast<int>(code);
+      auto beams = requests(10, 2);
+      for (auto& request : beams) request.sampling.beams = 3;  // their last blocks are copied, scales and all
+      auto alone = engine({.prefix_cache = false, .cache_code = code});
+      EXPECT_EQ(answers(other, beams), answers(alone, beams)) << static_cast<int>(code);
+    }
+  }
+}
+
 TEST_F(EngineTest, EqualPromptsThatComeTogetherAreComputedOnce) {
   auto engine = this->engine({.block_size = 4});
   std::vector<Request> same(4, requests()[2]);
@@ -58,6 +76,36 @@ TEST_F(EngineTest, ASeedGivesTheSameAnswerInAnyCompany) {
   }
   auto guessing = this->engine({.speculative_tokens = 3});
   EXPECT_EQ(answers(guessing, with_seed(requests())), together) << "guesses change nothing";
+}
+
+// More rows than a product rounds alike, prompts longer than a part, guesses: not one bit changes.
+TEST_F(EngineTest, ARepeatableAnswerIsTheSameToTheLastBit) {
+  auto asked = [&](bool repeatable) {
+    auto list = requests(12, 4);
+    for (size_t i = 0; i < list.size(); ++i) {
+      for (int64_t j = 0; j < 90; ++j) list[i].prompt.push_back(list[i].prompt[static_cast<size_t>(j) % 5]);
+      auto& sampling = list[i].sampling;
+      sampling.temperature = 1.0, sampling.seed = i, sampling.logprobs = 3, sampling.prompt_logprobs = 1, sampling.repeatable = repeatable;
+    }
+    return list;
+  };
+  auto bits = [](const Completion& completion) {
+    std::vector<std::pair<text::TokenId, float>> all;
+    for (const auto* list : {&completion.logprobs, &completion.prompt_logprobs})
+      for (const auto& position : *list) all.emplace_back(position.chosen.token, position.chosen.logprob);
+    return all;
+  };
+  auto company = asked(true);
+  for (int copies = 0; copies < 12; ++copies) std::ranges::copy(asked(false), std::back_inserter(company));
+  for (int64_t guesses : {0, 3}) {
+    EngineConfig config{.max_step_tokens = 160, .speculative_tokens = guesses};
+    auto crowded = engine(config);
+    auto together = generate(crowded, company);
+    for (size_t i = 0; i < 4; ++i) {
+      auto quiet = engine({.max_step_tokens = 160});
+      EXPECT_EQ(bits(generate(quiet, {company[i]})[0]), bits(together[i])) << i << ", " << guesses << " guesses";
+    }
+  }
 }
 
 TEST_F(EngineTest, StopsAndLengths) {

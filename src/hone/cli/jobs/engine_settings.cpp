@@ -31,6 +31,13 @@ Apply whole_number(int64_t EngineConfig::*field) {
   };
 }
 
+// GPUs read four positions of a block at a time.
+bool set_block_size(EngineConfig& config, const Json& value) {
+  bool fits = value.is_number_integer() && value.get<int64_t>() > 0 && value.get<int64_t>() % 4 == 0;
+  if (fits) config.block_size = value.get<int64_t>();
+  return fits;
+}
+
 Apply truth(bool EngineConfig::*field, bool negated = false) {
   return [=](EngineConfig& config, const Json& value) {
     if (value.is_boolean()) config.*field = value.get<bool>() != negated;
@@ -44,15 +51,24 @@ bool set_memory(EngineConfig& config, const Json& value) {
   return fits;
 }
 
+// Read where models are placed and loaded.
+bool is_count(EngineConfig&, const Json& value) { return value.is_number_integer() && value.get<int64_t>() > 0; }
+bool is_name(EngineConfig&, const Json& value) { return value.is_string(); }
+
 const std::map<std::string, Apply>& engine_arguments() {
   static const std::map<std::string, Apply> arguments{
-      {"block_size", whole_number(&EngineConfig::block_size)},
+      {"block_size", set_block_size},
+      {"data_parallel_size", is_count},
       {"enable_prefix_caching", truth(&EngineConfig::prefix_cache)},
       {"enforce_eager", truth(&EngineConfig::graphs, /*negated=*/true)},
       {"gpu_memory_utilization", set_memory},
+      {"kv_cache_dtype", is_name},
       {"max_model_len", whole_number(&EngineConfig::max_context)},
       {"max_num_batched_tokens", whole_number(&EngineConfig::max_step_tokens)},
       {"max_num_seqs", whole_number(&EngineConfig::max_sequences)},
+      {"pipeline_parallel_size", is_count},
+      {"quantization", is_name},
+      {"tensor_parallel_size", is_count},
   };
   return arguments;
 }
@@ -79,6 +95,15 @@ void apply_speculation(const Options& options, engine::EngineConfig& config) {
   constexpr int64_t kGuessed = 4;
   config.speculative_tokens =
       options.has("sglang_speculative_num_draft_tokens") ? options.integer("sglang_speculative_num_draft_tokens") : kGuessed;
+}
+
+Json engine_argument(const Options& options, const std::string& key) {
+  return settings_object(options, "vllm_engine_kwargs").value(key, Json());
+}
+
+int64_t engine_integer(const Options& options, std::string_view option, const std::string& key) {
+  auto value = engine_argument(options, key);
+  return value.is_number_integer() && value.get<int64_t>() > 0 ? value.get<int64_t>() : options.integer(option);
 }
 
 void apply_engine_arguments(const Options& options, engine::EngineConfig& config) {

@@ -1,6 +1,7 @@
 #include "hone/cli/jobs/generation_job.h"
 
 #include "hone/base/log.h"
+#include "hone/cli/jobs/engine_quantization.h"
 #include "hone/cli/jobs/engine_settings.h"
 #include "hone/cli/jobs/model_file.h"
 #include "hone/cli/jobs/model_job.h"
@@ -54,6 +55,7 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
   sampling.min_p = options.knows("min_p") ? number(options, "min_p", file, 0.0) : 0.0;
   sampling.repetition_penalty = number(options, "repetition_penalty", file, 1.0);
   sampling.seed = static_cast<uint64_t>(options.integer("seed"));
+  sampling.repeatable = options.given("seed");
   // ms-swift: a temperature on the command line samples, 0 is greedy; without one the model's own do_sample decides.
   bool asked = options.given("temperature") || options.given("top_p") || options.given("top_k");
   bool sample = options.has("do_sample") ? options.flag("do_sample") : asked || file.flag("do_sample", false);
@@ -87,6 +89,7 @@ engine::EngineConfig engine_config(const Options& options) {
   config.memory_utilization = options.real("vllm_gpu_memory_utilization");
   config.prefix_cache = options.flag("vllm_enable_prefix_caching");
   config.graphs = !options.flag("vllm_enforce_eager");
+  config.cache_code = cache_code(options);
   if (options.has("vllm_max_model_len")) config.max_context = options.integer("vllm_max_model_len");
   if (auto total = total_limit(options); total > 0) config.max_context = config.max_context > 0 ? std::min(config.max_context, total) : total;
   apply_speculation(options, config);

@@ -4,12 +4,12 @@
 #include "hone/ops/cpu/matrix_unit.h"
 #include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/small_matmul_kernels.h"
+#include "hone/ops/matmul.h"
 
 namespace hone::ops::cpu {
 namespace {
 
-constexpr int64_t kMostRows = 32;  // beyond, libtorch's blocked product is faster
-static_assert(kMostRows <= 2 * kUnitRows);
+static_assert(kFewRows <= 2 * kUnitRows);  // beyond, libtorch's blocked product is faster
 
 bool serves_unit(const Tensor& weight) {
   return weight.scalar_type() == at::kBFloat16 && weight.size(1) % kUnitInputs == 0 && has_matrix_unit();
@@ -40,7 +40,7 @@ void multiply_by_lanes(const Tensor& x, const Tensor& weight, float* y) {
 
 }  // namespace
 
-bool is_small(const Tensor& x) { return serves(x) && x.dim() == 2 && x.size(0) > 0 && x.size(0) <= kMostRows; }
+bool is_small(const Tensor& x) { return serves(x) && x.dim() == 2 && x.size(0) > 0 && x.size(0) <= kFewRows; }
 
 bool serves_small(const Tensor& x, const Tensor& weight) {
   return is_small(x) && serves(weight) && x.scalar_type() == weight.scalar_type() && weight.is_contiguous();

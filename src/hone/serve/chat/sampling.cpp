@@ -24,24 +24,24 @@ std::vector<std::pair<text::TokenId, float>> read_bias(const Json& bias, const t
 }
 
 Shape schema_shape(const Json& value, const std::string& where) {
-  if (value.is_object() || value.is_boolean()) return {Shape::Kind::schema, value};
+  if (value.is_object() || value.is_boolean()) return {Shape::Kind::schema, value, where};
   if (!value.is_string()) bad_value(where, "expected a JSON schema");
   auto parsed = parse_json(value.get_ref<const std::string&>(), {.depth = 64});
   if (!parsed || !parsed->is_object()) bad_value(where, "expected a JSON schema");
-  return {Shape::Kind::schema, std::move(*parsed)};
+  return {Shape::Kind::schema, std::move(*parsed), where};
 }
 
 Shape choice_shape(const Json& value, const std::string& where) {
   if (!value.is_array() || value.empty() || value.size() > 256) bad_value(where, "expected a list of 1 to 256 texts");
   for (const auto& item : value)
     if (!item.is_string() || item.get_ref<const std::string&>().empty()) bad_value(where, "expected texts that are not empty");
-  return {Shape::Kind::choice, value};
+  return {Shape::Kind::choice, value, where};
 }
 
 Shape response_format_shape(const Json& format) {
   auto type = format.value("type", Json());
   if (type == "text") return {};
-  if (type == "json_object") return {Shape::Kind::object, {}};
+  if (type == "json_object") return {Shape::Kind::object, {}, "response_format"};
   if (type != "json_schema") bad_value("response_format.type", "expected text, json_object or json_schema");
   auto holder = format.value("json_schema", Json());
   if (!holder.is_object()) bad_value("response_format.json_schema", "expected an object with name and schema");
@@ -59,9 +59,9 @@ Shape structured_shape(const Json& asked) {
     else if (key == "choice")
       shape = choice_shape(value, where);
     else if (key == "json_object" && value == true)
-      shape = {Shape::Kind::object, {}};
+      shape = {Shape::Kind::object, {}, where};
     else if (key == "regex" && value.is_string())
-      shape = {Shape::Kind::regex, value};
+      shape = {Shape::Kind::regex, value, where};
     else
       bad_value(where, "expected one of json, regex, choice, json_object");
     ++kinds;
@@ -111,12 +111,14 @@ Shape read_shape(const Fields& fields, Endpoint endpoint) {
       asked.push_back(std::move(shape));
   if (fields.has("structured_outputs")) asked.push_back(structured_shape(fields.json("structured_outputs")));
   if (fields.has("guided_json")) asked.push_back(schema_shape(fields.json("guided_json"), "guided_json"));
-  if (fields.has("guided_regex")) asked.push_back({Shape::Kind::regex, fields.json("guided_regex")});
+  if (fields.has("guided_regex")) asked.push_back({Shape::Kind::regex, fields.json("guided_regex"), "guided_regex"});
   if (fields.has("guided_choice")) asked.push_back(choice_shape(fields.json("guided_choice"), "guided_choice"));
   if (endpoint == kChat && fields.has("structured_outputs_regex"))
-    asked.push_back({Shape::Kind::regex, fields.json("structured_outputs_regex")});
+    asked.push_back({Shape::Kind::regex, fields.json("structured_outputs_regex"), "structured_outputs_regex"});
   if (asked.size() > 1)
-    throw Problem(400, "the output cannot be held to more than one shape", "response_format", "invalid_value");
+    throw Problem(400,
+                  fmt::format("{} and {} both ask for a shape of the output; give one of them", asked[0].where, asked[1].where),
+                  asked[1].where, "invalid_value");
   return asked.empty() ? Shape{} : asked[0];
 }
 
