@@ -1,11 +1,11 @@
 #include "hone/base/fault.h"
 
+#include <unistd.h>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <string>
 #include <system_error>
-#include <unistd.h>
 
 #include "hone/base/error.h"
 

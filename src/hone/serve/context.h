@@ -6,6 +6,7 @@
 #include "hone/serve/chat/served_model.h"
 #include "hone/serve/engine_loop.h"
 #include "hone/serve/http/connection.h"
+#include "hone/serve/http/head.h"
 #include "hone/serve/http/problem.h"
 #include "hone/serve/schema/body.h"
 #include "hone/serve/workers.h"
@@ -29,8 +30,8 @@ struct Context {
   Target target_of(const std::string& model) const;
   // Before any work is spent on a request. Problem(429) when the server is full.
   [[nodiscard]] Admission::Place enter(const Exchange& exchange) const { return admission.enter(exchange.request().body.size()); }
-  // Hands the answers to the engine, which counts them from here on, and watches for the client leaving. Problem(429) when there is
-  // no room.
+  // Hands the answers to the engine, which counts them from here on, and watches for the client leaving. Problem(429) when there
+  // is no room, 400 when there never will be.
   std::shared_ptr<Generation> admit(Exchange& exchange, Admission::Place& place, std::vector<engine::Request> requests);
 };
 
@@ -40,16 +41,17 @@ asio::awaitable<std::invoke_result_t<Work>> aside(Context& context, Work work) {
   return context.workers.run(std::move(work));
 }
 
-// Writes an answer of about so many parts (texts, log-probabilities): a large one aside, a small one where it stands.
+// Writes so many parts of an answer (texts, log-probabilities): many of them aside, a few where it stands.
 template <class Write>
-asio::awaitable<HttpResponse> written(Context& context, size_t parts, Write write) {
-  constexpr size_t kSmall = 1024;
-  if (parts <= kSmall) co_return json_response(write());
-  co_return co_await aside(context, [&] { return json_response(write()); });
+asio::awaitable<std::invoke_result_t<Write>> where_it_fits(Context& context, size_t parts, Write write) {
+  constexpr size_t kFew = 1024;
+  if (parts <= kFew) co_return write();
+  co_return co_await aside(context, std::move(write));
 }
 
-Json parsed_body(const HttpRequest& request);   // Problem(400) when it is no JSON object
-std::string fresh_id(std::string_view prefix);  // "chatcmpl-…", not to be guessed
+// Problem(400) when it is no JSON object. The first thing a worker does for a request: one whose client has left meanwhile ends
+// here.
+Json parsed_body(const Exchange& exchange);
 int64_t unix_time();
 
 // Why an answer that ended with an error, or was interrupted, is not given.

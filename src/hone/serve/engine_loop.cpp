@@ -86,9 +86,14 @@ void EngineLoop::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+EngineLoop::Load EngineLoop::load_of(const std::vector<engine::Request>& requests) {
+  Load load;
+  for (const auto& request : requests) load.tokens += tokens_of(request), load.answers += answers_of(request);
+  return load;
+}
+
 std::shared_ptr<Generation> EngineLoop::submit(std::vector<engine::Request> requests) {
-  size_t tokens = 0, answers = 0;
-  for (const auto& request : requests) tokens += tokens_of(request), answers += answers_of(request);
+  auto [answers, tokens] = load_of(requests);
   if (!has_room(answers) || live_tokens_ + tokens > limits_.live_tokens) return nullptr;
   live_answers_ += answers;
   live_tokens_ += tokens;
@@ -110,7 +115,7 @@ asio::awaitable<void> EngineLoop::call(std::function<void(engine::Engine&)> work
     std::exception_ptr failure;
   };
   auto state = std::make_shared<State>(io_.get_executor());
-  enqueue([this, state, work = std::move(work)] {
+  push(calls_, [this, state, work = std::move(work)] {
     try {
       fault("serve.call");
       work(engine_);
@@ -131,14 +136,15 @@ engine::Stats EngineLoop::stats() const {
 std::chrono::milliseconds EngineLoop::in_step() const {
   int64_t began = step_began_;
   if (began == 0) return {};
-  auto own = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch() - std::chrono::nanoseconds(began));
+  auto own =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch() - std::chrono::nanoseconds(began));
   return std::max(own, engine_.in_step());
 }
 
-void EngineLoop::enqueue(std::function<void()> command) {
+void EngineLoop::push(Commands& queue, std::function<void()> command) {
   {
     std::lock_guard lock(mutex_);
-    commands_.push_back(std::move(command));
+    queue.push_back(std::move(command));
   }
   ready_.notify_one();
 }
@@ -148,13 +154,18 @@ void EngineLoop::run() {
   stopped_ = true;
 }
 
+// All that is small, and one call: however many of them wait, answers under way go on in between.
 bool EngineLoop::run_commands() {
-  std::deque<std::function<void()>> commands;
+  Commands commands;
   {
     std::unique_lock lock(mutex_);
-    ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || !engine_.idle(); });
+    ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || !calls_.empty() || !engine_.idle(); });
     if (stopping_) return false;
     commands.swap(commands_);
+    if (!calls_.empty()) {
+      commands.push_back(std::move(calls_.front()));
+      calls_.pop_front();
+    }
   }
   for (auto& command : commands) {
     AtWork work(step_began_);

@@ -54,11 +54,11 @@ class Generation {
 };
 
 struct EngineLoopLimits {
-  size_t live_answers = 1280;      // generated or waiting for it
-  size_t live_tokens = 16u << 20;  // their prompts and the longest answers they may become, together
-  size_t unread_bytes = 1u << 20;  // of one request, until its client is cut
+  size_t live_answers = 1280;         // generated or waiting for it
+  size_t live_tokens = 16u << 20;     // their prompts and the longest answers they may become, together
+  size_t unread_bytes = 1u << 20;     // of one request, until its client is cut
   size_t request_bytes = 256u << 20;  // of all bodies that are not yet requests to the engine
-  int failures_in_a_row = 3;       // steps that throw, until the engine counts as broken
+  int failures_in_a_row = 3;          // steps that throw, until the engine counts as broken
 };
 
 class EngineLoop {
@@ -71,6 +71,11 @@ class EngineLoop {
   bool stopped() const { return stopped_; }
 
   const EngineLoopLimits& limits() const { return limits_; }
+  // What requests ask of the limits above.
+  struct Load {
+    size_t answers = 0, tokens = 0;
+  };
+  static Load load_of(const std::vector<engine::Request>& requests);
   bool has_room(size_t answers) const { return live_answers_ + answers <= limits_.live_answers; }
   // Null when there is no room: the caller answers 429. I/O thread only.
   std::shared_ptr<Generation> submit(std::vector<engine::Request> requests);
@@ -102,7 +107,9 @@ class EngineLoop {
   };
 
   void run();
-  void enqueue(std::function<void()> command);
+  using Commands = std::deque<std::function<void()>>;
+  void enqueue(std::function<void()> command) { push(commands_, std::move(command)); }
+  void push(Commands& queue, std::function<void()> command);
   bool run_commands();  // false: time to stop
   void tell(engine::Output output, std::vector<Delivery>& deliveries);
   void add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> requests);
@@ -121,12 +128,12 @@ class EngineLoop {
 
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<std::function<void()>> commands_;
+  Commands commands_, calls_;  // calls take long: one between two steps
   bool stopping_ = false;
 
   std::map<engine::RequestId, Live> live_;                      // engine thread only
   std::map<uint64_t, std::vector<engine::RequestId>> tickets_;  // engine thread only
-  int failures_ = 0;        // in a row: since a step last computed something
+  int failures_ = 0;                                            // in a row: since a step last computed something
 
   mutable std::mutex stats_mutex_;
   engine::Stats stats_;

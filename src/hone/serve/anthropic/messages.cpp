@@ -1,6 +1,7 @@
 #include "hone/serve/anthropic/messages.h"
 
 #include "hone/serve/chat/event_stream.h"
+#include "hone/serve/chat/length.h"
 #include "hone/serve/chat/running_chat.h"
 
 namespace hone::serve {
@@ -130,7 +131,7 @@ asio::awaitable<void> anthropic_messages(Exchange& exchange, Context& context) {
   auto& answers = chat->answers;
   if (chat->task.stream.on) {
     MessageEvents events(chat->model);
-    co_await send_events(exchange, answers, events);
+    co_await send_events(exchange, context, answers, events);
     co_return;
   }
   co_await answers.finish();
@@ -144,9 +145,11 @@ asio::awaitable<void> anthropic_messages(Exchange& exchange, Context& context) {
 asio::awaitable<void> anthropic_count_tokens(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
   auto count = co_await aside(context, [&] {
-    auto body = parsed_body(exchange.request());
+    auto body = parsed_body(exchange);
     body["max_tokens"] = 1;  // needed by the other endpoint, absent here
-    return prompt_tokens(read_anthropic(body, context.served), context.served).size();
+    auto task = read_anthropic(body, context.served);
+    refuse_long_text(task.conversation);
+    return prompt_tokens(task, context.served).size();
   });
   Json reply{{"input_tokens", count}};
   co_await exchange.respond(json_response(reply));

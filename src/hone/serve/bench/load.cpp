@@ -97,7 +97,7 @@ class Load {
   Url url_;
   std::shared_ptr<asio::ssl::context> tls_;
   asio::io_context io_{1};
-  std::vector<double> arrivals_;                     // with a rate
+  std::vector<double> arrivals_;                    // with a rate
   std::vector<std::unique_ptr<BenchClient>> idle_;  // their connections, while nobody uses them
   LoadResult result_;
   Clock::time_point began_;

@@ -1,5 +1,8 @@
 #include "hone/serve/chat/answers.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "hone/base/file.h"
 #include "hone/serve/chat/task.h"
 
@@ -31,16 +34,15 @@ void Answers::keep_time(size_t tokens) {
 }
 
 // Streams tell each log-probability once and forget it.
-void Answers::keep_logprobs(Answer& answer, const engine::Output& output) {
+void Answers::keep_logprobs(Answer& answer, engine::Output& output) {
   if (!whole_) return;
-  if (output.end_logprob) answer.end_logprob = output.end_logprob;
-  if (!output.prompt_logprobs.empty()) answer.prompt_logprobs = output.prompt_logprobs;
-  for (const auto* positions : {&output.logprobs, &output.prompt_logprobs})
-    for (const auto& position : *positions) logprobs_ += 1 + position.top.size();
+  logprobs_ += count_logprobs(output);
   if (logprobs_ > kMostLogprobs)
     throw Problem(400, fmt::format("the answer has more than {} log-probabilities; ask for fewer, or stream it", kMostLogprobs),
                   "logprobs", "too_many_logprobs");
-  answer.logprobs.insert(answer.logprobs.end(), output.logprobs.begin(), output.logprobs.end());
+  if (output.end_logprob) answer.end_logprob = output.end_logprob;
+  if (!output.prompt_logprobs.empty()) answer.prompt_logprobs = std::move(output.prompt_logprobs);
+  std::ranges::move(output.logprobs, std::back_inserter(answer.logprobs));
 }
 
 // A call that broke off is no call; its text is all there is. Streams have told of it already.
@@ -91,6 +93,13 @@ asio::awaitable<std::vector<Answers::News>> Answers::next() {
   if (generation_->finished() && !generation_->pending() && !std::exchange(counted_, true))
     context_.metrics.finished(usage_.prompt, usage_.completion, seconds(Clock::now() - began_));
   co_return news;
+}
+
+size_t count_logprobs(const engine::Output& output) {
+  size_t count = 0;
+  for (const auto* positions : {&output.logprobs, &output.prompt_logprobs})
+    for (const auto& position : *positions) count += 1 + position.top.size();
+  return count;
 }
 
 asio::awaitable<void> Answers::finish() {

@@ -33,7 +33,7 @@ class Answers {
   struct News {
     size_t choice;
     std::vector<Delta> deltas;
-    const engine::Output* output;  // valid until the next call
+    const engine::Output* output;  // valid until the next call; its log-probabilities are here when the answers are streamed
   };
   // Waits for more. Empty: everything has been told. Throws Problem when an answer failed, the server goes down or the client
   // left.
@@ -49,7 +49,7 @@ class Answers {
 
  private:
   void keep_time(size_t tokens);
-  void keep_logprobs(Answer& answer, const engine::Output& output);
+  void keep_logprobs(Answer& answer, engine::Output& output);
   static void drop_torn_call(Answer& answer);
   News take(Event& event);
 
@@ -63,6 +63,8 @@ class Answers {
   Clock::time_point began_, last_;
   bool first_ = true, counted_ = false;
 };
+
+size_t count_logprobs(const engine::Output& output);  // entries, of prompt and answer
 
 // Adds the finished chat to the server's result file, when there is one: a row as `infer` writes it.
 void keep_result(const Context& context, const data::Conversation& question, const Answers& answers, const std::string& model);

@@ -4,14 +4,18 @@
 
 namespace hone::serve {
 
-asio::awaitable<void> send_events(Exchange& exchange, Answers& answers, EventWriter& writer) {
+asio::awaitable<void> send_events(Exchange& exchange, Context& context, Answers& answers, EventWriter& writer) {
   auto news = co_await answers.next();
   bool listening = co_await exchange.start_events();
   std::string out;
   writer.open(answers, out);
   std::optional<Problem> failure;
   while (!news.empty()) {
-    for (const auto& item : news) writer.news(item, answers, out);
+    size_t parts = 0;
+    for (const auto& item : news) parts += 1 + count_logprobs(*item.output);
+    co_await where_it_fits(context, parts, [&] {
+      for (const auto& item : news) writer.news(item, answers, out);
+    });
     fault("serve.event");
     if (listening) listening = co_await exchange.send(out);
     if (!listening) co_return;

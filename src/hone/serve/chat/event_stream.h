@@ -15,6 +15,6 @@ class EventWriter {
 
 // Throws Problem while nothing has been sent, so that a refusal still has a status of its own; later ones become the stream's
 // last event.
-asio::awaitable<void> send_events(Exchange& exchange, Answers& answers, EventWriter& writer);
+asio::awaitable<void> send_events(Exchange& exchange, Context& context, Answers& answers, EventWriter& writer);
 
 }  // namespace hone::serve

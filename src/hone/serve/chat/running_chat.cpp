@@ -9,7 +9,7 @@ asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Con
     PreparedChat prepared;
   };
   auto ready = co_await aside(context, [&]() -> Ready {
-    auto task = read(parsed_body(exchange.request()), context.served);
+    auto task = read(parsed_body(exchange), context.served);
     auto prepared = prepare_chat(task, context.served);
     return {std::move(task), std::move(prepared)};
   });

@@ -22,6 +22,7 @@ struct Shape {
   enum class Kind { free, regex, schema, object, choice };
   Kind kind = Kind::free;
   Json value;
+  std::string where;  // the field that asks for it
 };
 
 struct StreamOptions {
@@ -65,8 +66,8 @@ StreamOptions read_stream(const Fields& fields);
 uint64_t fresh_seed();
 // A list of token ids; Problem(400) naming the first that the model does not have.
 std::vector<text::TokenId> read_token_ids(const Json& list, const std::string& where, const text::Tokenizer& tokenizer);
-// `request` once for each of `answers`, with seeds of their own; a beam search makes all of them at once. Problem(400) when the prompt
-// would give too many log-probabilities.
+// `request` once for each of `answers`, with seeds of their own; a beam search makes all of them at once. Problem(400) when the
+// prompt would give too many log-probabilities.
 void add_requests(const engine::Request& request, int64_t answers, std::vector<engine::Request>& requests);
 
 }  // namespace hone::serve

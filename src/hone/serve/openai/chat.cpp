@@ -40,8 +40,7 @@ Json finish_of(const Answer& answer, bool legacy) {
 // than all the rest.
 class ChatEvents : public EventWriter {
  public:
-  ChatEvents(const ChatTask& task, const ServedModel& served, const std::string& model)
-      : task_(task), bytes_(*served.tokenizer) {
+  ChatEvents(const ChatTask& task, const ServedModel& served, const std::string& model) : task_(task), bytes_(*served.tokenizer) {
     Json head{{"id", fresh_id("chatcmpl-")}, {"object", "chat.completion.chunk"}, {"created", unix_time()}, {"model", model}};
     head_ = dump(head);
     head_.back() = ',';
@@ -135,12 +134,12 @@ asio::awaitable<void> chat_completions(Exchange& exchange, Context& context) {
   auto chat = co_await start_chat(exchange, context, read_chat);
   if (chat->task.stream.on) {
     ChatEvents events(chat->task, context.served, chat->model);
-    co_await send_events(exchange, chat->answers, events);
+    co_await send_events(exchange, context, chat->answers, events);
   } else {
     co_await chat->answers.finish();
     const auto& answers = chat->answers;
-    auto response = co_await written(context, answers.parts(), [&] {
-      return chat_json(chat->task, chat->model, answers.all(), answers.usage(), *context.served.tokenizer);
+    auto response = co_await where_it_fits(context, answers.parts(), [&] {
+      return json_response(chat_json(chat->task, chat->model, answers.all(), answers.usage(), *context.served.tokenizer));
     });
     co_await exchange.respond(std::move(response));
   }

@@ -160,7 +160,7 @@ class CompletionEvents : public EventWriter {
 
 asio::awaitable<void> completions(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto task = co_await aside(context, [&] { return read_completion(parsed_body(exchange.request()), context.served); });
+  auto task = co_await aside(context, [&] { return read_completion(parsed_body(exchange), context.served); });
   exchange.request().body = {};
   auto target = context.target_of(task.model);
   exchange.set_user(task.user);
@@ -173,12 +173,12 @@ asio::awaitable<void> completions(Exchange& exchange, Context& context) {
   const auto& tokenizer = *context.served.tokenizer;
   if (task.stream.on) {
     CompletionEvents events(task, tokenizer, target.name);
-    co_await send_events(exchange, answers, events);
+    co_await send_events(exchange, context, answers, events);
     co_return;
   }
   co_await answers.finish();
-  auto response =
-      co_await written(context, answers.parts(), [&] { return completion_json(task, answers, tokenizer, target.name); });
+  auto response = co_await where_it_fits(context, answers.parts(),
+                                         [&] { return json_response(completion_json(task, answers, tokenizer, target.name)); });
   co_await exchange.respond(std::move(response));
 }
 

@@ -1,5 +1,5 @@
-// How a folder's vectors are made, as sentence-transformers writes it down: modules.json lists the modules, 1_Pooling/config.json names
-// the pooling.
+// How a folder's vectors are made, as sentence-transformers writes it down: modules.json lists the modules, 1_Pooling/config.json
+// names the pooling.
 #include "hone/base/file.h"
 #include "hone/serve/openai/embed_model.h"
 
@@ -21,14 +21,17 @@ constexpr PoolingName kPoolings[] = {
 
 [[noreturn]] void unknown_pooling(const fs::path& file) {
   throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: not one pooling that is known here", file.string()),
-                  "expected one of pooling_mode_lasttoken, _cls_token, _mean_tokens, _max_tokens, _weightedmean_tokens, _mean_sqrt_len_tokens");
+                  "expected one of pooling_mode_lasttoken, _cls_token, _mean_tokens, _max_tokens, _weightedmean_tokens, "
+                  "_mean_sqrt_len_tokens");
 }
 
 Pooling read_pooling(const fs::path& file) {
   auto config = parse_json(read_file(file)).or_throw(ExitCode::bad_checkpoint, file.string());
   std::vector<Pooling> asked;
   if (auto name = config.value("pooling_mode", Json()); name.is_string()) {  // the newer writing
-    auto known = pooling_named(name == "lasttoken" ? "last" : name == "mean_sqrt_len_tokens" ? "mean_sqrt_len" : name.get<std::string>());
+    auto known = pooling_named(name == "lasttoken"              ? "last"
+                               : name == "mean_sqrt_len_tokens" ? "mean_sqrt_len"
+                                                                : name.get<std::string>());
     if (!known) unknown_pooling(file);
     return *known;
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/serve/anthropic/models.h"
+#include "hone/serve/http/percent.h"
 #include "hone/serve/openai/completions.h"
 #include "hone/serve/openai/embed_model.h"
 #include "hone/serve/openai/judged.h"
@@ -27,6 +29,9 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
                      .user = fields.text("user"),
                      .pooling = served.embedding.pooling,
                      .dimensions = static_cast<size_t>(fields.integer("dimensions", 0))};
+  if (fields.integer("dimensions", 0) > served.embedding_width)
+    bad_value("dimensions",
+              fmt::format("found {}; this model's vectors have {} numbers", task.dimensions, served.embedding_width));
   auto format = fields.text("encoding_format", "float");
   if (format != "float" && format != "base64") bad_value("encoding_format", "expected float or base64");
   task.base64 = format == "base64";
@@ -38,9 +43,10 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
   const auto& input = fields.json("input");
   bool words = input.is_string() || (input.is_array() && !input.empty() && input[0].is_string());
   if (served.judges == Judges::likeness && words)  // trained on texts in the model's template
-    for (const auto& text : fields.texts("input", kMostTexts, kMostTextBytes)) task.inputs.push_back(judged_text(text, served, fmt::format("input[{}]", task.inputs.size())));
+    for (const auto& text : fields.texts("input", kMostTexts, kMostTextBytes))
+      task.inputs.push_back(judged_text(text, served, fmt::format("input[{}]", task.inputs.size())));
   else
-    task.inputs = read_prompts(input, "input", kMostTexts, fields.flag("add_special_tokens", true), *served.tokenizer);
+    task.inputs = read_prompts(input, "input", kMostTexts, fields.flag("add_special_tokens", true), served);
   for (size_t i = 0; i < task.inputs.size(); ++i) {
     auto size = static_cast<int64_t>(task.inputs[i].size());
     if (size == 0) bad_value(fmt::format("input[{}]", i), "is empty");
@@ -109,7 +115,7 @@ Json model_json(const std::string& name, const ServedModel& served, const std::s
 
 asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto task = co_await aside(context, [&] { return read_embedding(parsed_body(exchange.request()), context.served); });
+  auto task = co_await aside(context, [&] { return read_embedding(parsed_body(exchange), context.served); });
   exchange.request().body = {};
   exchange.set_user(task.user);
   auto target = context.target_of(task.model);
@@ -130,7 +136,8 @@ asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
   }
   place.leave();
   auto numbers = vectors.size() * vectors[0].size();
-  auto response = co_await written(context, numbers, [&] { return embeddings_json(task, vectors, target.name, tokens); });
+  auto response = co_await where_it_fits(context, numbers,
+                                         [&] { return json_response(embeddings_json(task, vectors, target.name, tokens)); });
   co_await exchange.respond(std::move(response));
 }
 
@@ -141,14 +148,18 @@ asio::awaitable<void> models(Exchange& exchange, Context& context) {
     list.push_back(model_json(name, context.served, name, entry.created));
   const auto& path = exchange.request().path;
   if (!path.starts_with(kPrefix)) {
-    Json reply{{"object", "list"}, {"data", list}};
+    Json reply = asks_as_anthropic(exchange.request()) ? anthropic_models(list) : Json{{"object", "list"}, {"data", list}};
     co_await exchange.respond(json_response(reply));
     co_return;
   }
-  auto wanted = path.substr(kPrefix.size());
-  auto target = context.target_of(wanted);
-  for (const auto& model : list)
-    if (model["id"] == target.name) co_await exchange.respond(json_response(model));
+  auto wanted = percent_decoded(std::string_view(path).substr(kPrefix.size()));
+  if (!wanted) throw Problem(400, "the path has a % without two hexadecimal digits behind it", "model", "invalid_value");
+  auto target = context.target_of(*wanted);
+  for (const auto& model : list) {
+    if (model["id"] != target.name) continue;
+    auto reply = asks_as_anthropic(exchange.request()) ? anthropic_model(model) : model;
+    co_await exchange.respond(json_response(reply));
+  }
 }
 
 }  // namespace hone::serve

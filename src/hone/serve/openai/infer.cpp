@@ -63,7 +63,7 @@ Json replies_to(const std::vector<InferItem>& items, const Answers& answers, con
 
 asio::awaitable<void> infer(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto items = co_await aside(context, [&] { return read_infer(parsed_body(exchange.request()), context); });
+  auto items = co_await aside(context, [&] { return read_infer(parsed_body(exchange), context); });
   exchange.request().body = {};
   std::vector<engine::Request> requests;
   std::vector<AnswerParser::Config> parsers;
@@ -78,7 +78,8 @@ asio::awaitable<void> infer(Exchange& exchange, Context& context) {
   auto generation = context.admit(exchange, place, std::move(requests));
   Answers answers(context, std::move(generation), parsers, prompt_tokens, true);
   co_await answers.finish();
-  auto response = co_await written(context, answers.parts(), [&] { return replies_to(items, answers, *context.served.tokenizer); });
+  auto response = co_await where_it_fits(context, answers.parts(),
+                                         [&] { return json_response(replies_to(items, answers, *context.served.tokenizer)); });
   co_await exchange.respond(std::move(response));
 }
 

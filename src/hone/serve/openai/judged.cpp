@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "hone/data/grouped_rows.h"
+#include "hone/serve/chat/length.h"
 #include "hone/serve/openai/chat.h"
 
 namespace hone::serve {
@@ -13,16 +14,21 @@ constexpr size_t kTokensPerCall = 2048;  // that the engine's thread judges betw
 
 using Texts = std::vector<std::vector<text::TokenId>>;
 
-std::vector<text::TokenId> tokens_of(const data::Conversation& conversation, const ServedModel& served, const std::string& where) {
+std::vector<text::TokenId> tokens_of(const data::Conversation& conversation, const ServedModel& served,
+                                     const std::string& where) {
+  refuse_overlong(conversation, served, where);
   auto sample = data::encode_judged(*served.encoder, conversation);
   if (!sample) bad_value(where, sample.error());
   if (static_cast<int64_t>(sample->ids.size()) > served.max_context)
-    throw Problem(400, fmt::format("{} has {} tokens; the model's context holds {}", where, sample->ids.size(), served.max_context), where, "context_length_exceeded");
+    throw Problem(400,
+                  fmt::format("{} has {} tokens; the model's context holds {}", where, sample->ids.size(), served.max_context),
+                  where, "context_length_exceeded");
   return std::move(sample->ids);
 }
 
 // A question and what may answer it, as a reranker was trained to read them.
-std::vector<text::TokenId> judged_pair(const std::string& question, const std::string& candidate, const ServedModel& served, const std::string& where) {
+std::vector<text::TokenId> judged_pair(const std::string& question, const std::string& candidate, const ServedModel& served,
+                                       const std::string& where) {
   data::Conversation pair;
   pair.messages = {{"user", question, {}, {}, nullptr}, {"assistant", candidate, {}, {}, nullptr}};
   return tokens_of(pair, served, where);
@@ -30,24 +36,29 @@ std::vector<text::TokenId> judged_pair(const std::string& question, const std::s
 
 void require_judge(const Context& context, Judges wanted) {
   if (context.served.judges == wanted) return;
-  throw Problem(400, fmt::format("{} {}", context.served.name, wanted == Judges::classes ? "names no classes; serve a model of task_type seq_cls" : "gives no relevance; serve a reranker"), "",
-                "wrong_task");
+  throw Problem(400,
+                fmt::format("{} {}", context.served.name,
+                            wanted == Judges::classes ? "names no classes; serve a model of task_type seq_cls"
+                                                      : "gives no relevance; serve a reranker"),
+                "", "wrong_task");
 }
 
 int64_t count_tokens(const Texts& texts) {
-  return std::accumulate(texts.begin(), texts.end(), int64_t{0}, [](int64_t sum, const auto& text) { return sum + static_cast<int64_t>(text.size()); });
+  return std::accumulate(texts.begin(), texts.end(), int64_t{0},
+                         [](int64_t sum, const auto& text) { return sum + static_cast<int64_t>(text.size()); });
 }
 
 // In several calls, so that answers of others go on between them. None: the client is gone.
-asio::awaitable<std::optional<std::vector<Judged>>> judged(Exchange& exchange, Context& context, Admission::Place& place, const Texts& texts,
-                                                           int64_t likeliest) {
+asio::awaitable<std::optional<std::vector<Judged>>> judged(Exchange& exchange, Context& context, Admission::Place& place,
+                                                           const Texts& texts, int64_t likeliest) {
   exchange.request().body = {};
   place.hold_tokens(static_cast<size_t>(count_tokens(texts)));
   std::vector<Judged> verdicts;
   for (size_t first = 0; first < texts.size();) {
     if (exchange.gone()) co_return std::nullopt;
     size_t last = first, tokens = 0;
-    while (last < texts.size() && (last == first || tokens + texts[last].size() <= kTokensPerCall)) tokens += texts[last++].size();
+    while (last < texts.size() && (last == first || tokens + texts[last].size() <= kTokensPerCall))
+      tokens += texts[last++].size();
     Texts some(texts.begin() + static_cast<ptrdiff_t>(first), texts.begin() + static_cast<ptrdiff_t>(last));
     co_await context.loop.call(
         [&](engine::Engine&) { std::ranges::move(context.served.judge(some, likeliest), std::back_inserter(verdicts)); });
@@ -61,7 +72,8 @@ Json usage_of(const Texts& texts) { return {{"prompt_tokens", count_tokens(texts
 
 // What vLLM answers with: one entry for each text.
 Json list_reply(const char* id, const Context& context, Json data, const Texts& texts) {
-  return {{"id", fresh_id(id)}, {"object", "list"}, {"created", unix_time()}, {"model", context.served.name}, {"data", std::move(data)}, {"usage", usage_of(texts)}};
+  return {{"id", fresh_id(id)},           {"object", "list"},        {"created", unix_time()},
+          {"model", context.served.name}, {"data", std::move(data)}, {"usage", usage_of(texts)}};
 }
 
 struct JudgedChat {
@@ -85,7 +97,8 @@ struct RankingTask {
 
 RankingTask read_rerank(const Json& body, const ServedModel& served) {
   Fields fields(kRerank, body);
-  RankingTask task{.documents = fields.texts("documents", kMostTexts, kMostTextBytes), .shows_documents = fields.flag("return_documents", true)};
+  RankingTask task{.documents = fields.texts("documents", kMostTexts, kMostTextBytes),
+                   .shows_documents = fields.flag("return_documents", true)};
   task.most = static_cast<size_t>(fields.integer("top_n", static_cast<int64_t>(task.documents.size())));
   for (size_t i = 0; i < task.documents.size(); ++i)
     task.texts.push_back(judged_pair(fields.text("query"), task.documents[i], served, fmt::format("documents[{}]", i)));
@@ -96,16 +109,19 @@ RankingTask read_rerank(const Json& body, const ServedModel& served) {
 Texts read_score(const Json& body, const ServedModel& served) {
   Fields fields(kScorePairs, body);
   auto first = fields.texts("text_1", kMostTexts, kMostTextBytes), second = fields.texts("text_2", kMostTexts, kMostTextBytes);
-  if (first.size() != 1 && first.size() != second.size()) bad_value("text_2", fmt::format("found {} texts; expected as many as text_1 has, {}", second.size(), first.size()));
+  if (first.size() != 1 && first.size() != second.size())
+    bad_value("text_2", fmt::format("found {} texts; expected as many as text_1 has, {}", second.size(), first.size()));
   Texts texts;
-  for (size_t i = 0; i < second.size(); ++i) texts.push_back(judged_pair(first[first.size() == 1 ? 0 : i], second[i], served, fmt::format("text_2[{}]", i)));
+  for (size_t i = 0; i < second.size(); ++i)
+    texts.push_back(judged_pair(first[first.size() == 1 ? 0 : i], second[i], served, fmt::format("text_2[{}]", i)));
   return texts;
 }
 
 Texts read_classify(const Json& body, const ServedModel& served) {
   Fields fields(kClassify, body);
   Texts texts;
-  for (const auto& text : fields.texts("input", kMostTexts, kMostTextBytes)) texts.push_back(judged_text(text, served, fmt::format("input[{}]", texts.size())));
+  for (const auto& text : fields.texts("input", kMostTexts, kMostTextBytes))
+    texts.push_back(judged_text(text, served, fmt::format("input[{}]", texts.size())));
   return texts;
 }
 
@@ -119,7 +135,7 @@ std::vector<text::TokenId> judged_text(const std::string& text, const ServedMode
 
 asio::awaitable<void> judged_chat(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto chat = co_await aside(context, [&] { return read_judged_chat(parsed_body(exchange.request()), context.served); });
+  auto chat = co_await aside(context, [&] { return read_judged_chat(parsed_body(exchange), context.served); });
   exchange.set_user(chat.user);
   auto target = context.target_of(chat.model);
   auto found = co_await judged(exchange, context, place, chat.texts, chat.likeliest);
@@ -136,20 +152,21 @@ asio::awaitable<void> judged_chat(Exchange& exchange, Context& context) {
 asio::awaitable<void> classify(Exchange& exchange, Context& context) {
   require_judge(context, Judges::classes);
   auto place = context.enter(exchange);
-  auto texts = co_await aside(context, [&] { return read_classify(parsed_body(exchange.request()), context.served); });
+  auto texts = co_await aside(context, [&] { return read_classify(parsed_body(exchange), context.served); });
   auto found = co_await judged(exchange, context, place, texts, 0);
   if (!found) co_return;
   auto& verdicts = *found;
   Json data = Json::array();
   for (const auto& verdict : verdicts)
-    data.push_back({{"index", data.size()}, {"label", verdict.content}, {"probs", verdict.scores}, {"num_classes", verdict.scores.size()}});
+    data.push_back(
+        {{"index", data.size()}, {"label", verdict.content}, {"probs", verdict.scores}, {"num_classes", verdict.scores.size()}});
   co_await exchange.respond(json_response(list_reply("classify-", context, std::move(data), texts)));
 }
 
 asio::awaitable<void> rerank(Exchange& exchange, Context& context) {
   require_judge(context, Judges::relevance);
   auto place = context.enter(exchange);
-  auto task = co_await aside(context, [&] { return read_rerank(parsed_body(exchange.request()), context.served); });
+  auto task = co_await aside(context, [&] { return read_rerank(parsed_body(exchange), context.served); });
   auto found = co_await judged(exchange, context, place, task.texts, 0);
   if (!found) co_return;
   auto& verdicts = *found;
@@ -161,19 +178,23 @@ asio::awaitable<void> rerank(Exchange& exchange, Context& context) {
     results.push_back({{"index", order[i]}, {"relevance_score", verdicts[order[i]].scores[0]}});
     if (task.shows_documents) results.back()["document"] = {{"text", task.documents[order[i]]}};
   }
-  Json reply{{"id", fresh_id("rerank-")}, {"model", context.served.name}, {"usage", {{"total_tokens", count_tokens(task.texts)}}}, {"results", results}};
+  Json reply{{"id", fresh_id("rerank-")},
+             {"model", context.served.name},
+             {"usage", {{"total_tokens", count_tokens(task.texts)}}},
+             {"results", results}};
   co_await exchange.respond(json_response(reply));
 }
 
 asio::awaitable<void> score_pairs(Exchange& exchange, Context& context) {
   require_judge(context, Judges::relevance);
   auto place = context.enter(exchange);
-  auto texts = co_await aside(context, [&] { return read_score(parsed_body(exchange.request()), context.served); });
+  auto texts = co_await aside(context, [&] { return read_score(parsed_body(exchange), context.served); });
   auto found = co_await judged(exchange, context, place, texts, 0);
   if (!found) co_return;
   auto& verdicts = *found;
   Json data = Json::array();
-  for (const auto& verdict : verdicts) data.push_back({{"index", data.size()}, {"object", "score"}, {"score", verdict.scores[0]}});
+  for (const auto& verdict : verdicts)
+    data.push_back({{"index", data.size()}, {"object", "score"}, {"score", verdict.scores[0]}});
   co_await exchange.respond(json_response(list_reply("score-", context, std::move(data), texts)));
 }
 

@@ -1,5 +1,5 @@
-// Models that judge texts instead of writing them: a chat answered by a class or a score as ms-swift does, and vLLM's routes for classes,
-// scores and rankings.
+// Models that judge texts instead of writing them: a chat answered by a class or a score as ms-swift does, and vLLM's routes for
+// classes, scores and rankings.
 #pragma once
 #include "hone/serve/context.h"
 
