@@ -25,6 +25,16 @@ void read_columns(const Options& options, DatasetConfig& config) {
   for (const auto& [from, to] : columns.items()) config.columns[from] = to.get<std::string>();
 }
 
+// Their rows are made of records only where a model is to decide; elsewhere these options find nothing to change.
+void read_decisions(const Options& options, DatasetConfig& config) {
+  data::DecisionChanges changes;
+  if (options.knows("decision_shuffle_fields"))
+    changes = {options.real("decision_drop_instructions"), options.integer("decision_subsample_options"), options.real("decision_state_as_text"),
+               options.flag("decision_shuffle_fields")};
+  if (options.knows("task_type") && options.text("task_type") == "decision") config.decisions = changes;
+  else if (changes.any()) log::warning("the decision_* options have no effect without {} decision", options.shown("task_type"));
+}
+
 void read_swift_data(const Options& options, DatasetConfig& config) {
   config.split_dataset_ratio = options.real("split_dataset_ratio");
   if (config.split_dataset_ratio >= 1)
@@ -43,6 +53,7 @@ void read_swift_data(const Options& options, DatasetConfig& config) {
   config.model_name = options.list("model_name");
   config.model_author = options.list("model_author");
   read_columns(options, config);
+  read_decisions(options, config);
   if (!config.interleave_prob.empty()) config.mix = data::MixStrategy::interleave;
   if (options.text("stopping_strategy") == "all_exhausted") config.stopping = data::StoppingStrategy::all_exhausted;
 }
