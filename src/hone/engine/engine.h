@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hone/engine/request.h"
+#include "hone/ops/cache_code.h"
 
 namespace hone::model {
 class CausalLM;
@@ -26,6 +27,7 @@ struct EngineConfig {
   bool prefix_cache = true;         // prompts that begin alike are computed once
   bool graphs = true;               // replay captured decode steps where the device can
   int64_t speculative_tokens = 0;   // guessed from the text so far and checked in one step; 0: none
+  ops::CacheCode cache_code = ops::CacheCode::plain;  // how keys and values are kept
   int quant_bits = 0;               // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
 };
 

@@ -15,7 +15,7 @@ Tensor normed(const Tensor& x, const Tensor& weight, const HeadNorms& norms, int
 bool gains_from_joining(const Tensor& weight, const AttentionShape& shape) { return weight.is_cpu() || cuda::serves_paged(weight, shape); }
 
 Tensor joined_attention(const Tensor& qkv, const HeadNorms& norms, const RopeTable& table, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
-  if (plan.decodes == plan.segments.count() && cuda::serves_paged(qkv, shape))
+  if (plan.decodes == plan.segments.count() && cache.code == CacheCode::plain && cuda::serves_paged(qkv, shape))
     return cuda::paged_decode(cuda::turn_and_store(qkv, norms, table, cache, plan, shape), cache, plan, shape);
   int64_t q_width = shape.heads * shape.head_dim, kv_width = shape.kv_heads * shape.head_dim;
   auto part = [&](int64_t begin, int64_t width) { return qkv.narrow(1, begin, width).contiguous(); };

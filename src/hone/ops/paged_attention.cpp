@@ -1,6 +1,7 @@
 #include "hone/ops/paged_attention.h"
 
 #include "hone/base/error.h"
+#include "hone/ops/coded_rows.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/paged_attention.h"
 #include "hone/ops/cuda/paged_attention.h"
@@ -12,17 +13,35 @@ namespace {
 void store_plain(const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan) {
   auto slots = plan.slots_t.to(at::kLong);
   auto block = at::div(slots, cache.block_size(), "floor"), offset = at::remainder(slots, cache.block_size());
-  for (auto [from, to] : {std::pair(&k, &cache.keys), std::pair(&v, &cache.values)})
-    to->index_put_({block, at::indexing::TensorIndex(at::indexing::Slice()), offset}, from->view({from->size(0), to->size(1), to->size(3)}));
+  auto put = [&](Tensor& to, const Tensor& rows) {
+    to.index_put_({block, at::indexing::TensorIndex(at::indexing::Slice()), offset}, rows);
+  };
+  auto by_head = [&](const Tensor& x) { return x.view({x.size(0), cache.keys.size(1), -1}); };
+  if (cache.code == CacheCode::plain) {
+    put(cache.keys, by_head(k)), put(cache.values, by_head(v));
+    return;
+  }
+  auto keys = coded_rows(by_head(k), cache.code), values = coded_rows(by_head(v), cache.code);
+  put(cache.keys, keys.codes), put(cache.values, values.codes);
+  if (has_scales(cache.code)) put(cache.key_scales, keys.scales), put(cache.value_scales, values.scales);
 }
 
-// The keys or values of sequence i in order: [length, kv_heads * head_dim].
-Tensor gathered(const Tensor& cache, const PagedPlan& plan, int64_t i) {
-  int64_t length = plan.lengths[static_cast<size_t>(i)], blocks = (length + cache.size(2) - 1) / cache.size(2);
+struct GatheredKeys {
+  Tensor keys, values;  // [length, kv_heads * head_dim]
+};
+
+// The keys and values of sequence i in order, in the type that is computed with.
+GatheredKeys gathered(const PagedKeys& cache, const PagedPlan& plan, int64_t i, at::ScalarType dtype) {
+  int64_t block_size = cache.block_size(), length = plan.lengths[static_cast<size_t>(i)], blocks = (length + block_size - 1) / block_size;
   int64_t begin = 0;
-  for (int64_t j = 0; j < i; ++j) begin += (plan.lengths[static_cast<size_t>(j)] + cache.size(2) - 1) / cache.size(2);
+  for (int64_t j = 0; j < i; ++j) begin += (plan.lengths[static_cast<size_t>(j)] + block_size - 1) / block_size;
   auto table = plan.tables.narrow(0, begin, blocks);
-  return cache.index_select(0, table).transpose(1, 2).reshape({blocks * cache.size(2), -1}).narrow(0, 0, length);
+  auto pages = [&](const Tensor& of) { return of.defined() ? of.index_select(0, table) : Tensor(); };
+  auto rows = [&](const Tensor& of, const Tensor& scales) {
+    auto values = cache.code == CacheCode::plain ? pages(of) : decoded_rows({pages(of), pages(scales)}, cache.code, dtype);
+    return values.transpose(1, 2).reshape({blocks * block_size, -1}).narrow(0, 0, length);
+  };
+  return {rows(cache.keys, cache.key_scales), rows(cache.values, cache.value_scales)};
 }
 
 // Queries that continue a sequence: rows of a packed layout where keys are longer than queries.
@@ -30,7 +49,8 @@ Tensor continued(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan,
   TensorList outputs;
   for (int64_t i = first; i < plan.segments.count(); ++i) {
     auto rows = q.narrow(0, plan.segments.offsets[static_cast<size_t>(i)], plan.segments.length(i));
-    outputs.push_back(attention_continued_plain(rows, gathered(cache.keys, plan, i), gathered(cache.values, plan, i), shape));
+    auto [keys, values] = gathered(cache, plan, i, q.scalar_type());
+    outputs.push_back(attention_continued_plain(rows, keys, values, shape));
   }
   return outputs.empty() ? q.narrow(0, 0, 0) : at::cat(outputs);
 }
@@ -50,8 +70,8 @@ Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const P
   if (!has_past) return attention(rows(q), rows(k), rows(v), attention_plan(queries, q.device()), shape);
   TensorList all_keys, all_values;
   for (int64_t i = plan.decodes; i < plan.segments.count(); ++i) {
-    all_keys.push_back(gathered(cache.keys, plan, i));
-    all_values.push_back(gathered(cache.values, plan, i));
+    auto [past_keys, past_values] = gathered(cache, plan, i, q.scalar_type());
+    all_keys.push_back(past_keys), all_values.push_back(past_values);
   }
   return flash_continued(rows(q), at::cat(all_keys), at::cat(all_values), attention_plan(queries, q.device()), attention_plan(keys, q.device()), shape);
 }
@@ -73,6 +93,7 @@ Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, 
 
 Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
   if (cpu::serves(q)) return cpu::paged_attention(q.contiguous(), k.contiguous(), v.contiguous(), cache, plan, shape);
+  if (cache.code != CacheCode::plain) return paged_attention_plain(q, k, v, cache, plan, shape);
   if (npu::serves_paged(q, cache, shape)) return on_npu(q, k, v, cache, plan, shape);
   if (!cuda::serves_paged(q, shape)) return paged_attention_plain(q, k, v, cache, plan, shape);
   cuda::store_keys(k, v, cache, plan);

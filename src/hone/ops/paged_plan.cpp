@@ -1,3 +1,4 @@
+#include "hone/ops/coded_rows.h"
 #include "hone/ops/paged_attention.h"
 
 namespace hone::ops {
@@ -22,6 +23,27 @@ PagedPlan paged_plan(const std::vector<PagedSequence>& sequences, int64_t block_
   plan.table_begins_s = tensor(begins);
   plan.lengths_s = tensor(lengths);
   return moved(std::move(plan), device);
+}
+
+PagedKeys empty_pages(int64_t blocks, int64_t kv_heads, int64_t block_size, int64_t head_dim, at::TensorOptions options, CacheCode code) {
+  // On the CPU untouched memory costs nothing and is never read; a GPU's kernels read whole blocks and multiply by zero what lies behind
+  // the end, which must therefore be numbers.
+  auto fresh = [&](int64_t width, at::TensorOptions kind) {
+    std::vector<int64_t> shape{blocks, kv_heads, block_size, width};
+    return kind.device().is_cpu() ? at::empty(shape, kind) : at::zeros(shape, kind);
+  };
+  if (code == CacheCode::plain) return {fresh(head_dim, options), fresh(head_dim, options)};
+  auto bytes = options.dtype(at::kByte), floats = options.dtype(at::kFloat);
+  auto width = coded_bytes(code, head_dim);
+  PagedKeys pages{fresh(width, bytes), fresh(width, bytes), code};
+  if (has_scales(code)) pages.key_scales = fresh(2, floats), pages.value_scales = fresh(2, floats);
+  return pages;
+}
+
+int64_t bytes_of_a_position(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, CacheCode code) {
+  if (code == CacheCode::plain) return 2 * kv_heads * head_dim * static_cast<int64_t>(c10::elementSize(dtype));
+  int64_t scales = has_scales(code) ? 2 * static_cast<int64_t>(sizeof(float)) : 0;
+  return 2 * kv_heads * (coded_bytes(code, head_dim) + scales);
 }
 
 PagedPlan moved(PagedPlan plan, at::Device device) {

@@ -2,11 +2,32 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "hone/base/error.h"
 
 namespace hone::optim {
+namespace {
+
+// A model may be spread over devices; what is computed over a list of tensors needs one.
+std::vector<TensorList> by_device(const TensorList& tensors) {
+  std::vector<TensorList> lists;
+  for (const auto& tensor : tensors) {
+    auto found = std::ranges::find_if(lists, [&](const TensorList& list) { return list.front().device() == tensor.device(); });
+    (found == lists.end() ? lists.emplace_back() : *found).push_back(tensor);
+  }
+  return lists;
+}
+
+Tensor norm_of_all(const TensorList& gradients) {
+  TensorList norms;
+  for (const auto& here : by_device(gradients))
+    norms.push_back(at::linalg_vector_norm(at::stack(at::_foreach_norm(here, 2, at::kFloat)), 2).to(gradients.front().device()));
+  return norms.size() == 1 ? norms.front() : at::linalg_vector_norm(at::stack(norms), 2);
+}
+
+}  // namespace
 
 NamedTensors Optimizer::state() {
   NamedTensors tensors;
@@ -42,8 +63,7 @@ Tensor Optimizer::clip(double max_norm, const AddAcross& across) {
   for (const auto& group : groups_)
     for (const auto& parameter : group.parameters)
       if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-  Tensor norm = gradients.empty() ? at::zeros({}, at::kFloat)
-                                  : at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, at::kFloat)), 2);
+  Tensor norm = gradients.empty() ? at::zeros({}, at::kFloat) : norm_of_all(gradients);
   if (across) {
     Tensor squared = norm.square();
     across(squared);
@@ -54,7 +74,7 @@ Tensor Optimizer::clip(double max_norm, const AddAcross& across) {
   Tensor coefficient = at::clamp_max(max_norm / (norm + 1e-6), 1.0);
   // On the host the value is at hand: multiplying by one would only cost a pass over memory.
   if (norm.is_cpu() && coefficient.item<float>() == 1.0F) return norm;
-  at::_foreach_mul_(gradients, coefficient);
+  for (auto& here : by_device(gradients)) at::_foreach_mul_(here, coefficient.to(here.front().device()));
   return norm;
 }
 

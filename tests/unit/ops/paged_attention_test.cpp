@@ -72,5 +72,47 @@ TEST_P(Paged, LongSequencesAreSharedAmongThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Types, Paged, testing::Values(at::kFloat, at::kBFloat16), [](const auto& info) { return c10::toString(info.param); });
 
+// A cache in fewer bits: the fast path computes what the composition does, and both stay near the cache that keeps all.
+TEST(CodedCache, FewerBitsGiveNearlyTheSame) {
+  at::manual_seed(5);
+  AttentionShape shape{6, 2, 48, 0.15};
+  const std::vector<int64_t> lengths{45, 700, 9};
+  std::vector<std::vector<int32_t>> blocks(3);
+  int32_t next = 0;
+  for (size_t i = 0; i < 3; ++i)
+    for (int64_t j = 0; j < (lengths[i] + 15) / 16; ++j) blocks[i].push_back(next++);
+  struct Kind {
+    CacheCode code;
+    double tolerance, bytes;  // of the answers; of a head's key and value
+  };
+  for (auto [code, tolerance, bytes] : {Kind{CacheCode::plain, 1e-5, 2 * 48 * 4}, {CacheCode::int8, 0.02, 2 * (48 + 8)}, {CacheCode::fp8_e4m3, 0.1, 2 * 48},
+                                        {CacheCode::fp8_e5m2, 0.18, 2 * 48}, {CacheCode::int4, 0.3, 2 * (24 + 8)}}) {
+    auto fast = empty_pages(next, 2, 16, 48, at::TensorOptions(at::kFloat), code), plain = empty_pages(next, 2, 16, 48, at::TensorOptions(at::kFloat), code);
+    EXPECT_EQ(static_cast<double>(bytes_of_a_position(1, 48, at::kFloat, code)), bytes);
+    std::vector<int64_t> done(3);
+    std::vector<Tensor> keys(3), values(3);
+    // A prompt in two parts, then single tokens.
+    for (const auto& counts : {std::vector<int64_t>{20, 300, 4}, {24, 399, 4}, {1, 1, 1}}) {
+      std::vector<PagedSequence> sequences;
+      TensorList q, k, v, wanted;
+      for (size_t i = 0; i < 3; ++i) {
+        sequences.push_back({done[i], counts[i], blocks[i]});
+        q.push_back(at::randn({counts[i], 6 * 48})), k.push_back(at::randn({counts[i], 2 * 48}) * 3 + 1), v.push_back(at::randn({counts[i], 2 * 48}));
+        keys[i] = keys[i].defined() ? at::cat({keys[i], k.back()}) : k.back();
+        values[i] = values[i].defined() ? at::cat({values[i], v.back()}) : v.back();
+        wanted.push_back(attention_continued_plain(q.back(), keys[i], values[i], shape));
+        done[i] += counts[i];
+      }
+      auto plan = paged_plan(sequences, 16, at::kCPU);
+      auto found = paged_attention(at::cat(q), at::cat(k), at::cat(v), fast, plan, shape);
+      auto composed = paged_attention_plain(at::cat(q), at::cat(k), at::cat(v), plain, plan, shape);
+      EXPECT_LT(relative_difference(found, composed), 1e-5) << static_cast<int>(code);
+      auto error = (found - at::cat(wanted)).norm() / at::cat(wanted).norm();
+      EXPECT_LT(error.item<double>(), tolerance) << static_cast<int>(code);
+    }
+    if (code != CacheCode::plain) EXPECT_TRUE(at::equal(fast.keys.narrow(0, 0, 2), plain.keys.narrow(0, 0, 2))) << "the same codes";
+  }
+}
+
 }  // namespace
 }  // namespace hone::ops

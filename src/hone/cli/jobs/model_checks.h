@@ -1,6 +1,7 @@
 // What a person says about a model beside naming it, held against its folder before it is read.
 #pragma once
 #include <filesystem>
+#include <optional>
 
 #include "hone/cli/options.h"
 #include "hone/device/tensor.h"
@@ -11,5 +12,8 @@ namespace hone::cli {
 void check_model_type(const Options& options, const std::filesystem::path& folder);
 // Throws UserError(out_of_memory) when the weights need more than --max_memory gives this device.
 void check_memory_limit(const Options& options, const std::filesystem::path& folder, at::Device device);
+
+// What --max_memory gives it for weights.
+std::optional<double> memory_limit(const Options& options, at::Device device);
 
 }  // namespace hone::cli

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
+#include "hone/ops/cpu/coded_rows.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/lanes.h"
 #include "hone/ops/cpu/paged_attention.h"
@@ -78,6 +80,37 @@ struct Task {
   int64_t sequence, head, first, last;
 };
 
+// The same over a cache in fewer bits: the part's keys and values are widened beside each other first.
+class CodedPart {
+ public:
+  CodedPart(const PagedKeys& cache, int64_t group, int64_t head_dim)
+      : cache_(cache), head_dim_(head_dim), queries_(static_cast<size_t>(group * head_dim)), keys_(static_cast<size_t>(kPart * head_dim)), values_(keys_.size()) {}
+
+  template <class T>
+  void operator()(const T* q, int64_t head, float* scores, float* sums, float* peaks, float* totals, Work work) {
+    std::copy_n(q, work.group * head_dim_, queries_.begin());
+    for (int64_t p = 0; p < work.last - work.first; ++p) {
+      int64_t position = work.first + p, block = work.table[position / work.block_size];
+      int64_t place = (block * cache_.keys.size(1) + head) * work.block_size + position % work.block_size;
+      widen(cache_.keys, cache_.key_scales, place, keys_.data() + p * head_dim_);
+      widen(cache_.values, cache_.value_scales, place, values_.data() + p * head_dim_);
+    }
+    static constexpr int32_t kOneBlock[] = {0};
+    work.block_size = kPart, work.block_stride = 0, work.table = kOneBlock, work.last -= work.first, work.first = 0;
+    part(queries_.data(), keys_.data(), values_.data(), scores, sums, peaks, totals, work);
+  }
+
+ private:
+  void widen(const Tensor& codes, const Tensor& scales, int64_t place, float* to) const {
+    const float* steps = scales.defined() ? scales.const_data_ptr<float>() + place * 2 : nullptr;
+    widen_row(codes.const_data_ptr<uint8_t>() + place * codes.size(3), steps, head_dim_, cache_.code, to);
+  }
+
+  const PagedKeys& cache_;
+  int64_t head_dim_;
+  std::vector<float> queries_, keys_, values_;
+};
+
 // Parts of the same sequence and head stand next to each other.
 std::vector<Task> tasks_of(const PagedPlan& plan, const AttentionShape& shape) {
   std::vector<Task> tasks;
@@ -116,15 +149,23 @@ void paged_decode(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan
   std::vector<float> sums(tasks.size() * static_cast<size_t>(group_width)), peaks(tasks.size() * static_cast<size_t>(group)), totals(peaks.size());
   with_type(q.scalar_type(), [&](auto type) {
     using T = decltype(type);
-    auto *queries = q.const_data_ptr<T>(), *keys = cache.keys.const_data_ptr<T>(), *values = cache.values.const_data_ptr<T>();
+    const bool coded = cache.code != CacheCode::plain;
+    auto *queries = q.const_data_ptr<T>(), *keys = coded ? nullptr : cache.keys.const_data_ptr<T>(),
+         *values = coded ? nullptr : cache.values.const_data_ptr<T>();
     at::parallel_for(0, static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
       std::vector<float> scores(static_cast<size_t>(group * kPart));
+      std::optional<CodedPart> coded_part;
+      if (coded) coded_part.emplace(cache, group, shape.head_dim);
       for (int64_t t = begin; t < end; ++t) {
         const auto& task = tasks[static_cast<size_t>(t)];
         Work work{group, shape.head_dim, block_size, block_stride, tables + begins[task.sequence], task.first, task.last, static_cast<float>(shape.scale)};
         int64_t row = task.sequence * shape.kv_heads + task.head;
-        part(queries + row * group_width, keys + task.head * head_stride, values + task.head * head_stride, scores.data(),
-             sums.data() + t * group_width, peaks.data() + t * group, totals.data() + t * group, work);
+        auto *own_sums = sums.data() + t * group_width, *own_peaks = peaks.data() + t * group, *own_totals = totals.data() + t * group;
+        if (coded)
+          (*coded_part)(queries + row * group_width, task.head, scores.data(), own_sums, own_peaks, own_totals, work);
+        else
+          part(queries + row * group_width, keys + task.head * head_stride, values + task.head * head_stride, scores.data(), own_sums, own_peaks,
+               own_totals, work);
       }
     });
     auto* to = out.mutable_data_ptr<T>();

@@ -1,0 +1,88 @@
+#include "hone/ops/cpu/coded_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "hone/device/tensor.h"
+#include "hone/ops/cpu/lanes.h"
+
+namespace hone::ops::cpu {
+namespace {
+
+using FloatTable = std::array<float, 256>;
+
+template <class Float8>
+const FloatTable& values_of_float_codes() {
+  static const FloatTable table = [] {
+    FloatTable made;
+    for (int code = 0; code < 256; ++code) made[static_cast<size_t>(code)] = Float8(static_cast<uint8_t>(code), Float8::from_bits());
+    return made;
+  }();
+  return table;
+}
+
+template <class Float8>
+void code_as_floats(const float* values, int64_t count, float greatest, uint8_t* codes) {
+  for (int64_t i = 0; i < count; ++i) codes[i] = Float8(std::clamp(values[i], -greatest, greatest)).x;
+}
+
+using LaneByte = uint8_t __attribute__((vector_size(16)));
+
+HONE_INLINE Lane as_floats(LaneByte bytes) { return __builtin_convertvector(__builtin_convertvector(bytes, LaneInt), Lane); }
+
+HONE_INLINE LaneByte sixteen_bytes(const uint8_t* from) {
+  LaneByte bytes;
+  std::memcpy(&bytes, from, sizeof bytes);
+  return bytes;
+}
+
+HONE_INLINE void put_lane(float* to, Lane lane) { std::memcpy(to, &lane, sizeof lane); }
+
+HONE_CPU_KERNEL void widen_bytes(const uint8_t* codes, float step, float low, int64_t count, float* values) {
+  int64_t i = 0;
+  for (; i + kLane <= count; i += kLane) put_lane(values + i, as_floats(sixteen_bytes(codes + i)) * step + low);
+  for (; i < count; ++i) values[i] = static_cast<float>(codes[i]) * step + low;
+}
+
+HONE_CPU_KERNEL void widen_nibbles(const uint8_t* codes, float step, float low, int64_t half, float* values) {
+  int64_t i = 0;
+  for (; i + kLane <= half; i += kLane) {
+    auto bytes = sixteen_bytes(codes + i);
+    put_lane(values + i, as_floats(bytes & 15) * step + low);
+    put_lane(values + half + i, as_floats(bytes >> 4) * step + low);
+  }
+  for (; i < half; ++i) {
+    values[i] = static_cast<float>(codes[i] & 15) * step + low;
+    values[half + i] = static_cast<float>(codes[i] >> 4) * step + low;
+  }
+}
+
+void code_as_numbers(const float* values, int64_t count, CacheCode code, uint8_t* codes, float* scales) {
+  const auto [low, high] = std::minmax_element(values, values + count);
+  const float steps = code == CacheCode::int8 ? 255.0F : 15.0F, step = std::max((*high - *low) / steps, 1e-30F);
+  scales[0] = step, scales[1] = *low;
+  auto number = [&](float value) { return static_cast<uint8_t>(std::clamp(std::nearbyint((value - scales[1]) / step), 0.0F, steps)); };
+  const int64_t half = count / 2;
+  if (code == CacheCode::int8)
+    for (int64_t i = 0; i < count; ++i) codes[i] = number(values[i]);
+  else
+    for (int64_t i = 0; i < half; ++i) codes[i] = static_cast<uint8_t>(number(values[i]) | number(values[half + i]) << 4);
+}
+
+}  // namespace
+
+void code_row(const float* values, int64_t head_dim, CacheCode code, uint8_t* codes, float* scales) {
+  if (code == CacheCode::fp8_e5m2) return code_as_floats<c10::Float8_e5m2>(values, head_dim, 57344.0F, codes);
+  if (code == CacheCode::fp8_e4m3) return code_as_floats<c10::Float8_e4m3fn>(values, head_dim, 448.0F, codes);
+  code_as_numbers(values, head_dim, code, codes, scales);
+}
+
+void widen_row(const uint8_t* codes, const float* scales, int64_t head_dim, CacheCode code, float* values) {
+  if (code == CacheCode::int8) return widen_bytes(codes, scales[0], scales[1], head_dim, values);
+  if (code == CacheCode::int4) return widen_nibbles(codes, scales[0], scales[1], head_dim / 2, values);
+  const auto& table = code == CacheCode::fp8_e5m2 ? values_of_float_codes<c10::Float8_e5m2>() : values_of_float_codes<c10::Float8_e4m3fn>();
+  for (int64_t i = 0; i < head_dim; ++i) values[i] = table[codes[i]];
+}
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,68 @@
+"""One process on several emulated cards: copies of a model side by side, and one model spread over cards."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NANO = ROOT / "models/nano"
+QUESTIONS = ["Who are you?", "hi", "What is the capital of France?", "Tell me a story."]
+
+
+def answers(npu, folder, *words, model=NANO, **more):
+    data, result = folder / "questions.jsonl", folder / "answers.jsonl"
+    data.write_text("".join(json.dumps({"query": question}) + "\n" for question in QUESTIONS))
+    result.unlink(missing_ok=True)
+    done = npu("swift", "infer", "--model", model, "--torch_dtype", "float32", "--val_dataset", data, "--result_path", result, "--max_new_tokens", 12,
+               "--temperature", 0, "--max_batch_size", 4, *words, **more)
+    if done.returncode != 0:
+        return done
+    return [json.loads(line)["response"] for line in result.read_text().splitlines()], done.stderr
+
+
+@pytest.fixture(scope="module")
+def wanted(npu, tmp_path_factory):
+    return answers(npu, tmp_path_factory.mktemp("one"), "--device", "npu:0")[0]
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--vllm_data_parallel_size", 2], "copy 2 of the model lies on npu:1"),
+    (["--vllm_pipeline_parallel_size", 2, "--device", "npu:1,0"], "copy 1 of the model lies on npu:1, npu:0"),
+    (["--device_map", "balanced"], "the model is spread over npu:0, npu:1"),
+    (["--device_map", json.dumps({"": "npu:0", "model.layers.1": 1, "model.layers.2": "cpu"})], ""),
+], ids=["copies", "stages", "balanced", "named"])
+def test_answers_are_those_of_one_card(npu, wanted, tmp_path, words, said):
+    found, log = answers(npu, tmp_path, *words, env={"HONE_EMULATED_NPUS": 2})
+    assert found == wanted
+    assert said in log
+
+
+def test_slices_answer_as_one_card(npu, tmp_path):
+    model = tmp_path / "model"
+    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3", "--vocab", "small", "--out", model], check=True, capture_output=True)
+    wanted, _ = answers(npu, tmp_path, "--device", "npu:0", model=model)
+    for words in (["--vllm_tensor_parallel_size", 2], ["--lmdeploy_tp", -1, "--lmdeploy_quant_policy", 0]):
+        found, log = answers(npu, tmp_path, *words, model=model, env={"HONE_EMULATED_NPUS": 2})
+        assert found == wanted and "copy 1 of the model lies on npu:0, npu:1" in log
+
+
+def test_more_cards_than_there_are(npu, tmp_path):
+    refused = answers(npu, tmp_path, "--vllm_data_parallel_size", 2, "--vllm_pipeline_parallel_size", 2, env={"HONE_EMULATED_NPUS": 2})
+    assert refused.returncode == 2 and "take 4 devices; found: npu:0, npu:1" in refused.stderr
+
+
+def test_training_spread_over_cards_follows_the_same_curve(npu, tmp_path):
+    def losses(name, *words):
+        done = npu("swift", "sft", "--model", NANO, "--dataset", ROOT / "data/demo.jsonl", "--torch_dtype", "float32", "--max_steps", 3, "--logging_steps", 1,
+                   "--learning_rate", "1e-3", "--lora_dropout", 0, "--output_dir", tmp_path / name, "--add_version", "false", "--split_dataset_ratio", 0, *words,
+                   env={"HONE_EMULATED_NPUS": 2})
+        assert done.returncode == 0, done.stderr[-3000:]
+        rows = [json.loads(line) for line in (tmp_path / name / "logging.jsonl").read_text().splitlines()]
+        return [row["loss"] for row in rows if "loss" in row], done.stderr
+
+    one, _ = losses("one", "--device", "npu:0")
+    two, log = losses("two", "--device_map", "auto")
+    assert "spread over npu:0, npu:1" in log
+    assert two == pytest.approx(one, rel=1e-5) and len(one) == 3

@@ -1,0 +1,94 @@
+#include <unistd.h>
+
+#include "engine/engine_fixture.h"
+#include "hone/tuner/tuner.h"
+
+namespace hone::engine {
+namespace {
+
+// A model cut along its heads and MLPs answers as the whole one does, here in slices that are threads of the CPU.
+class SlicesTest : public EngineTest {
+ protected:
+  static std::unique_ptr<model::CausalLM> cut_model() {
+    auto model = tiny_model();
+    model->cut_into_slices({at::kCPU, at::kCPU});
+    return model;
+  }
+};
+
+TEST_F(SlicesTest, AnswerAsTheWholeModel) {
+  std::vector<Tokens> wanted;
+  for (const auto& request : requests()) wanted.push_back(expected(request));
+  for (auto config : {EngineConfig{}, EngineConfig{.block_size = 4, .cache_tokens = 84, .max_step_tokens = 7}, EngineConfig{.speculative_tokens = 4}}) {
+    auto cut = cut_model();
+    Engine engine(*cut, tokenizer_, config);
+    EXPECT_EQ(answers(engine, requests()), wanted);
+    EXPECT_EQ(answers(engine, requests()), wanted) << "again, from the prefix cache";
+  }
+}
+
+TEST_F(SlicesTest, LogitsAreThoseOfTheWholeModel) {
+  at::InferenceMode inference;
+  auto cut = cut_model();
+  model::Input input;
+  input.segments.append(40);
+  input.tokens_t = at::arange(40) * 5;
+  input.positions_t = at::arange(40);
+  auto whole = model_->logits(model_->hidden(input)), parts = cut->logits(cut->hidden(input));
+  EXPECT_EQ(parts.sizes(), whole.sizes());
+  EXPECT_LT((parts - whole).abs().max().item<float>(), 1e-4 * whole.abs().max().item<float>());
+}
+
+TEST_F(SlicesTest, ReplicasMayShareThem) {
+  auto list = requests(12, 5);
+  auto cut = cut_model();
+  Engine one(*cut, tokenizer_), two(std::vector{cut.get(), cut.get()}, tokenizer_);
+  EXPECT_EQ(answers(two, list), answers(one, list));
+}
+
+TEST_F(SlicesTest, AdaptersAreCutToo) {
+  auto root = std::filesystem::temp_directory_path() / fmt::format("hone-engine-slices-{}", ::getpid());
+  auto tuned_model = tiny_model();
+  tuner::TunerConfig config;
+  config.lora.rank = 4;
+  auto tuned = tuner::apply_tuner(*tuned_model, config);
+  {
+    at::NoGradGuard no_grad;
+    at::manual_seed(5);
+    for (const auto& [parameter, tensor] : tuned.trainable) Tensor(tensor).copy_(at::randn_like(tensor) * 0.3);
+  }
+  tuner::save_trained(*tuned_model, tuned, root);
+  auto request = requests(12)[2];
+  auto adapted = request;
+  adapted.adapter = "a";
+  auto whole = engine();
+  whole.load_adapter("a", root);
+  auto wanted = answers(whole, {request, adapted});
+  ASSERT_NE(wanted[0], wanted[1]);
+  auto cut = cut_model();
+  Engine engine(*cut, tokenizer_);
+  EXPECT_EQ(answers(engine, {request})[0], wanted[0]);
+  engine.load_adapter("a", root);
+  EXPECT_EQ(answers(engine, {request, adapted}), wanted);
+  engine.unload_adapter("a");
+  EXPECT_EQ(answers(engine, {request})[0], wanted[0]);
+  std::filesystem::remove_all(root);
+}
+
+TEST_F(SlicesTest, RoundedWeightsAndACacheInFewerBitsGoWithThem) {
+  auto cut = cut_model();
+  Engine engine(*cut, tokenizer_, {.cache_code = ops::CacheCode::int8, .quant_bits = 8});
+  for (const auto& tokens : answers(engine, requests())) EXPECT_EQ(tokens.size(), 20u);
+}
+
+TEST_F(SlicesTest, HeadsThatCannotBeDividedAreNamed) {
+  try {
+    tiny_model()->cut_into_slices(std::vector(4, at::Device(at::kCPU)));
+    FAIL() << "two key heads in four slices";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("2 key heads"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace hone::engine
