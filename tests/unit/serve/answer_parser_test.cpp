@@ -10,6 +10,7 @@ namespace {
 struct Split {
   std::string text, thought;
   std::vector<std::pair<std::string, std::string>> calls;
+  std::string torn;
 };
 
 Split split(const std::string& whole, AnswerParser::Config config, size_t step) {
@@ -25,6 +26,8 @@ Split split(const std::string& whole, AnswerParser::Config config, size_t step) 
   };
   for (size_t at = 0; at < whole.size(); at += step) take(parser.push(std::string_view(whole).substr(at, step)));
   take(parser.finish());
+  out.torn = parser.torn_call();
+  EXPECT_EQ(parser.calls(), out.calls.size() - (out.torn.empty() ? 0 : 1));
   return out;
 }
 
@@ -35,10 +38,11 @@ void expect(const std::string& whole, AnswerParser::Config config, const Split& 
     EXPECT_EQ(got.text, wanted.text) << "pieces of " << step;
     EXPECT_EQ(got.thought, wanted.thought) << "pieces of " << step;
     EXPECT_EQ(got.calls, wanted.calls) << "pieces of " << step;
+    EXPECT_EQ(got.torn, wanted.torn) << "pieces of " << step;
   }
 }
 
-constexpr AnswerParser::Config kHermes{.tools = ToolFormat::hermes}, kLlama{.tools = ToolFormat::llama}, kPlain{};
+const AnswerParser::Config kHermes{.tools = ToolFormat::hermes}, kLlama{.tools = ToolFormat::llama, .offered = {"f", "g"}}, kPlain{};
 
 TEST(AnswerParser, PlainTextStaysAsItIs) {
   expect("  Hello <b> world\n", kPlain, {"  Hello <b> world\n", "", {}});
@@ -68,6 +72,30 @@ TEST(AnswerParser, WhatIsNoCallIsText) {
   expect("<tool_call>{\"nam", kHermes, {"<tool_call>{\"nam", "", {}});
   expect("{\"answer\": 42}", kLlama, {"{\"answer\": 42}", "", {}});
   expect("a < b", kHermes, {"a < b", "", {}});
+}
+
+TEST(AnswerParser, AnswersInJsonAreNoCallsOfLlama) {
+  for (std::string answer : {R"({"name": "Bob", "age": 3})", R"({"name": "Bob"} is my answer)", R"({"name": "f"})", R"({"name": "f", "age": 3} x)",
+                             R"({"name": "Bob", "parameters": {"a": 1}})", R"({"name": "f", "parameters": 7})"})
+    expect(answer, kLlama, {answer, "", {}});
+}
+
+TEST(AnswerParser, CallsWithoutArgumentsHaveNone) {
+  for (std::string arguments : {"", R"(, "arguments": {})", R"(, "arguments": null)", R"(, "arguments": "")"})
+    expect("<tool_call>{\"name\": \"g\"" + arguments + "}</tool_call>", kHermes, {"", "", {{"g", "{}"}}});
+  expect("<tool_call>{\"name\": \"g\", \"arguments\": [1]}</tool_call>", kHermes,
+         {"<tool_call>{\"name\": \"g\", \"arguments\": [1]}</tool_call>", "", {}});
+}
+
+TEST(AnswerParser, TornCallsAreText) {
+  for (std::string torn : {R"({"name": "f", "arg)", R"({"name": "f", "arguments": )", R"({"name": "f", "arguments": "{\")", R"({"name": "f")"}) {
+    expect("<tool_call>" + torn, kHermes, {"<tool_call>" + torn, "", {}});
+    expect(torn, kLlama, {torn, "", {}});
+    expect(torn, {.tools = ToolFormat::only_call}, {torn, "", {}});
+  }
+  std::string late = R"({"name": "f", "arguments": {"a": )";
+  expect("Well. <tool_call>" + late, kHermes, {"Well.", "", {{"f", "{\"a\": "}}, "<tool_call>" + late});
+  expect(late, {.tools = ToolFormat::only_call}, {"", "", {{"f", "{\"a\": "}}, late});
 }
 
 TEST(AnswerParser, LlamaCalls) {

@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "hone/data/encode/loss_scale.h"
-#include "hone/text/templates/agent_format.h"
+#include "hone/data/encode/tools_as_text.h"
 
 namespace hone::data {
 namespace {
 
 using text::FormatError;
 using text::TokenId;
+
+const Json kNoParameters = {{"type", "object"}, {"properties", Json::object()}};
 
 std::string token_text(const text::Tokenizer& tokenizer, const std::optional<TokenId>& id) { return id ? tokenizer.token_of(*id) : ""; }
 
@@ -72,6 +74,29 @@ static EncodeConfig read_loss_scale(EncodeConfig config) {
 JinjaEncoder::JinjaEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::ChatTemplate chat_template)
     : Encoder(read_loss_scale(std::move(config)), std::move(tokenizer), "jinja"), template_(std::move(chat_template)) {
   turn_tokens_ = stop_words();
+  choose_tool_form();
+}
+
+Result<text::Rendered> JinjaEncoder::render_probe(const Json& messages, const Json& tools) const {
+  return template_.render(template_variables(*tokenizer_, messages, tools, true));
+}
+
+// A template without a form for tools would drop them silently. Whether it has one, its rendering tells.
+void JinjaEncoder::choose_tool_form() {
+  const Json question = Json::array({{{"role", "user"}, {"content", "a question"}}});
+  const Json instructed = Json::array({{{"role", "system"}, {"content", "an instruction"}}, question[0]});
+  const Json tool = {{"type", "function"}, {"function", {{"name", "look_up"}, {"description", "Looks up."}, {"parameters", kNoParameters}}}};
+  auto plain = render_probe(question, nullptr), guided = render_probe(instructed, nullptr);
+  takes_system_ = guided && guided->text.find("an instruction") != std::string::npos;
+  bool named = config_.dialect != Dialect::factory && !config_.tool_format.empty();
+  auto shows = [&](const Result<text::Rendered>& without, const Json& messages) {
+    auto with = render_probe(messages, Json::array({tool}));
+    return with && without && with->text != without->text;
+  };
+  if (!named && (!plain || shows(plain, question) || shows(guided, instructed))) return;
+  auto writes = [&](const char* words) { return plain && plain->text.find(words) != std::string::npos; };
+  if (!named) config_.tool_format = writes("<|start_header_id|>") ? "llama3" : writes("<|header_start|>") ? "llama4" : "hermes";
+  agent_ = agent_format_of(config_, "");
 }
 
 std::vector<std::string> JinjaEncoder::stop_words() const {
@@ -81,16 +106,16 @@ std::vector<std::string> JinjaEncoder::stop_words() const {
 
 JinjaEncoder::Prepared JinjaEncoder::prepare(const Conversation& conversation) const {
   Prepared prepared{.messages = Json::array()};
-  const auto& messages = conversation.messages;
+  auto messages = conversation.messages;
   if (messages.empty()) throw FormatError("the conversation has no messages");
-  if (config_.system && messages[0].role != "system") append_message({.role = "system", .content = *config_.system}, prepared.messages);
-  prepared.loss.resize(prepared.messages.size());
+  if (config_.system && messages[0].role != "system") messages.insert(messages.begin(), {.role = "system", .content = *config_.system});
+  if (agent_) messages = tools_as_text(messages, parse_tools(conversation.tools), *agent_, takes_system_);
   for (const auto& message : messages) {
     append_message(message, prepared.messages);
     prepared.loss.resize(prepared.messages.size());
     if (message.loss) prepared.loss.back() = message.loss;
   }
-  if (!conversation.tools.empty()) {
+  if (!conversation.tools.empty() && !agent_) {
     auto tools = parse_json(conversation.tools);
     if (!tools) throw FormatError("\"tools\" is not JSON: " + tools.error());
     prepared.tools = *tools;

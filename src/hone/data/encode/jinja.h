@@ -2,6 +2,7 @@
 #pragma once
 #include "hone/data/encode/encoder.h"
 #include "hone/text/chat_template.h"
+#include "hone/text/templates/agent_format.h"
 
 namespace hone::data {
 
@@ -23,6 +24,8 @@ class JinjaEncoder : public Encoder {
     Json messages, tools, variables;
     std::vector<std::optional<bool>> loss;  // of each message
   };
+  void choose_tool_form();
+  Result<text::Rendered> render_probe(const Json& messages, const Json& tools) const;
   Prepared prepare(const Conversation& conversation) const;
   text::Rendered render(const Prepared& prepared, const Json& messages, bool open) const;
   std::vector<Span> answer_spans(const Prepared& prepared, const text::Rendered& whole) const;
@@ -36,6 +39,8 @@ class JinjaEncoder : public Encoder {
   Sample tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const;
 
   text::ChatTemplate template_;
+  const text::AgentFormat* agent_ = nullptr;  // writes tools, calls and results; null: the template does
+  bool takes_system_ = true;
 };
 
 // What transformers hands to a chat template; `tools` may be null.

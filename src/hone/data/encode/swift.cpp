@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/trimmed.h"
+#include "hone/data/encode/tools_as_text.h"
 
 namespace hone::data {
 namespace {
@@ -24,15 +25,6 @@ std::string loss_words(const EncodeConfig& config, const SwiftDialog& dialog) {
   return config.loss_scale + (add ? "+ignore_empty_think" : "");
 }
 
-const text::AgentFormat* agent_of(const EncodeConfig& config, const SwiftDialog& dialog) {
-  if (config.tool_format.empty()) return text::find_agent_format(dialog.agent);
-  auto format = text::find_agent_format(config.tool_format);
-  if (!format)
-    throw UserError(ExitCode::usage, "agent_template \"" + config.tool_format + "\" is unknown",
-                    fmt::format("known: {}", fmt::join(text::agent_format_names(), ", ")));
-  return format;
-}
-
 std::string stripped_newlines(const std::string& text) {
   auto begin = text.find_first_not_of('\n');
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of('\n') - begin + 1);
@@ -45,7 +37,8 @@ SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Toke
       dialog_(config_.use_chat_template ? dialog : bare_dialog(dialog)),
       loss_scale_(loss_words(config_, dialog)),
       binary_weights_(config_.binary_loss_scale.value_or(loss_scale_.binary())),
-      agent_(agent_of(config_, dialog)) {
+      agent_(agent_format_of(config_, dialog.agent)) {
+  if (agent_ && config_.tool_format.empty()) config_.tool_format = dialog.agent;
   if (config_.system) {
     bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt || dialog_.quirk == SwiftDialog::Quirk::gemma_system;
     if (config_.use_chat_template && !knows_system)

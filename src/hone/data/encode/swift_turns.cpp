@@ -1,6 +1,7 @@
 #include "hone/data/encode/swift_turns.h"
 
 #include "hone/base/trimmed.h"
+#include "hone/data/encode/tools_as_text.h"
 
 namespace hone::data {
 namespace {
@@ -10,24 +11,6 @@ using text::FormatError;
 const text::AgentFormat& needed(const text::AgentFormat* agent, const text::SwiftDialog& dialog) {
   if (!agent) throw FormatError("template \"" + dialog.name + "\" has no agent format for tools; choose one with --agent_template");
   return *agent;
-}
-
-std::vector<Json> parse_tools(const std::string& tools) {
-  if (tools.empty()) return {};
-  auto parsed = parse_json(tools);
-  if (!parsed) throw FormatError("\"tools\" is not JSON: " + parsed.error());
-  std::vector<Json> list;
-  for (auto tool : parsed->is_array() ? *parsed : Json::array({*parsed})) {
-    if (tool.is_string()) {
-      auto inner = parse_json(tool.get_ref<const std::string&>());
-      if (!inner) throw FormatError("a tool is not JSON: " + inner.error());
-      tool = *inner;
-    }
-    if (!tool.is_object()) throw FormatError("a tool is not an object");
-    if (!tool.contains("type") && !tool.contains("function")) tool = Json{{"type", "function"}, {"function", tool}};
-    list.push_back(std::move(tool));
-  }
-  return list;
 }
 
 void read_row_settings(const Json& extra, Turns& turns) {

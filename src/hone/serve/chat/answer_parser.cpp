@@ -43,7 +43,7 @@ std::vector<Delta> AnswerParser::push(std::string_view piece) {
 
 std::vector<Delta> AnswerParser::finish() {
   std::vector<Delta> out;
-  if (state_ == State::call && !announced_) give_up_call(out);
+  if (state_ == State::call) announced_ ? void(torn_call_ = std::exchange(call_text_, {})) : give_up_call(out);
   if (state_ == State::thought)
     emit(Delta::Kind::thought, std::exchange(held_, {}), out);
   else if (state_ != State::call && state_ != State::behind_call)
@@ -119,7 +119,7 @@ bool AnswerParser::read_text(std::vector<Delta>& out) {
     bool tagged = text.starts_with(kPython);
     if (tagged || text[0] == '{') {
       held_ = std::string(text.substr(tagged ? kPython.size() : 0));
-      begin_call("");
+      begin_call(tagged ? std::string(kPython) : "");
       return !held_.empty();
     }
   }
@@ -145,11 +145,24 @@ void AnswerParser::begin_call(std::string marker) {
   announced_ = false;
 }
 
+// Llama writes calls without a mark around them, and so may stand an answer that merely looks like one.
+bool AnswerParser::is_answer_in_json() const {
+  if (config_.tools != ToolFormat::llama || call_text_.starts_with(kPython) || !scanner_->named()) return false;
+  bool bare = scanner_->state() == CallScanner::State::done && !scanner_->with_arguments();
+  return bare || std::ranges::find(config_.offered, scanner_->name()) == config_.offered.end();
+}
+
+// A call is told of once its arguments begin: what is cut off before is text.
 bool AnswerParser::read_call(std::vector<Delta>& out) {
   size_t used = scanner_->push(held_);
   call_text_ += held_.substr(0, used);
   held_.erase(0, used);
-  if (scanner_->named() && !announced_) {
+  bool done = scanner_->state() == CallScanner::State::done;
+  if (!announced_ && is_answer_in_json()) {
+    give_up_call(out);
+    return true;
+  }
+  if (scanner_->named() && (scanner_->with_arguments() || done) && !announced_) {
     emit(Delta::Kind::call, scanner_->name(), out);
     announced_ = true;
   }

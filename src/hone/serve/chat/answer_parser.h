@@ -27,12 +27,15 @@ class AnswerParser {
     bool split_thoughts = true;
     bool begins_thinking = false;  // the prompt has already opened the thought
     bool one_call = false;         // what follows the first call is dropped
+    std::vector<std::string> offered;  // names that a call without a mark around it may have
   };
   explicit AnswerParser(const Config& config);
 
   std::vector<Delta> push(std::string_view piece);
   std::vector<Delta> finish();  // what was held back
-  size_t calls() const { return calls_; }
+  size_t calls() const { return calls_; }  // that are complete
+  // A call that began and never ended, as it was written; "" before finish() and when there is none.
+  const std::string& torn_call() const { return torn_call_; }
 
  private:
   enum class State { start, before_thought, thought, before_text, text, call, behind_call };
@@ -44,6 +47,7 @@ class AnswerParser {
   bool read_behind_call();
   void emit(Delta::Kind kind, std::string text, std::vector<Delta>& out);
   void begin_call(std::string marker);
+  bool is_answer_in_json() const;
   void give_up_call(std::vector<Delta>& out);
 
   Config config_;
@@ -51,6 +55,7 @@ class AnswerParser {
   std::string held_;
   std::optional<CallScanner> scanner_;
   std::string call_text_;  // as written so far, in case it turns out to be no call
+  std::string torn_call_;
   bool announced_ = false, text_allowed_calls_ = true;
   size_t calls_ = 0;
 };

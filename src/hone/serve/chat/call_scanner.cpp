@@ -55,7 +55,7 @@ void CallScanner::step(char c) {
       if (c == ',')
         place_ = Place::key_or_end;
       else if (c == '}')
-        named() ? void(state_ = State::done) : fail();
+        end_call();
       else
         fail();
       return;
@@ -69,6 +69,8 @@ void CallScanner::begin_value(char c) {
   depth_ = 0;
   in_string_ = escaped_ = false;
   place_ = Place::in_value;
+  if (holds_arguments(key_) && c != '{' && c != '"' && c != 'n') return fail();  // an object, one as text, or null
+  begun_ |= holds_arguments(key_) && c == '{';
   step_value(c);
 }
 
@@ -81,7 +83,7 @@ void CallScanner::step_value(char c) {
     return step(c);
   }
   value_ += c;
-  bool streams = holds_arguments(key_) && value_[0] != '"';  // arguments given as a string are unpacked when it ends
+  bool streams = holds_arguments(key_) && value_[0] == '{';  // arguments given as a string are unpacked when it ends
   if (streams) arguments_ += c;
   if (in_string_) {
     if (escaped_)
@@ -110,9 +112,16 @@ void CallScanner::end_value() {
   if (key_ == "name") {
     if (text.empty() || text.size() > kLongestName) return fail();
     name_ = text;
-  } else {
+  } else if (!text.empty()) {
     arguments_ = text;
+    begun_ = true;
   }
+}
+
+void CallScanner::end_call() {
+  if (!named()) return fail();
+  state_ = State::done;
+  if (!begun_) arguments_ = "{}";
 }
 
 }  // namespace hone::serve

@@ -14,8 +14,9 @@ class CallScanner {
   size_t push(std::string_view text);
   State state() const { return state_; }
   bool named() const { return !name_.empty(); }
+  bool with_arguments() const { return begun_; }  // they have at least begun
   const std::string& name() const { return name_; }
-  // Arguments that came since the last call, as JSON text; held back until the name is known.
+  // Arguments that came since the last call, as JSON text; held back until the name is known. A finished call without any has {}.
   std::string take_arguments();
 
  private:
@@ -24,13 +25,14 @@ class CallScanner {
   void step_value(char c);
   void begin_value(char c);
   void end_value();
+  void end_call();
   void fail() { state_ = State::bad; }
 
   State state_ = State::open;
   Place place_ = Place::begin;
   std::string key_, value_, name_, arguments_;
   int depth_ = 0;
-  bool in_string_ = false, escaped_ = false;
+  bool in_string_ = false, escaped_ = false, begun_ = false;
 };
 
 }  // namespace hone::serve

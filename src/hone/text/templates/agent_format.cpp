@@ -72,6 +72,10 @@ std::string AgentFormat::standalone_results(const std::vector<std::string>&, con
   throw FormatError("this agent template has no form for a tool result that follows a user message");
 }
 
+std::string AgentFormat::results_message(const std::vector<std::string>& results) const {
+  return fmt::format("{}", fmt::join(results, "\n"));
+}
+
 const AgentFormat* find_agent_format(std::string_view name) {
   for (const auto& [known, format] : table())
     if (known == name) return format.get();

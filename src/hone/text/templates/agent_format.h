@@ -37,6 +37,8 @@ class AgentFormat {
   virtual Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const;
   // Results that follow a user message directly are appended to it.
   virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog& dialog) const;
+  // Results as the text of one message, for chat templates that are not ours.
+  virtual std::string results_message(const std::vector<std::string>& results) const;
   // What separates `before`, the assistant text just before a call, from the call.
   virtual std::string call_separator(const std::string& before) const { (void)before; return {}; }
 

@@ -86,7 +86,10 @@ class Glm4_5 : public AgentFormat {
     return pieces;
   }
   std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog&) const override {
-    std::string text = "<|observation|>";
+    return "<|observation|>" + results_message(results);
+  }
+  std::string results_message(const std::vector<std::string>& results) const override {
+    std::string text;
     for (const auto& result : results) text += result_text(result);
     return text;
   }

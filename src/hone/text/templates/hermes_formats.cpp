@@ -64,6 +64,7 @@ class Hermes : public AgentFormat {
     }
     return text;
   }
+  std::string results_message(const std::vector<std::string>& results) const override { return results_text(results); }
 
  protected:
   virtual std::string results_text(const std::vector<std::string>& results) const {
@@ -219,9 +220,12 @@ class Mistral : public AgentFormat {
     return "[TOOL_CALLS][\n" + joined(texts, "\n") + "\n]</s>";
   }
   Pieces results(std::string*, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+    return results_turn(results_message(results), dialog);
+  }
+  std::string results_message(const std::vector<std::string>& results) const override {
     std::vector<std::string> texts;
     for (const auto& result : results) texts.push_back("[TOOL_RESULTS]" + python_dumps(Json{{"content", result}}) + "[/TOOL_RESULTS]");
-    return results_turn(joined(texts, "\n"), dialog);
+    return joined(texts, "\n");
   }
 };
 
