@@ -2,10 +2,11 @@
 import json
 import shutil
 import subprocess
-from typing import Literal
+from typing import Annotated, Literal
 
 import anthropic
 import pytest
+from pydantic import BaseModel, Field
 
 from serve_testing import ROOT
 
@@ -63,6 +64,44 @@ def test_anthropic_stop_sequences_and_errors(client):
     assert caught.value.body["error"]["type"] == "invalid_request_error"
     with pytest.raises(anthropic.NotFoundError):
         ask(client, model="claude")
+
+
+class Person(BaseModel):
+    name: Literal["Ann", "Bo"]
+    tags: Annotated[list[Literal["kind", "tall"]], Field(max_length=2)]
+
+
+def test_anthropic_structured_output(client):
+    asked = {"model": "nano", "max_tokens": 400, "messages": [{"role": "user", "content": "Who?"}], "output_format": Person}
+    assert isinstance(client.messages.parse(**asked).parsed_output, Person)
+    with client.messages.stream(**asked) as stream:
+        assert Person.model_validate_json("".join(stream.text_stream))
+    with pytest.raises(anthropic.BadRequestError, match="output_config.format"):
+        ask(client, output_config={"format": {"type": "yaml"}})
+
+
+def test_anthropic_fields_of_its_own_servers(client):
+    hosted = {"cache_control": {"type": "ephemeral"}, "container": "c", "inference_geo": "eu", "speed": "fast", "context_management": {"edits": []}}
+    assert ask(client, extra_body=hosted, output_config={"effort": "low"}).content == ask(client).content
+    with pytest.raises(anthropic.BadRequestError, match="tools\\[1\\].type.*web_search_20250305.*custom"):
+        ask(client, tools=[{"type": "custom", **WEATHER}, {"type": "web_search_20250305", "name": "web_search"}])
+
+
+def test_anthropic_empty_lists(client):
+    assert ask(client, system=[]).content == ask(client).content
+    with pytest.raises(anthropic.BadRequestError, match="messages\\[0\\].content.*at least one block"):
+        ask(client, messages=[{"role": "user", "content": []}])
+
+
+def test_anthropic_models(client, server):
+    listed = client.models.list()
+    model = listed.data[0]
+    assert (model.id, model.type, model.display_name) == ("nano", "model", "nano") and model.created_at.year > 2000
+    assert listed.has_more is False and [m.id for m in listed] == ["nano"] and client.models.retrieve("nano").id == "nano"
+    with pytest.raises(anthropic.NotFoundError) as caught:
+        client.models.retrieve("claude")
+    assert caught.value.body["error"]["type"] == "not_found_error"
+    assert json.loads(server.get("/v1/models")[2])["object"] == "list"
 
 
 def test_langchain(server):

@@ -41,7 +41,8 @@ void append_block(const Json& block, const std::string& role, const std::string&
 data::Conversation read_conversation(const Json& system, const Json& messages) {
   data::Conversation conversation;
   auto& out = conversation.messages;
-  if (!system.is_null()) out.push_back({.role = "system", .content = read_text_parts(system, "system")});
+  bool instructed = !system.is_null() && system != Json::array();
+  if (instructed) out.push_back({.role = "system", .content = read_text_parts(system, "system")});
   for (size_t i = 0; i < messages.size(); ++i) {
     auto where = fmt::format("messages[{}]", i);
     if (!messages[i].is_object()) bad_value(where, fmt::format("found {}; expected an object", kind_name(messages[i])));
@@ -54,15 +55,36 @@ data::Conversation read_conversation(const Json& system, const Json& messages) {
     }
     if (!content.is_array() || content.size() > 1024)
       bad_value(where + ".content", "expected a text or a list of at most 1024 blocks");
+    bool open_answer = role == "assistant" && i + 1 == messages.size();
+    if (content.empty() && !open_answer) bad_value(where + ".content", "found an empty list; expected at least one block");
     for (size_t j = 0; j < content.size(); ++j) append_block(content[j], role, fmt::format("{}.content[{}]", where, j), out);
   }
   return conversation;
+}
+
+// Tools that Anthropic's servers run, or whose form its models know by heart.
+void refuse_foreign_tool(const Json& tool, const std::string& where) {
+  if (!tool.is_object() || !member(tool, "type").is_string() || tool["type"] == "custom") return;
+  bad_value(where, fmt::format("\"{}\" is a tool of Anthropic's own; expected \"custom\": a name and an input_schema, which the client runs",
+                               tool["type"].get_ref<const std::string&>().substr(0, 64)));
+}
+
+// output_config.format: {"type": "json_schema", "schema": …}
+Shape shape_of(const Json& config) {
+  if (config.is_null()) return {};
+  const auto& format = member(config, "format");
+  if (format.is_null()) return {};
+  if (!format.is_object() || member(format, "type") != "json_schema")
+    bad_value("output_config.format", "expected an object with type json_schema and a schema");
+  if (!member(format, "schema").is_object()) bad_value("output_config.format.schema", "expected a JSON schema");
+  return {Shape::Kind::schema, format["schema"], "output_config.format.schema"};
 }
 
 Json tools_of(const Json& tools) {
   Json functions = Json::array();
   for (const auto& tool : tools) {
     Json function = tool;
+    refuse_foreign_tool(tool, fmt::format("tools[{}].type", functions.size()));
     if (function.is_object()) {
       if (auto schema = member(tool, "input_schema"); !schema.is_null()) function["parameters"] = schema;
       for (const char* name : {"input_schema", "type", "cache_control"}) function.erase(name);
@@ -97,6 +119,7 @@ ChatTask read_anthropic(const Json& body, const ServedModel& served) {
   task.sampling.top_p = fields.real("top_p", task.sampling.top_p);
   task.sampling.top_k = std::max<int64_t>(0, fields.integer("top_k", task.sampling.top_k));
   for (auto& text : fields.texts("stop_sequences", 16, 256)) task.sampling.stop.push_back(std::move(text));
+  task.shape = shape_of(fields.json("output_config"));
   task.max_tokens = fields.integer("max_tokens", 1);
   task.stream.on = fields.flag("stream", false);
   if (const auto& thinking = fields.json("thinking"); thinking.is_object())

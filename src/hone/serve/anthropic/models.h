@@ -1,0 +1,14 @@
+// GET /v1/models serves two protocols: what Anthropic's clients expect there.
+#pragma once
+#include "hone/base/json.h"
+#include "hone/serve/http/message.h"
+
+namespace hone::serve {
+
+// Its clients name the version of their protocol in every request.
+bool asks_as_anthropic(const HttpRequest& request);
+// From the entries of OpenAI's list.
+Json anthropic_model(const Json& model);
+Json anthropic_models(const Json& list);
+
+}  // namespace hone::serve
