@@ -57,6 +57,19 @@ def test_fused_operators_ran_and_nothing_was_missing(lora):
     assert report["missing"] == {} and "fall back to run on the CPU" not in (lora / "said").read_text()
 
 
+def test_experts(npu, swift, tmp_path):
+    """A mixture's tokens are sorted, multiplied and put back by the card's own operators, forward and backward."""
+    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3_moe", "--vocab", "small", "--out", tmp_path / "model"], check=True, capture_output=True)
+    words = [*SAME, *FULL, *accumulate(2), "--model", tmp_path / "model", "--max_length", 128, "--router_aux_loss_coef", 0.1]
+    check(swift("sft", *words, "--device", "cpu", "--output_dir", tmp_path / "cpu"))
+    check(npu("swift", "sft", *words, "--output_dir", tmp_path / "npu", env={"HONE_EMULATED_REPORT": tmp_path / "report"}))
+    assert losses(tmp_path / "npu") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)
+    report = last_report(tmp_path / "report")
+    for op in ("MoeTokenPermute", "MoeTokenPermuteGrad", "GroupedMatmulV5", "MoeTokenUnpermute", "MoeTokenUnpermuteGrad"):
+        assert report["operators"].get("aclnn" + op), report["operators"]
+    assert report["missing"] == {}
+
+
 def test_plain_operators_give_the_same_curve(npu, lora, tmp_path):
     check(npu("swift", "sft", *SAME, *accumulate(4), "--attn_impl", "eager", "--enable_npu_model_patch", "false", "--output_dir", tmp_path))
     assert losses(tmp_path) == pytest.approx(losses(lora / "cpu"), abs=1e-4)
@@ -64,8 +77,9 @@ def test_plain_operators_give_the_same_curve(npu, lora, tmp_path):
 
 @pytest.mark.parametrize("words", [["--use_dora", "true", "--enable_dft_loss", "true"], ["--init_weights", "pissa"], ["--init_weights", "olora"],
                                    ["--init_weights", "loftq"], ["--init_weights", "lora-ga", "--lora_rank", 4, "--optim", "sgd"],
-                                   ["--quant_method", "bnb", "--quant_bits", 4, "--enable_channel_loss", "true"], ["--quant_method", "bnb", "--quant_bits", 8]],
-                         ids=["dora_dft", "pissa", "olora", "loftq", "lora_ga", "qlora", "eight_bits"])
+                                   ["--quant_method", "bnb", "--quant_bits", 4, "--enable_channel_loss", "true"], ["--quant_method", "bnb", "--quant_bits", 8],
+                                   ["--tuner_type", "reft"], ["--tuner_type", "longlora", "--quant_method", "hqq", "--quant_bits", 3]],
+                         ids=["dora_dft", "pissa", "olora", "loftq", "lora_ga", "qlora", "eight_bits", "reft", "longlora_hqq"])
 def test_ways_of_tuning(npu, tmp_path, words):
     for device in ("cpu", "npu:0"):
         check(npu("swift", "sft", *SAME, *accumulate(1), "--max_steps", 2, "--save_strategy", "no", *words, "--device", device, "--output_dir", tmp_path / device))

@@ -1,7 +1,5 @@
 #include "hone/ops/shifted_attention.h"
 
-#include "hone/base/error.h"
-
 namespace hone::ops {
 namespace {
 
@@ -33,20 +31,23 @@ ShiftedPlan shifted_plan(const Segments& segments, at::Device device) {
 }
 
 Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedPlan& plan, const AttentionShape& shape) {
-  HONE_CHECK(shape.heads % 2 == 0, "{} heads have no half", shape.heads);
-  auto half = shape;
-  half.heads /= 2;
-  const bool shared = shape.kv_heads % 2 != 0;  // a key that both halves read is repeated first
-  half.kv_heads = shared ? half.heads : shape.kv_heads / 2;
-  const auto own = [&](const Tensor& x) {
-    if (!shared) return x;
-    return x.view({x.size(0), shape.kv_heads, -1}).repeat_interleave(shape.heads / shape.kv_heads, 1).view({x.size(0), -1});
+  const int64_t first = shape.heads / 2, rest = shape.heads - first;  // an odd head is shifted
+  const bool shared = shape.heads % 2 != 0 || shape.kv_heads % 2 != 0;  // a key that both halves read is repeated first
+  const auto part = [&](const Tensor& x, int64_t heads, bool shifted) {
+    auto own = x.view({x.size(0), heads, -1});
+    if (heads != shape.heads && shared) own = own.repeat_interleave(shape.heads / heads, 1);
+    const int64_t cut = own.size(1) == shape.heads ? first : own.size(1) / 2;
+    auto half = shifted ? own.slice(1, cut).index_select(0, plan.order) : own.slice(1, 0, cut);
+    return half.reshape({x.size(0), -1});
   };
-  auto queries = q.chunk(2, 1), keys = own(k).chunk(2, 1), values = own(v).chunk(2, 1);
-  const auto moved = [&](const Tensor& x) { return x.index_select(0, plan.order); };
-  auto straight = attention(queries[0].contiguous(), keys[0].contiguous(), values[0].contiguous(), plan.straight, half);
-  auto shifted = attention(moved(queries[1]), moved(keys[1]), moved(values[1]), plan.shifted, half);
-  return at::cat({straight, shifted.index_select(0, plan.back)}, 1);
+  const auto attend = [&](bool shifted) {
+    auto half = shape;
+    half.heads = shifted ? rest : first;
+    half.kv_heads = shared ? half.heads : shape.kv_heads / 2;
+    return attention(part(q, shape.heads, shifted), part(k, shape.kv_heads, shifted), part(v, shape.kv_heads, shifted), shifted ? plan.shifted : plan.straight, half);
+  };
+  if (first == 0) return attend(true).index_select(0, plan.back);
+  return at::cat({attend(false), attend(true).index_select(0, plan.back)}, 1);
 }
 
 }  // namespace hone::ops

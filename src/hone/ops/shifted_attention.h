@@ -11,7 +11,7 @@ struct ShiftedPlan {
 };
 ShiftedPlan shifted_plan(const Segments& segments, at::Device device);
 
-// Shapes as of `attention`; the number of heads is even.
+// Shapes as of `attention`.
 Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedPlan& plan, const AttentionShape& shape);
 
 }  // namespace hone::ops

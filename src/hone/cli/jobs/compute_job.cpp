@@ -61,8 +61,6 @@ bool wants_shifted_attention(const Options& options, const model::DecoderConfig&
   const bool asked = options.knows("shift_attn") && options.flag("shift_attn");
   if (!asked && options.text("tuner_type") != "longlora") return false;
   const auto name = options.shown(asked ? "shift_attn" : "tuner_type");
-  if (config.attention.heads % 2 != 0)
-    throw UserError(ExitCode::usage, fmt::format("{}: the model has {} heads, which have no half", name, config.attention.heads), "attend as the model does");
   if (std::ranges::any_of(config.windows, [](int64_t window) { return window > 0; }))
     throw UserError(ExitCode::usage, fmt::format("{}: this model's attention has a window already", name), "attend as the model does");
   log::info("shifted sparse attention: four groups in every text, shifted by half of one for half of the heads");
