@@ -43,14 +43,15 @@ def peer_answers(folder, new_tokens):
 def greedy_answers(hone, folder, tmp_path, batch, *more):
     data = tmp_path / "questions.jsonl"
     data.write_text("".join(json.dumps({"messages": [{"role": "user", "content": q}, {"role": "assistant", "content": "x"}]}) + "\n" for q in QUESTIONS))
-    result = tmp_path / "answers.jsonl"
+    result = tmp_path / f"answers-{len(list(tmp_path.iterdir()))}.jsonl"  # a file that is there is continued
     done = hone("infer", "--model", folder, "--template_backend", "jinja", "--val_dataset", data, "--result_path", result, "--max_new_tokens", 24,
                 "--temperature", 0, "--max_batch_size", batch, "--torch_dtype", "float32", *more)
     assert done.returncode == 0, done.stderr
     return [json.loads(line)["response"] for line in result.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("batch, more", [(1, []), (4, []), (2, ["--vllm_data_parallel_size", 2])], ids=["alone", "together", "two-copies"])
+@pytest.mark.parametrize("batch, more", [(1, []), (4, []), (2, ["--vllm_data_parallel_size", 2]), (4, ["--vllm_tensor_parallel_size", 2])],
+                         ids=["alone", "together", "two-copies", "two-slices"])
 def test_greedy_answers_equal_transformers(hone, folder, tmp_path, batch, more):
     assert greedy_answers(hone, folder, tmp_path, batch, *more) == peer_answers(folder, 24)
 
@@ -190,3 +191,32 @@ def test_a_batch_can_be_watched(answer):
     assert [row["response"] for row in rows] == [row["response"] for row in plain]
     for question, row in zip(QUESTIONS, rows):
         assert f"[QUERY] {question}\n[LABELS] x\n[RESPONSE] {row['response']}" in done.stdout
+
+
+def test_layouts_that_cannot_be_are_refused_before_loading(hone, folder, tmp_path):
+    for words, said in ((["--vllm_tensor_parallel_size", 3], "numbers that divide all of them: 1, 2"), (["--sglang_pp_size", 2], "take 2 devices; found: cpu"),
+                        (["--vllm_engine_kwargs", json.dumps({"pipeline_parallel_size": 2})], "take 2 devices; found: cpu"),
+                        (["--vllm_tensor_parallel_size", 0], "expected 1 or more"), (["--vllm_quantization", "awq"], "is kept whole"),
+                        (["--sglang_kv_cache_dtype", "fp8_e5m2", "--lmdeploy_quant_policy", 4], "the cache cannot keep")):
+        done = hone("infer", "--model", folder, "--max_new_tokens", 4, *words, stdin="hi\n")
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+def test_few_bits_move_the_answers_a_little(hone, tmp_path):
+    """Of the cache, by each engine's own words, and of weights that are rounded while loading."""
+    def logprobs(*words):
+        data, result = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
+        data.write_text("".join(json.dumps({"query": q}) + "\n" for q in ("Who are you?", "What is the capital of France?")))
+        result.unlink(missing_ok=True)
+        done = hone("infer", "--model", ROOT / "models/nano", "--val_dataset", data, "--result_path", result, "--max_new_tokens", 6, "--temperature", 0,
+                    "--logprobs", "true", "--torch_dtype", "float32", *words)
+        assert done.returncode == 0, done.stderr
+        rows = [json.loads(line) for line in result.read_text().splitlines()]
+        return [place["logprob"] for row in rows for place in row["logprobs"]["content"]]
+
+    plain = logprobs()
+    for words, most in ((["--lmdeploy_quant_policy", 8], 0.05), (["--vllm_engine_kwargs", json.dumps({"kv_cache_dtype": "fp8"})], 0.3), (["--sglang_kv_cache_dtype", "fp8_e5m2"], 0.5),
+                        (["--lmdeploy_quant_policy", 4], 1.5), (["--vllm_quantization", "bitsandbytes"], 1.5)):
+        found = logprobs(*words)
+        furthest = max(abs(a - b) for a, b in zip(plain, found))
+        assert 0 < furthest < most, (words, furthest)

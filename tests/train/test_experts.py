@@ -113,20 +113,35 @@ def test_continued_equals_uninterrupted(sft, mixtures, tmp_path, options):
     rest = sft(tmp_path / "rest", model=mixtures["qwen2_moe"], resume_from_checkpoint=whole.folder / "checkpoint-3", **options)
     assert rest.code == 0, rest.err
     assert rest.losses() == whole.losses()[3:]
+    if options["tuner_type"] == "lora":
+        from transformers import AutoModelForCausalLM
+
+        linear = {name.split(".")[-1] for name, module in AutoModelForCausalLM.from_pretrained(mixtures["qwen2_moe"]).named_modules() if isinstance(module, torch.nn.Linear)}
+        config = json.loads((rest.folder / "checkpoint-6/adapter_config.json").read_text())
+        assert set(config["target_modules"]) == linear - {"lm_head"}  # all-linear: neither experts nor routers
     for name in ("adapter_model.safetensors" if options["tuner_type"] == "lora" else "model.safetensors", "hone_state.safetensors"):
         assert digest(rest.folder / "checkpoint-6", name) == digest(whole.folder / "checkpoint-6", name)
 
 
-def test_llamafactory_spells_the_coefficient_its_own_way(factory, mixtures, dataset, tmp_path):
-    data = tmp_path / "data"
+def test_llamafactory_spells_the_coefficient_and_layers_its_own_way(factory, mixtures, tmp_path):
+    """Targets that name experts' layers mean the stacked parameters, in the shapes that peft gives them."""
+    peft = pytest.importorskip("peft")
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM
+
+    data, named = tmp_path / "data", ["q_proj", "gate_proj", "up_proj", "down_proj", "gate"]
     data.mkdir()
     (data / "rows.json").write_text(json.dumps([{"instruction": "one two", "output": "three cat dog"}] * 4))
     (data / "dataset_info.json").write_text(json.dumps({"rows": {"file_name": "rows.json"}}))
     done = factory("train", "--stage", "sft", "--do_train", "true", "--model_name_or_path", mixtures["qwen3_moe"], "--dataset", "rows", "--dataset_dir", data, "--template", "qwen",
-                   "--finetuning_type", "lora", "--output_dir", tmp_path / "out", "--moe_aux_loss_coef", "0.3", "--max_steps", "1", "--logging_steps", "1", "--overwrite_output_dir", "true")
+                   "--finetuning_type", "lora", "--lora_target", ",".join(named), "--output_dir", tmp_path / "out", "--moe_aux_loss_coef", "0.3", "--max_steps", "1",
+                   "--logging_steps", "1", "--overwrite_output_dir", "true")
     assert done.returncode == 0, done.stderr
-    events = [json.loads(line) for line in (tmp_path / "out/trainer_log.jsonl").read_text().splitlines()]
-    state = json.loads((tmp_path / "out/trainer_state.json").read_text())["log_history"]
-    assert any("aux_loss" in event for event in events + state)
-    adapter = json.loads((tmp_path / "out/adapter_config.json").read_text())
-    assert sorted(adapter["target_modules"]) == ["k_proj", "o_proj", "q_proj", "v_proj"]  # experts and router are no linear layers
+    assert any("aux_loss" in event for event in json.loads((tmp_path / "out/trainer_state.json").read_text())["log_history"])
+    base = AutoModelForCausalLM.from_pretrained(mixtures["qwen3_moe"], dtype=torch.float32)
+    peer = peft.get_peft_model(base, peft.LoraConfig(r=8, lora_alpha=16, target_modules=named, task_type="CAUSAL_LM"))
+    peer.save_pretrained(tmp_path / "peer")
+    shapes = [{name: tensor.shape for name, tensor in load_file(tmp_path / folder / "adapter_model.safetensors").items()} for folder in ("out", "peer")]
+    assert shapes[0] == shapes[1]
+    configs = [json.loads((tmp_path / folder / "adapter_config.json").read_text()) for folder in ("out", "peer")]
+    assert configs[0]["rank_pattern"] == configs[1]["rank_pattern"] and configs[0]["alpha_pattern"] == configs[1]["alpha_pattern"]

@@ -19,7 +19,8 @@ using testing::HasSubstr;
 
 Json tiny_json(const std::string& architecture = "Qwen2ForCausalLM") {
   return {{"architectures", {architecture}}, {"vocab_size", 50}, {"hidden_size", 32}, {"intermediate_size", 48}, {"num_hidden_layers", 2},
-          {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"tie_word_embeddings", true}, {"rope_theta", 10000.0}};
+          {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"tie_word_embeddings", true}, {"rope_theta", 10000.0},
+          {"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}, {"shared_expert_intermediate_size", 40}};  // of those that have experts
 }
 
 std::unique_ptr<CausalLM> tiny_model(const std::string& architecture = "Qwen2ForCausalLM") {
@@ -54,6 +55,28 @@ TEST(CausalLM, PackedSequencesDoNotSeeEachOther) {
       alone.positions_t = slice(all.positions_t, all.segments, i);
       EXPECT_TRUE(at::allclose(model->hidden(alone), slice(together, all.segments, i), 1e-4, 1e-5)) << architecture << " sequence " << i;
     }
+  }
+}
+
+TEST(CausalLM, RoutersAreHeardWithAndWithoutRecomputation) {
+  auto model = tiny_model("Qwen2MoeForCausalLM");
+  model->set_training(true);
+  for (auto& parameter : model->parameters()) parameter.value->requires_grad_();
+  auto heard = [&](Recompute what) {
+    model->set_recompute(what);
+    TensorList logits;
+    model->hidden(packed({5, 3}), nullptr, &logits);
+    EXPECT_EQ(logits.size(), 2u);
+    at::cat(logits).square().sum().backward();  // nothing but the routers is asked: what else a block gives has no gradient
+    auto grad = model->parameters().front().value->grad().clone();
+    for (auto& parameter : model->parameters()) parameter.value->mutable_grad() = Tensor();
+    return std::pair(at::cat(logits).detach(), grad);
+  };
+  auto [kept, kept_grad] = heard(Recompute::none);
+  for (auto what : {Recompute::block, Recompute::mlp}) {
+    auto [again, again_grad] = heard(what);
+    EXPECT_TRUE(at::equal(kept, again));
+    EXPECT_TRUE(at::allclose(kept_grad, again_grad, 1e-4, 1e-6));
   }
 }
 

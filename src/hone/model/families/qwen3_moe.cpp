@@ -20,7 +20,7 @@ DecoderConfig qwen3_moe_config(const Json& hf) {
 
 ExpertsConfig qwen_experts(const Json& hf, const DecoderConfig& config) {
   ExpertsConfig experts;
-  experts.count = size_or(hf, "num_experts", size_or(hf, "num_local_experts", 0));  // transformers 5 writes the latter for Qwen3
+  experts.count = hf.contains("num_experts") ? size_or(hf, "num_experts", 0) : required_size(hf, "num_local_experts");  // transformers 5 writes the latter for Qwen3
   if (experts.count == 0) return {};
   experts.per_token = required_size(hf, "num_experts_per_tok");
   experts.width = required_size(hf, "moe_intermediate_size");
