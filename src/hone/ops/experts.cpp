@@ -35,8 +35,10 @@ Tensor by_all(const Tensor& rows, const ExpertProduct& product, const Tensor& co
   const int64_t experts = product.weight.size(0);
   for (const auto& adapter : product.adapters) {
     if (!adapter.active) continue;
-    auto low = grouped_matmul(rows.to(adapter.a.scalar_type()), a_by_expert(adapter, experts).transpose(1, 2), counts);
-    y = y + (grouped_matmul(low, b_by_expert(adapter, experts).contiguous().transpose(1, 2), counts) * adapter.scale).to(y.scalar_type());
+    // A GPU multiplies all groups at once in the rows' own type, in which PEFT computes these, too; one by one they would cost a launch each.
+    const auto type = rows.is_cuda() ? rows.scalar_type() : adapter.a.scalar_type();
+    auto low = grouped_matmul(rows.to(type), a_by_expert(adapter, experts).to(type).transpose(1, 2), counts);
+    y = y + (grouped_matmul(low, b_by_expert(adapter, experts).to(type).contiguous().transpose(1, 2), counts) * adapter.scale).to(y.scalar_type());
   }
   return y;
 }

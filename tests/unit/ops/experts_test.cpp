@@ -52,6 +52,26 @@ TEST(Experts, GradientOfAnExpertThatNobodyChoseIsZero) {
   EXPECT_GT(inputs[1].grad()[3].abs().max().item<double>(), 0);
 }
 
+// libtorch's grouped product for bfloat16, one product per expert for float32.
+TEST(Experts, GpuComputesTheLoopOverExperts) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "no NVIDIA GPU";
+  for (auto dtype : {at::kFloat, at::kBFloat16}) {
+    SCOPED_TRACE(c10::toString(dtype));
+    at::manual_seed(3);
+    constexpr int64_t kHere = 64, kMany = 8;
+    auto put = [&](std::initializer_list<int64_t> shape) { return (random(shape) * 0.3).to(at::kCUDA, dtype); };
+    auto choice = choose_experts(random({40, kMany}).to(at::kCUDA), 2, true);
+    auto run = [&](auto mlp) {
+      return [=](const TensorList& in) {
+        std::vector<LoraWeights> on_gate_up{{.a = in[3], .b = in[4], .scale = 0.5}};
+        return mlp(in[0], choice, {in[1], on_gate_up}, {in[2], {}}).to(at::kCPU);
+      };
+    };
+    expect_same(run(expert_mlp), run(expert_mlp_plain),
+                {put({40, kHere}), put({kMany, 2 * kHere, kHere}), put({kMany, kHere, kHere}), put({kMany * 8, kHere}), put({2 * kHere, 8 * kMany})}, 2 * tolerance_of(dtype));
+  }
+}
+
 TEST(Experts, WeightsOfChosenExpertsSumToOneWhereAsked) {
   auto logits = at::tensor({0.F, 2.F, 1.F, -1.F}).unsqueeze(0);
   auto plain = choose_experts(logits, 2, false), normalized = choose_experts(logits, 2, true);

@@ -25,6 +25,28 @@ TEST(Plan, ParametersAreCountedFromTheShape) {
   EXPECT_EQ(lora.trained_base, 0);
 }
 
+TEST(Plan, AllExpertsAreWeightsAndATokensOwnAreActivations) {
+  auto count = [](const char* name) {
+    Workload work{.model = model::parse_config(*known_shape(name), "shape")};
+    work.weight_bytes = 2;
+    work.tokens = 2048;
+    tuner::TunerConfig tuner;
+    tuner.lora.target_parameters = {"mlp.experts.down_proj"};
+    count_parameters(work, tuner);
+    return work;
+  };
+  auto qwen3 = count("Qwen/Qwen3-30B-A3B-Instruct-2507");
+  EXPECT_EQ(qwen3.parameters, 30'532'122'624);
+  EXPECT_EQ(count("mistralai/Mixtral-8x7B-Instruct-v0.1").parameters, 46'702'792'704);
+  EXPECT_EQ(count("Qwen/Qwen1.5-MoE-A2.7B").parameters, 14'315'784'192);
+  const int64_t attention = 48 * 8 * (2048 + 4096 + 2 * (2048 + 512) + 4096 + 2048), experts = 48 * 8 * 128 * (768 + 2048);
+  EXPECT_EQ(qwen3.adapter_parameters, attention + experts);
+  // As wide inside as a dense model of 8 * 768.
+  auto few = qwen3, many = qwen3;
+  many.model.experts.count *= 2;
+  EXPECT_EQ(plan_memory(few, Sharding::none, 1, {}).activations, plan_memory(many, Sharding::none, 1, {}).activations);
+}
+
 TEST(Plan, KnownShapesByAnySpelling) {
   for (auto name : {"Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b", "/models/Qwen2.5-7B", "LLM-Research/Meta-Llama-3-8B-Instruct"}) EXPECT_TRUE(known_shape(name)) << name;
   for (auto name : {"Qwen2.5-7", "Qwen2.5-7Bx", "", "nobody/knows"}) EXPECT_FALSE(known_shape(name)) << name;
