@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/engine/constraints/automaton.h"
-
 namespace hone::engine {
 
 BeamSearch::BeamSearch(std::unique_ptr<Sequence> prompt) : id_(prompt->id) {
@@ -23,8 +21,9 @@ void BeamSearch::consider(Sequence& sequence, std::span<float> logits) {
   if (wanted) raw.assign(logits.begin(), logits.end());
   try {
     beam->continuations = sequence.sampler.continuations(logits, kept_, static_cast<uint64_t>(beam - beams_.begin()));
-  } catch (const TooManyStates&) {
+  } catch (const CannotGoOn& problem) {
     beam->continuations.clear();  // this beam ends here
+    beam->problem = problem.what();
   }
   beam->logprobs.clear();
   if (wanted)
@@ -74,8 +73,16 @@ bool BeamSearch::advance(Scheduler& scheduler, RequestId& next_id, std::vector<B
   ++length_;
   std::vector<Branch> going;
   auto ways = best_ways();
+  for (const auto& beam : beams_)
+    if (!beam.problem.empty()) problem_ = beam.problem;
   for (size_t i = 0; i < ways.size(); ++i) {
-    auto branch = grow(ways[i]);
+    Branch branch;
+    try {
+      branch = grow(ways[i]);
+    } catch (const CannotGoOn& problem) {
+      problem_ = problem.what();
+      continue;
+    }
     if (branch.said.finish == FinishReason::none)
       going.push_back(std::move(branch));
     else if (i < width_)
@@ -126,7 +133,10 @@ std::vector<Output> BeamSearch::answers() {
   for (size_t i = 0; i < static_cast<size_t>(params().beam_answers); ++i) {
     auto output = i < finished_.size()
                       ? std::move(finished_[i].said)
-                      : Output{.id = id_, .finish = FinishReason::stop, .prompt_tokens = beams_[0].said.prompt_tokens};
+                      : Output{.id = id_,
+                               .finish = finished_.empty() && !problem_.empty() ? FinishReason::error : FinishReason::stop,
+                               .error = finished_.empty() ? problem_ : "",
+                               .prompt_tokens = beams_[0].said.prompt_tokens};
     output.answer = i;
     answers.push_back(std::move(output));
   }

@@ -31,12 +31,13 @@ class BeamSearch {
     float score = 0;  // log-probability of it
     std::vector<Continuation> continuations;
     std::vector<PositionLogprobs> logprobs;  // of the continuations, when asked for
+    std::string problem;                     // why it has none, when it has none
   };
   struct Branch {  // a beam and one token more
-    size_t parent;
+    size_t parent = 0;
     std::unique_ptr<Sequence> sequence;
     Output said;
-    float score;
+    float score = 0;
   };
   struct Way {
     size_t beam, place;  // which continuation of which beam
@@ -60,6 +61,7 @@ class BeamSearch {
   int64_t length_ = 0;   // of the answers so far
   std::vector<Beam> beams_;
   std::vector<Finished> finished_;  // at most `width_`, best first
+  std::string problem_;             // that some beam ended with
 };
 
 }  // namespace hone::engine

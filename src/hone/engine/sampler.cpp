@@ -4,13 +4,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace hone::engine {
 namespace {
 
 using text::TokenId;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr double kColdest = 1e-5;  // below it logits divided by it leave the range of floats, and the likeliest token is certain
 
 bool contains(const std::vector<TokenId>& tokens, TokenId token) { return std::ranges::find(tokens, token) != tokens.end(); }
 
@@ -26,9 +26,12 @@ float largest_of(std::span<const float> logits) {
   return *std::ranges::max_element(largest);
 }
 
+[[noreturn]] void refuse_to_choose() { throw CannotGoOn("no token may follow: each is forbidden by what was asked for, or its logit is no number"); }
+
 TokenId likeliest(std::span<const float> logits) {
-  auto found = std::ranges::find(logits, largest_of(logits));
-  return found == logits.end() ? 0 : static_cast<TokenId>(found - logits.begin());  // none: not one is a number
+  auto largest = largest_of(logits);
+  if (largest == kNever) refuse_to_choose();
+  return static_cast<TokenId>(std::ranges::find(logits, largest) - logits.begin());
 }
 
 void forbid(std::span<float> logits, TokenId token) {
@@ -47,7 +50,7 @@ std::vector<Candidate> ranked(std::span<const float> logits, size_t k) {
   std::vector<Candidate> all;
   all.reserve(logits.size());
   for (size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] != kNever) all.push_back({static_cast<TokenId>(i), logits[i]});
+    if (logits[i] > kNever) all.push_back({static_cast<TokenId>(i), logits[i]});  // nor is it no number
   k = std::min(k, all.size());
   auto end = all.begin() + static_cast<ptrdiff_t>(k);
   if (k < all.size()) std::nth_element(all.begin(), end, all.end(), likelier);
@@ -96,13 +99,17 @@ std::vector<Candidate> candidates_of(std::span<const float> logits, const Sampli
     candidates = ranked(logits, logits.size());
     weigh(candidates);
   }
-  if (params.min_p > 0) std::erase_if(candidates, [&](const Candidate& c) { return c.weight < params.min_p; });
+  if (params.min_p > 0 && !candidates.empty()) {
+    auto unlikely = std::find_if(candidates.begin() + 1, candidates.end(), [&](const Candidate& c) { return c.weight < params.min_p; });
+    candidates.erase(unlikely, candidates.end());
+  }
   return candidates;
 }
 
 // Every token may be drawn: no order is needed.
 TokenId draw_from_all(std::span<const float> logits, double uniform) {
   float largest = largest_of(logits);
+  if (largest == kNever) refuse_to_choose();
   std::vector<double> weights(logits.size());
   double total = 0;
   for (size_t i = 0; i < logits.size(); ++i) total += weights[i] = std::exp(static_cast<double>(logits[i] - largest));
@@ -113,6 +120,7 @@ TokenId draw_from_all(std::span<const float> logits, double uniform) {
 }
 
 TokenId draw(const std::vector<Candidate>& candidates, double uniform) {
+  if (candidates.empty()) refuse_to_choose();
   double total = 0;
   for (const auto& c : candidates) total += c.weight;
   double left = uniform * total;
@@ -168,15 +176,25 @@ void Sampler::forbid_bad_words(std::span<float> logits) const {
 void Sampler::mask(std::span<float> logits) const {
   for (auto [token, bias] : params_.logit_bias)
     if (static_cast<size_t>(token) < logits.size()) logits[static_cast<size_t>(token)] += bias;
-  if (needs_length()) {
+  forbid_bad_words(logits);
+  if (params_.constraint) {
+    auto allowed = params_.constraint->mask(state_);
+    for (size_t i = 0; i < logits.size(); ++i)
+      if (!allowed->allows(static_cast<TokenId>(i))) logits[i] = kNever;
+  }
+  // A constraint goes before the least length: where only the end is left, it comes.
+  if (needs_length() && (!params_.constraint || more_can_follow(logits))) {
     for (auto token : params_.end_tokens) forbid(logits, token);
     for (auto token : params_.stop_tokens) forbid(logits, token);
   }
-  forbid_bad_words(logits);
-  if (!params_.constraint) return;
-  auto allowed = params_.constraint->mask(state_);
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (!allowed->allows(static_cast<TokenId>(i))) logits[i] = kNever;
+}
+
+bool Sampler::more_can_follow(std::span<const float> logits) const {
+  for (size_t i = 0; i < logits.size(); ++i) {
+    auto token = static_cast<TokenId>(i);
+    if (logits[i] > kNever && !contains(params_.end_tokens, token) && !contains(params_.stop_tokens, token)) return true;
+  }
+  return false;
 }
 
 void Sampler::penalise(std::span<float> logits) const {
@@ -212,6 +230,7 @@ std::vector<Continuation> Sampler::continuations(std::span<float> logits, size_t
   for (float& logit : logits) logit -= normaliser;
   mask(logits);
   penalise(logits);
+  if (largest_of(logits) == kNever) refuse_to_choose();
   std::vector<Continuation> found;
   if (params_.temperature <= 0) {
     for (const auto& c : ranked(logits, count)) found.push_back({c.token, c.logit, c.logit});
@@ -229,7 +248,13 @@ std::vector<Continuation> Sampler::continuations(std::span<float> logits, size_t
   return found;
 }
 
+SamplingParams completed(SamplingParams params) {
+  if (params.temperature < kColdest) params.temperature = 0;
+  return params;
+}
+
 PositionLogprobs position_logprobs(std::span<const float> logits, TokenId chosen, int64_t count) {
+  HONE_CHECK(static_cast<size_t>(chosen) < logits.size(), "token {} of {}", chosen, logits.size());
   float largest = largest_of(logits);
   auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
   float own = logits[static_cast<size_t>(chosen)];

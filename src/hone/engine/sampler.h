@@ -18,11 +18,15 @@ struct Continuation {
   float logprob = 0, order = 0;
 };
 
+// What is asked for, as samplers and devices take it: a temperature so low that only the likeliest token has a chance is 0.
+SamplingParams completed(SamplingParams params);
+
 class Sampler {
  public:
   Sampler(const SamplingParams& params, std::span<const text::TokenId> prompt);
 
-  // The token that follows the `chosen` ones accepted so far. `logits` are the model's own and are changed in place.
+  // The token that follows the `chosen` ones accepted so far. `logits` are the model's own and are changed in place. Throws
+  // CannotGoOn, as the next two do, where nothing may follow or a constraint cannot be followed further.
   text::TokenId choose(std::span<float> logits) const;
   // For beams: the `count` best of what may follow, best first. Masks and penalties work on log-probabilities, as in
   // transformers; at a temperature the tokens are drawn without replacement, differently for each `beam`.
@@ -40,6 +44,7 @@ class Sampler {
  private:
   bool needs_length() const { return static_cast<int64_t>(chosen_.size()) < params_.min_tokens; }
   void mask(std::span<float> logits) const;
+  bool more_can_follow(std::span<const float> logits) const;
   void forbid_bad_words(std::span<float> logits) const;
   void penalise(std::span<float> logits) const;
 

@@ -1,11 +1,19 @@
 #include "hone/engine/sequence.h"
 
 namespace hone::engine {
+namespace {
+
+Request with_completed_sampling(Request request) {
+  request.sampling = completed(std::move(request.sampling));
+  return request;
+}
+
+}  // namespace
 
 Sequence::Sequence(RequestId id, Request asked, int64_t rank, const text::Tokenizer& tokenizer)
     : id(id),
       rank(rank),
-      request(std::move(asked)),
+      request(with_completed_sampling(std::move(asked))),
       prompt_size(static_cast<int64_t>(request.prompt.size())),
       tokens(request.prompt),
       sampler(request.sampling, request.prompt) {

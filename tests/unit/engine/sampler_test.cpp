@@ -99,6 +99,44 @@ TEST(Sampler, BiasBadWordsAndMinimumLength) {
   EXPECT_EQ(first({.min_tokens = 2, .end_tokens = {0}}, {2, 1, 0}, {}, {1, 1}), 0);
 }
 
+// Lets these tokens through, wherever it stands.
+struct Only : Constraint {
+  explicit Only(std::vector<TokenId> tokens) {
+    for (auto token : tokens) allowed->bits[0] |= uint64_t{1} << token;
+  }
+  std::shared_ptr<const Mask> mask(State) const override { return allowed; }
+  State next(State state, TokenId) const override { return state; }
+  std::shared_ptr<Mask> allowed = std::make_shared<Mask>(Mask{{0}});
+};
+std::shared_ptr<const Constraint> only(std::vector<TokenId> tokens) { return std::make_shared<Only>(std::move(tokens)); }
+
+TEST(Sampler, AConstraintGoesBeforeTheMinimumLength) {
+  for (double temperature : {0.0, 1.0}) {
+    EXPECT_EQ(first({.temperature = temperature, .top_k = 2, .constraint = only({0}), .min_tokens = 9, .end_tokens = {0}}, {2, 1, 0}), 0);
+    EXPECT_EQ(first({.temperature = temperature, .constraint = only({0, 2}), .min_tokens = 9, .end_tokens = {0}}, {2, 1, 0}), 2);
+  }
+}
+
+TEST(Sampler, WhereNothingMayFollowItSaysSo) {
+  for (SamplingParams params : {SamplingParams{}, {.temperature = 1}, {.temperature = 1, .top_k = 2}, {.temperature = 1, .top_p = 0.5}, {.temperature = 1, .min_p = 0.5}}) {
+    params.bad_words = {{0}, {1}, {2}};
+    EXPECT_THROW(first(params, {2, 1, 0}), CannotGoOn);
+    EXPECT_THROW(first(params, {NAN, NAN, NAN}), CannotGoOn);
+    std::vector<float> logits{2, 1, 0};
+    EXPECT_THROW(Sampler(params, {}).continuations(logits, 2, 0), CannotGoOn);
+  }
+  EXPECT_EQ(first({.temperature = 1, .min_p = 0.9, .constraint = only({2})}, {2, 1, 0}), 2);
+}
+
+TEST(Sampler, ATemperatureNextToZeroIsZero) {
+  for (double temperature : {1e-300, 1e-46, 1e-9}) {
+    EXPECT_EQ(completed({.temperature = temperature}).temperature, 0);
+    EXPECT_EQ(first(completed({.temperature = temperature}), {1, 5, 5, 2}), 1);
+  }
+  EXPECT_EQ(completed({.temperature = 0.01}).temperature, 0.01);
+  EXPECT_EQ(first({.temperature = 1e-5}, {1, 5, 4.999f, 2}), 1);
+}
+
 TEST(Sampler, SeedsDifferAndRepeat) {
   std::vector<float> flat(1000, 0.f);
   auto draw = [&](uint64_t seed) { return first({.temperature = 1, .seed = seed}, flat); };

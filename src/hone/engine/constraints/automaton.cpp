@@ -1,173 +1,174 @@
 #include "hone/engine/constraints/automaton.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace hone::engine {
 namespace {
 
-struct TooLarge {};
+using Kind = PatternNode::Kind;
 
-std::string utf8(uint32_t value) {
-  if (value < 0x80) return {static_cast<char>(value)};
-  std::string bytes;
-  int more = value < 0x800 ? 1 : value < 0x10000 ? 2 : 3;
-  bytes += static_cast<char>((0xFF00 >> (more + 1)) | (value >> (6 * more)));
-  for (int i = more - 1; i >= 0; --i) bytes += static_cast<char>(0x80 | ((value >> (6 * i)) & 0x3F));
-  return bytes;
-}
+constexpr size_t kHashEntry = 48;     // what a standard map keeps around an entry, about
+constexpr size_t kRepeatedLooks = 8;  // a place may be reached in several ways before they are told to be one
 
-// A range of code points as runs of byte ranges: split where the length changes and where the trailing bytes are not full.
-template <class Emit>
-void for_byte_runs(uint32_t first, uint32_t last, Emit emit) {
-  for (uint32_t limit : {0x7Fu, 0x7FFu, 0xFFFFu})
-    if (first <= limit && limit < last) {
-      for_byte_runs(first, limit, emit);
-      return for_byte_runs(limit + 1, last, emit);
-    }
-  for (int bits : {6, 12, 18}) {
-    uint32_t mask = (1u << bits) - 1;
-    if (last < 0x80 || (first & ~mask) == (last & ~mask)) continue;
-    if ((first & mask) != 0) {
-      for_byte_runs(first, first | mask, emit);
-      return for_byte_runs((first | mask) + 1, last, emit);
-    }
-    if ((last & mask) != mask) {
-      for_byte_runs(first, (last & ~mask) - 1, emit);
-      return for_byte_runs(last & ~mask, last, emit);
-    }
-  }
-  emit(utf8(first), utf8(last));
-}
+size_t mixed(size_t hash, size_t value) { return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29); }
 
 }  // namespace
 
-// Thompson's construction: build(pattern, to) returns where to begin so that the pattern leads to `to`.
-class Automaton::Builder {
- public:
-  Builder(Automaton& automaton, size_t limit) : nodes_(automaton.nodes_), limit_(limit) {}
+size_t Automaton::FrameHash::operator()(const Frame& frame) const {
+  auto numbers = static_cast<size_t>(static_cast<uint32_t>(frame.at)) << 32 | static_cast<uint32_t>(frame.most);
+  return mixed(mixed(std::hash<const void*>()(frame.pattern), numbers), static_cast<size_t>(frame.next));
+}
 
-  int32_t node() {
-    if (nodes_.size() >= limit_) throw TooLarge();
-    nodes_.emplace_back();
-    return static_cast<int32_t>(nodes_.size() - 1);
-  }
-
-  int32_t build(const Pattern& pattern, int32_t to) {
-    switch (pattern->kind) {
-      case PatternNode::Kind::nothing:
-        return node();
-      case PatternNode::Kind::characters:
-        return characters(pattern->ranges, to);
-      case PatternNode::Kind::sequence:
-        for (auto part = pattern->parts.rbegin(); part != pattern->parts.rend(); ++part) to = build(*part, to);
-        return to;
-      case PatternNode::Kind::choice: {
-        auto start = node();
-        for (const auto& part : pattern->parts) {
-          auto begin = build(part, to);
-          at(start).jumps.push_back(begin);
-        }
-        return start;
-      }
-      case PatternNode::Kind::repeat:
-        return repeat(*pattern, to);
-    }
-    return to;
-  }
-
- private:
-  Node& at(int32_t id) { return nodes_[static_cast<size_t>(id)]; }
-
-  int32_t repeat(const PatternNode& pattern, int32_t to) {
-    const auto& part = pattern.parts[0];
-    if (pattern.max < 0) {
-      auto loop = node();
-      auto again = build(part, loop);
-      at(loop).jumps = {again, to};
-      to = loop;
-    }
-    for (int32_t i = pattern.min, end = to; i < pattern.max; ++i) {  // after each of these it may be over
-      auto start = node(), begin = build(part, to);
-      at(start).jumps = {begin, end};
-      to = start;
-    }
-    for (int i = 0; i < pattern.min; ++i) to = build(part, to);
-    return to;
-  }
-  int32_t characters(const std::vector<CodePointRange>& ranges, int32_t to) {
-    auto start = node();
-    for (auto [first, last] : ranges)
-      for_byte_runs(first, last, [&](const std::string& low, const std::string& high) {
-        int32_t from = start;
-        for (size_t i = 0; i < low.size(); ++i) {
-          int32_t next = i + 1 == low.size() ? to : node();
-          at(from).edges.push_back({static_cast<uint8_t>(low[i]), static_cast<uint8_t>(high[i]), next});
-          from = next;
-        }
-      });
-    return start;
-  }
-
-  std::vector<Node>& nodes_;
-  size_t limit_;
-};
-
-Result<Automaton> Automaton::make(const Pattern& pattern, size_t max_states) try {
-  if (pattern->kind == PatternNode::Kind::nothing) return error("nothing can satisfy it");
+Result<Automaton> Automaton::make(Pattern pattern, const AutomatonLimits& limits, std::shared_ptr<ByteBudget> memory) try {
+  if (pattern->kind == Kind::nothing) return error("nothing can satisfy it");
   Automaton automaton;
-  automaton.most_states_ = max_states;
-  Builder builder(automaton, max_states);
-  automaton.end_ = builder.node();
-  auto start = builder.build(pattern, automaton.end_);
-  automaton.state_of({start});
+  automaton.pattern_ = std::move(pattern);
+  automaton.limits_ = limits;
+  automaton.memory_ = std::move(memory);
+  automaton.renew_work();
+  automaton.collect_characters();
+  automaton.frames_.push_back({});
+  automaton.resumed_.push_back(0);
+  ++automaton.step_;
+  automaton.enter(*automaton.pattern_, kEnd);
+  automaton.reached_state();
   return automaton;
-} catch (const TooLarge&) {
-  return error("it is too large: more than {} states", max_states);
+} catch (const CannotGoOn& problem) {
+  return Error{problem.what()};
 }
 
-// Follows jumps, keeps what reads a byte or ends.
-void Automaton::close(std::vector<int32_t>& nodes) {
-  seen_.resize(nodes_.size());
-  ++closing_;
-  std::vector<int32_t> result;
-  while (!nodes.empty()) {
-    auto id = nodes.back();
-    nodes.pop_back();
-    if (std::exchange(seen_[static_cast<size_t>(id)], closing_) == closing_) continue;
-    const auto& node = nodes_[static_cast<size_t>(id)];
-    if (!node.edges.empty() || id == end_) result.push_back(id);
-    nodes.insert(nodes.end(), node.jumps.begin(), node.jumps.end());
-  }
-  std::ranges::sort(result);
-  nodes = std::move(result);
+void Automaton::take(size_t bytes) {
+  if (!memory_->take(bytes)) throw CannotGoOn("the asked output shape needs too much memory; make it narrower");
 }
 
-int32_t Automaton::state_of(std::vector<int32_t> nodes) {
-  close(nodes);
-  if (nodes.empty()) return kDead;
-  if (states_.size() >= most_states_ && !known_.contains(nodes)) throw TooManyStates();
-  auto [place, added] = known_.try_emplace(nodes, static_cast<int32_t>(states_.size()));
-  if (added) {
-    auto& state = states_.emplace_back();
-    state.accepting = std::ranges::binary_search(nodes, end_);
-    state.nodes = std::move(nodes);
-  }
-  return place->second;
+void Automaton::spend(size_t work) {
+  if (work > work_left_) throw CannotGoOn("the asked output shape costs too much to follow; make it narrower");
+  work_left_ -= work;
 }
 
-int32_t Automaton::step(int32_t state, uint8_t byte) {
-  auto& table = states_[static_cast<size_t>(state)].next;
-  if (!table) {
-    table = std::make_unique<std::array<int32_t, 256>>();
-    table->fill(kUnknown);
+void Automaton::collect_characters() {
+  std::unordered_set<const PatternNode*> seen;
+  std::vector<const PatternNode*> open{pattern_.get()};
+  while (!open.empty()) {
+    const auto* node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second) continue;
+    if (node->kind == Kind::characters) characters_.emplace(node, bytes_.add(node->ranges));
+    for (const auto& part : node->parts) open.push_back(part.get());
   }
-  if (auto known = (*table)[byte]; known != kUnknown) return known;
-  std::vector<int32_t> reached;
-  for (auto id : states_[static_cast<size_t>(state)].nodes)
-    for (const auto& edge : nodes_[static_cast<size_t>(id)].edges)
-      if (edge.first <= byte && byte <= edge.last) reached.push_back(edge.to);
-  auto next = reached.empty() ? kDead : state_of(std::move(reached));
-  (*states_[static_cast<size_t>(state)].next)[byte] = next;  // states may have moved
+  classes_ = bytes_.classes();
+  take(bytes_.bytes() + characters_.size() * kHashEntry);
+}
+
+int32_t Automaton::frame(const Frame& wanted) {
+  if (auto known = frame_ids_.find(wanted); known != frame_ids_.end()) return known->second;
+  take(2 * sizeof(Frame) + kHashEntry + sizeof(resumed_[0]));
+  auto id = static_cast<int32_t>(frames_.size());
+  frames_.push_back(wanted);
+  resumed_.push_back(0);
+  frame_ids_.emplace(wanted, id);
+  return id;
+}
+
+int32_t Automaton::behind_part(const PatternNode& sequence, size_t part, int32_t next) {
+  return part + 1 == sequence.parts.size() ? next : frame({&sequence, static_cast<int32_t>(part + 1), 0, next});
+}
+
+int32_t Automaton::behind_repetition(const PatternNode& repeat, int32_t least, int32_t most, int32_t next) {
+  return most == 1 ? next : frame({&repeat, std::max(least - 1, 0), most < 0 ? -1 : most - 1, next});
+}
+
+// All places from which a text of the pattern, and then what is next, can be read.
+void Automaton::enter(const PatternNode& pattern, int32_t next) {
+  begin(pattern, next);
+  if (pattern.matches_empty) resume(next);
+}
+
+// Those where a text begins that is not empty. That the empty one is somebody else's matter keeps (a?)* from going round in circles.
+void Automaton::begin(const PatternNode& pattern, int32_t next) {
+  spend(1);
+  switch (pattern.kind) {
+    case Kind::nothing:
+      return;
+    case Kind::characters:
+      return reach({characters_.at(&pattern), next});
+    case Kind::sequence:
+      return begin_parts(pattern, 0, next);
+    case Kind::rest:
+      return begin_parts(*pattern.parts[0], pattern.from, next);
+    case Kind::choice:
+      for (const auto& part : pattern.parts) begin(*part, next);
+      return;
+    case Kind::repeat:
+      return begin(*pattern.parts[0], behind_repetition(pattern, pattern.min, pattern.max, next));
+  }
+}
+
+void Automaton::begin_parts(const PatternNode& sequence, size_t from, int32_t next) {
+  for (size_t i = from; i < sequence.parts.size(); ++i) {
+    begin(*sequence.parts[i], behind_part(sequence, i, next));
+    if (!sequence.parts[i]->matches_empty) return;
+  }
+}
+
+void Automaton::resume(int32_t id) {
+  if (std::exchange(resumed_[static_cast<size_t>(id)], step_) == step_) return;
+  if (id == kEnd) return reach({ByteNodes::kNone, kEnd});
+  auto [pattern, at, most, next] = frames_[static_cast<size_t>(id)];  // a copy: frames are added meanwhile
+  if (pattern->kind == Kind::repeat) {
+    begin(*pattern->parts[0], behind_repetition(*pattern, at, most, next));
+    if (at == 0) resume(next);
+  } else {
+    begin_parts(*pattern, static_cast<size_t>(at), next);
+    if (static_cast<size_t>(at) >= pattern->from) resume(next);
+  }
+}
+
+void Automaton::reach(Place place) {
+  if (reached_.size() >= limits_.places * kRepeatedLooks) throw CannotGoOn("the asked output shape is too ambiguous to follow; make it narrower");
+  reached_.push_back(place);
+}
+
+// The state of the places reached, which are forgotten.
+int32_t Automaton::reached_state() {
+  std::ranges::sort(reached_);
+  auto twice = std::ranges::unique(reached_);
+  reached_.erase(twice.begin(), twice.end());
+  if (reached_.empty()) return kDead;
+  if (reached_.size() > limits_.places)
+    throw CannotGoOn(fmt::format("the asked output shape is too ambiguous to follow: a text leads to more than {} places of it", limits_.places));
+  size_t hash = 0;
+  for (auto [node, frame] : reached_) hash = mixed(mixed(hash, static_cast<size_t>(node)), static_cast<size_t>(frame));
+  for (auto [known, end] = known_.equal_range(hash); known != end; ++known)
+    if (states_[static_cast<size_t>(known->second)].places == reached_) return known->second;
+  take(sizeof(State) + reached_.size() * sizeof(Place) + kHashEntry);
+  auto id = static_cast<int32_t>(states_.size());
+  states_.push_back({reached_, {}, reached_[0] == Place{ByteNodes::kNone, kEnd}});
+  known_.emplace(hash, id);
+  return id;
+}
+
+int32_t Automaton::first_step(int32_t state, uint8_t byte) {
+  auto index = static_cast<size_t>(state);
+  if (states_[index].next.empty()) {
+    size_t width = classes_.back() + size_t{1};
+    take(width * sizeof(int32_t));
+    states_[index].next.assign(width, kUnknown);
+  }
+  reached_.clear();
+  ++step_;
+  spend(states_[index].places.size());
+  for (auto [node, frame] : states_[index].places)  // no state is added before all are reached
+    for (auto [first, last, to] : bytes_.edges(node))
+      if (first <= byte && byte <= last) {
+        if (to == ByteNodes::kWhole)
+          resume(frame);
+        else
+          reach({to, frame});
+      }
+  auto next = reached_state();
+  states_[index].next[classes_[byte]] = next;
   return next;
 }
 

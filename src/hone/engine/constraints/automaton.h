@@ -1,59 +1,97 @@
-// A pattern as an automaton over bytes, its deterministic states made when first reached.
+// A pattern as an automaton over bytes. Nothing but its alphabet is made ahead: places and states come to be when a text first leads there, so
+// that a count to two thousand million costs no more than one to three.
 #pragma once
 #include <array>
 #include <cstdint>
-#include <exception>
-#include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "hone/base/error.h"
+#include "hone/engine/constraints/byte_budget.h"
+#include "hone/engine/constraints/byte_nodes.h"
+#include "hone/engine/constraints/constraint.h"
 #include "hone/engine/constraints/pattern.h"
 
 namespace hone::engine {
 
-// An answer's text has led to more states than are kept for one constraint.
-struct TooManyStates : std::exception {
-  const char* what() const noexcept override { return "the asked output shape needs too many states"; }
+struct AutomatonLimits {
+  size_t places = 20'000;    // that one text may lead to at once
+  size_t work = 10'000'000;  // looks at a place between two calls of renew_work(); some ten milliseconds
 };
 
 class Automaton {
  public:
   static constexpr int32_t kDead = -1, kStart = 0;
 
-  // Neither the pattern nor the texts that follow it may need more than `max_states`.
-  static Result<Automaton> make(const Pattern& pattern, size_t max_states);
+  static Result<Automaton> make(Pattern pattern, const AutomatonLimits& limits, std::shared_ptr<ByteBudget> memory);
 
-  int32_t step(int32_t state, uint8_t byte);  // kDead when no text continues that way; throws TooManyStates
+  // kDead when no text continues that way; throws CannotGoOn where a limit or the memory is used up.
+  int32_t step(int32_t state, uint8_t byte) {
+    const auto& next = states_[static_cast<size_t>(state)].next;
+    auto known = next.empty() ? kUnknown : next[classes_[byte]];
+    return known != kUnknown ? known : first_step(state, byte);
+  }
   bool accepts(int32_t state) const { return states_[static_cast<size_t>(state)].accepting; }
+  void renew_work() { work_left_ = limits_.work; }
 
  private:
-  static constexpr int32_t kUnknown = -2;
-  struct Edge {
-    uint8_t first, last;
-    int32_t to;
+  static constexpr int32_t kUnknown = -2, kEnd = 0;
+
+  // What is still to be read behind a character: the parts of a sequence from `at` on, or `at` to `most` (-1: no end) more repetitions; then what
+  // `next` says. Each is kept once. The first is the end of the text.
+  struct Frame {
+    const PatternNode* pattern;
+    int32_t at, most, next;
+    bool operator==(const Frame&) const = default;
   };
-  struct Node {
-    std::vector<Edge> edges;
-    std::vector<int32_t> jumps;  // without reading a byte
+  struct FrameHash {
+    size_t operator()(const Frame& frame) const;
+  };
+  // A byte node to read from and the frame behind it.
+  struct Place {
+    int32_t node, frame;
+    auto operator<=>(const Place&) const = default;
   };
   struct State {
-    std::vector<int32_t> nodes;                      // sorted; only those with edges, and the end
-    std::unique_ptr<std::array<int32_t, 256>> next;  // made with the first step: most states are looked at and left
+    std::vector<Place> places;  // sorted
+    std::vector<int32_t> next;  // by class of byte; made with the first step: most states are looked at and left
     bool accepting;
   };
-  class Builder;
 
-  int32_t state_of(std::vector<int32_t> nodes);
-  void close(std::vector<int32_t>& nodes);
+  void collect_characters();
+  int32_t first_step(int32_t state, uint8_t byte);
+  int32_t frame(const Frame& wanted);
+  int32_t behind_part(const PatternNode& sequence, size_t part, int32_t next);
+  int32_t behind_repetition(const PatternNode& repeat, int32_t least, int32_t most, int32_t next);
 
-  std::vector<Node> nodes_;
-  std::vector<uint32_t> seen_;  // the closing in which a node was last met
-  uint32_t closing_ = 0;
-  size_t most_states_ = 0;
-  int32_t end_ = 0;
+  void enter(const PatternNode& pattern, int32_t next);
+  void begin(const PatternNode& pattern, int32_t next);
+  void begin_parts(const PatternNode& sequence, size_t from, int32_t next);
+  void resume(int32_t frame);
+  void reach(Place place);
+  int32_t reached_state();
+
+  void take(size_t bytes);
+  void spend(size_t work);
+
+  Pattern pattern_;  // owns what frames point to
+  AutomatonLimits limits_;
+  std::shared_ptr<ByteBudget> memory_;
+  size_t work_left_ = 0;
+
+  ByteNodes bytes_;
+  std::unordered_map<const PatternNode*, int32_t> characters_;  // the byte nodes where they begin
+  std::array<uint8_t, 256> classes_{};
+
+  std::vector<Frame> frames_;
+  std::unordered_map<Frame, int32_t, FrameHash> frame_ids_;
   std::vector<State> states_;
-  std::map<std::vector<int32_t>, int32_t> known_;
+  std::unordered_multimap<size_t, int32_t> known_;  // by hash of places
+
+  std::vector<Place> reached_;
+  std::vector<uint32_t> resumed_;  // the step in which a frame was last resumed
+  uint32_t step_ = 0;
 };
 
 }  // namespace hone::engine

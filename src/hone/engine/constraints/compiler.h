@@ -1,22 +1,30 @@
 // From a regular expression, a JSON schema or a list of choices to what the sampler may choose. Thread-safe; compile where the
 // request is parsed, not in the engine's thread.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "hone/base/json.h"
+#include "hone/engine/constraints/automaton.h"
 #include "hone/engine/constraints/constraint.h"
 
 namespace hone::engine {
 
+class ConstraintCache;
 class TokenTrie;
 
 struct ConstraintLimits {
-  size_t pattern_bytes = 64 * 1024;
-  size_t states = 200'000;  // of the automaton
-  int depth = 12;           // nesting of JSON without a schema of its own
+  int depth = 12;                      // nesting of JSON without a schema of its own, and of references
+  size_t choice_bytes = 1 << 20;       // of all choices together
+  AutomatonLimits following = {};      // for one token
+  size_t state_bytes = 16 << 20;       // of one constraint
+  size_t mask_bytes = 8 << 20;         // of one constraint, kept to be used again
+  size_t all_bytes = size_t{1} << 30;  // of all constraints that somebody follows or that are kept
+  size_t kept_bytes = 128 << 20;       // of those kept for requests to come
+  size_t kept = 256;                   // the same, counted
 };
 
 class ConstraintCompiler {
@@ -32,8 +40,13 @@ class ConstraintCompiler {
   Result<std::shared_ptr<const Constraint>> choice(const std::vector<std::string>& texts) const;
 
  private:
+  // The same constraint for the same key, made with its first mask when it is asked for first.
+  Result<std::shared_ptr<const Constraint>> shared(const std::string& key, const std::function<Result<Pattern>()>& pattern) const;
+
   std::shared_ptr<const TokenTrie> trie_;
   ConstraintLimits limits_;
+  std::shared_ptr<ByteBudget> memory_;
+  std::shared_ptr<ConstraintCache> cache_;
 };
 
 }  // namespace hone::engine

@@ -2,11 +2,17 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "hone/text/tokenizer.h"
 
 namespace hone::engine {
+
+// No token can be chosen for a request, for what it asked. Ends that request, and no other, with these words.
+struct CannotGoOn : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 class Constraint {
  public:
@@ -23,6 +29,7 @@ class Constraint {
   };
 
   virtual ~Constraint() = default;
+  // Both throw CannotGoOn where that would cost more than one request may.
   virtual std::shared_ptr<const Mask> mask(State state) const = 0;
   virtual State next(State state, text::TokenId token) const = 0;  // of an allowed token
 };

@@ -1,18 +1,32 @@
 // Numbers within bounds, digit by digit.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <optional>
 
+#include "hone/engine/constraints/decimal.h"
 #include "hone/engine/constraints/json_parts.h"
 
 namespace hone::engine {
 namespace {
 
-constexpr int64_t kLargestInteger = 999'999'999'999'999;  // what every reader of JSON holds exactly
-constexpr double kLargestDecimal = 1e9;                   // beyond it numbers with bounds are whole
+constexpr size_t kIntegerDigits = 15;  // without a bound: what every reader of JSON holds exactly
+constexpr size_t kDecimalDigits = 9;   // before the point, without a bound
 constexpr int kMostDecimals = 8;
 
-Pattern digit(char low, char high) { return pattern_characters({{static_cast<uint32_t>(low), static_cast<uint32_t>(high)}}); }
-Pattern any_digits(size_t count) { return pattern_repeat(digit('0', '9'), static_cast<int>(count), static_cast<int>(count)); }
+// Each is made once: a schema of many numbers is made of them.
+const Pattern& digit(char low, char high) {
+  static const auto all = [] {
+    std::array<std::array<Pattern, 10>, 10> made;
+    for (uint32_t from = 0; from < 10; ++from)
+      for (uint32_t to = from; to < 10; ++to) made[from][to] = pattern_characters({{'0' + from, '0' + to}});
+    return made;
+  }();
+  return all[static_cast<size_t>(low - '0')][static_cast<size_t>(high - '0')];
+}
+Pattern any_digits(size_t least, size_t most) { return pattern_repeat(digit('0', '9'), static_cast<int>(least), static_cast<int>(most)); }
+Pattern any_digits(size_t count) { return any_digits(count, count); }
 
 // Between two numbers of the same number of digits, of which the last `decimals` stand behind a point.
 Pattern same_length(std::string_view low, std::string_view high, size_t decimals) {
@@ -31,73 +45,98 @@ Pattern same_length(std::string_view low, std::string_view high, size_t decimals
   return pattern_choice(std::move(parts));
 }
 
-// The numbers low / 10^decimals to high / 10^decimals, all decimals written.
-Pattern naturals_between(uint64_t low, uint64_t high, size_t decimals) {
-  std::vector<Pattern> parts;
-  auto padded = [&](uint64_t value) {
-    auto digits = std::to_string(value);
+// The numbers low / 10^decimals to high / 10^decimals, all decimals written; neither is negative.
+Pattern naturals_between(const std::string& low, const std::string& high, size_t decimals) {
+  auto padded = [&](const std::string& digits) {
     return digits.size() > decimals ? digits : std::string(decimals + 1 - digits.size(), '0') + digits;
   };
   auto first = padded(low), last = padded(high);
-  for (size_t digits = first.size(); digits <= last.size(); ++digits) {
-    auto from = digits == first.size() ? first : "1" + std::string(digits - 1, '0');
-    auto to = digits == last.size() ? last : std::string(digits, '9');
-    parts.push_back(same_length(from, to, decimals));
+  if (first.size() == last.size()) return same_length(first, last, decimals);
+  std::vector<Pattern> parts{same_length(first, std::string(first.size(), '9'), decimals),
+                             same_length("1" + std::string(last.size() - 1, '0'), last, decimals)};
+  if (first.size() + 1 < last.size()) {  // all numbers of the lengths between
+    parts.push_back(pattern_sequence({digit('1', '9'), any_digits(first.size() - decimals, last.size() - 2 - decimals),
+                                      decimals > 0 ? pattern_text(".") : pattern_sequence({}), any_digits(decimals)}));
   }
   return pattern_choice(std::move(parts));
 }
 
-Pattern scaled_between(int64_t low, int64_t high, size_t decimals) {
+Pattern scaled_between(const WholeNumber& low, const WholeNumber& high, size_t decimals) {
+  if (high < low) return pattern_nothing();
   std::vector<Pattern> parts;
-  if (low > high) return pattern_nothing();
-  auto natural = [](int64_t value) { return static_cast<uint64_t>(value); };
-  if (high >= 0) parts.push_back(naturals_between(natural(std::max<int64_t>(low, 0)), natural(high), decimals));
-  if (low < 0)
-    parts.push_back(
-        pattern_sequence({pattern_text("-"), naturals_between(natural(-std::min<int64_t>(high, -1)), natural(-low), decimals)}));
+  if (!high.negative) parts.push_back(naturals_between(low.negative ? "0" : low.digits, high.digits, decimals));
+  if (low.negative)
+    parts.push_back(pattern_sequence({pattern_text("-"), naturals_between(high.negative ? high.digits : "1", low.digits, decimals)}));
   return pattern_choice(std::move(parts));
 }
 
 struct Bounds {
-  double low, high;
-  bool low_open, high_open;  // the bound itself is outside
+  std::optional<WholeNumber> low, high;  // each inside
 };
 
-Bounds bounds_of(const Json& schema, double least, double most) {
-  Bounds bounds{least, most, false, false};
-  auto number = [&](const char* name, double otherwise) {
-    return schema.contains(name) ? schema[name].get<double>() : otherwise;
-  };
-  bounds.low = std::max(bounds.low, number("minimum", least));
-  bounds.high = std::min(bounds.high, number("maximum", most));
-  if (auto open = number("exclusiveMinimum", least - 1); open >= bounds.low) bounds.low = open, bounds.low_open = true;
-  if (auto open = number("exclusiveMaximum", most + 1); open <= bounds.high) bounds.high = open, bounds.high_open = true;
+const Json* bound(const Json& schema, const char* name) {
+  auto found = schema.find(name);
+  if (found == schema.end()) return nullptr;
+  if (!found->is_number()) throw SchemaRefusal{fmt::format("\"{}\" is {}; expected a number", name, found->dump())};
+  return &*found;
+}
+
+void raise_to(std::optional<WholeNumber>& low, WholeNumber to) {
+  if (!low || *low < to) low = std::move(to);
+}
+void lower_to(std::optional<WholeNumber>& high, WholeNumber to) {
+  if (!high || to < *high) high = std::move(to);
+}
+
+Bounds whole_bounds(const Json& schema) {
+  Bounds bounds;
+  if (auto* number = bound(schema, "minimum")) raise_to(bounds.low, scaled_up(*number, 0));
+  if (auto* number = bound(schema, "maximum")) lower_to(bounds.high, scaled_down(*number, 0));
+  if (auto* number = bound(schema, "exclusiveMinimum")) raise_to(bounds.low, plus_one(scaled_down(*number, 0)));
+  if (auto* number = bound(schema, "exclusiveMaximum")) lower_to(bounds.high, minus_one(scaled_up(*number, 0)));
   return bounds;
 }
 
-// The numbers of so many decimals inside the bounds. What rounding would put outside is left out.
-Pattern of_decimals(const Bounds& bounds, int decimals) {
-  double scale = std::pow(10.0, decimals);
-  auto low = static_cast<int64_t>(std::ceil(bounds.low * scale)), high = static_cast<int64_t>(std::floor(bounds.high * scale));
-  auto value = [&](int64_t scaled) { return static_cast<double>(scaled) / scale; };
-  while (low <= high && (value(low) < bounds.low || (bounds.low_open && value(low) <= bounds.low))) ++low;
-  while (low <= high && (value(high) > bounds.high || (bounds.high_open && value(high) >= bounds.high))) --high;
-  return scaled_between(low, high, static_cast<size_t>(decimals));
+// Texts just outside of an open bound may be read as the bound itself: the nearest double beyond it is inside for every reader.
+Json beside(const Json& number, double direction) { return std::nextafter(number.get<double>(), direction); }
+
+Bounds decimal_bounds(const Json& schema, int decimals) {
+  constexpr double kEndless = std::numeric_limits<double>::max();
+  Bounds bounds;
+  if (auto* number = bound(schema, "minimum")) raise_to(bounds.low, scaled_up(*number, decimals));
+  if (auto* number = bound(schema, "maximum")) lower_to(bounds.high, scaled_down(*number, decimals));
+  if (auto* number = bound(schema, "exclusiveMinimum")) raise_to(bounds.low, scaled_up(beside(*number, kEndless), decimals));
+  if (auto* number = bound(schema, "exclusiveMaximum")) lower_to(bounds.high, scaled_down(beside(*number, -kEndless), decimals));
+  return bounds;
+}
+
+// Where a side has no bound: so many digits, or one more than the bound of the other side has.
+Pattern between(const Bounds& bounds, size_t digits, int decimals) {
+  auto most = digits + static_cast<size_t>(decimals);
+  if (bounds.low) most = std::max(most, bounds.low->digits.size() + 1);
+  if (bounds.high) most = std::max(most, bounds.high->digits.size() + 1);
+  std::string nines(most, '9');
+  return scaled_between(bounds.low.value_or(WholeNumber{true, nines}), bounds.high.value_or(WholeNumber{false, nines}),
+                        static_cast<size_t>(decimals));
 }
 
 }  // namespace
 
 Pattern json_integer(const Json& schema) {
-  return of_decimals(bounds_of(schema, -static_cast<double>(kLargestInteger), static_cast<double>(kLargestInteger)), 0);
+  static const Pattern any = between({}, kIntegerDigits, 0);
+  auto bounds = whole_bounds(schema);
+  return bounds.low || bounds.high ? between(bounds, kIntegerDigits, 0) : any;
 }
 
 Pattern json_number(const Json& schema) {
-  bool bounded = false;
-  for (const char* name : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) bounded |= schema.contains(name);
-  if (!bounded) return pattern_of(R"(-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?)");
+  auto names = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
+  if (std::ranges::none_of(names, [&](const char* name) { return schema.contains(name); })) {
+    static const Pattern any = pattern_of(R"(-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?)");
+    return any;
+  }
   std::vector<Pattern> parts{json_integer(schema)};
-  auto decimal = bounds_of(schema, -kLargestDecimal, kLargestDecimal);
-  for (int decimals = 1; decimals <= kMostDecimals; ++decimals) parts.push_back(of_decimals(decimal, decimals));
+  for (int decimals = 1; decimals <= kMostDecimals; ++decimals)
+    parts.push_back(between(decimal_bounds(schema, decimals), kDecimalDigits, decimals));
   return pattern_choice(std::move(parts));
 }
 

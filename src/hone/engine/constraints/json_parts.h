@@ -1,5 +1,6 @@
 // The pieces schemas are made of: strings and numbers as JSON writes them. Not for use outside of this folder.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,10 @@ Pattern json_string(const Json& schema);  // by pattern, format, minLength and m
 Pattern json_any_string();
 Pattern json_integer(const Json& schema);  // by minimum, maximum, exclusiveMinimum, exclusiveMaximum
 Pattern json_number(const Json& schema);
+
+// The content of strings of a format that JSON Schema names; none for the words of others, which are remarks. Throws SchemaRefusal for those of
+// JSON Schema's that cannot be followed.
+std::optional<Pattern> json_format(const std::string& format);
 
 // A bound that counts characters or items; throws SchemaRefusal when it is no such number.
 int size_bound(const Json& schema, const char* name, int otherwise);

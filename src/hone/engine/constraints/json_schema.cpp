@@ -1,17 +1,18 @@
 #include "hone/engine/constraints/json_schema.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "hone/engine/constraints/json_exclusive.h"
 #include "hone/engine/constraints/json_parts.h"
+#include "hone/engine/constraints/schema_judge.h"
 
 namespace hone::engine {
 namespace {
 
-constexpr size_t kMostNodes = 20'000;  // of schemas visited: references may multiply
-constexpr std::string_view kExactlyOne = "oneOf";
+constexpr size_t kMostNodes = 20'000;  // of schemas visited
+constexpr size_t kMostPlaces = 1'000;  // of a list, each with a schema of its own
+constexpr const char* kExactlyOne = "oneOf";
 
 Pattern text(std::string_view utf8) { return pattern_text(utf8); }
 
@@ -22,23 +23,9 @@ Pattern blank() {
   return pattern;
 }
 
-// Words about a schema that say nothing about what it accepts.
-bool is_remark(const std::string& key) {
-  static const std::set<std::string> kRemarks{"title",      "description", "default",   "examples",     "$comment",
-                                              "deprecated", "readOnly",    "writeOnly", "$schema",      "$id",
-                                              "$defs",      "definitions", "$anchor",   "discriminator"};
-  return kRemarks.contains(key);
-}
-
-bool is_of_type(const Json& value, const std::string& type) {
-  if (type == "integer") return value.is_number_integer() || (value.is_number() && value == std::floor(value.get<double>()));
-  if (type == "number") return value.is_number();
-  return value.type_name() == type;
-}
-
 // Keywords that only speak of one type, for schemas that name none.
 const std::pair<const char*, std::vector<const char*>> kImplied[] = {
-    {"object", {"properties", "required", "additionalProperties"}},
+    {"object", {"properties", "required", "additionalProperties", "unevaluatedProperties"}},
     {"array", {"items", "prefixItems", "minItems", "maxItems"}},
     {"string", {"pattern", "format", "minLength", "maxLength"}},
     {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
@@ -46,126 +33,48 @@ const std::pair<const char*, std::vector<const char*>> kImplied[] = {
 
 class Reader {
  public:
-  Reader(const Json& root, int depth) : root_(root), most_depth_(depth) {}
+  Reader(const Json& root, int depth) : most_depth_(depth), view_(root), judge_(view_) {}
 
-  Pattern value(const Json& schema, int depth) {
-    if (++visited_ > kMostNodes) throw SchemaRefusal{"references multiply too often"};
+  Pattern value(const Json& named, int depth) {
+    if (++visited_ > kMostNodes) throw SchemaRefusal{"it is too large, or its references multiply too often"};
+    const Json& schema = view_.followed(named);
+    if (&schema != &named) ++depth;
     if (schema.is_boolean()) return schema.get<bool>() ? anything(depth) : pattern_nothing();
     if (!schema.is_object()) throw SchemaRefusal{fmt::format("{} where a schema should be", schema.type_name())};
     if (depth > most_depth_) return pattern_nothing();
-    refuse_unknown(schema);
-    if (auto ref = schema.find("$ref"); ref != schema.end()) return value(with_reference(schema, *ref), depth + 1);
-    if (auto all = schema.find("allOf"); all != schema.end()) return value(merged(without(schema, "allOf"), *all), depth);
-    for (auto name : {std::string_view("anyOf"), kExactlyOne})
+    refuse_unknown_keywords(schema);
+    if (schema.contains("$ref") || schema.contains("allOf")) return value(view_.flattened(schema), depth + 1);
+    for (const char* name : {"anyOf", kExactlyOne})
       if (schema.contains(name)) return alternatives(schema, name, depth);
     if (schema.contains("const")) return enumeration(schema, Json::array({schema["const"]}));
-    if (auto values = schema.find("enum"); values != schema.end()) return enumeration(schema, *values);
+    if (schema.contains("enum")) return enumeration(view_.without(schema, "enum"), schema_list(schema, "enum"));
     return typed(schema, depth);
   }
 
  private:
-  static void refuse_unknown(const Json& schema) {
-    for (const char* name :
-         {"not", "if", "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas", "contains", "uniqueItems",
-          "minProperties", "maxProperties", "multipleOf", "unevaluatedProperties", "unevaluatedItems"}) {
-      auto found = schema.find(name);
-      if (found != schema.end() && !(found->is_boolean() && !found->get<bool>()))
-        throw SchemaRefusal{fmt::format("the keyword \"{}\" is not supported", name)};
-    }
-  }
-
-  const Json& resolve(const Json& ref) const {
-    auto path = ref.is_string() ? ref.get<std::string>() : "";
-    if (path == "#") return root_;
-    if (!path.starts_with("#/")) throw SchemaRefusal{fmt::format("the reference \"{}\" does not lie inside the schema", path)};
-    try {
-      return root_.at(Json::json_pointer(path.substr(1)));
-    } catch (const Json::exception&) {
-      throw SchemaRefusal{fmt::format("the reference \"{}\" leads nowhere", path)};
-    }
-  }
-
-  static Json without(Json schema, std::string_view name) {
-    schema.erase(std::string(name));
-    return schema;
-  }
-
-  // The pattern of "oneOf" is that of "anyOf", which is right only where no two can hold at once.
-  void check_exclusive(const Json& parts) const {
-    auto view = [this](Json schema) {
-      for (int hops = 0; schema.is_object() && schema.contains("$ref") && hops < most_depth_; ++hops)
-        schema = with_reference(schema, schema["$ref"]);
-      return schema.is_object() && schema.contains("allOf") ? merged(without(schema, "allOf"), schema["allOf"]) : schema;
-    };
-    for (size_t i = 0; i < parts.size(); ++i)
-      for (size_t j = i + 1; j < parts.size(); ++j)
-        if (!shut_each_other_out(parts[i], parts[j], view))
-          throw SchemaRefusal{fmt::format("alternatives {} and {} of \"oneOf\" may both accept an answer; use \"anyOf\", or give them different "
-                                          "types or a required property with different values of \"const\"", i + 1, j + 1)};
-  }
-
-  // What is referred to, under what stands beside the reference.
-  Json with_reference(const Json& schema, const Json& ref) const {
-    auto beside = without(schema, "$ref");
-    bool alone = std::ranges::all_of(beside.items(), [](const auto& item) { return is_remark(item.key()); });
-    return alone ? resolve(ref) : merged(beside, Json::array({resolve(ref)}));
-  }
-
-  // A schema that accepts what `schema` and all of the parts accept. Keywords both have must be equal, or of a kind that can be
-  // joined.
-  Json merged(Json all, const Json& parts) const {
-    for (const auto& part : parts) {
-      if (part == true) continue;
-      if (!part.is_object()) throw SchemaRefusal{"a part of \"allOf\" is no schema of an object"};
-      const Json source = part.contains("$ref") ? with_reference(part, part["$ref"]) : part;
-      if (closes(all, source) || closes(source, all))
-        throw SchemaRefusal{"\"additionalProperties\" of one part of a schema forbids another's properties"};
-      for (const auto& [key, item] : source.items()) join(all, key, item);
-    }
-    return all;
-  }
-
-  static bool closes(const Json& one, const Json& other) {
-    auto more = one.find("additionalProperties");
-    if (more == one.end() || *more == true || !other.contains("properties")) return false;
-    return std::ranges::any_of(other["properties"].items(), [&](const auto& item) {
-      return !one.contains("properties") || !one["properties"].contains(item.key());
-    });
-  }
-
-  static void join(Json& all, const std::string& key, const Json& item) {
-    if (!all.contains(key)) {
-      all[key] = item;
-    } else if (key == "properties") {
-      for (const auto& [name, content] : item.items())
-        all[key][name] = all[key].contains(name) ? Json{{"allOf", {all[key][name], content}}} : content;
-    } else if (key == "required" || key == "allOf") {
-      for (const auto& each : item) all[key].push_back(each);
-    } else if (all[key] != item && !is_remark(key)) {
-      throw SchemaRefusal{fmt::format("two parts of a schema disagree about \"{}\"", key)};
-    }
-  }
-
-  static Pattern enumeration(const Json& schema, const Json& values) {
+  // Those of the values that the schema accepts.
+  Pattern enumeration(const Json& schema, const Json& values) {
     std::vector<Pattern> parts;
-    Json types = schema.value("type", Json::array());
-    if (types.is_string()) types = Json::array({types});
     for (const auto& item : values) {
-      bool fits = types.empty() ||
-                  std::ranges::any_of(types, [&](const Json& type) { return is_of_type(item, type.get<std::string>()); });
-      if (fits) parts.push_back(text(item.dump()));
+      auto written = item.dump();
+      view_.spend(written.size());
+      if (judge_.accepts(schema, item)) parts.push_back(text(written));
     }
     return pattern_choice(std::move(parts));
   }
 
-  // Each alternative under what stands beside them.
-  Pattern alternatives(const Json& schema, std::string_view name, int depth) {
-    auto beside = without(schema, name);
-    if (name == kExactlyOne) check_exclusive(schema[name]);
+  // Each alternative under what stands beside them. The pattern of "oneOf" is that of "anyOf", which is right only where no two can hold at once.
+  Pattern alternatives(const Json& schema, const char* name, int depth) {
+    const auto& all = schema_list(schema, name);
+    if (std::string_view(name) == kExactlyOne) require_exclusive(all, view_, judge_);
+    auto beside = view_.without(schema, name);
     std::vector<Pattern> parts;
-    for (const auto& part : schema[name]) {
-      bool plain = part.is_boolean() || beside.empty();
-      parts.push_back(value(part == true ? beside : plain ? part : merged(beside, Json::array({part})), depth + 1));
+    for (const auto& part : all) {
+      if (part == true || beside.empty()) {
+        parts.push_back(value(part == true ? beside : part, depth + 1));
+      } else if (auto whole = view_.flattened(part); whole != false) {
+        parts.push_back(value(view_.merged(beside, whole), depth + 1));
+      }
     }
     return pattern_choice(std::move(parts));
   }
@@ -178,9 +87,9 @@ class Reader {
       return pattern_choice(std::move(parts));
     }
     if (type != schema.end()) return of_type(type->get<std::string>(), schema, depth);
-    for (const auto& [type, words] : kImplied)
+    for (const auto& [implied, words] : kImplied)
       for (const char* word : words)
-        if (schema.contains(word)) return of_type(type, schema, depth);
+        if (schema.contains(word)) return of_type(implied, schema, depth);
     return anything(depth);
   }
 
@@ -208,70 +117,96 @@ class Reader {
   }
 
   Pattern array(const Json& schema, int depth) {
-    if (auto prefix = schema.find("prefixItems"); prefix != schema.end()) {
-      std::vector<Pattern> parts;
-      for (const auto& item : *prefix) {
-        if (!parts.empty()) parts.push_back(blank_comma());
-        parts.push_back(value(item, depth + 1));
-      }
-      auto count = static_cast<int>(prefix->size());
-      if (count < size_bound(schema, "minItems", 0) || count > size_bound(schema, "maxItems", count)) return pattern_nothing();
-      return enclosed("[", pattern_sequence(std::move(parts)), "]");
-    }
-    auto items = schema.contains("items") ? value(schema["items"], depth + 1) : anything(depth + 1);
     int least = size_bound(schema, "minItems", 0), most = size_bound(schema, "maxItems", -1);
-    return most >= 0 && least > most ? pattern_nothing() : enclosed("[", listed(items, least, most), "]");
+    if (most >= 0 && least > most) return pattern_nothing();
+    if (schema.contains("prefixItems")) return enclosed("[", tuple(schema, least, most, depth), "]");
+    auto items = schema.contains("items") ? value(schema["items"], depth + 1) : anything(depth + 1);
+    return enclosed("[", listed(items, least, most), "]");
   }
 
-  Pattern member(const Pattern& name, const Pattern& content) { return pattern_sequence({name, text(":"), blank(), content}); }
+  // The items that have a place of their own; others behind them only where "items" or "minItems" speaks of those.
+  Pattern tuple(const Json& schema, int least, int most, int depth) {
+    const auto& prefix = schema_list(schema, "prefixItems");
+    if (prefix.size() > kMostPlaces) throw SchemaRefusal{fmt::format("\"prefixItems\" has {} items; at most {} can be followed", prefix.size(), kMostPlaces)};
+    auto own = static_cast<int>(prefix.size()), last = most < 0 ? own : std::min(own, most);
+    auto tail = pattern_sequence({});
+    if (most < 0 || most > own) {
+      auto others = schema.contains("items") ? value(schema["items"], depth + 1) : least > own ? anything(depth + 1) : pattern_nothing();
+      tail = pattern_repeat(pattern_sequence({blank_comma(), others}), std::max(least - own, 0), most < 0 ? -1 : most - own);
+    }
+    for (int i = last - 1; i >= 0; --i) {
+      auto item = value(prefix[static_cast<size_t>(i)], depth + 1);
+      auto from_here = pattern_sequence(i == 0 ? std::vector{item, tail} : std::vector{blank_comma(), item, tail});
+      tail = i < least ? from_here : pattern_optional(from_here);
+    }
+    return tail;
+  }
+
+  struct Member {
+    Pattern pattern;
+    bool required;
+  };
+
+  static Pattern member(const Pattern& name, const Pattern& content) { return pattern_sequence({name, text(":"), blank(), content}); }
 
   Pattern object(const Json& schema, int depth) {
     static const Json kNone = Json::object(), kAnything = true;
     const Json& properties = schema.contains("properties") ? schema["properties"] : kNone;
-    const Json& more = schema.contains("additionalProperties") ? schema["additionalProperties"] : kAnything;
+    if (!properties.is_object()) throw SchemaRefusal{"\"properties\" is no object"};
+    const Json& more = schema.contains("additionalProperties")    ? schema["additionalProperties"]
+                       : schema.contains("unevaluatedProperties") ? schema["unevaluatedProperties"]
+                                                                  : kAnything;
     std::set<std::string> required;
     for (const auto& name : schema.value("required", Json::array())) required.insert(name.get<std::string>());
     if (properties.empty() && required.empty())
       return enclosed("{", listed(member(json_any_string(), value(more, depth + 1)), 0, -1), "}");
-    std::vector<std::pair<Pattern, bool>> members;  // and whether it must be there
+    std::vector<Member> members;
     for (const auto& [name, content] : properties.items()) {
-      members.emplace_back(member(text(Json(name).dump()), value(content, depth + 1)), required.contains(name));
+      members.push_back({member(text(Json(name).dump()), value(content, depth + 1)), required.contains(name)});
       required.erase(name);
     }
-    for (const auto& name : required) members.emplace_back(member(text(Json(name).dump()), value(more, depth + 1)), true);
-    return enclosed("{", members_from(members, 0), "}");
+    for (const auto& name : required) members.push_back({member(text(Json(name).dump()), value(more, depth + 1)), true});
+    return enclosed("{", in_order(members), "}");
   }
 
-  // The members from the i-th on, none written yet.
-  static Pattern members_from(const std::vector<std::pair<Pattern, bool>>& members, size_t i) {
-    if (i == members.size()) return pattern_sequence({});
-    std::vector<Pattern> parts{members[i].first};
-    for (size_t j = i + 1; j < members.size(); ++j) {
-      auto next = pattern_sequence({blank_comma(), members[j].first});
-      parts.push_back(members[j].second ? next : pattern_optional(next));
+  // Any one that may come first, and behind it those that follow: all share one sequence of what is written once something is.
+  static Pattern in_order(const std::vector<Member>& members) {
+    std::vector<Pattern> following, ways;
+    for (const auto& [pattern, required] : members) {
+      auto next = pattern_sequence({blank_comma(), pattern});
+      following.push_back(required ? next : pattern_optional(next));
     }
-    auto with = pattern_sequence(std::move(parts));
-    return members[i].second ? with : pattern_choice({with, members_from(members, i + 1)});
+    following.push_back(pattern_sequence({}));  // a sequence of one would be its part
+    auto all = pattern_sequence(std::move(following));
+    bool needed = all->kind == PatternNode::Kind::nothing;
+    for (size_t i = 0; i < members.size() && !needed; ++i) {
+      ways.push_back(pattern_sequence({members[i].pattern, pattern_rest(all, i + 1)}));
+      needed = members[i].required;
+    }
+    auto some = pattern_choice(std::move(ways));
+    return needed ? some : pattern_optional(some);
   }
 
-  // JSON that no schema describes. Each level is made once and shared.
+  // JSON that no schema describes, nested as deep as is left.
   Pattern anything(int depth) {
-    int left = std::clamp(most_depth_ - depth, 0, 4);  // a pattern is as large as its nesting is deep, squared
-    Pattern pattern = scalar();
-    for (int i = 0; i < left; ++i) {
-      auto name = json_any_string();
-      pattern = pattern_choice(
-          {scalar(), enclosed("[", listed(pattern, 0, -1), "]"), enclosed("{", listed(member(name, pattern), 0, -1), "}")});
+    auto left = static_cast<size_t>(std::max(most_depth_ - depth, 0));
+    if (anything_.empty()) anything_.push_back(scalar());
+    while (anything_.size() <= left) {
+      const auto inside = anything_.back();
+      anything_.push_back(pattern_choice({scalar(), enclosed("[", listed(inside, 0, -1), "]"),
+                                          enclosed("{", listed(member(json_any_string(), inside), 0, -1), "}")}));
     }
-    return pattern;
+    return anything_[left];
   }
   static Pattern scalar() {
     return pattern_choice({json_any_string(), json_number(Json::object()), text("true"), text("false"), text("null")});
   }
 
-  const Json& root_;
   int most_depth_;
   size_t visited_ = 0;
+  SchemaView view_;
+  SchemaJudge judge_;
+  std::vector<Pattern> anything_;  // by how deep it nests
 };
 
 }  // namespace

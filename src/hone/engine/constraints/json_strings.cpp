@@ -1,5 +1,7 @@
 // Strings as JSON writes them: with what must be escaped, escaped.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "hone/engine/constraints/json_parts.h"
 #include "hone/engine/constraints/regex_parser.h"
@@ -7,7 +9,7 @@
 namespace hone::engine {
 namespace {
 
-constexpr int kLongestCounted = 10'000;  // a bound beyond it makes an automaton too large
+constexpr double kLargestMinimum = 1e6;  // nobody waits for more
 
 Pattern quoted(Pattern inside) { return pattern_sequence({pattern_text("\""), std::move(inside), pattern_text("\"")}); }
 
@@ -52,22 +54,11 @@ Pattern character() {
   return pattern;
 }
 
-const char* format_expression(const std::string& format) {
-  if (format == "date") return "[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])";
-  if (format == "time") return "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z";
-  if (format == "date-time")
-    return "[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z";
-  if (format == "uuid") return "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
-  if (format == "email") return "[a-z0-9._-]{1,32}@[a-z0-9-]{1,32}\\.[a-z]{2,8}";
-  if (format == "ipv4") return "((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
-  return nullptr;
-}
-
 // Both a pattern and lengths hold only where the pattern's own texts have such lengths.
 Pattern checked(const Pattern& content, int least, int most) {
   auto lengths = lengths_of(content);
   if (lengths.min < least || (most >= 0 && (lengths.max < 0 || lengths.max > most)))
-    throw SchemaRefusal{"minLength or maxLength beside a pattern that allows other lengths; write the lengths into the pattern"};
+    throw SchemaRefusal{"minLength or maxLength beside a pattern or format that allows other lengths; write the lengths into the pattern"};
   return quoted(escaped(content));
 }
 
@@ -80,28 +71,31 @@ Pattern pattern_of(std::string_view expression) {
 int size_bound(const Json& schema, const char* name, int otherwise) {
   auto found = schema.find(name);
   if (found == schema.end()) return otherwise;
-  double size = found->get<double>();
-  if (!(size >= 0)) throw SchemaRefusal{fmt::format("\"{}\" is {}; expected a whole number from 0", name, found->dump())};
-  if (size > kLongestCounted) {
-    if (std::string_view(name).starts_with("max")) return otherwise;  // nothing comes near it
-    throw SchemaRefusal{fmt::format("\"{}\" is {}; at most {} can be followed", name, found->dump(), kLongestCounted)};
-  }
+  double size = found->is_number() ? found->get<double>() : -1;
+  if (!(size >= 0) || size != std::floor(size))
+    throw SchemaRefusal{fmt::format("\"{}\" is {}; expected a whole number from 0", name, found->dump())};
+  double largest = std::string_view(name).starts_with("max") ? std::numeric_limits<int>::max() : kLargestMinimum;
+  if (size > largest) throw SchemaRefusal{fmt::format("\"{}\" is {}; at most {:.0f} can be followed", name, found->dump(), largest)};
   return static_cast<int>(size);
 }
 
-Pattern json_any_string() { return quoted(pattern_repeat(character(), 0)); }
+Pattern json_any_string() {
+  static const Pattern pattern = quoted(pattern_repeat(character(), 0));
+  return pattern;
+}
 
 Pattern json_string(const Json& schema) {
   int least = size_bound(schema, "minLength", 0), most = size_bound(schema, "maxLength", -1);
   if (most >= 0 && least > most) return pattern_nothing();
+  auto format = schema.find("format");
+  auto formatted = format == schema.end() ? std::nullopt : json_format(format->get<std::string>());
   if (auto pattern = schema.find("pattern"); pattern != schema.end()) {
+    if (formatted) throw SchemaRefusal{fmt::format("\"pattern\" and \"format\" {} cannot be followed together", format->dump())};
     auto inside = parse_regex(pattern->get<std::string>());
     if (!inside) throw SchemaRefusal{inside.error()};
     return checked(*inside, least, most);
   }
-  if (auto format = schema.find("format"); format != schema.end())
-    if (const char* expression = format_expression(format->get<std::string>()))
-      return checked(pattern_of(expression), least, most);
+  if (formatted) return checked(*formatted, least, most);
   return quoted(pattern_repeat(character(), least, most));
 }
 

@@ -1,6 +1,7 @@
 #include "hone/engine/constraints/pattern.h"
 
 #include <algorithm>
+#include <array>
 
 namespace hone::engine {
 namespace {
@@ -17,14 +18,28 @@ uint32_t next_code_point(std::string_view text, size_t& i) {
   return value;
 }
 
-Pattern make(Kind kind, std::vector<Pattern> parts, int min = 0, int max = -1) {
-  return std::make_shared<const PatternNode>(PatternNode{kind, {}, std::move(parts), min, max});
+std::shared_ptr<PatternNode> make(Kind kind, std::vector<Pattern> parts, bool matches_empty) {
+  return std::make_shared<PatternNode>(PatternNode{.kind = kind, .parts = std::move(parts), .matches_empty = matches_empty});
 }
+
+// Single characters of ASCII, which texts are made of, are kept once.
+const Pattern& ascii(uint32_t character) {
+  static const auto all = [] {
+    std::array<Pattern, 0x80> made;
+    for (uint32_t c = 0; c < made.size(); ++c) made[c] = pattern_characters({{c, c}});
+    return made;
+  }();
+  return all[character];
+}
+
+// Lengths beyond this are as good as endless; small enough for two of them to be multiplied.
+constexpr int64_t kLongestText = int64_t{1} << 31;
+int64_t capped(int64_t length) { return std::min(length, kLongestText); }
 
 }  // namespace
 
 Pattern pattern_nothing() {
-  static const Pattern nothing = make(Kind::nothing, {});
+  static const Pattern nothing = make(Kind::nothing, {}, false);
   return nothing;
 }
 
@@ -32,47 +47,72 @@ Pattern pattern_text(std::string_view utf8) {
   std::vector<Pattern> parts;
   for (size_t i = 0; i < utf8.size();) {
     auto value = next_code_point(utf8, i);
-    parts.push_back(pattern_characters({{value, value}}));
+    parts.push_back(value < 0x80 ? ascii(value) : pattern_characters({{value, value}}));
   }
   return pattern_sequence(std::move(parts));
 }
 
 Pattern pattern_characters(std::vector<CodePointRange> ranges) {
-  auto node = std::make_shared<PatternNode>(PatternNode{Kind::characters, normalised(std::move(ranges)), {}});
+  auto node = std::make_shared<PatternNode>(PatternNode{.kind = Kind::characters, .ranges = normalised(std::move(ranges))});
   return node->ranges.empty() ? pattern_nothing() : node;
 }
 
 Pattern pattern_sequence(std::vector<Pattern> parts) {
   if (std::ranges::any_of(parts, is_nothing)) return pattern_nothing();
-  return parts.size() == 1 ? parts[0] : make(Kind::sequence, std::move(parts));
+  if (parts.size() == 1) return parts[0];
+  size_t from = parts.size();
+  while (from > 0 && parts[from - 1]->matches_empty) --from;
+  auto node = make(Kind::sequence, std::move(parts), from == 0);
+  node->from = from;
+  return node;
+}
+
+Pattern pattern_rest(const Pattern& sequence, size_t from) {
+  if (from >= sequence->parts.size()) return pattern_sequence({});
+  auto node = make(Kind::rest, {sequence}, from >= sequence->from);
+  node->from = from;
+  return node;
 }
 
 Pattern pattern_choice(std::vector<Pattern> parts) {
   std::erase_if(parts, is_nothing);
   if (parts.empty()) return pattern_nothing();
-  return parts.size() == 1 ? parts[0] : make(Kind::choice, std::move(parts));
+  if (parts.size() == 1) return parts[0];
+  bool empty = std::ranges::any_of(parts, &PatternNode::matches_empty);
+  return make(Kind::choice, std::move(parts), empty);
 }
 
 Pattern pattern_repeat(Pattern part, int min, int max) {
   if (max == 0 || (is_nothing(part) && min == 0)) return pattern_sequence({});
   if (is_nothing(part)) return pattern_nothing();
-  return min == 1 && max == 1 ? part : make(Kind::repeat, {std::move(part)}, min, max);
+  if (min == 1 && max == 1) return part;
+  if (part->matches_empty) min = 0;  // the empty text, as often as needed
+  auto node = make(Kind::repeat, {std::move(part)}, min == 0);
+  node->min = min;
+  node->max = max;
+  return node;
 }
 
 Lengths lengths_of(const Pattern& pattern) {
   if (pattern->kind == Kind::characters) return {1, 1};
-  if (pattern->parts.empty()) return {0, 0};
   if (pattern->kind == Kind::repeat) {
     auto [min, max] = lengths_of(pattern->parts[0]);
-    return {min * pattern->min, max == 0 ? 0 : max < 0 || pattern->max < 0 ? -1 : max * pattern->max};
+    return {capped(min * pattern->min), max == 0 ? 0 : max < 0 || pattern->max < 0 ? -1 : capped(max * pattern->max)};
   }
-  auto total = lengths_of(pattern->parts[0]);
-  for (size_t i = 1; i < pattern->parts.size(); ++i) {
-    auto [min, max] = lengths_of(pattern->parts[i]);
-    bool choice = pattern->kind == Kind::choice, endless = total.max < 0 || max < 0;
-    total = {choice ? std::min(total.min, min) : total.min + min, endless  ? -1
-                                                                  : choice ? std::max(total.max, max)
-                                                                           : total.max + max};
+  if (pattern->kind == Kind::choice) {
+    auto widest = lengths_of(pattern->parts[0]);
+    for (const auto& part : pattern->parts) {
+      auto [min, max] = lengths_of(part);
+      widest = {std::min(widest.min, min), widest.max < 0 || max < 0 ? -1 : std::max(widest.max, max)};
+    }
+    return widest;
+  }
+  bool rest = pattern->kind == Kind::rest;
+  const auto& parts = rest ? pattern->parts[0]->parts : pattern->parts;
+  Lengths total{0, 0};
+  for (size_t i = rest ? pattern->from : 0; i < parts.size(); ++i) {
+    auto [min, max] = lengths_of(parts[i]);
+    total = {capped(total.min + min), total.max < 0 || max < 0 ? -1 : capped(total.max + max)};
   }
   return total;
 }

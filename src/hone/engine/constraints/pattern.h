@@ -16,12 +16,15 @@ struct PatternNode;
 using Pattern = std::shared_ptr<const PatternNode>;
 
 struct PatternNode {
-  // `nothing` matches no text at all; an empty sequence the empty one.
-  enum class Kind { nothing, characters, sequence, choice, repeat };
+  // `nothing` matches no text at all; an empty sequence the empty one. `rest` is a sequence without its first parts: shared, so
+  // that many endings of one long sequence cost no more than it does.
+  enum class Kind { nothing, characters, sequence, rest, choice, repeat };
   Kind kind;
-  std::vector<CodePointRange> ranges;  // characters
-  std::vector<Pattern> parts;          // sequence, choice; the one repeated
-  int min = 0, max = -1;               // repeat; -1: no end
+  std::vector<CodePointRange> ranges = {};  // characters
+  std::vector<Pattern> parts = {};          // sequence, choice; the one repeated; the sequence a rest is of
+  int min = 0, max = -1;                    // repeat; -1: no end
+  size_t from = 0;                          // rest: its first part; sequence: from this part on all match the empty text
+  bool matches_empty = false;
 };
 
 // What can match nothing disappears while building, so that every state of an automaton leads to an end.
@@ -29,6 +32,7 @@ Pattern pattern_nothing();
 Pattern pattern_text(std::string_view utf8);
 Pattern pattern_characters(std::vector<CodePointRange> ranges);
 Pattern pattern_sequence(std::vector<Pattern> parts);
+Pattern pattern_rest(const Pattern& sequence, size_t from);
 Pattern pattern_choice(std::vector<Pattern> parts);
 Pattern pattern_repeat(Pattern part, int min, int max = -1);
 inline Pattern pattern_optional(Pattern part) { return pattern_repeat(std::move(part), 0, 1); }

@@ -6,7 +6,7 @@ namespace hone::engine {
 namespace {
 
 using Ranges = std::vector<CodePointRange>;
-constexpr int kMaxRepeat = 10'000, kMaxDepth = 100;
+constexpr int kMaxRepeat = 1'000'000, kMaxDepth = 100;
 
 // Thrown inside the parser only; parse_regex turns it into an Error.
 struct RegexRefusal {
@@ -14,6 +14,8 @@ struct RegexRefusal {
 };
 
 const Ranges kDigits{{'0', '9'}}, kWords{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, kSpaces{{'\t', '\r'}, {' ', ' '}};
+// Python's \s has four more than JavaScript's; what \S lets through must be none to either.
+const Ranges kAllSpaces{{'\t', '\r'}, {0x1C, ' '}};
 
 // Outside of ASCII the classes of Python differ from ours, so that a complement stays inside.
 Ranges ascii_complement(const Ranges& ranges) {
@@ -26,10 +28,11 @@ Ranges ascii_complement(const Ranges& ranges) {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, bool anywhere) : text_(text), anywhere_(anywhere) {}
 
   Pattern whole() {
-    auto pattern = choice(0);
+    if (text_.size() > kLongestExpression) throw RegexRefusal{fmt::format("{} bytes; at most {} are read", text_.size(), kLongestExpression)};
+    auto pattern = choice(0, true);
     if (!at_end()) refuse("an unmatched )");
     return pattern;
   }
@@ -38,44 +41,64 @@ class Parser {
   [[noreturn]] void refuse(const std::string& what) const { throw RegexRefusal{fmt::format("{} at byte {}", what, at_)}; }
   bool at_end() const { return at_ >= text_.size(); }
   char peek() const { return at_end() ? '\0' : text_[at_]; }
+  bool sequence_ends() const { return at_end() || peek() == '|' || peek() == ')'; }
   bool take(std::string_view word) {
     if (!text_.substr(at_).starts_with(word)) return false;
     at_ += word.size();
     return true;
   }
 
-  Pattern choice(int depth) {
+  // `leading`: nothing stands before it, so that ^ holds there.
+  Pattern choice(int depth, bool leading) {
     if (depth > kMaxDepth) refuse("groups nested too deeply");
-    std::vector<Pattern> parts{sequence(depth)};
-    while (take("|")) parts.push_back(sequence(depth));
+    std::vector<Pattern> parts{sequence(depth, leading)};
+    while (take("|")) parts.push_back(sequence(depth, leading));
     return pattern_choice(std::move(parts));
   }
 
-  Pattern sequence(int depth) {
+  Pattern sequence(int depth, bool leading) {
     std::vector<Pattern> parts;
-    while (!at_end() && peek() != '|' && peek() != ')') {
+    bool begins = false, ends = false;  // by an anchor
+    while (!sequence_ends()) {
+      if (ends) refuse("an anchor inside the expression");
       if (take("^") || take("\\A")) {
-        if (!parts.empty()) refuse("an anchor inside the expression");
+        if (!leading || !parts.empty()) refuse("an anchor inside the expression");
+        begins = true;
       } else if (take("$") || take("\\Z")) {
-        if (!at_end() && peek() != '|' && peek() != ')') refuse("an anchor inside the expression");
+        ends = true;
       } else {
-        parts.push_back(quantified(atom(depth)));
+        parts.push_back(quantified(atom_with_anchors(depth, leading && parts.empty())));
       }
     }
+    begin_anchors_ += begins;
+    end_anchors_ += ends;
+    if (anywhere_ && depth > 0 && (begins || ends)) refuse("an anchor inside a group");
+    if (anywhere_ && depth == 0 && !begins) parts.insert(parts.begin(), any_text());
+    if (anywhere_ && depth == 0 && !ends) parts.push_back(any_text());
     return pattern_sequence(std::move(parts));
   }
 
-  Pattern atom(int depth) {
-    if (take("(")) return group(depth);
+  // The next atom; nothing may stand behind a group that an anchor closes, nor may one with an anchor be repeated.
+  Pattern atom_with_anchors(int depth, bool leading) {
+    auto begun = begin_anchors_, ended = end_anchors_;
+    auto part = atom(depth, leading);
+    if ((end_anchors_ > ended && !sequence_ends()) || (begin_anchors_ > begun && quantifier())) refuse("an anchor inside the expression");
+    return part;
+  }
+
+  static Pattern any_text() { return pattern_repeat(pattern_characters({{0, kLastCodePoint}}), 0); }
+
+  Pattern atom(int depth, bool leading) {
+    if (take("(")) return group(depth, leading);
     if (take("[")) return pattern_characters(bracket());
     if (take(".")) return pattern_characters(complement({{'\n', '\n'}}));
-    if (peek() == '*' || peek() == '+' || peek() == '?') refuse("nothing to repeat");
-    if (peek() == '\\') return pattern_characters(escape().first);
+    if (quantifier()) refuse("nothing to repeat");
+    if (peek() == '\\') return pattern_characters(escape(false).first);
     auto value = code_point();
     return pattern_characters({{value, value}});
   }
 
-  Pattern group(int depth) {
+  Pattern group(int depth, bool leading) {
     if (take("?:")) {
     } else if (take("?P<") || (text_.substr(at_).starts_with("?<") && !text_.substr(at_).starts_with("?<=") &&
                                !text_.substr(at_).starts_with("?<!") && take("?<"))) {
@@ -85,41 +108,34 @@ class Parser {
     } else if (peek() == '?') {
       refuse("look-around, flags and conditions are not supported: (?");
     }
-    auto inner = choice(depth + 1);
+    auto inner = choice(depth + 1, leading);
     if (!take(")")) refuse("an unclosed group");
     return inner;
   }
 
   Pattern quantified(Pattern pattern) {
-    for (;;) {
-      if (take("*")) {
-        pattern = pattern_repeat(pattern, 0);
-      } else if (take("+")) {
-        pattern = pattern_repeat(pattern, 1);
-      } else if (take("?")) {
-        pattern = pattern_optional(pattern);
-      } else if (auto bounds = braces()) {
-        pattern = pattern_repeat(pattern, bounds->first, bounds->second);
-      } else {
-        return pattern;
-      }
-      take("?");  // lazy or greedy is the same set of texts
-    }
+    auto bounds = quantifier();
+    if (!bounds) return pattern;
+    take("?");  // lazy or greedy is the same set of texts
+    if (quantifier()) refuse("multiple repeat");
+    return pattern_repeat(std::move(pattern), bounds->first, bounds->second);
   }
 
-  // {m}, {m,}, {,n}, {m,n}; anything else in braces is text, as in Python.
+  std::optional<std::pair<int, int>> quantifier() {
+    if (take("*")) return std::pair(0, -1);
+    if (take("+")) return std::pair(1, -1);
+    if (take("?")) return std::pair(0, 1);
+    return braces();
+  }
+
+  // {m}, {m,}, {,n}, {m,n}, {,}; anything else in braces is text, as in Python.
   std::optional<std::pair<int, int>> braces() {
     if (peek() != '{') return std::nullopt;
     size_t before = at_++;
     auto low = number();
-    std::optional<int> high = low;
     bool comma = take(",");
-    if (comma) high = number();
-    if (!take("}") || (!low && !high && !comma)) {
-      at_ = before;
-      return std::nullopt;
-    }
-    if (!low && !high) {
+    auto high = comma ? number() : low;
+    if (!take("}") || (!low && !comma)) {
       at_ = before;
       return std::nullopt;
     }
@@ -143,11 +159,11 @@ class Parser {
     Ranges ranges;
     for (bool first = true; first || peek() != ']'; first = false) {
       if (at_end()) refuse("an unclosed [");
-      auto [low, is_class] = one_of_bracket();
+      auto [low, is_class] = one_of_bracket(negated);
       has_class |= is_class;
       if (!is_class && peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
         ++at_;
-        auto [high, high_is_class] = one_of_bracket();
+        auto [high, high_is_class] = one_of_bracket(negated);
         if (high_is_class || high[0].first < low[0].first) refuse("a range whose end lies before its beginning");
         low = {{low[0].first, high[0].first}};
       }
@@ -158,14 +174,15 @@ class Parser {
     return has_class ? ascii_complement(ranges) : complement(normalised(ranges));
   }
 
-  std::pair<Ranges, bool> one_of_bracket() {
-    if (peek() == '\\') return escape();
+  std::pair<Ranges, bool> one_of_bracket(bool negated) {
+    if (at_end()) refuse("an unclosed [");
+    if (peek() == '\\') return escape(negated);
     auto value = code_point();
     return {{{value, value}}, false};
   }
 
-  // The characters behind a backslash, and whether they are a class such as \d.
-  std::pair<Ranges, bool> escape() {
+  // The characters behind a backslash, and whether they are a class such as \d. Of a class that is to be left out, all that anybody reads it as.
+  std::pair<Ranges, bool> escape(bool left_out) {
     ++at_;
     if (at_end()) refuse("a backslash at the end");
     char c = text_[at_++];
@@ -176,13 +193,13 @@ class Parser {
       case 'w':
         return {kWords, true};
       case 's':
-        return {kSpaces, true};
+        return {left_out ? kAllSpaces : kSpaces, true};
       case 'D':
         return {ascii_complement(kDigits), true};
       case 'W':
         return {ascii_complement(kWords), true};
       case 'S':
-        return {ascii_complement(kSpaces), true};
+        return {ascii_complement(left_out ? kSpaces : kAllSpaces), true};
       case 'n':
         return one('\n');
       case 't':
@@ -196,7 +213,7 @@ class Parser {
       case 'a':
         return one('\a');
       case '0':
-        return one(0);
+        return one(octal());
       case 'x':
         return one(hexadecimal(2));
       case 'u':
@@ -210,6 +227,13 @@ class Parser {
       refuse(fmt::format("\\{} is not supported", c));
     --at_;
     return one(code_point());
+  }
+
+  // Up to two digits behind \0.
+  uint32_t octal() {
+    uint32_t value = 0;
+    for (int i = 0; i < 2 && peek() >= '0' && peek() <= '7'; ++i) value = value * 8 + static_cast<uint32_t>(text_[at_++] - '0');
+    return value;
   }
 
   uint32_t hexadecimal(int digits) {
@@ -229,21 +253,29 @@ class Parser {
     size_t length = byte < 0x80 ? 1 : byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 0;
     if (length == 0 || at_ + length > text_.size()) refuse("text that is not UTF-8");
     uint32_t value = length == 1 ? byte : byte & (0x7Fu >> length);
-    for (size_t i = 1; i < length; ++i) value = value << 6 | (static_cast<unsigned char>(text_[at_ + i]) & 0x3F);
+    for (size_t i = 1; i < length; ++i) {
+      auto more = static_cast<unsigned char>(text_[at_ + i]);
+      if ((more & 0xC0) != 0x80) refuse("text that is not UTF-8");
+      value = value << 6 | (more & 0x3Fu);
+    }
     at_ += length;
     return value;
   }
 
   std::string_view text_;
-  size_t at_ = 0;
+  bool anywhere_;
+  size_t at_ = 0, begin_anchors_ = 0, end_anchors_ = 0;
 };
 
-}  // namespace
-
-Result<Pattern> parse_regex(std::string_view expression) try {
-  return Parser(expression).whole();
+Result<Pattern> parsed(std::string_view expression, bool anywhere) try {
+  return Parser(expression, anywhere).whole();
 } catch (const RegexRefusal& refusal) {
   return error("the regular expression has {}", refusal.message);
 }
+
+}  // namespace
+
+Result<Pattern> parse_regex(std::string_view expression) { return parsed(expression, false); }
+Result<Pattern> parse_regex_anywhere(std::string_view expression) { return parsed(expression, true); }
 
 }  // namespace hone::engine

@@ -1,0 +1,42 @@
+#include "hone/engine/constraints/constraint_cache.h"
+
+namespace hone::engine {
+
+std::shared_ptr<const TokenAutomaton> ConstraintCache::find(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  trim();  // they grow while they are followed
+  auto found = places_.find(key);
+  if (found == places_.end()) return nullptr;
+  auto entry = found->second;
+  if (entry->constraint->worn()) {
+    forget(entry);
+    return nullptr;
+  }
+  entries_.splice(entries_.begin(), entries_, entry);
+  return entry->constraint;
+}
+
+void ConstraintCache::keep(const std::string& key, std::shared_ptr<const TokenAutomaton> constraint) {
+  std::lock_guard lock(mutex_);
+  if (places_.contains(key)) return;  // two asked at the same time
+  entries_.push_front({key, std::move(constraint)});
+  places_.emplace(entries_.front().key, entries_.begin());
+  trim();
+}
+
+void ConstraintCache::trim() {
+  size_t bytes = 0, entries = 0;
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    auto next = std::next(entry);
+    bytes += entry->key.size() + entry->constraint->bytes();
+    if (bytes > most_bytes_ || ++entries > most_entries_) forget(entry);
+    entry = next;
+  }
+}
+
+void ConstraintCache::forget(std::list<Entry>::iterator entry) {
+  places_.erase(entry->key);
+  entries_.erase(entry);
+}
+
+}  // namespace hone::engine

@@ -1,0 +1,35 @@
+// Compiled constraints by what was asked, shared between requests; the ones not asked for longest go first. Thread-safe.
+#pragma once
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "hone/engine/constraints/token_automaton.h"
+
+namespace hone::engine {
+
+class ConstraintCache {
+ public:
+  ConstraintCache(size_t bytes, size_t entries) : most_bytes_(bytes), most_entries_(entries) {}
+
+  // Null when there is none, or none that a new request should begin with.
+  std::shared_ptr<const TokenAutomaton> find(const std::string& key);
+  void keep(const std::string& key, std::shared_ptr<const TokenAutomaton> constraint);
+
+ private:
+  struct Entry {
+    std::string key;
+    std::shared_ptr<const TokenAutomaton> constraint;
+  };
+  void trim();
+  void forget(std::list<Entry>::iterator entry);
+
+  size_t most_bytes_, most_entries_;
+  std::mutex mutex_;
+  std::list<Entry> entries_;  // the last one used first
+  std::unordered_map<std::string_view, std::list<Entry>::iterator> places_;
+};
+
+}  // namespace hone::engine

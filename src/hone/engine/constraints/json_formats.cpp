@@ -1,0 +1,72 @@
+// What "format" asks of a string, as expressions.
+#include <array>
+
+#include "hone/engine/constraints/json_parts.h"
+
+namespace hone::engine {
+namespace {
+
+// RFC 3339. Years from 1, as most calendars of programming languages have them; leap seconds, which they lack, are left out. T and Z as it asks
+// writers to write them.
+constexpr std::string_view kYear = "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})";
+constexpr std::string_view kByFour = "(0[48]|[2468][048]|[13579][26])";
+constexpr std::string_view kDay = "(0[1-9]|1[0-9]|2[0-8])";
+constexpr std::string_view kClock = R"(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]))";
+
+std::string date_expression() {
+  return fmt::format("({0}-((0[1-9]|1[0-2])-{1}|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|([0-9]{{2}}{2}|{2}00)-02-29)", kYear, kDay, kByFour);
+}
+
+// RFC 1123, of at most 249 characters in at most five labels.
+constexpr std::string_view kLabel = "[A-Za-z0-9]([A-Za-z0-9-]{0,47}[A-Za-z0-9])?";
+// RFC 5322's dot-atom, of at most 63 characters.
+constexpr std::string_view kAtom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]";
+
+std::string host_expression() { return fmt::format(R"({0}(\.{0}){{0,4}})", kLabel); }
+
+std::string address_expression() {
+  std::string group = "[0-9a-fA-F]{1,4}", expression = fmt::format("(({0}:){{7}}{0}|({0}:){{1,7}}:|:(:{0}){{1,7}}|::", group);
+  for (int before = 1; before <= 6; ++before) expression += fmt::format("|({0}:){{{1}}}(:{0}){{1,{2}}}", group, before, 7 - before);
+  return expression + ")";
+}
+
+// RFC 3986 with "//", without user and fragment, of at most 2,083 characters, which is the bound that browsers have and schemas name.
+std::string uri_expression() {
+  return fmt::format(R"([A-Za-z][A-Za-z0-9+.-]{{0,15}}://{}(:[0-9]{{1,5}})?(/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{{2}}){{0,400}})?(\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{{2}}){{0,200}})?)",
+                     host_expression());
+}
+
+std::string duration_expression() {
+  std::string time = "T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S)";
+  std::string date = "([0-9]+Y([0-9]+M([0-9]+D)?)?|[0-9]+M([0-9]+D)?|[0-9]+D)";
+  return fmt::format("P({0}({1})?|{1}|[0-9]+W)", date, time);
+}
+
+std::string expression_of(std::string_view format) {
+  if (format == "date") return date_expression();
+  if (format == "time") return std::string(kClock);
+  if (format == "date-time") return fmt::format("{}T{}", date_expression(), kClock);
+  if (format == "duration") return duration_expression();
+  if (format == "uuid") return "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
+  if (format == "email") return fmt::format(R"({0}(\.?{0}){{0,31}}@({1}\.){{1,3}}[A-Za-z]{{2,24}})", kAtom, kLabel);
+  if (format == "hostname") return host_expression();
+  if (format == "ipv4") return "((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+  if (format == "ipv6") return address_expression();
+  if (format == "uri") return uri_expression();
+  return {};
+}
+
+constexpr std::array<std::string_view, 9> kNotFollowed{"idn-email",    "idn-hostname", "iri",          "iri-reference",        "uri-reference",
+                                                       "uri-template", "json-pointer", "relative-json-pointer", "regex"};
+
+}  // namespace
+
+std::optional<Pattern> json_format(const std::string& format) {
+  if (std::ranges::find(kNotFollowed, format) != kNotFollowed.end())
+    throw SchemaRefusal{fmt::format("the value \"{}\" of \"format\" is not supported", format)};
+  auto expression = expression_of(format);
+  if (expression.empty()) return std::nullopt;
+  return pattern_of(expression);
+}
+
+}  // namespace hone::engine
