@@ -133,8 +133,12 @@ def test_first_subspaces_are_orthonormal_and_differ(tmp_path, base):
     assert (frames[0] - frames[1]).abs().max() > 0.05
 
 
-def test_what_does_not_fit_is_named(tmp_path, base, hone):
-    _, tensors = fresh_adapter(tmp_path, base, "Loreft")
+def test_what_does_not_fit_is_named(tmp_path, base):
+    fresh_adapter(tmp_path, base, "Loreft")
+    (tmp_path / "swift/reft").mkdir(parents=True)
+    (tmp_path / "swift/reft/adapter_config.json").write_text("{}")
+    done = run("export", "--model", base, "--adapters", tmp_path / "swift", "--merge_lora", "true", "--output_dir", tmp_path / "merged", ok=False)
+    assert done.returncode == 4 and "pickles" in done.stderr
     done = run("export", "--model", base, "--adapters", tmp_path / "fresh", "--merge_lora", "true", "--output_dir", tmp_path / "merged", ok=False)
     assert done.returncode == 2 and "no plain weight" in done.stderr
     config = json.loads((tmp_path / "fresh/default/adapter_config.json").read_text())

@@ -277,6 +277,9 @@ AdapterConfig read_adapter_config(const fs::path& folder) {
   const auto files = adapter_files_in(folder);
   if (auto inside = newest_checkpoint_in(folder); !files && inside)
     throw UserError(ExitCode::bad_checkpoint, folder.string() + " is a run; expected one of its checkpoints", "the newest is " + inside->string());
+  if (!files && fs::exists(folder / "reft" / kConfigFile))
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds ReFT as ms-swift keeps it: in pickles, which hone never reads", (folder / "reft").string()),
+                    "train it anew with --tuner_type reft, which is kept as safetensors");
   if (!files)
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kConfigFile),
                     "an adapter folder is a checkpoint of a LoRA run, e.g. output/…/checkpoint-100");
