@@ -26,6 +26,12 @@ def answer(server, model, text="Who are you?"):
     return server.chat(text, model=model)["choices"][0]["message"]["content"]
 
 
+def vector(server, model):
+    status, _, body = server.post("/v1/embeddings", {"model": model, "input": "the sea at night"})
+    assert status == 200, body
+    return json.loads(body)["data"][0]["embedding"]
+
+
 def models(server):
     return [m["id"] for m in json.loads(server.get("/v1/models")[2])["data"]]
 
@@ -38,6 +44,9 @@ def test_named_adapters_answer_by_their_name(serve, adapter):
     alone = serve("--adapters", adapter, "--torch_dtype", "float32")
     merged = serve("--adapters", adapter, "--merge_lora", "true", "--torch_dtype", "float32")
     assert answer(server, "loud") == answer(alone, "nano") == answer(merged, "nano")
+    loud, plain = vector(server, "loud"), vector(server, "plain")
+    assert loud == pytest.approx(vector(merged, "nano"), abs=1e-4) and vector(alone, "nano") == pytest.approx(loud, abs=1e-6)
+    assert max(abs(a - b) for a, b in zip(loud, plain)) > 1e-2, "embeddings are of the named model too"
 
 
 def test_adapters_come_and_go_inside_the_named_folder(serve, adapter, tmp_path):
@@ -150,3 +159,13 @@ def test_tokenize_and_back(server):
 
 def test_request_fields_are_documented(hone):
     assert (ROOT / "docs/request-fields.md").read_text() == hone("options", "--format", "requests").stdout
+
+
+def test_copies_answer_as_one_and_share_adapters(serve, adapter):
+    one = serve("--adapters", f"loud={adapter}", "--torch_dtype", "float32", "--verbose", "false")
+    two = serve("--adapters", f"loud={adapter}", "--torch_dtype", "float32", "--verbose", "false", "--sglang_dp_size", 2)
+    questions = [(text, model) for text in ("Who are you?", "hi", "Tell me a story.", "What is 2 + 2?") for model in ("nano", "loud")]
+    wanted = [answer(one, model, text) for text, model in questions]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda question: answer(two, question[1], question[0]), questions)) == wanted
+    assert one.metric("hone_generation_tokens_total") == two.metric("hone_generation_tokens_total") > 0

@@ -6,6 +6,7 @@
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
 #include "hone/cli/jobs/model_job.h"
+#include "hone/cli/jobs/placement_job.h"
 #include "hone/cli/jobs/serving_job.h"
 #include "hone/cli/jobs/task_job.h"
 #include "hone/cli/judge.h"
@@ -31,10 +32,12 @@ class Deployment {
         folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
         tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
         encoder_(data::Encoder::make(prompt_config(options), tokenizer_, data::read_model_identity(folder_))),
-        model_(load_model(options, folder_, *tokenizer_)),
+        copies_(options, folder_, *tokenizer_),
+        model_(&copies_.first()),
         task_(task_config(options, folder_)) {
-    change_base();
-    engine_ = std::make_unique<engine::Engine>(*model_, tokenizer_, engine_config(options));
+    for (const auto& model : copies_.models()) change_base(*model);
+    copies_.cut();
+    engine_ = std::make_unique<engine::Engine>(copies_.replicas(), tokenizer_, engine_config(options));
     load_adapters();
   }
 
@@ -46,7 +49,7 @@ class Deployment {
  private:
   // Plain folders stack: each was trained on top of those before it. All but the last become part of the weights, and the last too
   // with --merge_lora; otherwise LoRA stays beside them, as it was trained, and other methods are in whichever way is faster.
-  void change_base() {
+  void change_base(model::CausalLM& model) {
     bool merge = options_.knows("merge_lora") && options_.flag("merge_lora");
     std::vector<std::string> plain;
     for (const auto& word : words_)
@@ -63,8 +66,8 @@ class Deployment {
       }
       tuner::AttachOptions attach;
       attach.name = fmt::format("adapter{}", i);
-      auto adapter = tuner::load_adapter(*model_, path, attach);
-      if (!last || tuner::answers_faster_merged(*model_, adapter)) tuner::merge_adapter(*model_, adapter);
+      auto adapter = tuner::load_adapter(model, path, attach);
+      if (!last || tuner::answers_faster_merged(model, adapter)) tuner::merge_adapter(model, adapter);
     }
   }
 
@@ -102,9 +105,12 @@ class Deployment {
     served.max_context = engine_->max_context();
     served.max_logprobs = options_.integer("max_logprobs");
     if ((options_.given("max_new_tokens") || speaks_factory(options_)) && options_.integer("max_new_tokens") > 0) served.default_max_tokens = options_.integer("max_new_tokens");
-    served.tools = serve::tool_format_of(tokenizer_->chat_template(), encoder_->template_name());
+    served.tools = serve::tool_format_of(*encoder_);
     served.split_thoughts = options_.text("vllm_reasoning_parser") != "none";
+    served.look = page_look(options_);
     served.embed = serve::make_embed(*model_);
+    served.embedding = serve::read_embedding_style(folder_);
+    served.embedding_width = model_->config().hidden;
     if (!task_.writes()) judge_with(served);
     return served;
   }
@@ -130,7 +136,8 @@ class Deployment {
   std::filesystem::path folder_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const data::Encoder> encoder_;
-  std::unique_ptr<model::CausalLM> model_;
+  ModelCopies copies_;
+  model::CausalLM* model_;  // the first of them
   train::TaskConfig task_;
   std::unique_ptr<engine::Engine> engine_;
   std::string base_adapter_;
@@ -138,7 +145,10 @@ class Deployment {
 };
 
 int serve_model(const Options& options, bool page) {
+  if (options.text("task_type") == "decision")
+    throw UserError(ExitCode::usage, "decisions are not served in this version", "infer --val_dataset decides about records");
   auto config = server_config(options, page);  // mistakes in it surface before the model is loaded
+  if (options.has("base_url")) return serve::run_relay(relay_config(options), config);
   return Deployment(options).serve(config);
 }
 

@@ -10,6 +10,7 @@
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
 #include "hone/cli/jobs/model_job.h"
+#include "hone/cli/jobs/placement_job.h"
 #include "hone/cli/jobs/npu_job.h"
 #include "hone/cli/jobs/task_job.h"
 #include "hone/hub/locate.h"
@@ -28,24 +29,16 @@ class Answerer {
   explicit Answerer(const Options& options)
       : folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
         tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
-        model_(load_model(options, folder_, *tokenizer_)),
+        copies_(options, folder_, *tokenizer_),
         encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder_))),
         sampling_(sampling_params(options, folder_)) {
     choose_npu_kernels(options);
-    auto adapters = options.list("adapters");
-    for (size_t i = 0; i < adapters.size(); ++i) {
-      tuner::AttachOptions attach;
-      attach.name = i == 0 ? "default" : fmt::format("adapter{}", i);
-      check_adapter_rank(options, adapters[i]);
-      auto adapter = tuner::load_adapter(*model_, adapters[i], attach);
-      // Adapters stack: each one was trained on top of those before it.
-      bool beneath = i + 1 < adapters.size() || (options.knows("merge_lora") && options.flag("merge_lora"));
-      if (beneath || tuner::answers_faster_merged(*model_, adapter)) tuner::merge_adapter(*model_, adapter);
-    }
+    for (const auto& model : copies_.models()) attach_adapters(options, *model);
+    copies_.cut();
     sampling_.end_tokens = encoder_->stop_ids();
     for (auto token : end_tokens(folder_)) sampling_.end_tokens.push_back(token);
     sampling_.constraint = answer_pattern(options, *tokenizer_, sampling_.end_tokens);
-    engine_ = std::make_unique<engine::Engine>(*model_, tokenizer_, engine_config(options));
+    engine_ = std::make_unique<engine::Engine>(copies_.replicas(), tokenizer_, engine_config(options));
   }
 
   const fs::path& folder() const { return folder_; }
@@ -61,9 +54,22 @@ class Answerer {
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
+  static void attach_adapters(const Options& options, model::CausalLM& model) {
+    auto adapters = options.list("adapters");
+    for (size_t i = 0; i < adapters.size(); ++i) {
+      tuner::AttachOptions attach;
+      attach.name = i == 0 ? "default" : fmt::format("adapter{}", i);
+      check_adapter_rank(options, adapters[i]);
+      auto adapter = tuner::load_adapter(model, adapters[i], attach);
+      // Adapters stack: each one was trained on top of those before it.
+      bool beneath = i + 1 < adapters.size() || (options.knows("merge_lora") && options.flag("merge_lora"));
+      if (beneath || tuner::answers_faster_merged(model, adapter)) tuner::merge_adapter(model, adapter);
+    }
+  }
+
   fs::path folder_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
-  std::unique_ptr<model::CausalLM> model_;
+  ModelCopies copies_;
   std::shared_ptr<const data::Encoder> encoder_;
   engine::SamplingParams sampling_;
   std::unique_ptr<engine::Engine> engine_;
@@ -96,7 +102,8 @@ std::string take_reference(Conversation& conversation) {
 Json logprobs_of(const engine::Completion& answer, const text::Tokenizer& tokenizer) {
   if (answer.logprobs.empty()) return nullptr;
   Json content = Json::array();
-  for (const auto& position : answer.logprobs) content.push_back(serve::chat_logprob(position, tokenizer));
+  const text::TokenBytes bytes(tokenizer);
+  for (const auto& position : answer.logprobs) content.push_back(serve::chat_logprob(position, bytes));
   return {{"content", std::move(content)}};
 }
 

@@ -6,6 +6,7 @@
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
+#include "hone/cli/jobs/placement_job.h"
 #include "hone/serve/admin/adapters.h"
 
 namespace hone::cli {
@@ -53,7 +54,7 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   config.http.connections = static_cast<size_t>(options.integer("max_connections"));
   config.http.body_bytes = static_cast<size_t>(options.integer("max_body"));
   config.http.write = seconds(options.real("write_timeout"));
-  config.engine.live_answers = static_cast<size_t>(sequences_at_a_time(options) + options.integer("max_queue"));
+  config.engine.live_answers = static_cast<size_t>(sequences_at_a_time(options) * copies_of(options) + options.integer("max_queue"));
   config.engine.live_tokens = static_cast<size_t>(options.integer("max_live_tokens"));
   config.drain = seconds(options.real("drain_timeout"));
   config.watchdog = seconds(options.real("watchdog"));
@@ -63,6 +64,13 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   config.open_page = page;
   check_files(config);
   return config;
+}
+
+serve::PageLook page_look(const Options& options) { return {options.text("studio_title"), options.text("lang")}; }
+
+serve::RelayConfig relay_config(const Options& options) {
+  const char* key = std::getenv("OPENAI_API_KEY");
+  return {.base_url = options.text("base_url"), .key = key ? key : "", .look = page_look(options)};
 }
 
 std::vector<AdapterWord> adapter_words(const Options& options) {

@@ -34,7 +34,7 @@ void add_generation(Rows& rows) {
       {
           {"infer_backend", Choice("hone|transformers|vllm|sglang|lmdeploy|huggingface|pt"), "hone", "Whose limits hold: of vllm, sglang and lmdeploy --vllm_max_num_seqs answers at a time, else --max_batch_size. The engine is hone's own.",
            verbs{kGenerating}, also{"sampler_engine"}},
-          {"quant_bits", Choice("8|4"), "", "Round the weights of linear layers to so many bits (CPU): faster, nearly the same answers.",
+          {"quant_bits", Choice("8|4|6|5|3|2|1"), "", "Round the weights of linear layers to so many bits (CPU): faster, nearly the same answers.",
            factory{"quantization_bit"}},
           {"stream", Flag, "auto", "Show the answer as it grows; auto is on in a chat."},
           {"max_batch_size", Integer(-1), "1", "Answers generated together; -1 is no limit.", only_swift{}},
@@ -53,7 +53,6 @@ void add_generation(Rows& rows) {
 }
 
 void add_serving(Rows& rows) {
-  constexpr std::string_view kServer = "one copy of the model on one device is served";
   constexpr std::string_view kOne = "there is one engine, hone's own; it sizes itself";
   add_group(rows, "Server", kServing,
             {
@@ -76,7 +75,9 @@ void add_serving(Rows& rows) {
                 {"write_timeout", Real(0.1), "30", "Seconds after which a client that takes no data is cut."},
                 {"drain_timeout", Real(0), "30", "Seconds that answers get to finish when the server is told to end."},
                 {"watchdog", Real(0.1), "300", "Seconds one step of the engine may take before the server gives up (exit code 9)."},
-                {"studio_title", Text, "", "Title of the page.", verbs{kDeploy}, only_swift{}, accepted{"the page shows the model's name"}},
+                {"studio_title", Text, "", "Title of the chat page; none is the model's name.", verbs{kDeploy}, only_swift{}},
+                {"lang", Choice("en|zh"), "", "Language of the chat page; none is the browser's.", verbs{kDeploy}, only_swift{}},
+                {"base_url", Text, "", "app: the page talks to this server with OpenAI's interface and no model is loaded; its key is OPENAI_API_KEY.", verbs{kDeploy}, only_swift{}},
                 {"share", Flag, "false", "Public link through a third party.", verbs{kDeploy}, only_swift{},
                  refused{"nothing is sent to a third party; listen on --host 0.0.0.0 with an --api_key"}},
             });
@@ -120,33 +121,32 @@ void add_serving(Rows& rows) {
                 {"vllm_engine_kwargs", JsonText, "", "vLLM's engine arguments that hone's engine has, as JSON.", factory{"vllm_config"}},
                 {"vllm_max_lora_rank", Integer(1), "16", "Refuse adapters of a higher rank, when given.", factory_default{"32"}},
                 {"vllm_enable_lora", Flag, "false", "Adapters without merging.", always{"true", "adapters are served beside the model, unless --merge_lora true"}},
+                {"vllm_data_parallel_size", Integer(1), "1", "Copies of the model that answer side by side, each on a device of its own; on the CPU they share its weights and cores.",
+                 also{"sglang_dp_size"}},
+                {"vllm_pipeline_parallel_size", Integer(1), "1", "Devices that the blocks of each copy are spread over.", also{"sglang_pp_size"}},
+                {"vllm_tensor_parallel_size", Integer(-1), "1", "Devices that every layer of a copy is cut over, heads and columns side by side; on the CPU threads. -1 is all.",
+                 also{"tensor_parallel_size"}, also{"sglang_tp_size"}, also{"lmdeploy_tp"}},
+                {"vllm_quantization", Text, "", "What the folder's weights are kept in (awq, gptq, fp8 …), checked; bitsandbytes rounds whole ones while loading.",
+                 also{"sglang_quantization"}},
+                {"sglang_kv_cache_dtype", Choice("fp8_e5m2|fp8_e4m3"), "auto", "Keep keys and values as 8-bit floats; auto is as they are computed.", only_swift{}},
+                {"lmdeploy_quant_policy", Choice("0|4|8"), "0", "Keep keys and values as whole numbers of so many bits, a scale for each token and head; 0 is as they are computed.",
+                 only_swift{}},
                 {"vllm_reasoning_parser", Text, "", "Thoughts (<think>) are split from the answer; none leaves them in it."},
             });
   add_later_group(
-      rows, "Other engines", kGenerating | kRlhf | kTrain, kServer,
+      rows, "Other engines", kGenerating | kRlhf | kTrain, kOne,
       {
-          {"vllm_tensor_parallel_size", Integer(1), "1", "Devices per copy.", also{"tensor_parallel_size"}},
-          {"vllm_pipeline_parallel_size", Integer(1), "1", "Stages per copy."},
-          {"vllm_data_parallel_size", Integer(1), "1", "Copies."},
           {"vllm_enable_expert_parallel", Flag, "false", "Experts over devices.", accepted{kOne}},
           {"vllm_disable_custom_all_reduce", Flag, "true", "vLLM detail.", accepted{kOne}},
-          {"vllm_limit_mm_per_prompt", JsonText, "", "Media per prompt.", accepted{kOne}},
-          {"vllm_use_async_engine", Flag, "auto", "vLLM detail.", accepted{kOne}},
-          {"vllm_quantization", Text, "", "vLLM detail.", accepted{kOne}},
-          {"vllm_mm_processor_cache_gb", Real(0), "", "vLLM detail.", accepted{kOne}},
+          {"vllm_limit_mm_per_prompt", JsonText, "", "Media per prompt.", accepted{kLaterModels}},
+          {"vllm_use_async_engine", Flag, "auto", "The engine runs beside its callers.", always{"true", "the engine has a thread of its own; requests come and go while it computes"}},
+          {"vllm_mm_processor_cache_gb", Real(0), "", "vLLM detail.", accepted{kLaterModels}},
           {"vllm_disable_cascade_attn", Flag, "false", "vLLM detail.", accepted{kOne}},
-          {"sglang_tp_size", Integer(-1), "1", "SGLang detail.", factory_default{"-1"}, accepted{kOne}},
-          {"sglang_pp_size", Integer(1), "1", "SGLang detail.", accepted{kOne}},
-          {"sglang_dp_size", Integer(1), "1", "SGLang detail.", accepted{kOne}},
           {"sglang_ep_size", Integer(1), "1", "SGLang detail.", accepted{kOne}},
-          {"sglang_quantization", Text, "", "SGLang detail.", accepted{kOne}},
-          {"sglang_kv_cache_dtype", Text, "auto", "SGLang detail.", accepted{kOne}},
           {"sglang_enable_dp_attention", Flag, "false", "SGLang detail.", accepted{kOne}},
           {"sglang_disable_custom_all_reduce", Flag, "true", "SGLang detail.", accepted{kOne}},
           {"sglang_config", JsonText, "", "SGLang details.", only_factory{}, accepted{kOne}},
-          {"lmdeploy_tp", Integer(1), "1", "LMDeploy detail.", accepted{kOne}},
-          {"lmdeploy_quant_policy", Integer(0), "0", "LMDeploy detail.", accepted{kOne}},
-          {"lmdeploy_vision_batch_size", Integer(1), "1", "LMDeploy detail.", accepted{kOne}},
+          {"lmdeploy_vision_batch_size", Integer(1), "1", "LMDeploy detail.", accepted{kLaterModels}},
       });
   add_later_group(rows, "Benchmarks and sampling", kEval, "benchmarks and sampling are not in this version",
                   {
@@ -192,8 +192,7 @@ void add_export(Rows& rows) {
           {"export_quantization_dataset", Path, "", "File with calibration texts.", only_factory{}},
           {"export_quantization_maxlen", Integer(1), "1024", "Tokens of each calibration text.", only_factory{}},
           {"to_cached_dataset", Flag, "false", "Write the rows of --dataset as token ids, for --cached_dataset.", only_swift{}},
-          {"template_mode", Choice("train|rlhf|kto"), "train", "For which training.", only_swift{},
-           accepted{"only read together with --to_cached_dataset"}},
+          {"template_mode", Choice("train|rlhf|kto"), "train", "What --to_cached_dataset prepares rows for: rlhf keeps chosen and rejected answers, kto labels.", only_swift{}},
           {"to_ollama", Flag, "false", "Write an Ollama Modelfile.", only_swift{}},
           {"to_peft_format", Flag, "false", "Write PEFT's format.", only_swift{},
            always{"true", "adapters are always in PEFT's format"}},
