@@ -27,7 +27,7 @@ void add_model(Rows& rows) {
           {"attn_impl", Choice("flash_attn|flash_attention_2|flash_attention_3|flash_attention_4|sdpa|eager|flex_attention"),
            "auto", "Attention kernel; hone takes the fastest exact one of the device; eager avoids the fused one of NPUs.",
            factory{"flash_attn", "fa2=flash_attention_2|fa3=flash_attention_3|disabled=eager"}},
-          {"experts_impl", Choice("grouped_mm|batched_mm|eager"), "grouped_mm", "How experts compute: tokens sorted by expert, or eager, one expert after the other; batched_mm is computed as grouped_mm.", only_swift{}},
+          {"experts_impl", Choice("grouped_mm|batched_mm|eager"), "", "How experts compute; none is grouped_mm, tokens sorted by expert; eager is one expert after the other; batched_mm is computed as grouped_mm.", only_swift{}},
           {"rope_scaling", JsonText, "", "linear, dynamic, yarn, llama3, or the JSON entry of config.json."},
           {"max_model_len", Integer(1), "", "Longest context; with --rope_scaling it sets the factor.", only_swift{}},
           {"device_map", JsonText, "", "One device for the whole model: cpu, cuda:0 …; or its blocks over all of --devices: auto, balanced, balanced_low_0, sequential, or an object from names to devices. None is the first of --devices.",
@@ -96,7 +96,7 @@ void add_model(Rows& rows) {
                 {"bnb_4bit_quant_storage", Text, "", "Storage type of 4-bit weights.", only_swift{},
                  always{"uint8", "4-bit weights are kept as bytes, two in each"}},
             });
-  add_later_group(rows, "Images, video, audio", kModelUsers, "images, video and audio are not in this version",
+  add_later_group(rows, "Images, video, audio", kModelUsers, kLaterModels,
                   {
                       {"max_pixels", Integer(1), "", "Largest image, in pixels.", factory{"image_max_pixels"},
                        factory_default{"589824"}, verbs{kModelUsers | kPreview}},
