@@ -51,6 +51,34 @@ def test_two_nodes_by_environment(reference, tmp_path, model_folder, dataset):
     assert "Train" not in second.err  # rank 0 alone shows progress
 
 
+@pytest.mark.parametrize("layout", [dict(), dict(deepspeed="zero2", async_save="true")], ids=["replicas", "shards"])
+def test_nodes_without_a_shared_folder_each_have_the_checkpoint(tmp_path, model_folder, dataset, layout):
+    """The second node sees another folder under the same path, as a disk of its own would be. Either node's copy is whole, and the run goes on from them."""
+    seen, places = tmp_path / "disk", [tmp_path / "disk", tmp_path / "second"]
+    own_disk = ["unshare", "--mount", "bash", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', places[1], seen]
+    for place in places:
+        place.mkdir()
+    if subprocess.run([*own_disk, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no mount namespaces here")
+
+    def run(**options):
+        line = [hone_binary(), "sft", *words(model_folder, dataset, seen / "run", 2, tuner_type="lora", save_steps=2, create_checkpoint_symlink="true", **layout, **options)]
+        shared = dict(NNODES=2, NPROC_PER_NODE=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+        nodes = [start([*(own_disk if rank else []), *line], environment(1, NODE_RANK=rank, **shared)) for rank in (0, 1)]
+        return [finish(node, place / "run") for node, place in zip(nodes, places)]
+
+    refused = run(max_steps=2)
+    assert all(each.code for each in refused) and any("save_on_each_node" in each.err for each in refused), refused[0].err + refused[1].err
+    done = run(max_steps=2, save_on_each_node="true", overwrite_output_dir="true")
+    assert [each.code for each in done] == [0, 0], done[0].err + done[1].err
+    content = [{str(file.relative_to(place / "run/checkpoint-2")): file.read_bytes() for file in (place / "run/checkpoint-2").rglob("*") if file.is_file()} for place in places]
+    assert content[0] == content[1] and {"adapter_model.safetensors", "manifest.json", "hone_state-rank-1.json"} <= set(content[0])
+    assert [(place / "run/last").readlink().name for place in places] == ["checkpoint-2"] * 2
+    on = run(max_steps=4, save_on_each_node="true", resume_from_checkpoint=seen / "run/checkpoint-2")
+    assert [each.code for each in on] == [0, 0], on[0].err + on[1].err
+    assert on[0].checkpoints()[-1] == on[1].checkpoints()[-1] == 4
+
+
 def test_slurms_environment(reference, tmp_path, model_folder, dataset):
     line = [hone_binary(), "sft", *words(model_folder, dataset, tmp_path, 2, tuner_type="lora")]
     job = dict(SLURM_NTASKS=2, SLURM_JOB_ID=free_port() - 20000, SLURM_STEP_NODELIST="localhost", SLURM_STEP_TASKS_PER_NODE="2", SLURM_NODEID=0)

@@ -160,3 +160,19 @@ def test_evaluation_in_half_precision(model_folder, dataset, tmp_path):
 
     whole, half = loss("whole"), loss("half", "--bf16_full_eval", "true")
     assert half != whole and half == pytest.approx(whole, rel=2e-2)
+
+
+def test_accelerates_settings_that_count(sft, tmp_path):
+    plain = sft(tmp_path / "plain", count=2, max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=2)
+    split = sft(tmp_path / "split", count=2, max_steps=3, per_device_train_batch_size=4,
+                accelerator_config='{"split_batches": true, "even_batches": true, "gradient_accumulation_kwargs": {"num_steps": 2}}')
+    assert (plain.code, split.code) == (0, 0), split.err
+    assert split.losses() == plain.losses() and "even_batches changes nothing here" in split.err
+    settings = tmp_path / "accelerator.json"
+    settings.write_text('{"gradient_accumulation_kwargs": {"num_steps": 2}}')
+    both = sft(tmp_path / "both", accelerator_config=settings, gradient_accumulation_steps=2)
+    assert both.code == 2 and "num_steps" in both.err and "gradient_accumulation_steps" in both.err
+    uneven = sft(tmp_path / "uneven", count=2, per_device_train_batch_size=3, accelerator_config='{"split_batches": true}')
+    assert uneven.code == 2 and "do not split over 2 processes" in uneven.err
+    unknown = sft(tmp_path / "unknown", accelerator_config='{"split_batch": true}')
+    assert unknown.code == 2 and "split_batch" in unknown.err

@@ -57,3 +57,14 @@ def test_a_finished_model_without_checkpoints_is_not_written_over(train, tmp_pat
     refused = train(save_strategy="no")
     assert refused.returncode == 2 and "overwrite_output_dir" in refused.stderr
     assert train(save_strategy="no", overwrite_output_dir=True).returncode == 0
+
+
+def test_packs_are_made_of_so_many_rows_at_a_time(train, tmp_path):
+    def packs(rows):
+        done = train(neat_packing=True, preprocessing_batch_size=rows, num_train_epochs=1, max_steps=-1, per_device_train_batch_size=1, save_strategy="no", overwrite_output_dir=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads((tmp_path / "out/trainer_state.json").read_text())["global_step"]
+
+    together, by_eight, alone = packs(1000), packs(8), packs(1)
+    assert alone == 64 and together < by_eight and by_eight == 8 * (by_eight // 8), "eight rows of this data fill one pack, or the same number each time"
+    assert train(neat_packing=True, preprocessing_batch_size=0).returncode == 2

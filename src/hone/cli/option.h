@@ -181,6 +181,9 @@ struct only_swift {
 // type, range and choices. `commas` splits a list's single word at commas, as LLaMA-Factory writes lists.
 Result<Json> read_value(const Option& option, const Json& given, bool commas = false);
 
+// Whether this option's value is for nobody's eyes: neither args.json nor --show_config shows it. A bot's address is: who knows it can write there.
+bool is_secret(std::string_view option);
+
 // "INT >= 1", "lora|full|freeze", "true|false" … for help and error messages.
 std::string describe(const Type& type);
 std::string show_value(const Json& value);

@@ -144,9 +144,7 @@ Json Options::to_json() const {
   Json object = Json::object();
   for (const auto* setting : in_order()) {
     auto name = setting->option->name;
-    bool secret = name.find("_token") != name.npos || name.ends_with("_secret") || name == "api_key";
-    bool hidden = secret && setting->value.is_string();
-    object[std::string(name)] = hidden ? Json() : setting->value;
+    object[std::string(name)] = is_secret(name) ? Json() : setting->value;
   }
   return object;
 }

@@ -167,6 +167,10 @@ Result<Json> read_value(const Option& option, const Json& given, bool commas) {
   return error("expected {}", describe(option.type));
 }
 
+bool is_secret(std::string_view option) {
+  return option.ends_with("_token") || option.ends_with("_secret") || option.ends_with("_webhook_url") || option == "api_key";
+}
+
 std::string describe(const Type& type) {
   auto ranged = [&](const char* word) -> std::string {
     bool low = std::isfinite(type.low), high = std::isfinite(type.high);

@@ -128,12 +128,12 @@ RowLengths scan(const RowEncoder& rows, RowReport& report, ThreadPool& pool) {
   return lengths;
 }
 
-std::vector<SlicePack> plan_blocks(const std::vector<Slice>& slices, const std::vector<int64_t>& lengths, int64_t capacity) {
+std::vector<SlicePack> plan_blocks(const std::vector<Slice>& slices, const std::vector<int64_t>& lengths, int64_t capacity, int64_t window) {
   std::vector<SlicePack> blocks;
   SlicePack open;
   int64_t used = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
-    if (i % static_cast<size_t>(kPackingWindow) == 0) open.clear(), used = 0;
+    if (i % static_cast<size_t>(window) == 0) open.clear(), used = 0;
     for (int64_t at = 0; at < lengths[i];) {
       int64_t take = std::min(capacity - used, lengths[i] - at);
       open.push_back({slices[i].row, slices[i].part, static_cast<size_t>(at), static_cast<size_t>(at + take)});
@@ -153,9 +153,9 @@ std::vector<SlicePack> plan_packs(const RowLengths& rows, const LoaderConfig& co
       slices.push_back({static_cast<int64_t>(row), part});
       lengths.push_back(rows[row][part]);
     }
-  if (config.packing == Packing::blocks) return plan_blocks(slices, lengths, capacity);
+  if (config.packing == Packing::blocks) return plan_blocks(slices, lengths, capacity, config.packing_window);
   std::vector<SlicePack> packs;
-  size_t window = config.packing == Packing::none || config.packing == Packing::next_fit ? std::max<size_t>(slices.size(), 1) : kPackingWindow;
+  size_t window = config.packing == Packing::none || config.packing == Packing::next_fit ? std::max<size_t>(slices.size(), 1) : static_cast<size_t>(config.packing_window);
   for (size_t begin = 0; begin < slices.size(); begin += window) {
     size_t end = std::min(begin + window, slices.size());
     std::vector<int64_t> part(lengths.begin() + static_cast<ptrdiff_t>(begin), lengths.begin() + static_cast<ptrdiff_t>(end));
@@ -216,7 +216,7 @@ class WindowPlan : public Plan {
       : rows_(std::move(rows)), config_(config), report_(std::move(report)), usable_(std::move(usable)),
         capacity_(pack_capacity(config, rows_.encoder())),
         deal_(usable_.empty() ? rows_.rows() : static_cast<int64_t>(usable_.size()), config),
-        window_(config.packing == Packing::none ? kLengthWindow * config.batch_size : kPackingWindow) {
+        window_(config.packing == Packing::none ? kLengthWindow * config.batch_size : config.packing_window) {
     batches_ = config.packing == Packing::none ? deal_.batches()
                                                : static_cast<int64_t>(load(0, 0, false).size()) * deal_.share() / std::min(window_, deal_.share());
   }

@@ -24,7 +24,7 @@ class StreamLoader : public Loader {
       : stream_(std::move(stream)), start_(stream_->position()), encoder_(std::move(encoder)), config_(config), report_(std::move(report)),
         capacity_(pack_capacity(config, *encoder_)), pool_(threads) {
     int64_t unit = config.batch_size * config.world, wanted = std::max<int64_t>(config.shuffle ? config.shuffle_buffer : 1, 1);
-    if (config.packing != Packing::none) wanted = std::max(wanted, kPackingWindow);
+    if (config.packing != Packing::none) wanted = std::max(wanted, config.packing_window);
     block_rows_ = (wanted + unit - 1) / unit * unit;
   }
   ~StreamLoader() override { drain(); }

@@ -17,6 +17,7 @@ struct LoaderConfig {
   bool deal_batches = false;  // whole batches to the ranks in turn, each one once (evaluation), instead of rows that come out even
   Packing packing = Packing::none;
   int64_t packing_length = 0;      // tokens a pack; 0: the encoder's max_length
+  int64_t packing_window = 1000;   // samples that packs are made of together, as both peers do
   bool group_by_length = false;    // batches of like lengths
   bool drop_last = false;          // leave out a last batch that is not full
   bool pairs = false;              // preference data: chosen and rejected of a row stand side by side

@@ -16,8 +16,6 @@ enum class Packing {
 };
 Packing parse_packing(const std::string& name);  // throws UserError(usage)
 
-inline constexpr int64_t kPackingWindow = 1000;  // samples looked at together, as both peers do
-
 // Indices into `lengths`, one list a pack; every index once, no pack longer than `capacity` (lengths are at most that).
 using Packs = std::vector<std::vector<size_t>>;
 Packs pack_best_fit(const std::vector<int64_t>& lengths, int64_t capacity);

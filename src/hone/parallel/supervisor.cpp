@@ -138,6 +138,12 @@ class Attempt {
     return suspect_ ? suspect_->exit_code() : 0;
   }
   bool was_signalled() const { return signalled_; }
+  // Who failed, how, and what it said about it.
+  std::string why(const char* adverb = "") const {
+    if (!suspect_) return "";
+    auto said = suspect_->why();
+    return fmt::format("rank {} {}{}{}{}{}", suspect_->number(), suspect_->how_it_ended(), *adverb ? " " : "", adverb, said.empty() ? "" : ": ", said);
+  }
 
  private:
   bool all_ended() const {
@@ -157,9 +163,7 @@ class Attempt {
     kill_at_ = Clock::now() + grace;
     if (suspect_->exit_code() == static_cast<int>(ExitCode::preempted))
       return;  // it was asked to stop and saved; the others are about to
-    auto why = suspect_->why();
-    log::error("rank {} {} first{}{}; ending the other ranks", suspect_->number(), suspect_->how_it_ended(),
-               why.empty() ? "" : ": ", why);
+    log::error("{}; ending the other ranks", why("first"));
     if (config_.launch.nodes > 1)
       announce_loss(config_.launch.master_address, port_,
                     fmt::format("rank {} {}", suspect_->number(), suspect_->how_it_ended()));
@@ -186,7 +190,7 @@ bool worth_restarting(int code) {
 
 }  // namespace
 
-int supervise(const SupervisorConfig& config) {
+Ending supervise(const SupervisorConfig& config) {
   SignalRelay relay;
   NoteFolder notes;
   std::string run;
@@ -200,8 +204,8 @@ int supervise(const SupervisorConfig& config) {
     SupervisorConfig current{agreed, config.command, config.max_restarts, config.grace_seconds};
     Attempt watched(current, std::move(ranks), port);
     int code = watched.run();
-    if (!worth_restarting(code) || attempt >= config.max_restarts || watched.was_signalled()) return code;
     if (auto noted = notes.run_of(attempt); !noted.empty()) run = noted;
+    if (!worth_restarting(code) || attempt >= config.max_restarts || watched.was_signalled()) return {code, watched.why(), run};
     auto pause = std::chrono::seconds(1 << std::min(attempt, 5));
     log::warning("restart {} of {} in {} s, from the last checkpoint", attempt + 1, config.max_restarts, pause.count());
     std::this_thread::sleep_for(pause);

@@ -14,9 +14,14 @@ struct SupervisorConfig {
   double grace_seconds = 10;         // between asking a rank to end and killing it
 };
 
-// The exit code of the run: 0 when all ranks ended well, else that of the rank that failed first. The first rank of the node owns the
-// terminal; the others' lines are prefixed with their rank.
-int supervise(const SupervisorConfig& config);
+struct Ending {
+  int code = 0;         // 0 when all ranks ended well, else that of the rank that failed first
+  std::string why;      // "rank 1 was killed by signal 9 (Killed)"; empty for 0
+  std::string run;      // the folder that the run was written to; empty when it did not come so far, or on another node than the first
+};
+
+// The first rank of the node owns the terminal; the others' lines are prefixed with their rank.
+Ending supervise(const SupervisorConfig& config);
 
 // True in a process that supervise() started.
 bool is_supervised();

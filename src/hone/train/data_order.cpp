@@ -51,6 +51,7 @@ Json data_order(const TrainingJob& job, int64_t rows) {
           {"truncation_strategy", kTruncations[static_cast<size_t>(job.encode.truncation)]},
           {"packing", kPackings[static_cast<size_t>(job.loader.packing)]},
           {"packing_length", job.loader.packing_length},
+          {factory ? "preprocessing_batch_size" : "packing_window", job.loader.packing == data::Packing::none ? 0 : job.loader.packing_window},
           {"group_by_length", job.loader.group_by_length},
           {"per_device_train_batch_size", job.loader.batch_size},
           {"gradient_accumulation_steps", job.trainer.accumulation}};

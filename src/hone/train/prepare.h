@@ -10,6 +10,7 @@ namespace hone::train {
 // What is ready before the model is: every mistake in options or data that can be known shows here, in a second.
 struct Prepared {
   RunFolder run;
+  bool folder_per_node = false;  // and what is saved goes into all of them
   std::optional<fs::path> resume;
   std::shared_ptr<data::RowReport> report;
   std::shared_ptr<const text::Tokenizer> tokenizer;

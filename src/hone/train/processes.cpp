@@ -1,5 +1,8 @@
 #include "hone/train/processes.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <numeric>
 
 #include "hone/base/log.h"
@@ -33,7 +36,7 @@ Json comparable(Json settings) {
 
 Processes Processes::join(const ParallelConfig& config, const Json& settings, at::Device device) {
   auto world = parallel::world_from_environment();
-  Processes processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr, nullptr};
+  Processes processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr, nullptr, nullptr};
   if (!world.distributed() && !shards_alone(config.sharding, world, device)) {
     if (config.sharding.stage > 0) log::info("one process: there is nothing to spread; start more with NPROC_PER_NODE");
     return processes;
@@ -47,6 +50,14 @@ Processes Processes::join(const ParallelConfig& config, const Json& settings, at
     std::vector<int> everyone(static_cast<size_t>(world.size));
     std::iota(everyone.begin(), everyone.end(), 0);
     processes.savers = processes.group->subgroup("savers", everyone);
+  }
+  processes.several_folders = config.folder_on_each_node && world.size > world.local_size;
+  if (processes.several_folders) {
+    auto local_ranks = processes.group->gather_text(std::to_string(world.local_rank));
+    std::vector<int> firsts;
+    for (int rank = 0; rank < world.size; ++rank)
+      if (local_ranks[static_cast<size_t>(rank)] == "0") firsts.push_back(rank);
+    if (world.local_rank == 0) processes.leaders = processes.group->subgroup("leaders", firsts);
   }
   if (config.sharding.stage == 0) return processes;
   int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");
@@ -64,13 +75,25 @@ fs::path Processes::share_text(const std::string& text) const {
   return group ? group->gather_text(world.is_main() ? text : "").front() : text;
 }
 
-void Processes::require_shared(const fs::path& folder) const {
-  if (!group) return;
-  auto seen = group->gather_text(fs::is_directory(folder) ? "yes" : "");
-  for (size_t rank = 0; rank < seen.size(); ++rank)
-    if (seen[rank].empty())
-      throw UserError(ExitCode::usage, fmt::format("rank {} does not see {}, where rank 0 writes checkpoints", rank, folder.string()),
-                      "name an --output_dir on a file system that all nodes share");
+bool Processes::folder_per_node(const fs::path& folder) const {
+  if (!group) return false;
+  // A folder of that name may be anywhere; a file that has just been made is in one place.
+  const auto probe = folder / share_text(fmt::format(".seen-by-all-{}", ::getpid()));
+  if (world.is_main()) write_file_atomically(probe, "");
+  group->barrier();
+  auto seen = group->gather_text(fs::exists(probe) ? "yes" : "");
+  std::error_code ignored;
+  if (world.is_main()) fs::remove(probe, ignored);
+  auto blind = std::ranges::find(seen, "");
+  if (blind == seen.end()) {
+    if (several_folders && world.is_main()) log::info("all nodes see {}: checkpoints are written there once", folder.string());
+    return false;
+  }
+  if (!several_folders)
+    throw UserError(ExitCode::usage, fmt::format("rank {} does not see {}, where rank 0 writes checkpoints", blind - seen.begin(), folder.string()),
+                    "name an --output_dir on a file system that all nodes share, or add --save_on_each_node true");
+  if (leaders) fs::create_directories(folder);
+  return true;
 }
 
 }  // namespace hone::train

@@ -11,6 +11,7 @@ struct ParallelConfig {
   parallel::ShardingConfig sharding;
   parallel::GroupConfig waiting;
   int sequence_parallel = 1;
+  bool folder_on_each_node = false;  // checkpoints are written on every node, should they share no file system
   bool saves_beside = false;  // a thread of each process writes checkpoints and needs a line to the others' of its own
 };
 
@@ -21,6 +22,8 @@ struct Processes {
   std::unique_ptr<parallel::ProcessGroup> savers;    // all of them once more, for the threads that write; null when there are none
   std::unique_ptr<parallel::ProcessGroup> shards;    // those that share one copy of the model's state
   std::unique_ptr<parallel::ProcessGroup> replicas;  // those that keep the same shard; null when there is one copy
+  std::unique_ptr<parallel::ProcessGroup> leaders;   // the first of every node, on these; null unless each node has its own folder
+  bool several_folders = false;                      // asked for a folder on each of several nodes
 
   // Meets the others and makes sure that all were started with the same `settings`.
   static Processes join(const ParallelConfig& config, const Json& settings, at::Device device);
@@ -29,8 +32,9 @@ struct Processes {
   int data_size() const { return mesh.data_size(); }
 
   fs::path share_text(const std::string& text) const;  // the first process's text, on all of them
-  // Checkpoints are written by all: throws UserError(usage) naming a process that does not see the first one's folder.
-  void require_shared(const fs::path& folder) const;
+  // Whether the first process's folder is another one on other nodes, where it is made then. Checkpoints are written by all, so
+  // unless that was asked for it throws UserError(usage) naming a process that does not see the folder.
+  bool folder_per_node(const fs::path& folder) const;
 };
 
 }  // namespace hone::train

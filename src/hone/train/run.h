@@ -6,6 +6,7 @@
 #include "hone/data/make_loader.h"
 #include "hone/data/open_datasets.h"
 #include "hone/model/causal_lm.h"
+#include "hone/ops/fused_operators.h"
 #include "hone/optim/factory.h"
 #include "hone/optim/groups.h"
 #include "hone/optim/schedule.h"
@@ -38,6 +39,9 @@ struct TrainingJob {
   model::Recompute recompute = model::Recompute::block;  // what it runs again …
   std::vector<int64_t> recomputed_blocks;                // … and where; none given: in every block
   double neftune_alpha = 0;
+  ops::FusedOperators fused;       // which operators are
+  bool float8 = false;             // linear layers of the blocks multiply 8-bit floats
+  bool shifted_attention = false;  // LongLoRA's
   bool print_parameters = false;  // every parameter with its type, device and whether it trains
 
   data::DatasetConfig datasets;
@@ -55,6 +59,7 @@ struct TrainingJob {
   SftConfig sft;
   TrainerConfig trainer;
   ParallelConfig parallel;
+  bool split_batches = false;         // the batch sizes are those of all processes together
   std::optional<HubPushConfig> push;  // where checkpoints and the result are sent
   size_t max_shard_bytes = 5'000'000'000;
 
@@ -65,6 +70,9 @@ struct TrainingJob {
 // Names the run by what it trains on: model, data, tuner and stage. The same command again is the same run; other rates or
 // lengths too.
 std::string run_identity(const TrainingJob& job);
+
+// "sft of Qwen2.5-7B-Instruct": what a message about the run calls it.
+std::string spoken_name(const TrainingJob& job);
 
 // Checks everything that can be known, loads the model, trains, saves and says where. Returns the process's exit code; a
 // UserError carries its own.

@@ -71,7 +71,7 @@ class Agreement {
 // What one process brings to a checkpoint. Nothing in it changes any more, except on the thread that trains and writes in turn.
 struct Saver::Content {
   fs::path staging;
-  std::shared_ptr<CheckpointWriter> writer;             // on the first process
+  std::shared_ptr<CheckpointWriter> writer;             // on the first process, or the first of every node
   std::function<void(const fs::path& folder)> weights;  // empty: they are written already
   std::string position, summary, best;
   std::vector<io::TensorSource> tensors;
@@ -118,7 +118,7 @@ bool Saver::settle(TrainState& state) {
 std::string Saver::stage(const TrainState& state, const std::string& last_checkpoint, Content& content) {
   content.staging = CheckpointWriter::staging_folder(run_.root, state.global_step, run_.run_id);
   auto open = [&] {
-    if (is_main()) content.writer = std::make_shared<CheckpointWriter>(run_.root, state.global_step, run_.run_id);
+    if (writes_folder()) content.writer = std::make_shared<CheckpointWriter>(run_.root, state.global_step, run_.run_id);
   };
   bool now = !config_.async_save || !weights_.copy;
   auto write_now = [&] { content.writer->part(weights_.save); };
@@ -172,12 +172,15 @@ std::string Saver::write(Content& content) {
     write_file_atomically(content.staging / state_name(rank, "json"), content.position);
     if (!content.tensors.empty()) io::write_safetensors(content.staging / state_name(rank, "safetensors"), content.tensors);
   };
+  auto share = [&] {
+    if (parts_.copies) parts_.copies->share(content.staging, NodeCopies::Depth::all_below);
+  };
   fs::path folder;
   auto commit = [&] {
-    if (is_main()) folder = content.writer->commit();
+    if (writes_folder()) folder = content.writer->commit();
   };
   Agreement agreement(parts_.savers);
-  if (agreement(write_shared) && agreement(write_own) && agreement(commit) && is_main()) conclude(folder, content.best);
+  if (agreement(write_shared) && agreement(write_own) && agreement(share) && agreement(commit) && writes_folder()) conclude(folder, content.best);
   content = {};  // copies are large, and an unfinished folder is removed now
   return agreement.failure();
 }

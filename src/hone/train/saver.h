@@ -7,6 +7,7 @@
 #include "hone/optim/optimizer.h"
 #include "hone/optim/schedule.h"
 #include "hone/train/group.h"
+#include "hone/train/node_copies.h"
 #include "hone/train/precision.h"
 #include "hone/train/run_folder.h"
 #include "hone/train/train_state.h"
@@ -36,6 +37,7 @@ struct ResumableParts {
   Group& group;
   Group& savers;  // the same processes, heard by the thread that writes
   at::Device device;
+  const NodeCopies* copies = nullptr;  // null: one folder for all nodes
 };
 
 class Saver {
@@ -69,6 +71,7 @@ class Saver {
   std::string write(Content& content);
   void conclude(const fs::path& folder, const std::string& best);
   bool is_main() const { return parts_.group.rank() == 0; }
+  bool writes_folder() const { return is_main() || (parts_.copies && parts_.copies->leads()); }
 
   const TrainerConfig& config_;
   const RunFolder& run_;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 
 extern char** environ;
@@ -60,6 +61,36 @@ void hand_to_swanlab(const SwanlabConfig& config, const std::filesystem::path& e
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) log::info("swanlab took the run in from {}", events.string());
   else log::warning("`{}` failed; the event files are whole, so it can be run again", command);
+}
+
+void tell_people(const SwanlabConfig& config, const std::filesystem::path& run, const std::string& about, const std::string& error) {
+  if (!config.on || config.notice.way == hub::NoticeWay::none) return;
+  try {
+    hub::send_notice(config.notice, {.error = error,
+                                     .project = config.project,
+                                     .workspace = config.workspace,
+                                     .name = config.name.empty() ? run.string() : config.name,
+                                     .description = about,
+                                     .place = std::filesystem::absolute(run).string()});
+    log::info("the message that the run has ended is sent");
+  } catch (const std::exception& problem) {
+    log::warning("the message that the run has ended could not be sent: {}", problem.what());
+  }
+}
+
+std::string cause_of(int exit_code) {
+  switch (static_cast<ExitCode>(exit_code)) {
+    case ExitCode::ok:
+      return "";
+    case ExitCode::interrupted:
+      return "interrupted by Ctrl-C; it can be resumed from its last checkpoint";
+    case ExitCode::preempted:
+      return "told to end; it saved first and can be resumed";
+    case ExitCode::out_of_space:
+      return "the disk is full: the last checkpoint could not be written";
+    default:
+      return fmt::format("exit code {}", exit_code);
+  }
 }
 
 }  // namespace hone::train

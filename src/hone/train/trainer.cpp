@@ -34,7 +34,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts
       plan_(StepPlan::make(config, parts_.loader.batches_per_epoch())),
       scale_(config.precision == Precision::float16 && !config.pure),
       saver_(config, run, parts_.weights,
-             {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, parts_.savers, device_}),
+             {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, parts_.savers, device_, parts_.copies}),
       stragglers_(parts_.group.size()) {
   if (config.profiler) {
     auto settings = *config.profiler;

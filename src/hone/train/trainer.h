@@ -40,6 +40,7 @@ struct TrainerParts {
   double flops_per_token = 0;
   const parallel::SequenceParallel* sequence = nullptr;  // null: every sequence is on one process
   std::function<void(const fs::path& checkpoint, int64_t step)> saved = {};  // told on the first process
+  const NodeCopies* copies = nullptr;  // null: one folder for all nodes
 };
 
 enum class Outcome { finished, early_stopped, preempted, interrupted };

@@ -30,7 +30,11 @@ int train_command(const Options& options) {
   bool many = launch.processes > 1 || launch.nodes > 1 || (launch.processes == 1 && restarts > 0);
   if (parallel::is_placed() || !many) return train::run_training(job);
   log::info("starting {} processes on this node, {} in all", launch.processes, launch.processes * launch.nodes);
-  return parallel::supervise({.launch = launch, .command = own_command(), .max_restarts = restarts});
+  auto ending = parallel::supervise({.launch = launch, .command = own_command(), .max_restarts = restarts});
+  bool stopped = ending.code == static_cast<int>(ExitCode::preempted) || ending.code == static_cast<int>(ExitCode::interrupted);
+  if (launch.node_rank == 0 && !ending.run.empty())
+    train::tell_people(job.trainer.swanlab, ending.run, train::spoken_name(job), stopped ? train::cause_of(ending.code) : ending.why);
+  return ending.code;
 }
 
 }  // namespace hone::cli

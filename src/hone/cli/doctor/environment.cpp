@@ -165,7 +165,7 @@ constexpr Family kFamilies[] = {
     {"HONE_EMULATED_", Effect::passed_on, "read by the emulated CANN"},
     {"ASCEND_", Effect::passed_on, "read by CANN"},         {"MKL_", Effect::passed_on, "read by MKL"},
     {"SWIFT_PATCH_", Effect::none, "hone needs no patches"}, {"WANDB_", Effect::none, "wandb is not written in this version"},
-    {"SWANLAB_", Effect::none, "swanlab is not written in this version"},
+    {"SWANLAB_", Effect::none, "read by swanlab's own program, which takes a run in"},
     {"VLLM_", Effect::none, "hone serves by its own engine"}, {"SGLANG_", Effect::none, "hone serves by its own engine"},
 };
 

@@ -72,7 +72,11 @@ std::optional<ShardingRequest> requested(const Options& options) {
   if (deepspeed && fsdp)
     throw UserError(ExitCode::usage, fmt::format("{} and {} are both given", options.shown("deepspeed"), options.shown("fsdp")), "keep one of them");
   if (deepspeed) return parallel::read_deepspeed(deepspeed_json(options));
-  if (fsdp) return parallel::read_fsdp(options.text("fsdp"), options.has("fsdp_config") ? options.json("fsdp_config") : Json(nullptr));
+  if (fsdp) {
+    auto made = parallel::read_fsdp(options.text("fsdp"), options.has("fsdp_config") ? options.json("fsdp_config") : Json(nullptr));
+    if (options.given("fsdp_min_num_params")) made.sharding.unit_size = options.integer("fsdp_min_num_params");
+    return made;
+  }
   return accelerate_request(accelerate_settings(options));
 }
 
@@ -178,6 +182,7 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
   if (options.has("ddp_bucket_cap_mb")) parallel.sharding.bucket_bytes = options.integer("ddp_bucket_cap_mb") << 20;
   if (options.knows("sequence_parallel_size")) parallel.sequence_parallel = static_cast<int>(options.integer("sequence_parallel_size"));
   parallel.saves_beside = job.trainer.async_save;
+  parallel.folder_on_each_node = options.flag("save_on_each_node");
   using std::chrono::seconds;
   auto limit = seconds(options.integer("ddp_timeout"));
   auto silence = std::chrono::milliseconds(static_cast<int64_t>(options.real("peer_timeout") * 1000));

@@ -4,12 +4,18 @@
 #include <vector>
 
 #include "hone/cli/options.h"
+#include "hone/serve/relay/relay.h"
 #include "hone/serve/server.h"
 
 namespace hone::cli {
 
 // `page` is true for the commands that are about the chat page: its port is Gradio's.
 serve::ServerConfig server_config(const Options& options, bool page);
+
+// Title and language of the chat page.
+serve::PageLook page_look(const Options& options);
+// --base_url: the server that the page is for instead of a model.
+serve::RelayConfig relay_config(const Options& options);
 
 // --adapters: "name=folder" becomes a model of its own, a plain folder changes the served one.
 struct AdapterWord {

@@ -22,7 +22,7 @@ void add_output(Rows& rows) {
           {"save_steps", Real(0), "500", "Steps between checkpoints; below 1 a part of all."},
           {"save_total_limit", Integer(1), "", "Keep so many checkpoints."},
           {"save_only_model", Flag, "false", "Leave optimizer state out; such a checkpoint cannot be resumed."},
-          {"save_on_each_node", Flag, "false", "Every node saves.", accepted{"each rank writes its own part once"}},
+          {"save_on_each_node", Flag, "false", "Checkpoints are whole on every node, for nodes that share no file system."},
           {"save_safetensors", Flag, "true", "Write safetensors.", also{"safe_serialization"},
            always{"true", "hone writes safetensors only; pickle is never written"}},
           {"max_shard_size", Bytes, "5GB", "Largest weight file."},
@@ -64,8 +64,16 @@ void add_output(Rows& rows) {
           {"swanlab_exp_name", Text, "", "Name of the run there: the folder of the event files.", factory{"swanlab_run_name"}},
           {"swanlab_mode", Choice("cloud|local|disabled"), "cloud", "Where it keeps runs."},
           {"swanlab_logdir", Path, "", "Folder of its own logs.", only_factory{}},
-          {"swanlab_lark_webhook_url", Text, "", "Its messages.", accepted{"hone sends no messages"}},
-          {"swanlab_lark_secret", Text, "", "Its messages.", accepted{"hone sends no messages"}},
+          {"swanlab_lark_webhook_url", Text, "", "A Lark bot that is told when the run has ended, however that was.", only_factory{}},
+          {"swanlab_lark_secret", Text, "", "What that bot's messages are signed with.", only_factory{}},
+          {"swanlab_notification_method", Choice("lark|dingtalk|wxwork|discord|slack|email"), "", "Who is told when a run that SwanLab takes in has ended, however that was.", only_swift{}},
+          {"swanlab_webhook_url", Text, "", "Address of the bot there; not for email.", only_swift{}},
+          {"swanlab_secret", Text, "", "What lark's and dingtalk's messages are signed with; email: the sender's password.", only_swift{}},
+          {"swanlab_sender_email", Text, "", "email: who sends.", only_swift{}},
+          {"swanlab_receiver_email", Text, "", "email: who gets it; several with commas between.", only_swift{}},
+          {"swanlab_smtp_server", Text, "", "email: server that takes it in.", only_swift{}},
+          {"swanlab_smtp_port", Integer(1, 65535), "", "email: its port; 465 is TLS from the start, others begin it when asked.", only_swift{}},
+          {"swanlab_email_language", Choice("zh|en"), "zh", "email: language of the message; those to bots are Chinese.", only_swift{}},
       });
 }
 

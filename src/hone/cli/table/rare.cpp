@@ -9,8 +9,6 @@ namespace {
 void add_rare_training(Rows& rows) {
   constexpr std::string_view kThreads = "rows are prepared by threads, which need no start method";
   constexpr std::string_view kRay = "hone needs no Ray";
-  constexpr std::string_view kDecision = "only read by ms-swift's decision data, which hone takes as plain conversations";
-  constexpr std::string_view kMessages = "hone sends no messages";
   add_group(
       rows, "Rare options of training", kTraining,
       {
@@ -35,22 +33,14 @@ void add_rare_training(Rows& rows) {
           {"galore_queue_size", Integer(1), "5", "Q-GaLore: how many projections count.", only_swift{}},
           {"ray_exp_name", Text, "", "Ray.", only_swift{}, accepted{kRay}},
           {"device_groups", JsonText, "", "Ray.", only_swift{}, accepted{kRay}},
-          {"decision_drop_instructions", Real(0, 1), "0", "Decision data.", only_swift{}, accepted{kDecision}},
-          {"decision_subsample_options", Integer(0), "0", "Decision data.", only_swift{}, accepted{kDecision}},
-          {"decision_state_as_text", Real(0, 1), "0", "Decision data.", only_swift{}, accepted{kDecision}},
-          {"decision_shuffle_fields", Flag, "false", "Decision data.", only_swift{}, accepted{kDecision}},
+          {"decision_drop_instructions", Real(0, 1), "0", "Decision data: share of questions whose text is left out.", only_swift{}, verbs{kModelUsers}},
+          {"decision_subsample_options", Integer(0), "0", "Decision data: most options of a choice, the right one among them; 0 is all.", only_swift{}, verbs{kModelUsers}},
+          {"decision_state_as_text", Real(0, 1), "0", "Decision data: share of records whose state is written as lines of text.", only_swift{}, verbs{kModelUsers}},
+          {"decision_shuffle_fields", Flag, "false", "Decision data: shuffle the fields of the state, and the questions.", only_swift{}, verbs{kModelUsers}},
           {"use_swift_lora", Flag, "false", "A LoRA of the program's own instead of PEFT's.", only_swift{},
            always{"true", "LoRA is hone's own; its files are PEFT's"}},
           {"trackio_bucket_id", Text, "", "Trackio.", accepted{"Trackio is not written"}},
           {"trackio_static_space_id", Text, "", "Trackio.", accepted{"Trackio is not written"}},
-          {"swanlab_notification_method", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
-          {"swanlab_webhook_url", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
-          {"swanlab_secret", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
-          {"swanlab_sender_email", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
-          {"swanlab_receiver_email", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
-          {"swanlab_smtp_server", Text, "", "Its messages.", only_swift{}, accepted{kMessages}},
-          {"swanlab_smtp_port", Integer(0, 65535), "", "Its messages.", only_swift{}, accepted{kMessages}},
-          {"swanlab_email_language", Text, "zh", "Its messages.", only_swift{}, accepted{kMessages}},
           {"use_mca", Flag, "false", "Megatron.", only_factory{}, refused{"hone trains Hugging Face folders directly"}},
           {"hyper_parallel_args", JsonText, "", "HyperParallel.", only_factory{},
            accepted{"only read together with use_hyper_parallel"}},
@@ -112,12 +102,8 @@ void add_rare_serving(Rows& rows) {
                       {"num_sampling_batch_size", Integer(1), "1", "Questions at a time.", only_swift{}},
                       {"num_sampling_batches", Integer(1), "", "Batches in all.", only_swift{}},
                       {"engine_kwargs", JsonText, "", "Engine settings.", only_swift{}},
-                      {"base_url", Text, "", "Server that a chat page talks to.", only_swift{}, verbs{kDeploy},
-                       accepted{"the page talks to the server that it comes from"}},
                       {"is_multimodal", Flag, "", "Buttons for images and sounds.", only_swift{}, verbs{kDeploy},
                        always{"false", "the page offers what the model takes, which is text"}},
-                      {"lang", Choice("en|zh"), "en", "Language of the page.", only_swift{}, verbs{kDeploy},
-                       accepted{"the page follows the browser"}},
                       {"batch_size", Integer(1), "4", "Questions at a time.", only_factory{}, verbs{kEval},
                        accepted{"benchmarks are not in this version"}},
                       {"local_dataset", Flag, "false", "Benchmarks from local files.", only_swift{}, verbs{kEval},

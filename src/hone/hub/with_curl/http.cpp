@@ -157,12 +157,6 @@ HttpFailure transport_failure(CURLcode code, const char* details, const Origin& 
   return failure;
 }
 
-const char* certificates() {
-  for (const char* name : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
-    if (const char* value = std::getenv(name); value && *value) return value;
-  return nullptr;
-}
-
 }  // namespace
 
 std::string HttpReply::header(const std::string& name) const {
@@ -170,9 +164,19 @@ std::string HttpReply::header(const std::string& name) const {
   return found == headers.end() ? "" : found->second;
 }
 
-Http::Http() {
+const char* certificates() {
+  for (const char* name : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (const char* value = std::getenv(name); value && *value) return value;
+  return nullptr;
+}
+
+void start_curl() {
   static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
   HONE_CHECK(once == CURLE_OK, "libcurl does not start");
+}
+
+Http::Http() {
+  start_curl();
   curl_ = curl_easy_init();
   HONE_CHECK(curl_ != nullptr, "libcurl gives no handle");
 }
@@ -200,6 +204,7 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min<long>(10, request.patience.count()));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.patience.count()));
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(request.whole_time.count()));
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);

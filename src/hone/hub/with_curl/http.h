@@ -24,6 +24,7 @@ struct HttpRequest {
   std::string body = {};                 // what a POST carries
   std::filesystem::path body_file = {};  // or this file, of which a part can be sent
   uintmax_t body_begin = 0, body_length = 0;
+  std::chrono::seconds whole_time{0};  // after which it ends, however busy; 0: none
 };
 
 struct HttpReply {
@@ -65,6 +66,11 @@ class Http {
   HttpReply perform(const HttpRequest& request, const HttpBody& body, bool with_secrets);
   void* curl_;
 };
+
+// Before the first use of libcurl, by whoever comes first.
+void start_curl();
+// Certificates to trust instead of the system's: those that REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE names; else null.
+const char* certificates();
 
 // Calls `attempt` again while it fails in a way that may pass, with growing pauses or those the server asks for.
 // `progressed` says whether the last attempt brought something, which makes it count as the first.

@@ -53,6 +53,7 @@ struct ServedModel {
   bool split_thoughts = true;
   Embed embed;
   EmbeddingStyle embedding;  // what a request does not say
+  int64_t embedding_width = 0;
   Judges judges = Judges::nothing;
   JudgeTexts judge;  // runs on the engine's thread; empty when it judges nothing
   PageLook look;     // of the chat page

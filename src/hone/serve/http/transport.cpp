@@ -2,6 +2,7 @@
 
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/write.hpp>
+#include <cstdlib>
 
 #include "hone/base/error.h"
 
@@ -21,6 +22,7 @@ class StreamTransport : public Transport {
   asio::awaitable<size_t> read_some(asio::mutable_buffer room) override {
     error_code failure;
     size_t count = co_await stream_.async_read_some(room, quietly(failure));
+    ended_ = failure == asio::error::eof;
     co_return failure ? 0 : count;
   }
 
@@ -42,6 +44,7 @@ class StreamTransport : public Transport {
 
  protected:
   Stream stream_;
+  bool ended_ = false;  // the peer said its last word, and did not break off
 };
 
 class PlainTransport : public StreamTransport<tcp::socket> {
@@ -49,6 +52,15 @@ class PlainTransport : public StreamTransport<tcp::socket> {
   explicit PlainTransport(tcp::socket socket) : StreamTransport(std::move(socket)) {}
 
   asio::awaitable<error_code> handshake() override { co_return error_code(); }
+
+  asio::awaitable<void> until_gone() override {
+    error_code ignored;
+    if (ended_) co_await stream_.async_wait(tcp::socket::wait_error, quietly(ignored));
+  }
+
+  void nudge(std::string_view bytes) override {
+    ::send(stream_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
 };
 
 class TlsTransport : public StreamTransport<asio::ssl::stream<tcp::socket>> {
@@ -63,6 +75,16 @@ class TlsTransport : public StreamTransport<asio::ssl::stream<tcp::socket>> {
     co_return failure;
   }
 
+  // Clients close a TLS connection as a whole.
+  asio::awaitable<void> until_gone() override { co_return; }
+  void nudge(std::string_view) override {}
+
+  void expect(const std::string& host) {
+    stream_.set_verify_mode(asio::ssl::verify_peer);
+    stream_.set_verify_callback(asio::ssl::host_name_verification(host));
+    ::SSL_set_tlsext_host_name(stream_.native_handle(), host.c_str());
+  }
+
  private:
   TlsSide side_;
 };
@@ -73,6 +95,23 @@ std::unique_ptr<Transport> plain_transport(tcp::socket socket) { return std::mak
 
 std::unique_ptr<Transport> tls_transport(tcp::socket socket, asio::ssl::context& context, TlsSide side) {
   return std::make_unique<TlsTransport>(std::move(socket), context, side);
+}
+
+std::unique_ptr<Transport> trusting_transport(tcp::socket socket, asio::ssl::context& context, const std::string& host) {
+  auto transport = std::make_unique<TlsTransport>(std::move(socket), context, TlsSide::client);
+  transport->expect(host);
+  return transport;
+}
+
+std::shared_ptr<asio::ssl::context> tls_trusting_context() {
+  auto context = tls_client_context();
+  // One by one, not by set_default_verify_paths(): its third source, OpenSSL's store loaders, crashes beside Arrow's own OpenSSL.
+  const char* file = std::getenv(::X509_get_default_cert_file_env());
+  const char* folder = std::getenv(::X509_get_default_cert_dir_env());
+  error_code ignored;
+  context->load_verify_file(file && *file ? file : ::X509_get_default_cert_file(), ignored);
+  context->add_verify_path(folder && *folder ? folder : ::X509_get_default_cert_dir(), ignored);
+  return context;
 }
 
 std::shared_ptr<asio::ssl::context> tls_client_context() {

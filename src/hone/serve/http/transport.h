@@ -18,8 +18,12 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual asio::awaitable<error_code> handshake() = 0;
-  // How many bytes arrived; 0 when the peer is gone.
+  // How many bytes arrived; 0 when no more will come.
   virtual asio::awaitable<size_t> read_some(asio::mutable_buffer room) = 0;
+  // Behind a read of 0 bytes: returns when the peer does not listen either, or when the connection is closed here.
+  virtual asio::awaitable<void> until_gone() = 0;
+  // Writes a few bytes without waiting: a peer that does not listen any more says so when it gets them.
+  virtual void nudge(std::string_view bytes) = 0;
   virtual asio::awaitable<bool> write(asio::const_buffer bytes) = 0;
   virtual void finish_sending() = 0;  // the peer sees the end, and may still be read
   virtual void close() = 0;           // at once; waiting reads and writes return
@@ -30,6 +34,9 @@ enum class TlsSide { server, client };
 std::unique_ptr<Transport> tls_transport(asio::ip::tcp::socket socket, asio::ssl::context& context,
                                          TlsSide side = TlsSide::server);
 
+// A client that talks to `host` and to nobody else: the certificate must be its own, and trusted by this machine (SSL_CERT_FILE names more).
+std::unique_ptr<Transport> trusting_transport(asio::ip::tcp::socket socket, asio::ssl::context& context, const std::string& host);
+std::shared_ptr<asio::ssl::context> tls_trusting_context();
 // Accepts any certificate: for measuring a server, not for trusting it.
 std::shared_ptr<asio::ssl::context> tls_client_context();
 // TLS 1.2 or newer. Throws UserError(usage) naming the file that cannot be read.

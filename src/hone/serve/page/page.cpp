@@ -15,19 +15,44 @@ constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'";
 
+std::string attribute_text(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '&') out += "&amp;";
+    else if (c == '"') out += "&quot;";
+    else if (c == '<') out += "&lt;";
+    else out += c;
+  }
+  return out;
+}
+
+// What words.js looks for in the first element: scripts inside the file would be refused by our own policy.
+std::string with_look(std::string_view html, const PageLook& look) {
+  constexpr std::string_view kElement = "<html lang=\"en\"";
+  auto at = html.find(kElement);
+  HONE_CHECK(at != html.npos, "index.html begins otherwise than words.js expects");
+  at += kElement.size();
+  std::string page(html.substr(0, at));
+  if (!look.language.empty()) page += fmt::format(" data-language=\"{}\"", look.language);
+  if (!look.title.empty()) page += fmt::format(" data-title=\"{}\"", attribute_text(look.title));
+  return page.append(html.substr(at));
+}
+
 }  // namespace
 
-asio::awaitable<void> page(Exchange& exchange, Context&) {
-  std::string_view path = exchange.request().path;
+HttpResponse page_file(std::string_view path, const PageLook& look) {
   auto name = path == "/" ? std::string_view("index.html") : path.substr(std::string_view("/page/").size());
   for (const auto& file : page_files()) {
     if (file.name != name) continue;
-    HttpResponse response{.body = std::string(file.content), .content_type = std::string(type_of(name))};
+    HttpResponse response{.body = name == "index.html" ? with_look(file.content, look) : std::string(file.content), .content_type = std::string(type_of(name))};
     response.headers = {{"Content-Security-Policy", kPolicy}, {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-cache"}};
-    co_await exchange.respond(std::move(response));
-    co_return;
+    return response;
   }
   throw Problem(404, "the page has no such file", "", "not_found");
+}
+
+asio::awaitable<void> page(Exchange& exchange, Context& context) {
+  co_await exchange.respond(page_file(exchange.request().path, context.served.look));
 }
 
 }  // namespace hone::serve

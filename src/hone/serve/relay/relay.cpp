@@ -1,0 +1,153 @@
+#include "hone/serve/relay/relay.h"
+
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+
+#include "hone/base/log.h"
+#include "hone/serve/http/access.h"
+#include "hone/serve/http/listener.h"
+#include "hone/serve/page/page.h"
+#include "hone/serve/relay/upstream.h"
+
+namespace hone::serve {
+namespace {
+
+// What of the other server's interface the page uses. Nothing else is handed on: the key to it is ours, not the visitor's.
+bool page_asks(const HttpRequest& head) {
+  return (head.method == "GET" && head.path == "/v1/models") || (head.method == "POST" && head.path == "/v1/chat/completions");
+}
+bool is_page(const HttpRequest& head) { return head.method == "GET" && (head.path == "/" || head.path.starts_with("/page/")); }
+bool asks_health(const HttpRequest& head) { return head.method == "GET" && (head.path == "/health" || head.path == "/ping" || head.path == "/live"); }
+
+class Relay : public Service {
+ public:
+  Relay(const RelayConfig& relay, const ServerConfig& config)
+      : relay_(relay),
+        config_(config),
+        access_(config.api_key, config.host, config.allowed_origins),
+        upstream_(Url::parse(relay.base_url, "base_url"), relay.key),
+        tls_(config.certificate_file.empty() ? nullptr : tls_context(config.certificate_file, config.key_file)),
+        listener_(io_.get_executor(), config.host, config.port, tls_, *this, config.http),
+        signals_(io_, SIGTERM, SIGINT) {}
+
+  int run() {
+    auto name = first_model();
+    log::info("{} at {} is served at {}://{}:{} (open it in a browser; Ctrl-C ends it)", name, relay_.base_url, tls_ ? "https" : "http",
+              config_.host.find(':') != std::string::npos ? "[" + config_.host + "]" : config_.host, listener_.port());
+    if (!access_.loopback() && !access_.has_key()) log::warning("anybody who reaches {} may use that server; --api_key asks for a key", config_.host);
+    asio::co_spawn(io_, listener_.accept_clients(), asio::detached);
+    signals_.async_wait([this](const error_code& cancelled, int) {
+      if (!cancelled) end();
+    });
+    io_.run();
+    return 0;
+  }
+
+  std::optional<HttpResponse> refuse(const HttpRequest& head) override {
+    if (asks_health(head)) return std::nullopt;
+    if (auto problem = access_.wrong_origin(head)) return problem_response(*problem);
+    if (access_.has_key() && !access_.carries_key(head)) {
+      auto response = problem_response({401, "incorrect API key provided", "", "invalid_api_key"});
+      response.headers.emplace_back("WWW-Authenticate", is_page(head) ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
+      return response;
+    }
+    if (!is_page(head) && !page_asks(head)) return problem_response({404, "this is a chat page; the server behind it has the rest", "", "not_found"});
+    return std::nullopt;
+  }
+
+  asio::awaitable<void> handle(Exchange& exchange) override {
+    std::optional<Problem> problem;
+    ++busy_;
+    try {
+      co_await answer(exchange);
+    } catch (const Problem& caught) {
+      problem = caught;
+      log::warning("{} {}: {}", exchange.request().method, exchange.request().path, caught.message);
+    }
+    exchange.on_gone({});
+    if (problem && exchange.answered()) exchange.cut();  // half an answer must not look whole
+    else if (problem && !exchange.gone()) co_await exchange.respond(problem_response(*problem));
+    --busy_;
+  }
+
+ private:
+  asio::awaitable<void> answer(Exchange& exchange) {
+    if (page_asks(exchange.request())) {
+      auto path = exchange.request().path.substr(std::string_view("/v1").size());
+      co_await upstream_.pass_on(exchange, std::move(path));
+    } else {
+      auto response = own_answer(exchange.request());
+      co_await exchange.respond(std::move(response));
+    }
+  }
+
+  HttpResponse own_answer(const HttpRequest& request) const {
+    return asks_health(request) ? json_response({{"status", "ok"}}) : page_file(request.path, relay_.look);
+  }
+
+  // Its name, and with it whether the address is right.
+  std::string first_model() {
+    HttpResponse answer;
+    std::exception_ptr failure;
+    asio::co_spawn(io_, upstream_.get("/models"), [&](std::exception_ptr thrown, HttpResponse response) { failure = thrown, answer = std::move(response); });
+    io_.run();
+    io_.restart();
+    try {
+      if (failure) std::rethrow_exception(failure);
+    } catch (const Problem& problem) {
+      throw UserError(ExitCode::usage, fmt::format("--base_url {}: {}", relay_.base_url, problem.message), "start that server first, or correct the address");
+    }
+    if (answer.status == 401 || answer.status == 403)
+      throw UserError(ExitCode::usage, fmt::format("--base_url {}: the server asks for a key", relay_.base_url), "set OPENAI_API_KEY");
+    auto list = parse_json(answer.body);
+    if (answer.status != 200 || !list || !list->is_object() || !list->contains("data") || !(*list)["data"].is_array() || (*list)["data"].empty())
+      throw UserError(ExitCode::usage, fmt::format("--base_url {}: the server answers {} when asked for its models", relay_.base_url, answer.status),
+                      "expected the address of OpenAI's interface, as in http://127.0.0.1:8000/v1");
+    const auto& first = (*list)["data"].front();
+    return first.is_object() && first.contains("id") && first["id"].is_string() ? first["id"].get<std::string>() : "a model";
+  }
+
+  void end() {
+    signals_.async_wait([](const error_code& cancelled, int again) {
+      if (!cancelled) ::_exit(128 + again);
+    });
+    listener_.stop_accepting();
+    listener_.send_idle_clients_away();
+    asio::co_spawn(io_, drain(), asio::detached);
+  }
+
+  asio::awaitable<void> drain() {
+    auto deadline = Clock::now() + config_.drain;
+    asio::steady_timer timer(io_);
+    while (busy_ > 0 && Clock::now() < deadline) {
+      timer.expires_after(std::chrono::milliseconds(10));
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+    listener_.close_clients();
+    while (busy_ > 0) {
+      timer.expires_after(std::chrono::milliseconds(10));
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+    io_.stop();
+  }
+
+  const RelayConfig& relay_;
+  const ServerConfig& config_;
+  Access access_;
+  asio::io_context io_{1};
+  Upstream upstream_;
+  std::shared_ptr<asio::ssl::context> tls_;
+  Listener listener_;
+  asio::signal_set signals_;
+  size_t busy_ = 0;
+};
+
+}  // namespace
+
+int run_relay(const RelayConfig& relay, const ServerConfig& config) { return Relay(relay, config).run(); }
+
+}  // namespace hone::serve

@@ -1,0 +1,23 @@
+// A run's folder on every node, for nodes that share no file system (save_on_each_node).
+#pragma once
+#include "hone/base/file.h"
+#include "hone/parallel/process_group.h"
+
+namespace hone::train {
+
+class NodeCopies {
+ public:
+  // `leaders`: the first process of every node; null on the others.
+  explicit NodeCopies(parallel::ProcessGroup* leaders) : leaders_(leaders) {}
+
+  bool leads() const { return leaders_ != nullptr; }
+  // Files that one node has in its `folder`, all have there afterwards. Every leader calls it; the others need not. What cannot be
+  // read or written is thrown when all files have travelled, so that nobody waits for ever.
+  enum class Depth { folder_alone, all_below };
+  void share(const fs::path& folder, Depth depth) const;
+
+ private:
+  parallel::ProcessGroup* leaders_;
+};
+
+}  // namespace hone::train
