@@ -187,3 +187,48 @@ def test_everything_is_reached_by_keyboard(open_page):
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.id"))
     assert {"new-chat", "model", "toggle-theme", "toggle-settings", "messages", "composer"} <= seen
+
+
+def words_on(page):
+    """Every text and label that a person sees or hears, a model's name and the names of keys left out."""
+    return page.evaluate("""() => {
+      const texts = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      for (let node; (node = walker.nextNode());) if (!node.parentElement.closest("kbd, option, noscript, .brand")) texts.push(node.data.trim());
+      for (const name of ["title", "aria-label", "placeholder"]) for (const node of document.querySelectorAll(`[${name}]`)) texts.push(node.getAttribute(name));
+      for (const node of document.querySelectorAll("*")) if (node.ariaLabel) texts.push(node.ariaLabel);
+      return [...new Set(texts)].filter(Boolean);
+    }""")
+
+
+def test_the_page_speaks_chinese(open_page, serve):
+    page = open_page(serve("--verbose", "false", "--lang", "zh", "--studio_title", '"Mine" & <b>yours</b>').url, locale="en-US", viewport={"width": 1200, "height": 800})
+    assert page.title() == '"Mine" & <b>yours</b>' == page.inner_text(".brand span") and page.evaluate("document.documentElement.lang") == "zh"
+    screenshot(page, "chinese-empty")
+    page.click("#toggle-settings")
+    page.fill("#max_tokens", "3")
+    say(page, "你好")
+    wait_done(page)
+    screenshot(page, "chinese")
+    answer = page.inner_text(".turn.assistant .text").strip()
+    left = [words for words in words_on(page) if words != answer and not any("\u4e00" <= c <= "\u9fff" for c in words) and any(c.isalpha() for c in words)]
+    assert not left, f"not in Chinese: {left}"
+    assert "已达最大回答长度" in page.inner_text(".turn.assistant .count") and not page.problems
+
+
+def test_the_page_follows_the_browser_unless_told(open_page, serve, server):
+    assert open_page(locale="zh-CN").inner_text("#new-chat").strip() == "新对话"
+    english = open_page(locale="de-DE")
+    assert english.inner_text("#new-chat").strip() == "New conversation" and english.title() == "nano – hone"
+    told = open_page(serve("--verbose", "false", "--lang", "en").url, locale="zh-CN")
+    assert told.inner_text("#new-chat").strip() == "New conversation"
+
+
+def test_the_page_of_another_server(open_page, serve, server):
+    relay = serve("--base_url", server.url + "/v1", "--verbose", "false", verb="app", model=None)
+    page = open_page(relay.url)
+    assert page.title() == "nano – hone"
+    say(page, "Who are you?")
+    wait_done(page)
+    said = server.chat(max_tokens=512)["choices"][0]["message"]["content"]
+    assert page.inner_text(".turn.assistant .text").strip() == said.strip() and "tokens" in page.inner_text(".turn.assistant .count")
+    assert not page.problems

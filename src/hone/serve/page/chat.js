@@ -2,6 +2,7 @@
 import { listModels, streamChat } from "./api.js";
 import { markdown } from "./markdown.js";
 import { conversations, removeAll, removeConversation, saveConversations, saveSettings, settings, startConversation } from "./store.js";
+import { say, title, translatePage } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const NUMBERS = ["temperature", "top_p", "top_k", "max_tokens", "repetition_penalty", "seed"];
@@ -29,7 +30,7 @@ function fillAnswer(body, message, busy) {
   if (message.thought) {
     const thought = element("details", "thought");
     thought.open = busy && !message.content;
-    thought.append(element("summary", "", busy && !message.content ? "Thinking…" : "Thoughts"), markdown(message.thought));
+    thought.append(element("summary", "", say(busy && !message.content ? "Thinking…" : "Thoughts")), markdown(message.thought));
     body.append(thought);
   }
   const text = element("div", "text");
@@ -41,7 +42,7 @@ function fillAnswer(body, message, busy) {
 
 function turn(message, index) {
   const node = element("article", `turn ${message.role}`);
-  node.ariaLabel = message.role === "user" ? "You" : "Answer";
+  node.ariaLabel = say(message.role === "user" ? "You" : "Answer");
   const body = element("div", "body");
   const busy = running && index === current.messages.length - 1;
   if (message.role === "user") body.textContent = message.content;
@@ -49,9 +50,9 @@ function turn(message, index) {
   node.append(body);
   const tools = element("div", "tools");
   if (!busy) {
-    tools.append(button("Copy", () => navigator.clipboard?.writeText(message.content)));
-    if (message.role === "user") tools.append(button("Edit", () => edit(node, index)));
-    else tools.append(button("Regenerate", () => regenerate(index)));
+    tools.append(button(say("Copy"), () => navigator.clipboard?.writeText(message.content)));
+    if (message.role === "user") tools.append(button(say("Edit"), () => edit(node, index)));
+    else tools.append(button(say("Regenerate"), () => regenerate(index)));
     if (message.note) tools.append(element("span", "count", message.note));
   }
   node.append(tools);
@@ -61,16 +62,16 @@ function turn(message, index) {
 function edit(node, index) {
   const field = element("textarea");
   field.value = current.messages[index].content;
-  field.ariaLabel = "Edit the message";
+  field.ariaLabel = say("Edit the message");
   const commit = () => {
     if (!field.value.trim()) return;
     current.messages.splice(index);
     ask(field.value);
   };
   const choices = element("div", "choices");
-  const save = button("Send", commit);
+  const save = button(say("Send"), commit);
   save.className = "main";
-  choices.append(button("Cancel", showConversation), save);
+  choices.append(button(say("Cancel"), showConversation), save);
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) event.preventDefault(), commit();
     if (event.key === "Escape") event.stopPropagation(), showConversation(), $("composer").focus();
@@ -86,7 +87,7 @@ function showConversation() {
   const list = $("messages");
   if (current.messages.length === 0) {
     const empty = element("div", "empty");
-    empty.append(element("h1", "", "What shall we talk about?"), element("p", "", "Conversations stay in this browser."));
+    empty.append(element("h1", "", say("What shall we talk about?")), element("p", "", say("Conversations stay in this browser.")));
     list.replaceChildren(empty);
   } else {
     list.replaceChildren(...current.messages.map(turn));
@@ -102,13 +103,13 @@ function showHistory() {
   $("history").replaceChildren(...kept.map((conversation) => {
     const row = element("div", "entry");
     if (conversation === current) row.setAttribute("aria-current", "true");
-    const open = button(conversation.title || "Conversation", () => openConversation(conversation));
+    const open = button(conversation.title || say("Conversation"), () => openConversation(conversation));
     open.className = "open";
     const remove = button("×", () => {
       removeConversation(conversation.id);
       if (conversation === current) openConversation(startConversation());
       else showHistory();
-    }, `Delete ${conversation.title}`);
+    }, say("Delete {}", conversation.title));
     remove.className = "remove";
     row.append(open, remove);
     return row;
@@ -167,12 +168,12 @@ async function answer() {
     for await (const piece of streamChat(question, control.signal)) {
       message.content += piece.content ?? "";
       message.thought += piece.thought ?? "";
-      if (piece.finish === "length") message.note = "cut at the longest answer";
+      if (piece.finish === "length") message.note = say("cut at the longest answer");
       if (piece.usage) message.note = noteOf(piece.usage, began, message.note);
       draw();
     }
   } catch (problem) {
-    if (problem.name === "AbortError") message.note = "stopped";
+    if (problem.name === "AbortError") message.note = say("stopped");
     else message.problem = problem.message;
   }
   if (running === control) running = null;
@@ -182,8 +183,8 @@ async function answer() {
 
 function noteOf(usage, began, before) {
   const seconds = (performance.now() - began) / 1000;
-  const rate = `${usage.completion_tokens} tokens, ${(usage.completion_tokens / Math.max(seconds, 1e-3)).toFixed(0)}/s`;
-  return before ? `${rate}, ${before}` : rate;
+  const rate = say("{} tokens, {}/s", usage.completion_tokens, (usage.completion_tokens / Math.max(seconds, 1e-3)).toFixed(0));
+  return before ? say("{}, {}", rate, before) : rate;
 }
 
 function submit() {
@@ -256,14 +257,14 @@ async function fillModels() {
   try {
     const models = await listModels();
     choice.replaceChildren(...models.map((model) => {
-      const option = element("option", "", model.parent ? `${model.id} (adapter)` : model.id);
+      const option = element("option", "", model.parent ? say("{} (adapter)", model.id) : model.id);
       option.value = model.id;
       return option;
     }));
     if (models.some((model) => model.id === settings.model)) choice.value = settings.model;
-    document.title = `${models[0].id} – hone`;
+    document.title = title ?? `${models[0].id} – hone`;
   } catch (problem) {
-    $("messages").replaceChildren(element("div", "problem", `The server does not answer: ${problem.message}`));
+    $("messages").replaceChildren(element("div", "problem", say("The server does not answer: {}", problem.message)));
   }
   choice.addEventListener("change", () => ((settings.model = choice.value), saveSettings()));
 }
@@ -281,11 +282,13 @@ $("composer").addEventListener("input", fit);
 $("composer").addEventListener("keydown", composerKeys);
 $("stop").addEventListener("click", () => running?.abort());
 $("new-chat").addEventListener("click", () => openConversation(startConversation()));
-$("clear-all").addEventListener("click", () => confirm("Delete all conversations?") && (removeAll(), openConversation(startConversation())));
+$("clear-all").addEventListener("click", () => confirm(say("Delete all conversations?")) && (removeAll(), openConversation(startConversation())));
 $("export").addEventListener("click", exportAll);
 $("toggle-sidebar").addEventListener("click", () => browse(!document.body.classList.contains("browsing")));
 $("shade").addEventListener("click", () => browse(false));
 addEventListener("keydown", keys);
+translatePage();
+if (title) document.title = document.querySelector(".brand span").textContent = title;
 wireSettings();
 fit();
 showConversation();
