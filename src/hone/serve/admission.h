@@ -1,4 +1,5 @@
-// Who is let in: one count of all that the server holds, whether it is read, prepared, generated or waits for a verdict. I/O thread only.
+// Who is let in: one count of all that the server holds, whether it is read, prepared, generated or waits for a verdict. I/O
+// thread only.
 #pragma once
 #include "hone/serve/admin/metrics.h"
 #include "hone/serve/engine_loop.h"
@@ -16,7 +17,8 @@ class Admission {
     Place(Place&& other) noexcept
         : house_(std::exchange(other.house_, nullptr)), bytes_(other.bytes_), tokens_(std::exchange(other.tokens_, 0)) {}
     ~Place() { leave(); }
-    // Tokens that the engine is asked to compute besides generating. Throws Problem(429) when they are too many.
+    // Tokens that the engine is asked to compute besides generating. Throws Problem(429) when they are too many, 400 when they
+    // always will be.
     void hold_tokens(size_t tokens);
     void leave();
 
@@ -29,6 +31,8 @@ class Admission {
 
   // Throws Problem(429) when there is no room for one more with a body of that size.
   [[nodiscard]] Place enter(size_t body_bytes);
+  // Throws Problem(400) naming the limit when they would not fit an empty server: to try again would not help.
+  void check_fits(const EngineLoop::Load& load) const;
   size_t places() const { return places_; }
   [[noreturn]] void refuse() const;
 

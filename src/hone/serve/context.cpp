@@ -1,7 +1,5 @@
 #include "hone/serve/context.h"
 
-#include <openssl/rand.h>
-
 #include <ctime>
 
 namespace hone::serve {
@@ -15,6 +13,7 @@ Context::Target Context::target_of(const std::string& model) const {
 
 std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Place& place, std::vector<engine::Request> requests) {
   if (served.judge) throw Problem(400, fmt::format("{} judges texts and writes none", served.name), "model", "wrong_task");
+  admission.check_fits(EngineLoop::load_of(requests));
   place.leave();
   auto generation = loop.submit(std::move(requests));
   if (!generation) admission.refuse();
@@ -25,18 +24,11 @@ std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Place&
   return generation;
 }
 
-Json parsed_body(const HttpRequest& request) {
-  auto body = parse_body(request.body);
+Json parsed_body(const Exchange& exchange) {
+  if (exchange.gone()) throw Problem(499, "the client has left");
+  auto body = parse_body(exchange.request().body);
   if (!body) throw Problem(400, body.error(), "", "invalid_json");
   return std::move(*body);
-}
-
-std::string fresh_id(std::string_view prefix) {
-  unsigned char bytes[12];
-  HONE_CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
-  std::string id(prefix);
-  for (unsigned char byte : bytes) fmt::format_to(std::back_inserter(id), "{:02x}", byte);
-  return id;
 }
 
 int64_t unix_time() { return static_cast<int64_t>(std::time(nullptr)); }

@@ -62,10 +62,14 @@ const Route* find_route(std::string_view method, std::string_view path) {
   return nullptr;
 }
 
-bool path_exists(std::string_view path) {
-  for (const auto& route : kRoutes)
-    if (matches(route, path)) return true;
-  return false;
+std::string methods_of(std::string_view path) {
+  std::string methods;
+  for (const auto& route : kRoutes) {
+    if (!matches(route, path)) continue;
+    if (!methods.empty()) methods += ", ";
+    methods += route.method == "GET" ? "GET, HEAD" : route.method;
+  }
+  return methods;
 }
 
 }  // namespace hone::serve

@@ -1,6 +1,7 @@
 // Every path the server answers, by which method, for whom.
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "hone/serve/context.h"
@@ -19,6 +20,7 @@ struct Route {
 
 std::span<const Route> all_routes();
 const Route* find_route(std::string_view method, std::string_view path);
-bool path_exists(std::string_view path);
+// What the path answers to, as an Allow header lists it; "" when there is no such path.
+std::string methods_of(std::string_view path);
 
 }  // namespace hone::serve

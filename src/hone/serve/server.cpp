@@ -8,6 +8,7 @@
 
 #include "hone/base/log.h"
 #include "hone/serve/anthropic/messages.h"
+#include "hone/serve/anthropic/models.h"
 #include "hone/serve/http/access.h"
 #include "hone/serve/http/listener.h"
 #include "hone/serve/routes.h"
@@ -21,10 +22,21 @@ constexpr size_t kWorkers = 2;
 constexpr milliseconds kLastWait{5'000};     // for threads at work on what nobody waits for any more
 constexpr milliseconds kTimeToTell{10'000};  // health says "stuck" to those who ask now and then, before the process goes
 
-bool speaks_anthropic(const HttpRequest& request) { return request.path.starts_with("/v1/messages"); }
+bool speaks_anthropic(const HttpRequest& request) {
+  return request.path.starts_with("/v1/messages") || asks_as_anthropic(request);
+}
 
 HttpResponse answer_to(const Problem& problem, const HttpRequest& request) {
   return speaks_anthropic(request) ? anthropic_problem(problem) : problem_response(problem);
+}
+
+// For the log: a stranger's path is neither long nor anything but plain characters there, and its query is left out.
+std::string asked(const HttpRequest& request) {
+  constexpr size_t kShown = 200;
+  auto path = request.path.substr(0, kShown);
+  for (char& c : path)
+    if (c <= ' ' || c > '~') c = '?';
+  return fmt::format("{} {}", request.head_only ? "HEAD" : request.method.substr(0, 16), path);
 }
 
 // However a request ends, it is counted out.
@@ -72,19 +84,20 @@ class Server : public Service {
 
   std::optional<HttpResponse> refuse(const HttpRequest& head) override {
     const Route* route = find_route(head.method, head.path);
-    if (head.method == "OPTIONS" && path_exists(head.path) && access_.allows_origin(head.header("origin")))
-      return preflight(head);
+    auto methods = methods_of(head.path);
+    if (head.method == "OPTIONS" && !methods.empty() && access_.allows_origin(head.header("origin"))) return preflight(head);
     bool open = route && route->audience == Audience::everyone;
     if (auto problem = access_.wrong_origin(head); problem && !open) return answer_to(*problem, head);
     if (!open && access_.has_key() && !access_.carries_key(head)) return unauthorized(head);
-    if (!route) {
-      if (path_exists(head.path))
-        return answer_to({405, fmt::format("{} is not answered here", head.method.substr(0, 16)), "", "method_not_allowed"},
-                         head);
+    if (!route && methods.empty())
       return answer_to({404, "there is nothing at this path; /openapi.json lists what there is", "", "not_found"}, head);
-    }
+    if (!route) return wrong_method(head, methods);
     if (draining_ && route->handler) return answer_to(interruption(), head);
     return std::nullopt;
+  }
+
+  void turned_away(const HttpRequest& head, int status) override {
+    if (config_.log_requests) log::info("{} {}", asked(head), status);
   }
 
   asio::awaitable<void> handle(Exchange& exchange) override {
@@ -129,6 +142,13 @@ class Server : public Service {
     return json_response({{"status", loop_.broken() ? "broken" : stuck ? "stuck" : "draining"}}, 503);
   }
 
+  HttpResponse wrong_method(const HttpRequest& head, const std::string& methods) const {
+    auto message = fmt::format("{} is not answered here; expected {}", head.method.substr(0, 16), methods);
+    auto response = answer_to({405, message, "", "method_not_allowed"}, head);
+    response.headers.emplace_back("Allow", methods);
+    return response;
+  }
+
   HttpResponse unauthorized(const HttpRequest& head) const {
     auto response = answer_to({401, "incorrect API key provided", "", "invalid_api_key"}, head);
     bool for_people = head.path == "/" || head.path.starts_with("/page/");
@@ -150,7 +170,7 @@ class Server : public Service {
     metrics_.answered(route.path, status, seconds);
     if (!config_.log_requests || !route.handler) return;
     auto user = exchange.user().empty() ? "" : fmt::format(" user {}", dump(exchange.user()));  // quoted: it may say anything
-    log::info("{} {} {} {:.0f} ms{}", exchange.request().method, exchange.request().path, status, seconds * 1e3, user);
+    log::info("{} {} {:.0f} ms {}{}", asked(exchange.request()), status, seconds * 1e3, exchange.id(), user);
   }
 
   void start_draining(int signal) {

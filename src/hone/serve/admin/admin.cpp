@@ -2,6 +2,7 @@
 
 #include "hone/base/log.h"
 #include "hone/serve/chat/conversation.h"
+#include "hone/serve/chat/length.h"
 #include "hone/serve/schema/fields.h"
 
 namespace hone::serve {
@@ -21,6 +22,7 @@ std::vector<text::TokenId> tokens_of(const Json& body, const ServedModel& served
   task.tool_choice = read_tool_choice({}, task.tools);
   if (fields.has("chat_template_kwargs"))
     task.conversation.extra["chat_template_kwargs"] = read_template_values(fields.json("chat_template_kwargs"));
+  refuse_long_text(task.conversation);
   return prompt_tokens(task, served);
 }
 
@@ -42,7 +44,7 @@ asio::awaitable<void> metrics_page(Exchange& exchange, Context& context) {
 asio::awaitable<void> tokenize(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
   auto response = co_await aside(context, [&] {
-    auto body = parsed_body(exchange.request());
+    auto body = parsed_body(exchange);
     auto ids = tokens_of(body, context.served);
     Json out{{"count", ids.size()}, {"max_model_len", context.served.max_context}, {"tokens", ids}, {"token_strs", nullptr}};
     if (body.value("return_token_strs", Json(false)) == true) {
@@ -58,7 +60,7 @@ asio::awaitable<void> tokenize(Exchange& exchange, Context& context) {
 asio::awaitable<void> detokenize(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
   auto text = co_await aside(context, [&] {
-    auto body = parsed_body(exchange.request());
+    auto body = parsed_body(exchange);
     Fields fields(kDetokenize, body);
     auto ids = read_token_ids(fields.json("tokens"), "tokens", *context.served.tokenizer);
     return context.served.tokenizer->decode(ids);
@@ -71,7 +73,7 @@ asio::awaitable<void> detokenize(Exchange& exchange, Context& context) {
 asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
   context.adapters.check_enabled();
   auto place = context.enter(exchange);
-  auto body = parsed_body(exchange.request());
+  auto body = parsed_body(exchange);
   Fields fields(kLoadAdapter, body);
   auto name = fields.text("lora_name");
   Adapters::check_name(name);
@@ -107,7 +109,7 @@ asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
 asio::awaitable<void> unload_adapter(Exchange& exchange, Context& context) {
   context.adapters.check_enabled();
   auto place = context.enter(exchange);
-  auto body = parsed_body(exchange.request());
+  auto body = parsed_body(exchange);
   Fields fields(kUnloadAdapter, body);
   auto name = fields.text("lora_name");
   if (!context.adapters.knows(name)) throw Problem(404, "no adapter of that name is loaded", "lora_name", "adapter_not_found");

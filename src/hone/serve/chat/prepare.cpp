@@ -1,6 +1,7 @@
 #include <random>
 
 #include "hone/engine/engine.h"
+#include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
 #include "hone/serve/http/problem.h"
 #include "hone/text/templates/agent_format.h"
@@ -36,6 +37,12 @@ void read_calls(const Json& tools, const ServedModel& served, AnswerParser::Conf
   for (const auto& tool : tools) parser.offered.push_back(tool["function"]["name"]);
 }
 
+// response_format is about answers in words, of which a call has none; the others are about all of the output.
+void check_no_other_shape(const ChatTask& task) {
+  if (task.shape.kind != Shape::Kind::free && !task.shape.where.starts_with("response_format"))
+    bad_value(task.shape.where, "does not go with a tool_choice that asks for a call");
+}
+
 // Whatever tokens spell it.
 bool prompt_opens_thought(const std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
   size_t tail = std::min<size_t>(prompt.size(), 64);
@@ -69,10 +76,7 @@ uint64_t fresh_seed() {
 void fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served) {
   auto used = static_cast<int64_t>(request.prompt.size());
   if (used == 0) throw Problem(400, "the prompt is empty", "prompt", "invalid_value");
-  if (used >= served.max_context)
-    throw Problem(400,
-                  fmt::format("this model's maximum context length is {} tokens; the prompt has {}", served.max_context, used),
-                  "messages", "context_length_exceeded");
+  if (used >= served.max_context) context_exceeded(served, std::to_string(used), "messages");
   request.sampling.max_tokens = std::min(asked.value_or(served.max_context), served.max_context - used);
   request.sampling.min_tokens = std::min(request.sampling.min_tokens, request.sampling.max_tokens);
 }
@@ -100,10 +104,12 @@ std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel
 }
 
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
+  refuse_overlong(task.conversation, served, "messages");
   PreparedChat prepared;
   engine::Request request{.prompt = prompt_tokens(task, served), .sampling = task.sampling, .priority = task.priority};
   bool thinking = prompt_opens_thought(request.prompt, *served.tokenizer);
   if (forces_call(task)) {
+    check_no_other_shape(task);
     apply_shape({Shape::Kind::schema, call_schema(task.tools, task.tool_choice)}, served, request.sampling);
     prepared.parser = {.tools = ToolFormat::only_call, .split_thoughts = false};
   } else {

@@ -14,6 +14,7 @@ std::string_view without_port(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
+// `host` in lower case.
 bool names_this_machine(std::string_view host) {
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host == "::1";
 }
@@ -32,9 +33,12 @@ std::string decoded_base64(std::string_view text) {
 
 std::string key_in(const HttpRequest& request) {
   auto header = request.header("authorization");
-  if (header.starts_with("Bearer ")) return std::string(header.substr(7));
-  if (header.starts_with("Basic ")) {
-    auto pair = decoded_base64(header.substr(6));
+  auto blank = std::min(header.find(' '), header.size());
+  auto scheme = lower(header.substr(0, blank));
+  auto rest = header.substr(std::min(header.find_first_not_of(' ', blank), header.size()));
+  if (scheme == "bearer") return std::string(rest);
+  if (scheme == "basic") {
+    auto pair = decoded_base64(rest);
     auto colon = pair.find(':');
     return colon == pair.npos ? "" : pair.substr(colon + 1);
   }
@@ -43,11 +47,11 @@ std::string key_in(const HttpRequest& request) {
 
 }  // namespace
 
-Access::Access(const std::string& api_key, std::string host, std::vector<std::string> allowed_origins)
+Access::Access(const std::string& api_key, const std::string& host, std::vector<std::string> allowed_origins)
     : key_(digest(api_key)),
       has_key_(!api_key.empty()),
-      loopback_(names_this_machine(host)),
-      host_(std::move(host)),
+      loopback_(names_this_machine(lower(host))),
+      host_(lower(host)),
       origins_(std::move(allowed_origins)) {}
 
 Access::Digest Access::digest(std::string_view text) {
@@ -67,14 +71,14 @@ bool Access::allows_origin(std::string_view origin) const {
 }
 
 std::optional<Problem> Access::wrong_origin(const HttpRequest& request) const {
-  auto host = request.header("host");
+  auto host = lower(request.header("host"));
   auto name = without_port(host);
   if (loopback_ && !names_this_machine(name) && name != host_)
     return Problem(403, "this server listens on this machine only and does not answer to that Host", "", "wrong_host");
   auto origin = request.header("origin");
   if (origin.empty() || allows_origin(origin)) return std::nullopt;
   auto slashes = origin.find("://");
-  if (slashes != origin.npos && origin.substr(slashes + 3) == host) return std::nullopt;
+  if (slashes != origin.npos && lower(origin.substr(slashes + 3)) == host) return std::nullopt;
   return Problem(403, "pages of another site may not use this server; --allowed_origins names those that may", "",
                  "wrong_origin");
 }

@@ -12,7 +12,7 @@ namespace hone::serve {
 class Access {
  public:
   // `host` is what the server listens on. "*" among the origins allows every page.
-  Access(const std::string& api_key, std::string host, std::vector<std::string> allowed_origins);
+  Access(const std::string& api_key, const std::string& host, std::vector<std::string> allowed_origins);
 
   bool has_key() const { return has_key_; }
   // Bearer, x-api-key, or the password of Basic (what a browser asks a person for). Takes the same time whatever is wrong.

@@ -6,7 +6,7 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include "hone/base/fault.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/head.h"
 
 namespace hone::serve {
 namespace {
@@ -15,24 +15,8 @@ namespace http = boost::beast::http;
 constexpr size_t kWritePiece = 64u << 10;
 constexpr size_t kDrainable = 256u << 10;  // a refused body of this size is read and dropped, so that the connection lives on
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return out;
-}
-
-HttpRequest head_of(const http::request<http::string_body>& parsed) {
-  HttpRequest head;
-  head.method = parsed.method_string();
-  std::string_view target(parsed.target().data(), parsed.target().size());
-  head.path = target.substr(0, target.find('?'));
-  if (auto mark = target.find('?'); mark != target.npos) head.query = target.substr(mark + 1);
-  head.http_1_0 = parsed.version() < 11;
-  head.keep_alive = parsed.keep_alive();
-  for (const auto& field : parsed)
-    head.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
-  return head;
-}
+// How long an answer may take until a client that has ended its side is asked, by an interim answer, whether it listens.
+constexpr std::chrono::milliseconds kNudgeAfter{1'000};
 
 }  // namespace
 
@@ -52,7 +36,8 @@ Connection::Connection(asio::any_io_executor executor, std::unique_ptr<Transport
       inbox_(limits.header_bytes + 8 * arrival_.size()),
       arrived_(executor),
       taken_(executor),
-      limit_(executor) {}
+      limit_(executor),
+      nudge_(executor) {}
 
 Connection::~Connection() = default;
 
@@ -80,9 +65,35 @@ asio::awaitable<void> Connection::keep_reading() {
     inbox_.commit(asio::buffer_copy(inbox_.prepare(count), asio::buffer(arrival_, count)));
     arrived_.notify();
   }
+  ended_ = true;
+  arrived_.notify();
+  nudge_later();
+  if (!gone_) co_await transport_->until_gone();
   gone_ = true;
   arrived_.notify();
   if (auto callback = std::exchange(on_gone_, nullptr)) callback();
+}
+
+// A client that has ended its side may wait for its answer or may have closed. An answer in events tells soon, one that comes
+// whole only by something sent before it: who has closed resets the connection then. HTTP/1.0 has no interim answers.
+void Connection::nudge_later() {
+  if (!ended_ || !unanswered_) return;
+  nudge_.expires_after(kNudgeAfter);
+  nudge_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
+    auto self = weak.lock();
+    if (self && !cancelled && std::exchange(self->unanswered_, false)) self->transport_->nudge("HTTP/1.1 100 Continue\r\n\r\n");
+  });
+}
+
+std::string Connection::head_bytes(HttpResponse response, int64_t content_length, bool stays, bool http_1_0) const {
+  response.headers.emplace_back("X-Request-Id", request_id_);
+  return response_head(response, content_length, stays, http_1_0);
+}
+
+std::string Connection::answer_bytes(HttpResponse response, bool stays, const HttpRequest& request) const {
+  auto body = std::move(response.body);
+  auto bytes = head_bytes(std::move(response), static_cast<int64_t>(body.size()), stays, request.http_1_0);
+  return request.head_only ? bytes : bytes + body;
 }
 
 void Connection::close_after(std::chrono::milliseconds time) {
@@ -95,6 +106,7 @@ void Connection::close_after(std::chrono::milliseconds time) {
 // In pieces, so that the limit is on a client that takes nothing, not on one that takes a long answer slowly.
 asio::awaitable<bool> Connection::write(std::string_view bytes) {
   bool written = !gone_;
+  unanswered_ = false;
   while (written && !bytes.empty()) {
     auto piece = bytes.substr(0, kWritePiece);
     bytes.remove_prefix(piece.size());
@@ -124,7 +136,7 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
       }
       if (used > 0) continue;
     }
-    if (gone_) co_return false;
+    if (gone_ || ended_) co_return false;
     bool more = co_await arrived_.wait_until(reading.deadline);
     if (!more) {
       if (reading.any) reading.trouble = request_timed_out();
@@ -134,13 +146,13 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
   co_return true;
 }
 
-asio::awaitable<void> Connection::end_with(HttpResponse response, bool http_1_0) {
-  auto bytes = response_head(response, static_cast<int64_t>(response.body.size()), false, http_1_0) + response.body;
+asio::awaitable<void> Connection::end_with(HttpResponse response, const HttpRequest& request) {
+  auto bytes = answer_bytes(std::move(response), false, request);
   co_await write(bytes);
   // Closing with unread bytes would reset the connection and could lose the answer: say goodbye and let the client close.
   transport_->finish_sending();
   auto deadline = Clock::now() + std::chrono::seconds(2);
-  while (!gone_ && Clock::now() < deadline) {
+  while (!gone_ && !ended_ && Clock::now() < deadline) {
     inbox_.consume(inbox_.size());
     taken_.notify();
     bool more = co_await arrived_.wait_until(deadline);
@@ -149,11 +161,23 @@ asio::awaitable<void> Connection::end_with(HttpResponse response, bool http_1_0)
   close();
 }
 
-asio::awaitable<bool> Connection::turn_away(const HttpRequest& request, const HttpResponse& refusal) {
+asio::awaitable<bool> Connection::turn_away(const HttpRequest& request, HttpResponse refusal) {
   bool stays = request.keep_alive && !leaving_;
-  auto bytes = response_head(refusal, static_cast<int64_t>(refusal.body.size()), stays, request.http_1_0) + refusal.body;
+  auto bytes = answer_bytes(std::move(refusal), stays, request);
   bool written = co_await write(bytes);
-  co_return written && stays;
+  co_return written&& stays;
+}
+
+std::optional<HttpResponse> Connection::refusal_of(const HttpRequest& head) {
+  std::optional<HttpResponse> refusal;
+  if (head.headers.size() > limits_.header_fields)
+    refusal = too_large_head();
+  else if (auto fault = fault_in(head))
+    refusal = problem_response(*fault);
+  else
+    refusal = service_.refuse(head);
+  if (refusal) service_.turned_away(head, refusal->status);
+  return refusal;
 }
 
 asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& request) {
@@ -164,25 +188,28 @@ asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& reque
   reading.deadline = Clock::now() + limits_.idle;
   bool ready = co_await read_until(reading, false);
   busy_ = true;
+  request_id_ = fresh_id("req-");
+  HttpRequest head;
   if (!ready) {
-    if (reading.trouble) co_await end_with(std::move(*reading.trouble), false);
+    if (reading.trouble) co_await end_with(std::move(*reading.trouble), head);
     co_return false;
   }
-  auto head = head_of(parser.get());
-  auto refusal = head.headers.size() > limits_.header_fields ? too_large_head() : service_.refuse(head);
+  head = read_head(parser.get(), parser.keep_alive());
+  request_id_ = request_id(head);
+  auto refusal = refusal_of(head);
   auto length = parser.content_length();
   if (refusal && !(parser.is_done() || (length && *length <= kDrainable))) {
-    co_await end_with(std::move(*refusal), head.http_1_0);
+    co_await end_with(std::move(*refusal), head);
     co_return false;
   }
   if (!refusal && lower(head.header("expect")) == "100-continue") co_await write("HTTP/1.1 100 Continue\r\n\r\n");
   reading.deadline = Clock::now() + limits_.body;
   bool whole = co_await read_until(reading, true);
   if (!whole) {
-    if (reading.trouble) co_await end_with(std::move(*reading.trouble), head.http_1_0);
+    if (reading.trouble) co_await end_with(std::move(*reading.trouble), head);
     co_return false;
   }
-  if (refusal) co_return co_await turn_away(head, *refusal);
+  if (refusal) co_return co_await turn_away(head, std::move(*refusal));
   head.body = std::move(parser.get().body());
   request = std::move(head);
   co_return true;
@@ -205,6 +232,8 @@ asio::awaitable<void> Connection::run() {
     if (!goes_on) break;
     if (!request) continue;
     bool stays = request->keep_alive;
+    unanswered_ = !request->http_1_0;
+    nudge_later();
     Exchange exchange(self, std::move(*request));
     co_await service_.handle(exchange);
     exchange.on_gone({});
@@ -214,6 +243,7 @@ asio::awaitable<void> Connection::run() {
 }
 
 bool Exchange::gone() const { return connection_->gone_; }
+const std::string& Exchange::id() const { return connection_->request_id_; }
 void Exchange::cut() { connection_->close(); }
 
 void Exchange::on_gone(std::function<void()> callback) {
@@ -227,7 +257,7 @@ asio::awaitable<void> Exchange::respond(HttpResponse response) {
   status_ = response.status;
   response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
   bool stays = request_.keep_alive && !connection_->leaving_;
-  auto bytes = response_head(response, static_cast<int64_t>(response.body.size()), stays, request_.http_1_0) + response.body;
+  auto bytes = connection_->answer_bytes(std::move(response), stays, request_);
   bool written = co_await connection_->write(bytes);
   if (!written) connection_->close();
 }
@@ -240,7 +270,7 @@ asio::awaitable<bool> Exchange::start_events() {
   response.headers.emplace_back("Cache-Control", "no-cache");
   response.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in front must not hold events back
   if (request_.http_1_0) request_.keep_alive = false;        // the end of the connection ends the body
-  auto bytes = response_head(response, -1, request_.keep_alive, request_.http_1_0);
+  auto bytes = connection_->head_bytes(std::move(response), -1, request_.keep_alive, request_.http_1_0);
   co_return co_await connection_->write(bytes);
 }
 

@@ -1,6 +1,7 @@
 // One client: reads requests, hands each to the service, writes its answer or stream. Runs on the I/O thread.
 #pragma once
 #include <array>
+#include <atomic>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <functional>
 #include <memory>
@@ -34,9 +35,9 @@ class Exchange {
   const HttpRequest& request() const { return request_; }
   HttpRequest& request() { return request_; }
   bool answered() const { return status_ != 0; }
-  int status() const { return status_; }  // 0 until answered
+  int status() const { return status_; }                       // 0 until answered
   bool complete() const { return answered() && !streaming_; }  // the client can tell where the answer ends
-  bool gone() const;                      // the client has closed its side, or was cut
+  bool gone() const;                                           // the client has left, or was cut; any thread may ask
   // Called once when the client goes; an empty function forgets it.
   void on_gone(std::function<void()> callback);
   void cut();  // the client takes too little: the connection ends here
@@ -44,6 +45,7 @@ class Exchange {
   // Who asks, in the client's own words: for the log.
   void set_user(std::string user) { user_ = std::move(user); }
   const std::string& user() const { return user_; }
+  const std::string& id() const;  // of the request, as its answer's X-Request-Id says
 
   void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
   asio::awaitable<void> respond(HttpResponse response);
@@ -68,6 +70,8 @@ class Service {
   // Asked when the head has arrived and before a byte of the body is taken: who may not come in is told so here.
   virtual std::optional<HttpResponse> refuse(const HttpRequest& head) = 0;
   virtual asio::awaitable<void> handle(Exchange& exchange) = 0;
+  // Who was told so, with which status.
+  virtual void turned_away(const HttpRequest&, int) {}
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -86,10 +90,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::awaitable<void> keep_reading();
   // False: the connection ends here. `request` stays empty when the service refused it, which the client has been told.
   asio::awaitable<bool> read_request(std::optional<HttpRequest>& request);
-  asio::awaitable<bool> turn_away(const HttpRequest& request, const HttpResponse& refusal);  // false: the connection ends here
+  std::optional<HttpResponse> refusal_of(const HttpRequest& head);
+  asio::awaitable<bool> turn_away(const HttpRequest& request, HttpResponse refusal);  // false: the connection ends here
   asio::awaitable<bool> read_until(Reading& reading, bool whole);
-  asio::awaitable<void> end_with(HttpResponse response, bool http_1_0);
+  asio::awaitable<void> end_with(HttpResponse response, const HttpRequest& request);
+  std::string head_bytes(HttpResponse response, int64_t content_length, bool stays, bool http_1_0) const;
+  std::string answer_bytes(HttpResponse response, bool stays, const HttpRequest& request) const;
   asio::awaitable<bool> write(std::string_view bytes);
+  void nudge_later();
   void close_after(std::chrono::milliseconds time);  // unless limit_ is cancelled before
 
   asio::any_io_executor executor_;
@@ -101,7 +109,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Signal arrived_, taken_;
   asio::steady_timer limit_;  // on what is under way: a handshake or a write
   std::function<void()> on_gone_;
-  bool gone_ = false, leaving_ = false, busy_ = false;
+  asio::steady_timer nudge_;
+  std::string request_id_;
+  std::atomic<bool> gone_{false};
+  bool ended_ = false;       // nothing more will come in; the client may still listen
+  bool unanswered_ = false;  // a request waits for the first byte of its answer, and an interim one may come before it
+  bool leaving_ = false, busy_ = false;
 };
 
 }  // namespace hone::serve

@@ -13,11 +13,12 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;
-  std::string path;   // without the query; as sent, nothing is decoded or normalised, so a spelling matches a route or does not
+  std::string path;   // without the query; nothing is decoded or normalised, so a spelling matches a route or does not
   std::string query;  // behind the '?'
   Headers headers;    // names in lower case
   std::string body;
   bool http_1_0 = false;
+  bool head_only = false;  // HEAD: a GET whose answer has no body
   bool keep_alive = true;
 
   // The first header of that name, "" when absent. `name` in lower case.
@@ -31,6 +32,7 @@ struct HttpResponse {
   Headers headers;
 };
 
+std::string lower(std::string_view text);  // ASCII
 std::string_view reason_phrase(int status);
 HttpResponse json_response(const Json& body, int status = 200);
 

@@ -1,3 +1,4 @@
+#include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
 #include "hone/serve/openai/completions.h"
 
@@ -9,11 +10,14 @@ constexpr size_t kMostPrompts = 64;
 }  // namespace
 
 std::vector<std::vector<text::TokenId>> read_prompts(const Json& given, const std::string& where, size_t most,
-                                                     bool special_tokens, const text::Tokenizer& tokenizer) {
-  auto encode = [&](const Json& text) {
-    return tokenizer.encode(text.get_ref<const std::string&>(), {.add_special_tokens = special_tokens});
+                                                     bool special_tokens, const ServedModel& served) {
+  const auto& tokenizer = *served.tokenizer;
+  auto encode = [&](const Json& item, const std::string& place) {
+    const auto& text = item.get_ref<const std::string&>();
+    refuse_overlong(text, served, false, place);
+    return tokenizer.encode(text, {.add_special_tokens = special_tokens});
   };
-  if (given.is_string()) return {encode(given)};
+  if (given.is_string()) return {encode(given, where)};
   if (!given.is_array() || given.empty())
     bad_value(where, fmt::format("found {}; expected a text, a list of texts or token ids", kind_name(given)));
   if (given[0].is_number()) return {read_token_ids(given, where, tokenizer)};
@@ -22,7 +26,7 @@ std::vector<std::vector<text::TokenId>> read_prompts(const Json& given, const st
   for (size_t i = 0; i < given.size(); ++i) {
     auto place = fmt::format("{}[{}]", where, i);
     if (given[i].is_string())
-      prompts.push_back(encode(given[i]));
+      prompts.push_back(encode(given[i], place));
     else if (given[i].is_array())
       prompts.push_back(read_token_ids(given[i], place, tokenizer));
     else
@@ -37,7 +41,7 @@ CompletionTask read_completion(const Json& body, const ServedModel& served) {
   task.model = fields.text("model");
   task.user = fields.text("user");
   task.prompts =
-      read_prompts(fields.json("prompt"), "prompt", kMostPrompts, fields.flag("add_special_tokens", true), *served.tokenizer);
+      read_prompts(fields.json("prompt"), "prompt", kMostPrompts, fields.flag("add_special_tokens", true), served);
   read_sampling(fields, served, task.sampling);
   apply_shape(read_shape(fields, kCompletion), served, task.sampling);
   if (fields.has("logprobs")) {

@@ -18,7 +18,7 @@ struct CompletionTask {
 CompletionTask read_completion(const Json& body, const ServedModel& served);
 // A text, a list of texts, token ids, or a list of those; `where` names the field. At most `most` of them.
 std::vector<std::vector<text::TokenId>> read_prompts(const Json& given, const std::string& where, size_t most,
-                                                     bool special_tokens, const text::Tokenizer& tokenizer);
+                                                     bool special_tokens, const ServedModel& served);
 asio::awaitable<void> completions(Exchange& exchange, Context& context);
 
 }  // namespace hone::serve

@@ -16,7 +16,7 @@ constexpr Field kFields[] = {
     {"messages", kTokenize, FieldKind::list, 1, 4096, "", "A conversation, rendered with the model's template.", ""},
     {"prompt", kCompletion, FieldKind::any, 0, 0, "", "A text, a list of texts (at most 64), token ids, or a list of those.", "",
      true},
-    {"prompt", kTokenize, FieldKind::text, 0, kLongText, "", "A text.", ""},
+    {"prompt", kTokenize, FieldKind::text, 0, kMostTokenizedBytes, "", "A text.", ""},
     {"input", kEmbedding, FieldKind::any, 0, 0, "", "A text, a list of texts (at most 256), token ids, or a list of those.", "",
      true},
     {"system", kMessages, FieldKind::any, 0, 0, "", "The system prompt: a text, or a list of text blocks.", ""},

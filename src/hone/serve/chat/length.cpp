@@ -1,0 +1,82 @@
+#include "hone/serve/chat/length.h"
+
+#include "hone/serve/http/problem.h"
+#include "hone/serve/schema/fields.h"
+
+namespace hone::serve {
+namespace {
+
+constexpr size_t kPartBytes = 64u << 10;
+// Where two parts meet, a word may have been cut in two: so many tokens of each part are not believed.
+constexpr size_t kSeamTokens = 16;
+
+// Behind a blank near the end, or else between two characters.
+size_t part_end(std::string_view text, size_t begin) {
+  size_t end = begin + kPartBytes;
+  if (end >= text.size()) return text.size();
+  auto blank = text.find_last_of(" \n", end - 1);
+  if (blank != text.npos && blank + 1024 > end) return blank;
+  while (end > begin + 1 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return end;
+}
+
+// Of parts in a row, never more than the whole has.
+class TokenCount {
+ public:
+  TokenCount(const ServedModel& served, bool guarded) : served_(served), guarded_(guarded) {}
+
+  // False: it is too many already.
+  bool add(std::string_view text) {
+    for (size_t begin = 0; begin < text.size();) {
+      auto end = part_end(text, begin);
+      ids_.clear();
+      served_.tokenizer->encode_to(text.substr(begin, end - begin), {.guard_special_tokens = guarded_}, ids_);
+      tokens_ += ids_.size() > kSeamTokens ? ids_.size() - kSeamTokens : 0;
+      if (tokens_ > static_cast<size_t>(served_.max_context)) return false;
+      begin = end;
+    }
+    return true;
+  }
+
+ private:
+  const ServedModel& served_;
+  const bool guarded_;
+  std::vector<text::TokenId> ids_;
+  size_t tokens_ = 0;
+};
+
+bool worth_counting(size_t bytes, const ServedModel& served) {
+  return bytes > kPartBytes && bytes > static_cast<size_t>(served.max_context);
+}
+
+size_t bytes_of(const data::Conversation& conversation) {
+  size_t bytes = 0;
+  for (const auto& message : conversation.messages) bytes += message.content.size();
+  return bytes;
+}
+
+}  // namespace
+
+void context_exceeded(const ServedModel& served, const std::string& found, const std::string& where) {
+  throw Problem(400, fmt::format("this model's maximum context length is {} tokens; the prompt has {}", served.max_context, found),
+                where, "context_length_exceeded");
+}
+
+void refuse_overlong(std::string_view text, const ServedModel& served, bool guarded, const std::string& where) {
+  if (worth_counting(text.size(), served) && !TokenCount(served, guarded).add(text)) context_exceeded(served, "more", where);
+}
+
+void refuse_overlong(const data::Conversation& conversation, const ServedModel& served, const std::string& where) {
+  if (!worth_counting(bytes_of(conversation), served)) return;
+  TokenCount count(served, served.encoder->config().guard_special_tokens);
+  for (const auto& message : conversation.messages)
+    if (!count.add(message.content)) context_exceeded(served, "more", where);
+}
+
+void refuse_long_text(const data::Conversation& conversation) {
+  if (auto bytes = bytes_of(conversation); bytes > kMostTokenizedBytes)
+    throw Problem(400, fmt::format("the messages have {} bytes; at most {} are tokenized at once", bytes, kMostTokenizedBytes),
+                  "messages", "too_long");
+}
+
+}  // namespace hone::serve

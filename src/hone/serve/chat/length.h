@@ -1,0 +1,20 @@
+// Prompts too long for the model are refused by what their beginning counts: to tokenise all of one first would take seconds.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "hone/serve/chat/served_model.h"
+
+namespace hone::serve {
+
+// Problem(400, context_length_exceeded) for prompts that surely have more tokens than the context. Counts part by part and stops when
+// it knows; short ones are not looked at. `guarded`: what spells a special token is text. `where` names the field.
+void refuse_overlong(std::string_view text, const ServedModel& served, bool guarded, const std::string& where);
+void refuse_overlong(const data::Conversation& conversation, const ServedModel& served, const std::string& where);
+
+// Problem(400) when there are more than kMostTokenizedBytes.
+void refuse_long_text(const data::Conversation& conversation);
+
+[[noreturn]] void context_exceeded(const ServedModel& served, const std::string& found, const std::string& where);
+
+}  // namespace hone::serve

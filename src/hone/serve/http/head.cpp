@@ -1,0 +1,68 @@
+#include "hone/serve/http/head.h"
+
+#include <openssl/rand.h>
+
+#include <algorithm>
+
+namespace hone::serve {
+namespace {
+
+constexpr size_t kLongestId = 128;
+
+// "http://host:port/path?query", as clients of a proxy write it: the host in it is the one that counts.
+void read_target(std::string_view target, HttpRequest& head) {
+  auto scheme = lower(target.substr(0, std::min<size_t>(target.size(), 8)));
+  size_t skipped = scheme.starts_with("http://") ? 7 : scheme.starts_with("https://") ? 8 : 0;
+  if (skipped > 0) {
+    target.remove_prefix(skipped);
+    auto authority = target.substr(0, target.find_first_of("/?"));
+    target.remove_prefix(authority.size());
+    for (auto& [name, value] : head.headers)
+      if (name == "host") value = authority;
+  }
+  auto mark = std::min(target.find('?'), target.size());
+  head.path = mark == 0 && skipped > 0 ? "/" : target.substr(0, mark);
+  if (mark < target.size()) head.query = target.substr(mark + 1);
+}
+
+}  // namespace
+
+HttpRequest read_head(const boost::beast::http::request_header<boost::beast::http::fields>& parsed, bool keep_alive) {
+  HttpRequest head;
+  head.method = parsed.method_string();
+  head.head_only = head.method == "HEAD";
+  if (head.head_only) head.method = "GET";
+  head.http_1_0 = parsed.version() < 11;
+  head.keep_alive = keep_alive;
+  for (const auto& field : parsed)
+    head.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
+  read_target({parsed.target().data(), parsed.target().size()}, head);
+  return head;
+}
+
+std::optional<Problem> fault_in(const HttpRequest& head) {
+  auto hosts = std::ranges::count_if(head.headers, [](const auto& header) { return header.first == "host"; });
+  if (hosts > 1) return Problem(400, "the request names more than one Host", "", "bad_http");
+  if (hosts == 0 && !head.http_1_0) return Problem(400, "the request names no Host", "", "bad_http");
+  auto encoding = lower(head.header("content-encoding"));
+  if (!encoding.empty() && encoding != "identity")
+    return Problem(415, "the body is compressed; send it as it is, without Content-Encoding", "", "unsupported_encoding");
+  return std::nullopt;
+}
+
+std::string fresh_id(std::string_view prefix) {
+  unsigned char bytes[12];
+  HONE_CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
+  std::string id(prefix);
+  for (unsigned char byte : bytes) fmt::format_to(std::back_inserter(id), "{:02x}", byte);
+  return id;
+}
+
+std::string request_id(const HttpRequest& head) {
+  auto given = head.header("x-request-id");
+  auto plain = [](unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '-' || c == '_' || c == '.'); };
+  bool usable = !given.empty() && given.size() <= kLongestId && std::ranges::all_of(given, plain);
+  return usable ? std::string(given) : fresh_id("req-");
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,24 @@
+#include "hone/serve/http/percent.h"
+
+#include <charconv>
+
+namespace hone::serve {
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    unsigned byte = 0;
+    auto digits = text.substr(i + 1, 2);
+    auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (digits.size() != 2 || status != std::errc() || end != digits.data() + 2) return std::nullopt;
+    out += static_cast<char>(byte);
+    i += 2;
+  }
+  return out;
+}
+
+}  // namespace hone::serve
