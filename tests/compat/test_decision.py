@@ -122,9 +122,11 @@ def test_what_is_wrong_is_named(hone, deciding, records, tmp_path):
 
     bad = tmp_path / "bad.jsonl"
     for record, said in (({"state": "x", "kind": "maybe", "question": "q"}, "maybe"), ({"state": "x", "kind": "choice", "question": "q", "gold": 0}, "options"),
-                         ({"state": "x", "kind": "noul", "question": "q", "gold": 2}, "answer"), ({"state": "x", "kind": "choice", "question": "q", "options": ["a"] * 17, "gold": 1}, "17")):
+                         ({"state": "x", "kind": "noul", "question": "q", "gold": 2}, "answer"), ({"state": "x", "kind": "choice", "question": "q", "options": ["a"] * 17, "gold": 1}, "17"),
+                         ({"state": [1, {"a": None}], "kind": "choice", "question": 3, "options": ["a", 2, "c"], "gold": ["x", None, {}]}, "answer"),
+                         ({"state": "x", "kind": "noul", "question": "q", "gold": 1e300}, "answer"), ({"questions": [{"kind": ["noul"]}]}, "question")):
         bad.write_text(json.dumps(record) + "\n")
-        done = sft(bad)
+        done = sft(bad, "--decision_subsample_options", 0 if said == "17" else 2)
         assert done.returncode == 3 and said in done.stderr, (record, done.stderr)
     for words, said in ((["--decision_drop_instructions", 2], "decision_drop_instructions"), (["--loss_type", "infonce"], "scoring"), (["--streaming", "true"], "streaming")):
         done = sft(records, *words)

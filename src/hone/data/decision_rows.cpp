@@ -134,7 +134,7 @@ void keep_some_options(Question& question, size_t most, PythonRandom& random) {
   if (question.kind != QuestionKind::choice || count <= most) return;
   size_t peak = 0;
   if (question.gold.is_number_integer() && question.gold >= 0 && question.gold < count) peak = question.gold.get<size_t>();
-  else if (question.gold.is_array() && question.gold.size() == count)
+  else if (question.gold.is_array() && question.gold.size() == count && std::ranges::all_of(question.gold, [](const Json& share) { return share.is_number(); }))
     peak = static_cast<size_t>(std::ranges::max_element(question.gold, [](const Json& a, const Json& b) { return a < b; }) - question.gold.begin());
   else return;
   std::vector<size_t> kept{peak};
@@ -198,7 +198,7 @@ Result<Json> target_of(const Json& gold, size_t options, const std::string& wher
   Json number = gold;
   if (gold.is_string() && Json::accept(gold.get_ref<const std::string&>())) number = Json::parse(gold.get_ref<const std::string&>());
   if (number.is_boolean()) number = number.get<bool>() ? 1 : 0;
-  if (number.is_number_float()) number = static_cast<int64_t>(number.get<double>());
+  if (number.is_number_float() && number >= 0 && number < options) number = static_cast<int64_t>(number.get<double>());
   if (!number.is_number_integer() || number < 0 || number >= options) return wrong();
   for (size_t i = 0; i < options; ++i) shares.push_back(number == i ? 1.0 : 0.0);
   return shares;
