@@ -1,5 +1,8 @@
 #include "hone/io/hf_index.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <charconv>
 #include <set>
 
@@ -47,6 +50,13 @@ void remove_stale(const fs::path& folder, const std::string& stem, const std::se
                 (name.starts_with(stem + "-") && name.find("-of-") != name.npos && name.ends_with(".safetensors"));
     if (ours && !written.contains(name)) fs::remove(entry.path());
   }
+}
+
+// What was copied out of a mapped file need not stay in memory beside the copy; the system reads it again should anyone ask.
+void drop_pages(const Tensor& mapped) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), address = reinterpret_cast<uintptr_t>(mapped.const_data_ptr());
+  const uintptr_t begin = (address + page - 1) / page * page, end = (address + mapped.nbytes()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace
@@ -109,7 +119,12 @@ const TensorEntry* WeightFolder::find(const std::string& name) const {
 Tensor WeightFolder::tensor(const std::string& name) const {
   HONE_CHECK(find(name), "no tensor {}", name);
   auto stacked = stacked_.find(name);
-  return stacked == stacked_.end() ? stored(name) : stacked_tensor(stacked->second, [this](const std::string& part) { return stored(part); });
+  if (stacked == stacked_.end()) return stored(name);
+  auto whole = stacked_tensor(stacked->second, [this](const std::string& part) { return stored(part); });
+  const bool copied = stacked->second.entry.shape.size() == 3;  // rather than another name of one tensor
+  for (const auto& part : stacked->second.parts)
+    if (copied && !packed_.contains(part)) drop_pages(stored(part));
+  return whole;
 }
 
 Tensor WeightFolder::stored(const std::string& name) const {
