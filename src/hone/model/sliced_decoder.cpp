@@ -136,6 +136,7 @@ std::vector<at::Device> SlicedDecoder::block_devices() const {
 }
 
 void SlicedDecoder::follow(const Decoder& whole) {
+  std::lock_guard lock(following_);
   auto present = adapters_of(whole);
   if (present == followed_) return;
   at::NoGradGuard no_grad;

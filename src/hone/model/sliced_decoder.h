@@ -26,6 +26,7 @@ class SlicedDecoder {
  private:
   std::vector<Decoder> slices_;
   SliceTeam team_;
+  std::mutex following_;               // replicas that share a model may come for the same change
   std::vector<const void*> followed_;  // which adapters the slices carry
 };
 
