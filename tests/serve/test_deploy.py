@@ -2,6 +2,7 @@
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -54,7 +55,10 @@ def test_adapters_come_and_go_inside_the_named_folder(serve, adapter, tmp_path):
     (tmp_path / "outside").mkdir()
     shutil.copytree(adapter, tmp_path / "outside/secret")
     (tmp_path / "root/link").symlink_to(tmp_path / "outside")
-    server = serve("--adapter_root", tmp_path / "root", "--verbose", "false")
+    server = serve("--adapter_root", tmp_path / "root", "--verbose", "false", "--max_loras", "2")
+    for name in ("../x", "a/../b", "/a", "a//b", "a/", ".", "..", "a b"):
+        status, _, body = server.post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": "a/loud"})
+        assert status == 400 and "lora_name" in body, name
     for path in ("../outside/secret", str(tmp_path / "outside/secret"), "link/secret", "a", "a/loud/adapter_config.json", "a/loud\0x"):
         status, _, body = server.post("/v1/load_lora_adapter", {"lora_name": "x", "lora_path": path})
         assert status == 400 and str(tmp_path) not in body, path
@@ -65,6 +69,12 @@ def test_adapters_come_and_go_inside_the_named_folder(serve, adapter, tmp_path):
     assert server.post("/v1/unload_lora_adapter", {"lora_name": "loud"})[0] == 200
     assert server.post("/v1/unload_lora_adapter", {"lora_name": "loud"})[0] == 404
     assert models(server) == ["nano"]
+    load = lambda name: server.post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": "a/loud"})
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(load, [f"many/{i}" for i in range(8)]))
+    assert sorted(answer[0] for answer in answers) == [200] * 2 + [409] * 6, "no more than --max_loras, however they come"
+    assert all("at most 2 adapters" in answer[2] for answer in answers if answer[0] == 409)
+    assert len(models(server)) == 3
 
 
 def test_an_adapter_in_use_stays_until_its_answers_are_done(serve, adapter, endless, tmp_path):
@@ -128,6 +138,8 @@ def test_the_page_is_served_from_the_binary(serve, program, verb):
     (["--ssl_certfile", "x.pem"], "go together"),
     (["--adapters", "bad name=x"], "no name for an adapter"),
     (["--adapter_root", "/nowhere"], "no such folder"),
+    (["--api_key", ""], "api_key is empty"),
+    (["--max_new_tokens", "0"], "-1 fills the model's context"),
     (["--host", "300.300.300.300"], "--host"),
     (["--share", "true"], "third party"),
 ])
@@ -169,3 +181,14 @@ def test_copies_answer_as_one_and_share_adapters(serve, adapter):
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda question: answer(two, question[1], question[0]), questions)) == wanted
     assert one.metric("hone_generation_tokens_total") == two.metric("hone_generation_tokens_total") > 0
+
+
+def test_threads_are_as_many_as_asked_for(serve):
+    """Of the process, once it has computed: those that serve it are the same, those that compute are counted."""
+    def threads(count):
+        server = serve("--verbose", "false", "--threads", count)
+        server.post("/v1/completions", {"prompt": "hello " * 300, "max_tokens": 4})
+        assert "no effect" not in server.log()
+        return len(list(Path(f"/proc/{server.process.pid}/task").iterdir()))
+
+    assert threads(5) - threads(1) >= 4

@@ -59,7 +59,7 @@ class Server : public Service {
         access_(config.api_key, config.host, config.allowed_origins),
         loop_(engine, io_, config.engine),
         metrics_(served.name),
-        adapters_(config.adapter_root),
+        adapters_(config.adapter_root, config.max_adapters),
         tls_(config.certificate_file.empty() ? nullptr : tls_context(config.certificate_file, config.key_file)),
         listener_(io_.get_executor(), config.host, config.port, tls_, *this, config.http),
         signals_(io_, SIGTERM, SIGINT) {

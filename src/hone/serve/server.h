@@ -21,6 +21,7 @@ struct ServerConfig {
   std::string certificate_file, key_file;
   std::vector<std::string> allowed_origins;
   std::filesystem::path adapter_root;  // requests may load adapters below it; "" forbids that
+  size_t max_adapters = 64;            // and no more than this, those of the command line included
   HttpLimits http;
   EngineLoopLimits engine;
   std::chrono::milliseconds drain{30'000};      // for answers under way when the server is told to end

@@ -47,6 +47,8 @@ fs::path sampling_file(const Options& options, const fs::path& model_folder) {
 }  // namespace
 
 engine::SamplingParams sampling_params(const Options& options, const fs::path& model_folder) {
+  if (options.has("max_new_tokens") && options.integer("max_new_tokens") == 0)
+    throw UserError(ExitCode::usage, fmt::format("{} is 0", options.shown("max_new_tokens")), "expected 1 or more; -1 fills the model's context");
   ModelFile file(sampling_file(options, model_folder));
   engine::SamplingParams sampling;
   sampling.temperature = number(options, "temperature", file, 1.0);

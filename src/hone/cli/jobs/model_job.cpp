@@ -215,6 +215,7 @@ Json config_changes(const Options& options, const std::filesystem::path& folder)
 }
 
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder) {
+  if (auto threads = options.integer("threads"); threads > 0) at::set_num_threads(static_cast<int>(threads));
   model::LoadOptions load{.dtype = dtype_option(options, "torch_dtype"), .device = device_of(options), .changes = {}};
   check_model_type(options, folder);
   load.places = placement_of(options, folder, load.device);

@@ -33,6 +33,11 @@ int port_of(const Options& options, bool page) {
 
 std::chrono::milliseconds seconds(double value) { return std::chrono::milliseconds(static_cast<int64_t>(value * 1000)); }
 
+void check_key(const Options& options) {
+  if (options.given("api_key") && options.text("api_key").empty())
+    throw UserError(ExitCode::usage, fmt::format("{} is empty", options.shown("api_key")), "a server without a key is asked for by leaving it out");
+}
+
 void check_files(const serve::ServerConfig& config) {
   if (config.certificate_file.empty() != config.key_file.empty())
     throw UserError(ExitCode::usage, "--ssl_certfile and --ssl_keyfile go together", "give both, or neither");
@@ -51,6 +56,7 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   config.key_file = options.text("ssl_keyfile");
   config.allowed_origins = options.list("allowed_origins");
   config.adapter_root = options.text("adapter_root");
+  config.max_adapters = static_cast<size_t>(options.integer("max_loras"));
   config.http.connections = static_cast<size_t>(options.integer("max_connections"));
   config.http.body_bytes = static_cast<size_t>(options.integer("max_body"));
   config.http.write = seconds(options.real("write_timeout"));
@@ -62,6 +68,7 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   config.log_requests = options.flag("verbose");
   if (options.given("result_path")) config.result_file = options.text("result_path");
   config.open_page = page;
+  check_key(options);
   check_files(config);
   return config;
 }

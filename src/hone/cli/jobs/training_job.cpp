@@ -253,7 +253,6 @@ train::TrainingJob training_job(const Options& options) {
   job.from_scratch = options.flag("train_from_scratch");
   choose_npu_kernels(options);
   check_backend(options, job.load.device);
-  if (auto threads = options.integer("threads"); threads > 0) at::set_num_threads(static_cast<int>(threads));
   read_recompute(options, config.layers, job);
   read_compute(options, config, job);
   if (options.has("neftune_noise_alpha")) job.neftune_alpha = options.real("neftune_noise_alpha");

@@ -9,7 +9,7 @@ void add_generation(Rows& rows) {
   add_group(
       rows, "Generation", kAnyGeneration,
       {
-          {"max_new_tokens", Integer(-1), "", "Longest answer; none fills the model's context.", on{kSft | kPt, "64"},
+          {"max_new_tokens", Integer(-1), "", "Longest answer; none and -1 fill the model's context.", on{kSft | kPt, "64"},
            on{kRlhf, "512"}, factory_default{"1024"}, also{"max_completion_length"}, also{"response_length"}},
           {"generation_total_length", Integer(1), "", "Longest prompt and answer together, when max_new_tokens is -1.", only_factory{},
            factory{"max_length"}, factory_default{"1024"}},
@@ -68,6 +68,7 @@ void add_serving(Rows& rows) {
                 {"max_logprobs", Integer(0), "20", "Most alternatives a request may ask for."},
                 {"allowed_origins", List, "", "Sites whose pages may use the server, as https://name; * is all."},
                 {"adapter_root", Path, "", "Requests may load adapters out of this folder; none forbids it."},
+                {"max_loras", Integer(0), "64", "Adapters that are loaded at a time; requests to load more are refused.", also{"max_cpu_loras"}},
                 {"max_queue", Integer(0), "1024", "Answers that may wait for the engine; more are told to come back (429)."},
                 {"max_live_tokens", Integer(1), "16777216", "Tokens that all answers at work may come to; more are told to come back."},
                 {"max_connections", Integer(1), "4096", "Clients at a time."},

@@ -15,8 +15,18 @@ void Adapters::check_enabled() const {
 
 void Adapters::check_name(const std::string& name) {
   auto plain = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/'; };
-  if (name.empty() || name.size() > 128 || !std::all_of(name.begin(), name.end(), plain))
-    bad_value("lora_name", "expected letters, digits, . _ - and /, at most 128");
+  auto climbs = [](const fs::path& part) { return part.empty() || part == "." || part == ".."; };
+  fs::path parts(name);
+  bool goes_elsewhere = parts.is_absolute() || name.find("//") != name.npos || std::any_of(parts.begin(), parts.end(), climbs);
+  if (name.empty() || name.size() > 128 || goes_elsewhere || !std::all_of(name.begin(), name.end(), plain))
+    bad_value("lora_name", "expected words of letters, digits, . _ and -, with / between them, at most 128 in all");
+}
+
+Adapters::Room::Room(Adapters& house) : house_(house) {
+  if (house.entries_.size() + house.loading_ >= house.most_)
+    throw Problem(409, fmt::format("this server keeps at most {} adapters (--max_loras); unload one first", house.most_), "lora_name",
+                  "too_many_adapters");
+  ++house.loading_;
 }
 
 std::filesystem::path Adapters::resolve(const std::string& relative) const {

@@ -17,7 +17,7 @@ struct AdapterEntry {
 class Adapters {
  public:
   // Without a root no request may load or unload.
-  explicit Adapters(std::filesystem::path root) : root_(std::move(root)) {}
+  Adapters(std::filesystem::path root, size_t most) : root_(std::move(root)), most_(most) {}
 
   bool knows(const std::string& name) const { return entries_.contains(name); }
   const std::map<std::string, AdapterEntry>& entries() const { return entries_; }
@@ -29,8 +29,20 @@ class Adapters {
   std::filesystem::path resolve(const std::string& relative) const;
   static void check_name(const std::string& name);  // Problem(400)
 
+  // Room for one more while it is loaded. Throws Problem(409) when there is none.
+  class Room {
+   public:
+    explicit Room(Adapters& house);
+    ~Room() { --house_.loading_; }
+    Room(const Room&) = delete;
+
+   private:
+    Adapters& house_;
+  };
+
  private:
   std::filesystem::path root_;
+  size_t most_, loading_ = 0;
   std::map<std::string, AdapterEntry> entries_;
 };
 

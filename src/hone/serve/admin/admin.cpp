@@ -83,6 +83,8 @@ asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
     throw Problem(400, fmt::format("the name \"{}\" is taken", name), "lora_name", "invalid_value");
   if (known && context.adapters.entries().at(name).fixed)
     throw Problem(403, "this adapter was named on the command line and stays", "lora_name", "fixed_adapter");
+  std::optional<Adapters::Room> room;
+  if (!known) room.emplace(context.adapters);
   std::string trouble;
   bool unloaded = false;
   co_await context.loop.call([&](engine::Engine& engine) {
