@@ -132,11 +132,13 @@ def test_what_a_stream_cannot_tell_is_refused(server, path, body):
 
 def test_who_asks_is_in_the_log(serve):
     server = serve("--log_interval", "-1")
-    for path, body in (("/v1/chat/completions", {"messages": QUESTION, "max_tokens": 1}), ("/v1/completions", {"prompt": "x", "max_tokens": 1}), ("/v1/embeddings", {"input": "x"})):
-        ask(server, path, {**body, "user": f"ann\n{path}"})
-        assert server.wait_for(lambda: f'POST {path} 200' in server.log())
+    user = {"user": "ann\nfrom afar"}
+    for path, body in (("/v1/chat/completions", {"messages": QUESTION, "max_tokens": 1, **user}), ("/v1/completions", {"prompt": "x", "max_tokens": 1, **user}),
+                       ("/v1/embeddings", {"input": "x", **user}), ("/infer/", {"infer_requests": [{"messages": QUESTION}], "request_config": {"max_tokens": 1, **user}})):
+        ask(server, path, body)
+        assert server.wait_for(lambda: f"POST {path} 200" in server.log())
         line = next(line for line in server.log().splitlines() if f"POST {path} 200" in line)
-        assert line.endswith(f'user "ann\\n{path}"'), "on one line, whatever the name"
+        assert line.endswith('user "ann\\nfrom afar"'), "on one line, whatever the name"
 
 
 def test_every_field_that_does_something_is_read(server):

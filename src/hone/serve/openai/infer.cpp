@@ -65,6 +65,7 @@ asio::awaitable<void> infer(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
   auto items = co_await aside(context, [&] { return read_infer(parsed_body(exchange), context); });
   exchange.request().body = {};
+  exchange.set_user(items[0].task.user);  // they come from one client
   std::vector<engine::Request> requests;
   std::vector<AnswerParser::Config> parsers;
   int64_t prompt_tokens = 0;
