@@ -148,3 +148,26 @@ def test_choices(server):
 def test_what_cannot_be_followed_is_refused_by_name(server, schema, word):
     text, message = written(server, {"json": schema}, 0)
     assert text is None and word in message
+def nested(levels, inmost, by_reference):
+    def level(inside):
+        return {"type": "object", "properties": {"a": inside}, "required": ["a"], "additionalProperties": False}
+
+    if by_reference:
+        names = {f"level{i}": level({"$ref": f"#/$defs/level{i + 1}"}) for i in range(levels)}
+        return {"$ref": "#/$defs/level0", "$defs": {**names, f"level{levels}": inmost}}
+    for _ in range(levels):
+        inmost = level(inmost)
+    return inmost
+
+
+@pytest.mark.parametrize("by_reference", [False, True])
+def test_shapes_nest_as_deep_as_they_say(server, by_reference):
+    tree = {"type": "object", "properties": {"more": {"type": "array", "items": {"$ref": "#/$defs/tree"}, "maxItems": 2}}, "required": ["more"], "additionalProperties": False}
+    for inmost in ({"type": "integer", "maximum": 9, "minimum": 0}, {"$ref": "#/$defs/tree"}):
+        schema = nested(20, inmost, by_reference)
+        schema["$defs"] = {**schema.get("$defs", {}), "tree": tree}
+        text, ended = written(server, {"json": schema}, 1)
+        assert text is not None and (not ended or accepts(schema, json.loads(text))), ended
+        assert text.count('"a"') == 20, text
+
+

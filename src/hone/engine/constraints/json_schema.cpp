@@ -1,6 +1,7 @@
 #include "hone/engine/constraints/json_schema.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "hone/engine/constraints/json_exclusive.h"
@@ -12,6 +13,8 @@ namespace {
 
 constexpr size_t kMostNodes = 20'000;  // of schemas visited
 constexpr size_t kMostPlaces = 1'000;  // of a list, each with a schema of its own
+constexpr int kDeepest = 64;           // that a schema nests by its own words
+constexpr int kRoomToRecur = 4;        // that definitions which lead to themselves have at least, however deep they stand
 constexpr const char* kExactlyOne = "oneOf";
 
 Pattern text(std::string_view utf8) { return pattern_text(utf8); }
@@ -33,17 +36,21 @@ const std::pair<const char*, std::vector<const char*>> kImplied[] = {
 
 class Reader {
  public:
-  Reader(const Json& root, int depth) : most_depth_(depth), view_(root), judge_(view_) {}
+  Reader(const Json& root, int depth) : most_depth_(depth), view_(root), judge_(view_) { open_.emplace(&root, 0); }
 
   Pattern value(const Json& named, int depth) {
     if (++visited_ > kMostNodes) throw SchemaRefusal{"it is too large, or its references multiply too often"};
     const Json& schema = view_.followed(named);
+    Passage passage(*this, &schema != &named ? &schema : nullptr, depth);
     if (&schema != &named) ++depth;
     if (schema.is_boolean()) return schema.get<bool>() ? anything(depth) : pattern_nothing();
     if (!schema.is_object()) throw SchemaRefusal{fmt::format("{} where a schema should be", schema.type_name())};
-    if (depth > most_depth_) return pattern_nothing();
+    if (depth > limit_) return pattern_nothing();
     refuse_unknown_keywords(schema);
-    if (schema.contains("$ref") || schema.contains("allOf")) return value(view_.flattened(schema), depth + 1);
+    if (schema.contains("$ref") || schema.contains("allOf")) {
+      end_soon_behind(depth);  // what is copied together may lead to itself unseen
+      return value(view_.flattened(schema), depth + 1);
+    }
     for (const char* name : {"anyOf", kExactlyOne})
       if (schema.contains(name)) return alternatives(schema, name, depth);
     if (schema.contains("const")) return enumeration(schema, Json::array({schema["const"]}));
@@ -52,6 +59,28 @@ class Reader {
   }
 
  private:
+  // Remembers which definitions stand around what is being read: one that comes again could come for ever.
+  class Passage {
+   public:
+    Passage(Reader& reader, const Json* definition, int depth) : reader_(reader), limit_before_(reader.limit_) {
+      if (!definition) return;
+      auto [place, fresh] = reader.open_.emplace(definition, depth);
+      if (fresh) opened_ = definition;
+      else reader.end_soon_behind(place->second);
+    }
+    ~Passage() {
+      if (opened_) reader_.open_.erase(opened_);
+      reader_.limit_ = limit_before_;
+    }
+    Passage(const Passage&) = delete;
+
+   private:
+    Reader& reader_;
+    const int limit_before_;
+    const Json* opened_ = nullptr;
+  };
+  void end_soon_behind(int depth) { limit_ = std::min(limit_, std::max(most_depth_, depth + kRoomToRecur)); }
+
   // Those of the values that the schema accepts.
   Pattern enumeration(const Json& schema, const Json& values) {
     std::vector<Pattern> parts;
@@ -202,8 +231,9 @@ class Reader {
     return pattern_choice({json_any_string(), json_number(Json::object()), text("true"), text("false"), text("null")});
   }
 
-  int most_depth_;
+  int most_depth_, limit_ = kDeepest;
   size_t visited_ = 0;
+  std::map<const Json*, int> open_;  // and how deep they stand
   SchemaView view_;
   SchemaJudge judge_;
   std::vector<Pattern> anything_;  // by how deep it nests
@@ -214,7 +244,7 @@ class Reader {
 Result<Pattern> schema_pattern(const Json& schema, int depth) try {
   auto pattern = Reader(schema, depth).value(schema, 0);
   if (pattern->kind == PatternNode::Kind::nothing)
-    return error("the schema accepts nothing, or only texts nested more than {} deep", depth);
+    return error("the schema accepts nothing, or only texts that nest too deep (more than {}, or {} of references to themselves)", kDeepest, depth);
   return pattern;
 } catch (const SchemaRefusal& refusal) {
   return error("the schema cannot be followed: {}", refusal.message);
