@@ -119,6 +119,7 @@ def test_stop_regenerate_edit(open_page, serve, endless):
     page.press(".turn textarea", "Enter")
     wait_done(page)
     assert page.inner_text(".turn.user .body") == "Who are you?" and page.locator(".turn").count() == 2
+    assert page.inner_text("#history .open") == "Who are you?", "the title follows the first message"
     assert not page.problems
 
 
@@ -133,6 +134,132 @@ def test_what_a_model_writes_is_shown_and_never_run(open_page):
     assert text.locator("img, script, b").count() == 0 and text.locator("a").count() == 1
     assert page.evaluate("window.pwned") is None
     assert '<img src=x onerror="window.pwned = true">' in text.inner_text()
+
+
+MARKS = r"""***both*** _slanted_ **bold *and slanted*** snake_case_name \*plain\* 2 * 3 &lt;b&gt; &amp; &eacute; **never closed
+
+First line\
+second  
+third
+
+![a picture](https://example.org/x.png) ![](https://example.org/y.png) [words](https://example.org/a_(b)) <https://example.org/z>
+
+| left | mid | right |
+|:--|:-:|--:|
+| `a|b` | x \| y | **3** |
+| short |
+
+|one|
+|-|
+|cell|
+
+1. First
+
+   ```sh
+   make  test
+   ```
+2. Second
+   - inner
+     still inner
+3. Third
+
+The year was
+1984. It passed.
+
+# C#"""
+
+
+def test_marks_of_all_kinds(open_page):
+    page = open_page(viewport={"width": 1200, "height": 1000})
+    loaded = []
+    page.on("request", lambda request: "example.org" in request.url and loaded.append(request.url))
+    show(page, MARKS)
+    screenshot(page, "marks")
+    text = page.locator(".turn.assistant .text")
+    html = text.locator("p").nth(0).inner_html()
+    assert html == ('<em><strong>both</strong></em> <em>slanted</em> <strong>bold <em>and slanted</em></strong> snake_case_name *plain* 2 * 3 &lt;b&gt; &amp; é **never closed')
+    assert text.locator("p").nth(1).inner_html() == "First line<br>second<br>third"
+    links = [(a.inner_text(), a.get_attribute("href")) for a in text.locator("a").all()]
+    assert links == [("a picture", "https://example.org/x.png"), ("https://example.org/y.png",) * 2, ("words", "https://example.org/a_(b)"), ("https://example.org/z",) * 2]
+    assert text.locator("img").count() == 0 and not loaded, "nothing is loaded from where a model points"
+    wide = text.locator("table").nth(0)
+    assert wide.locator("tbody tr").nth(0).locator("td").all_inner_texts() == ["a|b", "x | y", "3"] and wide.locator("td code").inner_text() == "a|b"
+    assert wide.locator("tbody tr").nth(1).locator("td").count() == 3
+    assert [cell.evaluate("c => getComputedStyle(c).textAlign") for cell in wide.locator("th").all()] == ["left", "center", "right"]
+    assert text.locator("table").nth(1).locator("td").inner_text() == "cell"
+    steps = text.locator("ol")
+    assert steps.count() == 1 and steps.locator("> li").count() == 3 and steps.locator("> li").nth(0).locator("pre").inner_text() == "make  test"
+    assert steps.locator("ul li").inner_text() == "inner still inner"
+    assert text.locator("p").last.inner_text() == "The year was 1984. It passed." and text.locator("h1").inner_text() == "C#"
+    page.click("#toggle-theme")
+    screenshot(page, "marks-dark")
+    page.set_viewport_size({"width": 390, "height": 1000})
+    page.wait_for_selector("#sidebar", state="hidden")
+    screenshot(page, "marks-phone")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") and not page.problems
+
+
+def kept(page):
+    return page.evaluate("JSON.parse(localStorage.getItem('hone.conversations') ?? '[]')")
+
+
+def test_a_reload_keeps_what_was_written_so_far(open_page, serve, endless):
+    page = open_page(serve("--verbose", "false", model=endless).url)
+    page.route("**/v1/chat/completions", lambda route: route.continue_(post_data=json.dumps({**route.request.post_data_json, "ignore_eos": True})))
+    say(page, "Tell me a story.")
+    page.wait_for_selector(".turn.assistant .text > *:not(.waiting)")
+    assert kept(page)[0]["messages"][0]["content"] == "Tell me a story.", "a question is kept once it is sent"
+    page.reload()
+    page.click("#history .open")
+    assert page.inner_text(".turn.user .body") == "Tell me a story." and page.inner_text(".turn.assistant .text").strip()
+
+
+def test_two_tabs_keep_both(open_page):
+    one = open_page()
+    two = one.context.new_page()
+    two.goto(one.url)
+    two.wait_for_selector("#model option", state="attached")
+    for page, text in ((one, "First tab."), (two, "Second tab."), (one, "First again.")):
+        say(page, text)
+        wait_done(page)
+    assert {c["title"]: len(c["messages"]) for c in kept(one)} == {"First tab.": 4, "Second tab.": 2}
+    for page in (one, two):
+        page.wait_for_function("document.querySelectorAll('#history .entry').length === 2")
+    two.click("text=First tab.")
+    assert two.locator(".turn").count() == 4
+    say(one, "And more.")
+    wait_done(one)
+    two.wait_for_function("document.querySelectorAll('.turn').length === 6")
+    one.hover("#history .entry:has-text('Second tab.')")
+    one.click("#history .entry:has-text('Second tab.') .remove")
+    two.wait_for_function("document.querySelectorAll('#history .entry').length === 1")
+
+
+@pytest.mark.parametrize("events, selector, words", [
+    ('data: {"choices":[{"delta":{"content":"Half an"}}]}\n\n', ".problem", "broke off"),
+    ('data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n', ".nothing", "The answer is empty."),
+    (': wait\r\n\r\ndata: {"choices":[{"delta":{"content":"Whole."},"finish_reason":"stop"}]}\r\n\r\n', ".text p", "Whole.")])
+def test_how_an_answer_ended_is_shown(open_page, events, selector, words):
+    page = open_page()
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(content_type="text/event-stream", body=events))
+    say(page, "Who are you?")
+    wait_done(page)
+    assert words in page.inner_text(".turn.assistant " + selector)
+    assert ("Half an" in events) == ("Half an" in page.inner_text(".turn.assistant .text")) and not page.problems
+    assert page.locator(".problem").count() == (selector == ".problem")
+
+
+@pytest.mark.parametrize("content", ['[{"x":1}]', '{"a": 2}', "5", "nonsense", '[null, {"id": "1", "messages": [{"role": "user"}]}, {"id": "2", "messages": {}}]',
+                                     '[{"id": "3", "title": 7, "messages": [{"role": "user", "content": "kept"}, {"role": "assistant", "content": "too", "thought": {}}]}]'])
+def test_foreign_content_of_the_store_is_left_aside(open_page, content):
+    page = open_page()
+    page.evaluate("c => (localStorage.setItem('hone.conversations', c), localStorage.setItem('hone.settings', c))", content)
+    page.reload()
+    page.wait_for_selector("#model option", state="attached")
+    assert page.locator("#history .entry").count() == ("kept" in content)
+    say(page, "Who are you?")
+    wait_done(page)
+    assert page.locator(".turn").count() == 2 and kept(page)[0]["title"] == "Who are you?" and not page.problems
 
 
 def test_settings_reach_the_request(open_page):

@@ -1,10 +1,11 @@
 // The page: one conversation on screen, the others in the sidebar.
-import { listModels, streamChat } from "./api.js";
+import { BrokenOff, listModels, streamChat } from "./api.js";
 import { markdown } from "./markdown.js";
-import { conversations, removeAll, removeConversation, saveConversations, saveSettings, settings, startConversation } from "./store.js";
+import { conversations, onOtherTab, removeAll, removeConversation, saveConversation, saveSettings, settings, startConversation } from "./store.js";
 import { say, title, translatePage } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
+const SAVE_EVERY = 500; // milliseconds, while an answer is written
 const NUMBERS = ["temperature", "top_p", "top_k", "max_tokens", "repetition_penalty", "seed"];
 let current = startConversation();
 let running = null; // the AbortController of the answer being written
@@ -37,6 +38,7 @@ function fillAnswer(body, message, busy) {
   text.append(markdown(message.content ?? ""));
   body.append(text);
   if (busy && !message.content) text.append(element("span", "waiting"));
+  if (!busy && !message.content && !message.problem) text.append(element("p", "nothing", say("The answer is empty.")));
   if (message.problem) body.append(element("div", "problem", message.problem));
 }
 
@@ -53,7 +55,8 @@ function turn(message, index) {
     tools.append(button(say("Copy"), () => navigator.clipboard?.writeText(message.content)));
     if (message.role === "user") tools.append(button(say("Edit"), () => edit(node, index)));
     else tools.append(button(say("Regenerate"), () => regenerate(index)));
-    if (message.note) tools.append(element("span", "count", message.note));
+    const note = message.unfinished ? say("unfinished") : message.note;
+    if (note) tools.append(element("span", "count", note));
   }
   node.append(tools);
   return node;
@@ -99,15 +102,15 @@ function showConversation() {
 }
 
 function showHistory() {
-  const kept = conversations.filter((c) => c.messages.length);
-  $("history").replaceChildren(...kept.map((conversation) => {
+  $("history").replaceChildren(...conversations.map((conversation) => {
+    const shown = conversation.id === current.id;
     const row = element("div", "entry");
-    if (conversation === current) row.setAttribute("aria-current", "true");
-    const open = button(conversation.title || say("Conversation"), () => openConversation(conversation));
+    if (shown) row.setAttribute("aria-current", "true");
+    const open = button(conversation.title || say("Conversation"), () => (shown ? browse(false) : openConversation(conversation)));
     open.className = "open";
     const remove = button("×", () => {
       removeConversation(conversation.id);
-      if (conversation === current) openConversation(startConversation());
+      if (conversation.id === current.id) openConversation(startConversation());
       else showHistory();
     }, say("Delete {}", conversation.title));
     remove.className = "remove";
@@ -125,6 +128,14 @@ function openConversation(conversation) {
   $("composer").focus();
 }
 
+// The conversation on screen may be one that another tab went on with.
+function followOtherTab() {
+  const theirs = conversations.find(({ id }) => id === current.id);
+  if (running || !theirs || JSON.stringify(theirs) === JSON.stringify(current)) return showHistory();
+  current = theirs;
+  if (!document.querySelector(".turn textarea")) showConversation();
+}
+
 // ---- asking -------------------------------------------------------------------------------------------------------------------
 
 function requestFor(messages) {
@@ -136,7 +147,7 @@ function requestFor(messages) {
 
 function ask(text) {
   current.messages.push({ role: "user", content: text });
-  current.title ||= text.trim().split("\n")[0].slice(0, 60);
+  if (current.messages.length === 1) current.title = text.trim().split("\n")[0].slice(0, 60);
   answer();
 }
 
@@ -149,8 +160,9 @@ async function answer() {
   const conversation = current;
   const control = (running = new AbortController());
   const question = requestFor(conversation.messages);
-  const message = { role: "assistant", content: "", thought: "" };
+  const message = { role: "assistant", content: "", thought: "", unfinished: true };
   conversation.messages.push(message);
+  saveConversation(conversation);
   showConversation();
   const list = $("messages"), body = list.lastElementChild.querySelector(".body");
   let drawn = 0;
@@ -164,6 +176,7 @@ async function answer() {
     });
   };
   const began = performance.now();
+  let saved = began;
   try {
     for await (const piece of streamChat(question, control.signal)) {
       message.content += piece.content ?? "";
@@ -171,13 +184,15 @@ async function answer() {
       if (piece.finish === "length") message.note = say("cut at the longest answer");
       if (piece.usage) message.note = noteOf(piece.usage, began, message.note);
       draw();
+      if (performance.now() - saved > SAVE_EVERY) saveConversation(conversation), (saved = performance.now());
     }
   } catch (problem) {
     if (problem.name === "AbortError") message.note = say("stopped");
-    else message.problem = problem.message;
+    else message.problem = problem instanceof BrokenOff ? say("The answer broke off before its end.") : problem.message;
   }
+  delete message.unfinished;
   if (running === control) running = null;
-  saveConversations();
+  saveConversation(conversation);
   if (conversation === current) showConversation();
 }
 
@@ -246,7 +261,7 @@ function wireSettings() {
 
 function exportAll() {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(conversations.filter((c) => c.messages.length), null, 2)], { type: "application/json" }));
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(conversations, null, 2)], { type: "application/json" }));
   link.download = "conversations.json";
   link.click();
   URL.revokeObjectURL(link.href);
@@ -287,6 +302,8 @@ $("export").addEventListener("click", exportAll);
 $("toggle-sidebar").addEventListener("click", () => browse(!document.body.classList.contains("browsing")));
 $("shade").addEventListener("click", () => browse(false));
 addEventListener("keydown", keys);
+addEventListener("pagehide", () => running && saveConversation(current));
+onOtherTab(followOtherTab);
 translatePage();
 if (title) document.title = document.querySelector(".brand span").textContent = title;
 wireSettings();

@@ -1,43 +1,89 @@
-// Conversations and settings, kept in this browser and nowhere else.
+// Conversations and settings, kept in this browser and nowhere else. Several tabs share them: each writes only what it changed.
 
 const KEY = "hone.conversations", SETTINGS = "hone.settings", MOST = 200;
 
-const read = (key, fallback) => {
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+const read = (key) => {
   try {
-    return JSON.parse(localStorage.getItem(key)) ?? fallback;
+    return JSON.parse(localStorage.getItem(key));
   } catch {
-    return fallback;
+    return null;
   }
 };
 
-// A full or forbidden store costs the history, never the conversation on screen.
 const write = (key, value) => {
   try {
     localStorage.setItem(key, JSON.stringify(value));
+    return true;
   } catch (problem) {
     console.warn("not saved:", problem);
+    return false;
   }
 };
 
-export const settings = read(SETTINGS, {});
+// ---- what may stand in the store is not always ours ----------------------------------------------------------------------------
+
+const texts = (object, ...names) => Object.fromEntries(names.filter((name) => typeof object[name] === "string").map((name) => [name, object[name]]));
+
+const isMessage = (value) => isObject(value) && ["user", "assistant"].includes(value.role) && typeof value.content === "string";
+
+// A message: {role, content, thought?, problem?, note?, unfinished?}; unfinished while its answer is being written.
+const messageOf = (value) => ({ ...texts(value, "role", "content", "thought", "problem", "note"), ...(value.unfinished === true && { unfinished: true }) });
+
+const isConversation = (value) => isObject(value) && typeof value.id === "string" && Array.isArray(value.messages) && value.messages.length > 0 && value.messages.every(isMessage);
+
+const conversationOf = (value) => ({ id: value.id, title: "", ...texts(value, "title"), messages: value.messages.map(messageOf) });
+
+function stored() {
+  const list = read(KEY);
+  return Array.isArray(list) ? list.filter(isConversation).map(conversationOf) : [];
+}
+
+// ---- settings -----------------------------------------------------------------------------------------------------------------
+
+const given = read(SETTINGS);
+export const settings = isObject(given) ? { ...given } : {};
+for (const name of ["system", "model", "theme"]) if (typeof settings[name] !== "string") delete settings[name];
+if (!["light", "dark"].includes(settings.theme)) delete settings.theme;
 export const saveSettings = () => write(SETTINGS, settings);
 
-// A conversation: {id, title, messages: [{role, content, thought?, problem?, note?}]}, newest first.
-export let conversations = read(KEY, []);
-export const saveConversations = () => write(KEY, conversations.filter((c) => c.messages.length).slice(0, MOST));
+// ---- conversations ------------------------------------------------------------------------------------------------------------
+
+// Those in the store, the one changed last first.
+export let conversations = stored();
+const removed = new Set(); // here; an answer that ends after its conversation was deleted does not bring it back
+
+// A full store costs the oldest conversations, never the one on screen.
+function keep(list) {
+  conversations = list.slice(0, MOST);
+  for (let kept = conversations; !write(KEY, kept) && kept.length > 1;) kept = kept.slice(0, kept.length >> 1);
+}
 
 export function startConversation() {
-  const fresh = { id: crypto.randomUUID?.() ?? String(Date.now()), title: "", messages: [] };
-  conversations = [fresh, ...conversations.filter((c) => c.messages.length)];
-  return fresh;
+  return { id: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`, title: "", messages: [] };
+}
+
+export function saveConversation(conversation) {
+  if (!conversation.messages.length || removed.has(conversation.id)) return;
+  keep([conversation, ...stored().filter((other) => other.id !== conversation.id)]);
 }
 
 export function removeConversation(id) {
-  conversations = conversations.filter((c) => c.id !== id);
-  saveConversations();
+  removed.add(id);
+  keep(stored().filter((other) => other.id !== id));
 }
 
 export function removeAll() {
-  conversations = [];
-  saveConversations();
+  for (const { id } of [...conversations, ...stored()]) removed.add(id);
+  keep([]);
+}
+
+// Calls back when another tab changed the conversations.
+export function onOtherTab(changed) {
+  addEventListener("storage", ({ key }) => {
+    if (key !== KEY && key !== null) return;
+    conversations = stored();
+    changed();
+  });
 }
