@@ -156,6 +156,7 @@ def test_answers_match_an_expression(answer):
 
 @pytest.mark.parametrize("words", [["--infer_backend", "vllm", "--vllm_enforce_eager", "true", "--vllm_enable_prefix_caching", "false"],
                                    ["--vllm_engine_kwargs", '{"max_num_seqs": 3, "max_num_batched_tokens": 32, "block_size": 8}'],
+                                   ["--sglang_config", '{"max_running_requests": 3, "chunked_prefill_size": 32, "page_size": 8, "disable_radix_cache": true}'],
                                    ["--vllm_speculative_config", '{"method": "ngram", "num_speculative_tokens": 3}'], ["--write_batch_size", "1"]])
 def test_settings_of_the_engine_do_not_change_answers(answer, words):
     rows, done = answer(*words)
@@ -166,7 +167,9 @@ def test_settings_of_the_engine_do_not_change_answers(answer, words):
 
 
 @pytest.mark.parametrize("words,named", [(["--vllm_engine_kwargs", '{"swap_space": 4}'], "swap_space"),
+                                         (["--vllm_engine_kwargs", '{"block_size": 6}'], "block_size"),
                                          (["--vllm_engine_kwargs", '{"max_num_seqs": "many"}'], "max_num_seqs"),
+                                         (["--sglang_config", '{"max_num_seqs": 3}'], "max_running_requests"),
                                          (["--vllm_speculative_config", '{"method": "eagle", "model": "x"}'], "ngram"),
                                          (["--sglang_speculative_algorithm", "EAGLE"], "NGRAM"), (["--top_logprobs", "3"], "--logprobs")])
 def test_what_the_engine_does_not_have_is_refused(answer, words, named):

@@ -55,8 +55,10 @@ bool set_memory(EngineConfig& config, const Json& value) {
 bool is_count(EngineConfig&, const Json& value) { return value.is_number_integer() && value.get<int64_t>() > 0; }
 bool is_name(EngineConfig&, const Json& value) { return value.is_string(); }
 
-const std::map<std::string, Apply>& engine_arguments() {
-  static const std::map<std::string, Apply> arguments{
+using Arguments = std::map<std::string, Apply>;
+
+const Arguments& engine_arguments() {
+  static const Arguments arguments{
       {"block_size", set_block_size},
       {"data_parallel_size", is_count},
       {"enable_prefix_caching", truth(&EngineConfig::prefix_cache)},
@@ -71,6 +73,41 @@ const std::map<std::string, Apply>& engine_arguments() {
       {"tensor_parallel_size", is_count},
   };
   return arguments;
+}
+
+// What SGLang calls the same; one of its names says the contrary.
+const std::map<std::string, std::string>& sglang_names() {
+  static const std::map<std::string, std::string> names{
+      {"chunked_prefill_size", "max_num_batched_tokens"}, {"context_length", "max_model_len"}, {"disable_cuda_graph", "enforce_eager"},
+      {"dp_size", "data_parallel_size"},                  {"kv_cache_dtype", "kv_cache_dtype"}, {"max_running_requests", "max_num_seqs"},
+      {"mem_fraction_static", "gpu_memory_utilization"},  {"page_size", "block_size"},          {"pp_size", "pipeline_parallel_size"},
+      {"quantization", "quantization"},                   {"tp_size", "tensor_parallel_size"},
+  };
+  return names;
+}
+
+const Arguments& sglang_arguments() {
+  static const Arguments arguments = [] {
+    Arguments all{{"disable_radix_cache", truth(&EngineConfig::prefix_cache, /*negated=*/true)}};
+    for (const auto& [own, name] : sglang_names()) all.emplace(own, engine_arguments().at(name));
+    return all;
+  }();
+  return arguments;
+}
+
+void apply_settings(const Options& options, std::string_view option, const Arguments& arguments, EngineConfig& config) {
+  const auto settings = settings_object(options, option);
+  for (const auto& [key, value] : settings.items()) {
+    auto found = arguments.find(key);
+    if (found == arguments.end()) {
+      std::string known;
+      for (const auto& [name, apply] : arguments) known += (known.empty() ? "" : ", ") + name;
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} asks for {}, which hone's engine does not have", options.shown(option), key),
+                      "expected " + known);
+    }
+    if (!found->second(config, value)) throw wrong_setting(options, option, key, value, "a value of that argument's kind");
+  }
 }
 
 }  // namespace
@@ -98,7 +135,11 @@ void apply_speculation(const Options& options, engine::EngineConfig& config) {
 }
 
 Json engine_argument(const Options& options, const std::string& key) {
-  return settings_object(options, "vllm_engine_kwargs").value(key, Json());
+  auto value = settings_object(options, "vllm_engine_kwargs").value(key, Json());
+  const auto sglang = settings_object(options, "sglang_config");
+  for (const auto& [own, name] : sglang_names())
+    if (name == key && value.is_null()) value = sglang.value(own, Json());
+  return value;
 }
 
 int64_t engine_integer(const Options& options, std::string_view option, const std::string& key) {
@@ -107,19 +148,8 @@ int64_t engine_integer(const Options& options, std::string_view option, const st
 }
 
 void apply_engine_arguments(const Options& options, engine::EngineConfig& config) {
-  constexpr std::string_view kOption = "vllm_engine_kwargs";
-  const auto settings = settings_object(options, kOption);
-  for (const auto& [key, value] : settings.items()) {
-    auto found = engine_arguments().find(key);
-    if (found == engine_arguments().end()) {
-      std::string known;
-      for (const auto& [name, apply] : engine_arguments()) known += (known.empty() ? "" : ", ") + name;
-      throw UserError(ExitCode::usage,
-                      fmt::format("{} asks for {}, which hone's engine does not have", options.shown(kOption), key),
-                      "expected " + known);
-    }
-    if (!found->second(config, value)) throw wrong_setting(options, kOption, key, value, "a value of vLLM's kind");
-  }
+  apply_settings(options, "vllm_engine_kwargs", engine_arguments(), config);
+  apply_settings(options, "sglang_config", sglang_arguments(), config);
 }
 
 }  // namespace hone::cli

@@ -9,13 +9,13 @@ namespace hone::cli {
 // need a second model and are refused.
 void apply_speculation(const Options& options, engine::EngineConfig& config);
 
-// What vllm_engine_kwargs says under this key; null when nothing.
+// What vllm_engine_kwargs, or sglang_config in SGLang's words, says under this key of vLLM's; null when nothing.
 Json engine_argument(const Options& options, const std::string& key);
 
-// A whole number that has an option, and a key of vllm_engine_kwargs, which then counts.
+// A whole number that has an option, and such a key, which then counts.
 int64_t engine_integer(const Options& options, std::string_view option, const std::string& key);
 
-// vllm_engine_kwargs (LLaMA-Factory's vllm_config): names of vLLM's engine arguments. Unknown ones are refused.
+// vllm_engine_kwargs (LLaMA-Factory's vllm_config) and sglang_config: the engines' own names of their arguments. Unknown ones are refused.
 void apply_engine_arguments(const Options& options, engine::EngineConfig& config);
 
 }  // namespace hone::cli

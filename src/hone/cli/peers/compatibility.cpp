@@ -71,7 +71,7 @@ bool belongs_to_later_methods(const Option& row) {
   return row.verbs & kRlhf && !(row.verbs & ~kLater);
 }
 
-// Names that some command of this version reads.
+// Names that some command, stage or model of this version reads.
 Answers of_present_commands(FrontEnd peer, const Answers& answers) {
   Answers present;
   for (const auto& [name, answer] : answers) {
@@ -79,7 +79,8 @@ Answers of_present_commands(FrontEnd peer, const Answers& answers) {
       const auto* command = find_command(peer, verb);
       return command && command->run;
     });
-    if (runs && !(answer.row && belongs_to_later_methods(*answer.row))) present.emplace(name, answer);
+    bool later = answer.row && (belongs_to_later_methods(*answer.row) || answer.row->reason == kLaterModels);
+    if (runs && !later) present.emplace(name, answer);
   }
   return present;
 }
@@ -130,8 +131,8 @@ std::string compatibility_markdown() {
       "*Accepted*: it cannot matter here; a line says why when it is used. *Refused*: the message names what to use instead. An option that a peer's "
       "command takes although only other commands read it is taken here too, with a line.\n\n"
       "| system | names | honoured | always so | accepted | refused | honoured or always so |\n|---|---|---|---|---|---|---|\n";
-  out += counts_line("ms-swift", swift) + counts_line("ms-swift, commands of this version", of_present_commands(FrontEnd::swift, swift)) +
-         counts_line("LLaMA-Factory", factory) + counts_line("LLaMA-Factory, commands and stages of this version", of_present_commands(FrontEnd::factory, factory));
+  out += counts_line("ms-swift", swift) + counts_line("ms-swift, commands and models of this version", of_present_commands(FrontEnd::swift, swift)) +
+         counts_line("LLaMA-Factory", factory) + counts_line("LLaMA-Factory, commands, stages and models of this version", of_present_commands(FrontEnd::factory, factory));
   out += fmt::format("\n`swift`: {}.\n\n`llamafactory-cli`: {}.\n", 
                      verbs_of(FrontEnd::swift, {"sft", "pt", "rlhf", "infer", "merge-lora", "export", "deploy", "rollout", "eval", "sample", "app", "web-ui"}),
                      verbs_of(FrontEnd::factory, {"train", "chat", "api", "export", "eval", "webchat", "webui", "env", "version"}));

@@ -120,6 +120,7 @@ void add_serving(Rows& rows) {
                 {"sglang_speculative_algorithm", Text, "", "Guesses ahead: NGRAM."},
                 {"sglang_speculative_num_draft_tokens", Integer(1), "", "Tokens guessed at a time.", only_swift{}},
                 {"vllm_engine_kwargs", JsonText, "", "vLLM's engine arguments that hone's engine has, as JSON.", factory{"vllm_config"}},
+                {"sglang_config", JsonText, "", "The same in SGLang's words: context_length, mem_fraction_static …", only_factory{}},
                 {"vllm_max_lora_rank", Integer(1), "16", "Refuse adapters of a higher rank, when given.", factory_default{"32"}},
                 {"vllm_enable_lora", Flag, "false", "Adapters without merging.", always{"true", "adapters are served beside the model, unless --merge_lora true"}},
                 {"vllm_data_parallel_size", Integer(1), "1", "Copies of the model that answer side by side, each on a device of its own; on the CPU they share its weights and cores.",
@@ -146,7 +147,6 @@ void add_serving(Rows& rows) {
           {"sglang_ep_size", Integer(1), "1", "SGLang detail.", accepted{kOne}},
           {"sglang_enable_dp_attention", Flag, "false", "SGLang detail.", accepted{kOne}},
           {"sglang_disable_custom_all_reduce", Flag, "true", "SGLang detail.", accepted{kOne}},
-          {"sglang_config", JsonText, "", "SGLang details.", only_factory{}, accepted{kOne}},
           {"lmdeploy_vision_batch_size", Integer(1), "1", "LMDeploy detail.", accepted{kLaterModels}},
       });
   add_later_group(rows, "Benchmarks and sampling", kEval, "benchmarks and sampling are not in this version",

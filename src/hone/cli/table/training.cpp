@@ -46,7 +46,7 @@ void add_training(Rows& rows) {
           {"use_reentrant_gc", Flag, "true", "Reentrant checkpointing.", only_factory{},
            always{"false", "hone's checkpointing is of the non-reentrant kind"}},
           {"vit_gradient_checkpointing", Flag, "auto", "The same for the vision tower.", only_swift{},
-           accepted{"only read by multimodal models, which are not in this version"}},
+           accepted{kLaterModels}},
           {"bf16", Flag, "auto", "bfloat16 compute; auto follows --torch_dtype.", factory_default{"false"}},
           {"fp16", Flag, "auto", "float16 compute with loss scaling.", factory_default{"false"}},
           {"pure_bf16", Flag, "false", "No float32 copy of trained weights.", only_factory{}},
