@@ -90,7 +90,7 @@ void apply_shape(const Shape& shape, const ServedModel& served, SamplingParams& 
                   : shape.kind == Kind::object ? compiler.json_object()
                                                : compiler.choice(shape.value.get<std::vector<std::string>>());
   if (!compiled)
-    throw Problem(400, "the asked output shape cannot be followed: " + compiled.error(), "response_format", "invalid_schema");
+    throw Problem(400, "the asked output shape cannot be followed: " + compiled.error(), shape.where, "invalid_schema");
   sampling.constraint = std::move(*compiled);
 }
 
@@ -105,12 +105,13 @@ std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel
 
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   refuse_overlong(task.conversation, served, "messages");
+  refuse_long_extras(task.conversation, task.tools);
   PreparedChat prepared;
   engine::Request request{.prompt = prompt_tokens(task, served), .sampling = task.sampling, .priority = task.priority};
   bool thinking = prompt_opens_thought(request.prompt, *served.tokenizer);
   if (forces_call(task)) {
     check_no_other_shape(task);
-    apply_shape({Shape::Kind::schema, call_schema(task.tools, task.tool_choice)}, served, request.sampling);
+    apply_shape({Shape::Kind::schema, call_schema(task.tools, task.tool_choice), "tools"}, served, request.sampling);
     prepared.parser = {.tools = ToolFormat::only_call, .split_thoughts = false};
   } else {
     apply_shape(task.shape, served, request.sampling);
