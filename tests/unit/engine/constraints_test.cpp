@@ -53,6 +53,9 @@ TEST(Constraints, Schemas) {
   EXPECT_TRUE(allows(*person, R"({"name":"é\n","age":7})"));
   EXPECT_TRUE(allows(*person, R"({"name": "x", "age": 130, "tags": ["a", "b"]})"));
   EXPECT_TRUE(allows(*person, "{\n  \"name\": \"x\",\n  \"age\": 0\n}"));
+  EXPECT_TRUE(allows(*person, "{\n        \"name\": \"x\",\n\"age\": 0 }")) << "indented by eight, or not at all";
+  for (const char* wide : {"{\n         \"name\": \"x\", \"age\": 0}", "{\"name\":\n\"x\", \"age\": 0}", "{\"name\":  \"x\", \"age\": 0}"})
+    EXPECT_FALSE(allows(*person, wide)) << wide;
   for (const char* wrong : {R"({"name":"","age":7})", R"({"name":"x","age":131})", R"({"name":"x"})", R"({"age":7,"name":"x"})",
                             R"({"name":"x","age":07})", R"({"name":"x","age":7,"tags":["a","b","a"]})", R"({"name":"x","age":7)",
                             R"({"name":"x","age":7.5})"})

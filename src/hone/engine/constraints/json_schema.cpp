@@ -15,6 +15,7 @@ constexpr size_t kMostNodes = 20'000;  // of schemas visited
 constexpr size_t kMostPlaces = 1'000;  // of a list, each with a schema of its own
 constexpr int kDeepest = 64;           // that a schema nests by its own words
 constexpr int kRoomToRecur = 4;        // that definitions which lead to themselves have at least, however deep they stand
+constexpr int kWidestIndent = 8;       // a model that is unsure what to say would fill any room it is given
 constexpr const char* kExactlyOne = "oneOf";
 
 Pattern text(std::string_view utf8) { return pattern_text(utf8); }
@@ -22,8 +23,13 @@ Pattern text(std::string_view utf8) { return pattern_text(utf8); }
 // What people and models put between parts: nothing, a space, or a line break with its indentation.
 Pattern blank() {
   static const Pattern pattern =
-      pattern_optional(pattern_choice({text(" "), pattern_sequence({text("\n"), pattern_repeat(text(" "), 0, 32)})}));
+      pattern_optional(pattern_choice({text(" "), pattern_sequence({text("\n"), pattern_repeat(text(" "), 0, kWidestIndent)})}));
   return pattern;
+}
+
+std::string type_name(const Json& value) {
+  if (!value.is_string()) throw SchemaRefusal{fmt::format("\"type\" is {}; expected the name of a type", value.dump().substr(0, 64))};
+  return value.get<std::string>();
 }
 
 // Keywords that only speak of one type, for schemas that name none.
@@ -51,10 +57,10 @@ class Reader {
       end_soon_behind(depth);  // what is copied together may lead to itself unseen
       return value(view_.flattened(schema), depth + 1);
     }
-    for (const char* name : {"anyOf", kExactlyOne})
-      if (schema.contains(name)) return alternatives(schema, name, depth);
     if (schema.contains("const")) return enumeration(schema, Json::array({schema["const"]}));
     if (schema.contains("enum")) return enumeration(view_.without(schema, "enum"), schema_list(schema, "enum"));
+    for (const char* name : {"anyOf", kExactlyOne})
+      if (schema.contains(name)) return alternatives(schema, name, depth);
     return typed(schema, depth);
   }
 
@@ -92,6 +98,14 @@ class Reader {
     return pattern_choice(std::move(parts));
   }
 
+  // What an alternative and what stands beside it accept; false where that is nothing.
+  Json together(const Json& beside, const Json& part) try {
+    auto whole = view_.flattened(part);
+    return whole == false ? whole : view_.merged(beside, whole);
+  } catch (const SchemaContradiction&) {
+    return false;
+  }
+
   // Each alternative under what stands beside them. The pattern of "oneOf" is that of "anyOf", which is right only where no two can hold at once.
   Pattern alternatives(const Json& schema, const char* name, int depth) {
     const auto& all = schema_list(schema, name);
@@ -101,8 +115,8 @@ class Reader {
     for (const auto& part : all) {
       if (part == true || beside.empty()) {
         parts.push_back(value(part == true ? beside : part, depth + 1));
-      } else if (auto whole = view_.flattened(part); whole != false) {
-        parts.push_back(value(view_.merged(beside, whole), depth + 1));
+      } else if (auto whole = together(beside, part); whole != false) {
+        parts.push_back(value(whole, depth + 1));
       }
     }
     return pattern_choice(std::move(parts));
@@ -112,10 +126,10 @@ class Reader {
     auto type = schema.find("type");
     if (type != schema.end() && type->is_array()) {
       std::vector<Pattern> parts;
-      for (const auto& one : *type) parts.push_back(of_type(one.get<std::string>(), schema, depth));
+      for (const auto& one : *type) parts.push_back(of_type(type_name(one), schema, depth));
       return pattern_choice(std::move(parts));
     }
-    if (type != schema.end()) return of_type(type->get<std::string>(), schema, depth);
+    if (type != schema.end()) return of_type(type_name(*type), schema, depth);
     for (const auto& [implied, words] : kImplied)
       for (const char* word : words)
         if (schema.contains(word)) return of_type(implied, schema, depth);
@@ -176,7 +190,9 @@ class Reader {
     bool required;
   };
 
-  static Pattern member(const Pattern& name, const Pattern& content) { return pattern_sequence({name, text(":"), blank(), content}); }
+  static Pattern member(const Pattern& name, const Pattern& content) {
+    return pattern_sequence({name, text(":"), pattern_optional(text(" ")), content});
+  }
 
   Pattern object(const Json& schema, int depth) {
     static const Json kNone = Json::object(), kAnything = true;
@@ -249,7 +265,8 @@ Result<Pattern> schema_pattern(const Json& schema, int depth) try {
 } catch (const SchemaRefusal& refusal) {
   return error("the schema cannot be followed: {}", refusal.message);
 } catch (const Json::exception& problem) {
-  return error("the schema is malformed: {}", problem.what());
+  std::string_view what = problem.what();  // "[json.exception.type_error.302] type must be string, but is number"
+  return error("the schema is malformed: of a keyword's value, the {}", what.substr(std::min(what.find("] ") + 2, what.size())));
 }
 
 }  // namespace hone::engine
