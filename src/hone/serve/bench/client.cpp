@@ -24,11 +24,31 @@ bool says_something(std::string_view line, std::string_view key) {
   return line.size() > 1 && line[0] == '"' && line[1] != '"';
 }
 
+constexpr size_t kLongestReason = 200;
+
+// Why a server refuses, in whichever shape it says so: {"error": {"message": …}}, {"error": …}, {"message": …}, {"detail": …}.
+std::string reason_in(const Json& body) {
+  for (const char* name : {"error", "message", "detail"}) {
+    auto found = body.find(name);
+    if (found == body.end() || found->is_null()) continue;
+    if (found->is_object() && found->contains("message")) return reason_in(*found);
+    return (found->is_string() ? found->get<std::string>() : dump(*found)).substr(0, kLongestReason);
+  }
+  return "";
+}
+
+// A refusal names its status and, where the server gave one, its reason.
+std::string refusal(int status, const std::string& body) {
+  auto data = parse_json(body);
+  auto reason = data && data->is_object() ? reason_in(*data) : "";
+  return reason.empty() ? fmt::format("status {}", status) : fmt::format("status {}: {}", status, reason);
+}
+
 // The server's own counts, and why it gave up.
 void read_totals(std::string_view json, Answered& answered) {
   auto data = parse_json(json);
   if (!data || !data->is_object()) return;
-  if (auto error = data->value("error", Json()); error.is_object()) answered.error = error.value("message", "error");
+  if (data->contains("error")) answered.error = reason_in(*data);
   if (auto usage = data->value("usage", Json()); usage.is_object()) {
     answered.tokens = usage.value("completion_tokens", answered.tokens);
     answered.prompt_tokens = usage.value("prompt_tokens", int64_t{0});
@@ -122,7 +142,7 @@ asio::awaitable<Answered> BenchClient::ask(std::string body, Clock::time_point s
   bool done = !failure && parser.is_done();
   if (!done || !parser.get().keep_alive()) transport_.reset();
   if (!done && answered.error.empty()) answered.error = "the connection broke";
-  if (done && answered.status != 200) answered.error = fmt::format("status {}", answered.status);
+  if (done && answered.status != 200) answered.error = refusal(answered.status, parser.get().body());
   if (done && answered.status == 200 && answered.first == Clock::time_point() && answered.error.empty())
     answered.error = "no text";
   co_return answered;
