@@ -45,8 +45,8 @@ TEST_F(ConstraintRequests, WhatCannotGoOnEndsAlone) {
 }
 
 TEST_F(ConstraintRequests, BeamsThatCannotGoOnSayWhy) {
-  auto impossible = asking(regex("ab"));
-  impossible.sampling.bad_words = {{'b'}};
+  auto impossible = asking(regex("xy"));
+  impossible.sampling.bad_words = {{'y'}};
   impossible.sampling.beams = 3;
   auto engine = this->engine();
   auto found = generate(engine, {impossible, requests(20, 2)[1]});
@@ -57,7 +57,7 @@ TEST_F(ConstraintRequests, BeamsThatCannotGoOnSayWhy) {
 
 TEST_F(ConstraintRequests, AShapeThatGrowsTooLargeEndsAlone) {
   ConstraintCompiler tight(*tokenizer_, {kEnd}, {.state_bytes = 20'000});
-  auto growing = asking(tight.regex("(.|\\n)*a(.|\\n){500}").or_throw(ExitCode::failure, "regex"));
+  auto growing = asking(tight.regex("[ab]*a[ab]{500}").or_throw(ExitCode::failure, "regex"));
   growing.sampling.max_tokens = 150;
   growing.sampling.temperature = 1;
   for (int64_t beams : {1, 2}) {

@@ -68,6 +68,9 @@ TEST(SchemaExactness, ListedValuesAreFiltered) {
                                                         {R"({"enum":[1,2,3],"anyOf":[{"maximum":1},{"minimum":3}]})", "2", false},
                                                         {R"({"enum":[1,2,3],"anyOf":[{"maximum":1},{"minimum":3}]})", "3", true},
                                                         {R"({"enum":[1,2],"allOf":[{"enum":[2.0,3]}]})", "2", true},
+                                                        {R"({"enum":[1,"a",null],"oneOf":[{"type":"integer"},{"minimum":0,"type":["number","null"]}]})", "1", false},
+                                                        {R"({"enum":[1,"a",null],"oneOf":[{"type":"integer"},{"minimum":0,"type":["number","null"]}]})", "null", true},
+                                                        {R"({"type":"string","anyOf":[{"type":"integer"},{"maxLength":1}]})", R"("a")", true},
                                                         {R"({"type":["string","null"],"enum":["a",null,1]})", "null", true}}) {
     auto other = refusal(Json::parse(text));
     ASSERT_EQ(other, "") << text;

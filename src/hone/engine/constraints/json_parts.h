@@ -12,6 +12,8 @@ namespace hone::engine {
 struct SchemaRefusal {
   std::string message;
 };
+// Parts of a schema that no value satisfies together.
+struct SchemaContradiction : SchemaRefusal {};
 
 Pattern pattern_of(std::string_view expression);  // a regular expression of our own, which is right
 

@@ -67,6 +67,7 @@ Json joined(const std::string& keyword, const Json& one, const Json& other) {
   if (kAtLeast.contains(keyword) && numbers) return std::max(one, other);
   if (kAtMost.contains(keyword) && numbers) return std::min(one, other);
   if (keyword == "type") return common_types(one, other);
+  if (keyword == "const") return canonical(one) == canonical(other) ? one : Json();
   if (keyword == "items" || keyword == "additionalProperties") return both(one, other);
   if (keyword == "enum" && one.is_array() && other.is_array()) {
     std::set<std::string> others;
@@ -92,7 +93,9 @@ void join(Json& all, const std::string& keyword, const Json& value) {
     for (const auto& each : value) all[keyword].push_back(each);
   } else if (all[keyword] != value) {
     auto one = joined(keyword, all[keyword], value);
-    if (one.is_null()) throw SchemaRefusal{fmt::format("two parts of a schema disagree about \"{}\"", keyword)};
+    auto words = fmt::format("two parts of a schema disagree about \"{}\"", keyword);
+    if (one.is_null() && (keyword == "type" || keyword == "enum" || keyword == "const")) throw SchemaContradiction{{words}};
+    if (one.is_null()) throw SchemaRefusal{words};
     all[keyword] = std::move(one);
   }
 }
