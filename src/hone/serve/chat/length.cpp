@@ -49,6 +49,11 @@ bool worth_counting(size_t bytes, const ServedModel& served) {
   return bytes > kPartBytes && bytes > static_cast<size_t>(served.max_context);
 }
 
+void check_bytes(const char* what, size_t bytes, const char* where) {
+  if (bytes > kMostTokenizedBytes)
+    throw Problem(400, fmt::format("{} {} bytes; at most {} are taken", what, bytes, kMostTokenizedBytes), where, "too_long");
+}
+
 size_t bytes_of(const data::Conversation& conversation) {
   size_t bytes = 0;
   for (const auto& message : conversation.messages) bytes += message.content.size();
@@ -74,9 +79,15 @@ void refuse_overlong(const data::Conversation& conversation, const ServedModel& 
 }
 
 void refuse_long_text(const data::Conversation& conversation) {
-  if (auto bytes = bytes_of(conversation); bytes > kMostTokenizedBytes)
-    throw Problem(400, fmt::format("the messages have {} bytes; at most {} are tokenized at once", bytes, kMostTokenizedBytes),
-                  "messages", "too_long");
+  check_bytes("the messages have", bytes_of(conversation), "messages");
+}
+
+void refuse_long_extras(const data::Conversation& conversation, const Json& tools) {
+  size_t calls = 0;
+  for (const auto& message : conversation.messages)
+    if (!message.extra.is_null()) calls += dump(message.extra).size();
+  check_bytes("calls and thoughts in the messages have", calls, "messages");
+  check_bytes("the tools have", dump(tools).size(), "tools");
 }
 
 }  // namespace hone::serve
