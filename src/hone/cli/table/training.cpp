@@ -123,7 +123,7 @@ void add_training(Rows& rows) {
            always{"1", "results are summed batch by batch and never pile up on the device"}},
           {"prediction_loss_only", Flag, "false", "Evaluate the loss only."},
           {"batch_eval_metrics", Flag, "false", "Metrics per batch.", always{"true", "metrics are summed batch by batch; logits are never kept"}},
-          {"eval_do_concat_batches", Flag, "true", "Join results of batches.", accepted{"evaluation keeps sums, not logits"}},
+          {"eval_do_concat_batches", Flag, "true", "Join results of batches.", always{"true", "metrics are over all batches together"}},
           {"eval_use_gather_object", Flag, "false", "Gather objects.", accepted{"evaluation keeps sums, not logits"}},
           {"include_inputs_for_metrics", Flag, "false", "Inputs to metrics.", accepted{"metrics are built in"}},
           {"include_for_metrics", List, "", "What metrics get.", accepted{"metrics are built in"}},
