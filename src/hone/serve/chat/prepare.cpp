@@ -37,9 +37,10 @@ void read_calls(const Json& tools, const ServedModel& served, AnswerParser::Conf
   for (const auto& tool : tools) parser.offered.push_back(tool["function"]["name"]);
 }
 
-// response_format is about answers in words, of which a call has none; the others are about all of the output.
+// response_format and output_config are about answers in words, of which a call has none; the others are about all of the output.
 void check_no_other_shape(const ChatTask& task) {
-  if (task.shape.kind != Shape::Kind::free && !task.shape.where.starts_with("response_format"))
+  bool of_words = task.shape.where.starts_with("response_format") || task.shape.where.starts_with("output_config");
+  if (task.shape.kind != Shape::Kind::free && !of_words)
     bad_value(task.shape.where, "does not go with a tool_choice that asks for a call");
 }
 
