@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <cstring>
 
-#pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors never cross a real call here
-
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 #define HONE_CPU_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
