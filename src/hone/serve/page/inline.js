@@ -79,12 +79,8 @@ export function link(url, children) {
 // Of images only the words are shown, nothing is loaded; a link inside of a link would be neither.
 const linkWords = ([, image, words, url]) => (!words ? [url] : image || words.includes("://") ? [words] : inline(words));
 
-// An entity alone holds no markup, so the browser may be asked what it stands for.
-function entityText(entity) {
-  const field = document.createElement("textarea");
-  field.innerHTML = entity;
-  return field.value;
-}
+// The browser knows what an entity stands for; a document of its own runs and shows nothing.
+const entityText = (entity) => new DOMParser().parseFromString(entity, "text/html").body.textContent;
 
 // What stands at `at`: [node or text, where it ends]; null when it is an ordinary character.
 function pieceAt(text, at, hopeless) {
