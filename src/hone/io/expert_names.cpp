@@ -1,33 +1,28 @@
 #include "hone/io/expert_names.h"
 
-#include <charconv>
 #include <memory>
+
+#include "hone/io/single_expert.h"
 
 namespace hone::io {
 namespace {
 
 constexpr std::string_view kWeight = ".weight", kExperts = ".experts.", kGateUp = ".mlp.experts.gate_up_proj", kDown = ".mlp.experts.down_proj",
                            kRouter = ".gate.weight";
-constexpr int64_t kMostExperts = 1 << 16;
 
 struct ExpertWeightName {
   std::string layer;  // "model.layers.0"
   int64_t expert;
-  std::string kind;  // "gate_proj"
 };
 
-// "model.layers.0.mlp.experts.3.gate_proj.weight" under the given names; nothing else.
+// Of "model.layers.0.mlp.experts.3.gate_proj.weight" under the given names; nothing else.
 std::optional<ExpertWeightName> parse_name(std::string_view name, const ExpertNames& names) {
-  const std::string middle = "." + names.block + std::string(kExperts);
-  const size_t at = name.rfind(middle);
-  if (at == name.npos || !name.ends_with(kWeight)) return std::nullopt;
-  auto rest = name.substr(at + middle.size(), name.size() - kWeight.size() - at - middle.size());
-  int64_t expert = -1;
-  auto [end, status] = std::from_chars(rest.data(), rest.data() + rest.size(), expert);
-  if (status != std::errc() || expert < 0 || expert >= kMostExperts || end == rest.data() + rest.size() || *end != '.') return std::nullopt;
-  auto kind = rest.substr(static_cast<size_t>(end - rest.data()) + 1);
-  if (kind != names.gate && kind != names.up && kind != names.down) return std::nullopt;
-  return ExpertWeightName{std::string(name.substr(0, at)), expert, std::string(kind)};
+  if (!name.ends_with(kWeight)) return std::nullopt;
+  const auto single = parse_single_expert(name.substr(0, name.size() - kWeight.size()));
+  const std::string block = "." + names.block;
+  if (!single || !single->block.ends_with(block)) return std::nullopt;
+  if (single->kind != names.gate && single->kind != names.up && single->kind != names.down) return std::nullopt;
+  return ExpertWeightName{single->block.substr(0, single->block.size() - block.size()), single->expert};
 }
 
 std::string part_name(const std::string& layer, const ExpertNames& names, int64_t expert, const std::string& kind) {

@@ -1,34 +1,17 @@
 #include "hone/tuner/single_experts.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cmath>
 #include <map>
-#include <optional>
 #include <set>
 
+#include "hone/io/single_expert.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::tuner {
 namespace {
 
 constexpr const char* kBothRanks = R"(.*\.gate_up_proj)";  // as PEFT writes it
-
-struct SinglePair {
-  std::string block, kind;  // "model.layers.0.mlp", "gate_proj"
-  int64_t expert;
-};
-
-// "model.layers.0.mlp.experts.3.gate_proj", the module of a pair.
-std::optional<SinglePair> parse_single(const std::string& module) {
-  constexpr std::string_view kMiddle = ".experts.";
-  const size_t at = module.rfind(kMiddle);
-  if (at == module.npos) return std::nullopt;
-  const char *begin = module.data() + at + kMiddle.size(), *end = module.data() + module.size();
-  int64_t expert = -1;
-  const auto [stop, status] = std::from_chars(begin, end, expert);
-  if (status != std::errc() || expert < 0 || stop == end || *stop != '.') return std::nullopt;
-  return SinglePair{module.substr(0, at), std::string(stop + 1, end), expert};
-}
 
 struct Pair {
   Tensor a, b;
@@ -60,15 +43,35 @@ void add_target(io::AdapterConfig& config, const std::string& parameter) {
 }
 
 void add_both_ranks(io::AdapterConfig& config) {
+  const double growth = config.rslora ? std::sqrt(2.0) : 2.0;  // keeps the scale while the rank doubles; PEFT forgets rsLoRA here
   add_target(config, "gate_up_proj");
   config.rank_pattern.emplace_back(kBothRanks, 2 * config.rank);
-  config.alpha_pattern.emplace_back(kBothRanks, 2 * config.alpha);
+  config.alpha_pattern.emplace_back(kBothRanks, growth * config.alpha);
 }
 
 // Modules that the adapter still has a pair of; names of others would be missed in the model.
 void keep_targets_of(io::AdapterConfig& config, const std::set<std::string>& modules) {
   std::erase_if(config.targets.names, [&](const std::string& name) { return std::ranges::none_of(modules, [&](const auto& module) { return ends_in(module, name); }); });
   if (!config.targets.regex.empty()) config.targets = {{modules.begin(), modules.end()}, ""};
+}
+
+// The half of a pair that a tensor of a single expert is: "….experts.3.gate_proj.lora_A.weight".
+Tensor& half_named(Pair& pair, std::string_view name, const std::string& origin) {
+  if (name.ends_with(".lora_A.weight")) return pair.a;
+  if (name.ends_with(".lora_B.weight")) return pair.b;
+  throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: \"{}\" belongs to a single expert", origin, name), "experts take plain LoRA pairs, lora_A and lora_B");
+}
+
+bool any_expert_has(const Pairs& pairs, const std::string& kind) {
+  return std::ranges::any_of(pairs, [&](const auto& of_expert) { return of_expert.second.contains(kind); });
+}
+
+void check_kinds(const Pairs& pairs, const io::ExpertNames& names, const std::string& block, const std::string& origin) {
+  for (const auto& [expert, kinds] : pairs)
+    for (const auto& [kind, pair] : kinds)
+      if (kind != names.gate && kind != names.up && kind != names.down)
+        throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}.experts.{} has a pair for \"{}\"", origin, block, expert, kind),
+                        fmt::format("experts have {}, {} and {}", names.gate, names.up, names.down));
 }
 
 }  // namespace
@@ -79,10 +82,9 @@ void stack_single_experts(io::Adapter& adapter, const std::string& origin) {
   std::set<std::string> modules;
   for (const auto& [name, tensor] : adapter.tensors) {
     const size_t end = name.find(".lora_");
-    auto single = end == name.npos ? std::nullopt : parse_single(name.substr(0, end));
+    auto single = end == name.npos ? std::nullopt : io::parse_single_expert(name.substr(0, end));
     if (single) {
-      auto& pair = blocks[single->block][single->expert][single->kind];
-      (name.find(".lora_A", end) != name.npos ? pair.a : pair.b) = tensor;
+      half_named(blocks[single->block][single->expert][single->kind], name, origin) = tensor;
       continue;
     }
     if (end != name.npos) modules.insert(name.substr(0, end));
@@ -94,8 +96,8 @@ void stack_single_experts(io::Adapter& adapter, const std::string& origin) {
     const bool mixtral = block.ends_with(".block_sparse_moe");
     const std::string layer = mixtral ? block.substr(0, block.rfind('.')) + ".mlp" : block;
     const io::ExpertNames names = mixtral ? io::kMixtralNames : io::ExpertNames();
-    const auto& first = pairs.begin()->second;
-    const bool both = first.contains(names.gate) || first.contains(names.up), down = first.contains(names.down);
+    check_kinds(pairs, names, block, origin);
+    const bool both = any_expert_has(pairs, names.gate) || any_expert_has(pairs, names.up), down = any_expert_has(pairs, names.down);
     const auto put = [&](const std::string& owner, const Pair& pair) {
       others.emplace_back(owner + ".lora_A.weight", pair.a);
       others.emplace_back(owner + ".lora_B.weight", pair.b);

@@ -6,7 +6,7 @@
 namespace hone::tuner {
 
 // Pairs of single experts ("….experts.3.gate_proj.lora_A.weight") become those of stacked parameters, gate and up with the ranks of both; the
-// config follows. Throws UserError(bad_checkpoint) where an expert's pair is missing or has another shape.
+// config follows. Throws UserError(bad_checkpoint) where an expert's pair is missing or has another shape, or is more than a pair (DoRA).
 void stack_single_experts(io::Adapter& adapter, const std::string& origin);
 
 // Targets of a fresh adapter that name experts' layers (gate_proj, up_proj, down_proj, w1 …, gate) where the model has no such modules mean the
