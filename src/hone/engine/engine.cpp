@@ -20,6 +20,9 @@ void prepare_for_inference(model::CausalLM& model, int quant_bits) {
   for (auto device : model.devices()) device::give_back_memory(device);  // what the weights left behind
 }
 
+// Each slice has blocks of its own.
+bool is_sliced(const model::CausalLM& model) { return static_cast<int64_t>(model.block_devices().size()) > model.config().layers; }
+
 Stats sum_of(const Stats& a, const Stats& b) {
   auto sum = a;
   for (auto field : {&Stats::running, &Stats::waiting, &Stats::blocks, &Stats::blocks_used, &Stats::steps, &Stats::prompt_tokens,
@@ -134,12 +137,20 @@ struct Engine::Impl {
     live.erase(found);
   }
 
+  // Why the adapter cannot serve rows of this model, now that it is known what it is attached to. Empty when it can.
+  std::string why_not_on(model::CausalLM& model, const std::string& name) const {
+    if (tuner::changes_experts(model, name)) return "it changes experts, and only layers that all rows pass can tell the rows' adapters apart";
+    if (!tuner::carries_magnitudes(model, name)) return "";
+    if (config.quant_bits) return "DoRA needs the weights before rounding";
+    return is_sliced(model) ? "DoRA needs the whole weights, and this model is cut into slices" : "";
+  }
+
   void attach(model::CausalLM& model, const std::string& name, const std::filesystem::path& folder) {
     auto refusal = tuner::why_not_beside_others(folder);
     if (refusal.empty()) {
       tuner::load_adapter(model, folder, {.name = name, .dtype = model.dtype()});
       tuner::set_inactive(model, name);
-      if (config.quant_bits && tuner::carries_magnitudes(model, name)) refusal = "DoRA needs the weights before rounding";
+      refusal = why_not_on(model, name);
     }
     if (!refusal.empty())
       throw UserError(ExitCode::usage, fmt::format("{}: {}", folder.string(), refusal),
@@ -179,6 +190,8 @@ std::vector<Output> Engine::step() {
   for (const auto& output : outputs) impl_->count_out(output);
   return outputs;
 }
+
+void Engine::nudge() { impl_->bell.ring(); }
 
 bool Engine::idle() const { return impl_->live.empty() && impl_->kept.empty(); }
 int64_t Engine::max_context() const { return impl_->replicas[0]->config().max_context; }
@@ -231,6 +244,7 @@ std::vector<std::string> Engine::adapters() const { return {impl_->adapters.begi
 void Engine::update_weights(int64_t version) {
   auto& self = *impl_;
   HONE_CHECK(!self.config.quant_bits, "rounded weights cannot follow a trainer");
+  HONE_CHECK(std::ranges::none_of(self.models, [](const auto* model) { return is_sliced(*model); }), "slices are copies, which cannot follow a trainer");
   self.between_steps([&] {
     for (auto& replica : self.replicas) replica->update_weights(version);
   });

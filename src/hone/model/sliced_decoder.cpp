@@ -84,19 +84,6 @@ Decoder slice_of(const Decoder& whole, const SlicePlace& place) {
   return slice;
 }
 
-std::vector<const void*> adapters_of(const Decoder& whole) {
-  std::vector<const void*> list;
-  auto add = [&](const std::vector<ops::LoraWeights>& adapters) {
-    for (const auto& adapter : adapters) list.push_back(adapter.active ? adapter.a.unsafeGetTensorImpl() : adapter.b.unsafeGetTensorImpl());
-    list.push_back(nullptr);
-  };
-  add(whole.embedding.adapters), add(whole.head.adapters);
-  for (const auto& block : whole.blocks)
-    for (const auto* layer : {&block.attention.q, &block.attention.k, &block.attention.v, &block.attention.o, &block.mlp->gate, &block.mlp->up, &block.mlp->down})
-      add(layer->adapters);
-  return list;
-}
-
 std::string numbers_that_divide(std::initializer_list<int64_t> sizes) {
   int64_t common = 0;
   for (auto size : sizes) common = std::gcd(common, size);
@@ -119,6 +106,19 @@ void SlicedDecoder::check(const DecoderConfig& config, size_t slices) {
   throw UserError(ExitCode::usage,
                   fmt::format("{} slices of {} heads, {} key heads and an MLP of {}", slices, a.heads, a.kv_heads, config.intermediate),
                   "numbers that divide all of them: " + numbers_that_divide({a.heads, a.kv_heads, config.intermediate}));
+}
+
+std::vector<SlicedDecoder::Followed> SlicedDecoder::adapters_of(const Decoder& whole) {
+  std::vector<Followed> list;
+  auto add = [&](const std::vector<ops::LoraWeights>& adapters) {
+    for (const auto& adapter : adapters) list.push_back({adapter.a, adapter.active});
+    list.push_back({{}, false});
+  };
+  add(whole.embedding.adapters), add(whole.head.adapters);
+  for (const auto& block : whole.blocks)
+    for (const auto* layer : {&block.attention.q, &block.attention.k, &block.attention.v, &block.attention.o, &block.mlp->gate, &block.mlp->up, &block.mlp->down})
+      add(layer->adapters);
+  return list;
 }
 
 SlicedDecoder::SlicedDecoder(const Decoder& whole, const std::vector<at::Device>& devices) : team_(devices), followed_(adapters_of(whole)) {

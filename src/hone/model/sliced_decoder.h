@@ -24,10 +24,18 @@ class SlicedDecoder {
   Tensor logits(const Tensor& hidden_th, const LinearMode& mode);  // each slice has a part of the vocabulary
 
  private:
+  // An adapter as it was when the slices took it. The tensor is held, so that no other can come to lie at its address.
+  struct Followed {
+    Tensor a;  // undefined: here a layer's list ends
+    bool active;
+    bool operator==(const Followed& other) const { return a.is_same(other.a) && active == other.active; }
+  };
+  static std::vector<Followed> adapters_of(const Decoder& whole);
+
   std::vector<Decoder> slices_;
   SliceTeam team_;
-  std::mutex following_;               // replicas that share a model may come for the same change
-  std::vector<const void*> followed_;  // which adapters the slices carry
+  std::mutex following_;            // replicas that share a model may come for the same change
+  std::vector<Followed> followed_;  // which adapters the slices carry
 };
 
 }  // namespace hone::model

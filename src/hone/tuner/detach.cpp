@@ -1,5 +1,7 @@
 #include "hone/tuner/detach.h"
 
+#include <algorithm>
+
 #include "hone/tuner/initial.h"
 
 namespace hone::tuner {
@@ -42,6 +44,12 @@ bool carries_magnitudes(model::CausalLM& model, const std::string& name) {
     for (const auto& adapter : adapters) found |= adapter.adapter == name && adapter.magnitude.defined();
   });
   return found;
+}
+
+bool changes_experts(model::CausalLM& model, const std::string& name) {
+  return std::ranges::any_of(model.slots(), [&](const model::AdapterSlot& slot) {
+    return slot.kind == model::SlotKind::experts && std::ranges::any_of(*slot.adapters, [&](const auto& adapter) { return adapter.adapter == name; });
+  });
 }
 
 }  // namespace hone::tuner

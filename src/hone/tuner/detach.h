@@ -13,5 +13,6 @@ std::string why_not_beside_others(const fs::path& folder);
 void set_inactive(model::CausalLM& model, const std::string& name);   // kept, but no part of the model's own result
 void detach_adapter(model::CausalLM& model, const std::string& name);  // its matrices leave the model
 bool carries_magnitudes(model::CausalLM& model, const std::string& name);  // DoRA
+bool changes_experts(model::CausalLM& model, const std::string& name);     // the stacked weights of a mixture
 
 }  // namespace hone::tuner

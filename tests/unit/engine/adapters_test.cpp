@@ -91,5 +91,33 @@ TEST_F(AdaptersTest, WhatIsNoAdapterLeavesTheModelAlone) {
   EXPECT_EQ(answers(engine, {request})[0], wanted);
 }
 
+// Such files name no target_parameters: only on the model it shows that they change experts, which compute without knowing the rows' adapters.
+TEST_F(AdaptersTest, PairsOfSingleExpertsAreRefused) {
+  Json config{{"architectures", {"Qwen3MoeForCausalLM"}}, {"vocab_size", 260}, {"hidden_size", 32}, {"intermediate_size", 48}, {"num_hidden_layers", 1},
+              {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 8}, {"num_experts", 2}, {"num_experts_per_tok", 1},
+              {"moe_intermediate_size", 16}, {"tie_word_embeddings", false}, {"max_position_embeddings", 256}, {"initializer_range", 0.3}};
+  model_ = model::CausalLM::random(model::parse_config(config, "test"), 4);
+  io::Adapter adapter;
+  adapter.config.method = "LORA";
+  adapter.config.rank = 2;
+  adapter.config.targets.names = {"down_proj"};
+  for (int expert : {0, 1}) {
+    const auto module = fmt::format("model.layers.0.mlp.experts.{}.down_proj", expert);
+    adapter.tensors.emplace_back(module + ".lora_A.weight", at::randn({2, 16}));
+    adapter.tensors.emplace_back(module + ".lora_B.weight", at::randn({32, 2}));
+  }
+  io::write_adapter(root_ / "experts", adapter);
+  auto request = requests(4)[0];
+  auto wanted = expected(request);
+  auto engine = this->engine();
+  try {
+    engine.load_adapter("x", root_ / "experts");
+    FAIL() << "it would answer as the base";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("it changes experts"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(answers(engine, {request})[0], wanted);
+}
+
 }  // namespace
 }  // namespace hone::engine

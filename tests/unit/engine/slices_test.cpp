@@ -14,6 +14,27 @@ class SlicesTest : public EngineTest {
     model->cut_into_slices({at::kCPU, at::kCPU});
     return model;
   }
+
+  SlicesTest() : root_(std::filesystem::temp_directory_path() / fmt::format("hone-engine-slices-{}", ::getpid())) {}
+  ~SlicesTest() override { std::filesystem::remove_all(root_); }
+
+  // An adapter with random matrices.
+  std::filesystem::path saved_adapter(const std::string& name, uint64_t seed, bool dora = false) {
+    auto tuned_model = tiny_model();
+    tuner::TunerConfig config;
+    config.lora.rank = 4;
+    config.lora.dora = dora;
+    auto tuned = tuner::apply_tuner(*tuned_model, config);
+    {
+      at::NoGradGuard no_grad;
+      at::manual_seed(seed);
+      for (const auto& [parameter, tensor] : tuned.trainable) Tensor(tensor).copy_(at::randn_like(tensor) * 0.3);
+    }
+    tuner::save_trained(*tuned_model, tuned, root_ / name);
+    return root_ / name;
+  }
+
+  std::filesystem::path root_;
 };
 
 TEST_F(SlicesTest, AnswerAsTheWholeModel) {
@@ -47,17 +68,7 @@ TEST_F(SlicesTest, ReplicasMayShareThem) {
 }
 
 TEST_F(SlicesTest, AdaptersAreCutToo) {
-  auto root = std::filesystem::temp_directory_path() / fmt::format("hone-engine-slices-{}", ::getpid());
-  auto tuned_model = tiny_model();
-  tuner::TunerConfig config;
-  config.lora.rank = 4;
-  auto tuned = tuner::apply_tuner(*tuned_model, config);
-  {
-    at::NoGradGuard no_grad;
-    at::manual_seed(5);
-    for (const auto& [parameter, tensor] : tuned.trainable) Tensor(tensor).copy_(at::randn_like(tensor) * 0.3);
-  }
-  tuner::save_trained(*tuned_model, tuned, root);
+  const auto root = saved_adapter("a", 5);
   auto request = requests(12)[2];
   auto adapted = request;
   adapted.adapter = "a";
@@ -72,7 +83,36 @@ TEST_F(SlicesTest, AdaptersAreCutToo) {
   EXPECT_EQ(answers(engine, {request, adapted}), wanted);
   engine.unload_adapter("a");
   EXPECT_EQ(answers(engine, {request})[0], wanted[0]);
-  std::filesystem::remove_all(root);
+}
+
+TEST_F(SlicesTest, AnotherAdapterUnderTheSameNameIsFollowed) {
+  auto request = requests(12)[2];
+  request.adapter = "a";
+  auto whole = engine();
+  auto cut = cut_model();
+  Engine engine(*cut, tokenizer_);
+  for (uint64_t seed : {5, 6, 7}) {  // what one leaves free, the next may take
+    const auto folder = saved_adapter(fmt::format("of-{}", seed), seed);
+    for (auto* each : {&whole, &engine}) each->load_adapter("a", folder);
+    EXPECT_EQ(answers(engine, {request}), answers(whole, {request})) << seed;
+    for (auto* each : {&whole, &engine}) each->unload_adapter("a");
+  }
+}
+
+TEST_F(SlicesTest, DoraIsRefusedAndTheModelGoesOn) {
+  const auto folder = saved_adapter("dora", 5, /*dora=*/true);
+  auto request = requests(12)[2];
+  auto whole = engine();
+  whole.load_adapter("a", folder);
+  auto cut = cut_model();
+  Engine engine(*cut, tokenizer_);
+  try {
+    engine.load_adapter("a", folder);
+    FAIL() << "slices know no whole weights";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("cut into slices"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(answers(engine, {request}), answers(whole, {request}));
 }
 
 TEST_F(SlicesTest, RoundedWeightsAndACacheInFewerBitsGoWithThem) {
