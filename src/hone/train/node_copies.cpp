@@ -11,71 +11,123 @@ namespace hone::train {
 namespace {
 
 constexpr int64_t kTravellingPiece = 8 << 20;
+constexpr std::string_view kArriving = ".arriving-";  // and the rank that writes it: nodes may share a file system after all
 
 // {"adapter_model.safetensors": 1024, …}
 Json files_to_share(const fs::path& folder, NodeCopies::Depth depth) {
   Json files = Json::object();
   for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
     if (entry->is_directory() && depth == NodeCopies::Depth::folder_alone) entry.disable_recursion_pending();
-    if (entry->is_regular_file()) files[entry->path().lexically_relative(folder).generic_string()] = entry->file_size();
+    if (!entry->is_regular_file() || entry->path().filename().string().find(kArriving) != std::string::npos) continue;
+    files[entry->path().lexically_relative(folder).generic_string()] = entry->file_size();
   }
   return files;
 }
 
-// One file on its way: read here, or written here, or only passing by.
-class TravellingFile {
+// The first thing that went wrong here, kept until nobody waits for us.
+class NotedTrouble {
  public:
-  enum class Part { reads, writes, has_it };
-  TravellingFile(const fs::path& path, Part part) : path_(path), part_(part) {
-    if (part == Part::writes) fs::create_directories(path.parent_path()), file_.open(path, std::ios::binary | std::ios::out | std::ios::trunc);
-    if (part == Part::reads) file_.open(path, std::ios::binary | std::ios::in);
+  template <class Work>
+  bool survives(Work work) {
+    try {
+      work();
+      return true;
+    } catch (const std::exception&) {
+      if (!first_) first_ = std::current_exception();
+      return false;
+    }
   }
-  void before(Tensor& piece) {
-    if (part_ == Part::reads) file_.read(reinterpret_cast<char*>(piece.mutable_data_ptr<uint8_t>()), piece.numel());
-  }
-  void after(const Tensor& piece) {
-    if (part_ == Part::writes) file_.write(reinterpret_cast<const char*>(piece.const_data_ptr<uint8_t>()), piece.numel());
-  }
-  void close() {
-    if (part_ == Part::has_it) return;
-    file_.close();
-    if (!file_) throw std::system_error(errno ? errno : EIO, std::generic_category(), path_.string());
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
   }
 
  private:
-  fs::path path_;
-  Part part_;
-  std::fstream file_;
+  std::exception_ptr first_;
+};
+
+[[noreturn]] void throw_errno(const fs::path& path) {
+  throw std::system_error(errno ? errno : EIO, std::generic_category(), path.string());
+}
+
+// The ways of files between nodes. Nothing but the network's own failures is thrown on them.
+class Travel {
+ public:
+  Travel(parallel::ProcessGroup& leaders, NotedTrouble& trouble) : leaders_(leaders), trouble_(trouble) {}
+
+  void send(const fs::path& path, int64_t size) {
+    errno = 0;
+    std::ifstream file(path, std::ios::binary);
+    in_pieces(size, [&](Tensor& piece) {
+      file.read(reinterpret_cast<char*>(piece.mutable_data_ptr<uint8_t>()), piece.numel());
+      leaders_.broadcast(piece, leaders_.rank());
+    });
+    trouble_.survives([&] {
+      if (!file) throw_errno(path);
+    });
+    all_told(file.good(), leaders_.rank());
+  }
+
+  void receive(const fs::path& path, int64_t size, int sender) {
+    const fs::path arriving = fmt::format("{}{}{}", path.string(), kArriving, leaders_.rank());
+    errno = 0;
+    std::ofstream file;
+    bool placed = trouble_.survives([&] { fs::create_directories(path.parent_path()); });
+    if (placed) file.open(arriving, std::ios::binary | std::ios::trunc);
+    in_pieces(size, [&](Tensor& piece) {
+      leaders_.broadcast(piece, sender);
+      file.write(reinterpret_cast<const char*>(piece.const_data_ptr<uint8_t>()), piece.numel());
+    });
+    bool whole = all_told(true, sender);
+    if (!placed) return;
+    bool arrived = trouble_.survives([&] {
+      file.close();
+      if (!file) throw_errno(arriving);
+      if (!whole) throw std::runtime_error(fmt::format("{}: node {} could not read it", path.string(), sender));
+      fs::rename(arriving, path);
+    });
+    std::error_code ignored;
+    if (!arrived) fs::remove(arriving, ignored);
+  }
+
+ private:
+  template <class Work>
+  static void in_pieces(int64_t size, Work work) {
+    for (int64_t left = size; left > 0; left -= kTravellingPiece) {
+      auto piece = at::zeros({std::min(left, kTravellingPiece)}, at::kByte);
+      work(piece);
+    }
+  }
+
+  // Whether what the sender sent was all of it.
+  bool all_told(bool whole, int sender) {
+    auto flag = at::full({1}, whole, at::kByte);
+    leaders_.broadcast(flag, sender);
+    return flag.item<uint8_t>() != 0;
+  }
+
+  parallel::ProcessGroup& leaders_;
+  NotedTrouble& trouble_;
 };
 
 }  // namespace
 
 void NodeCopies::share(const fs::path& folder, Depth depth) const {
   if (!leaders_) return;
-  const auto own = files_to_share(folder, depth);
-  const auto lists = leaders_->gather_text(own.dump());
-  std::exception_ptr trouble;
+  NotedTrouble trouble;
+  std::string own = "{}";
+  trouble.survives([&] { own = files_to_share(folder, depth).dump(); });
+  const auto lists = leaders_->gather_text(own);
+  Travel travel(*leaders_, trouble);
   std::set<std::string> travelled;
   for (int node = 0; node < leaders_->size(); ++node) {
     const auto files = Json::parse(lists[static_cast<size_t>(node)]);
     for (const auto& [name, size] : files.items()) {
       if (!travelled.insert(name).second) continue;
-      using Part = TravellingFile::Part;
-      TravellingFile file(folder / name, node == leaders_->rank() ? Part::reads : own.contains(name) ? Part::has_it : Part::writes);
-      for (int64_t left = size.get<int64_t>(); left > 0; left -= kTravellingPiece) {
-        auto piece = at::zeros({std::min(left, kTravellingPiece)}, at::kByte);
-        file.before(piece);
-        leaders_->broadcast(piece, node);
-        file.after(piece);
-      }
-      try {
-        file.close();
-      } catch (const std::exception&) {
-        trouble = std::current_exception();
-      }
+      if (node == leaders_->rank()) travel.send(folder / name, size.get<int64_t>());
+      else travel.receive(folder / name, size.get<int64_t>(), node);
     }
   }
-  if (trouble) std::rethrow_exception(trouble);
+  trouble.rethrow();
 }
 
 }  // namespace hone::train

@@ -11,8 +11,9 @@ class NodeCopies {
   explicit NodeCopies(parallel::ProcessGroup* leaders) : leaders_(leaders) {}
 
   bool leads() const { return leaders_ != nullptr; }
-  // Files that one node has in its `folder`, all have there afterwards. Every leader calls it; the others need not. What cannot be
-  // read or written is thrown when all files have travelled, so that nobody waits for ever.
+  // Files that one node has in its `folder`, all have there afterwards, each whole or as before; of several by one name the first
+  // node's. Every leader calls it; the others need not. What cannot be listed, read or written is thrown when all files have
+  // travelled, so that nobody waits for ever.
   enum class Depth { folder_alone, all_below };
   void share(const fs::path& folder, Depth depth) const;
 

@@ -80,6 +80,7 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
   if (processes.world.is_main()) parallel::note_run(ready.run.root.string());
   ready.run = {processes.share_text(ready.run.root.string()), identity, order};
   ready.folder_per_node = processes.folder_per_node(ready.run.root);
+  if (ready.folder_per_node && processes.leaders) sweep_leftovers(ready.run.root, identity);
   bool split_off = ready.data.validation && job.datasets.val_datasets.empty();
   if (split_off && processes.world.is_main() && job.trainer.layout == Layout::swift)
     data::write_rows(ready.run.root / kValidationFile, *ready.data.validation);
