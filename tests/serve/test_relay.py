@@ -1,6 +1,7 @@
 """`app --base_url`: the chat page of another server. What it hands on, what it keeps to itself, and how it bears that server's bad days."""
 import http.server
 import json
+import signal
 import socket
 import ssl
 import subprocess
@@ -190,3 +191,31 @@ def test_a_wrong_address_is_said_at_once(address, said):
         url = address.format(taken.getsockname()[1])
         done = subprocess.run([BINARY, "app", "--base_url", url, "--port", "0"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and said in done.stderr and "base_url" in done.stderr
+
+
+@pytest.fixture
+def silent():
+    """Takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
+        yield listening
+
+
+def test_it_can_be_ended_while_it_waits_for_the_other_server(silent):
+    waiting = subprocess.Popen([BINARY, "app", "--base_url", f"http://127.0.0.1:{silent.getsockname()[1]}/v1", "--port", "0"], stderr=subprocess.PIPE)
+    with silent.accept()[0] as connection:
+        read_until(connection, b"\r\n\r\n")
+        waiting.send_signal(signal.SIGTERM)
+        assert waiting.wait(60) == 128 + signal.SIGTERM
+
+
+def test_a_handshake_that_does_not_end_is_given_up(silent):
+    done = subprocess.run([BINARY, "app", "--base_url", f"https://127.0.0.1:{silent.getsockname()[1]}/v1", "--port", "0"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "too long" in done.stderr
+
+
+def test_a_failure_inside_is_told_and_survived(relay, other):
+    page = relay(other().url, env={"HONE_FAULT": "serve.respond:throw"})
+    status, _, text = page.get("/v1/models")
+    assert status == 500 and json.loads(text)["error"]["code"] == "internal_error"
+    assert page.get("/v1/models")[0] == 200 and page.stop() == 0

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <boost/asio/detached.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <csignal>
 
 #include "hone/base/log.h"
@@ -11,6 +10,7 @@
 #include "hone/serve/anthropic/models.h"
 #include "hone/serve/http/access.h"
 #include "hone/serve/http/listener.h"
+#include "hone/serve/http/under_way.h"
 #include "hone/serve/routes.h"
 
 namespace hone::serve {
@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kWorkers = 2;
-constexpr milliseconds kLastWait{5'000};     // for threads at work on what nobody waits for any more
+constexpr milliseconds kLastWait{5'000};     // for the engine's present step, which nobody waits for any more
 constexpr milliseconds kTimeToTell{10'000};  // health says "stuck" to those who ask now and then, before the process goes
 
 bool speaks_anthropic(const HttpRequest& request) {
@@ -29,26 +29,6 @@ bool speaks_anthropic(const HttpRequest& request) {
 HttpResponse answer_to(const Problem& problem, const HttpRequest& request) {
   return speaks_anthropic(request) ? anthropic_problem(problem) : problem_response(problem);
 }
-
-// For the log: a stranger's path is neither long nor anything but plain characters there, and its query is left out.
-std::string asked(const HttpRequest& request) {
-  constexpr size_t kShown = 200;
-  auto path = request.path.substr(0, kShown);
-  for (char& c : path)
-    if (c <= ' ' || c > '~') c = '?';
-  return fmt::format("{} {}", request.head_only ? "HEAD" : request.method.substr(0, 16), path);
-}
-
-// However a request ends, it is counted out.
-class CountedIn {
- public:
-  explicit CountedIn(size_t& count) : count_(++count) {}
-  ~CountedIn() { --count_; }
-  CountedIn(const CountedIn&) = delete;
-
- private:
-  size_t& count_;
-};
 
 class Server : public Service {
  public:
@@ -88,7 +68,7 @@ class Server : public Service {
     if (head.method == "OPTIONS" && !methods.empty() && access_.allows_origin(head.header("origin"))) return preflight(head);
     bool open = route && route->audience == Audience::everyone;
     if (auto problem = access_.wrong_origin(head); problem && !open) return answer_to(*problem, head);
-    if (!open && access_.has_key() && !access_.carries_key(head)) return unauthorized(head);
+    if (!open && access_.has_key() && !access_.carries_key(head)) return Access::asking_for_key(answer_to(wrong_key(), head), head);
     if (!route && methods.empty())
       return answer_to({404, "there is nothing at this path; /openapi.json lists what there is", "", "not_found"}, head);
     if (!route) return wrong_method(head, methods);
@@ -102,37 +82,29 @@ class Server : public Service {
 
   asio::awaitable<void> handle(Exchange& exchange) override {
     auto began = Clock::now();
-    CountedIn counted(busy_);
+    UnderWay::Counted counted(under_way_);
     auto origin = exchange.request().header("origin");
     if (!origin.empty() && access_.allows_origin(origin)) exchange.add_header("Access-Control-Allow-Origin", std::string(origin));
-    std::optional<Problem> problem;
     const Route* route = find_route(exchange.request().method, exchange.request().path);
-    try {
-      if (route->handler)
-        co_await route->handler(exchange, context_);
-      else
-        co_await exchange.respond(health(exchange.request()));
-    } catch (const Problem& caught) {
-      problem = caught;
-    } catch (const std::exception& error) {
-      log::error("{} {}: {}", exchange.request().method, exchange.request().path, error.what());
-      problem = Problem(500, "something went wrong inside the server; its log says what", "", "internal_error");
-    }
+    auto problem = co_await problem_of(answer(exchange, *route), exchange.request());
     exchange.on_gone({});
     if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(answer_to(*problem, exchange.request()));
     record(exchange, *route, std::chrono::duration<double>(Clock::now() - began).count());
   }
 
  private:
+  asio::awaitable<void> answer(Exchange& exchange, const Route& route) {
+    if (route.handler)
+      co_await route.handler(exchange, context_);
+    else
+      co_await exchange.respond(health(exchange.request()));
+  }
+
   void announce() const {
-    auto address =
-        fmt::format("{}://{}:{}", tls_ ? "https" : "http",
-                    config_.host.find(':') != std::string::npos ? "[" + config_.host + "]" : config_.host, listener_.port());
-    log::info("{} is served at {} ({})", served_.name, address,
+    log::info("{} is served at {} ({})", served_.name, listener_.address(),
               config_.open_page ? "open it in a browser; Ctrl-C ends it"
                                 : "chat page at /, OpenAI's API under /v1, Anthropic's at /v1/messages");
-    if (!access_.loopback() && !access_.has_key())
-      log::warning("anybody who reaches {} may use the model; --api_key asks for a key", config_.host);
+    access_.warn_when_open();
   }
 
   // Ready, or why not. /live only tells that the process answers.
@@ -146,14 +118,6 @@ class Server : public Service {
     auto message = fmt::format("{} is not answered here; expected {}", head.method.substr(0, 16), methods);
     auto response = answer_to({405, message, "", "method_not_allowed"}, head);
     response.headers.emplace_back("Allow", methods);
-    return response;
-  }
-
-  HttpResponse unauthorized(const HttpRequest& head) const {
-    auto response = answer_to({401, "incorrect API key provided", "", "invalid_api_key"}, head);
-    bool for_people = head.path == "/" || head.path.starts_with("/page/");
-    response.headers.emplace_back("WWW-Authenticate",
-                                  for_people ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
     return response;
   }
 
@@ -176,44 +140,25 @@ class Server : public Service {
   void start_draining(int signal) {
     draining_ = true;
     log::info("signal {}: no new requests; {} answers are finished first", signal, loop_.live_answers());
-    signals_.async_wait([](const error_code& cancelled, int again) {
-      if (!cancelled) ::_exit(128 + again);
-    });
+    end_at_next(signals_);
     listener_.send_idle_clients_away();
     asio::co_spawn(io_, drain(config_.drain, 0), asio::detached);
   }
 
-  // Answers end by themselves until the deadline, then by a last event that says why, then by force. None is left when io_ stops.
+  // None is left when io_ stops.
   asio::awaitable<void> drain(milliseconds patience, int exit_code) {
     exit_code_ = exit_code;
-    co_await until_idle(Clock::now() + patience);
-    if (busy_ > 0) {
-      log::warning("{} requests did not end in time and are cut off", busy_);
-      loop_.interrupt_all();
-      co_await until_idle(Clock::now() + milliseconds(1000));
-    }
-    listener_.stop_accepting();
-    listener_.close_clients();
-    co_await until_idle(Clock::now() + kLastWait);
+    co_await under_way_.drain(listener_, patience, [this] { loop_.interrupt_all(); });
     loop_.ask_to_stop();
     for (auto deadline = Clock::now() + kLastWait; !loop_.stopped() && Clock::now() < deadline;) co_await pause(milliseconds(10));
-    if (busy_ > 0 || !loop_.stopped()) end_without_them();
+    if (under_way_.count() > 0 || !loop_.stopped()) end_without_them();
     io_.stop();
-  }
-
-  asio::awaitable<void> until_idle(Clock::time_point deadline) {
-    while (busy_ > 0 && Clock::now() < deadline) co_await pause(milliseconds(10));
   }
 
   // A thread that does not come back cannot be joined, and nobody waits for its answer any more.
   [[noreturn]] void end_without_them() const {
-    log::warning("{} requests are still being worked on; ending without them", busy_);
+    log::warning("{} requests are still being worked on; ending without them", under_way_.count());
     ::_exit(exit_code_);
-  }
-
-  asio::awaitable<void> pause(milliseconds time) {
-    asio::steady_timer timer(io_, time);
-    co_await timer.async_wait(asio::use_awaitable);
   }
 
   // Looks after the engine's thread, which cannot look after itself.
@@ -272,7 +217,7 @@ class Server : public Service {
   std::shared_ptr<asio::ssl::context> tls_;
   Listener listener_;
   asio::signal_set signals_;
-  size_t busy_ = 0;
+  UnderWay under_way_;
   bool draining_ = false;
   int exit_code_ = 0;
 };

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "hone/base/log.h"
+
 namespace hone::serve {
 namespace {
 
@@ -63,6 +65,22 @@ Access::Digest Access::digest(std::string_view text) {
 bool Access::carries_key(const HttpRequest& request) const {
   auto given = digest(key_in(request));
   return CRYPTO_memcmp(given.data(), key_.data(), key_.size()) == 0;
+}
+
+bool is_for_people(const HttpRequest& request) {
+  return request.method == "GET" && (request.path == "/" || request.path.starts_with("/page/"));
+}
+
+Problem wrong_key() { return {401, "incorrect API key provided", "", "invalid_api_key"}; }
+
+HttpResponse Access::asking_for_key(HttpResponse refusal, const HttpRequest& request) {
+  refusal.headers.emplace_back("WWW-Authenticate",
+                               is_for_people(request) ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
+  return refusal;
+}
+
+void Access::warn_when_open() const {
+  if (!loopback_ && !has_key_) log::warning("anybody who reaches {} may use the model; --api_key asks for a key", host_);
 }
 
 bool Access::allows_origin(std::string_view origin) const {

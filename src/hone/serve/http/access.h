@@ -9,6 +9,10 @@
 
 namespace hone::serve {
 
+// What a person opens in a browser: the chat page and its files.
+bool is_for_people(const HttpRequest& request);
+Problem wrong_key();
+
 class Access {
  public:
   // `host` is what the server listens on. "*" among the origins allows every page.
@@ -21,7 +25,9 @@ class Access {
   // origins (Origin).
   std::optional<Problem> wrong_origin(const HttpRequest& request) const;
   bool allows_origin(std::string_view origin) const;
-  bool loopback() const { return loopback_; }
+  // The refusal of a request without the key, in the words of `refusal`: a browser asks its person, a program is told the scheme.
+  static HttpResponse asking_for_key(HttpResponse refusal, const HttpRequest& request);
+  void warn_when_open() const;  // to everybody on the network
 
  private:
   using Digest = std::array<unsigned char, 32>;

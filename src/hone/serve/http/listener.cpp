@@ -36,7 +36,7 @@ tcp::endpoint endpoint_of(const asio::any_io_executor& executor, const std::stri
 
 Listener::Listener(const asio::any_io_executor& executor, const std::string& host, int port,
                    std::shared_ptr<asio::ssl::context> tls, Service& service, const HttpLimits& limits)
-    : executor_(executor), acceptor_(executor), tls_(std::move(tls)), service_(service), limits_(limits) {
+    : executor_(executor), acceptor_(executor), tls_(std::move(tls)), service_(service), limits_(limits), host_(host) {
   allow_many_files();
   auto endpoint = endpoint_of(executor, host, port);
   acceptor_.open(endpoint.protocol());
@@ -53,6 +53,11 @@ Listener::Listener(const asio::any_io_executor& executor, const std::string& hos
                     "choose another --port or --host");
   port_ = acceptor_.local_endpoint().port();
   if (port != 0 && port_ != port) log::warning("port {} is taken; using {}", port, port_);
+}
+
+std::string Listener::address() const {
+  bool numbers_of_six = host_.find(':') != std::string::npos;
+  return fmt::format("{}://{}:{}", tls_ ? "https" : "http", numbers_of_six ? "[" + host_ + "]" : host_, port_);
 }
 
 asio::awaitable<void> Listener::accept_clients() {

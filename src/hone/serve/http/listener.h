@@ -14,7 +14,7 @@ class Listener {
   Listener(const asio::any_io_executor& executor, const std::string& host, int port, std::shared_ptr<asio::ssl::context> tls,
            Service& service, const HttpLimits& limits);
 
-  int port() const { return port_; }
+  std::string address() const;  // http://127.0.0.1:8000
   asio::awaitable<void> accept_clients();
   void stop_accepting();
   void send_idle_clients_away();  // and the others behind their answers
@@ -31,6 +31,7 @@ class Listener {
   Service& service_;
   HttpLimits limits_;
   std::shared_ptr<Clients> clients_ = std::make_shared<Clients>();
+  std::string host_;
   int port_ = 0;
 };
 

@@ -4,12 +4,12 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <csignal>
 
 #include "hone/base/log.h"
 #include "hone/serve/http/access.h"
 #include "hone/serve/http/listener.h"
+#include "hone/serve/http/under_way.h"
 #include "hone/serve/page/page.h"
 #include "hone/serve/relay/upstream.h"
 
@@ -20,7 +20,6 @@ namespace {
 bool page_asks(const HttpRequest& head) {
   return (head.method == "GET" && head.path == "/v1/models") || (head.method == "POST" && head.path == "/v1/chat/completions");
 }
-bool is_page(const HttpRequest& head) { return head.method == "GET" && (head.path == "/" || head.path.starts_with("/page/")); }
 bool asks_health(const HttpRequest& head) { return head.method == "GET" && (head.path == "/health" || head.path == "/ping" || head.path == "/live"); }
 
 class Relay : public Service {
@@ -35,14 +34,14 @@ class Relay : public Service {
         signals_(io_, SIGTERM, SIGINT) {}
 
   int run() {
-    auto name = first_model();
-    log::info("{} at {} is served at {}://{}:{} (open it in a browser; Ctrl-C ends it)", name, relay_.base_url, tls_ ? "https" : "http",
-              config_.host.find(':') != std::string::npos ? "[" + config_.host + "]" : config_.host, listener_.port());
-    if (!access_.loopback() && !access_.has_key()) log::warning("anybody who reaches {} may use that server; --api_key asks for a key", config_.host);
-    asio::co_spawn(io_, listener_.accept_clients(), asio::detached);
-    signals_.async_wait([this](const error_code& cancelled, int) {
-      if (!cancelled) end();
+    signals_.async_wait([this](const error_code& cancelled, int signal) {
+      if (!cancelled) end(signal);
     });
+    auto name = first_model();
+    serving_ = true;
+    log::info("{} at {} is served at {} (open it in a browser; Ctrl-C ends it)", name, relay_.base_url, listener_.address());
+    access_.warn_when_open();
+    asio::co_spawn(io_, listener_.accept_clients(), asio::detached);
     io_.run();
     return 0;
   }
@@ -50,28 +49,18 @@ class Relay : public Service {
   std::optional<HttpResponse> refuse(const HttpRequest& head) override {
     if (asks_health(head)) return std::nullopt;
     if (auto problem = access_.wrong_origin(head)) return problem_response(*problem);
-    if (access_.has_key() && !access_.carries_key(head)) {
-      auto response = problem_response({401, "incorrect API key provided", "", "invalid_api_key"});
-      response.headers.emplace_back("WWW-Authenticate", is_page(head) ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
-      return response;
-    }
-    if (!is_page(head) && !page_asks(head)) return problem_response({404, "this is a chat page; the server behind it has the rest", "", "not_found"});
+    if (access_.has_key() && !access_.carries_key(head)) return Access::asking_for_key(problem_response(wrong_key()), head);
+    if (!is_for_people(head) && !page_asks(head)) return problem_response({404, "this is a chat page; the server behind it has the rest", "", "not_found"});
     return std::nullopt;
   }
 
   asio::awaitable<void> handle(Exchange& exchange) override {
-    std::optional<Problem> problem;
-    ++busy_;
-    try {
-      co_await answer(exchange);
-    } catch (const Problem& caught) {
-      problem = caught;
-      log::warning("{} {}: {}", exchange.request().method, exchange.request().path, caught.message);
-    }
+    UnderWay::Counted counted(under_way_);
+    auto problem = co_await problem_of(answer(exchange), exchange.request());
     exchange.on_gone({});
-    if (problem && exchange.answered()) exchange.cut();  // half an answer must not look whole
-    else if (problem && !exchange.gone()) co_await exchange.respond(problem_response(*problem));
-    --busy_;
+    if (!problem) co_return;
+    log::warning("{}: {}", asked(exchange.request()), problem->message);
+    if (!exchange.answered() && !exchange.gone()) co_await exchange.respond(problem_response(*problem));
   }
 
  private:
@@ -93,7 +82,10 @@ class Relay : public Service {
   std::string first_model() {
     HttpResponse answer;
     std::exception_ptr failure;
-    asio::co_spawn(io_, upstream_.get("/models"), [&](std::exception_ptr thrown, HttpResponse response) { failure = thrown, answer = std::move(response); });
+    asio::co_spawn(io_, upstream_.get("/models"), [&](std::exception_ptr thrown, HttpResponse response) {
+      failure = thrown, answer = std::move(response);
+      io_.stop();  // which waits for signals too
+    });
     io_.run();
     io_.restart();
     try {
@@ -111,27 +103,17 @@ class Relay : public Service {
     return first.is_object() && first.contains("id") && first["id"].is_string() ? first["id"].get<std::string>() : "a model";
   }
 
-  void end() {
-    signals_.async_wait([](const error_code& cancelled, int again) {
-      if (!cancelled) ::_exit(128 + again);
-    });
+  void end(int signal) {
+    if (!serving_) ::_exit(128 + signal);  // nobody is answered yet; a name that is being looked up cannot be interrupted
+    end_at_next(signals_);
     listener_.stop_accepting();
     listener_.send_idle_clients_away();
     asio::co_spawn(io_, drain(), asio::detached);
   }
 
   asio::awaitable<void> drain() {
-    auto deadline = Clock::now() + config_.drain;
-    asio::steady_timer timer(io_);
-    while (busy_ > 0 && Clock::now() < deadline) {
-      timer.expires_after(std::chrono::milliseconds(10));
-      co_await timer.async_wait(asio::use_awaitable);
-    }
-    listener_.close_clients();
-    while (busy_ > 0) {
-      timer.expires_after(std::chrono::milliseconds(10));
-      co_await timer.async_wait(asio::use_awaitable);
-    }
+    co_await under_way_.drain(listener_, config_.drain, [this] { listener_.close_clients(); });
+    if (under_way_.count() > 0) ::_exit(0);
     io_.stop();
   }
 
@@ -143,7 +125,8 @@ class Relay : public Service {
   std::shared_ptr<asio::ssl::context> tls_;
   Listener listener_;
   asio::signal_set signals_;
-  size_t busy_ = 0;
+  UnderWay under_way_;
+  bool serving_ = false;
 };
 
 }  // namespace

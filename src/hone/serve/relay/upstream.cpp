@@ -4,6 +4,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <functional>
 
 #include "hone/serve/http/problem.h"
 
@@ -13,10 +14,29 @@ namespace {
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-constexpr std::chrono::seconds kTimeToConnect{10};
+constexpr std::chrono::seconds kTimeToConnect{10}, kTimeToGreet{10}, kTimeToGet{30};
 constexpr size_t kLargestWhole = 64u << 20, kPieceRead = 16u << 10;
 
+constexpr const char* kTooLong = "it takes too long";
+
 Problem no_answer(const std::string& why) { return Problem(502, fmt::format("the server behind this page does not answer: {}", why), "", "bad_gateway"); }
+
+// Ends what is waited for when it takes too long, by closing what it comes through.
+class TimeLimit {
+ public:
+  TimeLimit(const asio::any_io_executor& executor, std::chrono::seconds time, std::function<void()> close) : timer_(executor, time) {
+    timer_.async_wait([passed = passed_, close = std::move(close)](const error_code& cancelled) {
+      if (cancelled) return;
+      *passed = true;
+      close();
+    });
+  }
+  bool passed() const { return *passed_; }
+
+ private:
+  std::shared_ptr<bool> passed_ = std::make_shared<bool>(false);
+  asio::steady_timer timer_;
+};
 
 // An answer while it arrives.
 class ArrivingAnswer {
@@ -84,25 +104,26 @@ asio::awaitable<void> relay_events(Exchange& exchange, ArrivingAnswer& answer) {
 
 Upstream::Upstream(Url url, std::string key) : url_(std::move(url)), key_(std::move(key)), tls_(url_.tls ? tls_trusting_context() : nullptr) {}
 
-asio::awaitable<std::unique_ptr<Transport>> Upstream::connect() {
+asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
   auto executor = co_await asio::this_coro::executor;
   error_code failure;
   tcp::resolver resolver(executor);
   auto found = co_await resolver.async_resolve(url_.host, url_.port, asio::redirect_error(asio::use_awaitable, failure));
   if (failure) throw no_answer(failure.message());
   auto socket = std::make_shared<tcp::socket>(executor);
-  asio::steady_timer limit(executor, kTimeToConnect);
-  limit.async_wait([socket](const error_code& cancelled) {
-    error_code ignored;
-    if (!cancelled) socket->close(ignored);
-  });
-  co_await asio::async_connect(*socket, found, asio::redirect_error(asio::use_awaitable, failure));
-  limit.cancel();
-  if (failure) throw no_answer(failure == asio::error::operation_aborted ? "it takes too long to connect" : failure.message());
+  {
+    TimeLimit limit(executor, kTimeToConnect, [socket] {
+      error_code ignored;
+      socket->close(ignored);
+    });
+    co_await asio::async_connect(*socket, found, asio::redirect_error(asio::use_awaitable, failure));
+    if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message());
+  }
   socket->set_option(tcp::no_delay(true), failure);
-  auto transport = tls_ ? trusting_transport(std::move(*socket), *tls_, url_.host) : plain_transport(std::move(*socket));
+  std::shared_ptr<Transport> transport = tls_ ? trusting_transport(std::move(*socket), *tls_, url_.host) : plain_transport(std::move(*socket));
+  TimeLimit limit(executor, kTimeToGreet, [transport] { transport->close(); });
   failure = co_await transport->handshake();
-  if (failure) throw no_answer(failure.message());
+  if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message());
   co_return transport;
 }
 
@@ -113,7 +134,7 @@ std::string Upstream::head_of(const std::string& method, const std::string& path
 
 asio::awaitable<void> Upstream::pass_on(Exchange& exchange, std::string path) {
   auto transport = co_await connect();
-  exchange.on_gone([&transport] { transport->close(); });  // who asked has left: the other server need not go on
+  exchange.on_gone([transport] { transport->close(); });  // who asked has left: the other server need not go on
   const auto& request = exchange.request();
   auto bytes = head_of(request.method, path, request.body.size()) + request.body;
   bool sent = co_await transport->write(asio::buffer(bytes));
@@ -131,13 +152,19 @@ asio::awaitable<void> Upstream::pass_on(Exchange& exchange, std::string path) {
 
 asio::awaitable<HttpResponse> Upstream::get(std::string path) {
   auto transport = co_await connect();
-  auto bytes = head_of("GET", path, 0);
-  bool sent = co_await transport->write(asio::buffer(bytes));
-  if (!sent) throw no_answer("the connection broke");
-  ArrivingAnswer answer(*transport);
-  co_await answer.read_head();
-  auto response = co_await answer.whole();
-  co_return response;
+  auto executor = co_await asio::this_coro::executor;
+  TimeLimit limit(executor, kTimeToGet, [transport] { transport->close(); });
+  try {
+    auto bytes = head_of("GET", path, 0);
+    bool sent = co_await transport->write(asio::buffer(bytes));
+    if (!sent) throw no_answer("the connection broke");
+    ArrivingAnswer answer(*transport);
+    co_await answer.read_head();
+    auto response = co_await answer.whole();
+    co_return response;
+  } catch (const Problem& problem) {
+    throw limit.passed() ? no_answer(kTooLong) : problem;
+  }
 }
 
 }  // namespace hone::serve

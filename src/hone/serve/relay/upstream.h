@@ -16,11 +16,11 @@ class Upstream {
   // Hands the exchange's request on to `path` below the interface's base and the answer back: events one by one, anything else whole.
   // Throws Problem(502) when nobody answers.
   asio::awaitable<void> pass_on(Exchange& exchange, std::string path);
-  // GET of a small answer. `status` is the server's.
+  // GET of a small answer, which does not take long. `status` is the server's. Throws Problem(502) when it does, or nobody answers.
   asio::awaitable<HttpResponse> get(std::string path);
 
  private:
-  asio::awaitable<std::unique_ptr<Transport>> connect();
+  asio::awaitable<std::shared_ptr<Transport>> connect();
   std::string head_of(const std::string& method, const std::string& path, size_t body_bytes) const;
 
   Url url_;
