@@ -58,6 +58,8 @@ class Engine {
 
   // With several replicas: waits until one of them has made a step, and tells what all of them made since the last call.
   std::vector<Output> step();
+  // Any thread may call: a step() that waits for replicas returns now, the next one at once.
+  void nudge();
   bool idle() const;    // nothing to compute and nothing to report
   Stats stats() const;  // of all replicas
   // How long the longest step at work on a replica's own thread has been running. Any thread may ask.

@@ -11,7 +11,7 @@
 
 namespace hone::engine {
 
-// Rung by every replica behind each of its steps, heard by the one who waits for any of them.
+// Rung by every replica behind each of its steps, and by who has news; heard by the one who waits for any of them.
 class Bell {
  public:
   void ring();

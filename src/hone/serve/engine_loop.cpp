@@ -78,7 +78,7 @@ void EngineLoop::ask_to_stop() {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  ready_.notify_one();
+  wake();
 }
 
 void EngineLoop::stop() {
@@ -146,7 +146,13 @@ void EngineLoop::push(Commands& queue, std::function<void()> command) {
     std::lock_guard lock(mutex_);
     queue.push_back(std::move(command));
   }
+  wake();
+}
+
+// From either wait: for something to do, or for a copy of the model to end its step while another could begin one.
+void EngineLoop::wake() {
   ready_.notify_one();
+  engine_.nudge();
 }
 
 void EngineLoop::run() {

@@ -110,6 +110,7 @@ class EngineLoop {
   using Commands = std::deque<std::function<void()>>;
   void enqueue(std::function<void()> command) { push(commands_, std::move(command)); }
   void push(Commands& queue, std::function<void()> command);
+  void wake();
   bool run_commands();  // false: time to stop
   void tell(engine::Output output, std::vector<Delivery>& deliveries);
   void add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> requests);

@@ -1,5 +1,8 @@
 #include <unistd.h>
 
+#include <future>
+#include <thread>
+
 #include "engine/engine_fixture.h"
 #include "hone/engine/constraints/constraint.h"
 #include "hone/tuner/tuner.h"
@@ -115,6 +118,43 @@ TEST_F(ReplicasTest, AdaptersComeAndGoOnAllOfThem) {
   EXPECT_THROW(two.add(adapted), UserError);
   EXPECT_EQ(answers(two, {request, request}), (std::vector{wanted[0], wanted[0]}));
   std::filesystem::remove_all(root);
+}
+
+// Who waits for one replica can be called away to give another something to do.
+TEST_F(ReplicasTest, ANudgeEndsTheWaitForALongStep) {
+  struct Held : Constraint {
+    mutable std::promise<void> reached;
+    std::shared_future<void> go_on;
+    mutable bool first = true;
+    std::shared_ptr<const Mask> mask(State) const override {
+      if (std::exchange(first, false)) reached.set_value(), go_on.wait();
+      return std::make_shared<Mask>(Mask{std::vector<uint64_t>(64, ~0ull)});
+    }
+    State next(State state, text::TokenId) const override { return state; }
+  };
+  auto engine = replicas(2);
+  auto list = requests(20, 2);
+  auto wanted = expected(list[1]);
+  auto held = std::make_shared<Held>();
+  std::promise<void> release;
+  held->go_on = release.get_future();
+  list[0].sampling.constraint = held;
+  engine.add(list[0]);
+  held->reached.get_future().wait();
+  std::thread visitor([&] { engine.nudge(); });
+  EXPECT_TRUE(engine.step().empty()) << "the step goes on, and its caller is free";
+  visitor.join();
+  auto second = engine.add(list[1]);
+  Tokens found;
+  for (bool done = false; !done;)
+    for (auto& output : engine.step()) {
+      EXPECT_EQ(output.id, second) << "the other one is still held";
+      found.insert(found.end(), output.tokens.begin(), output.tokens.end());
+      done = output.finish != FinishReason::none;
+    }
+  EXPECT_EQ(found, wanted);
+  release.set_value();
+  while (!engine.idle()) engine.step();
 }
 
 // A step that throws leaves it to the caller what becomes of the requests; nothing is computed meanwhile.
