@@ -74,9 +74,12 @@ def test_nodes_without_a_shared_folder_each_have_the_checkpoint(tmp_path, model_
     content = [{str(file.relative_to(place / "run/checkpoint-2")): file.read_bytes() for file in (place / "run/checkpoint-2").rglob("*") if file.is_file()} for place in places]
     assert content[0] == content[1] and {"adapter_model.safetensors", "manifest.json", "hone_state-rank-1.json"} <= set(content[0])
     assert [(place / "run/last").readlink().name for place in places] == ["checkpoint-2"] * 2
+    leftover = places[1] / "run" / f"checkpoint-9.partial-{json.loads(content[0]['manifest.json'])['run_id']}"
+    leftover.mkdir()
     on = run(max_steps=4, save_on_each_node="true", resume_from_checkpoint=seen / "run/checkpoint-2")
     assert [each.code for each in on] == [0, 0], on[0].err + on[1].err
     assert on[0].checkpoints()[-1] == on[1].checkpoints()[-1] == 4
+    assert not leftover.exists(), "each node sweeps its own folder"
 
 
 def test_slurms_environment(reference, tmp_path, model_folder, dataset):
