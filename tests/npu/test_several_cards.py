@@ -53,16 +53,25 @@ def test_more_cards_than_there_are(npu, tmp_path):
     assert refused.returncode == 2 and "take 4 devices; found: npu:0, npu:1" in refused.stderr
 
 
-def test_training_spread_over_cards_follows_the_same_curve(npu, tmp_path):
+@pytest.mark.parametrize("family", ["dense", "qwen3_moe"])
+def test_training_spread_over_cards_follows_the_same_curve(npu, tmp_path, family):
+    """Of experts with their balance, too, which is made of layers on both cards."""
+    model, more = NANO, []
+    if family != "dense":
+        model, more = tmp_path / "model", ["--router_aux_loss_coef", 0.5]
+        subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", family, "--vocab", "small", "--out", model], check=True, capture_output=True)
+
     def losses(name, *words):
-        done = npu("swift", "sft", "--model", NANO, "--dataset", ROOT / "data/demo.jsonl", "--torch_dtype", "float32", "--max_steps", 3, "--logging_steps", 1,
+        done = npu("swift", "sft", "--model", model, *more, "--dataset", ROOT / "data/demo.jsonl", "--torch_dtype", "float32", "--max_steps", 3, "--logging_steps", 1,
                    "--learning_rate", "1e-3", "--lora_dropout", 0, "--output_dir", tmp_path / name, "--add_version", "false", "--split_dataset_ratio", 0, *words,
                    env={"HONE_EMULATED_NPUS": 2})
         assert done.returncode == 0, done.stderr[-3000:]
         rows = [json.loads(line) for line in (tmp_path / name / "logging.jsonl").read_text().splitlines()]
-        return [row["loss"] for row in rows if "loss" in row], done.stderr
+        kept = [[row[key] for key in ("loss", "aux_loss") if key in row] for row in rows if "loss" in row]
+        assert all(len(values) == (1 if family == "dense" else 2) for values in kept)
+        return sum(kept, []), done.stderr
 
     one, _ = losses("one", "--device", "npu:0")
     two, log = losses("two", "--device_map", "auto")
     assert "spread over npu:0, npu:1" in log
-    assert two == pytest.approx(one, rel=1e-5) and len(one) == 3
+    assert two == pytest.approx(one, rel=1e-5) and len(one) == (3 if family == "dense" else 6)

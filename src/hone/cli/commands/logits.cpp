@@ -119,7 +119,7 @@ int logits_command(const LogitsOptions& options) {
   auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, packed.targets_t,
                                        {.adapters = head.adapters, .training = model->training()});
   if (options.router_balance > 0 && !router_logits.empty())
-    loss.sum = loss.sum + options.router_balance * train::expert_balance(router_logits, model->config().experts.per_token);
+    loss.sum = loss.sum + options.router_balance * train::expert_balance(router_logits, model->config().experts.per_token, loss.sum.device());
   std::vector<io::TensorSource> tensors{
       io::TensorSource::of("logits", model->logits(hidden_th.detach()).to(at::kFloat)), io::TensorSource::of("loss", loss.sum),
       io::TensorSource::of("correct", loss.correct), io::TensorSource::of("count", loss.count)};

@@ -2,16 +2,16 @@
 
 namespace hone::train {
 
-Tensor expert_balance(const TensorList& router_logits, int64_t per_token) {
+Tensor expert_balance(const TensorList& router_logits, int64_t per_token, at::Device device) {
   const int64_t experts = router_logits.front().size(1);
-  auto options = router_logits.front().options().dtype(at::kFloat);
+  const auto options = at::TensorOptions(at::kFloat).device(device);
   auto chosen_e = at::zeros({experts}, options), probability_e = at::zeros({experts}, options);
   int64_t rows = 0;
   for (const auto& logits_te : router_logits) {
     auto probabilities_te = at::softmax(logits_te, -1);
-    auto choices = std::get<1>(probabilities_te.detach().topk(per_token, -1)).reshape({-1});
+    auto choices = std::get<1>(probabilities_te.detach().topk(per_token, -1)).reshape({-1}).to(device);
     chosen_e.scatter_add_(0, choices, at::ones({choices.size(0)}, options));
-    probability_e = probability_e + probabilities_te.to(at::kFloat).sum(0);
+    probability_e = probability_e + probabilities_te.to(at::kFloat).sum(0).to(device);
     rows += logits_te.size(0);
   }
   const auto count = static_cast<double>(rows);

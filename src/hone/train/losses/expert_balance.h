@@ -5,7 +5,8 @@
 namespace hone::train {
 
 // Switch Transformers' auxiliary loss over all layers together, as transformers' load_balancing_loss_func has it: 1 per chosen expert when
-// the load is even, more when it is not. `router_logits` [T, experts] of each layer.
-Tensor expert_balance(const TensorList& router_logits, int64_t per_token);
+// the load is even, more when it is not. `router_logits` [T, experts] of each layer, which may
+// lie on several devices; the result lies on `device`.
+Tensor expert_balance(const TensorList& router_logits, int64_t per_token, at::Device device);
 
 }  // namespace hone::train

@@ -70,7 +70,7 @@ LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   if (config_.asft) result.sum = result.sum + *config_.asft * divergence_from(*start_, model, hidden_th, batch);
   // Each micro-batch counts by its targets, as it does in the cross-entropy.
   if (!router_logits.empty()) {
-    auto balance = expert_balance(router_logits, model.config().experts.per_token);
+    auto balance = expert_balance(router_logits, model.config().experts.per_token, result.sum.device());
     result.sum = result.sum + balance * (config_.router_balance * static_cast<double>(batch.target_count));
     result.metrics.push_back({"aux_loss", balance.detach(), 1});
   }
