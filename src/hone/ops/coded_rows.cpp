@@ -1,12 +1,13 @@
 #include "hone/ops/coded_rows.h"
 
 #include "hone/base/error.h"
+#include "hone/ops/float8_linear.h"
 
 namespace hone::ops {
 namespace {
 
 at::ScalarType cache_float_type(CacheCode code) { return code == CacheCode::fp8_e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn; }
-double cache_float_limit(CacheCode code) { return code == CacheCode::fp8_e5m2 ? 57344.0 : 448.0; }
+double cache_float_limit(CacheCode code) { return code == CacheCode::fp8_e5m2 ? kE5m2.largest : kE4m3.largest; }
 
 }  // namespace
 

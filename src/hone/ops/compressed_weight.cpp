@@ -132,9 +132,9 @@ Tensor CompressedWeight::restored(at::ScalarType type) const {
 }
 
 CompressedParts CompressedWeight::parts() const {
-  auto device = codes_.device();
-  bool four_bits = how_.code != WeightCode::int8;
-  return {codes_, scales_, outer_, four_bits ? table_of(how_.code, device) : Tensor(), outer_.defined() ? dynamic_table(device) : Tensor(), offset_};
+  const auto device = codes_.device();
+  const bool by_table = how_.code == WeightCode::nf4 || how_.code == WeightCode::fp4;  // others are numbers, and grouped ones have zeros in outer_
+  return {codes_, scales_, outer_, by_table ? table_of(how_.code, device) : Tensor(), by_table && outer_.defined() ? dynamic_table(device) : Tensor(), offset_};
 }
 
 size_t CompressedWeight::bytes() const {

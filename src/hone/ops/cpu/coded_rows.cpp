@@ -6,6 +6,7 @@
 
 #include "hone/device/tensor.h"
 #include "hone/ops/cpu/lanes.h"
+#include "hone/ops/float8_linear.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -73,8 +74,8 @@ void code_as_numbers(const float* values, int64_t count, CacheCode code, uint8_t
 }  // namespace
 
 void code_row(const float* values, int64_t head_dim, CacheCode code, uint8_t* codes, float* scales) {
-  if (code == CacheCode::fp8_e5m2) return code_as_floats<c10::Float8_e5m2>(values, head_dim, 57344.0F, codes);
-  if (code == CacheCode::fp8_e4m3) return code_as_floats<c10::Float8_e4m3fn>(values, head_dim, 448.0F, codes);
+  if (code == CacheCode::fp8_e5m2) return code_as_floats<c10::Float8_e5m2>(values, head_dim, static_cast<float>(kE5m2.largest), codes);
+  if (code == CacheCode::fp8_e4m3) return code_as_floats<c10::Float8_e4m3fn>(values, head_dim, static_cast<float>(kE4m3.largest), codes);
   code_as_numbers(values, head_dim, code, codes, scales);
 }
 

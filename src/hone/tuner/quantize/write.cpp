@@ -23,6 +23,7 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;  // what a lay
 const char* type_text(at::ScalarType type) { return type == at::kFloat ? "float32" : type == at::kHalf ? "float16" : "bfloat16"; }
 
 NamedTensors stored_bitsandbytes(const Tensor& weight, const ops::Compression& how, at::ScalarType type) {
+  HONE_CHECK(how.code != ops::WeightCode::grouped, "bitsandbytes has no grouped codes");
   auto parts = ops::CompressedWeight(weight, how).parts();
   if (how.code == ops::WeightCode::int8) return {{"weight", parts.codes}, {"SCB", parts.scales.view({-1})}, {"weight_format", at::zeros({}, at::kByte)}};
   const char* code = how.code == ops::WeightCode::nf4 ? "nf4" : "fp4";
