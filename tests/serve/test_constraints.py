@@ -187,7 +187,8 @@ def test_what_cannot_be_followed_is_refused_by_name(server, schema, word):
 
 
 @pytest.mark.parametrize("fields, where", [({"guided_regex": "("}, "guided_regex"), ({"structured_outputs": {"regex": "("}}, "structured_outputs.regex"),
-                                           ({"guided_json": {"type": 5}}, "guided_json"), ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice")])
+                                           ({"guided_json": {"type": 5}}, "guided_json"), ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice"),
+                                           ({"guided_json": {"description": "x" * (2 << 20)}}, "guided_json")])
 def test_a_refused_shape_names_its_field(server, fields, where):
     status, _, body = server.post("/v1/completions", {"prompt": "a", **fields})
     assert status == 400 and json.loads(body)["error"]["param"] == where
@@ -219,7 +220,9 @@ def test_bad_words_are_banned_with_and_without_a_blank(server):
     ({"json": {"$ref": "#", "type": "object"}}, "lead back"), ({"json": {"allOf": [{"$ref": "#"}]}}, "lead back"), ({"regex": "a" + "*" * 60_000}, "multiple repeat"),
     ({"json": {"type": "string", "pattern": "a" + "*" * 200_000}}, "at most"), ({"json": {"type": "string", "pattern": "a**"}}, "multiple repeat"),
     ({"json": {"dependencies": {"a": ["b"]}}}, "dependencies"), ({"json": {"const": "x", "enum": ["y"]}}, "nothing"), ({"regex": "{2}"}, "nothing to repeat"),
-    ({"json": {"oneOf": [{"type": "object", "required": [f"p{i}"]} for i in range(200)]}}, "oneOf")])
+    ({"json": {"oneOf": [{"type": "object", "required": [f"p{i}"]} for i in range(200)]}}, "oneOf"),
+    ({"json": {"const": "x" * 100_000, "anyOf": [{"const": 1}] * 10_000}}, "nothing"),
+    ({"json": {"properties": {f"p{i}": {"type": "string", "pattern": f"{i}" + ".?" * 2000} for i in range(100)}}}, "too large")])
 def test_shapes_made_to_hurt_are_refused(server, held, words):
     text, message = written(server, held, 0)
     assert text is None and words in message

@@ -6,6 +6,7 @@
 #include "engine/constraint_fixture.h"
 #include "hone/base/rng.h"
 #include "hone/engine/constraints/automaton.h"
+#include "hone/engine/constraints/json_schema.h"
 #include "hone/engine/constraints/regex_parser.h"
 
 namespace hone::engine {
@@ -73,6 +74,75 @@ TEST(ConstraintLimits, MemoryIsBounded) {
   auto many = automaton("(a|b)*a(a|b){19}", {}, 100'000);
   EXPECT_THROW(follow(many, 20'000), CannotGoOn);
   EXPECT_NE(many.step(Automaton::kStart, 'a'), Automaton::kDead) << "what is known stays";
+}
+
+// What a schema's pattern takes; 0 where the schema is refused.
+size_t bytes_kept(const Json& schema) {
+  auto pattern = schema_pattern(schema, 12);
+  return pattern ? pattern_bytes(*pattern) : 0;
+}
+
+// An object of so many properties that all refer to one definition.
+Json referring(const Json& definition, int times) {
+  Json properties = Json::object();
+  for (int i = 0; i < times; ++i) properties[std::to_string(i)] = {{"$ref", "#/$defs/d"}};
+  return {{"$defs", {{"d", definition}}}, {"type", "object"}, {"properties", properties}};
+}
+
+TEST(ConstraintLimits, ThePatternIsCounted) {
+  auto memory = std::make_shared<ByteBudget>(1 << 26);
+  auto pattern = parse_regex(std::string(10'000, 'a') + "(b?c?){7}").or_throw(ExitCode::failure, "regex");
+  auto made = Automaton::make(pattern, {}, memory);
+  EXPECT_GE(pattern_bytes(pattern), 10'000 * sizeof(Pattern));
+  EXPECT_GE(memory->used(), pattern_bytes(pattern));
+  auto refused = Automaton::make(pattern, {}, std::make_shared<ByteBudget>(pattern_bytes(pattern) - 1));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().find("too much memory"), std::string::npos);
+}
+
+TEST(ConstraintLimits, APatternCountsNoGrowth) {
+  auto tokenizer = byte_tokenizer();
+  ConstraintCompiler own(*tokenizer, {kEnd}, {.state_bytes = 100'000});
+  std::string long_text(3'000, 'a');
+  EXPECT_EQ(*own.regex(long_text), *own.regex(long_text)) << "more than half is the pattern's, and it is shared all the same";
+}
+
+TEST(ConstraintLimits, SetsOfCharactersAreKeptOnce) {
+  std::string dots(8'000, '.');
+  EXPECT_LT(bytes_kept({{"type", "string"}, {"pattern", dots}}), 400'000u);
+  EXPECT_LT(pattern_bytes(*parse_regex(dots)), 400'000u);
+}
+
+TEST(ConstraintLimits, WhatReferencesRepeatIsKeptOnce) {
+  auto grows_by = [](const Json& definition) { return bytes_kept(referring(definition, 200)) - bytes_kept(referring(true, 200)); };
+  Json members{{std::string(50'000, 'n'), {{"type", "null"}}}};
+  for (const Json& definition : {Json{{"type", "string"}, {"pattern", std::string(500, '.')}}, Json{{"const", std::string(5'000, 'c')}},
+                                 Json{{"type", "string"}, {"format", "uri"}}, Json{{"type", "number"}, {"minimum", 1.5e-300}, {"maximum", 1.7e300}}}) {
+    EXPECT_GT(bytes_kept(referring(definition, 200)), 0u) << definition.dump().substr(0, 60);
+    EXPECT_LT(bytes_kept(referring(definition, 200)), bytes_kept(referring(definition, 1)) + 300'000) << definition.dump().substr(0, 60);
+  }
+  EXPECT_LT(grows_by({{"type", "object"}, {"properties", members}}), 1'500'000u);
+}
+
+// Each is a little text that would be much memory.
+TEST(ConstraintLimits, SmallSchemasOfMuchMemoryAreRefused) {
+  Json sets{{"type", "object"}, {"properties", Json::object()}}, numbers = sets;
+  for (int i = 0; i < 3'000; ++i) {
+    sets["properties"][std::to_string(i)] = {{"type", "string"}, {"pattern", fmt::format(".[^{}][^b{}][^c{}][^d{}]", i, i, i, i)}};
+    numbers["properties"][std::to_string(i)] = {{"type", "number"}, {"minimum", 1e-300 * i}, {"maximum", 1e300}};
+  }
+  EXPECT_NE(refusal(sets).find("too large"), std::string::npos);
+  EXPECT_NE(refusal(numbers).find("too large"), std::string::npos);
+}
+
+TEST(ConstraintLimits, ALongConstantBeforeManyAlternatives) {
+  std::string text(100'000, 'x');
+  auto beside = [&](const Json& alternative, size_t times) {
+    return refusal({{"$defs", {{"long", {{"enum", {1, text}}}}}}, {"const", text}, {"anyOf", std::vector<Json>(times, alternative)}});
+  };
+  EXPECT_NE(beside({{"const", 1}}, 10'000).find("accepts nothing"), std::string::npos) << "written out once, compared ten thousand times";
+  EXPECT_NE(beside({{"minLength", 5}}, 10'000).find("too large"), std::string::npos) << "every look at the text is paid for";
+  EXPECT_NE(beside({{"$ref", "#/$defs/long"}}, 10'000).find("too large"), std::string::npos);
 }
 
 TEST(ConstraintLimits, PlacesOfOneTextAreBounded) {

@@ -48,6 +48,7 @@ void Automaton::spend(size_t work) {
 }
 
 void Automaton::collect_characters() {
+  take(pattern_bytes(pattern_));
   std::unordered_set<const PatternNode*> seen;
   std::vector<const PatternNode*> open{pattern_.get()};
   while (!open.empty()) {

@@ -20,7 +20,7 @@ struct ConstraintLimits {
   int depth = 12;                      // nesting of JSON without a schema of its own, and of references
   size_t choice_bytes = 1 << 20;       // of all choices together
   AutomatonLimits following = {};      // for one token
-  size_t state_bytes = 16 << 20;       // of one constraint
+  size_t state_bytes = 32 << 20;       // of one constraint: its pattern and its states
   size_t mask_bytes = 8 << 20;         // of one constraint, kept to be used again
   size_t all_bytes = size_t{1} << 30;  // of all constraints that somebody follows or that are kept
   size_t kept_bytes = 128 << 20;       // of those kept for requests to come

@@ -1,5 +1,6 @@
 // What "format" asks of a string, as expressions.
 #include <array>
+#include <map>
 
 #include "hone/engine/constraints/json_parts.h"
 
@@ -42,18 +43,20 @@ std::string duration_expression() {
   return fmt::format("P({0}({1})?|{1}|[0-9]+W)", date, time);
 }
 
-std::string expression_of(std::string_view format) {
-  if (format == "date") return date_expression();
-  if (format == "time") return std::string(kClock);
-  if (format == "date-time") return fmt::format("{}T{}", date_expression(), kClock);
-  if (format == "duration") return duration_expression();
-  if (format == "uuid") return "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
-  if (format == "email") return fmt::format(R"({0}(\.?{0}){{0,31}}@({1}\.){{1,3}}[A-Za-z]{{2,24}})", kAtom, kLabel);
-  if (format == "hostname") return host_expression();
-  if (format == "ipv4") return "((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
-  if (format == "ipv6") return address_expression();
-  if (format == "uri") return uri_expression();
-  return {};
+const std::map<std::string, Pattern>& followed_formats() {
+  static const std::map<std::string, Pattern> all{
+      {"date", pattern_of(date_expression())},
+      {"time", pattern_of(kClock)},
+      {"date-time", pattern_of(fmt::format("{}T{}", date_expression(), kClock))},
+      {"duration", pattern_of(duration_expression())},
+      {"uuid", pattern_of("[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")},
+      {"email", pattern_of(fmt::format(R"({0}(\.?{0}){{0,31}}@({1}\.){{1,3}}[A-Za-z]{{2,24}})", kAtom, kLabel))},
+      {"hostname", pattern_of(host_expression())},
+      {"ipv4", pattern_of("((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])")},
+      {"ipv6", pattern_of(address_expression())},
+      {"uri", pattern_of(uri_expression())},
+  };
+  return all;
 }
 
 constexpr std::array<std::string_view, 9> kNotFollowed{"idn-email",    "idn-hostname", "iri",          "iri-reference",        "uri-reference",
@@ -64,9 +67,8 @@ constexpr std::array<std::string_view, 9> kNotFollowed{"idn-email",    "idn-host
 std::optional<Pattern> json_format(const std::string& format) {
   if (std::ranges::find(kNotFollowed, format) != kNotFollowed.end())
     throw SchemaRefusal{fmt::format("the value \"{}\" of \"format\" is not supported", format)};
-  auto expression = expression_of(format);
-  if (expression.empty()) return std::nullopt;
-  return pattern_of(expression);
+  auto found = followed_formats().find(format);
+  return found == followed_formats().end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace hone::engine

@@ -32,12 +32,15 @@ std::string type_name(const Json& value) {
   return value.get<std::string>();
 }
 
+const std::vector<const char*> kStringWords{"pattern", "format", "minLength", "maxLength"},
+    kNumberWords{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
+
 // Keywords that only speak of one type, for schemas that name none.
 const std::pair<const char*, std::vector<const char*>> kImplied[] = {
     {"object", {"properties", "required", "additionalProperties", "unevaluatedProperties"}},
     {"array", {"items", "prefixItems", "minItems", "maxItems"}},
-    {"string", {"pattern", "format", "minLength", "maxLength"}},
-    {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
+    {"string", kStringWords},
+    {"number", kNumberWords},
 };
 
 class Reader {
@@ -57,7 +60,7 @@ class Reader {
       end_soon_behind(depth);  // what is copied together may lead to itself unseen
       return value(view_.flattened(schema), depth + 1);
     }
-    if (schema.contains("const")) return enumeration(schema, Json::array({schema["const"]}));
+    if (schema.contains("const")) return constant(schema, schema["const"]);
     if (schema.contains("enum")) return enumeration(view_.without(schema, "enum"), schema_list(schema, "enum"));
     for (const char* name : {"anyOf", kExactlyOne})
       if (schema.contains(name)) return alternatives(schema, name, depth);
@@ -87,14 +90,29 @@ class Reader {
   };
   void end_soon_behind(int depth) { limit_ = std::min(limit_, std::max(most_depth_, depth + kRoomToRecur)); }
 
-  // Those of the values that the schema accepts.
+  // What a client's words become is made once for each of them, and paid for by its size.
+  template <class Make>
+  Pattern kept(const std::string& words, const Make& make) {
+    view_.spend_bytes(words.size());
+    auto& known = kept_[words];
+    if (!known) {
+      known = make();
+      view_.spend_bytes(pattern_bytes(known));
+    }
+    return known;
+  }
+
+  Pattern literal(const Json& value) {
+    auto written = value.dump();
+    return kept(written, [&] { return text(written); });
+  }
+
+  // The value, if the schema accepts it.
+  Pattern constant(const Json& schema, const Json& value) { return judge_.accepts(schema, value) ? literal(value) : pattern_nothing(); }
+
   Pattern enumeration(const Json& schema, const Json& values) {
     std::vector<Pattern> parts;
-    for (const auto& item : values) {
-      auto written = item.dump();
-      view_.spend(written.size());
-      if (judge_.accepts(schema, item)) parts.push_back(text(written));
-    }
+    for (const auto& item : values) parts.push_back(constant(schema, item));
     return pattern_choice(std::move(parts));
   }
 
@@ -137,14 +155,21 @@ class Reader {
   }
 
   Pattern of_type(const std::string& type, const Json& schema, int depth) {
-    if (type == "string") return json_string(schema);
-    if (type == "integer") return json_integer(schema);
-    if (type == "number") return json_number(schema);
+    if (type == "string") return by_words(type, kStringWords, schema, json_string);
+    if (type == "integer") return by_words(type, kNumberWords, schema, json_integer);
+    if (type == "number") return by_words(type, kNumberWords, schema, json_number);
     if (type == "boolean") return pattern_choice({text("true"), text("false")});
     if (type == "null") return text("null");
     if (type == "object") return object(schema, depth);
     if (type == "array") return array(schema, depth);
     throw SchemaRefusal{fmt::format("the type \"{}\" is unknown", type)};
+  }
+
+  Pattern by_words(const std::string& type, const std::vector<const char*>& words, const Json& schema, Pattern (*make)(const Json&)) {
+    auto asked = type;
+    for (const char* word : words)
+      if (auto found = schema.find(word); found != schema.end()) asked += fmt::format(" {} {}", word, found->dump());
+    return kept(asked, [&] { return make(schema); });
   }
 
   // Members of a list with commas between them: at least `min`, at most `max` (-1: no end).
@@ -154,7 +179,10 @@ class Reader {
     auto some = pattern_sequence({member, more});
     return min > 0 ? some : pattern_optional(some);
   }
-  static Pattern blank_comma() { return pattern_sequence({text(","), blank()}); }
+  static Pattern blank_comma() {
+    static const Pattern pattern = pattern_sequence({text(","), blank()});
+    return pattern;
+  }
   static Pattern enclosed(const char* open, Pattern inside, const char* close) {
     return pattern_sequence({text(open), blank(), std::move(inside), blank(), text(close)});
   }
@@ -191,7 +219,8 @@ class Reader {
   };
 
   static Pattern member(const Pattern& name, const Pattern& content) {
-    return pattern_sequence({name, text(":"), pattern_optional(text(" ")), content});
+    static const Pattern space = pattern_optional(text(" "));
+    return pattern_sequence({name, text(":"), space, content});
   }
 
   Pattern object(const Json& schema, int depth) {
@@ -207,10 +236,10 @@ class Reader {
       return enclosed("{", listed(member(json_any_string(), value(more, depth + 1)), 0, -1), "}");
     std::vector<Member> members;
     for (const auto& [name, content] : properties.items()) {
-      members.push_back({member(text(Json(name).dump()), value(content, depth + 1)), required.contains(name)});
+      members.push_back({member(literal(name), value(content, depth + 1)), required.contains(name)});
       required.erase(name);
     }
-    for (const auto& name : required) members.push_back({member(text(Json(name).dump()), value(more, depth + 1)), true});
+    for (const auto& name : required) members.push_back({member(literal(name), value(more, depth + 1)), true});
     return enclosed("{", in_order(members), "}");
   }
 
@@ -252,6 +281,7 @@ class Reader {
   std::map<const Json*, int> open_;  // and how deep they stand
   SchemaView view_;
   SchemaJudge judge_;
+  std::map<std::string, Pattern> kept_;
   std::vector<Pattern> anything_;  // by how deep it nests
 };
 

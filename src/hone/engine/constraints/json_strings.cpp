@@ -1,7 +1,9 @@
 // Strings as JSON writes them: with what must be escaped, escaped.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "hone/engine/constraints/json_parts.h"
 #include "hone/engine/constraints/regex_parser.h"
@@ -21,31 +23,54 @@ std::string escape_of(uint32_t character) {
   return place != kShort.npos ? fmt::format("\\{}", kLetters[place]) : fmt::format("\\u{:04x}", character);
 }
 
-// Characters of a string's content as they stand between quotes.
-Pattern written(const std::vector<CodePointRange>& ranges) {
-  std::vector<CodePointRange> plain;
-  std::vector<Pattern> parts;
-  for (auto [first, last] : ranges) {
-    for (uint32_t c = first; c <= std::min<uint32_t>(last, '\\'); ++c)
-      if (is_plain(c))
-        plain.push_back({c, c});
-      else
-        parts.push_back(pattern_text(escape_of(c)));
-    if (last > '\\') plain.push_back({std::max<uint32_t>(first, '\\' + 1), last});
-  }
-  parts.push_back(pattern_characters(std::move(plain)));
-  return pattern_choice(std::move(parts));
+// Each is made once: a dot stands for most of them.
+const Pattern& escape_pattern(uint32_t character) {
+  static const auto all = [] {
+    std::array<Pattern, '\\' + 1> made;
+    for (uint32_t c = 0; c < made.size(); ++c)
+      if (!is_plain(c)) made[c] = pattern_text(escape_of(c));
+    return made;
+  }();
+  return all[character];
 }
 
-Pattern escaped(const Pattern& pattern) {
-  using Kind = PatternNode::Kind;
-  if (pattern->kind == Kind::nothing) return pattern;
-  if (pattern->kind == Kind::characters) return written(pattern->ranges);
-  std::vector<Pattern> parts;
-  for (const auto& part : pattern->parts) parts.push_back(escaped(part));
-  if (pattern->kind == Kind::repeat) return pattern_repeat(parts[0], pattern->min, pattern->max);
-  return pattern->kind == Kind::choice ? pattern_choice(std::move(parts)) : pattern_sequence(std::move(parts));
-}
+// A pattern of a string's content as it stands between quotes; the same characters, however often they come, are one part of it.
+class Escaping {
+ public:
+  Pattern escaped(const Pattern& pattern) {
+    using Kind = PatternNode::Kind;
+    if (pattern->kind == Kind::nothing) return pattern;
+    if (pattern->kind == Kind::characters) return characters(pattern->ranges);
+    std::vector<Pattern> parts;
+    for (const auto& part : pattern->parts) parts.push_back(escaped(part));
+    if (pattern->kind == Kind::repeat) return pattern_repeat(parts[0], pattern->min, pattern->max);
+    return pattern->kind == Kind::choice ? pattern_choice(std::move(parts)) : pattern_sequence(std::move(parts));
+  }
+
+ private:
+  Pattern characters(const std::vector<CodePointRange>& ranges) {
+    auto& known = known_[ranges];
+    if (!known) known = written(ranges);
+    return known;
+  }
+
+  static Pattern written(const std::vector<CodePointRange>& ranges) {
+    std::vector<CodePointRange> plain;
+    std::vector<Pattern> parts;
+    for (auto [first, last] : ranges) {
+      for (uint32_t c = first; c <= std::min<uint32_t>(last, '\\'); ++c)
+        if (is_plain(c))
+          plain.push_back({c, c});
+        else
+          parts.push_back(escape_pattern(c));
+      if (last > '\\') plain.push_back({std::max<uint32_t>(first, '\\' + 1), last});
+    }
+    parts.push_back(pattern_characters(std::move(plain)));
+    return pattern_choice(std::move(parts));
+  }
+
+  std::map<std::vector<CodePointRange>, Pattern> known_;
+};
 
 Pattern character() {
   static const Pattern pattern =
@@ -59,7 +84,7 @@ Pattern checked(const Pattern& content, int least, int most) {
   auto lengths = lengths_of(content);
   if (lengths.min < least || (most >= 0 && (lengths.max < 0 || lengths.max > most)))
     throw SchemaRefusal{"minLength or maxLength beside a pattern or format that allows other lengths; write the lengths into the pattern"};
-  return quoted(escaped(content));
+  return quoted(Escaping().escaped(content));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 namespace hone::engine {
 namespace {
@@ -32,9 +33,21 @@ const Pattern& ascii(uint32_t character) {
   return all[character];
 }
 
+const Pattern& empty_text() {
+  static const Pattern pattern = make(Kind::sequence, {}, true);
+  return pattern;
+}
+
 // Lengths beyond this are as good as endless; small enough for two of them to be multiplied.
 constexpr int64_t kLongestText = int64_t{1} << 31;
 int64_t capped(int64_t length) { return std::min(length, kLongestText); }
+
+// With what the heap and shared pointers keep around it, about.
+size_t node_bytes(const PatternNode& node) {
+  constexpr size_t kAround = 16;
+  auto listed = [](const auto& list) { return list.capacity() == 0 ? 0 : list.capacity() * sizeof(list[0]) + kAround; };
+  return sizeof(node) + 2 * kAround + listed(node.ranges) + listed(node.parts);
+}
 
 }  // namespace
 
@@ -60,6 +73,7 @@ Pattern pattern_characters(std::vector<CodePointRange> ranges) {
 Pattern pattern_sequence(std::vector<Pattern> parts) {
   if (std::ranges::any_of(parts, is_nothing)) return pattern_nothing();
   if (parts.size() == 1) return parts[0];
+  if (parts.empty()) return empty_text();
   size_t from = parts.size();
   while (from > 0 && parts[from - 1]->matches_empty) --from;
   auto node = make(Kind::sequence, std::move(parts), from == 0);
@@ -115,6 +129,20 @@ Lengths lengths_of(const Pattern& pattern) {
     total = {capped(total.min + min), total.max < 0 || max < 0 ? -1 : capped(total.max + max)};
   }
   return total;
+}
+
+size_t pattern_bytes(const Pattern& pattern) {
+  std::unordered_set<const PatternNode*> seen;
+  std::vector<const PatternNode*> open{pattern.get()};
+  size_t bytes = 0;
+  while (!open.empty()) {
+    const auto* node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second) continue;
+    bytes += node_bytes(*node);
+    for (const auto& part : node->parts) open.push_back(part.get());
+  }
+  return bytes;
 }
 
 std::vector<CodePointRange> normalised(std::vector<CodePointRange> ranges) {

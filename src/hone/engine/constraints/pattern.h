@@ -1,5 +1,6 @@
 // A set of texts as a tree: what regular expressions and schemas become before they are an automaton.
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@ namespace hone::engine {
 
 struct CodePointRange {
   uint32_t first, last;
+  auto operator<=>(const CodePointRange&) const = default;
 };
 
 struct PatternNode;
@@ -41,6 +43,8 @@ struct Lengths {
   int64_t min, max;  // -1: no end
 };
 Lengths lengths_of(const Pattern& pattern);  // of the texts that match, in characters
+
+size_t pattern_bytes(const Pattern& pattern);  // of memory; what is shared inside counts once
 
 constexpr uint32_t kLastCodePoint = 0x10FFFF;
 std::vector<CodePointRange> normalised(std::vector<CodePointRange> ranges);         // sorted, disjoint, without surrogates

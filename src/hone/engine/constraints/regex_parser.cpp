@@ -1,5 +1,6 @@
 #include "hone/engine/constraints/regex_parser.h"
 
+#include <map>
 #include <optional>
 
 namespace hone::engine {
@@ -86,16 +87,23 @@ class Parser {
     return part;
   }
 
-  static Pattern any_text() { return pattern_repeat(pattern_characters({{0, kLastCodePoint}}), 0); }
+  Pattern any_text() { return pattern_repeat(characters({{0, kLastCodePoint}}), 0); }
+
+  // Each set is kept once, however often it is written.
+  Pattern characters(const Ranges& ranges) {
+    auto& known = sets_[ranges];
+    if (!known) known = pattern_characters(ranges);
+    return known;
+  }
 
   Pattern atom(int depth, bool leading) {
     if (take("(")) return group(depth, leading);
-    if (take("[")) return pattern_characters(bracket());
-    if (take(".")) return pattern_characters(complement({{'\n', '\n'}}));
+    if (take("[")) return characters(bracket());
+    if (take(".")) return characters(complement({{'\n', '\n'}}));
     if (quantifier()) refuse("nothing to repeat");
-    if (peek() == '\\') return pattern_characters(escape(false).first);
+    if (peek() == '\\') return characters(escape(false).first);
     auto value = code_point();
-    return pattern_characters({{value, value}});
+    return characters({{value, value}});
   }
 
   Pattern group(int depth, bool leading) {
@@ -264,6 +272,7 @@ class Parser {
 
   std::string_view text_;
   bool anywhere_;
+  std::map<Ranges, Pattern> sets_;
   size_t at_ = 0, begin_anchors_ = 0, end_anchors_ = 0;
 };
 

@@ -12,7 +12,7 @@ namespace hone::engine {
 namespace {
 
 constexpr int kMostReferences = 32;
-constexpr size_t kMemory = 8 << 20;  // for one expression
+constexpr size_t kMemory = 16 << 20;  // for all expressions together
 
 bool is_whole(const Json& number) { return !number.is_number_float() || number.get<double>() == std::floor(number.get<double>()); }
 
@@ -50,42 +50,54 @@ bool fits_bounds(const Json& schema, size_t size, const char* least, const char*
 
 }  // namespace
 
-bool SchemaJudge::accepts(const Json& schema, const Json& value, int hops) {
-  view_.spend(1);
+SchemaJudge::SchemaJudge(SchemaView& view) : view_(view), memory_(std::make_shared<ByteBudget>(kMemory)) {}
+
+bool SchemaJudge::accepts(const Json& schema, Judged& judged, int hops) {
+  const auto& value = judged.value;
+  view_.spend_bytes(schema.size());
   if (hops > kMostReferences) throw SchemaRefusal{"references lead back to themselves"};
   if (schema.is_boolean()) return schema.get<bool>();
   if (!schema.is_object()) throw SchemaRefusal{fmt::format("{} where a schema should be", schema.type_name())};
   refuse_unknown_keywords(schema);
-  if (!accepts_by_parts(schema, value, hops)) return false;
+  if (!accepts_by_parts(schema, judged, hops)) return false;
   if (auto type = schema.find("type"); type != schema.end()) {
+    view_.spend(type->size());
     const Json types = type->is_array() ? *type : Json::array({*type});
     if (std::ranges::none_of(types, [&](const Json& one) { return is_of_type(value, one); })) return false;
   }
-  if (schema.contains("const") && canonical(schema["const"]) != canonical(value)) return false;
-  if (schema.contains("enum")) {
-    const auto& values = schema_list(schema, "enum");
-    view_.spend(values.size());
-    auto own = canonical(value);
-    if (std::ranges::none_of(values, [&](const Json& one) { return canonical(one) == own; })) return false;
-  }
+  auto is_judged = [&](const Json& listed) { return is_same(listed, judged); };
+  if (schema.contains("const") && !is_judged(schema["const"])) return false;
+  if (schema.contains("enum") && std::ranges::none_of(schema_list(schema, "enum"), is_judged)) return false;
   if (value.is_number()) return accepts_number(schema, value);
   if (value.is_string()) return accepts_string(schema, value.get_ref<const std::string&>());
   if (value.is_object()) return accepts_object(schema, value);
   return !value.is_array() || accepts_array(schema, value);
 }
 
-bool SchemaJudge::accepts_by_parts(const Json& schema, const Json& value, int hops) {
+bool SchemaJudge::is_same(const Json& listed, Judged& judged) {
+  if (!judged.text) judged.text = spent_canonical(judged.value);
+  return spent_canonical(listed) == *judged.text;
+}
+
+std::string SchemaJudge::spent_canonical(const Json& value) {
+  auto text = canonical(value);
+  view_.spend_bytes(text.size());
+  return text;
+}
+
+bool SchemaJudge::accepts_by_parts(const Json& schema, Judged& judged, int hops) {
   if (schema.contains("$ref") || schema.contains("allOf")) {
     const auto& target = view_.followed(schema);
-    return &target != &schema ? accepts(target, value, hops + 1) : accepts(view_.flattened(schema), value, hops + 1);
+    return &target != &schema ? accepts(target, judged, hops + 1) : accepts(view_.flattened(schema), judged, hops + 1);
   }
   auto held_by = [&](const char* name) {
-    return std::ranges::count_if(schema_list(schema, name), [&](const Json& part) { return accepts(part, value, hops + 1); });
+    return std::ranges::count_if(schema_list(schema, name), [&](const Json& part) { return accepts(part, judged, hops + 1); });
   };
   return (!schema.contains("anyOf") || held_by("anyOf") > 0) && (!schema.contains("oneOf") || held_by("oneOf") == 1);
 }
 
 bool SchemaJudge::accepts_string(const Json& schema, const std::string& text) {
+  view_.spend_bytes(text.size());
   if (!fits_bounds(schema, characters_of(text), "minLength", "maxLength")) return false;
   if (auto pattern = schema.find("pattern"); pattern != schema.end()) {
     auto expression = pattern->get<std::string>();
@@ -104,7 +116,7 @@ bool SchemaJudge::matches(const std::string& name, const std::function<Result<Pa
     view_.spend(name.size());
     auto made = pattern();
     if (!made) throw SchemaRefusal{made.error()};
-    auto automaton = Automaton::make(*made, {}, std::make_shared<ByteBudget>(kMemory));
+    auto automaton = Automaton::make(*made, {}, memory_);
     if (!automaton) throw SchemaRefusal{automaton.error()};
     known = automata_.emplace(name, std::move(*automaton)).first;
   }
@@ -120,14 +132,16 @@ bool SchemaJudge::matches(const std::string& name, const std::function<Result<Pa
 
 bool SchemaJudge::accepts_object(const Json& schema, const Json& value) {
   static const Json kNone = Json::object(), kAnything = true;
-  for (const auto& name : schema.value("required", Json::array()))
-    if (!value.contains(name.get<std::string>())) return false;
+  const Json required = schema.value("required", Json::array());
   const Json& properties = schema.contains("properties") ? schema["properties"] : kNone;
+  view_.spend_bytes((required.size() + properties.size()) * (value.size() + 1));  // looking a property up is linear
+  for (const auto& name : required)
+    if (!value.contains(name.get<std::string>())) return false;
   const Json& more = schema.contains("additionalProperties")    ? schema["additionalProperties"]
                      : schema.contains("unevaluatedProperties") ? schema["unevaluatedProperties"]
                                                                 : kAnything;
   return std::ranges::all_of(value.items(), [&](const auto& item) {
-    return accepts(properties.contains(item.key()) ? properties[item.key()] : more, item.value(), 0);
+    return accepts(properties.contains(item.key()) ? properties[item.key()] : more, item.value());
   });
 }
 
@@ -136,9 +150,9 @@ bool SchemaJudge::accepts_array(const Json& schema, const Json& value) {
   size_t listed = 0;
   if (schema.contains("prefixItems"))
     for (const auto& item : schema_list(schema, "prefixItems"))
-      if (listed < value.size() && !accepts(item, value[listed++], 0)) return false;
+      if (listed < value.size() && !accepts(item, value[listed++])) return false;
   for (; schema.contains("items") && listed < value.size(); ++listed)
-    if (!accepts(schema["items"], value[listed], 0)) return false;
+    if (!accepts(schema["items"], value[listed])) return false;
   return true;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "hone/base/json.h"
@@ -12,18 +13,29 @@ namespace hone::engine {
 
 class SchemaJudge {
  public:
-  explicit SchemaJudge(SchemaView& view) : view_(view) {}
-  bool accepts(const Json& schema, const Json& value) { return accepts(schema, value, 0); }
+  explicit SchemaJudge(SchemaView& view);
+  bool accepts(const Json& schema, const Json& value) {
+    Judged judged{value};
+    return accepts(schema, judged, 0);
+  }
 
  private:
-  bool accepts(const Json& schema, const Json& value, int hops);
-  bool accepts_by_parts(const Json& schema, const Json& value, int hops);
+  // With its canonical text, worked out when it is first compared: one value may stand before ten thousand alternatives.
+  struct Judged {
+    const Json& value;
+    std::optional<std::string> text = {};
+  };
+  bool accepts(const Json& schema, Judged& judged, int hops);
+  bool accepts_by_parts(const Json& schema, Judged& judged, int hops);
+  bool is_same(const Json& listed, Judged& judged);
+  std::string spent_canonical(const Json& value);
   bool accepts_string(const Json& schema, const std::string& text);
   bool accepts_object(const Json& schema, const Json& value);
   bool accepts_array(const Json& schema, const Json& value);
   bool matches(const std::string& name, const std::function<Result<Pattern>()>& pattern, const std::string& text);
 
   SchemaView& view_;
+  std::shared_ptr<ByteBudget> memory_;
   std::map<std::string, Automaton> automata_;  // of the patterns met so far, by name
 };
 

@@ -10,7 +10,8 @@ namespace hone::engine {
 namespace {
 
 constexpr int kMostHops = 32;             // from reference to reference, or into parts of parts
-constexpr size_t kMostSteps = 1'000'000;  // values copied, bytes of constants, looks at them
+constexpr size_t kMostSteps = 1'000'000;  // values copied, characters of constants, looks at them
+constexpr size_t kBytesInStep = 16;       // what the pattern of a character takes
 
 const std::set<std::string, std::less<>> kRemarks{
     "title",     "description", "default", "example",     "examples",     "$comment",         "deprecated",       "readOnly",      "writeOnly",
@@ -30,9 +31,10 @@ bool asks_nothing(const std::string& keyword, const Json& value) {
 }
 
 size_t weight(const Json& value) {
+  if (value.is_string()) return 1 + value.get_ref<const std::string&>().size() / kBytesInStep;
   size_t total = 1;
   if (value.is_structured())
-    for (const auto& item : value) total += weight(item);
+    for (const auto& [key, item] : value.items()) total += weight(item) + (value.is_object() ? key.size() / kBytesInStep : 0);
   return total;
 }
 
@@ -125,6 +127,8 @@ void SchemaView::spend(size_t steps) {
   spent_ += steps;
 }
 
+void SchemaView::spend_bytes(size_t bytes) { spend(1 + bytes / kBytesInStep); }
+
 const Json& SchemaView::resolved(const Json& reference) const {
   auto path = reference.is_string() ? reference.get<std::string>() : "";
   if (path == "#") return root_;
@@ -139,7 +143,7 @@ const Json& SchemaView::resolved(const Json& reference) const {
 const Json& SchemaView::followed(const Json& schema) {
   const Json* at = &schema;
   for (int hops = 0; hops <= kMostHops; ++hops) {
-    spend(1);
+    spend_bytes(at->size());
     bool alone = at->is_object() && at->contains("$ref") &&
                  std::ranges::all_of(at->items(), [](const auto& item) { return item.key() == "$ref" || is_schema_remark(item.key()); });
     if (!alone) return *at;
@@ -157,7 +161,7 @@ Json SchemaView::flattened(const Json& schema, int hops) {
     spend(1);
     if (all == false || part == true) return;
     auto whole = flattened(part, hops + 1);
-    all = whole == false ? whole : merged(std::move(all), whole);
+    all = whole == false ? whole : extended(std::move(all), whole);
   };
   if (schema.contains("$ref")) add(resolved(schema["$ref"]));
   if (schema.contains("allOf"))
@@ -175,13 +179,21 @@ Json SchemaView::without(const Json& schema, std::string_view left_out) {
   return rest;
 }
 
-Json SchemaView::merged(Json all, const Json& part) {
+Json SchemaView::merged(const Json& one, const Json& other) {
+  spend(weight(one));
+  return extended(one, other);
+}
+
+Json SchemaView::extended(Json all, const Json& part) {
   if (!part.is_object()) throw SchemaRefusal{fmt::format("{} where a schema should be", part.type_name())};
   auto properties = [](const Json& schema) { return schema.contains("properties") ? schema["properties"].size() : 0; };
   spend(weight(part) + properties(all) * properties(part) / 16);  // looking a property up is linear
   if (closes(all, part) || closes(part, all))
     throw SchemaRefusal{"\"additionalProperties\" of one part of a schema forbids another's properties"};
-  for (const auto& [keyword, value] : part.items()) join(all, keyword, value);
+  for (const auto& [keyword, value] : part.items()) {
+    if (keyword != "properties" && all.contains(keyword)) spend(weight(all[keyword]));  // is compared
+    join(all, keyword, value);
+  }
   return all;
 }
 

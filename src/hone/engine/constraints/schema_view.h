@@ -20,15 +20,17 @@ class SchemaView {
   // The same schema without "$ref" and "allOf" (those of its parts stay).
   Json flattened(const Json& schema) { return flattened(schema, 0); }
   // A schema that accepts what both accept; neither has "$ref" or "allOf". Keywords both have must be equal, or of a kind that can be joined.
-  Json merged(Json all, const Json& part);
+  Json merged(const Json& one, const Json& other);
 
   Json without(const Json& schema, std::string_view keyword);  // nor remarks
 
   // Reading a schema takes a bounded number of steps, whatever multiplies in it.
   void spend(size_t steps);
+  void spend_bytes(size_t bytes);  // for what is read or written that long
 
  private:
   Json flattened(const Json& schema, int hops);
+  Json extended(Json all, const Json& part);
   const Json& resolved(const Json& reference) const;
 
   const Json& root_;

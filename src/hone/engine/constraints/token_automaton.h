@@ -14,14 +14,14 @@ class TokenAutomaton : public Constraint {
   // `memory` is what `automaton` was made with; masks come out of `mask_memory` and are forgotten when that is full.
   TokenAutomaton(std::shared_ptr<const TokenTrie> trie, Automaton automaton, std::shared_ptr<ByteBudget> memory,
                  std::shared_ptr<ByteBudget> mask_memory)
-      : trie_(std::move(trie)), automaton_(std::move(automaton)), memory_(std::move(memory)), mask_memory_(std::move(mask_memory)) {}
+      : trie_(std::move(trie)), automaton_(std::move(automaton)), memory_(std::move(memory)), mask_memory_(std::move(mask_memory)), at_first_(memory_->used()) {}
 
   std::shared_ptr<const Mask> mask(State state) const override;
   State next(State state, text::TokenId token) const override;
 
   size_t bytes() const { return memory_->used() + mask_memory_->used(); }
   // So many states were needed that a new request had better begin with none.
-  bool worn() const { return memory_->used() > memory_->limit() / 2; }
+  bool worn() const { return memory_->used() - at_first_ > (memory_->limit() - at_first_) / 2; }
 
  private:
   Mask worked_out(State state) const;
@@ -34,6 +34,7 @@ class TokenAutomaton : public Constraint {
   mutable Automaton automaton_;
   mutable std::unordered_map<State, std::shared_ptr<const Mask>> masks_;
   std::shared_ptr<ByteBudget> memory_, mask_memory_;
+  size_t at_first_;  // of memory used, before anybody followed it
 };
 
 }  // namespace hone::engine

@@ -49,7 +49,7 @@ bool worth_counting(size_t bytes, const ServedModel& served) {
   return bytes > kPartBytes && bytes > static_cast<size_t>(served.max_context);
 }
 
-void check_bytes(const char* what, size_t bytes, const char* where) {
+void check_bytes(const char* what, size_t bytes, const std::string& where) {
   if (bytes > kMostTokenizedBytes)
     throw Problem(400, fmt::format("{} {} bytes; at most {} are taken", what, bytes, kMostTokenizedBytes), where, "too_long");
 }
@@ -89,5 +89,7 @@ void refuse_long_extras(const data::Conversation& conversation, const Json& tool
   check_bytes("calls and thoughts in the messages have", calls, "messages");
   check_bytes("the tools have", dump(tools).size(), "tools");
 }
+
+void refuse_long_shape(const Json& shape, const std::string& where) { check_bytes("the asked output shape has", dump(shape).size(), where); }
 
 }  // namespace hone::serve

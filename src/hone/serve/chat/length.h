@@ -12,10 +12,11 @@ namespace hone::serve {
 void refuse_overlong(std::string_view text, const ServedModel& served, bool guarded, const std::string& where);
 void refuse_overlong(const data::Conversation& conversation, const ServedModel& served, const std::string& where);
 
-// Problem(400) when there are more than kMostTokenizedBytes: of messages that are only counted, and of what a template may write
-// beside the messages' words or leave out, so that its tokens cannot be counted before.
+// Problem(400) when there are more than kMostTokenizedBytes: of messages that are only counted, of what a template may write
+// beside the messages' words or leave out, so that its tokens cannot be counted before, and of the shape an answer is to have.
 void refuse_long_text(const data::Conversation& conversation);
 void refuse_long_extras(const data::Conversation& conversation, const Json& tools);
+void refuse_long_shape(const Json& shape, const std::string& where);
 
 [[noreturn]] void context_exceeded(const ServedModel& served, const std::string& found, const std::string& where);
 

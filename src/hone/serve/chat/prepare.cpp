@@ -85,6 +85,7 @@ void fit_context(engine::Request& request, std::optional<int64_t> asked, const S
 void apply_shape(const Shape& shape, const ServedModel& served, SamplingParams& sampling) {
   using Kind = Shape::Kind;
   if (shape.kind == Kind::free) return;
+  refuse_long_shape(shape.value, shape.where);
   const auto& compiler = *served.constraints;
   auto compiled = shape.kind == Kind::regex    ? compiler.regex(shape.value.get_ref<const std::string&>())
                   : shape.kind == Kind::schema ? compiler.json_schema(shape.value)
