@@ -262,6 +262,26 @@ def test_foreign_content_of_the_store_is_left_aside(open_page, content):
     assert page.locator(".turn").count() == 2 and kept(page)[0]["title"] == "Who are you?" and not page.problems
 
 
+def test_a_full_store_costs_as_few_of_the_oldest_as_it_takes(open_page):
+    page = open_page()
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(content_type="text/event-stream", body='data: {"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}\n\n'))
+    old = [{"id": str(i), "title": f"Old {i}", "messages": [{"role": "user", "content": "x" * 1_000_000}]} for i in range(4)]
+    page.evaluate("([c, rest]) => (localStorage.setItem('hone.conversations', c), localStorage.setItem('rest', 'x'.repeat(rest)))", [json.dumps(old), 5 * 1024 * 1024 - 4_000_000 - 2_000])
+    page.reload()
+    page.wait_for_selector("#model option", state="attached")
+    say(page, "word " * 2000)
+    wait_done(page)
+    assert [c["title"][:5] for c in kept(page)] == ["word ", "Old 0", "Old 1", "Old 2"] and page.locator("#history .entry").count() == 4
+    assert "Old 3" in page.inner_text("#notice") and "Old 2" not in page.inner_text("#notice")
+    page.click("#notice button")
+    assert page.locator("#notice").is_hidden()
+    page.evaluate("c => localStorage.setItem('hone.conversations', c)", "[]")
+    page.evaluate("for (let n = 1 << 22; n >= 1; n >>= 1) try { for (;;) localStorage.setItem('rest', localStorage.getItem('rest') + 'x'.repeat(n)); } catch {}")
+    say(page, "No room.")
+    page.wait_for_selector("#notice:not([hidden])")
+    assert "no room" in page.inner_text("#notice") and not page.problems
+
+
 def test_settings_reach_the_request(open_page):
     page = open_page()
     page.click("#toggle-settings")

@@ -1,7 +1,7 @@
 // The page: one conversation on screen, the others in the sidebar.
 import { BrokenOff, listModels, streamChat } from "./api.js";
 import { markdown } from "./markdown.js";
-import { conversations, onOtherTab, removeAll, removeConversation, saveConversation, saveSettings, settings, startConversation } from "./store.js";
+import { conversations, onFullStore, onOtherTab, removeAll, removeConversation, saveConversation, saveSettings, settings, startConversation } from "./store.js";
 import { say, title, translatePage } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -134,6 +134,21 @@ function followOtherTab() {
   if (running || !theirs || JSON.stringify(theirs) === JSON.stringify(current)) return showHistory();
   current = theirs;
   if (!document.querySelector(".turn textarea")) showConversation();
+}
+
+// What was deleted to make room stays on screen until it is read.
+const deleted = [];
+function tellFullStore(gone) {
+  deleted.push(...gone.map(({ title }) => title || say("Conversation")));
+  const words = gone.length ? say("This browser's store is full. Deleted to make room: {}", deleted.join(" · ")) : say("This browser has no room to keep this conversation.");
+  $("notice").firstElementChild.textContent = words;
+  $("notice").hidden = false;
+  showHistory();
+}
+
+function closeNotice() {
+  deleted.length = 0;
+  $("notice").hidden = true;
 }
 
 // ---- asking -------------------------------------------------------------------------------------------------------------------
@@ -304,6 +319,8 @@ $("shade").addEventListener("click", () => browse(false));
 addEventListener("keydown", keys);
 addEventListener("pagehide", () => running && saveConversation(current));
 onOtherTab(followOtherTab);
+onFullStore(tellFullStore);
+$("notice").lastElementChild.addEventListener("click", closeNotice);
 translatePage();
 if (title) document.title = document.querySelector(".brand span").textContent = title;
 wireSettings();

@@ -54,10 +54,18 @@ export const saveSettings = () => write(SETTINGS, settings);
 export let conversations = stored();
 const removed = new Set(); // here; an answer that ends after its conversation was deleted does not bring it back
 
-// A full store costs the oldest conversations, never the one on screen.
+let tellFull = () => {};
+// Calls back when the store is full, with the conversations that made room; none: the newest is not kept, and all others are.
+export const onFullStore = (told) => (tellFull = told);
+
+// A full store costs as few of the oldest conversations as it takes, never the one on screen.
 function keep(list) {
   conversations = list.slice(0, MOST);
-  for (let kept = conversations; !write(KEY, kept) && kept.length > 1;) kept = kept.slice(0, kept.length >> 1);
+  let count = conversations.length;
+  while (!write(KEY, conversations.slice(0, count)))
+    if (--count < 1) return tellFull([]);
+  const gone = conversations.splice(count);
+  if (gone.length) tellFull(gone);
 }
 
 export function startConversation() {
