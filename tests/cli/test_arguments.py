@@ -148,3 +148,32 @@ def test_checkpoint_args_are_read_back(hone, tmp_path):
     assert data["dataset"]["value"] == ["d.jsonl"] and data["split_dataset_ratio"]["value"] == 0.1
     assert config(hone, "infer", "--adapters", tmp_path, "--load_args", "false")["model"]["value"] is None
     assert config(hone, "sft", "--adapters", tmp_path)["model"]["value"] is None
+
+
+NUMBERS = ["lora_alpha", "preprocessing_num_workers", "learning_rate", "per_device_train_batch_size", "cutoff_len", "seed", "warmup_steps", "logging_steps"]
+WORDS = ["finetuning_type", "stage", "optim", "lr_scheduler_type", "lora_target", "template"]
+
+
+@pytest.mark.parametrize("form", ["{}=null", "{}="])
+def test_null_is_the_default(factory, form):
+    usual = values(factory, "train")
+    assert values(factory, "train", *[form.format(name) for name in NUMBERS + WORDS]) == usual
+
+
+def test_null_takes_back_what_a_file_says(factory, swift, tmp_path):
+    (tmp_path / "run.yaml").write_text("lora_alpha: 99\nlora_rank: null\nbf16: null\ndisable_gradient_checkpointing: null\n")
+    usual, found = values(factory, "train"), values(factory, "train", tmp_path / "run.yaml", "lora_alpha=null")
+    assert found == {**usual, "bf16": None}
+    (tmp_path / "run.json").write_text(json.dumps({"per_device_train_batch_size": None, "optim": None, "target_modules": None, "bf16": None}))
+    assert values(swift, "sft", tmp_path / "run.json") == values(swift, "sft")
+
+
+def test_words_of_swift_2(swift, tmp_path):
+    for short, whole in (("AUTO", None), ("bf16", "bfloat16"), ("fp16", "float16"), ("fp32", "float32"), ("float32", "float32")):
+        assert values(swift, "sft", "--lora_dtype", short)["lora_dtype"] == whole
+    assert values(swift, "sft", "--use_flash_attn", "true")["attn_impl"] == "flash_attn"
+    (tmp_path / "run.json").write_text('{"use_flash_attn": true}')
+    assert values(swift, "sft", tmp_path / "run.json")["attn_impl"] == "flash_attn"
+    assert values(swift, "sft", "--use_flash_attn", "false")["attn_impl"] == values(swift, "sft")["attn_impl"]
+    done = swift("sft", "--check_dataset_strategy", "warning", "--show_config")
+    assert done.returncode == 0 and "accepted without effect" in done.stderr, done.stderr

@@ -157,3 +157,23 @@ def test_interrupt_leaves_a_clean_terminal(hone, tmp_path):
     os.close(writer)
     assert process.wait(120) == 130
     assert b"\x1b[?25h" in seen and b"\x1b[0m" in seen and seen.endswith(b"\n")
+
+
+def test_a_result_file_is_tried_before_the_model_is_loaded(swift, tmp_path):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "hi"}]}) + "\n")
+    words = ["infer", "--model", NANO, "--val_dataset", tmp_path / "rows.jsonl", "--max_new_tokens", "2", "--result_path"]
+    nowhere = swift(*words, "/proc/answers.jsonl")
+    assert nowhere.returncode == 3 and "/proc/answers.jsonl" in nowhere.stderr and "cannot create" in nowhere.stderr and "Infer" not in nowhere.stderr, nowhere.stderr
+    full = swift(*words, "/dev/full")
+    assert full.returncode == 8 and "No space left" in full.stderr and "free some space" in full.stderr, full.stderr
+    assert json.loads(full.stdout.splitlines()[0])["messages"][0]["content"] == "hi", "answers that could not be written are printed"
+    fine = swift(*words, tmp_path / "deep" / "answers.jsonl")
+    assert fine.returncode == 0 and len((tmp_path / "deep" / "answers.jsonl").read_text().splitlines()) == 1, fine.stderr
+
+
+def test_too_few_tokens_for_a_block(factory, tmp_path):
+    (tmp_path / "texts.jsonl").write_text(json.dumps({"text": "a few words"}) + "\n")
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"texts": {"file_name": "texts.jsonl", "columns": {"prompt": "text"}}}))
+    done = factory("train", f"model_name_or_path={NANO}", "stage=pt", "do_train=true", "finetuning_type=lora", "dataset=texts", f"dataset_dir={tmp_path}", "cutoff_len=512",
+                   f"output_dir={tmp_path / 'o'}", "report_to=none")
+    assert done.returncode == 3 and "blocks of 512: not one is full" in done.stderr, done.stderr

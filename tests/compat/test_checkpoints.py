@@ -121,3 +121,26 @@ def test_secrets_are_not_written(swift, peer, tmp_path):
     done = train(swift, peer, tmp_path / "o", "--hub_token", "hf_secret")
     assert done.returncode == 0, done.stderr
     assert "hf_secret" not in (tmp_path / "o" / "args.json").read_text()
+
+
+@pytest.mark.parametrize("method, bits", [("hqq", 4), ("quanto", 8), ("eetq", 8), ("bnb", 4)])
+def test_an_adapter_of_a_rounded_base_is_merged_into_the_whole_one(swift, hone, peer, tmp_path, method, bits):
+    import torch
+    done = train(swift, peer, tmp_path / "o", "--quant_method", method, "--quant_bits", str(bits), "--learning_rate", "1e-2")
+    assert done.returncode == 0, done.stderr
+    adapter = tmp_path / "o" / "checkpoint-5"
+    assert json.loads((adapter / "args.json").read_text())["quant_method"] == method
+    merged = swift("export", "--adapters", adapter, "--merge_lora", "true", "--output_dir", tmp_path / "merged")
+    assert merged.returncode == 0, merged.stderr
+    whole = logits(hone, tmp_path / "merged", tmp_path)["logits"]
+    assert torch.allclose(whole, logits(hone, peer / "model", tmp_path, "--adapters", adapter)["logits"], atol=2e-2)
+    answers = swift("infer", "--adapters", adapter, "--merge_lora", "true", "--val_dataset", peer / "d.jsonl", "--max_new_tokens", "2", "--result_path", tmp_path / "answers.jsonl")
+    assert answers.returncode == 0 and len((tmp_path / "answers.jsonl").read_text().splitlines()) == 6, answers.stderr
+
+
+def test_llama_factory_merges_into_no_rounded_base(factory, peer, tmp_path):
+    words = ["export", f"model_name_or_path={peer / 'model'}", "template=qwen", "quantization_bit=4", f"export_dir={tmp_path / 'o'}"]
+    done = factory(*words, f"adapter_name_or_path={peer / 'lora' / 'checkpoint-4'}")
+    assert done.returncode == 2 and "cannot be merged into a quantized model" in done.stderr and not (tmp_path / "o").exists(), done.stderr
+    alone = factory(*words)
+    assert alone.returncode == 0 and "quantization_bit has no effect" in alone.stderr, alone.stderr

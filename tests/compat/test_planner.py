@@ -80,3 +80,21 @@ def test_an_unknown_model_says_what_is_enough(hone):
     done = hone("plan", "swift", "sft", "--model", "nobody/has-this", "--dataset", "d")
     assert done.returncode == 2 and "config.json is enough" in done.stderr
     assert hone("plan", "swift", "infer", "--model", "x").returncode == 2
+
+
+def test_sharding_and_processes_are_those_of_the_run(hone, tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text("model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: full\ndataset: d\noutput_dir: o\ncutoff_len: 1024\nbf16: true\n")
+    launch = tmp_path / "fsdp_config.yaml"
+    launch.write_text("distributed_type: FSDP\nnum_machines: 1\nnum_processes: 4\nmixed_precision: bf16\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n")
+
+    def asked(*words):
+        done = hone("plan", "--format", "json", *words)
+        assert done.returncode == 0, done.stderr
+        plan = json.loads(done.stdout)["asked"]
+        return plan["devices"], plan["sharding"]
+
+    assert asked("accelerate", "launch", "--config_file", launch, "src/train.py", config) == (4, "fsdp")
+    assert asked("accelerate", "launch", "--config_file", launch, "--num_processes", "2", "src/train.py", config) == (2, "fsdp")
+    for name, sharding in (("ds_z3_config", "zero3"), ("ds_z2_offload_config", "zero2_offload")):
+        assert asked("NPROC_PER_NODE=8", "llamafactory-cli", "train", config, f"deepspeed=examples/deepspeed/{name}.json") == (8, sharding)

@@ -53,6 +53,13 @@ def test_a_killed_rank_is_restarted_from_its_checkpoint(running, tmp_path, refer
     assert [losses[step] for step in range(1, len(whole) + 1)] == pytest.approx(whole, abs=1e-5)
 
 
+def test_ctrl_c_is_no_failure_of_a_rank(running):
+    run = running(2)
+    run.process.send_signal(signal.SIGINT)
+    assert run.wait() == 130, run.text()
+    assert "exited with code" not in run.text(), run.text()
+
+
 def test_without_restarts_the_first_failure_is_the_exit_code(running):
     run = running(2)
     run.signal(1, signal.SIGKILL)

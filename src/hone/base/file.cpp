@@ -13,7 +13,10 @@ namespace hone {
 namespace {
 
 [[noreturn]] void fail(const fs::path& path, const char* doing) {
-  throw UserError(ExitCode::bad_data, fmt::format("{}: cannot {}: {}", path.string(), doing, std::strerror(errno)));
+  const int cause = errno;
+  bool full = cause == ENOSPC || cause == EDQUOT;
+  throw UserError(full ? ExitCode::out_of_space : ExitCode::bad_data, fmt::format("{}: cannot {}: {}", path.string(), doing, std::strerror(cause)),
+                  full ? "free some space, or choose another folder" : "");
 }
 
 // Closes its descriptor; named operations throw with the path.

@@ -20,10 +20,6 @@ constexpr std::string_view kIfUnset[] = {"external_plugins",
                                          "problem_type",
                                          "rope_scaling",
                                          "max_model_len",
-                                         "quant_method",
-                                         "quant_bits",
-                                         "hqq_axis",
-                                         "bnb_4bit_compute_dtype",
                                          "template",
                                          "system",
                                          "truncation_strategy",
@@ -31,6 +27,7 @@ constexpr std::string_view kIfUnset[] = {"external_plugins",
                                          "norm_bbox",
                                          "use_chat_template",
                                          "response_prefix"};
+constexpr std::string_view kQuantization[] = {"quant_method", "quant_bits", "hqq_axis", "bnb_4bit_compute_dtype"};
 constexpr std::string_view kData[] = {"dataset",
                                       "val_dataset",
                                       "cached_dataset",
@@ -99,6 +96,11 @@ class CheckpointArgs {
   const Json& args_;
 };
 
+// An adapter that was trained on a rounded base is merged into the base as it was before: whole weights can take it up.
+bool merges_into_whole_weights(const Options& options) {
+  return options.verb() & kExport || (options.verb() & kGenerating && options.knows("merge_lora") && options.flag("merge_lora"));
+}
+
 }  // namespace
 
 void apply_checkpoint_args(Options& options, const std::string& folder, const Json& args) {
@@ -106,6 +108,8 @@ void apply_checkpoint_args(Options& options, const std::string& folder, const Js
   CheckpointArgs from(options, folder, args);
   for (auto name : kAlways) from.take(name);
   for (auto name : kIfUnset) from.take_if_unset(name);
+  if (!merges_into_whole_weights(options))
+    for (auto name : kQuantization) from.take_if_unset(name);
   if (!options.knows("load_data_args") || !options.flag("load_data_args")) return;
   for (auto name : kData) from.take(name);
   if (options.verb() & kInfer) from.take_split_rows();

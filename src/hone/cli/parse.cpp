@@ -32,8 +32,8 @@ std::string underscored(std::string_view name) {
 // Another name's value in terms of the row: "all" → "all-linear", 5 → "5GB".
 Json translate_word(const Alias& alias, const Json& word) {
   if (!alias.unit.empty() && word.is_number()) return Json(word.dump() + std::string(alias.unit));
-  if (!word.is_string()) return word;
-  const auto& text = word.get_ref<const std::string&>();
+  if (!word.is_string() && !word.is_boolean()) return word;
+  const auto text = word.is_string() ? word.get<std::string>() : word.dump();
   if (!alias.unit.empty() && text.find_first_not_of("0123456789.") == std::string::npos)
     return Json(text + std::string(alias.unit));
   for (std::string_view rest = alias.values; !rest.empty();) {
@@ -52,6 +52,7 @@ class Parser {
         world_(world),
         names_(syntax.front_end, syntax.verb),
         parsed_{Options(syntax.front_end, syntax.command, syntax.verb), {}, {}, false},
+        defaults_(parsed_.options),
         factory_(syntax.front_end == FrontEnd::factory || syntax.front_end == FrontEnd::accelerate) {}
 
   Parsed run(const std::vector<std::string>& words) {
@@ -220,7 +221,7 @@ class Parser {
 
   void assign(const NamedOption& target, Json given, Source source, std::string where, bool commas) {
     const auto& option = *target.option;
-    if (target.alias) given = translate(*target.alias, given, commas && option.type.kind == Kind::list);
+    if (target.alias && !given.is_null()) given = translate(*target.alias, given, commas && option.type.kind == Kind::list);
     if (given == "auto" && may_be_automatic(option)) return parsed_.options.leave_undecided(option.name);
     auto value = read_value(option, given, commas);
     if (!value) {
@@ -228,9 +229,21 @@ class Parser {
           source == Source::command_line ? where : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
       throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; {}", place, show_value(given), value.error()));
     }
+    if (value->is_null() && return_to_default(target)) return;
     if (target.alias && target.alias->negated && value->is_boolean()) *value = !value->get<bool>();
     judge(option, *value, where);
     parsed_.options.set(option.name, std::move(*value), source, std::move(where));
+  }
+
+  // Null asks for what happens anyway. Only a flag is off then, unless it is one that hone works out.
+  bool return_to_default(const NamedOption& target) {
+    const auto& option = *target.option;
+    const bool off = option.type.kind == Kind::flag && !(target.alias && target.alias->negated);
+    const auto& start = defaults_.setting(option.name);
+    if (start.undecided) return parsed_.options.leave_undecided(option.name), true;
+    if (start.value.is_null() || off) return false;
+    parsed_.options.set(option.name, start.value, Source::built_in, "");
+    return true;
   }
 
   static bool may_be_automatic(const Option& option) {
@@ -297,6 +310,7 @@ class Parser {
   const World& world_;
   NameIndex names_;
   Parsed parsed_;
+  const Options defaults_;
   bool factory_;
   bool tolerate_unknown_ = false;
 };

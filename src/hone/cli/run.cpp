@@ -1,9 +1,11 @@
 #include "hone/cli/run.h"
 
 #include <unistd.h>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
 
 #include "hone/base/log.h"
 #include "hone/base/terminal.h"
@@ -165,6 +167,9 @@ int run_program(const std::string& program, std::vector<std::string> words) {
                   "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
   } catch (const c10::Error& error) {
     return report_failure(error.what_without_backtrace());
+  } catch (const std::system_error& error) {
+    bool full = error.code() == std::errc::no_space_on_device || error.code() == std::error_code(EDQUOT, std::generic_category());
+    return full ? report(ExitCode::out_of_space, error.what(), "free some space, or choose another folder") : report_failure(error.what());
   } catch (const std::bad_alloc&) {
     return report(ExitCode::out_of_memory, "out of memory", "smaller --per_device_train_batch_size or --max_length");
   } catch (const std::exception& error) {

@@ -78,6 +78,11 @@ Result<Json> read_text(const Json& given) {
   return error("expected one word, not {}", given.type_name());
 }
 
+// Types of numbers have a short name as well, the only one in ms-swift 2.
+std::string_view long_type_name(std::string_view word) {
+  return word == "bf16" ? "bfloat16" : word == "fp16" ? "float16" : word == "fp32" ? "float32" : word;
+}
+
 Result<Json> read_choice(const Type& type, const Json& given) {
   auto word = read_text(given);
   if (!word) return word;
@@ -85,7 +90,7 @@ Result<Json> read_choice(const Type& type, const Json& given) {
   std::string_view rest = type.choices;
   while (!rest.empty()) {
     auto choice = rest.substr(0, rest.find('|'));
-    if (lower(choice) == wanted) return Json(choice);
+    if (lower(choice) == wanted || choice == long_type_name(wanted)) return Json(choice);
     rest.remove_prefix(std::min(rest.size(), choice.size() + 1));
   }
   return error("expected {}", describe(type));
@@ -154,7 +159,7 @@ Result<Json> read_value(const Option& option, const Json& given, bool commas) {
       return none ? Result<Json>(Json(nullptr)) : read_bytes(given);
     case Kind::choice: {
       auto choice = read_choice(option.type, given);
-      return !choice && (none || given == "auto") ? Result<Json>(Json(nullptr)) : choice;
+      return !choice && (none || given == "auto" || given == "AUTO") ? Result<Json>(Json(nullptr)) : choice;
     }
     case Kind::list:
       return none ? Result<Json>(Json::array()) : read_list(given, commas);

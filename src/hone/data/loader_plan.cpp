@@ -1,6 +1,7 @@
 #include "hone/data/loader_plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "hone/data/permutation.h"
 
@@ -167,6 +168,15 @@ std::vector<SlicePack> plan_packs(const RowLengths& rows, const LoaderConfig& co
   return packs;
 }
 
+// Texts that are fine each, and too few: what does not fill a block is left out.
+void require_tokens_of_a_block(const RowLengths& rows, int64_t capacity) {
+  int64_t tokens = 0;
+  for (const auto& parts : rows) tokens = std::accumulate(parts.begin(), parts.end(), tokens);
+  if (tokens == 0) return;
+  throw UserError(ExitCode::bad_data, fmt::format("the dataset holds {} tokens, and packing cuts blocks of {}: not one is full", tokens, capacity),
+                  "bring more text, shorten the blocks, or switch packing off");
+}
+
 // A batch is the next rows of the order; a row that fails is replaced by one drawn from the whole set.
 class RowPlan : public Plan {
  public:
@@ -302,6 +312,7 @@ std::shared_ptr<const Plan> make_exact_plan(RowEncoder rows, const LoaderConfig&
     return std::make_shared<WindowPlan>(std::move(rows), config, std::move(report), std::move(usable));
   }
   auto packs = plan_packs(lengths, config, capacity);
+  if (packs.empty() && config.packing == Packing::blocks) require_tokens_of_a_block(lengths, capacity);
   if (packs.empty()) throw UserError(ExitCode::bad_data, nothing_usable(*report), "check the columns, the template and max_length");
   return std::make_shared<ExactPlan>(std::move(rows), config, std::move(packs));
 }

@@ -48,8 +48,10 @@ class StagedFile {
 
  private:
   [[noreturn]] void fail(const char* doing) const {
-    throw UserError(ExitCode::failure, fmt::format("{}: cannot {}: {}", path_.string(), doing, std::strerror(errno)),
-                    errno == ENOSPC ? "free some space or choose another output folder" : "");
+    const int cause = errno;
+    bool full = cause == ENOSPC || cause == EDQUOT;
+    throw UserError(full ? ExitCode::out_of_space : ExitCode::failure, fmt::format("{}: cannot {}: {}", path_.string(), doing, std::strerror(cause)),
+                    full ? "free some space, or choose another output folder" : "");
   }
   fs::path path_;
   std::string staging_;

@@ -161,7 +161,8 @@ class Attempt {
     blamed_ = true;
     auto grace = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(config_.grace_seconds));
     kill_at_ = Clock::now() + grace;
-    if (suspect_->exit_code() == static_cast<int>(ExitCode::preempted))
+    const bool interrupted = signalled_ && suspect_->exit_code() == static_cast<int>(ExitCode::interrupted);
+    if (interrupted || suspect_->exit_code() == static_cast<int>(ExitCode::preempted))
       return;  // it was asked to stop and saved; the others are about to
     log::error("{}; ending the other ranks", why("first"));
     if (config_.launch.nodes > 1)

@@ -42,20 +42,20 @@ bool holds_final_weights(const fs::path& folder) {
 }  // namespace
 
 void check_output_folder(const fs::path& folder) {
-  auto refuse = [&](const std::string& why) {
-    throw UserError(ExitCode::usage, fmt::format("output folder {}: {}", folder.string(), why),
-                    "name another one with --output_dir");
+  auto refuse = [&](const std::string& why, ExitCode code = ExitCode::usage) {
+    throw UserError(code, fmt::format("output folder {}: {}", folder.string(), why),
+                    code == ExitCode::out_of_space ? "free some space, or name another one with --output_dir" : "name another one with --output_dir");
   };
   std::error_code status;
   if (fs::exists(folder, status) && !fs::is_directory(folder)) refuse("is a file; expected a folder");
   fs::create_directories(folder, status);
-  if (status) refuse("cannot be created: " + status.message());
+  if (status) refuse("cannot be created: " + status.message(), status == std::errc::no_space_on_device ? ExitCode::out_of_space : ExitCode::usage);
   fs::path probe = folder / fmt::format(".hone-probe-{}", ::getpid());
   try {
     write_file_atomically(probe, "x");
     fs::remove(probe);
-  } catch (const std::exception& cause) {
-    refuse(fmt::format("cannot be written to ({})", cause.what()));
+  } catch (const UserError& cause) {
+    refuse(fmt::format("cannot be written to ({})", cause.what()), cause.code() == ExitCode::out_of_space ? cause.code() : ExitCode::usage);
   }
 }
 

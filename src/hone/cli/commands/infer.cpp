@@ -41,8 +41,6 @@ class Answerer {
     engine_ = std::make_unique<engine::Engine>(copies_.replicas(), tokenizer_, engine_config(options));
   }
 
-  const fs::path& folder() const { return folder_; }
-
   // `index` sets the random draws of several answers apart.
   engine::Request request_for(const Conversation& conversation, uint64_t index = 0) const {
     engine::Request request{.prompt = encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt"), .sampling = sampling_};
@@ -135,9 +133,29 @@ void add_text_scores(const std::vector<train::Prediction>& answers, Json& summar
   for (const auto& [name, mean] : means.items()) summary[name.substr(prefix.size() + 1)] = mean;
 }
 
-int run_batch(const Options& options, Answerer& answerer, const data::ConversationSource& rows) {
-  auto path = result_file(options, answerer.folder());
-  if (path.has_parent_path()) fs::create_directories(path.parent_path());
+// Answers that the file does not take are printed: they were dear to make.
+class ResultLines {
+ public:
+  explicit ResultLines(fs::path path) : path_(std::move(path)) {}
+  void add(const std::string& line) {
+    if (!failure_) try {
+        return append_line(path_, line);
+      } catch (const UserError& error) {
+        failure_ = error;
+      }
+    fmt::print("{}\n", line);
+  }
+  void require_written() const {
+    if (failure_) throw UserError(failure_->code(), std::string(failure_->what()) + "; the answers since then are printed above", failure_->hint());
+  }
+
+ private:
+  fs::path path_;
+  std::optional<UserError> failure_;
+};
+
+int run_batch(const Options& options, Answerer& answerer, const data::ConversationSource& rows, const fs::path& path) {
+  ResultLines results(path);
   auto limit = options.knows("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
   auto count = std::min(limit, rows.size());
   // Read, answered and written together; the engine batches among them.
@@ -170,11 +188,12 @@ int run_batch(const Options& options, Answerer& answerer, const data::Conversati
     if (shows && !questions.empty()) show_question(questions.front(), references.front());
     auto answers = engine::generate(answerer.engine(), std::move(requests), shows ? show_piece : engine::OnText(), [&](size_t) { bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens)); });
     for (size_t i = 0; i < answers.size(); ++i) {
-      append_line(path, result_row(questions[i], answers[i], references[i], answerer.tokenizer()).dump(-1, ' ', false, Json::error_handler_t::replace));
+      results.add(result_row(questions[i], answers[i], references[i], answerer.tokenizer()).dump(-1, ' ', false, Json::error_handler_t::replace));
       answer_tokens += static_cast<int64_t>(answers[i].tokens.size());
       exact += answers[i].text == references[i];
       if (metric == "rouge") scored.push_back({"", answers[i].text, references[i]});
     }
+    results.require_written();
   }
   bar.finish();
   if (shows) fmt::print("\n");
@@ -200,8 +219,9 @@ int infer_command(const Options& options) {
   if (batch) opened = data::open_datasets(config);
   auto folder = hub::locate_model(options.required("model"), options.text("model_revision"));
   if (auto task = task_config(options, folder); !task.writes()) return judge_rows(options, task, folder, batch ? opened.validation.get() : nullptr);
+  const auto path = batch ? result_file(options, folder) : fs::path();
   Answerer answerer(options);
-  return batch ? run_batch(options, answerer, *opened.validation) : run_chat(options, answerer);
+  return batch ? run_batch(options, answerer, *opened.validation, path) : run_chat(options, answerer);
 }
 
 }  // namespace hone::cli

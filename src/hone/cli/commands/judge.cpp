@@ -1,6 +1,10 @@
 #include "hone/cli/commands/judge.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
@@ -93,7 +97,6 @@ int judge_typed(const RowJudge& judge) {
 }
 
 int judge_dataset(const Options& options, const train::TaskConfig& task, const RowJudge& judge, const data::ConversationSource& rows, const std::filesystem::path& path) {
-  if (path.has_parent_path()) fs::create_directories(path.parent_path());
   auto limit = options.knows("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
   auto count = std::min(limit, rows.size());
   auto began = std::chrono::steady_clock::now();
@@ -133,9 +136,7 @@ int judge_dataset(const Options& options, const train::TaskConfig& task, const R
   return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
 }
 
-}  // namespace
-
-std::filesystem::path result_file(const Options& options, const std::filesystem::path& folder) {
+std::filesystem::path chosen_result_file(const Options& options, const std::filesystem::path& folder) {
   if (options.has("result_path")) return options.text("result_path");
   auto base = options.list("adapters").empty() ? fs::path("result") / folder.filename() : fs::path(options.list("adapters").back());
   char stamp[32];
@@ -144,10 +145,30 @@ std::filesystem::path result_file(const Options& options, const std::filesystem:
   return base / "infer_result" / fmt::format("{}.jsonl", stamp);
 }
 
+// A file that was not there before is not there afterwards either.
+void require_writable(const std::filesystem::path& path) {
+  if (!fs::exists(path)) {
+    write_file_atomically(path, "\n");  // a full disk takes an empty file, and no line; what fails leaves nothing behind
+    fs::remove(path);
+  } else if (::access(path.c_str(), W_OK) != 0) {
+    throw UserError(ExitCode::bad_data, fmt::format("{}: cannot write: {}", path.string(), std::strerror(errno)));
+  }
+}
+
+}  // namespace
+
+std::filesystem::path result_file(const Options& options, const std::filesystem::path& folder) {
+  auto path = chosen_result_file(options, folder);
+  if (path.has_parent_path()) fs::create_directories(path.parent_path());
+  require_writable(path);
+  return path;
+}
+
 int judge_rows(const Options& options, const train::TaskConfig& task, const std::filesystem::path& folder, const data::ConversationSource* rows) {
   if (task.task == train::Task::decision && !rows) throw UserError(ExitCode::usage, "decisions are asked about records, not typed texts", "name them with --val_dataset");
+  const auto path = rows ? result_file(options, folder) : fs::path();
   RowJudge judge(options, task, folder);
-  return rows ? judge_dataset(options, task, judge, *rows, result_file(options, folder)) : judge_typed(judge);
+  return rows ? judge_dataset(options, task, judge, *rows, path) : judge_typed(judge);
 }
 
 }  // namespace hone::cli

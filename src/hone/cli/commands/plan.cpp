@@ -5,6 +5,7 @@
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/command_line.h"
+#include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/plan_job.h"
 #include "hone/cli/text_table.h"
 #include "hone/train/plan/devices.h"
@@ -22,9 +23,13 @@ constexpr int kCounts[] = {1, 2, 4, 8};
 
 std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / kGiB); }
 
-int devices_asked(const World& world) {
+// The environment's word, then accelerate's.
+int devices_asked(const World& world, const Options& options) {
+  const auto launch = accelerate_launch(options);
   auto number = [&](const char* name) {
     auto text = world.environment(name);
+    auto launched = launch.find(name);
+    if (!text && launched != launch.end()) text = launched->second;
     return text ? std::max(1, std::atoi(text->c_str())) : 1;
   };
   return number("NPROC_PER_NODE") * number("NNODES");
@@ -129,7 +134,7 @@ int plan_command(const Options& options) {
   auto parsed = parse_invocation(line.invocation, world);
   if (!(parsed.options.verb() & kTraining))
     throw UserError(ExitCode::usage, fmt::format("{} does not train; plan looks at training commands", line.invocation.typed));
-  int devices = devices_asked(with_environment(world, parsed.environment));
+  int devices = devices_asked(with_environment(world, parsed.environment), parsed.options);
   log::configure({.level = log::Level::warning});  // values that are worked out are part of the plan, not news
   decide_automatic(parsed.options, devices);
   auto job = plan_job(parsed.options);

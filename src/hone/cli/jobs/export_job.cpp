@@ -89,6 +89,7 @@ int run_export(const Options& options, bool merge_lora) {
     write_cached_dataset(options);
     return 0;
   }
+  refuse_rounded_base(options);
   auto job = export_options(options, merge_lora);
   if (quantizes(options)) {
     if (pushes_export(options)) hub::require_upload(hub::config().site);

@@ -67,19 +67,6 @@ std::optional<ShardingRequest> accelerate_request(const Json& settings) {
   return parallel::read_deepspeed({{"zero_optimization", zero}});
 }
 
-std::optional<ShardingRequest> requested(const Options& options) {
-  bool deepspeed = options.has("deepspeed"), fsdp = options.has("fsdp");
-  if (deepspeed && fsdp)
-    throw UserError(ExitCode::usage, fmt::format("{} and {} are both given", options.shown("deepspeed"), options.shown("fsdp")), "keep one of them");
-  if (deepspeed) return parallel::read_deepspeed(deepspeed_json(options));
-  if (fsdp) {
-    auto made = parallel::read_fsdp(options.text("fsdp"), options.has("fsdp_config") ? options.json("fsdp_config") : Json(nullptr));
-    if (options.given("fsdp_min_num_params")) made.sharding.unit_size = options.integer("fsdp_min_num_params");
-    return made;
-  }
-  return accelerate_request(accelerate_settings(options));
-}
-
 void check_stated(const Options& options, const Json& stated) {
   for (const auto& [name, value] : stated.items()) {
     Json ours;
@@ -116,19 +103,6 @@ void read_parallelism(const Options& options, parallel::ShardingConfig& sharding
   if (sharding.shard_size > 1 && sharding.stage == 0) sharding.stage = 3;
 }
 
-// How many accelerate was to start and where, under the names that the environment has for it. It counts processes of all machines.
-std::map<std::string, std::string> accelerate_launch(const Json& settings) {
-  static constexpr std::pair<const char*, const char*> kNames[] = {{"num_processes", "NPROC_PER_NODE"}, {"num_machines", "NNODES"},
-                                                                   {"machine_rank", "NODE_RANK"},       {"main_process_ip", "MASTER_ADDR"},
-                                                                   {"main_process_port", "MASTER_PORT"}};
-  std::map<std::string, std::string> launch;
-  for (const auto& [key, variable] : kNames)
-    if (settings.contains(key) && !settings[key].is_null()) launch[variable] = settings[key].is_string() ? settings[key].get<std::string>() : settings[key].dump();
-  int machines = std::max(1, std::atoi(launch["NNODES"].c_str())), processes = std::atoi(launch["NPROC_PER_NODE"].c_str());
-  if (machines > 1 && processes > 0) launch["NPROC_PER_NODE"] = std::to_string(std::max(1, processes / machines));
-  return launch;
-}
-
 // Accelerators that a run may use: those it names, else all in sight.
 int usable_devices(const Options& options) {
   auto name = options.text("devices");
@@ -148,6 +122,33 @@ void share_cores(const Options& options, train::TrainingJob& job) {
 
 }  // namespace
 
+std::optional<ShardingRequest> sharding_request(const Options& options) {
+  bool deepspeed = options.has("deepspeed"), fsdp = options.has("fsdp");
+  if (deepspeed && fsdp)
+    throw UserError(ExitCode::usage, fmt::format("{} and {} are both given", options.shown("deepspeed"), options.shown("fsdp")), "keep one of them");
+  if (deepspeed) return parallel::read_deepspeed(deepspeed_json(options));
+  if (fsdp) {
+    auto made = parallel::read_fsdp(options.text("fsdp"), options.has("fsdp_config") ? options.json("fsdp_config") : Json(nullptr));
+    if (options.given("fsdp_min_num_params")) made.sharding.unit_size = options.integer("fsdp_min_num_params");
+    return made;
+  }
+  return accelerate_request(accelerate_settings(options));
+}
+
+// accelerate counts processes of all machines.
+std::map<std::string, std::string> accelerate_launch(const Options& options) {
+  const auto settings = accelerate_settings(options);
+  static constexpr std::pair<const char*, const char*> kNames[] = {{"num_processes", "NPROC_PER_NODE"}, {"num_machines", "NNODES"},
+                                                                   {"machine_rank", "NODE_RANK"},       {"main_process_ip", "MASTER_ADDR"},
+                                                                   {"main_process_port", "MASTER_PORT"}};
+  std::map<std::string, std::string> launch;
+  for (const auto& [key, variable] : kNames)
+    if (settings.contains(key) && !settings[key].is_null()) launch[variable] = settings[key].is_string() ? settings[key].get<std::string>() : settings[key].dump();
+  int machines = std::max(1, std::atoi(launch["NNODES"].c_str())), processes = std::atoi(launch["NPROC_PER_NODE"].c_str());
+  if (machines > 1 && processes > 0) launch["NPROC_PER_NODE"] = std::to_string(std::max(1, processes / machines));
+  return launch;
+}
+
 std::string launched_precision(const Options& options) {
   const char* variable = std::getenv("ACCELERATE_MIXED_PRECISION");
   auto word = accelerate_settings(options).value("mixed_precision", std::string(variable ? variable : ""));
@@ -164,7 +165,7 @@ bool launched_on_cpu(const Options& options) {
 void read_parallel(const Options& options, train::TrainingJob& job) {
   auto& parallel = job.parallel;
   share_cores(options, job);
-  if (auto request = requested(options)) {
+  if (auto request = sharding_request(options)) {
     parallel.sharding = request->sharding;
     if (request->within_nodes) {
       const char* local = std::getenv("LOCAL_WORLD_SIZE");
@@ -192,7 +193,7 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
 }
 
 parallel::Launch launch_of(const Options& options) {
-  auto launch = parallel::launch_from_environment(accelerate_launch(accelerate_settings(options)));
+  auto launch = parallel::launch_from_environment(accelerate_launch(options));
   if (launch.processes > 0 || !speaks_factory(options)) return launch;
   int devices = usable_devices(options);
   if (devices > 1 || truthy("FORCE_TORCHRUN")) launch.processes = std::max(1, devices);

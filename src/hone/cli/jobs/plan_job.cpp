@@ -1,6 +1,7 @@
 #include "hone/cli/jobs/plan_job.h"
 
 #include "hone/base/file.h"
+#include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/training_job.h"
 #include "hone/cli/jobs/tuning_job.h"
 #include "hone/hub/locate.h"
@@ -49,18 +50,20 @@ int64_t row_length(const Options& options, const model::DecoderConfig& config, s
 }
 
 train::Sharding sharding_asked(const Options& options) {
-  if (options.has("fsdp") && !options.text("fsdp").empty()) return train::Sharding::fsdp;
-  if (!options.has("deepspeed")) return train::Sharding::none;
-  auto text = options.text("deepspeed");
-  bool preset = text.starts_with("zero");
-  auto config = preset ? Json::object() : options.json("deepspeed");
-  auto zero = config.is_object() ? config.value("zero_optimization", Json::object()) : Json::object();
-  auto stage = preset && text.size() > 4 ? text[4] - '0' : zero.is_object() ? zero.value("stage", 0) : 0;
-  bool offload = preset ? text.ends_with("offload") : zero.is_object() && zero.contains("offload_optimizer");
-  if (stage == 1) return train::Sharding::zero1;
-  if (stage == 2) return offload ? train::Sharding::zero2_offload : train::Sharding::zero2;
-  if (stage == 3) return offload ? train::Sharding::zero3_offload : train::Sharding::zero3;
-  return train::Sharding::none;
+  const auto request = sharding_request(options);
+  if (!request) return train::Sharding::none;
+  const auto& asked = request->sharding;
+  const bool offload = asked.offload_optimizer;
+  switch (asked.stage) {
+    case 1:
+      return train::Sharding::zero1;
+    case 2:
+      return offload ? train::Sharding::zero2_offload : train::Sharding::zero2;
+    case 3:
+      return offload ? train::Sharding::zero3_offload : options.has("deepspeed") ? train::Sharding::zero3 : train::Sharding::fsdp;
+    default:
+      return train::Sharding::none;
+  }
 }
 
 // What the process holds beside tensors: libtorch and its threads, and the tokenizer, whose tables take a few times its file.

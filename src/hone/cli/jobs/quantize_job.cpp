@@ -1,6 +1,7 @@
 #include "hone/cli/jobs/quantize_job.h"
 
 #include "hone/base/file.h"
+#include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/rng.h"
 #include "hone/cli/commands.h"
@@ -142,6 +143,15 @@ std::string suffix_of(const tuner::QuantizeConfig& config) {
 
 bool quantizes(const Options& options) {
   return speaks_factory(options) ? asked_here(options, "export_quantization_bit") : asked_here(options, "quant_method");
+}
+
+void refuse_rounded_base(const Options& options) {
+  if (!speaks_factory(options) || !asked_here(options, "quant_bits")) return;
+  if (options.has("adapters"))
+    throw UserError(ExitCode::usage, fmt::format("{}: an adapter cannot be merged into a quantized model", options.shown("quant_bits")),
+                    fmt::format("leave it out: the adapter is merged into the whole weights; {} then writes few bits in a run of its own",
+                                options.shown("export_quantization_bit")));
+  log::warning("{} has no effect on what is exported; {} has", options.shown("quant_bits"), options.shown("export_quantization_bit"));
 }
 
 std::filesystem::path export_quantized(const Options& options, const ExportOptions& job) {

@@ -7,6 +7,9 @@ namespace hone::cli {
 
 // Whether this export is to be quantized: asked for here, not in the training run that a checkpoint remembers.
 bool quantizes(const Options& options);
+
+// LLaMA-Factory's quantization_bit is of the model that is loaded; its export takes no adapter on top of one in few bits.
+void refuse_rounded_base(const Options& options);
 // Merges the adapters, quantizes and writes. Returns the folder.
 std::filesystem::path export_quantized(const Options& options, const ExportOptions& job);
 

@@ -57,6 +57,8 @@ void add_data(Rows& rows) {
            always{"true", "columns that nothing reads are never kept"}},
           {"disable_auto_column_mapping", Flag, "false", "Do not guess columns by name.", only_swift{}},
           {"strict", Flag, "false", "Stop at the first bad row instead of skipping it."},
+          {"check_dataset_strategy", Choice("none|discard|error|warning"), "none", "ms-swift 2: what happens to a bad row.", only_swift{},
+           accepted{"every row is checked, bad ones are reported and left out; --strict true stops at the first"}},
           {"model_name", List, "", "Name for self-cognition data: Chinese, English.", only_swift{}},
           {"model_author", List, "", "Author for self-cognition data: Chinese, English.", only_swift{}},
           {"eval_on_each_dataset", Flag, "false", "Metrics of each validation set by itself: eval_NAME_loss.", only_factory{}, verbs{kTraining}},
