@@ -1,5 +1,6 @@
 """Folders that transformers and peft wrote, shaped as ms-swift and LLaMA-Factory leave them: weights are used, pickles are refused, args.json is read by rule."""
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -112,7 +113,8 @@ def test_which_keys_of_args_json_are_read(swift, peer):
     data = shown(swift, "infer", "--adapters", checkpoint, "--load_data_args", "true")
     assert data["dataset"] == [str(peer / "d.jsonl")] and data["split_dataset_ratio"] == 0.5 and data["data_seed"] == 7
     without = shown(swift, "infer", "--adapters", checkpoint, "--load_args", "false")
-    assert without["model"] is None and without["template"] in (None, "auto")
+    assert without["model"] == str(peer / "model")  # adapter_config.json says so too
+    assert without["system"] is None and without["template"] in (None, "auto")
     training = shown(swift, "sft", "--adapters", checkpoint, "--model", "m", "--dataset", "d")
     assert training["system"] is None
 
@@ -144,3 +146,82 @@ def test_llama_factory_merges_into_no_rounded_base(factory, peer, tmp_path):
     assert done.returncode == 2 and "cannot be merged into a quantized model" in done.stderr and not (tmp_path / "o").exists(), done.stderr
     alone = factory(*words)
     assert alone.returncode == 0 and "quantization_bit has no effect" in alone.stderr, alone.stderr
+
+
+SYSTEM = "You are Qwen, created by Alibaba Cloud."
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """A model whose name chooses another template than its own, and another's name on it."""
+    folder = tmp_path_factory.mktemp("named")
+    for name in ("Qwen2.5-0.5B-Instruct", "mixtral-own"):
+        shutil.copytree(ROOT / "models/nano", folder / name)
+    (folder / "d.jsonl").write_text(json.dumps({"query": "hi", "response": "hello"}) + "\n")
+    return folder
+
+
+def tuned(swift, named, out, *more, model="Qwen2.5-0.5B-Instruct"):
+    done = swift("sft", "--model", named / model, "--dataset", named / "d.jsonl", "--max_steps", "1", "--gradient_accumulation_steps", "1", "--add_version", "false", "--report_to", "none",
+                 "--split_dataset_ratio", "0", "--output_dir", out, *more)
+    assert done.returncode == 0, done.stderr
+    return out / "checkpoint-1", done.stderr
+
+
+def told(program, *words):
+    done = program(*words)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def previewed(hone, named, model):
+    return told(hone, "preview", "--model", model, "--dataset", named / "d.jsonl")
+
+
+def template_of(folder):
+    return json.loads((folder / "args.json").read_text())["template"]
+
+
+def test_the_template_a_name_chose_outlives_the_name(swift, hone, named, tmp_path):
+    lora, said = tuned(swift, named, tmp_path / "lora")
+    assert "template qwen2_5: chosen by the model's name Qwen2.5-0.5B-Instruct" in said
+    full, _ = tuned(swift, named, tmp_path / "full", "--tuner_type", "full")
+    bare = shutil.copytree(lora, tmp_path / "bare")
+    (bare / "args.json").unlink()
+    for adapter, merged in ((lora, "merged"), (bare, "merged-bare")):
+        told(swift, "merge-lora", "--adapters", adapter, "--output_dir", tmp_path / merged)
+    for folder in (full, tmp_path / "merged", tmp_path / "merged-bare"):
+        assert template_of(folder) == "qwen2_5"
+        assert SYSTEM in previewed(hone, named, folder).stdout
+        assert shown(swift, "infer", "--model", folder)["template"] == "qwen2_5"
+        assert shown(swift, "sft", "--model", folder, "--dataset", "d")["template"] == "qwen2_5"
+        assert shown(swift, "sft", "--model", folder, "--dataset", "d", "--template", "chatml")["template"] == "chatml"
+    assert template_of(lora) == "qwen2_5" and shown(swift, "infer", "--adapters", lora)["template"] == "qwen2_5"
+
+
+def test_a_name_chooses_nothing_for_another_architecture(swift, hone, named, tmp_path):
+    own = previewed(hone, named, ROOT / "models/nano")
+    assert previewed(hone, named, named / "mixtral-own").stdout == own.stdout and "template" not in own.stderr
+    lora, said = tuned(swift, named, tmp_path / "lora", model="mixtral-own")
+    assert "chosen by" not in said and template_of(lora) is None
+    # The model's own template outlives the run too, whatever the merged folder is called.
+    told(swift, "merge-lora", "--adapters", lora, "--output_dir", tmp_path / "Qwen2.5-merged")
+    assert shown(swift, "infer", "--model", tmp_path / "Qwen2.5-merged")["template"] == "jinja"
+    lora, _ = tuned(swift, named, tmp_path / "asked", "--template", "jinja")
+    told(swift, "merge-lora", "--adapters", lora, "--output_dir", tmp_path / "merged")
+    assert shown(swift, "infer", "--model", tmp_path / "merged")["template"] == "jinja"
+
+
+def test_an_adapter_alone_names_its_base(swift, named, tmp_path):
+    lora, _ = tuned(swift, named, tmp_path / "lora")
+    (lora / "args.json").unlink()
+    for verb, adapter in (("infer", lora), ("deploy", lora), ("deploy", f"mine={lora}")):
+        assert shown(swift, verb, "--adapters", adapter)["model"] == str(named / "Qwen2.5-0.5B-Instruct")
+    answers = tmp_path / "answers.jsonl"
+    told(swift, "infer", "--adapters", lora, "--val_dataset", named / "d.jsonl", "--max_new_tokens", "2", "--result_path", answers)
+    assert len(answers.read_text().splitlines()) == 1
+    config = json.loads((lora / "adapter_config.json").read_text())
+    (lora / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": str(tmp_path / "gone")}))
+    for words in (["infer"], ["merge-lora", "--output_dir", tmp_path / "merged"]):
+        done = swift(*words, "--adapters", lora)
+        assert done.returncode == 2 and "is not a folder here" in done.stderr and "--model" in done.stderr

@@ -1,7 +1,9 @@
 // What a checkpoint's args.json says about how it was trained, by ms-swift's rules.
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/cli/jobs/data_job.h"
 #include "hone/cli/parse.h"
+#include "hone/data/encode/encoder.h"
 #include "hone/train/run_folder.h"
 
 namespace hone::cli {
@@ -20,7 +22,6 @@ constexpr std::string_view kIfUnset[] = {"external_plugins",
                                          "problem_type",
                                          "rope_scaling",
                                          "max_model_len",
-                                         "template",
                                          "system",
                                          "truncation_strategy",
                                          "agent_template",
@@ -70,6 +71,18 @@ class CheckpointArgs {
     bool has_verb_default = name == "truncation_strategy" || name == "use_chat_template";
     if (!options_.has(name) || has_verb_default) take(name);
   }
+  // Where args.json names none, the run's template was what its model's name chose, or else the model's own: the name of the folder that is
+  // read now must not decide anew. Bare text has none.
+  void take_template() {
+    take_if_unset("template");
+    auto named = args_.find("template"), chat = args_.find("use_chat_template"), model = args_.find("model");
+    bool silent = named != args_.end() && named->is_null(), bare = chat != args_.end() && *chat == false;
+    if (!silent || bare || !options_.knows("template") || options_.has("template")) return;
+    std::string name;
+    if (model != args_.end() && model->is_string() && fs::exists(model->get_ref<const std::string&>()))
+      name = data::default_template(data::Dialect::swift, data::read_model_identity(model->get_ref<const std::string&>()));
+    options_.set("template", name.empty() ? "jinja" : name, Source::checkpoint, where_);
+  }
   // The validation rows as training wrote them beside its checkpoints: they need neither the training data nor a second split.
   void take_split_rows() {
     if (options_.has("val_dataset") || !(options_.real("split_dataset_ratio") > 0)) return;
@@ -108,6 +121,7 @@ void apply_checkpoint_args(Options& options, const std::string& folder, const Js
   CheckpointArgs from(options, folder, args);
   for (auto name : kAlways) from.take(name);
   for (auto name : kIfUnset) from.take_if_unset(name);
+  from.take_template();
   if (!merges_into_whole_weights(options))
     for (auto name : kQuantization) from.take_if_unset(name);
   if (!options.knows("load_data_args") || !options.flag("load_data_args")) return;
@@ -115,7 +129,24 @@ void apply_checkpoint_args(Options& options, const std::string& folder, const Js
   if (options.verb() & kInfer) from.take_split_rows();
 }
 
+namespace {
+
+// A folder that training or an export wrote says by its args.json which template it speaks, where its own name says nothing.
+void take_template_of_model(Options& options) {
+  if (!options.knows("template") || !options.knows("model") || !options.has("model") || options.has("template") || speaks_factory(options)) return;
+  fs::path folder = options.text("model"), path = folder / "args.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored) || !data::default_template(data::Dialect::swift, data::read_model_identity(folder)).empty()) return;
+  auto name = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string()).value("template", Json());
+  if (!name.is_string()) return;
+  log::info("template {}: {} names it", name.get_ref<const std::string&>(), path.string());
+  options.set("template", name, Source::checkpoint, path.string());
+}
+
+}  // namespace
+
 void reread_checkpoint(Options& options) {
+  if (options.verb() & (kTraining | kPreview) && !(options.knows("load_args") && options.flag("load_args"))) return take_template_of_model(options);
   if (!options.knows("load_args") || !options.flag("load_args")) return;
   auto folders = options.list("adapters");
   if (options.has("model")) folders.push_back(options.text("model"));

@@ -67,4 +67,19 @@ void find_adapters(Options& options) {
   options.set("adapters", folders, before.source, before.where);
 }
 
+std::string base_of_adapter(const std::string& adapter) {
+  auto base = io::read_adapter_config(adapter).base_model;
+  if (!base.empty() && (std::filesystem::exists(std::filesystem::path(base) / "config.json") || hub::is_repo_id(base))) return base;
+  throw UserError(ExitCode::usage, fmt::format("the adapter's base model \"{}\" is not a folder here", base), "pass --model <folder>");
+}
+
+void find_base(Options& options) {
+  if (options.verb() & kExport || !options.knows("adapters") || !options.has("adapters") || options.has("model")) return;
+  auto adapter = options.list("adapters").front();
+  if (auto equals = adapter.find('='); equals != adapter.npos && !std::filesystem::exists(adapter)) adapter = adapter.substr(equals + 1);
+  auto files = io::adapter_files_in(adapter);
+  if (!files) return;  // who opens it says what is missing
+  options.set("model", base_of_adapter(adapter), Source::checkpoint, (*files / "adapter_config.json").string());
+}
+
 }  // namespace hone::cli

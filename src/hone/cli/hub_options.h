@@ -13,4 +13,9 @@ void find_checkpoint(Options& options);
 // Replaces adapters that are hub ids by the folders they are found in, so that their args.json can be read like any other.
 void find_adapters(Options& options);
 
+// What adapter_config.json names: a folder here or a hub id. Throws UserError(usage) for anything else.
+std::string base_of_adapter(const std::string& adapter);
+// Without --model the first adapter's base is meant. An export that merges asks for it itself: one that only sends an adapter needs none.
+void find_base(Options& options);
+
 }  // namespace hone::cli

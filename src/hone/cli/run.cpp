@@ -102,6 +102,7 @@ int run_invocation(const Invocation& invocation) {
   find_checkpoint(options);
   if (!shows_config) find_adapters(options);
   reread_checkpoint(options);
+  find_base(options);
   decide_automatic(options, world_size());
   if (shows_config) {
     fmt::print("{}", config_table(options, options.text("log_format") == "json"));

@@ -82,6 +82,7 @@ DatasetPreview preview(const ConversationSource& source, const EncodeConfig& con
   auto encoder = Encoder::make(config, tokenizer, model);
   auto without_limit = config;
   without_limit.max_length = 0;
+  if (config.template_name.empty()) without_limit.template_name = default_template(config.dialect, model);  // chosen and said above
   auto unlimited = Encoder::make(without_limit, tokenizer, model);
 
   DatasetPreview preview{.scanned = std::min(scan, source.size())};

@@ -43,7 +43,7 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
   for (const auto& [name, entry] : weights.entries())
     if (!known.contains(name) && !is_harmless(name, config)) extra.push_back(name);
   if (!extra.empty()) log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
-  if (config.labels && std::erase(missing, kScores)) log::info("{}: the head that gives {} scores starts anew", folder, config.labels);
+  if (config.labels) std::erase(missing, kScores);  // it starts anew, or an adapter brings it
   if (may_lack && !missing.empty()) {
     log::warning("{}: {} weights are missing and start anew: {}", folder, missing.size(), some_of(missing));
     missing.clear();

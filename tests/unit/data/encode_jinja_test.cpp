@@ -74,6 +74,7 @@ TEST(JinjaEncode, IsTheDefaultWhenNothingElseIsKnown) {
   auto encoder = Encoder::make({}, chatml_tokenizer(kPlain), {.name = "my-model", .model_type = "qwen2"});
   EXPECT_EQ(encoder->template_name(), "jinja");
   EXPECT_EQ(Encoder::make({}, chatml_tokenizer(kPlain), {.name = "Qwen2.5-0.5B-Instruct", .model_type = "qwen2"})->template_name(), "qwen2_5");
+  EXPECT_EQ(Encoder::make({}, chatml_tokenizer(kPlain), {.name = "mixtral-own", .model_type = "qwen2"})->template_name(), "jinja");
   EXPECT_THROW(Encoder::make({}, chatml_tokenizer(), {.name = "my-model"}), UserError);
 }
 

@@ -4,8 +4,6 @@
 
 #include "hone/base/error.h"
 #include "hone/base/progress.h"
-#include "hone/hub/locate.h"
-#include "hone/io/peft.h"
 #include "hone/tuner/merge.h"
 
 namespace hone::cli {
@@ -18,15 +16,6 @@ fs::path without_trailing_slash(fs::path path) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-fs::path base_of(const ExportOptions& options) {
-  if (!options.model.empty()) return options.model;
-  const auto config = io::read_adapter_config(options.adapters.front());
-  if (!config.base_model.empty() && fs::exists(fs::path(config.base_model) / "config.json")) return config.base_model;
-  if (hub::is_repo_id(config.base_model)) return hub::locate_model(config.base_model);
-  throw UserError(ExitCode::usage, fmt::format("the adapter's base model \"{}\" is not a folder here", config.base_model),
-                  "pass --model <folder>");
-}
-
 }  // namespace
 
 fs::path export_model(const ExportOptions& options) {
@@ -36,7 +25,8 @@ fs::path export_model(const ExportOptions& options) {
   if (!merges && options.output_dir.empty())
     throw UserError(ExitCode::usage, "there is nothing to export: no adapter to merge and no folder to write to",
                     "pass --adapters <checkpoint> --merge_lora true, or --output_dir to write the model anew");
-  const fs::path base = base_of(options);
+  if (options.model.empty()) throw UserError(ExitCode::usage, "there is no model to write anew", "pass --model <folder>");
+  const fs::path& base = options.model;
   const fs::path output = options.output_dir.empty()
                               ? fs::path(without_trailing_slash(options.adapters.back()).string() + "-merged")
                               : options.output_dir;

@@ -12,7 +12,7 @@
 namespace hone::cli {
 
 struct ExportOptions {
-  std::filesystem::path model;                  // local folder; empty: what the first adapter's adapter_config.json names
+  std::filesystem::path model;                  // local folder
   std::vector<std::filesystem::path> adapters;  // merged in this order
   std::filesystem::path output_dir;             // empty: "<last adapter>-merged"
   bool merge_lora = true;

@@ -152,6 +152,14 @@ DatasetConfig dataset_config(const Options& options) {
   return config;
 }
 
+std::string resolved_template(const Options& options, const std::filesystem::path& model) {
+  auto asked = options.text("template");
+  bool own = asked == "jinja";
+  if (!asked.empty() && asked != "auto" && !own) return asked;
+  auto usual = data::default_template(speaks_factory(options) ? data::Dialect::factory : data::Dialect::swift, data::read_model_identity(model));
+  return own && !usual.empty() ? asked : usual;
+}
+
 EncodeConfig encode_config(const Options& options, int64_t length_limit) {
   bool factory = speaks_factory(options);
   EncodeConfig config = data::peer_defaults(factory ? data::Dialect::factory : data::Dialect::swift);

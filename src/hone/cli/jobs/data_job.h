@@ -6,6 +6,9 @@
 
 namespace hone::cli {
 
+// The template that rows are written in: the one asked for, or what the model's name chooses; "" is the model's own
+// ("jinja", where its name would choose another).
+std::string resolved_template(const Options& options, const std::filesystem::path& model);
 bool speaks_factory(const Options& options);  // LLaMA-Factory's rules for rows, templates and truncation
 data::DatasetConfig dataset_config(const Options& options);
 // `length_limit` is what max_length falls back to: the model's own context, 0 when unknown.

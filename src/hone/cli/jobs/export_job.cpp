@@ -5,6 +5,7 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/hub_options.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/hub_job.h"
 #include "hone/cli/jobs/model_job.h"
@@ -53,6 +54,15 @@ void add_tokens(const Options& options, ExportOptions& job) {
   };
 }
 
+// The folder that is written may be called anything, so its args.json names the template that the model's own name chose.
+void keep_template(const Options& options, const fs::path& model, const fs::path& folder) {
+  auto path = folder / "args.json";
+  auto args = fs::exists(path) ? read_config_file(path.string()) : Json{{"model", model.string()}};
+  auto name = resolved_template(options, model);
+  args["template"] = name.empty() ? Json() : Json(name);
+  write_file_atomically(path, args.dump(2));
+}
+
 // Rows as token ids: train and val, for --cached_dataset.
 void write_cached_dataset(const Options& options) {
   auto model = hub::locate_model(options.required("model"), options.text("model_revision"));
@@ -94,6 +104,7 @@ int run_export(const Options& options, bool merge_lora) {
   if (quantizes(options)) {
     if (pushes_export(options)) hub::require_upload(hub::config().site);
     auto written = export_quantized(options, job);
+    if (!speaks_factory(options)) keep_template(options, job.model, written);
     if (pushes_export(options)) push_folder(options, written);
     return 0;
   }
@@ -122,14 +133,21 @@ ExportOptions export_options(const Options& options, bool merge_lora) {
   ExportOptions job{
       .merge_lora = merge_lora, .torch_dtype = dtype_option(options, "torch_dtype"), .exist_ok = options.flag("exist_ok")};
   for (const auto& adapter : options.list("adapters")) job.adapters.emplace_back(adapter);
-  if (options.has("model")) {
-    job.model = hub::locate_model(options.text("model"), options.text("model_revision"));
+  auto model = options.has("model") ? options.text("model") : "";
+  if (model.empty() && merge_lora && !job.adapters.empty()) model = base_of_adapter(job.adapters.front().string());
+  if (!model.empty()) {
+    job.model = hub::locate_model(model, options.text("model_revision"));
     job.changes.config = config_changes(options, job.model);
     job.changes.config.update(task_changes(options, job.model));
     add_tokens(options, job);
   }
   if (options.has("output_dir")) job.output_dir = options.text("output_dir");
   job.max_shard_bytes = static_cast<size_t>(options.integer("max_shard_size"));
+  if (!speaks_factory(options))
+    job.finish = [&options, model = job.model, before = job.finish](const fs::path& folder) {
+      if (before) before(folder);
+      keep_template(options, model, folder);
+    };
   if (to_ollama(options) || speaks_factory(options))
     job.finish = [&options, before = job.finish](const fs::path& folder) {
       if (before) before(folder);

@@ -222,6 +222,7 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
   if (load.places.empty()) check_memory_limit(options, folder, load.device);
   load.changes.config = config_changes(options, folder);
   load.changes.config.update(task_changes(options, folder));
+  note_new_head(options, folder);
   if (options.knows("seed")) load.changes.head_seed = static_cast<uint64_t>(options.integer("seed"));
   load.changes.block_stride = block_stride(options, folder);
   load.changes.compression = compression_of(options, load.device);

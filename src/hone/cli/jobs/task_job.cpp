@@ -5,6 +5,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/io/peft.h"
 #include "hone/model/config.h"
 #include "hone/text/tokenizer.h"
 
@@ -191,6 +192,17 @@ Json task_changes(const Options& options, const std::filesystem::path& folder) {
   if (hf.value("pad_token_id", Json()).is_null())
     if (auto tokenizer = text::Tokenizer::load(folder); tokenizer->special().pad) changes["pad_token_id"] = *tokenizer->special().pad;
   return changes;
+}
+
+void note_new_head(const Options& options, const std::filesystem::path& folder) {
+  auto task = task_config(options, folder);
+  if (task.labels == 0 || holds_classifier(folder_config(folder))) return;
+  auto brings_head = [](std::string adapter) {
+    auto equals = fs::exists(adapter) ? adapter.npos : adapter.find('=');
+    if (equals != adapter.npos) adapter = adapter.substr(equals + 1);
+    return io::adapter_files_in(adapter) && io::read_adapter_config(adapter).task_type == "SEQ_CLS";
+  };
+  if (std::ranges::none_of(options.list("adapters"), brings_head)) log::info("{}: the head that gives {} scores starts anew", folder.string(), task.labels);
 }
 
 void apply_task(const Options& options, train::TrainingJob& job) {

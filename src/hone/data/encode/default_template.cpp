@@ -1,4 +1,4 @@
-// Which named template a model was made with, by its name first and its model_type second, as ms-swift's registry of ids has it.
+// Which named template a model was made with, by its name (where its model_type agrees) first and its model_type second, as ms-swift's registry of ids has it.
 #include <algorithm>
 
 #include "hone/base/file.h"
@@ -11,27 +11,50 @@ namespace {
 struct NameRule {
   const char* part;  // of the lower-case model name; the first rule that fits decides
   const char* name;
+  const char* families;  // beginnings of the model_types such models have: a name alone could be anybody's
+};
+
+struct TypeRule {
+  const char* model_type;
+  const char* name;
 };
 
 // The longer, more special names stand first.
 constexpr NameRule kByName[] = {
-    {"qwen3.5", "qwen3_5"}, {"qwen3.6", "qwen3_5"}, {"qwen3-coder", "qwen3_coder"}, {"qwen3-vl", "qwen3_vl"}, {"qwen3-omni", "qwen3_omni"},
-    {"qwen2.5-math", "qwen2_5_math"}, {"qwen2.5-vl", "qwen2_5_vl"}, {"qwen2.5-omni", "qwen2_5_omni"}, {"qwen2.5", "qwen2_5"},
-    {"qwen2-vl", "qwen2_vl"}, {"qwen2-audio", "qwen2_audio"}, {"qwen2-", "qwen"}, {"qwen1.5", "qwen"}, {"codeqwen1.5", "qwen"},
-    {"qwq-32b-preview", "qwq_preview"}, {"qwq-32b", "qwq"}, {"deepseek-r1", "deepseek_r1"}, {"deepseek-v3.1", "deepseek_v3_1"},
-    {"deepseek-v3", "deepseek_v2_5"}, {"deepseek-v2.5", "deepseek_v2_5"}, {"deepseek-v2", "deepseek"}, {"deepseek-coder", "deepseek_coder"},
-    {"llama-4", "llama4"}, {"llama-3.3", "llama3_2"}, {"llama-3.2", "llama3_2"}, {"llama-3.1", "llama3_2"}, {"llama-3", "llama3"},
-    {"llama-2", "llama"}, {"mixtral", "llama"}, {"mistral-nemo", "mistral_nemo"}, {"mistral-small-24b", "mistral_2501"}, {"mistral-7b", "llama"},
-    {"gemma-3", "gemma3_text"}, {"gemma-2", "gemma"}, {"gemma-", "gemma"}, {"phi-4", "phi4"}, {"phi-3", "phi3"},
-    {"glm-4.7", "glm4_7"}, {"glm-4.6", "glm4_5"}, {"glm-4.5", "glm4_5"}, {"glm-z1", "glm4"}, {"glm-4-9b-0414", "glm4"}, {"glm-4-32b-0414", "glm4"},
-    {"glm-4-9b", "chatglm4"}, {"chatglm3", "chatglm4"}, {"chatglm2", "chatglm2"}, {"internlm3", "internlm3"}, {"internlm2", "internlm2"},
-    {"internlm-", "internlm"}, {"yi-coder", "yi_coder"}, {"yi-1.5", "chatml"}, {"yi-", "chatml"}, {"baichuan2", "baichuan"},
-    {"minicpm-2b", "minicpm"}, {"zephyr", "zephyr"}, {"hunyuan", "hunyuan"},
+    {"qwen3.5", "qwen3_5", "qwen3_5"}, {"qwen3.6", "qwen3_5", "qwen3_5"}, {"qwen3-coder", "qwen3_coder", "qwen3"},
+    {"qwen3-vl", "qwen3_vl", "qwen3_vl"}, {"qwen3-omni", "qwen3_omni", "qwen3_omni"}, {"qwen2.5-math", "qwen2_5_math", "qwen2"},
+    {"qwen2.5-vl", "qwen2_5_vl", "qwen2_5_vl"}, {"qwen2.5-omni", "qwen2_5_omni", "qwen2_5_omni"}, {"qwen2.5", "qwen2_5", "qwen2"},
+    {"qwen2-vl", "qwen2_vl", "qwen2_vl"}, {"qwen2-audio", "qwen2_audio", "qwen2_audio"}, {"qwen2-", "qwen", "qwen2"},
+    {"qwen1.5", "qwen", "qwen2"}, {"codeqwen1.5", "qwen", "qwen2"}, {"qwq-32b-preview", "qwq_preview", "qwen2"},
+    {"qwq-32b", "qwq", "qwen2"}, {"deepseek-r1", "deepseek_r1", "deepseek qwen llama"},
+    {"deepseek-v3.1", "deepseek_v3_1", "deepseek"}, {"deepseek-v3", "deepseek_v2_5", "deepseek"},
+    {"deepseek-v2.5", "deepseek_v2_5", "deepseek"}, {"deepseek-v2", "deepseek", "deepseek"},
+    {"deepseek-coder", "deepseek_coder", "deepseek llama"}, {"llama-4", "llama4", "llama4"}, {"llama-3.3", "llama3_2", "llama"},
+    {"llama-3.2", "llama3_2", "llama mllama"}, {"llama-3.1", "llama3_2", "llama nemotron"}, {"llama-3", "llama3", "llama"},
+    {"llama-2", "llama", "llama"}, {"mixtral", "llama", "mixtral"}, {"mistral-nemo", "mistral_nemo", "mistral"},
+    {"mistral-small-24b", "mistral_2501", "mistral"}, {"mistral-7b", "llama", "mistral"}, {"gemma-3", "gemma3_text", "gemma3"},
+    {"gemma-2", "gemma", "gemma"}, {"gemma-", "gemma", "gemma"}, {"phi-4", "phi4", "phi"}, {"phi-3", "phi3", "phi"},
+    {"glm-4.7", "glm4_7", "glm"}, {"glm-4.6", "glm4_5", "glm"}, {"glm-4.5", "glm4_5", "glm"}, {"glm-z1", "glm4", "glm"},
+    {"glm-4-9b-0414", "glm4", "glm"}, {"glm-4-32b-0414", "glm4", "glm"}, {"glm-4-9b", "chatglm4", "chatglm glm"},
+    {"chatglm3", "chatglm4", "chatglm"}, {"chatglm2", "chatglm2", "chatglm"}, {"internlm3", "internlm3", "internlm llama"},
+    {"internlm2", "internlm2", "internlm llama"}, {"internlm-", "internlm", "internlm llama"},
+    {"yi-coder", "yi_coder", "llama yi"}, {"yi-1.5", "chatml", "llama yi"}, {"yi-", "chatml", "llama yi"},
+    {"baichuan2", "baichuan", "baichuan"}, {"minicpm-2b", "minicpm", "minicpm"}, {"zephyr", "zephyr", "mistral"},
+    {"hunyuan", "hunyuan", "hunyuan"},
 };
 
-constexpr NameRule kByModelType[] = {{"qwen3", "qwen3"},           {"qwen3_moe", "qwen3"},  {"qwen3_5", "qwen3_5"},   {"gemma3_text", "gemma3_text"},
+constexpr TypeRule kByModelType[] = {{"qwen3", "qwen3"},           {"qwen3_moe", "qwen3"},  {"qwen3_5", "qwen3_5"},   {"gemma3_text", "gemma3_text"},
                                      {"gemma", "gemma"},           {"gemma2", "gemma"},     {"phi3", "phi3"},         {"glm4", "glm4"},
                                      {"glm4_moe", "glm4_5"},       {"internlm3", "internlm3"}, {"internlm2", "internlm2"}, {"llama4", "llama4"}};
+
+bool is_of(std::string_view families, const std::string& model_type) {
+  if (model_type.empty()) return true;  // there is no config.json yet
+  for (size_t begin = 0, end; begin < families.size(); begin = end + 1) {
+    end = std::min(families.find(' ', begin), families.size());
+    if (model_type.starts_with(families.substr(begin, end - begin))) return true;
+  }
+  return false;
+}
 
 std::string qwen3_variant(const std::string& name) {
   if (name.find("thinking") != std::string::npos) return "qwen3_thinking";
@@ -59,10 +82,10 @@ std::string default_template(Dialect dialect, const ModelIdentity& model) {
   auto name = model.name;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const auto& rule : kByName)
-    if (name.find(rule.part) != std::string::npos) return rule.name;
-  if (name.find("qwen3") != std::string::npos) return qwen3_variant(name);
+    if (name.find(rule.part) != std::string::npos && is_of(rule.families, model.model_type)) return rule.name;
+  if (name.find("qwen3") != std::string::npos && is_of("qwen3", model.model_type)) return qwen3_variant(name);
   for (const auto& rule : kByModelType)
-    if (model.model_type == rule.part) return rule.name;
+    if (model.model_type == rule.model_type) return rule.name;
   return "";
 }
 

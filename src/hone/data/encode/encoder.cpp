@@ -37,6 +37,11 @@ std::shared_ptr<const Encoder> own_template(EncodeConfig config, std::shared_ptr
   return jinja_template(std::move(config), std::move(tokenizer), source, "the model's chat template");
 }
 
+void say_choice(const std::string& name, const ModelIdentity& model, bool has_own) {
+  log::info("template {}: chosen by the model's name {} and its model_type {}{}", name, model.name, model.model_type.empty() ? "(unknown)" : model.model_type,
+            has_own ? "; --template jinja takes the model's own chat template" : "");
+}
+
 std::shared_ptr<const Encoder> factory_default(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
   auto dialog = *text::find_factory_dialog("empty");
   if (!tokenizer->chat_template().empty() && !config.pretraining) {
@@ -60,7 +65,8 @@ EncodeConfig peer_defaults(Dialect dialect) {
 std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const ModelIdentity& model) {
   auto name = config.template_name;
   if (name == "jinja" || name == "auto" || config.dialect == Dialect::jinja) return own_template(std::move(config), std::move(tokenizer));
-  if (name.empty()) name = default_template(config.dialect, model);
+  bool chosen_here = name.empty();
+  if (chosen_here) name = default_template(config.dialect, model);
   if (config.dialect == Dialect::factory) {
     if (name.empty()) return factory_default(std::move(config), std::move(tokenizer));
     auto dialog = text::find_factory_dialog(name);
@@ -78,6 +84,7 @@ std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_pt
   auto dialog = text::find_swift_dialog(name);
   if (!dialog && fs::is_regular_file(name)) return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
   if (!dialog) unknown_template(name, text::swift_dialog_names());
+  if (chosen_here && !bare) say_choice(name, model, !tokenizer->chat_template().empty());
   return std::make_shared<SwiftEncoder>(std::move(config), std::move(tokenizer), *dialog);
 }
 
