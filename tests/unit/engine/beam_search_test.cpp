@@ -86,7 +86,9 @@ TEST_F(BeamSearchTest, AnswersComeBestFirstAndDiffer) {
     double sum = 0;
     for (const auto& position : found[i].logprobs) sum += position.chosen.logprob;
     EXPECT_NEAR(sum, log_probability(request, found[i].tokens), 1e-3);
-    if (i > 0) EXPECT_LE(sum, before);
+    if (i > 0) {
+      EXPECT_LE(sum, before);
+    }
     before = sum;
     different.insert(found[i].tokens);
   }

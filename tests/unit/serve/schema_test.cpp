@@ -45,8 +45,10 @@ TEST(Fields, SaysWhatIsWrongWithWhich) {
 TEST(Fields, EachNameStandsOncePerEndpoint) {
   for (Endpoint endpoint : {kChat, kCompletion, kEmbedding, kMessages, kTokenize, kDetokenize, kLoadAdapter, kUnloadAdapter, kClassify, kRerank, kScorePairs}) {
     std::set<std::string_view> names;
-    for (const auto& field : field_table())
-      if (field.endpoints & endpoint) EXPECT_TRUE(names.insert(field.name).second) << path_of(endpoint) << " " << field.name;
+    for (const auto& field : field_table()) {
+      if (!(field.endpoints & endpoint)) continue;
+      EXPECT_TRUE(names.insert(field.name).second) << path_of(endpoint) << " " << field.name;
+    }
   }
 }
 

@@ -139,14 +139,14 @@ void add_serving(Rows& rows) {
       rows, "Other engines", kGenerating | kRlhf | kTrain, kOne,
       {
           {"vllm_enable_expert_parallel", Flag, "false", "Experts over devices.", accepted{kOne}},
-          {"vllm_disable_custom_all_reduce", Flag, "true", "vLLM detail.", accepted{kOne}},
+          {"vllm_disable_custom_all_reduce", Flag, "true", "Sum slices plainly.", always{"true", "slices are summed in one order, by plain additions"}},
           {"vllm_limit_mm_per_prompt", JsonText, "", "Media per prompt.", accepted{kLaterModels}},
           {"vllm_use_async_engine", Flag, "auto", "The engine runs beside its callers.", always{"true", "the engine has a thread of its own; requests come and go while it computes"}},
           {"vllm_mm_processor_cache_gb", Real(0), "", "vLLM detail.", accepted{kLaterModels}},
-          {"vllm_disable_cascade_attn", Flag, "false", "vLLM detail.", accepted{kOne}},
+          {"vllm_disable_cascade_attn", Flag, "false", "Do not split attention over a shared beginning.", always{"true", "attention over a shared beginning is never split"}},
           {"sglang_ep_size", Integer(1), "1", "SGLang detail.", accepted{kOne}},
           {"sglang_enable_dp_attention", Flag, "false", "SGLang detail.", accepted{kOne}},
-          {"sglang_disable_custom_all_reduce", Flag, "true", "SGLang detail.", accepted{kOne}},
+          {"sglang_disable_custom_all_reduce", Flag, "true", "Sum slices plainly.", always{"true", "slices are summed in one order, by plain additions"}},
           {"lmdeploy_vision_batch_size", Integer(1), "1", "LMDeploy detail.", accepted{kLaterModels}},
       });
   add_later_group(rows, "Benchmarks and sampling", kEval, "benchmarks and sampling are not in this version",
