@@ -11,8 +11,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 # With the default (-fno-math-errno off) GCC cannot vectorise loops that call sqrtf.
 add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wno-unused-parameter;-Wno-missing-field-initializers;-Wno-psabi;-fno-math-errno>")
-# From 13 on GCC writes a sum of products with separate additions, for processors on which that is no loss. It halves our kernels elsewhere, and
-# whether it is done depends on the loop around: two ways to one sum must round alike.
+# From 13 on GCC may write sums of products with separate additions, which suits some processors. Whether it does depends on the loop around,
+# and two ways to one sum must round alike.
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=avoid-fma-max-bits=0>)
 
 find_program(CCACHE ccache)
