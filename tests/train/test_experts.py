@@ -1,10 +1,9 @@
 """Training mixtures of experts: the losses of transformers and peft, the balance loss in both dialects, stopping and going on."""
 import json
-import random
 
 import pytest
 from test_resume import digest
-from train_testing import sentence, small_tokenizer
+from train_testing import plain_steps, small_tokenizer, texts_of
 
 torch = pytest.importorskip("torch")
 STEPS, RATE, BATCH, COEFFICIENT = 20, 1e-3, 2, 0.5
@@ -30,16 +29,11 @@ def mixtures(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    rng = random.Random(5)
-    rows = [sentence(rng, rng.randint(4, 24)) for _ in range(STEPS * BATCH)]
-    path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
-    path.write_text("".join(json.dumps({"messages": [{"role": "assistant", "content": row}]}) + "\n" for row in rows))
-    return path, rows
+    return texts_of(tmp_path_factory.mktemp("texts"), STEPS * BATCH)
 
 
 def settings(**more):
-    return dict(verb="pt", max_steps=STEPS, per_device_train_batch_size=BATCH, learning_rate=RATE, lr_scheduler_type="constant", weight_decay=0, adam_beta2=0.999,
-                max_grad_norm=1.0, save_steps=1000, dataset_shuffle="false", train_dataloader_shuffle="false", **more)
+    return plain_steps(STEPS, BATCH, RATE, **more)
 
 
 def reference(model, tokenizer, rows, trained, coefficient):

@@ -1,7 +1,6 @@
 """The loss of every step against a plain transformers (and peft) loop over the same rows in the same order."""
-import json
-
 import pytest
+from train_testing import plain_steps, texts_of
 
 torch = pytest.importorskip("torch")
 STEPS, RATE, BATCH = 50, 1e-3, 2
@@ -9,21 +8,11 @@ STEPS, RATE, BATCH = 50, 1e-3, 2
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    import random
-
-    from train_testing import sentence
-
-    rng = random.Random(5)
-    rows = [sentence(rng, rng.randint(4, 24)) for _ in range(STEPS * BATCH)]
-    path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
-    path.write_text("".join(json.dumps({"messages": [{"role": "assistant", "content": row}]}) + "\n" for row in rows))
-    return path, rows
+    return texts_of(tmp_path_factory.mktemp("texts"), STEPS * BATCH)
 
 
 def settings(**more):
-    return dict(verb="pt", max_steps=STEPS, per_device_train_batch_size=BATCH, learning_rate=RATE, lr_scheduler_type="constant", weight_decay=0,
-                adam_beta2=0.999, max_grad_norm=1.0, save_steps=1000, dataset_shuffle="false", train_dataloader_shuffle="false",
-                gradient_checkpointing="false", **more)
+    return plain_steps(STEPS, BATCH, RATE, gradient_checkpointing="false", **more)
 
 
 def reference_losses(model, tokenizer, rows, trained):

@@ -27,6 +27,21 @@ def sentence(rng, length):
     return " ".join(rng.choice(WORDS) for _ in range(length))
 
 
+def texts_of(folder, count):
+    """Bare texts as rows that are learnt from the first token on: their file, and the texts."""
+    rng = random.Random(5)
+    rows = [sentence(rng, rng.randint(4, 24)) for _ in range(count)]
+    path = folder / "texts.jsonl"
+    path.write_text("".join(json.dumps({"messages": [{"role": "assistant", "content": row}]}) + "\n" for row in rows))
+    return path, rows
+
+
+def plain_steps(steps, batch, rate, **more):
+    """Settings of a run that a plain loop over the rows in their order repeats."""
+    return dict(verb="pt", max_steps=steps, per_device_train_batch_size=batch, learning_rate=rate, lr_scheduler_type="constant", weight_decay=0, adam_beta2=0.999,
+                max_grad_norm=1.0, save_steps=1000, dataset_shuffle="false", train_dataloader_shuffle="false", **more)
+
+
 def small_tokenizer():
     """Byte-level BPE of 400 tokens, ChatML."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers

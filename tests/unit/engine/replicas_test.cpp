@@ -1,17 +1,14 @@
-#include <unistd.h>
-
 #include <future>
 #include <thread>
 
-#include "engine/engine_fixture.h"
+#include "engine/adapter_fixture.h"
 #include "hone/engine/constraints/constraint.h"
-#include "hone/tuner/tuner.h"
 
 namespace hone::engine {
 namespace {
 
 // Several replicas of one model: the answers are those of a single engine, whichever replica gives them.
-class ReplicasTest : public EngineTest {
+class ReplicasTest : public AdapterTest {
  protected:
   Engine replicas(size_t count, const EngineConfig& config = {}) {
     return Engine(std::vector<model::CausalLM*>(count, model_.get()), tokenizer_, config);
@@ -92,32 +89,14 @@ TEST_F(ReplicasTest, SleepAndChangedWeightsReachAllOfThem) {
 }
 
 TEST_F(ReplicasTest, AdaptersComeAndGoOnAllOfThem) {
-  auto root = std::filesystem::temp_directory_path() / fmt::format("hone-engine-replicas-{}", ::getpid());
-  auto tuned_model = tiny_model();
-  tuner::TunerConfig config;
-  config.lora.rank = 4;
-  auto tuned = tuner::apply_tuner(*tuned_model, config);
-  {
-    at::NoGradGuard no_grad;
-    at::manual_seed(5);
-    for (const auto& [parameter, tensor] : tuned.trainable) Tensor(tensor).copy_(at::randn_like(tensor) * 0.3);
-  }
-  tuner::save_trained(*tuned_model, tuned, root);
-  auto request = requests(12)[2];
-  auto adapted = request;
-  adapted.adapter = "a";
-  auto one = engine();
-  one.load_adapter("a", root);
-  auto wanted = answers(one, {request, adapted});
-  ASSERT_NE(wanted[0], wanted[1]);
-  one.unload_adapter("a");
+  const auto root = saved_adapter("a", 5);
+  const auto [request, adapted, wanted] = asked_of(root);
   auto two = replicas(2);
   two.load_adapter("a", root);
   EXPECT_EQ(answers(two, {adapted, adapted, request, request}), (std::vector{wanted[1], wanted[1], wanted[0], wanted[0]}));
   two.unload_adapter("a");
   EXPECT_THROW(two.add(adapted), UserError);
   EXPECT_EQ(answers(two, {request, request}), (std::vector{wanted[0], wanted[0]}));
-  std::filesystem::remove_all(root);
 }
 
 // Who waits for one replica can be called away to give another something to do.

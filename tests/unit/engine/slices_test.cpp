@@ -1,40 +1,16 @@
-#include <unistd.h>
-
-#include "engine/engine_fixture.h"
-#include "hone/tuner/tuner.h"
+#include "engine/adapter_fixture.h"
 
 namespace hone::engine {
 namespace {
 
 // A model cut along its heads and MLPs answers as the whole one does, here in slices that are threads of the CPU.
-class SlicesTest : public EngineTest {
+class SlicesTest : public AdapterTest {
  protected:
   static std::unique_ptr<model::CausalLM> cut_model() {
     auto model = tiny_model();
     model->cut_into_slices({at::kCPU, at::kCPU});
     return model;
   }
-
-  SlicesTest() : root_(std::filesystem::temp_directory_path() / fmt::format("hone-engine-slices-{}", ::getpid())) {}
-  ~SlicesTest() override { std::filesystem::remove_all(root_); }
-
-  // An adapter with random matrices.
-  std::filesystem::path saved_adapter(const std::string& name, uint64_t seed, bool dora = false) {
-    auto tuned_model = tiny_model();
-    tuner::TunerConfig config;
-    config.lora.rank = 4;
-    config.lora.dora = dora;
-    auto tuned = tuner::apply_tuner(*tuned_model, config);
-    {
-      at::NoGradGuard no_grad;
-      at::manual_seed(seed);
-      for (const auto& [parameter, tensor] : tuned.trainable) Tensor(tensor).copy_(at::randn_like(tensor) * 0.3);
-    }
-    tuner::save_trained(*tuned_model, tuned, root_ / name);
-    return root_ / name;
-  }
-
-  std::filesystem::path root_;
 };
 
 TEST_F(SlicesTest, AnswerAsTheWholeModel) {
@@ -69,13 +45,7 @@ TEST_F(SlicesTest, ReplicasMayShareThem) {
 
 TEST_F(SlicesTest, AdaptersAreCutToo) {
   const auto root = saved_adapter("a", 5);
-  auto request = requests(12)[2];
-  auto adapted = request;
-  adapted.adapter = "a";
-  auto whole = engine();
-  whole.load_adapter("a", root);
-  auto wanted = answers(whole, {request, adapted});
-  ASSERT_NE(wanted[0], wanted[1]);
+  const auto [request, adapted, wanted] = asked_of(root);
   auto cut = cut_model();
   Engine engine(*cut, tokenizer_);
   EXPECT_EQ(answers(engine, {request})[0], wanted[0]);
