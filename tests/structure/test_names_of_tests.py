@@ -6,6 +6,6 @@ TESTS = Path(__file__).resolve().parent.parent
 
 
 def test_every_test_file_has_a_name_of_its_own():
-    importable_by_bare_name = [file for file in TESTS.rglob("*.py") if not (file.parent / "__init__.py").exists()]
-    counts = Counter(file.name for file in importable_by_bare_name if file.name != "conftest.py")
+    importable_by_bare_name = [file for file in TESTS.rglob("test_*.py") if not (file.parent / "__init__.py").exists()]
+    counts = Counter(file.name for file in importable_by_bare_name)
     assert not {name: count for name, count in counts.items() if count > 1}
