@@ -34,7 +34,7 @@ NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
     (["sft", "no_such_file.yaml"], "no_such_file.yaml"),
     (["completion", "csh"], "expected bash, zsh or fish"),
     (["sft", "--model", os.fsdecode(b"a\x8db")], "is not UTF-8"),
-    (["rlhf", "--model", "x"], "rlhf is not in this version"),
+    (["web-ui"], "web-ui is not in this version"),
 ])
 def test_usage_mistakes(hone, words, said):
     done = hone(*words)
@@ -107,7 +107,7 @@ def test_an_error_comes_alone(swift, words):
 
 
 def test_later_verbs_answer_in_each_front_end(swift, factory):
-    for program, verbs in ((swift, ["rlhf", "eval", "sample", "rollout", "web-ui"]), (factory, ["webui", "eval"])):
+    for program, verbs in ((swift, ["eval", "sample", "rollout", "web-ui"]), (factory, ["webui", "eval"])):
         for verb in verbs:
             done = program(verb)
             assert done.returncode == 2 and done.stderr.count("\n") == 1 and "is not in this version" in done.stderr

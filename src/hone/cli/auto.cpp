@@ -18,6 +18,11 @@ double beta_of(const std::string& method) {
   return method == "gkd" ? 0.5 : 0.1;
 }
 
+std::string loss_of_method(const std::string& method) {
+  if (method == "simpo" || method == "kto" || method == "grpo") return method;
+  return method == "dpo" || method == "cpo" ? "sigmoid" : "";
+}
+
 // Without evaluation nothing reads these.
 bool concerns_evaluation(std::string_view name) { return name == "eval_steps" || name == "metric_for_best_model" || name == "greater_is_better"; }
 
@@ -55,6 +60,8 @@ void decide_automatic(Options& options, int world_size) {
   if (undecided("greater_is_better"))
     options.decide("greater_is_better", !options.text("metric_for_best_model").ends_with("loss"));
   if (options.verb() & kRlhf && undecided("beta")) options.decide("beta", beta_of(options.text("rlhf_type")));
+  if (options.verb() & kRlhf && undecided("loss_type"))
+    if (auto loss = loss_of_method(options.text("rlhf_type")); !loss.empty()) options.decide("loss_type", Json::array({loss}));
 }
 
 }  // namespace hone::cli

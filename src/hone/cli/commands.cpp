@@ -35,7 +35,7 @@ constexpr Command kCommands[] = {
     {"logits", kLogits, "Logits of given token ids.", logits_command, {}, 0, true},
     {"optim-trace", kOptimTrace, "Course of an optimizer over given gradients.", optim_trace_command, {}, 0, true},
     {"check-args", kOther, "Whether a command line parses.", check_args_command, "command line", 4096, true, true},
-    {"rlhf", kRlhf, "Preference and reinforcement training.", nullptr},
+    {"rlhf", kRlhf, "Preference and reinforcement training.", train_command},
     {"deploy", kDeploy, "Server: OpenAI's and Anthropic's interfaces, and a chat page.", deploy_command},
     {"rollout", kRollout, "Rollout server for reinforcement training.", nullptr},
     {"eval", kEval, "Benchmarks.", nullptr},

@@ -19,16 +19,9 @@ struct Rows {
   Tensor index, hidden, targets, weights;
 };
 
-// Where `labelled` holds, in order, without asking the device how often. NPUs have no nonzero_static: a stable sort puts those first.
-Tensor places(const Tensor& labelled, int64_t count) {
-  if (!labelled.is_privateuseone()) return at::nonzero_static(labelled, count).view(-1);
-  return std::get<1>(labelled.to(at::kFloat).sort(/*stable=*/true, /*dim=*/0, /*descending=*/true)).narrow(0, 0, count);
-}
-
 Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntropyOptions& options) {
   Rows rows;
-  auto labelled = targets_t != kIgnoredTarget;
-  rows.index = options.target_count >= 0 && !hidden.is_cpu() ? places(labelled, options.target_count) : at::nonzero(labelled).view(-1);
+  rows.index = labelled_positions(targets_t, options.target_count);
   rows.hidden = hidden.index_select(0, rows.index);
   rows.targets = targets_t.index_select(0, rows.index);
   if (options.weights_t.defined()) rows.weights = options.weights_t.index_select(0, rows.index).to(at::kFloat);
@@ -181,6 +174,14 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 };
 
 }  // namespace
+
+// NPUs have no nonzero_static: a stable sort puts those first.
+Tensor labelled_positions(const Tensor& targets_t, int64_t count) {
+  auto labelled = targets_t != kIgnoredTarget;
+  if (count < 0 || targets_t.is_cpu()) return at::nonzero(labelled).view(-1);
+  if (!labelled.is_privateuseone()) return at::nonzero_static(labelled, count).view(-1);
+  return std::get<1>(labelled.to(at::kFloat).sort(/*stable=*/true, /*dim=*/0, /*descending=*/true)).narrow(0, 0, count);
+}
 
 CrossEntropy linear_cross_entropy_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                         const CrossEntropyOptions& options) {

@@ -6,6 +6,9 @@ namespace hone::ops {
 
 constexpr int64_t kIgnoredTarget = -100;
 
+// Where there is a target, in order. With the number of them, known to the caller, an accelerator is not waited for.
+Tensor labelled_positions(const Tensor& targets_t, int64_t count = -1);
+
 struct CrossEntropyOptions {
   Tensor weights_t;              // float [T], undefined: every target weighs 1
   double label_smoothing = 0.0;  // loss = (1 - e) nll + e * mean over the vocabulary, as torch and transformers define it

@@ -4,6 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/train/make_method.h"
+#include "hone/train/reference.h"
 
 namespace hone::train {
 
@@ -40,7 +41,8 @@ tuner::GradientSource gradients_of_first_rows(const TrainingJob& job, std::share
     config.packing = data::Packing::none;
     auto loader = data::make_loader(rows, data::Encoder::make(encode, tokenizer, data::read_model_identity(job.model_folder)), config,
                                     std::make_shared<data::RowReport>());
-    auto method = make_method(job, *tokenizer);
+    auto start_itself = trained_model_as_reference();
+    auto method = make_method(job, *tokenizer, start_itself.get());
     return base_gradients(model, layers, *method, *loader, start.batches);
   };
 }

@@ -54,7 +54,7 @@ LoadedModel spread(const TrainingJob& job, const Processes& processes, std::uniq
     sharded = std::make_unique<parallel::ShardedModel>(*model, job.parallel.sharding, *processes.shards, processes.replicas.get(), job.trainer.pure);
   if (sharded && processes.world.is_main() && !sharded->units().empty()) log::info("gathered in {}", sharded->units());
   auto sequence = split_sequences(job, processes, *model);
-  return {std::move(model), std::move(tuned), std::move(sharded), std::move(sequence)};
+  return {std::move(model), std::move(tuned), std::move(sharded), std::move(sequence), nullptr};
 }
 
 std::unique_ptr<Group> group_of(const TrainingJob& job, const Processes& processes, LoadedModel& loaded,

@@ -9,11 +9,14 @@
 
 namespace hone::train {
 
+class Reference;
+
 struct LoadedModel {
   std::unique_ptr<model::CausalLM> model;
   tuner::Tuned tuned;
   std::unique_ptr<parallel::ShardedModel> sharded;       // null: every process has all of it
   std::unique_ptr<parallel::SequenceParallel> sequence;  // null: every sequence is on one process
+  std::shared_ptr<Reference> reference;                  // null: the method compares with none
 };
 
 // Shards the model and splits its sequences, as far as the run asks for it.

@@ -6,6 +6,7 @@
 #include "hone/train/losses/classification.h"
 #include "hone/train/losses/decision.h"
 #include "hone/train/losses/embedding.h"
+#include "hone/train/losses/preference.h"
 #include "hone/train/losses/reranking.h"
 #include "hone/train/losses/sft.h"
 
@@ -50,7 +51,9 @@ void find_verdict_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
   task.no = verdict_token("GENERATIVE_RERANKER_NEGATIVE_TOKEN", "no", tokenizer);
 }
 
-std::unique_ptr<Method> make_method(const TrainingJob& job, const text::Tokenizer& tokenizer) {
+std::unique_ptr<Method> make_method(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference) {
+  if (job.preference.compares_pairs())
+    return std::make_unique<PreferenceLoss>(job.preference, reference, job.sft.router_balance, job.trainer.layout);
   auto task = job.task;
   find_verdict_tokens(task, tokenizer);
   switch (task.task) {

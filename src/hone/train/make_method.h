@@ -5,7 +5,10 @@
 
 namespace hone::train {
 
-std::unique_ptr<Method> make_method(const TrainingJob& job, const text::Tokenizer& tokenizer);
+class Reference;
+
+// `reference` is what preference methods compare with, null for others; it lives longer than the method.
+std::unique_ptr<Method> make_method(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference);
 
 // The tokens a generative reranker weighs against each other. Throws UserError(usage) for a word that is not one token.
 void find_verdict_tokens(TaskConfig& task, const text::Tokenizer& tokenizer);

@@ -52,7 +52,7 @@ void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded,
   SoloGroup alone;  // everyone who takes part goes through the whole set
   if (job.measured_in) round_weights(*loaded.model, *job.measured_in);
   if (job.do_eval && ready.data.validation) {
-    auto method = make_method(job, *ready.tokenizer);
+    auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
     Json metrics = Json::object();
     for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
       metrics.update(evaluate(*loaded.model, *method, *make_loader(), loaded.model->device(), alone, prefix));

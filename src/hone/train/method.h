@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/base/json.h"
 #include "hone/data/batch.h"
 #include "hone/device/tensor.h"
 #include "hone/model/causal_lm.h"
@@ -31,6 +32,13 @@ class Method {
   // What the summed loss is divided by, known before the forward pass: labelled tokens, pairs, sequences.
   virtual double count(const data::Batch& batch) const = 0;
   virtual LossSum loss(model::CausalLM& model, const data::Batch& batch) = 0;
+  // Before the first batch: the processes that train together, for losses that look at what all of them found.
+  virtual void join(Group& /*group*/) {}
+  // What a loss remembers from batch to batch, the same on all processes; null: nothing. A resumed run gets it back.
+  virtual Json state() const { return nullptr; }
+  virtual void restore(const Json& /*state*/) {}
+  // Adds to logged values, whose names begin with `prefix`, what follows from them.
+  virtual void derive(Json& /*values*/, const std::string& /*prefix*/) const {}
   // Whether batches differ in the names of what they report, so that processes must tell each other.
   virtual bool metrics_vary() const { return false; }
   // What only the rows of a whole validation set together can tell, those of all processes: `kept` of its batches.

@@ -18,6 +18,7 @@
 #include "hone/train/rank_schedule.h"
 #include "hone/train/run_log.h"
 #include "hone/train/prepare.h"
+#include "hone/train/reference.h"
 #include "hone/train/results.h"
 #include "hone/train/trainer.h"
 #include "hone/tuner/tuner.h"
@@ -27,6 +28,12 @@ namespace {
 
 std::string type_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
+}
+
+// Log-probabilities of two models are compared as they are; adapter_config.json keeps what was asked for, as the peers have it.
+void switch_off_dropout(model::CausalLM& model) {
+  for (const auto& slot : model.slots())
+    for (auto& adapter : *slot.adapters) adapter.dropout = 0;
 }
 
 LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Processes& processes) {
@@ -43,6 +50,8 @@ LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Proc
   if (job.offload_activations && job.load.device.is_cpu()) log::warning("activations are in host memory already: on a CPU there is nowhere to offload them to");
   else model->set_activation_offload(job.offload_activations);
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job, ready.tokenizer, ready.data.train));
+  if (job.preference.method != Preference::none) switch_off_dropout(*model);
+  auto reference = make_reference(job, *ready.tokenizer, processes, *model, tuned);
   model->set_neftune(job.neftune_alpha);
   model->set_shifted_attention(job.shifted_attention);
   if (job.float8) model->use_float8();
@@ -50,7 +59,9 @@ LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Proc
   if (job.print_parameters && processes.world.is_main())
     for (const auto& [name, value] : model->parameters())
       log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(), value->requires_grad());
-  return spread(job, processes, std::move(model), std::move(tuned));
+  auto loaded = spread(job, processes, std::move(model), std::move(tuned));
+  loaded.reference = std::move(reference);
+  return loaded;
 }
 
 // Work per token as transformers estimates it: six operations for each weight outside the embedding.
@@ -145,7 +156,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   auto working = groups;
   MasterWeights masters = config.pure ? MasterWeights() : MasterWeights(groups);
   auto optimizer = with_rank_allocation(optim::make_optimizer(optimizer_recipe(job, processes), std::move(groups)), loaded.tuned, ready.plan.max_steps);
-  auto method = make_method(job, *ready.tokenizer);
+  auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
   auto group = group_of(job, processes, loaded, working, optimizer->groups());
   auto savers = processes.savers ? std::make_unique<JoinedGroup>(*processes.savers) : nullptr;
   auto companions = companions_of(job, ready, loaded);

@@ -14,6 +14,7 @@
 #include "hone/train/hub_push.h"
 #include "hone/train/losses/sft.h"
 #include "hone/train/predict.h"
+#include "hone/train/preference.h"
 #include "hone/text/new_tokens.h"
 #include "hone/train/processes.h"
 #include "hone/train/task.h"
@@ -23,7 +24,7 @@ namespace hone::train {
 
 struct TrainingJob {
   std::string program = "hone";                               // what the person typed: hone, swift, llamafactory-cli
-  std::string stage = "sft";                                  // sft or pt
+  std::string stage = "sft";                                  // sft, pt, or the preference method
   bool do_train = true, do_eval = false, do_predict = false;  // after training; evaluation during it is the trainer's
   bool predict_with_generate = false;
   std::optional<at::ScalarType> measured_in;  // weights become this for evaluation and prediction after training or without it
@@ -57,6 +58,7 @@ struct TrainingJob {
   double warmup_steps = 0, warmup_ratio = 0;
   TaskConfig task;  // what the model is for; other than writing, it has a loss of its own
   SftConfig sft;
+  PreferenceConfig preference;
   TrainerConfig trainer;
   ParallelConfig parallel;
   bool split_batches = false;         // the batch sizes are those of all processes together

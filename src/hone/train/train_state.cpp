@@ -57,7 +57,8 @@ Json TrainState::to_json() const {
           {"failed_saves_in_a_row", failed_saves_in_a_row},
           {"evaluations_without_gain", evaluations_without_gain},
           {"log_window", log_window},
-          {"recent_losses", recent_losses}};
+          {"recent_losses", recent_losses},
+          {"method", method}};
 }
 
 TrainState TrainState::from_json(const Json& json) {
@@ -86,6 +87,7 @@ TrainState TrainState::from_json(const Json& json) {
   read("evaluations_without_gain", state.evaluations_without_gain);
   state.log_window = json.at("log_window");
   state.recent_losses = json.value("recent_losses", Json::array());  // older checkpoints have none
+  state.method = json.value("method", Json());
   return state;
 }
 

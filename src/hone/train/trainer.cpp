@@ -44,12 +44,14 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts
   if (config.layer_sampling) layer_sampling_.emplace(parts_.model, *config.layer_sampling, config.seed);
   at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = plan_.max_steps;
+  parts_.method.join(parts_.group);
 }
 
 void Trainer::resume(const fs::path& checkpoint) {
   state_ = saver_.restore(checkpoint);
   if (state_.log_window.is_object()) window_.restore(state_.log_window);
   spikes_.restore(state_.recent_losses);
+  if (!state_.method.is_null()) parts_.method.restore(state_.method);
   if (state_.global_step >= plan_.max_steps)
     log::warning("{} is at step {} already and the run ends at {}", checkpoint.string(), state_.global_step, plan_.max_steps);
   state_.max_steps = plan_.max_steps;
@@ -251,6 +253,7 @@ void Trainer::save_now() {
   settle_save();  // one at a time
   state_.log_window = window_.state();
   state_.recent_losses = spikes_.state();
+  state_.method = parts_.method.state();
   saver_.begin(state_);
   if (!config_.async_save) settle_save();
 }

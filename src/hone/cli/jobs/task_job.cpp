@@ -115,7 +115,7 @@ std::vector<std::pair<int64_t, double>> nested_sizes(const Options& options) {
 }
 
 std::string loss_of(const Options& options, Task task) {
-  bool given = options.knows("loss_type") && !speaks_factory(options) && options.has("loss_type");  // LLaMA-Factory's is of preferences
+  bool given = options.verb() & (kSft | kPt) && !speaks_factory(options) && options.has("loss_type");  // others are of preferences
   auto asked = given ? options.text("loss_type") : "";
   static const std::vector<std::string> kLikeness = {"infonce", "cosine_similarity", "contrastive", "online_contrastive"}, kRelevance = {"pointwise_reranker", "listwise_reranker"};
   // Older scripts name the generative variants by losses of their own, which compute the same.

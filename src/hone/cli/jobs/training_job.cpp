@@ -12,6 +12,7 @@
 #include "hone/cli/jobs/model_job.h"
 #include "hone/cli/jobs/npu_job.h"
 #include "hone/cli/jobs/parallel_job.h"
+#include "hone/cli/jobs/preference_job.h"
 #include "hone/cli/jobs/task_job.h"
 #include "hone/cli/jobs/tracker_job.h"
 #include "hone/cli/jobs/tuning_job.h"
@@ -221,9 +222,7 @@ void check_backend(const Options& options, at::Device device) {
 }
 
 void read_actions(const Options& options, train::TrainingJob& job) {
-  job.stage = job.encode.pretraining ? "pt" : "sft";
-  if (speaks_factory(options) && options.text("stage") != job.stage)
-    throw UserError(ExitCode::usage, fmt::format("stage is \"{}\", which is not in this version", options.text("stage")), "expected sft or pt");
+  job.stage = training_method(options);
   check_callbacks(options);
   job.print_parameters = options.flag("print_param_status");
   job.do_train = options.flag("do_train");
@@ -284,6 +283,7 @@ train::TrainingJob training_job(const Options& options) {
   read_precision(options, device::fitting_type(config.dtype.value_or(at::kFloat), job.load.device), job);
   read_loaders(options, job);
   apply_task(options, job);
+  apply_preference(options, job);
   read_parallel(options, job);
   job.generation = {sampling_params(options, job.model_folder), static_cast<size_t>(options.integer("per_device_eval_batch_size")),
                     options.has("generation_max_length") ? options.integer("generation_max_length") : total_limit(options)};

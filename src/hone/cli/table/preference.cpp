@@ -4,30 +4,45 @@
 namespace hone::cli::table {
 using namespace note;
 
+namespace {
+
+constexpr Verbs kPreference = kRlhf | kTrain;
+
+// Pairs of answers, and what all methods share.
+void add_pairs(Rows& rows) {
+  add_group(
+      rows, "Preference", kPreference,
+      {
+          {"rlhf_type", Choice("dpo|orpo|simpo|kto|cpo|rm|ppo|grpo|gkd"), "dpo", "Method of rlhf.", only_swift{}},
+          {"beta", Real(0), "auto", "How strongly rewards follow log-probabilities; of orpo, the weight of the odds ratio. auto is 0.1, of simpo 2.", factory{"pref_beta"},
+           factory_default{"0.1"}},
+          {"ref_model", Text, "", "Model to compare with; none is what the run begins with, which costs no memory with LoRA."},
+          {"ref_adapters", List, "", "Adapter that belongs to the reference, not to what trains.", factory{"ref_model_adapters"}},
+          {"ref_model_type", Text, "", "Family of the reference.", only_swift{}, accepted{"its config.json says it"}},
+          {"ref_model_revision", Text, "", "Revision of the reference on its hub.", only_swift{}},
+          {"ref_model_quantization_bit", Integer(4, 8), "", "Bits of the reference's weights: 4 or 8; none keeps them as they are.", only_factory{}},
+          {"loss_weights", List, "", "A weight for each of several --loss_type, which are added up (MPO); none is 1 each.", only_swift{}},
+          {"label_smoothing", Real(0, 1), "0", "Part of the labels that is taken to be wrong.", factory{"dpo_label_smoothing"}},
+          {"rpo_alpha", Real(0), "", "Adds so many times the chosen answers' own loss.", factory{"pref_ftx"}, factory_default{"0"}},
+          {"pref_bco_weight", Real(0), "0", "Mixes in the BCO loss with this weight.", only_factory{}},
+          {"ld_alpha", Real(0), "", "Weight of tokens beyond the length of the shorter answer; none is 1."},
+          {"discopop_tau", Real(0), "0.05", "Temperature of the loss discopop.", only_swift{}},
+          {"cpo_alpha", Real(0), "1.0", "cpo and simpo: adds so many times the chosen answers' own loss.", only_swift{}},
+          {"simpo_gamma", Real(0), "1.0", "Margin that the loss simpo asks for.", factory_default{"0.5"}},
+          {"reference_free", Flag, "false", "Compare with no reference: its log-probabilities count as zero.", only_swift{}},
+      });
+}
+
+}  // namespace
+
 void add_preference(Rows& rows) {
-  constexpr Verbs kPreference = kRlhf | kTrain;
+  add_pairs(rows);
   add_later_group(
       rows, "Preference", kPreference, "only read by preference and reinforcement training, which is not in this version",
       {
-          {"rlhf_type", Choice("dpo|orpo|simpo|kto|cpo|rm|ppo|grpo|gkd"), "dpo", "Method.", only_swift{}},
-          {"beta", Real(0), "auto", "Weight of staying near the reference.", factory{"pref_beta"}, factory_default{"0.1"}},
-          {"ref_model", Text, "", "Reference model; none is the start."},
-          {"ref_adapters", List, "", "Its adapters.", factory{"ref_model_adapters"}},
-          {"ref_model_type", Text, "", "Its family.", only_swift{}},
-          {"ref_model_revision", Text, "", "Its revision.", only_swift{}},
-          {"ref_model_quantization_bit", Integer(1, 8), "", "Its bits.", only_factory{}},
-          {"loss_weights", List, "", "Weights of several --loss_type.", only_swift{}},
-          {"label_smoothing", Real(0, 1), "0", "Doubt about the labels.", factory{"dpo_label_smoothing"}},
-          {"rpo_alpha", Real(0), "", "Adds so much of the chosen answer's loss.", factory{"pref_ftx"}, factory_default{"0"}},
-          {"pref_bco_weight", Real(0), "0", "Weight of the BCO loss.", only_factory{}},
-          {"ld_alpha", Real(0), "", "Weight of tokens beyond the shorter answer."},
-          {"discopop_tau", Real(0), "0.05", "DiscoPOP's temperature.", only_swift{}},
-          {"cpo_alpha", Real(0), "1.0", "CPO's weight of the chosen answer's loss.", only_swift{}},
-          {"simpo_gamma", Real(0), "1.0", "SimPO's margin.", factory_default{"0.5"}},
           {"desirable_weight", Real(0), "1.0", "KTO.", factory{"kto_chosen_weight"}},
           {"undesirable_weight", Real(0), "1.0", "KTO.", factory{"kto_rejected_weight"}},
           {"center_rewards_coefficient", Real(0), "", "Keeps rewards near zero.", only_swift{}},
-          {"reference_free", Flag, "false", "No reference model.", only_swift{}},
           {"reward_model", List, "", "Reward model."},
           {"reward_model_type", Text, "", "Its family, or lora, full, api.", factory_default{"lora"}},
           {"reward_adapters", List, "", "Its adapters.", factory{"reward_model_adapters"}},

@@ -1,0 +1,143 @@
+#include "hone/cli/jobs/preference_job.h"
+
+#include <fmt/ranges.h>
+
+#include "hone/base/log.h"
+#include "hone/cli/jobs/data_job.h"
+#include "hone/hub/locate.h"
+#include "hone/model/config.h"
+
+namespace hone::cli {
+namespace {
+
+using train::Preference;
+using train::PreferenceConfig;
+
+const std::vector<std::string> kDpoLosses = {"sigmoid",   "hinge", "ipo",          "exo_pair", "nca_pair", "robust",   "bco_pair",
+                                             "sppo_hard", "aot",   "aot_unpaired", "apo_zero", "apo_down", "discopop", "sft"};
+const std::vector<std::string> kCpoLosses = {"sigmoid", "hinge", "ipo", "simpo"};
+const std::vector<std::string> kFactoryLosses = {"sigmoid", "hinge", "ipo", "kto_pair", "orpo", "simpo"};
+
+Preference method_named(const std::string& name) {
+  constexpr std::pair<std::string_view, Preference> kMethods[] = {
+      {"dpo", Preference::dpo}, {"cpo", Preference::cpo}, {"simpo", Preference::cpo}, {"orpo", Preference::orpo}};
+  for (const auto& [known, method] : kMethods)
+    if (known == name) return method;
+  return Preference::none;
+}
+
+// trl calls one of them by two names.
+std::vector<std::string> asked_losses(const Options& options) {
+  auto names = options.list("loss_type");
+  for (auto& name : names)
+    if (name == "aot_pair") name = "aot_unpaired";
+  return names;
+}
+
+void check_losses(const Options& options, const std::vector<std::string>& names, const std::vector<std::string>& known) {
+  for (const auto& name : names)
+    if (!std::ranges::count(known, name))
+      throw UserError(ExitCode::usage, fmt::format("{} {} does not go with {}", options.shown("loss_type"), name, training_method(options)),
+                      fmt::format("expected {}", fmt::join(known, ", ")));
+}
+
+void read_swift_losses(const Options& options, PreferenceConfig& config) {
+  auto names = config.method == Preference::orpo ? std::vector<std::string>{"orpo"} : asked_losses(options);
+  if (config.method != Preference::orpo) check_losses(options, names, config.method == Preference::dpo ? kDpoLosses : kCpoLosses);
+  auto weights = options.reals("loss_weights");
+  if (config.method != Preference::dpo && (names.size() > 1 || !weights.empty()))
+    throw UserError(ExitCode::usage, fmt::format("{} adds up several losses with weights for dpo alone", options.shown("loss_type")), "give one loss and leave the weights out");
+  if (!weights.empty() && weights.size() != names.size())
+    throw UserError(ExitCode::usage, fmt::format("{} has {} numbers for {} losses", options.shown("loss_weights"), weights.size(), names.size()), "give one weight for each loss");
+  for (size_t i = 0; i < names.size(); ++i) config.losses.push_back({names[i], weights.empty() ? 1.0 : weights[i]});
+  if (config.method == Preference::dpo && options.has("rpo_alpha")) config.answer_loss = options.real("rpo_alpha");
+  if (config.method == Preference::cpo) config.answer_loss = options.real("cpo_alpha");
+  if (config.method == Preference::orpo) config.answer_loss = 1;
+  if (names.front() == "simpo" && config.answer_loss > 0)
+    log::info("{} {} adds the chosen answers' own loss to SimPO; 0 is SimPO alone", options.shown("cpo_alpha"), config.answer_loss);
+}
+
+// `stage: dpo` is all of them, told apart by pref_loss.
+void read_factory_losses(const Options& options, PreferenceConfig& config) {
+  auto names = asked_losses(options);
+  check_losses(options, names, kFactoryLosses);
+  if (names.size() != 1) throw UserError(ExitCode::usage, fmt::format("{} names {} losses", options.shown("loss_type"), names.size()), "expected one");
+  const auto& loss = names.front();
+  if (loss == "orpo") config.method = Preference::orpo;
+  if (loss == "simpo") config.method = Preference::cpo;
+  if (loss != "sigmoid" && config.label_smoothing > 1e-6)
+    throw UserError(ExitCode::usage, fmt::format("{} goes with the loss sigmoid alone, not with {}", options.shown("label_smoothing"), loss));
+  config.losses = {{loss, 1}};
+  config.answer_loss = (loss == "orpo" ? 1 : 0) + options.real("rpo_alpha");
+  config.answer_loss_by_row = true;
+  if (config.method == Preference::dpo) config.bco_weight = options.real("pref_bco_weight");
+}
+
+void read_reference(const Options& options, train::TrainingJob& job) {
+  auto& config = job.preference;
+  auto& reference = config.reference;
+  bool compares = config.method == Preference::dpo || config.method == Preference::kto;
+  reference.needed = compares && !config.reference_free;
+  auto adapters = options.list("ref_adapters");
+  if (!reference.needed) {
+    if (!options.has("ref_model") && adapters.empty()) return;
+    auto what = options.shown(options.has("ref_model") ? "ref_model" : "ref_adapters");
+    throw UserError(ExitCode::usage, fmt::format("{}: {} compares with no reference", what, config.reference_free ? "reference_free" : training_method(options)), "leave it out");
+  }
+  if (adapters.size() > 1) throw UserError(ExitCode::usage, fmt::format("{} names {} adapters", options.shown("ref_adapters"), adapters.size()), "expected one");
+  for (const auto& adapter : adapters) reference.adapters.push_back(hub::locate_model(adapter));
+  if (options.knows("ref_model_quantization_bit") && options.has("ref_model_quantization_bit")) reference.bits = options.integer("ref_model_quantization_bit");
+  if (!options.has("ref_model")) return;
+  reference.folder = hub::locate_model(options.text("ref_model"), options.knows("ref_model_revision") ? options.text("ref_model_revision") : "");
+  auto own = model::read_config(job.model_folder, job.load.changes.config).vocabulary, other = model::read_config(reference.folder).vocabulary;
+  if (own != other)
+    throw UserError(ExitCode::usage, fmt::format("{} knows {} tokens, the model {}", options.shown("ref_model"), other, own), "a reference has the model's own vocabulary");
+}
+
+// Formulas that label smoothing has no place in.
+void note_smoothing(const Options& options, const PreferenceConfig& config) {
+  static const std::vector<std::string> kWithout = {"hinge", "ipo", "bco_pair", "sppo_hard", "nca_pair", "apo_zero", "apo_down", "discopop", "sft", "orpo", "kto_pair"};
+  for (const auto& loss : config.losses) {
+    if (config.label_smoothing > 0 && std::ranges::count(kWithout, loss.name)) log::warning("{} has no effect on the loss {}", options.shown("label_smoothing"), loss.name);
+    if (config.label_smoothing == 0.5 && loss.name == "robust")
+      throw UserError(ExitCode::usage, fmt::format("{} is 0.5, where the loss robust divides by zero", options.shown("label_smoothing")), "choose a number below 0.5");
+  }
+}
+
+void read_pairs(const Options& options, train::TrainingJob& job) {
+  auto& config = job.preference;
+  config.beta = options.real("beta");
+  config.label_smoothing = options.real("label_smoothing");
+  config.reference_free = options.knows("reference_free") && options.flag("reference_free");
+  if (options.has("ld_alpha")) config.length_weight = options.real("ld_alpha");
+  if (options.knows("discopop_tau")) config.discopop_tau = options.real("discopop_tau");
+  config.simpo_gamma = options.real("simpo_gamma");
+  speaks_factory(options) ? read_factory_losses(options, config) : read_swift_losses(options, config);
+  if (config.method != Preference::dpo) config.length_weight.reset();
+  if (!(config.beta > 0)) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("beta"), config.beta), "expected a number above 0");
+  note_smoothing(options, config);
+  job.loader.pairs = job.eval_loader.pairs = true;
+}
+
+}  // namespace
+
+std::string training_method(const Options& options) {
+  if (options.verb() & kRlhf && !speaks_factory(options)) return options.text("rlhf_type");
+  if (speaks_factory(options)) return options.text("stage");
+  return options.verb() & kPt ? "pt" : "sft";
+}
+
+void apply_preference(const Options& options, train::TrainingJob& job) {
+  auto name = training_method(options);
+  if (name == "sft" || name == "pt") return;
+  auto& config = job.preference;
+  config.method = method_named(name);
+  if (config.method == Preference::none)
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", options.shown(speaks_factory(options) ? "stage" : "rlhf_type"), name),
+                    "expected dpo, cpo, simpo or orpo");
+  job.datasets.ranking = true;
+  read_pairs(options, job);
+  read_reference(options, job);
+}
+
+}  // namespace hone::cli

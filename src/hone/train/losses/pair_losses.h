@@ -1,0 +1,24 @@
+// Losses of pairs of answers as formulas over their log-probabilities, one value for each pair. trl's names and definitions.
+#pragma once
+#include <string_view>
+
+#include "hone/device/tensor.h"
+#include "hone/train/preference.h"
+
+namespace hone::train {
+
+// Log-probabilities of whole answers, float32 [pairs]. Without a reference its two are zeros.
+struct PairLogps {
+  Tensor chosen, rejected, reference_chosen, reference_rejected;
+};
+
+// Whether a loss looks at the mean over an answer's tokens instead of their sum.
+bool looks_at_means(std::string_view loss);
+
+// [pairs]. `baseline` is what bco_pair measures rewards from, a scalar. "sft" is no loss of pairs: whoever has the tokens computes it.
+Tensor pair_losses(std::string_view loss, const PairLogps& logps, const PreferenceConfig& config, const Tensor& baseline);
+
+// log(odds of the chosen answer / odds of the rejected one), from means over tokens.
+Tensor log_odds(const PairLogps& logps);
+
+}  // namespace hone::train

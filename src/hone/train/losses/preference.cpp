@@ -1,0 +1,169 @@
+#include "hone/train/losses/preference.h"
+
+#include "hone/ops/linear_cross_entropy.h"
+#include "hone/train/group.h"
+#include "hone/train/losses/answer_logps.h"
+#include "hone/train/losses/expert_balance.h"
+
+namespace hone::train {
+namespace {
+
+Tensor every_other(const Tensor& values, int64_t first) { return values.slice(0, first, std::nullopt, 2); }
+
+// LD-DPO: tokens beyond the length of the shorter answer of a pair count less.
+Tensor length_weights(const Tensor& labelled_t, const Tensor& numbers_t, const Tensor& counts_s, double beyond) {
+  auto shorter_p = at::minimum(every_other(counts_s, 0), every_other(counts_s, 1));
+  auto limit_t = shorter_p.repeat_interleave(2, /*dim=*/0, /*output_size=*/counts_s.size(0)).index_select(0, numbers_t);
+  auto before_s = counts_s.cumsum(0) - counts_s;  // labelled tokens of the sequences before
+  auto place_t = labelled_t.cumsum(0) - before_s.index_select(0, numbers_t);
+  return at::where(place_t <= limit_t, at::ones({}, labelled_t.options()), at::full({}, beyond, labelled_t.options()));
+}
+
+}  // namespace
+
+struct PreferenceLoss::Answers {
+  Tensor sums_s;         // log-probabilities of answers, chosen and rejected in turn
+  Tensor counts_s;       // of tokens
+  Tensor own_sums_s;     // the same without the length's weight
+  Tensor mean_logits_s;  // summed over an answer's tokens
+  Tensor router_balance;
+
+  PairLogps beside(const Answers& reference, bool means) const {
+    auto of = [&](const Answers& model, int64_t first) {
+      auto sums = every_other(model.sums_s, first);
+      return means ? sums / every_other(counts_s, first).clamp_min(1) : sums;
+    };
+    return {of(*this, 0), of(*this, 1), of(reference, 0), of(reference, 1)};
+  }
+  // The loss of the chosen answers by themselves: a mean over the tokens of all, or of each row over its own.
+  Tensor token_loss() const { return -every_other(own_sums_s, 0).sum() / every_other(counts_s, 0).sum().clamp_min(1); }
+  Tensor row_losses() const { return -every_other(sums_s, 0) / every_other(counts_s, 0).clamp_min(1); }
+};
+
+struct PreferenceLoss::Found {
+  Tensor losses_p, chosen_rewards_p, rejected_rewards_p, odds_p;
+};
+
+PreferenceLoss::Answers PreferenceLoss::answers(model::CausalLM& model, const data::Batch& batch, std::optional<double> length_weight,
+                                                TensorList* router_logits) {
+  auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, router_logits);
+  auto logps = answer_logps(model, hidden_th, batch);
+  auto numbers_t = segment_numbers(batch.segments, hidden_th.device());
+  auto labelled_t = (batch.targets_t != ops::kIgnoredTarget).to(at::kFloat);
+  auto over_answers = [&](const Tensor& values_t) { return sums_by_segment(values_t, numbers_t, batch.segments.count()); };
+  Answers found{.sums_s = {}, .counts_s = over_answers(labelled_t), .own_sums_s = over_answers(logps.logps_t), .mean_logits_s = over_answers(logps.mean_logits_t), .router_balance = {}};
+  found.sums_s = length_weight ? over_answers(logps.logps_t * length_weights(labelled_t, numbers_t, found.counts_s, *length_weight)) : found.own_sums_s;
+  if (router_logits && !router_logits->empty()) found.router_balance = expert_balance(*router_logits, model.config().experts.per_token, hidden_th.device());
+  return found;
+}
+
+PreferenceLoss::Answers PreferenceLoss::reference_answers(model::CausalLM& model, const data::Batch& batch) {
+  if (!config_.reference.needed) {
+    auto zeros = at::zeros({batch.segments.count()}, batch.tokens_t.options().dtype(at::kFloat));
+    return {zeros, zeros, zeros, zeros, {}};
+  }
+  Answers found;
+  reference_->consult(model, [&](model::CausalLM& reference) { found = answers(reference, batch, std::nullopt, nullptr); });
+  return found;
+}
+
+// Of training batches the running mean of all processes' rewards, this batch's included; evaluation reads it and leaves it.
+Tensor PreferenceLoss::baseline(const PairLogps& logps, bool training) {
+  if (!baseline_.defined()) baseline_ = at::zeros({}, logps.chosen.options());
+  baseline_ = baseline_.to(logps.chosen.device());
+  if (!training) return baseline_;
+  at::NoGradGuard no_grad;
+  auto rewards = config_.beta * at::cat({logps.chosen - logps.reference_chosen, logps.rejected - logps.reference_rejected}).mean();
+  double processes = group_ ? group_->size() : 1;
+  if (processes > 1) group_->sum_(rewards);
+  baseline_count_ += processes;
+  baseline_ = baseline_ + (rewards / processes - baseline_) * (processes / baseline_count_);
+  return baseline_;
+}
+
+PreferenceLoss::Found PreferenceLoss::compare(const Answers& policy, const Answers& reference, bool training) {
+  Found found;
+  auto add = [](Tensor& total, const Tensor& part) { total = total.defined() ? total + part : part; };
+  for (const auto& [name, weight] : config_.losses) {
+    auto logps = policy.beside(reference, looks_at_means(name));
+    auto mean = name == "bco_pair" ? baseline(logps, training) : Tensor();
+    auto losses_p = name == "sft" ? policy.token_loss().expand_as(logps.chosen) : pair_losses(name, logps, config_, mean);
+    add(found.losses_p, losses_p * weight);
+    add(found.chosen_rewards_p, (logps.chosen - logps.reference_chosen).detach() * (config_.beta * weight));
+    add(found.rejected_rewards_p, (logps.rejected - logps.reference_rejected).detach() * (config_.beta * weight));
+    if (name == "orpo") found.odds_p = log_odds(logps).detach();
+  }
+  if (config_.bco_weight > 0) {
+    auto logps = policy.beside(reference, false);
+    auto mixed = pair_losses("bco_pair", logps, config_, baseline(logps, training));
+    found.losses_p = (found.losses_p + mixed * config_.bco_weight) / (1 + config_.bco_weight);
+  }
+  return found;
+}
+
+LossSum PreferenceLoss::loss(model::CausalLM& model, const data::Batch& batch) {
+  const double pairs = count(batch);
+  auto reference = reference_answers(model, batch);
+  TensorList router_logits;
+  auto policy = answers(model, batch, config_.length_weight, router_balance_ > 0 ? &router_logits : nullptr);
+  auto found = compare(policy, reference, model.training());
+  LossSum result{found.losses_p.sum(), metrics(policy, found, pairs)};
+  if (config_.answer_loss > 0) {
+    auto own = config_.answer_loss_by_row ? policy.row_losses().sum() : policy.token_loss() * pairs;
+    result.sum = result.sum + own * config_.answer_loss;
+  }
+  if (policy.router_balance.defined()) {
+    result.sum = result.sum + policy.router_balance * (router_balance_ * pairs);
+    result.metrics.push_back({"aux_loss", policy.router_balance.detach(), 1});
+  }
+  return result;
+}
+
+// Where a loss looks at means, so do the numbers that are logged; ms-swift's DPO shows sums all the same.
+bool PreferenceLoss::reports_means() const {
+  bool means = looks_at_means(config_.losses.front().name);
+  return means && (config_.method != Preference::dpo || names_ == Layout::factory);
+}
+
+std::vector<Metric> PreferenceLoss::metrics(const Answers& policy, const Found& found, double pairs) const {
+  at::NoGradGuard no_grad;
+  auto mean_of = [&](int64_t first) { return every_other(policy.sums_s, first) / every_other(policy.counts_s, first).clamp_min(1); };
+  auto logps_of = [&](int64_t first) { return reports_means() ? mean_of(first) : every_other(policy.sums_s, first); };
+  auto mean_logit = [&](int64_t first) { return every_other(policy.mean_logits_s, first).sum() / every_other(policy.counts_s, first).sum().clamp_min(1); };
+  std::vector<Metric> list;
+  auto each = [&](const char* name, const Tensor& values_p) { list.push_back({name, values_p.to(at::kFloat).sum(), pairs}); };
+  auto whole = [&](const char* name, const Tensor& mean) { list.push_back({name, mean * pairs, pairs}); };
+  if (!reference_ || !reference_->is_trained_model()) {
+    each("rewards/chosen", found.chosen_rewards_p);
+    each("rewards/rejected", found.rejected_rewards_p);
+    each("rewards/accuracies", found.chosen_rewards_p > found.rejected_rewards_p);
+    each("rewards/margins", found.chosen_rewards_p - found.rejected_rewards_p);
+  }
+  each("logps/chosen", logps_of(0));
+  each("logps/rejected", logps_of(1));
+  whole("logits/chosen", mean_logit(0));
+  whole("logits/rejected", mean_logit(1));
+  if (names_ == Layout::factory) {
+    if (!found.odds_p.defined()) return list;
+    each("sft_loss", policy.row_losses());
+    each("odds_ratio_loss", -at::log_sigmoid(found.odds_p));
+    return list;
+  }
+  auto has = [&](std::string_view loss) { return std::ranges::any_of(config_.losses, [&](const auto& each) { return each.name == loss; }); };
+  if (config_.method == Preference::dpo && has("ipo")) each("logps_mean/chosen", mean_of(0)), each("logps_mean/rejected", mean_of(1));
+  if (config_.answer_loss > 0 || config_.method != Preference::dpo || has("sft")) whole("nll_loss", config_.answer_loss > 0 || has("sft") ? policy.token_loss() : at::zeros({}, policy.sums_s.options()));
+  if (found.odds_p.defined()) each("log_odds_ratio", at::log_sigmoid(found.odds_p)), each("log_odds_chosen", found.odds_p);
+  return list;
+}
+
+Json PreferenceLoss::state() const {
+  if (baseline_count_ == 0) return nullptr;
+  return {{"baseline", baseline_.item<float>()}, {"baseline_count", baseline_count_}};
+}
+
+void PreferenceLoss::restore(const Json& state) {
+  baseline_ = at::full({}, state.at("baseline").get<float>(), at::kFloat);
+  baseline_count_ = state.at("baseline_count").get<double>();
+}
+
+}  // namespace hone::train
