@@ -1,0 +1,40 @@
+#include "hone/train/rl/geometry.h"
+
+#include <vector>
+
+#include "hone/base/error.h"
+
+namespace hone::train::rl {
+namespace {
+
+int64_t steps_of(const GeometryConfig& config, int64_t batch, int64_t accumulation) {
+  if (!config.generation_batch_size) return config.steps_per_generation.value_or(accumulation);
+  int64_t whole = *config.generation_batch_size;
+  if (whole % batch != 0)
+    throw UserError(ExitCode::usage, fmt::format("generation_batch_size {} is no multiple of the {} answers that all processes train on at a time", whole, batch),
+                    "choose a multiple of per_device_train_batch_size times the number of processes");
+  if (config.steps_per_generation && *config.steps_per_generation * batch != whole)
+    throw UserError(ExitCode::usage, fmt::format("generation_batch_size {} and steps_per_generation {} contradict each other: {} batches of {} answers are {}", whole,
+                                                 *config.steps_per_generation, *config.steps_per_generation, batch, *config.steps_per_generation * batch),
+                    "set one of them");
+  return whole / batch;
+}
+
+}  // namespace
+
+Geometry make_geometry(const GeometryConfig& config, int64_t micro_batch, int64_t accumulation, int64_t processes) {
+  Geometry made{micro_batch, accumulation, processes, config.generations, config.iterations, 1};
+  made.steps_per_generation = steps_of(config, micro_batch * processes, accumulation);
+  if (config.generations < 2)
+    throw UserError(ExitCode::usage, "num_generations is 1: an answer is judged by comparing it with others to the same prompt", "set it to 2 or more");
+  if (made.answers() % config.generations == 0) return made;
+  std::vector<int64_t> fitting;
+  for (int64_t count = 2; count <= made.answers(); ++count)
+    if (made.answers() % count == 0) fitting.push_back(count);
+  throw UserError(ExitCode::usage,
+                  fmt::format("a rollout of {} answers (per_device_train_batch_size {} x processes {} x steps_per_generation {}) does not divide into groups of num_generations {}",
+                              made.answers(), micro_batch, processes, made.steps_per_generation, config.generations),
+                  fitting.empty() ? "raise per_device_train_batch_size" : fmt::format("num_generations may be {}; or raise per_device_train_batch_size", fmt::join(fitting, ", ")));
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,106 @@
+// A person's own reward, behind an address: POST {"prompts", "completions", "tokens", "columns"}, the answer a list of numbers or nulls.
+#include <chrono>
+#include <cmath>
+
+#include "hone/hub/post_json.h"
+#include "hone/train/rl/rewards/reward.h"
+
+namespace hone::train::rl {
+namespace {
+
+struct Address {
+  std::string host, path;
+};
+
+Address parts_of(const std::string& address) {
+  auto begin = address.find("://") + 3;
+  auto slash = address.find('/', begin);
+  auto host = address.substr(begin, slash == address.npos ? slash : slash - begin);
+  if (auto at = host.rfind('@'); at != host.npos) host = host.substr(at + 1);
+  if (auto colon = host.rfind(':'); colon != host.npos && host.find(']', colon) == host.npos) host = host.substr(0, colon);
+  return {host, slash == address.npos ? "" : address.substr(slash + 1)};
+}
+
+bool is_this_machine(const std::string& host) { return host == "localhost" || host == "[::1]" || host.starts_with("127."); }
+
+Json columns_of(const std::vector<JudgedAnswer>& answers) {
+  Json columns = Json::object();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto& extra = answers[i].question->extra;
+    if (!extra.is_object()) continue;
+    for (const auto& [name, value] : extra.items()) {
+      auto& column = columns[name];
+      if (column.is_null()) column = Json::array();
+      while (column.size() < i) column.push_back(nullptr);
+      column.push_back(value);
+    }
+  }
+  for (auto& column : columns)
+    while (column.size() < answers.size()) column.push_back(nullptr);
+  return columns;
+}
+
+Json question_for(const std::vector<JudgedAnswer>& answers) {
+  Json prompts = Json::array(), completions = Json::array(), tokens = Json::array();
+  for (const auto& answer : answers) {
+    Json messages = Json::array();
+    for (const auto& message : answer.question->messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+    prompts.push_back(std::move(messages));
+    completions.push_back(answer.text);
+    tokens.push_back(answer.tokens);
+  }
+  return {{"prompts", std::move(prompts)}, {"completions", std::move(completions)}, {"tokens", std::move(tokens)}, {"columns", columns_of(answers)}};
+}
+
+class Judge final : public Reward {
+ public:
+  Judge(std::string address, std::string name, double seconds) : address_(std::move(address)), name_(std::move(name)), seconds_(seconds) {}
+  std::string name() const override { return name_; }
+
+  std::vector<double> score(const std::vector<JudgedAnswer>& answers) override {
+    auto reply = parse_json(asked(question_for(answers).dump(-1, ' ', false, Json::error_handler_t::replace)));
+    if (!reply) throw misunderstood("no JSON: " + reply.error());
+    const Json& list = reply->is_object() && reply->contains("rewards") ? (*reply)["rewards"] : *reply;
+    if (!list.is_array() || list.size() != answers.size())
+      throw misunderstood(list.is_array() ? fmt::format("{} rewards for {} completions", list.size(), answers.size()) : "no list");
+    std::vector<double> scores;
+    for (const auto& value : list) {
+      if (!value.is_number() && !value.is_null()) throw misunderstood(fmt::format("{} among the rewards", value.dump().substr(0, 80)));
+      scores.push_back(value.is_null() ? std::nan("") : value.get<double>());
+    }
+    return scores;
+  }
+
+ private:
+  std::string asked(const std::string& body) const {
+    auto wait = std::chrono::seconds(static_cast<int64_t>(std::ceil(seconds_)));
+    try {
+      return hub::post_json(address_, body, wait);
+    } catch (const std::runtime_error& problem) {
+      throw UserError(ExitCode::failure, fmt::format("the reward at {} was not given: {}", address_, problem.what()),
+                      "see that it runs and answers; --reward_timeout sets how long it may take. The run goes on from its last checkpoint with --resume_from_checkpoint");
+    }
+  }
+
+  UserError misunderstood(const std::string& found) const {
+    return UserError(ExitCode::failure, fmt::format("the reward at {} answers {}", address_, found),
+                     "expected a JSON list with a number or null for each completion, or {\"rewards\": [...]} (docs/reinforcement.md)");
+  }
+
+  std::string address_, name_;
+  double seconds_;
+};
+
+}  // namespace
+
+std::unique_ptr<Reward> make_judge(const std::string& address, const RewardConfig& config) {
+  auto [host, path] = parts_of(address);
+  if (!config.judges_elsewhere && !is_this_machine(host))
+    throw UserError(ExitCode::usage, fmt::format("the reward {} lies on another machine, which prompts and answers would be sent to", address),
+                    "say that they may: --remote_rewards true");
+  while (path.ends_with('/')) path.pop_back();
+  auto name = path.substr(path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1);
+  return std::make_unique<Judge>(address, name.empty() ? host : name, config.judge_seconds);
+}
+
+}  // namespace hone::train::rl

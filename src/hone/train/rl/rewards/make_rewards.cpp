@@ -1,0 +1,38 @@
+#include <algorithm>
+#include <array>
+
+#include "hone/train/rl/rewards/reward.h"
+
+namespace hone::train::rl {
+namespace {
+
+std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig& config) {
+  if (name.starts_with("http://") || name.starts_with("https://")) return make_judge(name, config);
+  if (name == "accuracy") return make_accuracy_reward();
+  if (name == "format") return make_format_reward();
+  if (name == "react_format") return make_react_format_reward();
+  if (name == "cosine") return make_cosine_reward(config);
+  if (name == "soft_overlong") return make_soft_overlong_reward(config);
+  if (name == "repetition") return make_repetition_reward(config);
+  throw UserError(ExitCode::usage, fmt::format("there is no reward called {}", name),
+                  "expected accuracy, format, react_format, cosine, repetition, soft_overlong, or the address of your own: http://127.0.0.1:9000/score (docs/reinforcement.md)");
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config) {
+  std::vector<std::unique_ptr<Reward>> rewards;
+  for (const auto& name : config.functions) rewards.push_back(make_reward(name, config));
+  return rewards;
+}
+
+std::string column_text(const JudgedAnswer& answer, const std::string& column, const std::string& reward) {
+  const auto& columns = answer.question->extra;
+  if (!columns.is_object() || !columns.contains(column))
+    throw UserError(ExitCode::bad_data, fmt::format("{}: the row has no column \"{}\", which the reward {} compares answers with", answer.question->origin.str(), column, reward),
+                    fmt::format("add it, or name the column that holds it: --columns '{{\"your_column\": \"{}\"}}'", column));
+  const auto& value = columns[column];
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace hone::train::rl

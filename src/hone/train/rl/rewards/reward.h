@@ -1,0 +1,53 @@
+// A reward: how good answers are. Those of a rollout come together, so that slow judges are asked once.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/data/conversation.h"
+
+namespace hone::train::rl {
+
+// One answer as rewards see it.
+struct JudgedAnswer {
+  const data::Conversation* question = nullptr;  // its messages end where the answer begins; `extra` holds the row's other columns
+  std::string text;
+  int64_t tokens = 0;
+};
+
+class Reward {
+ public:
+  virtual ~Reward() = default;
+  virtual std::string name() const = 0;  // as metrics and completions.jsonl call it
+  // NaN: nothing to say about this answer. Throws UserError where a judge cannot be asked or a column is missing.
+  virtual std::vector<double> score(const std::vector<JudgedAnswer>& answers) = 0;
+};
+
+struct RewardConfig {
+  std::vector<std::string> functions;  // accuracy, format …, or the address of a judge
+  int64_t max_answer = 512;            // tokens
+  double cosine_shortest_wrong = -0.5, cosine_longest_wrong = 0, cosine_shortest_right = 1, cosine_longest_right = 0.5;
+  int64_t cosine_longest = 0;                   // tokens; 0: max_answer
+  int64_t repetition_words = 3;                 // of an n-gram
+  double repetition_penalty = -1;               // of a text that only repeats
+  int64_t soft_longest = 0, soft_margin = 0;    // tokens; 0: max_answer, not given
+  double judge_seconds = 60;                    // that a judge at an address may take
+  bool judges_elsewhere = false;                // may lie on other machines
+};
+
+// In the order they are named. Throws UserError(usage) for names that are none.
+std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config);
+
+// Each in a file of its own.
+std::unique_ptr<Reward> make_accuracy_reward();
+std::unique_ptr<Reward> make_format_reward();
+std::unique_ptr<Reward> make_react_format_reward();
+std::unique_ptr<Reward> make_cosine_reward(const RewardConfig& config);
+std::unique_ptr<Reward> make_soft_overlong_reward(const RewardConfig& config);
+std::unique_ptr<Reward> make_repetition_reward(const RewardConfig& config);
+std::unique_ptr<Reward> make_judge(const std::string& address, const RewardConfig& config);
+
+// The column of a row as text; throws UserError(bad_data) naming reward and row when it is not there.
+std::string column_text(const JudgedAnswer& answer, const std::string& column, const std::string& reward);
+
+}  // namespace hone::train::rl

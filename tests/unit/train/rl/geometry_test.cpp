@@ -1,0 +1,42 @@
+#include <gtest/gtest.h>
+
+#include "hone/base/error.h"
+#include "hone/train/rl/geometry.h"
+
+namespace hone::train::rl {
+namespace {
+
+TEST(RolloutGeometry, OneRolloutFeedsOneUpdateUnlessTold) {
+  auto plain = make_geometry({.generations = 4}, 2, 4, 2);
+  EXPECT_EQ(plain.steps_per_generation, 4);
+  EXPECT_EQ(plain.answers(), 16);
+  EXPECT_EQ(plain.prompts(), 4);
+  EXPECT_FALSE(plain.reuses_answers());
+  auto twice = make_geometry({.generations = 4, .iterations = 2}, 2, 4, 2);
+  EXPECT_TRUE(twice.reuses_answers());
+  EXPECT_EQ(twice.batches(), 8);
+  auto longer = make_geometry({.generations = 4, .generation_batch_size = 32}, 2, 4, 2);
+  EXPECT_EQ(longer.steps_per_generation, 8);
+  EXPECT_TRUE(longer.reuses_answers());
+  EXPECT_FALSE(make_geometry({.generations = 4, .steps_per_generation = 2}, 2, 4, 2).reuses_answers());
+  EXPECT_TRUE(make_geometry({.generations = 4, .steps_per_generation = 3}, 4, 4, 1).reuses_answers());
+}
+
+std::string complaint(const GeometryConfig& config, int64_t batch, int64_t accumulation, int64_t processes) {
+  try {
+    make_geometry(config, batch, accumulation, processes);
+  } catch (const UserError& error) {
+    return std::string(error.what()) + " / " + error.hint();
+  }
+  return "";
+}
+
+TEST(RolloutGeometry, SaysWhatDoesNotDivide) {
+  EXPECT_NE(complaint({.generations = 8}, 3, 2, 1).find("may be 2, 3, 6"), std::string::npos);
+  EXPECT_NE(complaint({.generations = 2, .generation_batch_size = 5}, 2, 1, 1).find("no multiple"), std::string::npos);
+  EXPECT_NE(complaint({.generations = 2, .generation_batch_size = 8, .steps_per_generation = 2}, 2, 1, 1).find("contradict"), std::string::npos);
+  EXPECT_NE(complaint({.generations = 1}, 2, 1, 1).find("num_generations is 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hone::train::rl
