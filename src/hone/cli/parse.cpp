@@ -235,13 +235,15 @@ class Parser {
     parsed_.options.set(option.name, std::move(*value), source, std::move(where));
   }
 
-  // Null asks for what happens anyway. Only a flag is off then, unless it is one that hone works out.
+  // Null asks for what happens anyway. Only a flag is off then, unless it is one that hone works out, and what one of the front ends
+  // leaves unset may be unset.
   bool return_to_default(const NamedOption& target) {
     const auto& option = *target.option;
     const bool off = option.type.kind == Kind::flag && !(target.alias && target.alias->negated);
     const auto& start = defaults_.setting(option.name);
     if (start.undecided) return parsed_.options.leave_undecided(option.name), true;
-    if (start.value.is_null() || off) return false;
+    const bool may_be_none = option.fallback.empty() || (option.factory_differs && option.factory_fallback.empty());
+    if (start.value.is_null() || off || may_be_none) return false;
     parsed_.options.set(option.name, start.value, Source::built_in, "");
     return true;
   }
