@@ -61,6 +61,10 @@ void decide_automatic(Options& options, int world_size) {
     options.decide("greater_is_better", !options.text("metric_for_best_model").ends_with("loss"));
   if (options.verb() & kRlhf && undecided("beta")) options.decide("beta", beta_of(options.text("rlhf_type")));
   if (options.verb() & kRlhf && undecided("loss_type"))
+  if (options.verb() & kRlhf && options.text("rlhf_type") == "rm") {  // ms-swift's are classifiers of one class
+    options.decide("task_type", "seq_cls");
+    options.decide("num_labels", 1);
+  }
     if (auto loss = loss_of_method(options.text("rlhf_type")); !loss.empty()) options.decide("loss_type", Json::array({loss}));
 }
 

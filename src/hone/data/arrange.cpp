@@ -56,6 +56,20 @@ int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder) {
   int64_t capacity = config.packing_length > 0 ? config.packing_length : encoder.config().max_length;
   if (capacity <= 0) throw UserError(ExitCode::usage, "packing needs a length", "give --max_length (cutoff_len) or --packing_length");
   return capacity;
+Batch batch_of(std::span<const SamplePack> packs, const LoaderConfig& config) {
+  auto batch = config.feedback ? assemble(mates_last(packs), Joint::separate) : assemble(packs, joint_of(config.packing));
+  if (config.feedback) {
+    batch.sample_count = static_cast<int64_t>(packs.size());  // mates are no rows of their own
+    batch.rows.resize(packs.size());
+  }
+  if (config.pairs) {  // two answers are one row
+    batch.sample_count /= 2;
+    batch.rows.erase(std::unique(batch.rows.begin(), batch.rows.end()), batch.rows.end());
+  }
+  batch.pinned = config.pin_memory;
+  return batch;
+}
+
 }
 
 std::vector<Batch> arrange(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle, const Encoder& encoder) {
@@ -67,10 +81,7 @@ std::vector<Batch> arrange(std::vector<SamplePack> samples, const LoaderConfig& 
   std::vector<Batch> batches;
   auto step = static_cast<size_t>(config.batch_size);
   size_t usable = config.drop_last ? samples.size() / step * step : samples.size();
-  for (size_t at = 0; at < usable; at += step) {
-    batches.push_back(assemble(std::span(samples).subspan(at, std::min(step, samples.size() - at)), joint_of(config.packing)));
-    batches.back().pinned = config.pin_memory;
-  }
+  for (size_t at = 0; at < usable; at += step) batches.push_back(batch_of(std::span(samples).subspan(at, std::min(step, samples.size() - at)), config));
   if (config.group_by_length && shuffle) shuffle->shuffle(batches);
   return batches;
 }

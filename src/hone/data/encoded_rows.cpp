@@ -105,19 +105,11 @@ class EncodedRows final : public ConversationSource {
   std::vector<std::string> channels_;
 };
 
-// Whether the answer is a good one stands beside it.
-Result<SamplePack> encode_labelled(const Encoder& encoder, const Conversation& conversation, int64_t row) {
-  if (!conversation.label) return row_error(RowProblem::columns, conversation.origin.str(), "the row has no \"label\"");
-  auto samples = encode_conversation(encoder, conversation, {}, row);
-  if (!samples) return samples;
-  for (auto& sample : *samples) sample.grades = {*conversation.label ? 1.0F : 0.0F};
-  return samples;
-}
-
 Result<SamplePack> encode_for(EncodedFor purpose, const Encoder& encoder, const Conversation& conversation, int64_t row) {
   LoaderConfig config;
   config.pairs = purpose == EncodedFor::rlhf;
-  return purpose == EncodedFor::kto ? encode_labelled(encoder, conversation, row) : encode_conversation(encoder, conversation, config, row);
+  if (purpose == EncodedFor::kto) config.feedback = {.mates = false};
+  return encode_conversation(encoder, conversation, config, row);
 }
 
 // All rows in their order, encoded side by side.

@@ -18,13 +18,19 @@ class Deal {
   int64_t share() const { return share_; }
   int64_t batches() const { return (share_ + (config_.drop_last ? 0 : config_.batch_size - 1)) / config_.batch_size; }
   // Position in the shuffled order of this rank's `index`-th row.
-  int64_t operator()(int64_t epoch, int64_t index) const {
-    auto slot = static_cast<uint64_t>((index * config_.world + config_.rank) % total_);
-    if (!config_.shuffle) return static_cast<int64_t>(slot);
-    return static_cast<int64_t>(Permutation(static_cast<uint64_t>(total_), config_.seed, static_cast<uint64_t>(epoch))(slot));
+  int64_t operator()(int64_t epoch, int64_t index) const { return place(epoch, slot(index)); }
+  // Of the row before that one in the order of all ranks together; a block's first one follows its last. -1: rows have no mates.
+  int64_t before(int64_t epoch, int64_t index) const {
+    return config_.feedback && config_.feedback->mates ? place(epoch, mate_of(slot(index), total_, config_.feedback->block)) : -1;
   }
 
  private:
+  int64_t slot(int64_t index) const { return (index * config_.world + config_.rank) % total_; }
+  int64_t place(int64_t epoch, int64_t slot) const {
+    if (!config_.shuffle) return slot;
+    return static_cast<int64_t>(Permutation(static_cast<uint64_t>(total_), config_.seed, static_cast<uint64_t>(epoch))(static_cast<uint64_t>(slot)));
+  }
+
   int64_t total_;
   LoaderConfig config_;
   int64_t share_;
@@ -55,19 +61,23 @@ class ExactPlan : public Plan {
   std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
     std::vector<SamplePack> packs;
     for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i)
-      packs.push_back(load(packs_[static_cast<size_t>(deal_(epoch, i))]));
+      packs.push_back(load(packs_[static_cast<size_t>(deal_(epoch, i))], row_before(epoch, i)));
     draw_candidates(packs, config_, epoch);
     std::vector<Batch> batches;
-    batches.push_back(assemble(packs, joint_of(config_.packing)));
-    batches.back().pinned = config_.pin_memory;
+    batches.push_back(batch_of(packs, config_));
     return batches;
   }
 
  private:
-  SamplePack load(const SlicePack& slices) const {
+  int64_t row_before(int64_t epoch, int64_t index) const {
+    int64_t place = deal_.before(epoch, index);
+    return place < 0 ? -1 : packs_[static_cast<size_t>(place)].front().row;
+  }
+
+  SamplePack load(const SlicePack& slices, int64_t before) const {
     SamplePack samples;
     for (const auto& slice : slices) {
-      auto encoded = rows_(slice.row);
+      auto encoded = rows_(slice.row, before);
       HONE_CHECK(encoded.ok(), "a row that could be encoded no longer can: {}", encoded.error());
       if (config_.keeps_rows_together()) return std::move(*encoded);
       samples.push_back(cut_out(std::move((*encoded)[slice.part]), slice));
@@ -204,11 +214,12 @@ class RowPlan : public Plan {
     Rng redraw(config_.seed ^ 0xD0D0ull, mix(epoch, index * config_.world + config_.rank));
     int64_t row = deal_(epoch, index);
     for (int attempt = 0; attempt <= kRedraws; ++attempt) {
-      auto encoded = rows_(row);
+      auto encoded = rows_(row, before);
       // A row has its own turn once an epoch; counting it there, in the first, counts it once.
       if (attempt == 0 && epoch == 0) encoded ? report_->good_row() : report_->bad_row(encoded.error());
       if (encoded) return std::move(*encoded);
       row = static_cast<int64_t>(redraw.below(static_cast<uint64_t>(rows_.rows())));
+    const int64_t before = deal_.before(epoch, index);
     }
     throw UserError(ExitCode::bad_data, nothing_usable(*report_), "check the columns, the template and max_length");
   }
@@ -240,8 +251,8 @@ class WindowPlan : public Plan {
   std::vector<Batch> load(int64_t epoch, int64_t unit, bool report) const {
     std::vector<SamplePack> samples;
     for (int64_t i = unit * window_; i < std::min((unit + 1) * window_, deal_.share()); ++i) {
-      int64_t at = deal_(epoch, i);
-      auto encoded = rows_(usable_.empty() ? at : usable_[static_cast<size_t>(at)]);
+      auto row_at = [&](int64_t place) { return usable_.empty() || place < 0 ? place : usable_[static_cast<size_t>(place)]; };
+      auto encoded = rows_(row_at(deal_(epoch, i)), row_at(deal_.before(epoch, i)));
       if (report) encoded ? report_->good_row() : report_->bad_row(encoded.error());
       if (!encoded) continue;
       if (config_.keeps_rows_together()) samples.push_back(std::move(*encoded));
@@ -271,6 +282,17 @@ Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversatio
     samples = *conversation.encoded;
   } else if (config.groups) {
     auto group = encode_group(encoder, conversation, *config.groups);
+namespace {
+
+// How far ahead the chosen answer should be, where a row says so (ms-swift's `margin`, of reward models).
+std::optional<float> margin_of(const Conversation& conversation) {
+  if (!conversation.extra.is_object()) return std::nullopt;
+  auto margin = conversation.extra.value("margin", Json());
+  return margin.is_number() ? std::optional(margin.get<float>()) : std::nullopt;
+}
+
+}  // namespace
+
     if (!group) return Error{group.error()};
     samples = std::move(*group);
   } else if (config.pairs) {
@@ -279,10 +301,15 @@ Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversatio
     samples = {std::move(pair->first), std::move(pair->second)};
   } else {
     auto parts = encoder.encode_parts(conversation);
+  } else if (config.feedback) {
+    auto labelled = encode_feedback(encoder, conversation, nullptr);
+    if (!labelled) return Error{labelled.error()};
+    samples = std::move(*labelled);
     if (!parts) return Error{parts.error()};
     samples = std::move(*parts);
   }
   for (auto& sample : samples) sample.row = row;
+    if (auto margin = margin_of(conversation)) samples.front().grades = {*margin};
   return samples;
 }
 
@@ -298,6 +325,17 @@ void draw_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config, 
     if (row.empty()) continue;
     Rng rng(config.seed ^ 0xCA4Dull, mix(epoch, row.front().row));
     row = draw_candidates(row, *config.groups, rng);
+Result<SamplePack> RowEncoder::operator()(int64_t row, int64_t before) const {
+  if (!config_.feedback || !config_.feedback->mates) return (*this)(row);
+  auto own = source_->at(row);
+  if (!own) return Error{own.error()};
+  auto mate = source_->at(config_.feedback->in_file_order ? mate_of(row, source_->size(), config_.feedback->block) : before);
+  auto samples = encode_feedback(*encoder_, *own, mate ? &*mate : nullptr);
+  if (!samples) return samples;
+  for (auto& sample : *samples) sample.row = row;
+  return samples;
+}
+
   }
 }
 

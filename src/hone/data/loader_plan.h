@@ -7,12 +7,14 @@
 
 namespace hone::data {
 
-// One row to its samples: one, several (split), chosen and rejected, or all texts of a group.
+// One row to its samples: one, several (split), chosen and rejected, an answer and a mismatched one, or all texts of a group.
 class RowEncoder {
  public:
   RowEncoder(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, const LoaderConfig& config)
       : source_(std::move(source)), encoder_(std::move(encoder)), config_(config) {}
   Result<SamplePack> operator()(int64_t row) const;
+  // As above; where rows come with mates, this one's is the row that stands before it in the order of training.
+  Result<SamplePack> operator()(int64_t row, int64_t before) const;
   int64_t rows() const { return source_->size(); }
   const ConversationSource& source() const { return *source_; }
   const Encoder& encoder() const { return *encoder_; }
@@ -43,6 +45,7 @@ std::shared_ptr<const Plan> make_exact_plan(RowEncoder rows, const LoaderConfig&
 std::shared_ptr<const Plan> make_lazy_plan(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report);
 
 // Shared by plans and the stream: samples arranged into packs and packs into batches.
+Batch batch_of(std::span<const SamplePack> packs, const LoaderConfig& config);
 std::vector<Batch> arrange(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle, const Encoder& encoder);
 int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder);
 Joint joint_of(Packing packing);

@@ -1,6 +1,7 @@
 // Builds the loader of a run out of conversations and an encoder.
 #pragma once
 #include "hone/data/encode/encoder.h"
+#include "hone/data/feedback_rows.h"
 #include "hone/data/grouped_rows.h"
 #include "hone/data/loader.h"
 #include "hone/data/pack.h"
@@ -22,7 +23,8 @@ struct LoaderConfig {
   bool drop_last = false;          // leave out a last batch that is not full
   bool pairs = false;              // preference data: chosen and rejected of a row stand side by side
   std::optional<GroupConfig> groups;  // texts judged as wholes: those of a row stay together
-  bool keeps_rows_together() const { return pairs || groups; }
+  std::optional<FeedbackConfig> feedback;  // answers that are good or bad; not of streams
+  bool keeps_rows_together() const { return pairs || groups || feedback; }
   int64_t shuffle_buffer = 1000;   // streaming: rows shuffled together
   size_t threads = 0;              // 0: one a core
   int64_t prefetch = 2;            // batches under way for each thread

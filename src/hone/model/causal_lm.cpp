@@ -290,6 +290,8 @@ std::vector<at::Device> CausalLM::devices() const {
 at::ScalarType CausalLM::dtype() const { return impl_->decoder.embedding.weight.scalar_type(); }
 
 std::vector<Linear*> CausalLM::linears() {
+const Linear* CausalLM::value_head() const { return impl_->decoder.value_head ? &*impl_->decoder.value_head : nullptr; }
+
   std::vector<Linear*> list;
   for (auto& block : impl_->decoder.blocks) {
     auto more = block.linears();
@@ -370,5 +372,6 @@ void CausalLM::use_float8() {
       first = false;
     }
 }
+  if (decoder.value_head) append(last, *decoder.value_head);
 
 }  // namespace hone::model

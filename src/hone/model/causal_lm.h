@@ -60,6 +60,7 @@ class CausalLM {
   void quantize(int bits);
   const Linear& head() const;              // when tied, its weight is the embedding's tensor
   Linear& head() { return const_cast<Linear&>(static_cast<const CausalLM*>(this)->head()); }
+  const Linear* value_head() const;        // null: there is none
   void untie_head();                       // from now on the head is a layer of its own, and listed as one
 
   const DecoderConfig& config() const;

@@ -1,6 +1,7 @@
 // What a run changes about a model on its way out of its folder: settings of config.json, rows of the vocabulary, weights that are not there.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,7 +28,8 @@ struct ModelChanges {
   Json config = Json::object();  // laid over config.json
   VocabularyGrowth vocabulary;
   int64_t block_stride = 0;  // LLaMA-Pro: a new block after every so many; 0: none (expansion.h)
-  uint64_t head_seed = 42;  // of a classifier's head that the folder lacks
+  uint64_t head_seed = 42;  // of a classifier's head that the folder lacks, and of a value head
+  std::optional<std::filesystem::path> value_head;  // a head of values is added, out of this folder (value_head.h)
   bool experts_one_by_one = false;  // experts compute one after the other instead of all in one product
   std::string missing_weights;  // how weights that the folder lacks are filled: zero, uniform, normal, xavier_…, kaiming_…, orthogonal
 };

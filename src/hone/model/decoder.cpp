@@ -211,3 +211,4 @@ Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_p
 }
 
 }  // namespace hone::model
+  if (value_head) append(list, *value_head);

@@ -55,6 +55,7 @@ struct Decoder {
   std::vector<NamedParameter> parameters();  // a tied head is not listed
 };
 
+  std::optional<Linear> value_head;  // of one value a token, where there is one (value_head.h)
 // Names and shapes of every parameter, tensors undefined: what a loader fills.
 Decoder decoder_skeleton(const DecoderConfig& config);
 

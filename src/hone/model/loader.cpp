@@ -7,6 +7,7 @@
 #include "hone/device/device.h"
 #include "hone/io/hf_index.h"
 #include "hone/model/expansion.h"
+#include "hone/model/value_head.h"
 
 namespace hone::model {
 namespace {
@@ -135,6 +136,7 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
   if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
   grow_vocabulary(decoder, options.changes.vocabulary);
   if (options.changes.block_stride > 0) expand_blocks(decoder, options.changes.block_stride);
+  if (options.changes.value_head) add_value_head(decoder, *options.changes.value_head, options.changes.head_seed);
   return decoder;
 }
 
@@ -155,6 +157,7 @@ Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOpt
   }
   if (config.tied) decoder.head.weight = decoder.embedding.weight;
   grow_vocabulary(decoder, options.changes.vocabulary);
+  if (options.changes.value_head) add_value_head(decoder, *options.changes.value_head, options.changes.head_seed);
   return decoder;
 }
 

@@ -17,7 +17,7 @@ double rounded(double value, double parts) { return std::round(value * parts) / 
 }  // namespace
 
 Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::Device device, Group& group,
-              const std::string& prefix, const parallel::SequenceParallel* sequence) {
+              const std::string& prefix, const parallel::SequenceParallel* sequence, std::vector<Tensor>* kept_rows) {
   EvaluationMode mode(model);
   auto began = std::chrono::steady_clock::now();
   // Kept as sums and counts under names, so that processes whose batches held other channels add up all the same.
@@ -42,12 +42,14 @@ Json evaluate(model::CausalLM& model, Method& method, data::Loader& loader, at::
     bar.update(pass);
   }
   bar.finish();
+  if (kept_rows) *kept_rows = kept;
   sum_by_name(sums, group);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   double samples = sums["loss"].count, batches = sums["batches"].count;
   Json result{{prefix + "_loss", sums["loss"].mean()}};
   for (const auto& [name, total] : sums)
     if (total.count > 0 && name != "loss" && name != "batches") result[prefix + "_" + name] = total.mean();
+  method.derive(result, prefix + "_");
   for (const auto& [name, value] : method.over_set(kept, group)) result[prefix + "_" + name] = value;
   result[prefix + "_runtime"] = rounded(seconds, 1e4);
   result[prefix + "_samples_per_second"] = rounded(samples / seconds, 1e3);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hone/data/sources.h"
+#include "hone/train/losses/reward.h"
 #include "hone/train/make_method.h"
 #include "hone/train/results.h"
 
@@ -15,6 +16,19 @@ std::vector<Prediction> predict(const TrainingJob& job, const Prepared& ready, L
   auto predictions = main ? predictor_of(job, ready, *loaded.model, {})() : std::vector<Prediction>();
   if (loaded.sharded) loaded.sharded->hold_whole(false);
   return predictions;
+}
+
+// A reward model's predictions are the scores of both answers.
+void predict_scores(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, bool main) {
+  SoloGroup alone;
+  auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
+  auto config = job.eval_loader;
+  auto loader = data::make_loader(ready.data.validation, ready.encoder, config, ready.report);
+  std::vector<Tensor> scores;
+  auto metrics = evaluate(*loaded.model, *method, *loader, loaded.model->device(), alone, "predict", nullptr, &scores);
+  if (!main) return;
+  write_pair_scores((ready.run.root / "generated_predictions.jsonl").string(), scores);
+  write_results(ready.run, "predict", metrics);
 }
 
 void round_weights(model::CausalLM& model, at::ScalarType type) {
@@ -30,6 +44,7 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const Prepared
   config.deal_batches = true;
   config.rank = share.rank;
   config.world = share.world;
+  settle_mates(job, share.world, config);
   auto set_of = [&](std::string prefix, std::shared_ptr<data::ConversationSource> rows) -> EvaluationSet {
     return {std::move(prefix), [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }};
   };
@@ -66,6 +81,7 @@ void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded,
     auto predictions = predict(job, ready, loaded, main);
     if (!main) return;
     write_predictions((ready.run.root / "generated_predictions.jsonl").string(), predictions);
+  if (job.do_predict && ready.data.validation && job.preference.method == Preference::rm) return predict_scores(job, ready, loaded, main);
     write_results(ready.run, "predict", text_metrics(predictions, alone, "predict"));
   }
 }

@@ -174,7 +174,9 @@ std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const
   std::vector<fs::path> written;
   try {
     if (layout == Layout::swift) fs::create_directories(run_folder / "images");
-    for (auto& [name, curve] : curves_of(log_history)) {
+    auto curves = curves_of(log_history);
+    bool of_pairs = std::ranges::any_of(curves, [](const auto& each) { return each.first == "train_rewards/accuracies"; });
+    for (auto& [name, curve] : curves) {
       fs::path path = run_folder / "images" / (file_stem(name) + ".png");
       curve.title = name;
       if (layout == Layout::swift) {
@@ -182,7 +184,8 @@ std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const
       } else {
         static constexpr std::string_view kShown[] = {"train_loss", "eval_loss", "eval_accuracy", "train_rewards/accuracies",
                                                       "train_reward"};
-        if (std::find(std::begin(kShown), std::end(kShown), name) == std::end(kShown)) continue;
+        bool of_kto = name == "train_rewards/chosen" && !of_pairs;
+        if (!of_kto && std::find(std::begin(kShown), std::end(kShown), name) == std::end(kShown)) continue;
         curve.smoothed = smooth_by_length(curve.values);
         curve.title = fmt::format("training {}", curve.y_label);
         path = run_folder / fmt::format("training_{}.png", file_stem(curve.y_label));

@@ -36,6 +36,9 @@ struct PreferenceConfig {
   double discopop_tau = 0.05;
   double simpo_gamma = 1;
   bool reference_free = false;
+  double desirable_weight = 1, undesirable_weight = 1;  // kto: of good answers and of bad ones
+  bool feedback_mates = true;       // kto: losses are measured from how far the model has moved; not so in apo_zero_unpaired
+  std::optional<double> centering;  // rm: weight of what keeps scores near zero
 
   bool compares_pairs() const { return method == Preference::dpo || method == Preference::cpo || method == Preference::orpo; }
 };

@@ -18,6 +18,7 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, Prepared& rea
   auto config = job.loader;
   config.rank = processes.data_rank();
   config.world = processes.data_size();
+  settle_mates(job, config.world, config);
   if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
   if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with --dataset");
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
@@ -41,6 +42,14 @@ std::string tuner_name(const tuner::TunerConfig& tuner) {
 std::string run_identity(const TrainingJob& job) {
   Json identity{job.stage, fs::absolute(job.model_folder).lexically_normal().string(), job.datasets.datasets,
                 tuner_name(job.tuner), job.tuner.kind == tuner::Kind::adapter ? job.tuner.lora.rank : 0};
+void settle_mates(const TrainingJob& job, int processes, data::LoaderConfig& config) {
+  if (!config.feedback || !config.feedback->mates || config.feedback->block > 0) return;
+  config.feedback->block = job.loader.batch_size * job.trainer.accumulation * processes;
+  if (config.feedback->block == 1)
+    throw UserError(ExitCode::usage, "an update has one row, and kto pairs its prompt with another row's answer",
+                    "raise --per_device_train_batch_size or --gradient_accumulation_steps");
+}
+
   if (!job.task.writes()) identity.push_back({static_cast<int>(job.task.task), job.task.labels});
   auto text = identity.dump();
   return fmt::format("{:08x}{:08x}", crc32c(text), crc32c(text + "hone"));

@@ -25,4 +25,8 @@ Prepared prepare(const TrainingJob& job, const Processes& processes);
 
 std::string tuner_name(const tuner::TunerConfig& tuner);  // as run identities and argument files spell it
 
+// Of rows with mates: they pass answers round among those of one update over `processes`, unless the config says otherwise. Throws
+// UserError(usage) where an update has one row.
+void settle_mates(const TrainingJob& job, int processes, data::LoaderConfig& config);
+
 }  // namespace hone::train

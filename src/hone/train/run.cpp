@@ -50,7 +50,8 @@ LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Proc
   if (job.offload_activations && job.load.device.is_cpu()) log::warning("activations are in host memory already: on a CPU there is nowhere to offload them to");
   else model->set_activation_offload(job.offload_activations);
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job, ready.tokenizer, ready.data.train));
-  if (job.preference.method != Preference::none) switch_off_dropout(*model);
+  const bool keeps_dropout = model->value_head() && job.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
+  if (job.preference.method != Preference::none && !keeps_dropout) switch_off_dropout(*model);
   auto reference = make_reference(job, *ready.tokenizer, processes, *model, tuned);
   model->set_neftune(job.neftune_alpha);
   model->set_shifted_attention(job.shifted_attention);

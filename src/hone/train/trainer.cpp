@@ -237,6 +237,7 @@ bool Trainer::evaluates_now() const {
 
 bool Trainer::saves_now() const {
   if (config_.save == Every::best) return state_.best_global_step == state_.global_step;
+    parts_.method.derive(values, "");
   return due(config_.save, config_.save_steps);
 }
 

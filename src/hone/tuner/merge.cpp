@@ -9,6 +9,7 @@
 #include "hone/base/json.h"
 #include "hone/io/hf_index.h"
 #include "hone/io/peft.h"
+#include "hone/io/value_head.h"
 #include "hone/tuner/adapter_parts.h"
 #include "hone/tuner/initial.h"
 #include "hone/tuner/model_folder.h"
@@ -202,6 +203,8 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
       "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "args.json"};
   for (const auto& adapter : adapters) copy_small_files(adapter, staging.folder(), &kFromAdapter);
+  if (const auto& source = adapters.empty() ? base : adapters.back(); io::holds_value_head(source))
+    fs::copy_file(source / io::kValueHeadFile, staging.folder() / io::kValueHeadFile);
   write_config(base, staging.folder(), plan, options.dtype, options.changes.config);
   if (options.finish) options.finish(staging.folder());
   staging.publish();

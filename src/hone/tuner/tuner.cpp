@@ -8,6 +8,7 @@
 
 #include "hone/base/log.h"
 #include "hone/io/hf_index.h"
+#include "hone/io/value_head.h"
 #include "hone/tuner/freeze.h"
 #include "hone/tuner/methods/attach.h"
 #include "hone/tuner/single_experts.h"
@@ -31,7 +32,7 @@ std::vector<ParameterSize> parameter_sizes(model::CausalLM& model) {
 void train_chosen(model::CausalLM& model, const std::vector<bool>& trained, const TunerConfig& config, Tuned& tuned) {
   const auto parameters = model.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!trained[i]) continue;
+    if (!trained[i] && !io::is_of_value_head(parameters[i].name)) continue;
     make_trainable(*parameters[i].value, config.trainable_dtype, !config.borrow_weights);
     tuned.trainable.emplace_back(parameters[i].name, *parameters[i].value);
   }
@@ -117,6 +118,22 @@ void train_adapter(model::CausalLM& model, const TunerConfig& config, const Grad
     tensor.value->requires_grad_(true);
     tuned.trainable.emplace_back(tensor.name, *tensor.value);
   }
+  for (const auto& parameter : model.parameters()) {
+    if (!io::is_of_value_head(parameter.name)) continue;
+    make_trainable(*parameter.value, std::nullopt, !config.borrow_weights);
+    tuned.trainable.emplace_back(parameter.name, *parameter.value);
+  }
+}
+
+// A value head lies in a file of its own, beside weights and adapters alike.
+void save_value_head(model::CausalLM& model, const fs::path& folder, const ReadWeight& read) {
+  std::vector<io::TensorSource> sources;
+  for (const auto& parameter : model.parameters()) {
+    if (!io::is_of_value_head(parameter.name)) continue;
+    sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
+    if (read) sources.back().load = [read, value = *parameter.value] { return read(value); };
+  }
+  if (!sources.empty()) io::write_safetensors(folder / io::kValueHeadFile, sources);
 }
 
 std::string with_commas(int64_t number) {
@@ -222,15 +239,18 @@ void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
     save_adapter(model, *tuned.adapter, folder);
     if (tuned.adapter->config.init == kGradientStart) save_initial_pairs(*tuned.adapter, folder / kInitialFolder);
     if (!tuned.adapter->initial.empty()) save_converted_adapter(model, *tuned.adapter, folder / "converted" / "default");
+    save_value_head(model, folder, read);
     return;
   }
   std::vector<io::TensorSource> sources;
   for (const auto& parameter : model.parameters()) {
+    if (io::is_of_value_head(parameter.name)) continue;
     sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
     if (read) sources.back().load = [read, value = *parameter.value] { return read(value); };
   }
   if (const auto& experts = model.config().experts; experts.count > 0) sources = io::one_by_one(std::move(sources), experts.stored_as);
   io::write_sharded(folder, sources, max_shard_bytes);
+  save_value_head(model, folder, read);
 }
 
 void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder) {
@@ -240,10 +260,16 @@ void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapte
 }
 
 void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, const CopyWeight& copy) {
+  std::map<std::string, Tensor> values;
+  if (model.value_head()) {
+    auto head = io::read_value_head(folder, model.config().hidden);
+    values = {{fmt::format("{}.weight", io::kValueHead), head.weight}, {fmt::format("{}.bias", io::kValueHead), head.bias}};
+  }
   if (tuned.adapter) {
     const auto files = io::read_adapter(folder);
     require_same_adapter(files, tuned, folder);
-    const std::map<std::string, Tensor> saved(files.tensors.begin(), files.tensors.end());
+    std::map<std::string, Tensor> saved(files.tensors.begin(), files.tensors.end());
+    saved.insert(values.begin(), values.end());
     for (const auto& [name, tensor] : tuned.trainable) {
       auto found = saved.find(name);
       if (found == saved.end())
@@ -257,7 +283,10 @@ void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
     throw UserError(ExitCode::bad_checkpoint, folder.string() + ": holds an adapter; this run trains the model's own weights",
                     "continue with --tuner_type lora, or start from it: hone export --merge_lora true, then --model");
   const io::WeightFolder files(folder);
-  for (const auto& [name, tensor] : tuned.trainable) copy_checked(tensor, files.tensor(name), name, folder, copy);
+  for (const auto& [name, tensor] : tuned.trainable) {
+    auto value = values.find(name);
+    copy_checked(tensor, value == values.end() ? files.tensor(name) : value->second, name, folder, copy);
+  }
 }
 
 }  // namespace hone::tuner

@@ -4,6 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/reward_job.h"
 #include "hone/hub/locate.h"
 #include "hone/model/config.h"
 
@@ -20,7 +21,7 @@ const std::vector<std::string> kFactoryLosses = {"sigmoid", "hinge", "ipo", "kto
 
 Preference method_named(const std::string& name) {
   constexpr std::pair<std::string_view, Preference> kMethods[] = {
-      {"dpo", Preference::dpo}, {"cpo", Preference::cpo}, {"simpo", Preference::cpo}, {"orpo", Preference::orpo}};
+      {"dpo", Preference::dpo}, {"cpo", Preference::cpo}, {"simpo", Preference::cpo}, {"orpo", Preference::orpo}, {"kto", Preference::kto}, {"rm", Preference::rm}};
   for (const auto& [known, method] : kMethods)
     if (known == name) return method;
   return Preference::none;
@@ -134,9 +135,11 @@ void apply_preference(const Options& options, train::TrainingJob& job) {
   config.method = method_named(name);
   if (config.method == Preference::none)
     throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", options.shown(speaks_factory(options) ? "stage" : "rlhf_type"), name),
-                    "expected dpo, cpo, simpo or orpo");
-  job.datasets.ranking = true;
-  read_pairs(options, job);
+                    "expected dpo, cpo, simpo, orpo, kto or rm");
+  job.datasets.ranking = config.method != Preference::kto;
+  if (config.method == Preference::kto) read_feedback(options, job);
+  else if (config.method == Preference::rm) read_reward(options, job);
+  else read_pairs(options, job);
   read_reference(options, job);
 }
 

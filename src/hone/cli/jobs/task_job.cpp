@@ -214,8 +214,13 @@ void apply_task(const Options& options, train::TrainingJob& job) {
     throw UserError(ExitCode::usage, fmt::format("rows of {} {} cannot be packed", options.shown("task_type"), options.text("task_type")), "leave --packing out; batches hold no padding in any case");
   if (job.predict_with_generate || job.do_predict)
     throw UserError(ExitCode::usage, fmt::format("a model of {} {} writes no answers", options.shown("task_type"), options.text("task_type")), "leave --predict_with_generate out");
-  job.datasets.prompts_only = true;
-  job.loader.groups = job.eval_loader.groups = group_rows(job.task);
+  if (options.verb() & kRlhf && job.task.task != Task::seq_cls)
+    throw UserError(ExitCode::usage, fmt::format("{} {} does not go with {} {}", options.shown("task_type"), options.text("task_type"), options.shown("rlhf_type"), options.text("rlhf_type")), "leave it out");
+  bool pairs = options.verb() & kRlhf;  // of a reward model
+  if (!pairs) {
+    job.datasets.prompts_only = true;
+    job.loader.groups = job.eval_loader.groups = group_rows(job.task);
+  }
   bool scores = job.task.task == Task::seq_cls || job.task.task == Task::reranker;
   // As PEFT does for classifiers: the head is new and trains whole.
   if (scores) job.tuner.lora.modules_to_save.insert(job.tuner.lora.modules_to_save.end(), {"classifier", "score"});

@@ -231,7 +231,7 @@ void read_actions(const Options& options, train::TrainingJob& job) {
   job.do_predict = options.flag("do_predict");
   if (options.flag("bf16_full_eval") || options.flag("fp16_full_eval")) job.measured_in = options.flag("fp16_full_eval") ? at::kHalf : at::kBFloat16;
   job.predict_with_generate = options.flag("predict_with_generate") || (options.knows("eval_metric") && options.text("eval_metric") == "nlg");
-  if (speaks_factory(options) && job.do_predict && !job.predict_with_generate)
+  if (speaks_factory(options) && job.do_predict && !job.predict_with_generate && job.stage != "rm")
     throw UserError(ExitCode::usage, "do_predict is true and predict_with_generate is not", "add predict_with_generate: true");
   if (!job.do_train && !job.do_eval && !job.do_predict)
     throw UserError(ExitCode::usage, "nothing to do: do_train, do_eval and do_predict are all false", "add do_train: true");

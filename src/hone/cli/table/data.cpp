@@ -45,7 +45,7 @@ void add_data(Rows& rows) {
            always{"false", "rows are prepared while training; there is no cache to go stale"}},
           {"overwrite_cache", Flag, "false", "Ignore cached preprocessing.", only_factory{},
            always{"true", "rows are prepared while training; there is no cache to go stale"}},
-          {"preprocessing_batch_size", Integer(1), "1000", "Rows that packs are made of together.", only_factory{}},
+          {"preprocessing_batch_size", Integer(1), "1000", "Rows that packs are made of together; of kto, rows that pass their answers round.", only_factory{}},
           {"data_shared_file_system", Flag, "false", "One preparing process for all nodes.", only_factory{},
            always{"false", "each process prepares the rows that it reads, so that nodes need nothing of each other's disks"}},
           {"lazy_tokenize", Flag, "auto", "Tokenize while training.", only_swift{},

@@ -33,16 +33,24 @@ void add_pairs(Rows& rows) {
       });
 }
 
+// Answers that are good or bad by themselves, and reward models.
+void add_feedback(Rows& rows) {
+  add_group(rows, "Preference", kPreference,
+            {
+                {"desirable_weight", Real(0), "1.0", "kto: weight of the losses of good answers.", factory{"kto_chosen_weight"}},
+                {"undesirable_weight", Real(0), "1.0", "kto: weight of the losses of bad answers.", factory{"kto_rejected_weight"}},
+                {"center_rewards_coefficient", Real(0), "", "rm: adds so many times the square of a pair's summed scores, which keeps scores near zero.", only_swift{}},
+            });
+}
+
 }  // namespace
 
 void add_preference(Rows& rows) {
   add_pairs(rows);
+  add_feedback(rows);
   add_later_group(
       rows, "Preference", kPreference, "only read by preference and reinforcement training, which is not in this version",
       {
-          {"desirable_weight", Real(0), "1.0", "KTO.", factory{"kto_chosen_weight"}},
-          {"undesirable_weight", Real(0), "1.0", "KTO.", factory{"kto_rejected_weight"}},
-          {"center_rewards_coefficient", Real(0), "", "Keeps rewards near zero.", only_swift{}},
           {"reward_model", List, "", "Reward model."},
           {"reward_model_type", Text, "", "Its family, or lora, full, api.", factory_default{"lora"}},
           {"reward_adapters", List, "", "Its adapters.", factory{"reward_model_adapters"}},

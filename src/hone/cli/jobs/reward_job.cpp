@@ -1,0 +1,49 @@
+#include "hone/cli/jobs/reward_job.h"
+
+#include <fmt/ranges.h>
+
+#include "hone/cli/jobs/data_job.h"
+#include "hone/hub/locate.h"
+#include "hone/model/config.h"
+
+namespace hone::cli {
+namespace {
+
+// LLaMA-Factory's reward models are language models with a head of values, which the newest adapter or the model's folder brings.
+void add_value_head_to(const Options& options, train::TrainingJob& job) {
+  auto adapters = options.list("adapters");
+  job.load.changes.value_head = adapters.empty() ? job.model_folder : hub::locate_model(adapters.back());
+  job.load.changes.head_seed = static_cast<uint64_t>(options.integer("seed"));
+  // What gives tokens takes no part in a value.
+  if (job.tuner.kind == tuner::Kind::full && !model::read_config(job.model_folder, job.load.changes.config).tied) job.tuner.parameters.freeze.push_back("lm_head");
+}
+
+}  // namespace
+
+void read_reward(const Options& options, train::TrainingJob& job) {
+  job.loader.pairs = job.eval_loader.pairs = true;
+  if (speaks_factory(options)) return add_value_head_to(options, job);
+  if (options.has("center_rewards_coefficient")) job.preference.centering = options.real("center_rewards_coefficient");
+}
+
+void read_feedback(const Options& options, train::TrainingJob& job) {
+  auto& config = job.preference;
+  const bool factory = speaks_factory(options);
+  config.beta = options.real("beta");
+  config.desirable_weight = options.real("desirable_weight");
+  config.undesirable_weight = options.real("undesirable_weight");
+  if (factory) config.answer_loss = options.real("rpo_alpha");
+  auto losses = factory ? std::vector<std::string>{"kto"} : options.list("loss_type");
+  if (losses.size() != 1 || (losses[0] != "kto" && losses[0] != "apo_zero_unpaired"))
+    throw UserError(ExitCode::usage, fmt::format("{} {} is no loss of kto", options.shown("loss_type"), fmt::join(losses, " ")), "expected kto or apo_zero_unpaired");
+  config.feedback_mates = losses[0] == "kto";
+  if (!(config.beta > 0)) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("beta"), config.beta), "expected a number above 0");
+  if (job.loader.packing != data::Packing::none) throw UserError(ExitCode::usage, "rows of kto cannot be packed", "leave --packing out; batches hold no padding in any case");
+  if (options.flag("streaming"))
+    throw UserError(ExitCode::usage, "kto pairs prompts with answers of other rows, which a stream does not have at hand", "leave --streaming out");
+  job.loader.feedback = {.mates = config.feedback_mates, .block = factory ? options.integer("preprocessing_batch_size") : 0, .in_file_order = factory};
+  job.eval_loader.feedback = job.loader.feedback;
+  job.encode.last_answer_only = factory;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,31 @@
+// Reward models: of two answers the better one gets the higher score. Scores are a classifier's only class (ms-swift's) or the value of a
+// text's last token (LLaMA-Factory's).
+#pragma once
+#include <optional>
+
+#include "hone/train/method.h"
+
+namespace hone::train {
+
+// One score of each segment, float32 [S], differentiable: whichever head the model has.
+Tensor text_scores(model::CausalLM& model, const model::Input& input);
+
+// -log sigmoid(chosen - rejected - margin) of each pair.
+Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Tensor& margins_p = {});
+
+class RewardLoss final : public Method {
+ public:
+  // `centering`: so many times the square of a pair's summed scores is added, which keeps scores near zero.
+  explicit RewardLoss(std::optional<double> centering) : centering_(centering) {}
+
+  double count(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
+  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+
+ private:
+  std::optional<double> centering_;
+};
+
+// generated_predictions.jsonl of such a model: {"chosen": 0.51, "rejected": -0.2} per line, out of LossSum::kept.
+void write_pair_scores(const std::string& path, const std::vector<Tensor>& kept);
+
+}  // namespace hone::train
