@@ -10,9 +10,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 QUESTIONS = ["hello there", "what is in the ring?", "a", "the other thing and the one behind it, then the next one in line"]
 
 
-def made_model(family, tmp_path_factory):
+def made_model(family, tmp_path_factory, *more):
     out = tmp_path_factory.mktemp("infer") / family
-    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", family, "--vocab", "small", "--out", str(out)],
+    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", family, "--vocab", "small", "--out", str(out), *more],
                    check=True, capture_output=True)
     return out
 
@@ -56,10 +56,20 @@ def test_greedy_answers_equal_transformers(hone, folder, tmp_path, batch, more):
     assert greedy_answers(hone, folder, tmp_path, batch, *more) == peer_answers(folder, 24)
 
 
-def test_experts_answer_as_transformers_alone_in_a_batch_and_one_by_one(hone, mixture, tmp_path):
+def test_experts_answer_as_transformers_alone_in_a_batch_one_by_one_and_in_slices(hone, mixture, tmp_path):
     theirs = peer_answers(mixture, 24)
-    for batch, more in ((1, ()), (4, ()), (4, ("--experts_impl", "eager"))):
+    for batch, more in ((1, ()), (4, ()), (4, ("--experts_impl", "eager")), (4, ("--vllm_tensor_parallel_size", 2))):
         assert greedy_answers(hone, mixture, tmp_path, batch, *more) == theirs
+
+
+@pytest.mark.parametrize("family", ["gemma3", "seed_oss"])
+def test_other_families_answer_as_transformers_alone_in_a_batch_and_in_slices(hone, tmp_path_factory, tmp_path, family):
+    made = made_model(family, tmp_path_factory, *(["--config", '{"sliding_window": 8, "_sliding_window_pattern": 2}'] if family == "gemma3" else []))
+    theirs = peer_answers(made, 24)
+    assert any(theirs)
+    for batch, more in ((1, ()), (4, ()), (4, ("--vllm_tensor_parallel_size", 2))):
+        assert greedy_answers(hone, made, tmp_path, batch, *more) == theirs
+    assert any(greedy_answers(hone, made, tmp_path, 4, "--quant_bits", "8"))
 
 
 def test_experts_of_eight_bits_answer(hone, mixture, tmp_path):

@@ -1,11 +1,12 @@
 """Adapters in both directions and merging, against peft: the same logits from the same files."""
+import itertools
 import json
 
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from tuner_testing import TOKENS, base_model, hone_outputs, peer_logits, run, spread
 
@@ -17,7 +18,8 @@ SIZES = dict(vocab_size=96, hidden_size=32, intermediate_size=56, num_hidden_lay
 def bases(tmp_path_factory):
     made = {}
     for name, config, kind in (("untied", LlamaConfig(**SIZES, tie_word_embeddings=False), LlamaForCausalLM),
-                               ("tied", Qwen2Config(**SIZES, tie_word_embeddings=True), Qwen2ForCausalLM)):
+                               ("tied", Qwen2Config(**SIZES, tie_word_embeddings=True), Qwen2ForCausalLM),
+                               ("gemma3", Gemma3TextConfig(**SIZES, head_dim=16, sliding_window=4, query_pre_attn_scalar=16), Gemma3ForCausalLM)):
         made[name] = tmp_path_factory.mktemp(name)
         spread(kind(config), 7).save_pretrained(made[name])
         (made[name] / "tokenizer_config.json").write_text("{}")
@@ -65,8 +67,7 @@ def make_adapter(base, folder, settings, seed=0):
     return model
 
 
-@pytest.mark.parametrize("base", ["untied", "tied"])
-@pytest.mark.parametrize("case", ADAPTERS)
+@pytest.mark.parametrize("case, base", [*itertools.product(ADAPTERS, ["untied", "tied"]), *((case, "gemma3") for case in ("plain", "dora", "saved norms", "embedding"))])
 def test_adapter_of_peft_gives_the_same_logits_here(tmp_path, bases, case, base):
     peer = make_adapter(bases[base], tmp_path / "adapter", ADAPTERS[case])
     ours = hone_logits(tmp_path, bases[base], "--adapters", tmp_path / "adapter")
@@ -74,8 +75,7 @@ def test_adapter_of_peft_gives_the_same_logits_here(tmp_path, bases, case, base)
     torch.testing.assert_close(ours, peer_logits(peer), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("base", ["untied", "tied"])
-@pytest.mark.parametrize("case", [c for c in ADAPTERS if c not in ("pissa", "olora")])
+@pytest.mark.parametrize("case, base", [*itertools.product([c for c in ADAPTERS if c not in ("pissa", "olora")], ["untied", "tied"]), ("plain", "gemma3"), ("embedding", "gemma3")])
 def test_adapter_of_hone_gives_the_same_logits_in_peft(tmp_path, bases, case, base):
     settings = {"r": 4, "lora_alpha": 8, "init_lora_weights": False, **ADAPTERS[case], "peft_type": "LORA", "task_type": "CAUSAL_LM"}
     if settings["target_modules"] == "all-linear":

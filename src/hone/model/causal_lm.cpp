@@ -79,11 +79,19 @@ struct CausalLM::Impl {
   double neftune = 0.0;
   bool shifted = false;
   RopeFrequencies frequencies;
+  std::optional<RopeFrequencies> window_frequencies;
   std::unique_ptr<SlicedDecoder> sliced;  // none: computed whole
 
   explicit Impl(Decoder loaded) : decoder(std::move(loaded)) {
-    frequencies = rope_frequencies(decoder.config, 0);
-    frequencies.inverse = frequencies.inverse.to(decoder.embedding.weight.device());
+    const auto& config = decoder.config;
+    frequencies = rope_frequencies(config.rope, config, 0);
+    if (config.window_rope) window_frequencies = rope_frequencies(*config.window_rope, config, 0);
+    place_frequencies(decoder.embedding.weight.device());
+  }
+
+  void place_frequencies(at::Device device) {
+    frequencies.inverse = frequencies.inverse.to(device);
+    if (window_frequencies) window_frequencies->inverse = window_frequencies->inverse.to(device);
   }
 
   Recompute recompute_in(size_t block) const {
@@ -126,10 +134,23 @@ struct CausalLM::Impl {
     return blocks;
   }
 
+  // How far the positions of a pass are turned, in all layers or in two kinds of them.
+  struct Rotations {
+    ops::RopeTable rope, window_rope;
+  };
+
+  static ops::RopeTable moved(const ops::RopeTable& table, at::Device device) { return {table.cos.to(device), table.sin.to(device)}; }
+
+  Rotations rotations(const Input& input) {
+    if (!window_frequencies) return {rope(input), {}};
+    return {rope(input), ops::rope_table(input.positions_t, window_frequencies->inverse, window_frequencies->magnitude)};
+  }
+
   // What the blocks of a pass share, on the device that they lie on.
-  std::shared_ptr<Pass> pass_on(at::Device device, const Input& input, const ops::RopeTable& rope, PagedCache* cache) {
-    auto pass = std::make_shared<Pass>(Pass{cache ? ops::AttentionPlan() : ops::attention_plan(input.segments, device),
-                                            {rope.cos.to(device), rope.sin.to(device)}, cache, {training, cache ? &input.adapters : nullptr}});
+  std::shared_ptr<Pass> pass_on(at::Device device, const Input& input, const Rotations& rotations, PagedCache* cache) {
+    auto pass = std::make_shared<Pass>(Pass{cache ? ops::AttentionPlan() : ops::attention_plan(input.segments, device), moved(rotations.rope, device),
+                                            cache, {training, cache ? &input.adapters : nullptr}});
+    if (window_frequencies) pass->window_rope = moved(rotations.window_rope, device);
     if (!cache) pass->split = split;
     if (!cache && shifted && training) pass->shifted = std::make_shared<ops::ShiftedPlan>(ops::shifted_plan(input.segments, device));
     if (store) pass->store = &*store;
@@ -143,7 +164,7 @@ struct CausalLM::Impl {
     for (int64_t i = 0; i < input.segments.count(); ++i) {
       auto positions_t = input.positions_t.narrow(0, input.segments.offsets[static_cast<size_t>(i)], input.segments.length(i));
       int64_t length = positions_t.numel() ? positions_t.max().item<int64_t>() + 1 : 0;
-      auto scaled = rope_frequencies(decoder.config, length);
+      auto scaled = rope_frequencies(decoder.config.rope, decoder.config, length);
       auto table = ops::rope_table(positions_t, scaled.inverse.to(positions_t.device()), scaled.magnitude);
       cos.push_back(table.cos), sin.push_back(table.sin);
     }
@@ -175,10 +196,10 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
 Tensor CausalLM::hidden(const Input& input, PagedCache* cache, TensorList* router_logits) {
   auto& self = *impl_;
   self.tie();
-  const auto rope = self.rope(input);
+  const auto rotations = self.rotations(input);
   if (self.sliced) {
     self.sliced->follow(self.decoder);
-    return self.sliced->hidden(input.tokens_t, input.adapters, [&](at::Device place) { return self.pass_on(place, input, rope, cache); });
+    return self.sliced->hidden(input.tokens_t, input.adapters, [&](at::Device place) { return self.pass_on(place, input, rotations, cache); });
   }
   std::map<at::Device, std::shared_ptr<Pass>, ByPlace> passes;
   Passage passage{self.residency};
@@ -195,7 +216,7 @@ Tensor CausalLM::hidden(const Input& input, PagedCache* cache, TensorList* route
     const auto place = block.device();
     auto& pass = passes[place];
     if (!pass) {
-      pass = self.pass_on(place, input, rope, cache);
+      pass = self.pass_on(place, input, rotations, cache);
       pass->router_logits = router_logits;
     }
     if (x_th.device() != place) {
@@ -213,7 +234,12 @@ Tensor CausalLM::hidden(const Input& input, PagedCache* cache, TensorList* route
 
 Block& CausalLM::block(int64_t index) { return impl_->decoder.blocks.at(static_cast<size_t>(index)); }
 
-Pass CausalLM::pass_over(const Input& input) { return {ops::attention_plan(input.segments, device()), impl_->rope(input), nullptr, {}}; }
+Pass CausalLM::pass_over(const Input& input) {
+  auto rotations = impl_->rotations(input);
+  Pass pass{ops::attention_plan(input.segments, device()), std::move(rotations.rope), nullptr, {}};
+  pass.window_rope = std::move(rotations.window_rope);
+  return pass;
+}
 
 Tensor CausalLM::logits(const Tensor& hidden_th, const ops::AdapterRows& adapters) {
   impl_->tie();
@@ -225,7 +251,7 @@ Tensor CausalLM::logits(const Tensor& hidden_th, const ops::AdapterRows& adapter
 void CausalLM::cut_into_slices(const std::vector<at::Device>& devices) {
   impl_->tie();
   impl_->sliced = std::make_unique<SlicedDecoder>(impl_->decoder, devices);
-  impl_->frequencies.inverse = impl_->frequencies.inverse.to(device());
+  impl_->place_frequencies(device());
 }
 
 void CausalLM::join_projections() {
@@ -238,7 +264,8 @@ void CausalLM::join_projections() {
     auto& block = *each;
     auto& a = block.attention;
     if (!a.q.quantized && !ops::gains_from_joining(a.q.weight, block.shape)) return;
-    if (!a.qkv.serves({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
+    const bool norms_are_plain = !a.q_norm || !a.q_norm->from_one;  // others are not part of what follows a joined product
+    if (norms_are_plain && !a.qkv.serves({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
     if (auto& mlp = block.mlp; mlp && !mlp->gate_up.serves({&mlp->gate, &mlp->up})) join(mlp->gate_up, {&mlp->gate, &mlp->up});
   }
 }
@@ -262,6 +289,8 @@ const Linear& CausalLM::head() const {
   impl_->tie();
   return impl_->decoder.head;
 }
+
+const Linear* CausalLM::value_head() const { return impl_->decoder.value_head ? &*impl_->decoder.value_head : nullptr; }
 
 void CausalLM::untie_head() {
   impl_->tie();
@@ -290,8 +319,6 @@ std::vector<at::Device> CausalLM::devices() const {
 at::ScalarType CausalLM::dtype() const { return impl_->decoder.embedding.weight.scalar_type(); }
 
 std::vector<Linear*> CausalLM::linears() {
-const Linear* CausalLM::value_head() const { return impl_->decoder.value_head ? &*impl_->decoder.value_head : nullptr; }
-
   std::vector<Linear*> list;
   for (auto& block : impl_->decoder.blocks) {
     auto more = block.linears();
@@ -345,6 +372,7 @@ std::vector<Part> CausalLM::parts() {
     append(last, decoder.head);
     append_adapters(last, decoder.head.name, decoder.head.adapters);
   }
+  if (decoder.value_head) append(last, *decoder.value_head);
   parts.push_back(std::move(last));
   if (!decoder.config.tied) parts.push_back(std::move(embedding));
   return parts;
@@ -372,6 +400,5 @@ void CausalLM::use_float8() {
       first = false;
     }
 }
-  if (decoder.value_head) append(last, *decoder.value_head);
 
 }  // namespace hone::model

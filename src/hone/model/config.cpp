@@ -29,10 +29,12 @@ std::optional<double> optional_number(const Json& hf, const char* name) {
 }
 
 // transformers 4 writes rope_theta and rope_scaling, 5 writes rope_parameters.
-RopeConfig parse_rope(const Json& hf, int64_t context) {
+// Of families whose layers with a window have their own, 5 writes both into it; this is the other layers'.
+RopeConfig parse_rope(const Json& hf, int64_t context, double theta) {
   RopeConfig rope;
-  rope.theta = number_or(hf, "rope_theta", rope.theta);
+  rope.theta = number_or(hf, "rope_theta", theta);
   const Json* scaling = field(hf, "rope_parameters");
+  if (scaling && scaling->is_object() && field(*scaling, "full_attention")) scaling = field(*scaling, "full_attention");
   if (!scaling) scaling = field(hf, "rope_scaling");
   if (!scaling) return rope;
   if (!scaling->is_object()) fail("rope parameters are not an object");
@@ -161,7 +163,7 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
     if (std::ranges::find(family.architectures, with_language_head(architecture)) == family.architectures.end()) continue;
     auto config = family.config(hf);
     config.architecture = architecture;
-    config.rope = parse_rope(hf, config.context);
+    config.rope = parse_rope(hf, config.context, config.rope.theta);
     config.dtype = parse_dtype(hf);
     config.source = hf;
     if (architecture.ends_with(kClassifier)) config.labels = label_count(hf), config.tied = false;

@@ -25,8 +25,11 @@ struct RopeConfig {
   bool truncate = true;                               // yarn: round the boundaries between kept and stretched frequencies
 };
 
+enum class Activation { silu, gelu_tanh };  // of the gate of an MLP
+
 struct AttentionConfig {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::optional<double> scale;  // of queries times keys; none: 1 / sqrt(head_dim)
   bool qkv_bias = false, output_bias = false;
   bool qk_norm = false;  // RMSNorm of each head of queries and keys
 };
@@ -49,7 +52,12 @@ struct DecoderConfig {
   AttentionConfig attention;
   ExpertsConfig experts;
   RopeConfig rope;
+  std::optional<RopeConfig> window_rope;  // of layers with a window, where they have one of their own
   std::vector<int64_t> windows;  // per layer; 0 sees everything
+  Activation activation = Activation::silu;
+  double embedding_scale = 1;    // what a token starts as is its row of the embedding times this
+  bool norms_from_one = false;   // norms store how far their weights are from 1
+  bool norms_behind = false;     // what attention and MLP give is normed too, before it is added
   bool mlp_bias = false;
   bool tied = false;             // the head is the embedding
   int64_t labels = 0;            // above 0: the head gives so many scores of a whole text, read at its last token, instead of tokens

@@ -1,5 +1,6 @@
 #include "hone/model/decoder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "hone/ops/rms_norm.h"
@@ -16,11 +17,13 @@ Linear linear(const std::string& name, int64_t in, int64_t out, bool bias) {
   return {name, placeholder({out, in}), bias ? placeholder({out}) : Tensor(), {}};
 }
 
-Norm norm(const std::string& name, int64_t width, double eps) { return {name, placeholder({width}), eps}; }
+Norm norm(const std::string& name, int64_t width, const DecoderConfig& config) {
+  return {name, placeholder({width}), config.norm_eps, config.norms_from_one};
+}
 
 Mlp mlp_skeleton(const DecoderConfig& config, const std::string& prefix, int64_t inner) {
   return {linear(prefix + "gate_proj", config.hidden, inner, config.mlp_bias), linear(prefix + "up_proj", config.hidden, inner, config.mlp_bias),
-          linear(prefix + "down_proj", inner, config.hidden, config.mlp_bias), {}};
+          linear(prefix + "down_proj", inner, config.hidden, config.mlp_bias), {}, config.activation};
 }
 
 // An MLP, experts, or experts and the MLP that they share.
@@ -42,23 +45,34 @@ void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefi
   block.shared_gate = linear(prefix + "shared_expert_gate", config.hidden, 1, false);
 }
 
+// With norms behind them too, the one before the MLP needs a name of its own.
+void add_norms(Block& block, const DecoderConfig& config, const std::string& prefix) {
+  auto add = [&](const char* name) { return norm(prefix + name, config.hidden, config); };
+  block.input_norm = add("input_layernorm");
+  block.attention_norm = add(config.norms_behind ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+  if (!config.norms_behind) return;
+  block.behind_attention = add("post_attention_layernorm");
+  block.behind_mlp = add("post_feedforward_layernorm");
+}
+
 Block block_skeleton(const DecoderConfig& config, int64_t layer) {
   const auto& a = config.attention;
   auto prefix = fmt::format("model.layers.{}.", layer);
   int64_t q_width = a.heads * a.head_dim, kv_width = a.kv_heads * a.head_dim;
   Block block;
   block.layer = layer;
-  block.shape = {a.heads, a.kv_heads, a.head_dim, 1.0 / std::sqrt(static_cast<double>(a.head_dim)), config.windows[static_cast<size_t>(layer)]};
-  block.input_norm = norm(prefix + "input_layernorm", config.hidden, config.norm_eps);
-  block.attention_norm = norm(prefix + "post_attention_layernorm", config.hidden, config.norm_eps);
+  const double scale = a.scale.value_or(1.0 / std::sqrt(static_cast<double>(a.head_dim)));
+  block.shape = {a.heads, a.kv_heads, a.head_dim, scale, config.windows[static_cast<size_t>(layer)]};
+  block.turns_as_windows = config.window_rope && block.shape.window > 0;
+  add_norms(block, config, prefix);
   auto& attention = block.attention;
   attention.q = linear(prefix + "self_attn.q_proj", config.hidden, q_width, a.qkv_bias);
   attention.k = linear(prefix + "self_attn.k_proj", config.hidden, kv_width, a.qkv_bias);
   attention.v = linear(prefix + "self_attn.v_proj", config.hidden, kv_width, a.qkv_bias);
   attention.o = linear(prefix + "self_attn.o_proj", q_width, config.hidden, a.output_bias);
   if (a.qk_norm) {
-    attention.q_norm = norm(prefix + "self_attn.q_norm", a.head_dim, config.norm_eps);
-    attention.k_norm = norm(prefix + "self_attn.k_norm", a.head_dim, config.norm_eps);
+    attention.q_norm = norm(prefix + "self_attn.q_norm", a.head_dim, config);
+    attention.k_norm = norm(prefix + "self_attn.k_norm", a.head_dim, config);
   }
   add_mlp(block, config, prefix + "mlp.");
   return block;
@@ -79,23 +93,29 @@ ops::HeadNorms head_norms(const Attention& a) {
 
 Tensor attend(const Block& block, const Tensor& x_th, const Pass& pass) {
   const auto& a = block.attention;
+  const auto& rope = block.turns_as_windows ? pass.window_rope : pass.rope;
   if (pass.cache && a.qkv.serves({&a.q, &a.k, &a.v}))
-    return a.o(pass.cache->attend(block.layer, a.qkv(x_th), head_norms(a), pass.rope, block.shape), pass.mode);
-  auto q = ops::rope(head_norm(a.q_norm, a.q(x_th, pass.mode), block.shape.head_dim), pass.rope);
-  auto k = ops::rope(head_norm(a.k_norm, a.k(x_th, pass.mode), block.shape.head_dim), pass.rope);
+    return a.o(pass.cache->attend(block.layer, a.qkv(x_th), head_norms(a), rope, block.shape), pass.mode);
+  auto q = ops::rope(head_norm(a.q_norm, a.q(x_th, pass.mode), block.shape.head_dim), rope);
+  auto k = ops::rope(head_norm(a.k_norm, a.k(x_th, pass.mode), block.shape.head_dim), rope);
   auto v = a.v(x_th, pass.mode);
   if (pass.shifted) return a.o(ops::shifted_attention(q, k, v, *pass.shifted, block.shape), pass.mode);
   if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);
   return a.o(pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape), pass.mode);
 }
 
+Tensor gated(const Mlp& mlp, const Tensor& gate, const Tensor& up) {
+  return mlp.activation == Activation::silu ? ops::swiglu(gate, up) : at::gelu(gate, "tanh") * up;
+}
+
 Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
   if (!at::GradMode::is_enabled() && mlp.gate_up.serves({&mlp.gate, &mlp.up})) {
     auto both = mlp.gate_up(x_th).chunk(2, 1);
-    return mlp.down(ops::swiglu(both[0], both[1]), mode);
+    return mlp.down(gated(mlp, both[0], both[1]), mode);
   }
   auto gate = mlp.gate(x_th, mode), up = mlp.up(x_th, mode);
-  if (!at::GradMode::is_enabled() || !mlp.down.tuners.empty() || mlp.down.float8) return mlp.down(ops::swiglu(gate, up), mode);
+  const bool fuses = at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.float8;
+  if (!fuses) return mlp.down(gated(mlp, gate, up), mode);
   return ops::swiglu_linear(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training);
 }
 
@@ -106,16 +126,18 @@ Tensor mix(const Block& block, const Tensor& x_th, const Pass& pass) {
 
 Tensor whole(const Tensor& result_th, const Pass& pass) { return pass.sums ? pass.sums->total(result_th) : result_th; }
 
+Tensor normed(const std::optional<Norm>& behind, const Tensor& result_th) { return behind ? (*behind)(result_th) : result_th; }
+
 Tensor attention_half(const Block& block, const Tensor& x_th, const Pass& pass) {
-  return x_th + whole(attend(block, block.input_norm(x_th), pass), pass);
+  return x_th + normed(block.behind_attention, whole(attend(block, block.input_norm(x_th), pass), pass));
 }
 
 Tensor mlp_half(const Block& block, const Tensor& x_th, const Pass& pass) {
   auto normed_th = block.attention_norm(x_th);
-  if (block.mixture) return x_th + mix(block, normed_th, pass);
+  if (block.mixture) return x_th + whole(mix(block, normed_th, pass), pass);
   auto mode = pass.mode;
-  mode.added_to = &x_th;
-  return x_th + whole(transform(*block.mlp, normed_th, mode), pass);
+  if (!block.behind_mlp) mode.added_to = &x_th;
+  return x_th + normed(block.behind_mlp, whole(transform(*block.mlp, normed_th, mode), pass));
 }
 
 // What a recomputed part gives: its answer, and what its router said where that is asked for.
@@ -144,11 +166,26 @@ std::vector<AdapterSlot> Block::slots() {
   return list;
 }
 
+std::vector<Norm*> Block::norms() {
+  std::vector<Norm*> list;
+  auto add = [&](std::optional<Norm>& norm) {
+    if (norm) list.push_back(&*norm);
+  };
+  add(attention.q_norm), add(attention.k_norm);
+  list.push_back(&input_norm);
+  add(behind_attention);
+  list.push_back(&attention_norm);
+  add(behind_mlp);
+  return list;
+}
+
 std::vector<NamedParameter> Block::parameters() {
   std::vector<NamedParameter> list;
+  const auto all_norms = norms();
+  const auto of_heads = all_norms.begin() + (attention.q_norm ? 2 : 0);
+  auto append_norm = [&](Norm* norm) { list.push_back({norm->name + ".weight", &norm->weight}); };
   for (auto* layer : {&attention.q, &attention.k, &attention.v, &attention.o}) append(list, *layer);
-  for (auto* norm : {&attention.q_norm, &attention.k_norm})
-    if (*norm) list.push_back({(*norm)->name + ".weight", &(*norm)->weight});
+  std::for_each(all_norms.begin(), of_heads, append_norm);
   if (mixture) {
     append(list, mixture->router);
     for (auto* experts : {&mixture->gate_up, &mixture->down}) list.push_back({experts->name, &experts->weight});
@@ -156,7 +193,7 @@ std::vector<NamedParameter> Block::parameters() {
   if (mlp)
     for (auto* layer : {&mlp->gate, &mlp->up, &mlp->down}) append(list, *layer);
   if (shared_gate) append(list, *shared_gate);
-  for (auto* norm : {&input_norm, &attention_norm}) list.push_back({norm->name + ".weight", &norm->weight});
+  std::for_each(of_heads, all_norms.end(), append_norm);
   return list;
 }
 
@@ -183,14 +220,15 @@ std::vector<NamedParameter> Decoder::parameters() {
   }
   list.push_back({norm.name + ".weight", &norm.weight});
   if (!config.tied) append(list, head);
+  if (value_head) append(list, *value_head);
   return list;
 }
 
 Decoder decoder_skeleton(const DecoderConfig& config) {
   Decoder decoder{.config = config};
-  decoder.embedding = {"model.embed_tokens", placeholder({config.vocabulary, config.hidden}), {}};
+  decoder.embedding = {"model.embed_tokens", placeholder({config.vocabulary, config.hidden}), {}, config.embedding_scale};
   for (int64_t layer = 0; layer < config.layers; ++layer) decoder.blocks.push_back(block_skeleton(config, layer));
-  decoder.norm = norm("model.norm", config.hidden, config.norm_eps);
+  decoder.norm = norm("model.norm", config.hidden, config);
   decoder.head = config.labels ? linear("score", config.hidden, config.labels, false) : linear("lm_head", config.hidden, config.vocabulary, false);
   return decoder;
 }
@@ -211,4 +249,3 @@ Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_p
 }
 
 }  // namespace hone::model
-  if (value_head) append(list, *value_head);

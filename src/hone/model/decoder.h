@@ -27,19 +27,23 @@ struct Attention {
 struct Mlp {
   Linear gate, up, down;
   Joined gate_up;  // inference, once joined
+  Activation activation = Activation::silu;
 };
 
 struct Block {
-  Norm input_norm, attention_norm;
+  Norm input_norm, attention_norm;  // before attention, before the MLP
+  std::optional<Norm> behind_attention, behind_mlp;
   Attention attention;
   std::optional<Mlp> mlp;          // beside experts: the one that every token goes through, weighted by shared_gate
   std::optional<Mixture> mixture;  // absent in a dense block
   std::optional<Linear> shared_gate;
   ops::AttentionShape shape;
   int64_t layer = 0;
+  bool turns_as_windows = false;  // its rotation is that of layers with a window
 
   at::Device device() const { return input_norm.weight.device(); }
   std::vector<Linear*> linears();                 // in Hugging Face's order
+  std::vector<Norm*> norms();                     // those of heads first
   std::vector<NamedParameter> parameters();       // with the norms
   std::vector<AdapterSlot> slots();               // the linear layers, then what else can be adapted
   TensorList trained() const;                     // every tensor that asks for a gradient, adapters included
@@ -51,11 +55,11 @@ struct Decoder {
   std::vector<Block> blocks;
   Norm norm;
   Linear head;
+  std::optional<Linear> value_head;  // of one value a token, where there is one (value_head.h)
 
   std::vector<NamedParameter> parameters();  // a tied head is not listed
 };
 
-  std::optional<Linear> value_head;  // of one value a token, where there is one (value_head.h)
 // Names and shapes of every parameter, tensors undefined: what a loader fills.
 Decoder decoder_skeleton(const DecoderConfig& config);
 
@@ -70,6 +74,7 @@ struct Pass {
   std::shared_ptr<const ops::ShiftedPlan> shifted;  // null: attention is full
   ActivationStore* store = nullptr;  // null: inputs of recomputed blocks stay on the device
   TensorList* router_logits = nullptr;  // gets those of every layer that has experts
+  ops::RopeTable window_rope = {};      // of layers that turn as windows
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass);

@@ -17,9 +17,7 @@ void number(Block& block, int64_t layer) {
   for (auto* linear : block.linears()) rename(linear->name, layer);
   if (auto& mixture = block.mixture)
     for (auto* name : {&mixture->router.name, &mixture->gate_up.name, &mixture->down.name}) rename(*name, layer);
-  for (auto* norm : {&block.input_norm, &block.attention_norm}) rename(norm->name, layer);
-  for (auto* norm : {&block.attention.q_norm, &block.attention.k_norm})
-    if (*norm) rename((*norm)->name, layer);
+  for (auto* norm : block.norms()) rename(norm->name, layer);
 }
 
 // Tensors of its own over the same memory: training gives them memory, too.

@@ -5,7 +5,16 @@
 
 namespace hone::model {
 
-Tensor Norm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight, eps); }
+// A distance from 1 has more digits than the sum would keep in a short type.
+Tensor Norm::operator()(const Tensor& x) const {
+  if (!from_one) return ops::rms_norm(x, weight, eps);
+  return ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type());
+}
+
+void Norm::divide(const Tensor& by) {
+  const double base = from_one ? 1 : 0;
+  weight = ((weight.to(at::kFloat) + base) / by - base).to(weight.scalar_type());
+}
 
 Tensor Linear::operator()(const Tensor& x, const LinearMode& mode) const { return tuned(x, mode, tuners.size()); }
 
@@ -54,7 +63,9 @@ Tensor Embedding::operator()(const Tensor& tokens, const ops::AdapterRows& rows)
     auto rows = at::embedding(adapter.a.t(), tokens);
     result = result + at::linear(rows, adapter.b) * adapter.scale;
   }
-  return result.to(weight.scalar_type());
+  result = result.to(weight.scalar_type());
+  // The scale is rounded as the weights are.
+  return scale == 1 ? result : result * at::scalar_tensor(scale, result.options());
 }
 
 }  // namespace hone::model

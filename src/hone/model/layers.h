@@ -53,14 +53,17 @@ struct Norm {
   std::string name;
   Tensor weight;
   double eps = 1e-6;
+  bool from_one = false;  // `weight` is the distance from 1
 
   Tensor operator()(const Tensor& x) const;
+  void divide(const Tensor& by);  // the scales that it gives
 };
 
 struct Embedding {
   std::string name;
   Tensor weight;  // [vocabulary, hidden]
   std::vector<ops::LoraWeights> adapters;  // PEFT's lora_embedding_A / _B
+  double scale = 1;  // of what it gives
 
   Tensor operator()(const Tensor& tokens, const ops::AdapterRows& rows = {}) const;
 };

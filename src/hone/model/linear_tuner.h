@@ -31,6 +31,8 @@ class LinearTuner {
   virtual std::vector<NamedParameter> fixed() { return {}; }
   // What all layers of the adapter share and nothing trains, under whole names in the file.
   virtual std::vector<NamedParameter> shared() { return {}; }
+  // Its block must add the layer's answer as it is.
+  virtual bool ends_a_block() const { return false; }
 
   std::string adapter = "default";
   bool active = true;

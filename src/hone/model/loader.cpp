@@ -147,7 +147,7 @@ Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOpt
   for (auto& parameter : decoder.parameters()) {
     auto value = at::empty(parameter.value->sizes(), at::TensorOptions(at::kFloat));
     if (parameter.name.ends_with("norm.weight")) {
-      value.fill_(1.0);
+      value.fill_(config.norms_from_one ? 0.0 : 1.0);
     } else if (parameter.name.ends_with(".bias")) {
       value.zero_();
     } else {

@@ -49,8 +49,7 @@ Tensor yarn(const Tensor& inverse, const RopeConfig& rope, int64_t head_dim) {
 
 }  // namespace
 
-RopeFrequencies rope_frequencies(const DecoderConfig& config, int64_t length) {
-  const auto& rope = config.rope;
+RopeFrequencies rope_frequencies(const RopeConfig& rope, const DecoderConfig& config, int64_t length) {
   int64_t head_dim = config.attention.head_dim;
   auto inverse = powers(rope.theta, head_dim);
   switch (rope.kind) {

@@ -10,6 +10,6 @@ struct RopeFrequencies {
 };
 
 // `length`: positions in use; only the dynamic scaling depends on it, and only beyond the original context.
-RopeFrequencies rope_frequencies(const DecoderConfig& config, int64_t length);
+RopeFrequencies rope_frequencies(const RopeConfig& rope, const DecoderConfig& config, int64_t length);
 
 }  // namespace hone::model

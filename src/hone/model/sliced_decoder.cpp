@@ -1,12 +1,26 @@
 #include "hone/model/sliced_decoder.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace hone::model {
 namespace {
 
-// A layer's outputs are cut where the next one reads them slice by slice, its inputs where it reads what was cut.
-enum class Cut { outputs, inputs };
+// A layer's outputs are cut where the next one reads them slice by slice, its inputs where it reads what was cut. Who chooses for all
+// slices is on all of them.
+enum class Cut { outputs, inputs, none };
+
+// The layers of a block in one order, whatever it has.
+template <class AnyBlock>
+auto layers_of(AnyBlock& block) {
+  using Layer = std::conditional_t<std::is_const_v<AnyBlock>, const Linear, Linear>;
+  auto& a = block.attention;
+  std::vector<std::pair<Layer*, Cut>> list = {{&a.q, Cut::outputs}, {&a.k, Cut::outputs}, {&a.v, Cut::outputs}, {&a.o, Cut::inputs}};
+  if (block.mlp) list.insert(list.end(), {{&block.mlp->gate, Cut::outputs}, {&block.mlp->up, Cut::outputs}, {&block.mlp->down, Cut::inputs}});
+  if (block.mixture) list.push_back({&block.mixture->router, Cut::none});
+  if (block.shared_gate) list.push_back({&*block.shared_gate, Cut::none});
+  return list;
+}
 
 struct SlicePlace {
   int64_t index, count;
@@ -43,13 +57,27 @@ void check_plain(const Linear& whole) {
 
 Linear sliced_linear(const Linear& whole, const SlicePlace& place, Cut cut) {
   check_plain(whole);
-  Linear slice{whole.name, place.part(whole.weight, cut == Cut::outputs ? 0 : 1), {}, sliced_adapters(whole.adapters, place, cut)};
+  auto weight = cut == Cut::none ? place.all(whole.weight) : place.part(whole.weight, cut == Cut::outputs ? 0 : 1);
+  Linear slice{whole.name, std::move(weight), {}, sliced_adapters(whole.adapters, place, cut)};
   if (cut == Cut::outputs) slice.bias = place.part(whole.bias, 0);
-  else if (place.index == 0) slice.bias = place.all(whole.bias);  // once in the sum
+  else if (cut == Cut::none || place.index == 0) slice.bias = place.all(whole.bias);  // once in the sum
   return slice;
 }
 
-Norm norm_on(const Norm& whole, const SlicePlace& place) { return {whole.name, place.all(whole.weight), whole.eps}; }
+Norm norm_on(const Norm& whole, const SlicePlace& place) { return {whole.name, place.all(whole.weight), whole.eps, whole.from_one}; }
+
+// Each expert is cut along its width, so that every slice has a part of all of them and they are equally busy.
+Mixture sliced_mixture(const Mixture& whole, const SlicePlace& place) {
+  if (!whole.gate_up.quantized.empty() || !whole.gate_up.adapters.empty() || !whole.down.adapters.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} is kept in few bits or carries an adapter, and such experts are not cut into slices", whole.gate_up.name),
+                    "leave out the tensor parallelism, or merge the adapter into the model (--merge_lora true)");
+  auto slice = whole;
+  slice.router = sliced_linear(whole.router, place, Cut::none);
+  auto halves = whole.gate_up.weight.chunk(2, 1);
+  slice.gate_up.weight = at::cat({place.part(halves[0], 1), place.part(halves[1], 1)}, 1);
+  slice.down.weight = place.part(whole.down.weight, 2);
+  return slice;
+}
 
 Block sliced_block(const Block& whole, const SlicePlace& place, int64_t layers) {
   Block slice;
@@ -58,19 +86,24 @@ Block sliced_block(const Block& whole, const SlicePlace& place, int64_t layers) 
   slice.shape.heads /= place.count, slice.shape.kv_heads /= place.count;
   slice.input_norm = norm_on(whole.input_norm, place);
   slice.attention_norm = norm_on(whole.attention_norm, place);
+  if (whole.behind_attention) slice.behind_attention = norm_on(*whole.behind_attention, place), slice.behind_mlp = norm_on(*whole.behind_mlp, place);
+  slice.turns_as_windows = whole.turns_as_windows;
   const auto& a = whole.attention;
   slice.attention.q = sliced_linear(a.q, place, Cut::outputs);
   slice.attention.k = sliced_linear(a.k, place, Cut::outputs);
   slice.attention.v = sliced_linear(a.v, place, Cut::outputs);
   slice.attention.o = sliced_linear(a.o, place, Cut::inputs);
   if (a.q_norm) slice.attention.q_norm = norm_on(*a.q_norm, place), slice.attention.k_norm = norm_on(*a.k_norm, place);
-  slice.mlp = Mlp{sliced_linear(whole.mlp->gate, place, Cut::outputs), sliced_linear(whole.mlp->up, place, Cut::outputs),
-                  sliced_linear(whole.mlp->down, place, Cut::inputs), {}};
+  if (whole.mlp)
+    slice.mlp = Mlp{sliced_linear(whole.mlp->gate, place, Cut::outputs), sliced_linear(whole.mlp->up, place, Cut::outputs),
+                    sliced_linear(whole.mlp->down, place, Cut::inputs), {}, whole.mlp->activation};
+  if (whole.mixture) slice.mixture = sliced_mixture(*whole.mixture, place);
+  if (whole.shared_gate) slice.shared_gate = sliced_linear(*whole.shared_gate, place, Cut::none);
   return slice;
 }
 
 Embedding embedding_on(const Embedding& whole, const SlicePlace& place) {
-  Embedding copy{whole.name, place.all(whole.weight), whole.adapters};
+  Embedding copy{whole.name, place.all(whole.weight), whole.adapters, whole.scale};
   for (auto& adapter : copy.adapters) adapter.a = place.all(adapter.a), adapter.b = place.all(adapter.b);
   return copy;
 }
@@ -84,7 +117,7 @@ Decoder slice_of(const Decoder& whole, const SlicePlace& place) {
   return slice;
 }
 
-std::string numbers_that_divide(std::initializer_list<int64_t> sizes) {
+std::string numbers_that_divide(const std::vector<int64_t>& sizes) {
   int64_t common = 0;
   for (auto size : sizes) common = std::gcd(common, size);
   std::string list;
@@ -97,15 +130,19 @@ std::string numbers_that_divide(std::initializer_list<int64_t> sizes) {
 
 void SlicedDecoder::check(const DecoderConfig& config, size_t slices) {
   const auto& a = config.attention;
-  auto divides = [&](int64_t size) { return size % static_cast<int64_t>(slices) == 0; };
-  for (int64_t layer = 0; layer < config.layers; ++layer)
-    if (config.has_experts(layer))
-      throw UserError(ExitCode::usage, fmt::format("{} slices of {}: experts are not cut", slices, config.architecture),
-                      "use copies or stages instead (--vllm_data_parallel_size, --vllm_pipeline_parallel_size)");
-  if (divides(a.heads) && divides(a.kv_heads) && divides(config.intermediate)) return;
-  throw UserError(ExitCode::usage,
-                  fmt::format("{} slices of {} heads, {} key heads and an MLP of {}", slices, a.heads, a.kv_heads, config.intermediate),
-                  "numbers that divide all of them: " + numbers_that_divide({a.heads, a.kv_heads, config.intermediate}));
+  std::vector<int64_t> sizes = {a.heads, a.kv_heads};
+  auto parts = fmt::format("{} heads, {} key heads", a.heads, a.kv_heads);
+  auto add = [&](int64_t width, const char* of) {
+    if (width == 0) return;
+    sizes.push_back(width);
+    parts += fmt::format(", {} of {}", of, width);
+  };
+  bool dense = false, mixed = false;
+  for (int64_t layer = 0; layer < config.layers; ++layer) (config.has_experts(layer) ? mixed : dense) = true;
+  if (dense) add(config.intermediate, "an MLP");
+  if (mixed) add(config.experts.width, "experts"), add(config.experts.shared_width, "a shared expert");
+  if (std::ranges::all_of(sizes, [&](int64_t size) { return size % static_cast<int64_t>(slices) == 0; })) return;
+  throw UserError(ExitCode::usage, fmt::format("{} slices of {}", slices, parts), "numbers that divide all of them: " + numbers_that_divide(sizes));
 }
 
 std::vector<SlicedDecoder::Followed> SlicedDecoder::adapters_of(const Decoder& whole) {
@@ -116,8 +153,7 @@ std::vector<SlicedDecoder::Followed> SlicedDecoder::adapters_of(const Decoder& w
   };
   add(whole.embedding.adapters), add(whole.head.adapters);
   for (const auto& block : whole.blocks)
-    for (const auto* layer : {&block.attention.q, &block.attention.k, &block.attention.v, &block.attention.o, &block.mlp->gate, &block.mlp->up, &block.mlp->down})
-      add(layer->adapters);
+    for (const auto& [layer, cut] : layers_of(block)) add(layer->adapters);
   return list;
 }
 
@@ -143,16 +179,11 @@ void SlicedDecoder::follow(const Decoder& whole) {
   for (size_t i = 0; i < slices_.size(); ++i) {
     auto& slice = slices_[i];
     const SlicePlace place{static_cast<int64_t>(i), static_cast<int64_t>(slices_.size()), slice.norm.weight.device()};
-    auto take = [&](Linear& to, const Linear& from, Cut cut) { to.adapters = sliced_adapters(from.adapters, place, cut); };
     slice.embedding.adapters = embedding_on(whole.embedding, place).adapters;
-    take(slice.head, whole.head, Cut::outputs);
+    slice.head.adapters = sliced_adapters(whole.head.adapters, place, Cut::outputs);
     for (size_t j = 0; j < slice.blocks.size(); ++j) {
-      auto &to = slice.blocks[j].attention;
-      const auto& from = whole.blocks[j].attention;
-      take(to.q, from.q, Cut::outputs), take(to.k, from.k, Cut::outputs), take(to.v, from.v, Cut::outputs), take(to.o, from.o, Cut::inputs);
-      auto& mlp = *slice.blocks[j].mlp;
-      const auto& whole_mlp = *whole.blocks[j].mlp;
-      take(mlp.gate, whole_mlp.gate, Cut::outputs), take(mlp.up, whole_mlp.up, Cut::outputs), take(mlp.down, whole_mlp.down, Cut::inputs);
+      auto to = layers_of(slice.blocks[j]);
+      for (size_t k = 0; const auto& [layer, cut] : layers_of(whole.blocks[j])) to[k++].first->adapters = sliced_adapters(layer->adapters, place, cut);
     }
   }
   followed_ = std::move(present);

@@ -34,5 +34,7 @@ const Family& mistral_family();
 const Family& qwen2_moe_family();
 const Family& qwen3_moe_family();
 const Family& mixtral_family();
+const Family& seed_oss_family();
+const Family& gemma3_family();
 
 }  // namespace hone::model

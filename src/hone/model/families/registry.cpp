@@ -12,6 +12,8 @@ const std::vector<Family>& families() {
       qwen2_moe_family(),
       qwen3_moe_family(),
       mixtral_family(),
+      seed_oss_family(),
+      gemma3_family(),
   };
   return list;
 }

@@ -15,7 +15,15 @@ constexpr const char* kHeadPath = "lm_head";
 
 std::string owner_of(const Method& method, const std::string& path) { return method.owner ? method.owner(path) : path; }
 
-[[noreturn]] void complain_of_targets(const std::vector<LayerShape>& candidates) {
+// Methods behind a block's MLP find none where experts stand in its place.
+bool lacks_its_place(const Method& method, const std::vector<LayerShape>& candidates) {
+  return method.owner && std::ranges::all_of(candidates, [&](const LayerShape& layer) { return method.owner(layer.path).empty(); });
+}
+
+[[noreturn]] void complain_of_targets(const Method& method, const std::vector<LayerShape>& candidates) {
+  if (lacks_its_place(method, candidates))
+    throw UserError(ExitCode::usage, fmt::format("{} works behind the MLP of a block, and this model has experts there", method.name),
+                    "use --tuner_type lora, which also takes experts (--target_parameters), or another tuner that changes layers: adalora, vera, oft, boft, fourierft");
   std::set<std::string> names;
   for (const auto& layer : candidates) names.insert(std::string(last_part(layer.path)));
   throw UserError(ExitCode::usage, "target_modules match no layer", fmt::format("layers here: {}", fmt::join(names, ", ")));
@@ -45,7 +53,7 @@ MadeTuners make_tuners(const std::vector<LayerShape>& candidates, const io::Adap
       throw UserError(ExitCode::usage, fmt::format("target_modules name lm_head, which {} cannot change", config.method), "train it whole with --modules_to_save lm_head");
     made.layers.push_back(layer);
   }
-  if (made.layers.empty()) complain_of_targets(candidates);
+  if (made.layers.empty()) complain_of_targets(method, candidates);
   made.tuners = method.make(made.layers, config, seed);
   return made;
 }
@@ -80,6 +88,9 @@ void put_tuners(model::CausalLM& model, const MadeTuners& made, const AttachOpti
   for (model::Linear* linear : model.linears()) linears[linear->name] = linear;
   for (size_t i = 0; i < made.layers.size(); ++i) {
     const auto& tuner = made.tuners[i];
+    if (tuner->ends_a_block() && model.config().norms_behind)
+      throw UserError(ExitCode::usage, fmt::format("{} norms what its MLP gives, and this tuner works on the MLP's own answer", model.config().architecture),
+                      "use --tuner_type lora, or another tuner that changes layers: adalora, vera, oft, boft, fourierft");
     for (const auto& slots : {tuner->tensors(), tuner->fixed()})
       for (const auto& slot : slots) settle(slot);
     tuner->adapter = options.name;

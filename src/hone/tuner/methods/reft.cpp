@@ -77,6 +77,7 @@ class Intervention final : public model::LinearTuner {
     if (!call.training || shape_.dropout <= 0) return y + change.to(y.scalar_type());
     return at::dropout(h + change, shape_.dropout, /*train=*/true).to(y.scalar_type()) - *call.added_to;  // of the whole output, as pyreft has it
   }
+  bool ends_a_block() const override { return true; }
   Tensor merged(const Tensor&) const override { HONE_CHECK(false, "the registry says that this method does not merge"); }
 
   std::vector<model::NamedParameter> tensors() override {

@@ -16,7 +16,6 @@ void divide_rows(model::Linear& giver, const Tensor& scales) {
   if (giver.bias.defined()) giver.bias = (giver.bias.to(at::kFloat) / scales).to(giver.bias.scalar_type());
 }
 
-void divide_norm(model::Norm& norm, const Tensor& scales) { norm.weight = (norm.weight.to(at::kFloat) / scales).to(norm.weight.scalar_type()); }
 
 // What rounding changes of the outputs, summed over the inputs that were seen.
 double output_error(const Tensor& change, const Tensor& products) { return (at::matmul(change, products) * change).sum().item<double>(); }
@@ -62,10 +61,10 @@ std::vector<ScaledInput> scaled_inputs(model::Block& block) {
   HONE_CHECK(block.mlp && !block.mixture, "blocks with experts are not calibrated");
   auto& mlp = *block.mlp;
   std::vector<ScaledInput> inputs;
-  inputs.push_back({{&a.q, &a.k, &a.v}, [&](const Tensor& scales) { divide_norm(block.input_norm, scales); }});
+  inputs.push_back({{&a.q, &a.k, &a.v}, [&](const Tensor& scales) { block.input_norm.divide(scales); }});
   // Heads that share values have no channels of their own to divide.
   if (a.v.weight.size(0) == a.o.weight.size(1)) inputs.push_back({{&a.o}, [&](const Tensor& scales) { divide_rows(a.v, scales); }});
-  inputs.push_back({{&mlp.gate, &mlp.up}, [&](const Tensor& scales) { divide_norm(block.attention_norm, scales); }});
+  inputs.push_back({{&mlp.gate, &mlp.up}, [&](const Tensor& scales) { block.attention_norm.divide(scales); }});
   inputs.push_back({{&mlp.down}, [&](const Tensor& scales) { divide_rows(mlp.up, scales); }});
   return inputs;
 }

@@ -1,0 +1,72 @@
+// Gemma 3, text only: norms before and behind, on heads too; most layers see a window and turn by frequencies of their own.
+#include <cmath>
+
+#include "hone/model/families/family.h"
+
+namespace hone::model {
+namespace {
+
+void refuse_what_gemma3_lacks(const Json& hf) {
+  for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (number_or(hf, cap, 0) != 0) throw UserError(ExitCode::bad_checkpoint, fmt::format("\"{}\" is set, which hone does not compute", cap));
+  if (flag_or(hf, "use_bidirectional_attention", false))
+    throw UserError(ExitCode::bad_checkpoint, "\"use_bidirectional_attention\" is true: tokens see those behind them, which hone does not compute");
+  if (auto act = hf.value("hidden_activation", Json()); !act.is_null() && act != "gelu_pytorch_tanh")
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("\"hidden_activation\" is {}; expected \"gelu_pytorch_tanh\"", act.dump()));
+}
+
+// Every so many layers one sees everything, unless the layers are listed.
+std::vector<int64_t> windows_of(const Json& hf, int64_t layers) {
+  const int64_t window = size_or(hf, "sliding_window", 4096), pattern = size_or(hf, "sliding_window_pattern", size_or(hf, "_sliding_window_pattern", 6));
+  const auto types = hf.value("layer_types", Json());
+  const bool listed = types.is_array() && static_cast<int64_t>(types.size()) == layers;
+  if (!listed && pattern == 0) throw UserError(ExitCode::bad_checkpoint, "\"sliding_window_pattern\" is 0; expected a positive number");
+  std::vector<int64_t> windows;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const bool slides = listed ? types[static_cast<size_t>(layer)] == "sliding_attention" : (layer + 1) % pattern != 0;
+    windows.push_back(slides ? window : 0);
+  }
+  return windows;
+}
+
+// transformers 4 writes rope_local_base_freq, 5 writes it among rope_parameters.
+RopeConfig rope_of_windows(const Json& hf) {
+  RopeConfig rope;
+  rope.theta = number_or(hf, "rope_local_base_freq", 10000.0);
+  auto both = hf.value("rope_parameters", Json());
+  if (!both.is_object() || !both.contains("sliding_attention") || !both["sliding_attention"].is_object()) return rope;
+  const auto& own = both["sliding_attention"];
+  if (own.value("rope_type", Json("default")) != "default") throw UserError(ExitCode::bad_checkpoint, "the rope_type of \"sliding_attention\" is not \"default\"");
+  rope.theta = number_or(own, "rope_theta", rope.theta);
+  return rope;
+}
+
+DecoderConfig gemma3_config(const Json& hf) {
+  refuse_what_gemma3_lacks(hf);
+  auto config = llama_like_config(hf);
+  auto& attention = config.attention;
+  attention.head_dim = size_or(hf, "head_dim", 256);
+  attention.qk_norm = true;
+  attention.qkv_bias = attention.output_bias = flag_or(hf, "attention_bias", false);
+  const double scalar = number_or(hf, "query_pre_attn_scalar", 256);
+  if (!(scalar > 0)) throw UserError(ExitCode::bad_checkpoint, "\"query_pre_attn_scalar\" is not above 0");
+  attention.scale = 1 / std::sqrt(scalar);
+  config.context = size_or(hf, "max_position_embeddings", 131072);
+  config.rope.theta = 1e6;
+  config.windows = windows_of(hf, config.layers);
+  config.window_rope = rope_of_windows(hf);
+  config.activation = Activation::gelu_tanh;
+  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
+  config.norms_from_one = config.norms_behind = true;
+  config.tied = flag_or(hf, "tie_word_embeddings", true);
+  return config;
+}
+
+}  // namespace
+
+const Family& gemma3_family() {
+  static const Family family{"gemma3_text", {"Gemma3ForCausalLM"}, gemma3_config};
+  return family;
+}
+
+}  // namespace hone::model
