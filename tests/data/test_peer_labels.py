@@ -145,7 +145,7 @@ def compare(requests, mine, peers):
 
 
 SWIFT_TEMPLATES = {"qwen2": ["qwen", "qwen2_5", "chatml", "qwen3_coder", "qwen3_guard", "gpt_oss"], "qwen3": ["qwen3", "qwen3_nothinking", "qwen3_thinking", "qwq", "qwen3_5", "ernie_thinking", "deepseek_v4", "deepseek_v4_flash", "glm5_2", "glm5_3",
-                             "hy_v3", "hy_v3_preview", "kimi_k25", "ling3", "spark2_5", "gemma4", "gemma4_nothinking"],
+                             "hy_v3", "hy_v3_preview", "kimi_k25", "ling3", "spark2_5", "gemma4", "gemma4_nothinking", "seed_oss"],
                    "llama3": ["llama3", "llama3_2", "youtu_llm"]}
 EMPTY_SYSTEM = {"role": "system", "content": ""}
 FIXED_THINKING = ["glm5_3", "ling3"]  # ms-swift does not ask the option there; hone does
@@ -184,7 +184,7 @@ def test_ms_swift(probe, models, tmp_path):
                 add(loss_scale=loss_scale)
             for truncation in ("left", "right", "split") if template not in ("kimi_k25", "gemma4", "gemma4_nothinking") else ():  # ms-swift asks its image processor there
                 add(truncation=truncation, max_length=24)
-            if template != "ernie_thinking":  # wraps plain text in response tags too; hone learns it as it is written
+            if template not in ("ernie_thinking", "seed_oss"):  # wrap plain text in tags too; hone learns it as it is written
                 add(use_chat_template=False, loss_scale="all", rows=[{"messages": [{"role": "assistant", "content": text(random.Random(i))}]} for i in range(5)])
             if thoughts and template not in FIXED_THINKING:
                 for flag in (True, False):
@@ -200,6 +200,16 @@ def test_ms_swift(probe, models, tmp_path):
         requests.append(swift_request(models, family, {"template": template, "tool_format": agent}, tool_rows(True)))
         requests.append(swift_request(models, family, {"template": template, "tool_format": agent, "loss_scale": "last_round"}, tool_rows(True)))
     compare(requests, ours(probe, requests, tmp_path), theirs(python, "ask_swift.py", requests, tmp_path))
+
+
+def test_templates_of_models_that_judge(probe, models, tmp_path):
+    """Qwen3-Embedding closes every text; Qwen3-Reranker puts question and candidate into one turn."""
+    pair = lambda rng, *system: {"messages": [*system, {"role": "user", "content": text(rng)}, {"role": "assistant", "content": text(rng)}]}
+    rng, task = random.Random(5), {"role": "system", "content": "Find the answer."}
+    texts = [{"messages": pair(rng, *more)["messages"][:-1]} for more in ((), (task,)) for _ in range(4)]
+    requests = [swift_request(models, "qwen3", {"template": "qwen3_emb"}, texts + rows_of("emb", count=4)),
+                swift_request(models, "qwen3", {"template": "qwen3_reranker"}, [pair(rng, *more) for more in ((), (task,)) for _ in range(4)])]
+    compare(requests, ours(probe, requests, tmp_path), theirs(python_with("swift"), "ask_swift.py", requests, tmp_path))
 
 
 # Templates whose stop words the vocabulary has: others make the peer add tokens to its tokenizer.

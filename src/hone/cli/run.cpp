@@ -10,6 +10,7 @@
 #include "hone/base/log.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/accelerate.h"
+#include "hone/cli/environment_numbers.h"
 #include "hone/cli/help.h"
 #include "hone/cli/hub_options.h"
 #include "hone/cli/variables.h"
@@ -97,6 +98,7 @@ int run_invocation(const Invocation& invocation) {
   for (const auto& list : {parsed.environment, variables_of(options)})
     for (const auto& [name, value] : list) ::setenv(name.c_str(), value.c_str(), 0);
   for (const auto& remark : parsed.remarks) log::warning("{}", remark);
+  if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(real_world());
   bool shows_config = options.knows("show_config") && options.flag("show_config");
   configure_hub(options);
   find_checkpoint(options);

@@ -8,6 +8,7 @@
 #include "hone/cli/commands/tokenize.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/export_job.h"
+#include "hone/cli/jobs/task_job.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {
@@ -42,9 +43,14 @@ int render_command(const Options& options) {
 }
 
 int preview_command(const Options& options) {
-  return preview_command(PreviewOptions{.model = model_folder(options),
-                                        .dataset = dataset_config(options),
+  auto model = model_folder(options);
+  auto groups = judged_rows(options, model);
+  auto dataset = dataset_config(options);
+  if (groups) dataset.prompts_only = true;
+  return preview_command(PreviewOptions{.model = model,
+                                        .dataset = std::move(dataset),
                                         .encode = encode_config(options, 0),
+                                        .groups = groups,
                                         .rows = options.integer("rows"),
                                         .scan = options.integer("scan"),
                                         .ids = options.flag("ids"),

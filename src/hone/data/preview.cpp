@@ -15,10 +15,14 @@ struct Looked {
   int64_t length = 0, learned = 0;
 };
 
-Looked look(const ConversationSource& source, const Encoder& unlimited, int64_t row) {
+Result<std::vector<Sample>> samples_of(const Encoder& encoder, const Conversation& conversation, const std::optional<GroupConfig>& groups) {
+  return groups ? encode_group(encoder, conversation, *groups) : encoder.encode_parts(conversation);
+}
+
+Looked look(const ConversationSource& source, const Encoder& unlimited, const std::optional<GroupConfig>& groups, int64_t row) {
   auto conversation = source.at(row);
   if (!conversation) return {.problem = conversation.error()};
-  auto parts = unlimited.encode_parts(*conversation);
+  auto parts = samples_of(unlimited, *conversation, groups);
   if (!parts) return {.problem = parts.error()};
   Looked looked;
   for (const auto& sample : *parts) {
@@ -28,14 +32,14 @@ Looked look(const ConversationSource& source, const Encoder& unlimited, int64_t 
   return looked;
 }
 
-std::vector<Looked> look_at_all(const ConversationSource& source, const Encoder& unlimited, int64_t count) {
+std::vector<Looked> look_at_all(const ConversationSource& source, const Encoder& unlimited, const std::optional<GroupConfig>& groups, int64_t count) {
   std::vector<Looked> rows(static_cast<size_t>(count));
   ThreadPool pool(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::future<void>> jobs;
   constexpr int64_t kChunk = 64;
   for (int64_t begin = 0; begin < count; begin += kChunk)
     jobs.push_back(pool.submit([&, begin] {
-      for (int64_t row = begin; row < std::min(begin + kChunk, count); ++row) rows[static_cast<size_t>(row)] = look(source, unlimited, row);
+      for (int64_t row = begin; row < std::min(begin + kChunk, count); ++row) rows[static_cast<size_t>(row)] = look(source, unlimited, groups, row);
     }));
   for (auto& job : jobs) job.wait();
   for (auto& job : jobs) job.get();
@@ -77,17 +81,17 @@ std::vector<TextRun> text_runs(const text::Tokenizer& tokenizer, const Sample& s
   return runs;
 }
 
-DatasetPreview preview(const ConversationSource& source, const EncodeConfig& config, std::shared_ptr<const text::Tokenizer> tokenizer,
-                       const ModelIdentity& model, int64_t shown, int64_t scan, RowReport& report) {
-  auto encoder = Encoder::make(config, tokenizer, model);
-  auto without_limit = config;
+DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                       const ModelIdentity& model, RowReport& report) {
+  auto encoder = Encoder::make(config.encode, tokenizer, model);
+  auto without_limit = config.encode;
   without_limit.max_length = 0;
-  if (config.template_name.empty()) without_limit.template_name = default_template(config.dialect, model);  // chosen and said above
+  if (without_limit.template_name.empty()) without_limit.template_name = default_template(without_limit.dialect, model);  // chosen and said above
   auto unlimited = Encoder::make(without_limit, tokenizer, model);
 
-  DatasetPreview preview{.scanned = std::min(scan, source.size())};
+  DatasetPreview preview{.scanned = std::min(config.scan, source.size())};
   std::vector<int64_t> lengths, learned;
-  auto rows = look_at_all(source, *unlimited, preview.scanned);
+  auto rows = look_at_all(source, *unlimited, config.groups, preview.scanned);
   for (size_t row = 0; row < rows.size(); ++row) {
     const auto& looked = rows[row];
     if (!looked.problem.empty()) {
@@ -97,11 +101,11 @@ DatasetPreview preview(const ConversationSource& source, const EncodeConfig& con
     report.good_row();
     lengths.push_back(looked.length);
     learned.push_back(looked.learned);
-    preview.too_long += config.max_length > 0 && looked.length > config.max_length;
-    preview.without_target += looked.learned == 0;
-    if (static_cast<int64_t>(preview.rows.size()) == shown) continue;
+    preview.too_long += config.encode.max_length > 0 && looked.length > config.encode.max_length;
+    preview.without_target += !config.groups && looked.learned == 0;
+    if (static_cast<int64_t>(preview.rows.size()) == config.shown) continue;
     auto conversation = source.at(static_cast<int64_t>(row));
-    if (auto samples = encoder->encode_parts(*conversation)) preview.rows.push_back({static_cast<int64_t>(row), std::move(*samples)});
+    if (auto samples = samples_of(*encoder, *conversation, config.groups)) preview.rows.push_back({static_cast<int64_t>(row), std::move(*samples)});
   }
   preview.lengths = summarise(std::move(lengths));
   preview.learned = summarise(std::move(learned));

@@ -1,6 +1,9 @@
 // What the trainer will see of a dataset: rows with their learned parts, lengths, and what happens to the long ones.
 #pragma once
+#include <optional>
+
 #include "hone/data/encode/encoder.h"
+#include "hone/data/grouped_rows.h"
 #include "hone/data/row_report.h"
 #include "hone/data/source.h"
 
@@ -33,8 +36,14 @@ struct DatasetPreview {
   int64_t scanned = 0, too_long = 0, without_target = 0;
 };
 
+struct PreviewConfig {
+  EncodeConfig encode;
+  std::optional<GroupConfig> groups;  // texts judged as wholes
+  int64_t shown = 3, scan = 10'000;
+};
+
 // Looks at the first `scan` rows on all cores and keeps the first `shown` usable ones. Bad rows go to `report`.
-DatasetPreview preview(const ConversationSource& source, const EncodeConfig& config, std::shared_ptr<const text::Tokenizer> tokenizer,
-                       const ModelIdentity& model, int64_t shown, int64_t scan, RowReport& report);
+DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                       const ModelIdentity& model, RowReport& report);
 
 }  // namespace hone::data

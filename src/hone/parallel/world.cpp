@@ -29,6 +29,12 @@ std::optional<int> parse_number(const std::string& name, const std::string& text
 
 std::optional<int> number(const char* name) { return parse_number(name, word(name)); }
 
+std::optional<int> port_in(const std::string& name, const std::string& text) {
+  auto port = parse_number(name, text);
+  if (port > 65535) throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; expected a port, 1 to 65535", name, text));
+  return port;
+}
+
 // "node[3-7,9]" or "node3,node4": the first host.
 std::string first_slurm_host(const std::string& list) {
   auto bracket = list.find('[');
@@ -58,7 +64,7 @@ int slurm_local_size(int tasks) {
 World world_from_environment() {
   World world;
   world.master_address = word("MASTER_ADDR", world.master_address);
-  world.master_port = number("MASTER_PORT").value_or(world.master_port);
+  world.master_port = port_in("MASTER_PORT", word("MASTER_PORT")).value_or(world.master_port);
   if (auto size = number("WORLD_SIZE")) {
     world.launched = true;
     world.store_is_open = word("TORCHELASTIC_USE_AGENT_STORE") == "True";
@@ -100,7 +106,7 @@ Launch launch_from_environment(const std::map<std::string, std::string>& otherwi
   if (!master.empty()) launch.master_address = master;
   launch.min_nodes = number("MIN_NNODES").value_or(0);
   launch.elastic_wait = number("HONE_ELASTIC_WAIT").value_or(30);
-  launch.master_port = count({"MASTER_PORT", "PET_MASTER_PORT"}).value_or(launch.nodes > 1 ? 29500 : 0);
+  launch.master_port = port_in("MASTER_PORT", text({"MASTER_PORT", "PET_MASTER_PORT"})).value_or(launch.nodes > 1 ? 29500 : 0);
   if (launch.node_rank >= launch.nodes)
     throw UserError(ExitCode::usage, fmt::format("NODE_RANK is {} and NNODES {}; expected a rank below the number of nodes",
                                                  launch.node_rank, launch.nodes));

@@ -35,7 +35,7 @@ Json resolved(const std::vector<std::string>& words) {
   Json values = Json::object(), shared = Json::array(), environment = Json::object();
   for (const auto* setting : parsed.options.in_order()) {
     values[std::string(setting->option->name)] = setting->undecided ? Json("auto") : setting->value;
-    bool means_something = setting->option->status == Status::honoured && belongs_to(*setting->option, parsed.options.front_end());
+    bool means_something = setting->option->status == Status::honoured && belongs_to(*setting->option, parsed.options.front_end()) && matters(*setting, parsed.options);
     if (means_something) shared.push_back(setting->option->name);
   }
   for (const auto& [name, value] : parsed.environment) environment[name] = value;

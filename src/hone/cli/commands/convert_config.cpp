@@ -5,6 +5,8 @@
 namespace hone::cli {
 namespace {
 
+constexpr std::string_view kGenerationGroup = "Generation";
+
 std::string shell_quoted(const std::string& word) {
   constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%#~";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos && word[0] != '#' && word[0] != '~') return word;
@@ -36,12 +38,34 @@ std::string native_verb(const Invocation& invocation, const Options& options) {
   return stage == "sft" || stage == "pt" ? stage : "train";
 }
 
-bool matters(const Setting& setting, FrontEnd front_end) {
-  if (setting.option->status == Status::accepted || setting.option->status == Status::always) return false;
-  return setting.source != Source::built_in || belongs_to(*setting.option, front_end);
+bool uses_galore(const Options& options) {
+  if (options.flag("use_galore") || options.text("optim").starts_with("galore")) return true;
+  return options.knows("optimizer") && options.text("optimizer") == "galore";
+}
+
+bool is_on(const Options& options, std::string_view flag) { return options.knows(flag) && options.flag(flag); }
+
+// Defaults of a part of hone that the command leaves off.
+bool is_idle(const Setting& setting, const Options& options) {
+  const bool trains = options.verb() & kTraining;
+  const auto name = setting.option->name, group = setting.option->group;
+  if (!trains) return false;
+  if (name.starts_with("galore_")) return !uses_galore(options);
+  if (name == "shuffle_buffer_size") return !options.flag("streaming");
+  if (name == "add_version") return options.front_end() == FrontEnd::factory;
+  const auto stage = options.verb() & kTrain ? options.text("stage") : "";
+  const bool supervised = (options.verb() & (kSft | kPt)) || stage == "sft" || stage == "pt";
+  if (!supervised) return false;
+  if (name == "loss_type") return true;
+  return group == kGenerationGroup && !is_on(options, "predict_with_generate") && !is_on(options, "do_predict");
 }
 
 }  // namespace
+
+bool matters(const Setting& setting, const Options& options) {
+  if (setting.option->status == Status::accepted || setting.option->status == Status::always) return false;
+  return setting.source != Source::built_in || (belongs_to(*setting.option, options.front_end()) && !is_idle(setting, options));
+}
 
 std::string native_command(const Invocation& invocation, const Options& options) {
   auto verb = native_verb(invocation, options);
@@ -49,7 +73,7 @@ std::string native_command(const Invocation& invocation, const Options& options)
   auto out = "hone " + verb;
   for (const auto* setting : options.in_order()) {
     auto name = setting->option->name;
-    if (!matters(*setting, options.front_end()) || !native.knows(name) || name == "config") continue;
+    if (!matters(*setting, options) || !native.knows(name) || name == "config") continue;
     const auto& fallback = native.setting(name);
     if (fallback.undecided == setting->undecided && fallback.value == setting->value) continue;
     out += fmt::format(" --{}{}", name, value_words(*setting));

@@ -5,6 +5,7 @@
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/command_line.h"
+#include "hone/cli/environment_numbers.h"
 #include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/plan_job.h"
 #include "hone/cli/text_table.h"
@@ -134,7 +135,9 @@ int plan_command(const Options& options) {
   auto parsed = parse_invocation(line.invocation, world);
   if (!(parsed.options.verb() & kTraining))
     throw UserError(ExitCode::usage, fmt::format("{} does not train; plan looks at training commands", line.invocation.typed));
-  int devices = devices_asked(with_environment(world, parsed.environment), parsed.options);
+  world = with_environment(world, parsed.environment);
+  check_environment_numbers(world);
+  int devices = devices_asked(world, parsed.options);
   log::configure({.level = log::Level::warning});  // values that are worked out are part of the plan, not news
   decide_automatic(parsed.options, devices);
   auto job = plan_job(parsed.options);

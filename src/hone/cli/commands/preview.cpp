@@ -1,5 +1,7 @@
 #include "hone/cli/commands/preview.h"
 
+#include <fmt/ranges.h>
+
 #include <cstdio>
 
 #include "hone/base/progress.h"
@@ -26,8 +28,8 @@ std::string coloured(const std::vector<data::TextRun>& runs) {
 void show_row(const text::Tokenizer& tokenizer, const data::DatasetPreview::Row& row, bool ids) {
   for (size_t part = 0; part < row.samples.size(); ++part) {
     const auto& sample = row.samples[part];
-    auto title = fmt::format("row {}{} ({}), {} tokens", row.row, row.samples.size() > 1 ? fmt::format(" part {}", part + 1) : "", sample.origin.str(),
-                             sample.ids.size());
+    auto title = fmt::format("row {}{} ({}), {} tokens{}", row.row, row.samples.size() > 1 ? fmt::format(" part {}", part + 1) : "", sample.origin.str(),
+                             sample.ids.size(), sample.grades.empty() ? "" : fmt::format(", grade {}", fmt::join(sample.grades, " ")));
     fmt::print("{}\n{}\n", terminal::styled(title, Style::bold), coloured(data::text_runs(tokenizer, sample)));
     if (ids) fmt::print("ids    {}\nlabels {}\n", Json(sample.ids).dump(), Json(sample.labels).dump());
     if (!sample.loss_scale.empty() && ids) fmt::print("weights {}\n", Json(sample.loss_scale).dump());
@@ -40,6 +42,7 @@ void show_json(const text::Tokenizer& tokenizer, const data::DatasetPreview::Row
     Json line = {{"row", row.row}, {"origin", sample.origin.str()}, {"text", tokenizer.decode(sample.ids, false)}, {"ids", sample.ids},
                  {"labels", sample.labels}};
     if (!sample.loss_scale.empty()) line["loss_scale"] = sample.loss_scale;
+    if (!sample.grades.empty()) line["grades"] = sample.grades;
     fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 }
@@ -71,7 +74,7 @@ void show_table(const data::DatasetPreview& preview, const data::EncodeConfig& c
   };
   fmt::print("{}\n", terminal::styled(fmt::format("{:<14} {:>8} {:>10} {:>8} {:>8} {:>8} {:>12}", "tokens a row", "min", "mean", "p50", "p95", "max", "total"), Style::bold));
   line("all", preview.lengths);
-  line("learned", preview.learned);
+  if (preview.learned.max > 0) line("learned", preview.learned);
   show_histogram(preview.lengths);
   fmt::print("rows looked at {}, usable {}, bad {}\n", preview.scanned, report.good(), report.bad());
   if (config.max_length > 0) fmt::print("longer than {} tokens: {} ({})\n", config.max_length, preview.too_long, fate_of_long_rows(config));
@@ -96,7 +99,7 @@ int preview_command(const PreviewOptions& options) {
   auto opened = data::open_datasets(config);
   if (!opened.train) throw UserError(ExitCode::bad_data, "the dataset has no training rows");
   data::RowReport report(options.dataset.strict);
-  auto preview = data::preview(*opened.train, options.encode, tokenizer, data::read_model_identity(options.model), options.rows, options.scan, report);
+  auto preview = data::preview(*opened.train, {options.encode, options.groups, options.rows, options.scan}, tokenizer, data::read_model_identity(options.model), report);
   for (const auto& row : preview.rows) {
     if (options.format == "jsonl") show_json(*tokenizer, row);
     else show_row(*tokenizer, row, options.ids);

@@ -53,8 +53,10 @@ Json accelerate_settings(const Options& options) {
   return settings;
 }
 
+constexpr const char* kLaunchedAs = "distributed_type";
+
 std::optional<ShardingRequest> accelerate_request(const Json& settings) {
-  auto type = settings.value("distributed_type", std::string());
+  auto type = settings.value(kLaunchedAs, std::string());
   bool fsdp = type == "FSDP" || settings.value("use_fsdp", false);
   if (fsdp) return parallel::read_fsdp("", settings.contains("fsdp_config") ? settings["fsdp_config"] : Json(nullptr));
   if (type != "DEEPSPEED" || !settings.contains("deepspeed_config")) return {};
@@ -133,6 +135,12 @@ std::optional<ShardingRequest> sharding_request(const Options& options) {
     return made;
   }
   return accelerate_request(accelerate_settings(options));
+}
+
+bool asks_for_deepspeed(const Options& options) {
+  if (options.has("deepspeed") || options.has("fsdp")) return options.has("deepspeed");
+  auto launched = accelerate_settings(options);
+  return launched.value(kLaunchedAs, std::string()) == "DEEPSPEED" && !launched.value("use_fsdp", false);
 }
 
 // accelerate counts processes of all machines.

@@ -19,6 +19,9 @@ bool launched_on_cpu(const Options& options);
 // What DeepSpeed's, FSDP's or accelerate's settings ask to be sharded; none when there are no such settings.
 std::optional<parallel::ShardingRequest> sharding_request(const Options& options);
 
+// Whether they are DeepSpeed's, be it in accelerate's file.
+bool asks_for_deepspeed(const Options& options);
+
 // What accelerate's launch line and file say about processes, under the names that the environment has for it: NPROC_PER_NODE …
 std::map<std::string, std::string> accelerate_launch(const Options& options);
 

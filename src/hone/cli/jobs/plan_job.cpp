@@ -60,7 +60,7 @@ train::Sharding sharding_asked(const Options& options) {
     case 2:
       return offload ? train::Sharding::zero2_offload : train::Sharding::zero2;
     case 3:
-      return offload ? train::Sharding::zero3_offload : options.has("deepspeed") ? train::Sharding::zero3 : train::Sharding::fsdp;
+      return offload ? train::Sharding::zero3_offload : asks_for_deepspeed(options) ? train::Sharding::zero3 : train::Sharding::fsdp;
     default:
       return train::Sharding::none;
   }

@@ -180,6 +180,11 @@ TaskConfig task_config(const Options& options, const std::filesystem::path& fold
   return config;
 }
 
+std::optional<data::GroupConfig> judged_rows(const Options& options, const std::filesystem::path& folder) {
+  auto task = task_config(options, folder);
+  return task.writes() ? std::nullopt : std::optional(group_rows(task));
+}
+
 Json task_changes(const Options& options, const std::filesystem::path& folder) {
   auto task = task_config(options, folder);
   if (task.task != Task::seq_cls && task.task != Task::reranker) return Json::object();
@@ -209,13 +214,13 @@ void apply_task(const Options& options, train::TrainingJob& job) {
   job.task = task_config(options, job.model_folder);
   check_measure(options, job.task);
   if (job.task.writes()) return;
+  if (options.verb() & kRlhf && job.task.task != Task::seq_cls)
+    throw UserError(ExitCode::usage, fmt::format("{} {} does not go with {} {}", options.shown("task_type"), options.text("task_type"), options.shown("rlhf_type"), options.text("rlhf_type")), "leave it out");
   if (job.encode.pretraining) throw UserError(ExitCode::usage, fmt::format("{} belongs to sft", options.shown("task_type")), "use sft instead of pt");
   if (job.loader.packing != data::Packing::none)
     throw UserError(ExitCode::usage, fmt::format("rows of {} {} cannot be packed", options.shown("task_type"), options.text("task_type")), "leave --packing out; batches hold no padding in any case");
   if (job.predict_with_generate || job.do_predict)
     throw UserError(ExitCode::usage, fmt::format("a model of {} {} writes no answers", options.shown("task_type"), options.text("task_type")), "leave --predict_with_generate out");
-  if (options.verb() & kRlhf && job.task.task != Task::seq_cls)
-    throw UserError(ExitCode::usage, fmt::format("{} {} does not go with {} {}", options.shown("task_type"), options.text("task_type"), options.shown("rlhf_type"), options.text("rlhf_type")), "leave it out");
   bool pairs = options.verb() & kRlhf;  // of a reward model
   if (!pairs) {
     job.datasets.prompts_only = true;

@@ -11,6 +11,8 @@ namespace hone::cli {
 train::TaskConfig task_config(const Options& options, const std::filesystem::path& folder);
 // What the task changes in config.json; nothing when the model goes on writing.
 Json task_changes(const Options& options, const std::filesystem::path& folder);
+// How the task groups a row's texts; none when the model writes.
+std::optional<data::GroupConfig> judged_rows(const Options& options, const std::filesystem::path& folder);
 // Says that a head of scores starts anew, where neither the folder nor an adapter brings one.
 void note_new_head(const Options& options, const std::filesystem::path& folder);
 // Everything of a training run that depends on its task.

@@ -21,6 +21,21 @@ struct TypeRule {
 
 // The longer, more special names stand first.
 constexpr NameRule kByName[] = {
+    {"openbuddy-llama3", "openbuddy2", "llama"}, {"openbuddy-yi1.5", "openbuddy2", "llama"}, {"openbuddy-nemotron", "openbuddy2", "llama"},
+    {"openbuddy", "openbuddy", "llama mistral mixtral"}, {"qwen3-embedding", "qwen3_emb", "qwen3"}, {"qwen3-reranker", "qwen3_reranker", "qwen3"},
+    {"qwen3guard", "qwen3_guard", "qwen3"}, {"yufeng-xguard", "yufeng_xguard", "qwen3"}, {"qwenlong-l1.5", "qwen3_thinking", "qwen3"},
+    {"marco-mini", "qwen3_nothinking", "qwen3"}, {"marco-nano", "qwen3_nothinking", "qwen3"}, {"qwenlong-l1", "deepseek_r1", "qwen2"},
+    {"marco-o1", "marco_o1", "qwen2"}, {"kimi-dev", "qwen2_5", "qwen2"}, {"smallthinker", "qwen", "qwen2"}, {"instruct-1m", "qwen", "qwen2"},
+    {"gte-qwen2", "dummy", "qwen2"}, {"gte_qwen2", "dummy", "qwen2"},
+    {"codefuse-codellama", "codefuse_codellama", "llama"}, {"chinese-alpaca-2", "llama", "llama"}, {"atom-7b", "atom", "llama"},
+    {"mengzi3", "mengzi", "llama"}, {"numinamath", "numina", "llama"}, {"ziya2", "ziya", "llama"}, {"megrez-3b", "megrez", "llama"},
+    {"minimind2", "minimind", "llama"}, {"skywork-o1", "skywork_o1", "llama"}, {"longwriter-llama", "longwriter_llama", "llama"},
+    {"reflection-llama", "reflection", "llama"}, {"minicpm5-2b", "minicpm5_2b", "llama"}, {"minicpm5", "minicpm5", "llama"}, {"sus-chat", "sus", "llama"},
+    {"codestral", "llama", "mistral"}, {"devstral", "devstral", "mistral"}, {"ministral-8b-instruct-2410", "mistral_nemo", "mistral"},
+    {"mistral-large-instruct-2407", "mistral_nemo", "mistral"}, {"mistral-small-instruct-2409", "mistral_nemo", "mistral"},
+    {"wizardlm-2-8x22b", "wizardlm2_moe", "mixtral"}, {"wizardlm-2-7b", "wizardlm2", "mistral"}, {"seed-oss", "seed_oss", "seed_oss"},
+    {"medgemma", "gemma3_text", "gemma3_text"}, {"phi-4-mini", "phi3", "phi3"}, {"glm-z1-rumination", "glm4_z1_rumination", "glm"},
+    {"glm-edge", "chatglm4", "glm"}, {"deepseek-llm", "deepseek", "llama"}, {"deepseek-math", "deepseek", "llama"}, {"deepseek-coder", "deepseek", "llama"},
     {"qwen3.5", "qwen3_5", "qwen3_5"}, {"qwen3.6", "qwen3_5", "qwen3_5"}, {"qwen3-coder", "qwen3_coder", "qwen3"},
     {"qwen3-vl", "qwen3_vl", "qwen3_vl"}, {"qwen3-omni", "qwen3_omni", "qwen3_omni"}, {"qwen2.5-math", "qwen2_5_math", "qwen2"},
     {"qwen2.5-vl", "qwen2_5_vl", "qwen2_5_vl"}, {"qwen2.5-omni", "qwen2_5_omni", "qwen2_5_omni"}, {"qwen2.5", "qwen2_5", "qwen2"},

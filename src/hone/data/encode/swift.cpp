@@ -25,11 +25,6 @@ std::string loss_words(const EncodeConfig& config, const SwiftDialog& dialog) {
   return config.loss_scale + (add ? "+ignore_empty_think" : "");
 }
 
-std::string stripped_newlines(const std::string& text) {
-  auto begin = text.find_first_not_of('\n');
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of('\n') - begin + 1);
-}
-
 }  // namespace
 
 SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const SwiftDialog& dialog)
@@ -77,13 +72,7 @@ std::vector<TokenId> SwiftEncoder::encode_open(const Conversation& conversation)
 }
 
 SwiftEncoder::Segments SwiftEncoder::lay_out(Turns turns, bool training) const {
-  if (dialog_.quirk == SwiftDialog::Quirk::gemma_system) {
-    auto system = turns.system;
-    if (system) turns.turns[0].text = *system + "\n\n" + turns.turns[0].text;
-    turns.system.reset();
-    for (auto& turn : turns.turns)
-      if (turn.answer.size() == 1) turn.answer[0].text = stripped_newlines(turn.answer[0].text);
-  }
+  rearrange(turns);
   std::optional<std::string> system;
   if (config_.use_chat_template) {
     if (config_.add_non_thinking_prefix) add_non_thinking_prefix(turns, training);
@@ -139,7 +128,8 @@ void SwiftEncoder::append_rounds(const Turns& turns, bool training, Segments& se
 void SwiftEncoder::finish_round(const Turn& answer, bool training, Segments& segments) const {
   const auto& text = answer.answer.back().text;
   bool stopped = std::any_of(stop_words_.begin(), stop_words_.end(), [&](const std::string& word) { return text.ends_with(word); });
-  if (training && closing_ids_.empty() && !stopped) append(dialog_.suffix, {}, Part::suffix, segments);
+  const bool closes = training || dialog_.quirk == SwiftDialog::Quirk::embedded_text;
+  if (closes && closing_ids_.empty() && !stopped) append(dialog_.suffix, {}, Part::suffix, segments);
 }
 
 void SwiftEncoder::append(const text::Pieces& pieces, const Values& values, Part part, Segments& segments) const {

@@ -33,6 +33,9 @@ class SwiftEncoder : public Encoder {
     std::string round0, round1;
   };
 
+  void rearrange(Turns& turns) const;
+  void write_seed_thoughts(Turns& turns) const;
+  int64_t thinking_budget(const Turns& turns) const;
   Segments lay_out(Turns turns, bool training) const;
   void append_rounds(const Turns& turns, bool training, Segments& segments) const;
   void append(const text::Pieces& pieces, const Values& values, Part part, Segments& segments) const;

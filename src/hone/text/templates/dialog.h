@@ -31,6 +31,9 @@ struct SwiftDialog {
     qwen3_5_spacing,  // messages trimmed, think blocks re-wrapped
     harmony,          // gpt-oss: a fixed opening, the system text as the developer's, answers in a channel
     ernie_response,   // what follows the thoughts of an answer stands inside <response>
+    embedded_text,    // the system text stands before the text, which is closed in any case
+    question_and_candidate,  // a reranker's: both in one turn, under a task that the system text may name
+    seed_budget,      // the system text says how long the model may think
     youtu_thoughts,   // of a conversation's answers only the last is told not to think, wherever it stands
   };
 

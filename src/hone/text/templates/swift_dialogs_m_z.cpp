@@ -162,6 +162,10 @@ std::vector<SwiftDialog> swift_dialogs_m_z() {
      .non_thinking_prefix = "<think>\n\n</think>\n\n", .quirk = Quirk::qwen3_5_spacing},
     {.name = "qwen3_coder", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
      .stop_words = {"<|endoftext|>"}, .agent = "qwen3_coder"},
+    {.name = "qwen3_emb", .prompt = {"{{QUERY}}"}, .suffix = {"<|endoftext|>"}, .quirk = Quirk::embedded_text},
+    {.name = "qwen3_reranker", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
+     .default_system = "Judge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the answer can only be \"yes\" or \"no\".",
+     .stop_words = {"<|endoftext|>"}, .non_thinking_prefix = "<think>\n\n</think>\n\n", .quirk = Quirk::question_and_candidate},
     {.name = "qwen3_guard", .system_prefix = kChatmlSystem,
      .prompt = {"<|im_start|>user\n"
       "# Task:\n"
@@ -222,6 +226,9 @@ std::vector<SwiftDialog> swift_dialogs_m_z() {
     {.name = "ring2_5", .system_prefix = Pieces{"<role>SYSTEM</role>\n{{SYSTEM}}\n\n"},
      .prompt = {"<role>HUMAN</role>\n{{QUERY}}<|role_end|>\n\n<role>ASSISTANT</role>\n"}, .chat_sep = Pieces{"<|role_end|>\n\n"},
      .suffix = {"<|role_end|>\n\n"}, .thinking = true},
+    {.name = "seed_oss", .prefix = {"<seed:bos>"}, .system_prefix = Pieces{"<seed:bos>system\n{{SYSTEM}}<seed:eos>"},
+     .prompt = {"<seed:bos>user\n{{QUERY}}<seed:eos><seed:bos>assistant\n"}, .chat_sep = Pieces{"<seed:eos>"}, .suffix = {"<seed:eos>"},
+     .auto_add_bos = true, .stop_words = {"<seed:eos>"}, .quirk = Quirk::seed_budget},
     {.name = "skywork", .prefix = {"<s>"}, .system_prefix = Pieces{"<s>{{SYSTEM}}"},
      .prompt = {"</s><s>[USER]{{QUERY}}[SEP][BOT]"}, .chat_sep = std::nullopt, .suffix = {"[SEP]</s>"}},
     {.name = "skywork_o1",
