@@ -10,9 +10,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define HONE_BYTE_DOTS __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#define HONE_BYTE_DOTS __attribute__((target("arch=armv8.2-a+dotprod")))
 #endif
 
 namespace hone::ops::cpu {
@@ -55,28 +52,15 @@ HONE_CPU_KERNEL void round_rows(const float* x, const RoundedRows& rounded, int6
   }
 }
 
-#if defined(HONE_BYTE_DOTS)
+#if defined(__x86_64__)
 
 namespace {
 
 // To each of sixteen sums the products of four bytes: codes from 0 to 15, inputs from -127 to 127.
-#if defined(__x86_64__)
 HONE_BYTE_DOTS HONE_INLINE LaneInt add_dots(LaneInt sums, Words codes, const int8_t* x) {
   return reinterpret_cast<LaneInt>(
       _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums), reinterpret_cast<__m512i>(codes), _mm512_loadu_si512(x)));
 }
-#else
-HONE_BYTE_DOTS HONE_INLINE LaneInt add_dots(LaneInt sums, Words codes, const int8_t* x) {
-  int32x4_t sum[4];
-  int8x16_t code[4];
-  std::memcpy(sum, &sums, sizeof sums);
-  std::memcpy(code, &codes, sizeof codes);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) sum[i] = vdotq_s32(sum[i], code[i], vld1q_s8(x + i * 16));
-  std::memcpy(&sums, sum, sizeof sums);
-  return sums;
-}
-#endif
 
 template <int64_t X, int64_t W>
 HONE_BYTE_DOTS void byte_tile(const RoundedRows& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
@@ -128,7 +112,7 @@ void byte_outputs_int4(const RoundedRows& x, const int32_t* codes, const c10::BF
   });
 }
 
-#else
+#elif !defined(__aarch64__)  // byte_dots_neon.cpp has those
 
 void byte_outputs_int4(const RoundedRows&, const int32_t*, const c10::BFloat16*, float*, const SmallShape&) {
   HONE_CHECK(false, "asked only where has_byte_dots()");

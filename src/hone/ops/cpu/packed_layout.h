@@ -40,10 +40,11 @@ HONE_INLINE void spread_groups(Lane groups, float* to) {
 }
 
 // Outputs computed at a time for one row of x and for several.
+constexpr int64_t kTileOutputs = 4;
 #if defined(__aarch64__)
-constexpr int64_t kTileOutputs = 2, kSharedOutputs = 1;
+constexpr int64_t kSharedOutputs = 1;
 #else
-constexpr int64_t kTileOutputs = 4, kSharedOutputs = 2;
+constexpr int64_t kSharedOutputs = 2;
 #endif
 constexpr int64_t kSharingRows = 4;
 

@@ -3,6 +3,7 @@
 #include "hone/ops/cpu/byte_dots.h"
 #include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/packed_kernels.h"
+#include "hone/ops/cpu/split_dots.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -25,6 +26,7 @@ Tensor padded_input(const Tensor& x, int64_t width) {
 }
 
 bool rounds_inputs(const PackedWeight& weight) { return weight.bits == 4 && has_byte_dots(); }
+bool splits_inputs(const PackedWeight& weight) { return weight.bits == 8 && has_split_dots(); }
 
 // compute(first, shape, y) over pieces of the outputs.
 template <class Compute>
@@ -91,6 +93,30 @@ Tensor int4_byte_matmul(const Tensor& x, const PackedWeight& weight) {
   });
 }
 
+struct SplitInput {
+  Tensor high, low, scales;  // of SplitRows
+
+  explicit SplitInput(const Tensor& x)
+      : high(at::empty(x.sizes(), at::kChar)), low(at::empty(x.sizes(), at::kChar)), scales(at::empty({x.size(0), x.size(1) / kSplitGroup}, x.options())) {
+    split_rows(x.const_data_ptr<float>(), rows(), x.size(0), x.size(1));
+  }
+  SplitRows rows() const { return {high.mutable_data_ptr<int8_t>(), low.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>()}; }
+  // The numbers they stand for, in the inputs' own order.
+  Tensor values() const {
+    auto ordered = (high.to(at::kFloat) * kHighCounts + low).view({high.size(0), -1, kPackedWords, kSplitGroup / kPackedWords}).transpose(2, 3);
+    return (ordered.reshape({high.size(0), -1, kSplitGroup}) * scales.unsqueeze(2)).view(high.sizes());
+  }
+};
+
+Tensor int8_split_matmul(const Tensor& x, const PackedWeight& weight) {
+  const SplitInput split(x);
+  const auto* codes = weight.codes.const_data_ptr<int32_t>();
+  const auto* scales = weight.scales.const_data_ptr<float>();
+  return outputs_of(x, weight, [&](int64_t first, const SmallShape& shape, float* y) {
+    split_outputs_int8(split.rows(), codes + first * weight.codes.size(1), scales + first, y, shape);
+  });
+}
+
 }  // namespace
 
 PackedWeight pack_int8(const Tensor& codes, const Tensor& scales) {
@@ -108,14 +134,17 @@ PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& 
 }
 
 Tensor as_multiplied(const Tensor& x, const PackedWeight& weight) {
-  if (!rounds_inputs(weight)) return x.to(at::kFloat);
-  return RoundedInput(padded_input(x, padded_width(weight.width))).values().narrow(1, 0, weight.width);
+  auto padded = [&] { return padded_input(x, padded_width(weight.width)); };
+  if (rounds_inputs(weight)) return RoundedInput(padded()).values().narrow(1, 0, weight.width);
+  if (splits_inputs(weight)) return SplitInput(padded()).values().narrow(1, 0, weight.width);
+  return x.to(at::kFloat);
 }
 
 Tensor packed_matmul(const Tensor& x, const PackedWeight& weight) {
   const int64_t width = padded_width(weight.width);
   auto input = padded_input(x, width);
   if (rounds_inputs(weight)) return int4_byte_matmul(input, weight);
+  if (splits_inputs(weight)) return int8_split_matmul(input, weight);
   auto sums = at::empty({x.size(0), padded_groups(width)}, input.options());
   group_sums(input.const_data_ptr<float>(), sums.mutable_data_ptr<float>(), x.size(0), width);
   return weight.bits == 8 ? int8_matmul(input, sums, weight) : int4_matmul(input, sums, weight);

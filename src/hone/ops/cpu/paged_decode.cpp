@@ -5,8 +5,8 @@
 
 #include "hone/ops/cpu/coded_rows.h"
 #include "hone/ops/cpu/dispatch.h"
-#include "hone/ops/cpu/lanes.h"
 #include "hone/ops/cpu/paged_attention.h"
+#include "hone/ops/cpu/products.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -45,8 +45,8 @@ HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* sc
     int64_t position = w.first + p;
     const T* key = keys + w.table[position / w.block_size] * w.block_stride + position % w.block_size * w.head_dim;
     for (int64_t g = 0; g < w.group; ++g) {
-      Lane dot{};
-      for_lanes(w.head_dim, HONE_LANES(dot += load(q + g * w.head_dim + i, extent) * load(key + i, extent)));
+      ProductSum dot{};
+      for_lanes(w.head_dim, HONE_LANES(add_product(dot, load_factor(q + g * w.head_dim + i, extent), load_factor(key + i, extent))));
       scores[g * count + p] = folded(dot) * w.scale;
     }
   }

@@ -1,13 +1,13 @@
 #include "hone/ops/cpu/small_matmul_kernels.h"
 
-#include "hone/ops/cpu/lanes.h"
+#include "hone/ops/cpu/products.h"
 
 namespace hone::ops::cpu {
 namespace {
 
-// Sums kept in registers at a time: rows of x times rows of the weight. A lane is one register with AVX-512 and four with NEON.
+// Sums kept in registers at a time: rows of x times rows of the weight. Sixteen floats are one register with AVX-512 and four with NEON.
 #if defined(__aarch64__)
-constexpr int64_t kTileRows = 2, kTileOutputs = 2, kOutputsOfOne = 2;
+constexpr int64_t kTileRows = 4, kTileOutputs = 3, kOutputsOfOne = 4;
 #else
 constexpr int64_t kTileRows = 4, kTileOutputs = 6, kOutputsOfOne = 4;
 #endif
@@ -28,17 +28,17 @@ HONE_INLINE void ask(Ahead& ahead) {
 // on X and W.
 template <int64_t X, int64_t W, class T, class Step>
 HONE_INLINE void tile(const float* x, const T* weight, float* y, const SmallShape& shape, Step step) {
-  Lane sums[X][W] = {};
+  ProductSum sums[X][W] = {};
   const int64_t width = shape.width;
   const auto add = [&](int64_t i, auto extent) __attribute__((always_inline)) {
-    Lane w[W];
+    Factor w[W];
 #pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) w[n] = load(weight + n * width + i, extent);
+    for (int64_t n = 0; n < W; ++n) w[n] = load_factor(weight + n * width + i, extent);
 #pragma GCC unroll 8
     for (int64_t m = 0; m < X; ++m) {
-      const Lane row = load(x + i * X + m * kLane, Whole{});
+      const Factor row = load_factor(x + i * X + m * kLane, Whole{});
 #pragma GCC unroll 8
-      for (int64_t n = 0; n < W; ++n) sums[m][n] += row * w[n];
+      for (int64_t n = 0; n < W; ++n) add_product(sums[m][n], row, w[n]);
     }
   };
   int64_t i = 0;
@@ -61,6 +61,7 @@ HONE_INLINE void outputs_of_one(const float* x, const T* weight, float* y, const
   for (; n + kOutputsOfOne <= shape.count; n += kOutputsOfOne) {
     const T* rows = weight + n * shape.width;
     tile<1, kOutputsOfOne>(x, rows, y + n, shape, [&](int64_t i) __attribute__((always_inline)) {
+#pragma GCC unroll 8
       for (int64_t next = kOutputsOfOne; next < 2 * kOutputsOfOne; ++next) __builtin_prefetch(rows + next * shape.width + i);
     });
   }
