@@ -1,5 +1,24 @@
 #include "hone/device/cpu_features.h"
 
+// What the kernel lets a program use, not what the processor says of itself: on x86 /proc lists it, on Arm each program is handed
+// it.
+#if defined(__aarch64__)
+
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+
+namespace hone::device {
+
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures features{.arm_bf16 = (::getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0,
+                                    .byte_dots = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0};
+  return features;
+}
+
+}  // namespace hone::device
+
+#else
+
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -9,12 +28,11 @@
 namespace hone::device {
 namespace {
 
-// The kernel's list names only what it lets a program use, which cpuid does not know.
 std::unordered_set<std::string> kernel_flags() {
   std::ifstream info("/proc/cpuinfo");
   std::string line;
   while (std::getline(info, line)) {
-    if (!line.starts_with("flags") && !line.starts_with("Features")) continue;
+    if (!line.starts_with("flags")) continue;
     std::istringstream words(line.substr(line.find(':') + 1));
     return {std::istream_iterator<std::string>(words), {}};
   }
@@ -26,10 +44,14 @@ std::unordered_set<std::string> kernel_flags() {
 const CpuFeatures& cpu_features() {
   static const CpuFeatures features = [] {
     auto flags = kernel_flags();
-    return CpuFeatures{flags.contains("amx_bf16"), flags.contains("avx512_bf16"), flags.contains("avx512_fp16"), flags.contains("bf16"),
-                       flags.contains("avx512_vnni") || flags.contains("asimddp")};
+    return CpuFeatures{.amx_bf16 = flags.contains("amx_bf16"),
+                       .avx512_bf16 = flags.contains("avx512_bf16"),
+                       .avx512_fp16 = flags.contains("avx512_fp16"),
+                       .byte_dots = flags.contains("avx512_vnni")};
   }();
   return features;
 }
 
 }  // namespace hone::device
+
+#endif
