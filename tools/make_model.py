@@ -5,7 +5,7 @@
     make_model.py --family qwen2 --size tiny --out models/qwen2-tiny
     make_model.py --family mistral --vocab small --config '{"sliding_window": 8}' --out models/mistral-tiny
 
-Families: qwen2 (Qwen2.5), qwen3, llama3, mistral, seed_oss, gemma3 (text), and with experts qwen2_moe, qwen3_moe, mixtral. Sizes: tiny (CPU tests), and the shape of a real model (0.5b, 1.5b, 7b, ...).
+Families: qwen2 (Qwen2.5), qwen3, llama3, mistral, seed_oss, gemma3 (text), granite, and with experts qwen2_moe, qwen3_moe, mixtral. Sizes: tiny (CPU tests), and the shape of a real model (0.5b, 1.5b, 7b, ...).
 The vocabulary comes from the packages `dashscope` (Qwen, also given to Mistral) and `llama-models` (Llama 3), which ship it;
 `--vocab small` is one of bytes and a few pairs, so that a test's model is made and run in an instant.
 The weights are random (normal, std 0.02, fixed seed), so outputs mean nothing: compare numbers, not text.
@@ -37,6 +37,7 @@ SHAPES = {  # hidden, intermediate, layers, heads, kv heads, head_dim, tied
     "qwen2_moe": {"tiny": (64, 160, 3, 4, 2, 16, False), "a2.7b": (2048, 5632, 24, 16, 16, 128, False)},
     "qwen3_moe": {"tiny": (64, 160, 3, 4, 2, 32, False), "30b-a3b": (2048, 6144, 48, 32, 4, 128, False)},
     "seed_oss": {"tiny": (64, 160, 3, 4, 2, 32, False), "36b": (5120, 27648, 64, 80, 8, 128, False)},
+    "granite": {"tiny": (64, 160, 3, 4, 2, 16, True), "2b": (2048, 8192, 40, 32, 8, 64, True)},
     "gemma3": {"tiny": (64, 160, 3, 4, 2, 32, True), "1b": (1152, 6912, 26, 4, 1, 256, True)},
     "mixtral": {"tiny": (64, 160, 3, 4, 2, 16, False), "8x7b": (4096, 14336, 32, 32, 8, 128, False)},
 }
@@ -150,10 +151,10 @@ def main(arguments=None):
         write_tokenizer(a.out, ranks, QWEN_SPLIT, added, set(QWEN_SPECIAL), None, "<|im_end|>", "<|endoftext|>", CHATML)
         kind = {"qwen2": transformers.Qwen2Config, "qwen3": transformers.Qwen3Config, "mistral": transformers.MistralConfig,
                 "qwen2_moe": transformers.Qwen2MoeConfig, "qwen3_moe": transformers.Qwen3MoeConfig, "mixtral": transformers.MixtralConfig,
-                "seed_oss": transformers.SeedOssConfig, "gemma3": transformers.Gemma3TextConfig}[a.family]
+                "seed_oss": transformers.SeedOssConfig, "gemma3": transformers.Gemma3TextConfig, "granite": transformers.GraniteConfig}[a.family]
         words = -(-(len(ranks) + len(added)) // 16) * 16 if small else 152064 if a.size == "7b" else 151936
         fields = dict(vocab_size=words, rope_theta=1000000.0, bos_token_id=len(ranks), eos_token_id=len(ranks) + 2)
-        if a.family != "qwen2":
+        if a.family not in ("qwen2", "granite"):
             fields["head_dim"] = head_dim
         if a.family == "gemma3":  # has two frequencies, of which its own defaults are right
             fields.pop("rope_theta")

@@ -31,6 +31,7 @@ def test_the_native_command_trains_the_same(hone, swift, factory, accelerate, tm
     environment = dict(word.split("=", 1) for word in words[: words.index("hone")])
     done = hone(*words[words.index("hone") + 1:], env=environment)
     assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr, done.stderr
     adapter = "adapter_model.safetensors" if program != "swift" else "checkpoint-2/adapter_model.safetensors"
     assert (theirs / adapter).read_bytes() == (ours / adapter).read_bytes()
 

@@ -98,3 +98,11 @@ def test_sharding_and_processes_are_those_of_the_run(hone, tmp_path):
     assert asked("accelerate", "launch", "--config_file", launch, "--num_processes", "2", "src/train.py", config) == (2, "fsdp")
     for name, sharding in (("ds_z3_config", "zero3"), ("ds_z2_offload_config", "zero2_offload")):
         assert asked("NPROC_PER_NODE=8", "llamafactory-cli", "train", config, f"deepspeed=examples/deepspeed/{name}.json") == (8, sharding)
+
+
+def test_deepspeed_in_the_file_of_accelerate_is_deepspeed(hone, model, tmp_path):
+    file, run = tmp_path / "launch.yaml", tmp_path / "run.yaml"
+    file.write_text("distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\nnum_processes: 2\n")
+    run.write_text(f"model_name_or_path: {model}\nstage: sft\ndo_train: true\ndataset: any\ntemplate: qwen\noutput_dir: {tmp_path / 'out'}\n")
+    done = hone("plan", "accelerate", "launch", "--config_file", file, "src/train.py", run)
+    assert done.returncode == 0 and "2 devices, sharding zero3" in done.stdout, done.stdout + done.stderr

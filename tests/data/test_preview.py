@@ -26,6 +26,25 @@ def test_every_bad_row_is_counted_and_the_first_are_named(hone, tmp_path):
     assert "rows looked at 13, usable 1, bad 12" in out and "rows.jsonl:2: broken JSON" in out and "… and 2 more" in out
 
 
+def test_rows_of_models_that_judge_are_shown_with_their_grades(hone, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"query": "q", "label": 1, "positive_messages": [[{"role": "assistant", "content": "yes"}]], "negative_messages": [[{"role": "assistant", "content": "no"}]]}) + "\n")
+
+    def shown(*task):
+        done = hone("preview", "--model", MODEL, "--dataset", rows, "--format", "jsonl", "--task_type", *task)
+        assert done.returncode == 0, done.stderr
+        return [(row["text"], row.get("grades")) for row in map(json.loads, done.stdout.splitlines())]
+
+    (only, grades), = shown("seq_cls", "--num_labels", "2")
+    assert "q<" in only and grades == [1]
+    ranked = shown("reranker")
+    assert [grades for _, grades in ranked] == [[1], [0]] and all("q<" in text for text, _ in ranked) and "no<" in ranked[1][0]
+    anchor, positive, negative = shown("embedding")
+    assert anchor[1] is None and "yes<" in positive[0] and "q" not in negative[0].split("\n")[1]
+    done = hone("preview", "--model", MODEL, "--dataset", rows, "--task_type", "seq_cls")
+    assert done.returncode == 2 and "--num_labels" in done.stderr
+
+
 def test_a_list_without_its_end_is_said_to_be_cut_short(hone, tmp_path):
     rows = tmp_path / "rows.json"
     rows.write_text('[{"query": "q", "response": "a"}')

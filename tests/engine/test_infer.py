@@ -62,9 +62,11 @@ def test_experts_answer_as_transformers_alone_in_a_batch_one_by_one_and_in_slice
         assert greedy_answers(hone, mixture, tmp_path, batch, *more) == theirs
 
 
-@pytest.mark.parametrize("family", ["gemma3", "seed_oss"])
+@pytest.mark.parametrize("family", ["gemma3", "seed_oss", "granite"])
 def test_other_families_answer_as_transformers_alone_in_a_batch_and_in_slices(hone, tmp_path_factory, tmp_path, family):
-    made = made_model(family, tmp_path_factory, *(["--config", '{"sliding_window": 8, "_sliding_window_pattern": 2}'] if family == "gemma3" else []))
+    fields = {"gemma3": {"sliding_window": 8, "_sliding_window_pattern": 2},
+              "granite": {"embedding_multiplier": 12.0, "attention_multiplier": 0.1, "residual_multiplier": 0.3, "logits_scaling": 7.0}}
+    made = made_model(family, tmp_path_factory, "--config", json.dumps(fields.get(family, {})))
     theirs = peer_answers(made, 24)
     assert any(theirs)
     for batch, more in ((1, ()), (4, ()), (4, ("--vllm_tensor_parallel_size", 2))):

@@ -36,6 +36,7 @@ VARIANTS = {  # name: family, further fields of config.json
     "mixtral": ("mixtral", {"sliding_window": 8}),
     "seed-oss": ("seed_oss", {}),
     "seed-oss-biased": ("seed_oss", {"attention_out_bias": True, "mlp_bias": True}),
+    "granite": ("granite", {"embedding_multiplier": 12.0, "attention_multiplier": 0.1, "residual_multiplier": 0.3, "logits_scaling": 7.0}),
     "gemma3": ("gemma3", {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
     "gemma3-scaled": ("gemma3", {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "query_pre_attn_scalar": 20, "rope_parameters": {
         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}, "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0}}}),
@@ -115,7 +116,7 @@ def test_logits_and_loss_match(model_dir, tmp_path, variant, lengths):
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "llama3-biased", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled"])
+@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "llama3-biased", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled", "granite"])
 def test_gradient_of_every_parameter_matches(model_dir, tmp_path, variant, recompute):
     folder = model_dir(variant)
     batch = random_batch([1, 19, 40], 256)
@@ -126,7 +127,7 @@ def test_gradient_of_every_parameter_matches(model_dir, tmp_path, variant, recom
         assert difference(ours["grad." + name], grad) < 1e-4, name
 
 
-@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled"])
+@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3.1", "mistral", "qwen2-moe-mixed", "qwen3-moe", "mixtral", "seed-oss-biased", "gemma3", "gemma3-scaled", "granite"])
 def test_cache_gives_the_same_logits(model_dir, tmp_path, variant):
     folder = model_dir(variant)
     batch = random_batch([5, 1, 31], 256)
@@ -135,7 +136,7 @@ def test_cache_gives_the_same_logits(model_dir, tmp_path, variant):
     assert difference(ours["logits"], logits) < 1e-4
 
 
-@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3", "mistral", "gemma3"])
+@pytest.mark.parametrize("variant", ["qwen2", "qwen3", "llama3", "mistral", "gemma3", "granite"])
 def test_bfloat16_is_as_close_as_transformers_is_to_itself(model_dir, tmp_path, variant):
     """Our bf16 logits may be no further from float32's than one and a half times transformers' own bf16 logits are."""
     folder = model_dir(variant)

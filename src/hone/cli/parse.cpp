@@ -337,7 +337,7 @@ Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& wor
 
 std::vector<FileEntry> read_entries(const std::string& path, const std::string& text) {
   bool yaml = !path.ends_with(".json");
-  auto root = (yaml ? parse_yaml(text) : parse_json(text)).or_throw(ExitCode::usage, path);
+  auto root = (yaml ? parse_yaml(text) : parse_json(text)).or_throw(ExitCode::usage, path, yaml ? "mend the file there; what is open, a [ or a quote, may stand further up" : "mend the file there");
   if (root.is_null()) return {};
   if (!root.is_object()) throw UserError(ExitCode::usage, fmt::format("{}: expected a mapping of option names to values", path));
   std::map<std::string, int> lines;

@@ -58,6 +58,8 @@ struct DecoderConfig {
   double embedding_scale = 1;    // what a token starts as is its row of the embedding times this
   bool norms_from_one = false;   // norms store how far their weights are from 1
   bool norms_behind = false;     // what attention and MLP give is normed too, before it is added
+  double residual_scale = 1;     // what they give is added times this
+  double final_scale = 1;        // what the head reads is the last norm's answer times this
   bool mlp_bias = false;
   bool tied = false;             // the head is the embedding
   int64_t labels = 0;            // above 0: the head gives so many scores of a whole text, read at its last token, instead of tokens
@@ -67,6 +69,7 @@ struct DecoderConfig {
   Json source;                   // config.json as read, for saving beside weights
 
   bool has_experts(int64_t layer) const { return experts.count > 0 && experts.in_layer[static_cast<size_t>(layer)]; }
+  bool adds_answers_as_they_are() const { return !norms_behind && residual_scale == 1; }
   // How wide a token is at most between the two products of a layer's MLP, or of all experts it goes to.
   int64_t widest_inner() const;
 };

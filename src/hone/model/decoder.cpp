@@ -64,6 +64,7 @@ Block block_skeleton(const DecoderConfig& config, int64_t layer) {
   const double scale = a.scale.value_or(1.0 / std::sqrt(static_cast<double>(a.head_dim)));
   block.shape = {a.heads, a.kv_heads, a.head_dim, scale, config.windows[static_cast<size_t>(layer)]};
   block.turns_as_windows = config.window_rope && block.shape.window > 0;
+  block.residual_scale = config.residual_scale;
   add_norms(block, config, prefix);
   auto& attention = block.attention;
   attention.q = linear(prefix + "self_attn.q_proj", config.hidden, q_width, a.qkv_bias);
@@ -126,18 +127,22 @@ Tensor mix(const Block& block, const Tensor& x_th, const Pass& pass) {
 
 Tensor whole(const Tensor& result_th, const Pass& pass) { return pass.sums ? pass.sums->total(result_th) : result_th; }
 
-Tensor normed(const std::optional<Norm>& behind, const Tensor& result_th) { return behind ? (*behind)(result_th) : result_th; }
+// What a half of a block adds, out of what it computed.
+Tensor addend(const Block& block, const std::optional<Norm>& behind, const Tensor& result_th) {
+  auto normed_th = behind ? (*behind)(result_th) : result_th;
+  return block.residual_scale == 1 ? normed_th : normed_th * block.residual_scale;
+}
 
 Tensor attention_half(const Block& block, const Tensor& x_th, const Pass& pass) {
-  return x_th + normed(block.behind_attention, whole(attend(block, block.input_norm(x_th), pass), pass));
+  return x_th + addend(block, block.behind_attention, whole(attend(block, block.input_norm(x_th), pass), pass));
 }
 
 Tensor mlp_half(const Block& block, const Tensor& x_th, const Pass& pass) {
   auto normed_th = block.attention_norm(x_th);
   if (block.mixture) return x_th + whole(mix(block, normed_th, pass), pass);
   auto mode = pass.mode;
-  if (!block.behind_mlp) mode.added_to = &x_th;
-  return x_th + normed(block.behind_mlp, whole(transform(*block.mlp, normed_th, mode), pass));
+  if (!block.behind_mlp && block.residual_scale == 1) mode.added_to = &x_th;
+  return x_th + addend(block, block.behind_mlp, whole(transform(*block.mlp, normed_th, mode), pass));
 }
 
 // What a recomputed part gives: its answer, and what its router said where that is asked for.
@@ -229,6 +234,7 @@ Decoder decoder_skeleton(const DecoderConfig& config) {
   decoder.embedding = {"model.embed_tokens", placeholder({config.vocabulary, config.hidden}), {}, config.embedding_scale};
   for (int64_t layer = 0; layer < config.layers; ++layer) decoder.blocks.push_back(block_skeleton(config, layer));
   decoder.norm = norm("model.norm", config.hidden, config);
+  decoder.norm.scale = config.final_scale;
   decoder.head = config.labels ? linear("score", config.hidden, config.labels, false) : linear("lm_head", config.hidden, config.vocabulary, false);
   return decoder;
 }

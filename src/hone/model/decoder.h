@@ -39,6 +39,7 @@ struct Block {
   std::optional<Linear> shared_gate;
   ops::AttentionShape shape;
   int64_t layer = 0;
+  double residual_scale = 1;      // of what its halves add
   bool turns_as_windows = false;  // its rotation is that of layers with a window
 
   at::Device device() const { return input_norm.weight.device(); }

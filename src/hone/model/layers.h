@@ -54,6 +54,7 @@ struct Norm {
   Tensor weight;
   double eps = 1e-6;
   bool from_one = false;  // `weight` is the distance from 1
+  double scale = 1;       // of what it gives
 
   Tensor operator()(const Tensor& x) const;
   void divide(const Tensor& by);  // the scales that it gives

@@ -64,7 +64,7 @@ Linear sliced_linear(const Linear& whole, const SlicePlace& place, Cut cut) {
   return slice;
 }
 
-Norm norm_on(const Norm& whole, const SlicePlace& place) { return {whole.name, place.all(whole.weight), whole.eps, whole.from_one}; }
+Norm norm_on(const Norm& whole, const SlicePlace& place) { return {whole.name, place.all(whole.weight), whole.eps, whole.from_one, whole.scale}; }
 
 // Each expert is cut along its width, so that every slice has a part of all of them and they are equally busy.
 Mixture sliced_mixture(const Mixture& whole, const SlicePlace& place) {
@@ -87,7 +87,7 @@ Block sliced_block(const Block& whole, const SlicePlace& place, int64_t layers) 
   slice.input_norm = norm_on(whole.input_norm, place);
   slice.attention_norm = norm_on(whole.attention_norm, place);
   if (whole.behind_attention) slice.behind_attention = norm_on(*whole.behind_attention, place), slice.behind_mlp = norm_on(*whole.behind_mlp, place);
-  slice.turns_as_windows = whole.turns_as_windows;
+  slice.turns_as_windows = whole.turns_as_windows, slice.residual_scale = whole.residual_scale;
   const auto& a = whole.attention;
   slice.attention.q = sliced_linear(a.q, place, Cut::outputs);
   slice.attention.k = sliced_linear(a.k, place, Cut::outputs);

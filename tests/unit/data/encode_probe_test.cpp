@@ -6,6 +6,8 @@
 
 #include "hone/base/file.h"
 #include "hone/data/encode/encoder.h"
+#include "hone/text/templates/agent_format.h"
+#include "hone/text/templates/dialog.h"
 
 namespace hone::data {
 namespace {
@@ -84,6 +86,16 @@ TEST(EncodeProbe, Answers) {
     answers.push_back(std::move(rows));
   }
   write_file_atomically(std::string(path) + ".answer", answers.dump());
+}
+
+// Which template each model would be given, and every name that is known.
+TEST(TemplateProbe, Answers) {
+  const char* path = std::getenv("HONE_TEMPLATE_PROBE");
+  if (!path) GTEST_SKIP() << "only for tests/data/test_template_names.py";
+  Json answer{{"templates", text::swift_dialog_names()}, {"factory", text::factory_dialog_names()}, {"agents", text::agent_format_names()}, {"chosen", Json::array()}};
+  for (const auto& model : parse_json(read_file(path)).or_throw(ExitCode::bad_data, path))
+    answer["chosen"].push_back(default_template(Dialect::swift, {.name = model.at("name"), .model_type = model.at("model_type")}));
+  write_file_atomically(std::string(path) + ".answer", answer.dump());
 }
 
 }  // namespace

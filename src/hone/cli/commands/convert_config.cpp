@@ -2,6 +2,8 @@
 // defaults, in hone's own names. Running it resolves to the same configuration.
 #include "hone/cli/commands/convert_config.h"
 
+#include "hone/cli/jobs/data_job.h"
+
 namespace hone::cli {
 namespace {
 
@@ -38,6 +40,12 @@ std::string native_verb(const Invocation& invocation, const Options& options) {
   return stage == "sft" || stage == "pt" ? stage : "train";
 }
 
+bool is_supervised(const Options& options) {
+  if (options.verb() & (kSft | kPt)) return true;
+  const auto stage = options.verb() & kTrain ? options.text("stage") : "";
+  return stage == "sft" || stage == "pt";
+}
+
 bool uses_galore(const Options& options) {
   if (options.flag("use_galore") || options.text("optim").starts_with("galore")) return true;
   return options.knows("optimizer") && options.text("optimizer") == "galore";
@@ -52,10 +60,8 @@ bool is_idle(const Setting& setting, const Options& options) {
   if (!trains) return false;
   if (name.starts_with("galore_")) return !uses_galore(options);
   if (name == "shuffle_buffer_size") return !options.flag("streaming");
-  if (name == "add_version") return options.front_end() == FrontEnd::factory;
-  const auto stage = options.verb() & kTrain ? options.text("stage") : "";
-  const bool supervised = (options.verb() & (kSft | kPt)) || stage == "sft" || stage == "pt";
-  if (!supervised) return false;
+  if (name == "add_version") return speaks_factory(options);
+  if (!is_supervised(options)) return false;
   if (name == "loss_type") return true;
   return group == kGenerationGroup && !is_on(options, "predict_with_generate") && !is_on(options, "do_predict");
 }
@@ -64,6 +70,7 @@ bool is_idle(const Setting& setting, const Options& options) {
 
 bool matters(const Setting& setting, const Options& options) {
   if (setting.option->status == Status::accepted || setting.option->status == Status::always) return false;
+  if (setting.option->name == "loss_type" && is_supervised(options) && speaks_factory(options)) return false;  // theirs is of preferences
   return setting.source != Source::built_in || (belongs_to(*setting.option, options.front_end()) && !is_idle(setting, options));
 }
 

@@ -130,7 +130,7 @@ Findings examine_machine() {
 
 Findings examine_hubs(bool ask_network) {
   Findings out;
-  for (const char* host : {"www.modelscope.cn", "huggingface.co"}) {
+  for (const char* host : {"modelscope.cn", "huggingface.co"}) {
     if (!ask_network)
       out.push_back({Mark::absent, host, "not asked", "hone doctor --network true asks"});
     else if (reachable(host))

@@ -36,5 +36,6 @@ const Family& qwen3_moe_family();
 const Family& mixtral_family();
 const Family& seed_oss_family();
 const Family& gemma3_family();
+const Family& granite_family();
 
 }  // namespace hone::model

@@ -14,6 +14,7 @@ const std::vector<Family>& families() {
       mixtral_family(),
       seed_oss_family(),
       gemma3_family(),
+      granite_family(),
   };
   return list;
 }

@@ -88,8 +88,8 @@ void put_tuners(model::CausalLM& model, const MadeTuners& made, const AttachOpti
   for (model::Linear* linear : model.linears()) linears[linear->name] = linear;
   for (size_t i = 0; i < made.layers.size(); ++i) {
     const auto& tuner = made.tuners[i];
-    if (tuner->ends_a_block() && model.config().norms_behind)
-      throw UserError(ExitCode::usage, fmt::format("{} norms what its MLP gives, and this tuner works on the MLP's own answer", model.config().architecture),
+    if (tuner->ends_a_block() && !model.config().adds_answers_as_they_are())
+      throw UserError(ExitCode::usage, fmt::format("{} norms or scales what its MLP gives, and this tuner works on the MLP's own answer", model.config().architecture),
                       "use --tuner_type lora, or another tuner that changes layers: adalora, vera, oft, boft, fourierft");
     for (const auto& slots : {tuner->tensors(), tuner->fixed()})
       for (const auto& slot : slots) settle(slot);
