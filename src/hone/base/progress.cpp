@@ -98,6 +98,11 @@ void ProgressBar::draw() {
   put("\r\x1b[2K" + terminal::truncate(line, width > 1 ? width - 1 : 1));
 }
 
+void ProgressBar::tell_active(std::string_view note) {
+  std::lock_guard lock(g_mutex);
+  if (g_active && g_active->live_) g_active->update(g_active->done_, note);
+}
+
 void ProgressBar::erase_active() {
   g_mutex.lock();
   if (g_active && g_active->live_) put("\r\x1b[2K");

@@ -18,6 +18,9 @@ class ProgressBar {
   void update(int64_t done, std::string_view note = {});
   void finish();
 
+  // What the bar on screen, if there is one, says meanwhile: its own next update takes the note back.
+  static void tell_active(std::string_view note);
+
   // Called by the logger around a line so that it does not tear the bar.
   static void erase_active();
   static void redraw_active();

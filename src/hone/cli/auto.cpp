@@ -42,8 +42,9 @@ void decide_automatic(Options& options, int world_size) {
   auto undecided = [&](std::string_view name) { return options.knows(name) && options.setting(name).undecided; };
   if (undecided("learning_rate")) options.decide("learning_rate", options.text("tuner_type") == "full" ? 1e-5 : 1e-4);
   if (undecided("lora_alpha")) options.decide("lora_alpha", 2.0 * static_cast<double>(options.integer("lora_rank")));
+  const bool grpo = options.verb() & kRlhf && options.text("rlhf_type") == "grpo";
   if (undecided("gradient_accumulation_steps"))
-    options.decide("gradient_accumulation_steps", accumulation_for(options.integer("per_device_train_batch_size"), world_size));
+    options.decide("gradient_accumulation_steps", grpo ? 1 : accumulation_for(options.integer("per_device_train_batch_size"), world_size));
   if (undecided("packing") && options.verb() & kTraining) options.decide("packing", options.text("stage") == "pt" || (options.knows("neat_packing") && options.flag("neat_packing")));
   if (undecided("packing_length") && options.has("max_length")) options.decide("packing_length", options.integer("max_length"));
   if (undecided("eval_strategy")) {
@@ -56,15 +57,16 @@ void decide_automatic(Options& options, int world_size) {
     options.decide("eval_steps", options.real(factory ? "logging_steps" : "save_steps"));
   }
   if (undecided("metric_for_best_model"))
-    options.decide("metric_for_best_model", options.flag("predict_with_generate") ? "rouge-l" : "loss");
+    options.decide("metric_for_best_model", grpo ? "reward" : options.flag("predict_with_generate") ? "rouge-l" : "loss");
   if (undecided("greater_is_better"))
     options.decide("greater_is_better", !options.text("metric_for_best_model").ends_with("loss"));
   if (options.verb() & kRlhf && undecided("beta")) options.decide("beta", beta_of(options.text("rlhf_type")));
-  if (options.verb() & kRlhf && undecided("loss_type"))
   if (options.verb() & kRlhf && options.text("rlhf_type") == "rm") {  // ms-swift's are classifiers of one class
     options.decide("task_type", "seq_cls");
     options.decide("num_labels", 1);
   }
+  if (undecided("truncation_strategy")) options.decide("truncation_strategy", options.text("rlhf_type") == "grpo" ? "left" : "delete");
+  if (options.verb() & kRlhf && undecided("loss_type"))
     if (auto loss = loss_of_method(options.text("rlhf_type")); !loss.empty()) options.decide("loss_type", Json::array({loss}));
 }
 

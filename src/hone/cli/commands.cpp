@@ -8,8 +8,11 @@ namespace {
 constexpr Command kCommands[] = {
     {"sft", kSft, "Supervised fine-tuning of a model on conversations.", train_command},
     {"pt", kPt, "Continued pre-training on plain text.", train_command},
+    {"rlhf", kRlhf, "Preference and reinforcement training.", train_command},
     {"train", kTrain, "LLaMA-Factory's training command; `stage` says which kind.", train_command},
     {"infer", kInfer, "Chat in the terminal, or answer a dataset.", infer_command},
+    {"deploy", kDeploy, "Server: OpenAI's and Anthropic's interfaces, and a chat page.", deploy_command},
+    {"app", kDeploy, "Chat page in the browser.", app_command},
     {"export", kExport, "Merge adapters, write a model folder.", export_command},
     {"merge-lora", kExport, "Merge an adapter into its base model.", merge_lora_command},
     {"tokenize", kTokenize, "Text to token ids and back.", tokenize_command, "[file]", 1},
@@ -34,13 +37,11 @@ constexpr Command kCommands[] = {
     {"help", kOther, "Help on a command.", help_command, "[command]", 1},
     {"logits", kLogits, "Logits of given token ids.", logits_command, {}, 0, true},
     {"optim-trace", kOptimTrace, "Course of an optimizer over given gradients.", optim_trace_command, {}, 0, true},
+    {"policy-trace", kOther, "Rewards, advantages and losses of given answers.", policy_trace_command, "file", 1, true},
     {"check-args", kOther, "Whether a command line parses.", check_args_command, "command line", 4096, true, true},
-    {"rlhf", kRlhf, "Preference and reinforcement training.", train_command},
-    {"deploy", kDeploy, "Server: OpenAI's and Anthropic's interfaces, and a chat page.", deploy_command},
     {"rollout", kRollout, "Rollout server for reinforcement training.", nullptr},
     {"eval", kEval, "Benchmarks.", nullptr},
     {"sample", kSample, "Sample and filter many answers.", nullptr},
-    {"app", kDeploy, "Chat page in the browser.", app_command},
     {"web-ui", kDeploy, "Studio in the browser.", nullptr},
 };
 

@@ -82,6 +82,8 @@ Batch Batch::to(at::Device device) const {
   moved.positions_t = send(positions_t);
   moved.targets_t = send(targets_t);
   moved.weights_t = send(weights_t);
+  moved.policy_logps_t = send(policy_logps_t);
+  moved.reference_logps_t = send(reference_logps_t);
   return moved;
 }
 

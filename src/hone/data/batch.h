@@ -1,6 +1,7 @@
 // What the trainer consumes: samples end to end in one row, no padding.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hone/device/tensor.h"
@@ -18,6 +19,9 @@ struct Batch {
   std::vector<int64_t> rows;     // source rows in this batch, for reports
   std::vector<std::string> channels;  // of each segment; "" where its row names none
   std::vector<std::vector<float>> grades;  // of each segment, where texts are judged as wholes
+  // Answers the model wrote itself: float [T], what it and the reference thought of each target then. Undefined where nobody asks.
+  Tensor policy_logps_t, reference_logps_t;
+  std::vector<std::pair<std::string, double>> notes;  // numbers about how the batch came to be, logged with its loss
   bool pinned = true;            // goes to an accelerator by way of page-locked memory
 
   Batch to(at::Device device) const;

@@ -6,6 +6,7 @@
 #include "hone/train/losses/classification.h"
 #include "hone/train/losses/decision.h"
 #include "hone/train/losses/embedding.h"
+#include "hone/train/losses/policy.h"
 #include "hone/train/losses/kto.h"
 #include "hone/train/losses/preference.h"
 #include "hone/train/losses/reranking.h"
@@ -56,6 +57,7 @@ void find_verdict_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
 std::unique_ptr<Method> make_method(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference) {
   if (job.preference.compares_pairs())
     return std::make_unique<PreferenceLoss>(job.preference, reference, job.sft.router_balance, job.trainer.layout);
+  if (job.reinforcement) return std::make_unique<PolicyLoss>(job.reinforcement->policy);
   if (job.preference.method == Preference::kto) return std::make_unique<KtoLoss>(job.preference, *reference, job.sft.router_balance);
   if (job.preference.method == Preference::rm) return std::make_unique<RewardLoss>(job.preference.centering);
   auto task = job.task;

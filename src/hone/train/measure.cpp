@@ -46,6 +46,10 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const Prepared
   config.world = share.world;
   settle_mates(job, share.world, config);
   auto set_of = [&](std::string prefix, std::shared_ptr<data::ConversationSource> rows) -> EvaluationSet {
+    if (ready.rollouts) {
+      auto prompts = std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, config.threads);
+      return {std::move(prefix), [prompts, config, &ready] { return ready.rollouts->evaluation(prompts, config.batch_size); }};
+    }
     return {std::move(prefix), [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }};
   };
   std::vector<EvaluationSet> sets;
@@ -77,11 +81,11 @@ void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded,
     if (epoch) metrics["epoch"] = *epoch;
     if (main) write_results(ready.run, "eval", metrics);
   }
+  if (job.do_predict && ready.data.validation && job.preference.method == Preference::rm) return predict_scores(job, ready, loaded, main);
   if (job.do_predict && ready.data.validation) {
     auto predictions = predict(job, ready, loaded, main);
     if (!main) return;
     write_predictions((ready.run.root / "generated_predictions.jsonl").string(), predictions);
-  if (job.do_predict && ready.data.validation && job.preference.method == Preference::rm) return predict_scores(job, ready, loaded, main);
     write_results(ready.run, "predict", text_metrics(predictions, alone, "predict"));
   }
 }

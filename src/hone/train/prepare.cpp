@@ -24,15 +24,31 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, Prepared& rea
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
 }
 
+std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, const Prepared& ready, const Processes& processes) {
+  if (!ready.data.train) throw UserError(ExitCode::usage, "there are no prompts to train on", "name them with --dataset; streams of unknown length cannot be used");
+  auto geometry = rl::make_geometry(job.reinforcement->geometry, job.trainer.micro_batch_size, job.trainer.accumulation, processes.data_size());
+  auto prompts = std::make_shared<const rl::Prompts>(ready.data.train, ready.encoder, *ready.report, job.loader.threads);
+  return std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, std::move(prompts), job.loader.seed, job.loader.shuffle);
+}
+
 // LLaMA-Factory's tokenized_path, the first time: later runs read what this one leaves there.
 void keep_encoded(const TrainingJob& job, const Prepared& ready) {
   ThreadPool pool(job.loader.threads ? job.loader.threads : std::max(1u, std::thread::hardware_concurrency()));
   data::RowReport report(job.datasets.strict);
-  if (ready.data.train) data::write_encoded(job.keep_encoded / "train", *ready.data.train, *ready.encoder, report, pool);
-  if (ready.data.validation) data::write_encoded(job.keep_encoded / "validation", *ready.data.validation, *ready.encoder, report, pool);
+  const auto purpose = job.loader.pairs ? data::EncodedFor::rlhf : data::EncodedFor::train;
+  if (ready.data.train) data::write_encoded(job.keep_encoded / "train", *ready.data.train, *ready.encoder, report, pool, purpose);
+  if (ready.data.validation) data::write_encoded(job.keep_encoded / "validation", *ready.data.validation, *ready.encoder, report, pool, purpose);
 }
 
 }  // namespace
+
+void settle_mates(const TrainingJob& job, int processes, data::LoaderConfig& config) {
+  if (!config.feedback || !config.feedback->mates || config.feedback->block > 0) return;
+  config.feedback->block = job.loader.batch_size * job.trainer.accumulation * processes;
+  if (config.feedback->block == 1)
+    throw UserError(ExitCode::usage, "an update has one row, and kto pairs its prompt with another row's answer",
+                    "raise --per_device_train_batch_size or --gradient_accumulation_steps");
+}
 
 std::string tuner_name(const tuner::TunerConfig& tuner) {
   if (tuner.kind != tuner::Kind::adapter) return tuner.kind == tuner::Kind::full ? "full" : "freeze";
@@ -42,14 +58,6 @@ std::string tuner_name(const tuner::TunerConfig& tuner) {
 std::string run_identity(const TrainingJob& job) {
   Json identity{job.stage, fs::absolute(job.model_folder).lexically_normal().string(), job.datasets.datasets,
                 tuner_name(job.tuner), job.tuner.kind == tuner::Kind::adapter ? job.tuner.lora.rank : 0};
-void settle_mates(const TrainingJob& job, int processes, data::LoaderConfig& config) {
-  if (!config.feedback || !config.feedback->mates || config.feedback->block > 0) return;
-  config.feedback->block = job.loader.batch_size * job.trainer.accumulation * processes;
-  if (config.feedback->block == 1)
-    throw UserError(ExitCode::usage, "an update has one row, and kto pairs its prompt with another row's answer",
-                    "raise --per_device_train_batch_size or --gradient_accumulation_steps");
-}
-
   if (!job.task.writes()) identity.push_back({static_cast<int>(job.task.task), job.task.labels});
   auto text = identity.dump();
   return fmt::format("{:08x}{:08x}", crc32c(text), crc32c(text + "hone"));
@@ -73,7 +81,13 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
   auto order = data_order(job, ready.data.train ? ready.data.train->size() : -1);
   if (ready.resume && !job.trainer.ignore_data_skip) require_same_order(*ready.resume, order);
   if (job.do_train) {
-    ready.loader = train_loader(job, ready, processes);
+    if (job.reinforcement) {
+      auto rollouts = rollout_loader(job, ready, processes);
+      ready.rollouts = rollouts.get();
+      ready.loader = std::move(rollouts);
+    } else {
+      ready.loader = train_loader(job, ready, processes);
+    }
     ready.report->log_summary();
     ready.plan = StepPlan::make(job.trainer, ready.loader->batches_per_epoch());
     auto schedule = job.schedule;

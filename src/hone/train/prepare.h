@@ -1,6 +1,7 @@
 // The part of a run before its model is loaded.
 #pragma once
 #include "hone/data/row_report.h"
+#include "hone/train/rl/rollout_loader.h"
 #include "hone/train/run.h"
 #include "hone/train/run_folder.h"
 #include "hone/train/trainer.h"
@@ -17,16 +18,17 @@ struct Prepared {
   std::shared_ptr<const data::Encoder> encoder;
   data::OpenedData data;
   std::unique_ptr<data::Loader> loader;
+  rl::RolloutLoader* rollouts = nullptr;  // the same, where the model writes the rows itself
   StepPlan plan;
   std::optional<optim::Schedule> schedule;
 };
 
 Prepared prepare(const TrainingJob& job, const Processes& processes);
 
-std::string tuner_name(const tuner::TunerConfig& tuner);  // as run identities and argument files spell it
-
 // Of rows with mates: they pass answers round among those of one update over `processes`, unless the config says otherwise. Throws
 // UserError(usage) where an update has one row.
 void settle_mates(const TrainingJob& job, int processes, data::LoaderConfig& config);
+
+std::string tuner_name(const tuner::TunerConfig& tuner);  // as run identities and argument files spell it
 
 }  // namespace hone::train

@@ -51,7 +51,7 @@ LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Proc
   else model->set_activation_offload(job.offload_activations);
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job, ready.tokenizer, ready.data.train));
   const bool keeps_dropout = model->value_head() && job.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
-  if (job.preference.method != Preference::none && !keeps_dropout) switch_off_dropout(*model);
+  if ((job.preference.method != Preference::none && !keeps_dropout) || job.reinforcement) switch_off_dropout(*model);
   auto reference = make_reference(job, *ready.tokenizer, processes, *model, tuned);
   model->set_neftune(job.neftune_alpha);
   model->set_shifted_attention(job.shifted_attention);
@@ -159,6 +159,8 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   auto optimizer = with_rank_allocation(optim::make_optimizer(optimizer_recipe(job, processes), std::move(groups)), loaded.tuned, ready.plan.max_steps);
   auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
   auto group = group_of(job, processes, loaded, working, optimizer->groups());
+  if (ready.rollouts)
+    ready.rollouts->begin({*loaded.model, loaded.reference.get(), *group, ready.encoder, ready.tokenizer, ready.rollouts->prompts().longest(), ready.run.root, config.seed});
   auto savers = processes.savers ? std::make_unique<JoinedGroup>(*processes.savers) : nullptr;
   auto companions = companions_of(job, ready, loaded);
   auto weights = weight_files(job, loaded, companions, processes.world.is_main());
@@ -206,8 +208,14 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
 }
 
 void check_method(const TrainingJob& job, const Processes& processes) {
+  if (job.reinforcement && job.parallel.sequence_parallel > 1)
+    throw UserError(ExitCode::usage, "answers that the model writes itself are not split over processes", "leave --sequence_parallel_size out");
+  if (job.reinforcement && job.trainer.find_batch_size)
+    throw UserError(ExitCode::usage, "auto_find_batch_size changes how many answers are compared with each other", "set --per_device_train_batch_size");
   if (!job.task.writes() && job.parallel.sequence_parallel > 1)
     throw UserError(ExitCode::usage, "texts that are judged as wholes are not split over processes", "leave --sequence_parallel_size out");
+  if (job.preference.method != Preference::none && job.parallel.sequence_parallel > 1)
+    throw UserError(ExitCode::usage, "answers that are compared as wholes are not split over processes", "leave --sequence_parallel_size out");
   if (processes.shards_model()) require_elementwise(job.optimizer.name);
   if (processes.shards_model() && job.tuner.method == "ADALORA")
     throw UserError(ExitCode::usage, "AdaLoRA weighs the ranks of whole matrices against each other, which are spread over processes here", "leave --deepspeed and --fsdp out");

@@ -17,6 +17,7 @@
 #include "hone/train/preference.h"
 #include "hone/text/new_tokens.h"
 #include "hone/train/processes.h"
+#include "hone/train/rl/config.h"
 #include "hone/train/task.h"
 #include "hone/tuner/config.h"
 
@@ -59,6 +60,7 @@ struct TrainingJob {
   TaskConfig task;  // what the model is for; other than writing, it has a loss of its own
   SftConfig sft;
   PreferenceConfig preference;
+  std::optional<rl::ReinforcementConfig> reinforcement;  // rows are prompts, and the model learns from what its answers are worth
   TrainerConfig trainer;
   ParallelConfig parallel;
   bool split_batches = false;         // the batch sizes are those of all processes together

@@ -5,6 +5,10 @@ namespace hone::train {
 
 enum class Stop { none, interrupt, terminate };
 
+// Thrown out of work between two steps that would take too long to finish, on every process of a run: nothing has changed since the
+// last step, which is what is saved.
+struct StopBetweenSteps {};
+
 // While it lives, stop signals are noted instead of ending the process. One at a time.
 class StopSignal {
  public:

@@ -24,6 +24,14 @@ std::string name_rows(const std::vector<data::Batch>& batches, const std::functi
   return fmt::format("{}{}", fmt::join(names, ", "), total > kShown ? fmt::format(" and {} more", total - kShown) : "");
 }
 
+// How well a preference is learnt: the part of pairs that are told apart, and by how much.
+std::string preference_note(const StepReading& reading) {
+  auto accuracy = reading.metrics.find("rewards/accuracies"), margin = reading.metrics.find("rewards/margins");
+  if (accuracy == reading.metrics.end() || margin == reading.metrics.end()) return "";
+  auto mean = [](const std::pair<double, double>& total) { return total.first / std::max(total.second, 1.0); };
+  return fmt::format("accuracy {:.2f}  margin {:.3f}  ", mean(accuracy->second), mean(margin->second));
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts parts)
@@ -65,27 +73,35 @@ Outcome Trainer::train() {
   if (main && config_.progress_bar) bar.emplace("Train", plan_.max_steps, state_.global_step);
   StopSignal signals;
   parts_.model.set_training(true);
-  if (config_.eval_on_start && state_.global_step == 0) evaluate_now(log);
   Outcome outcome = Outcome::finished;
-  while (state_.global_step < plan_.max_steps && outcome == Outcome::finished) {
-    if (profiler_) profiler_->before_step();
-    if (layer_sampling_) layer_sampling_->before_step(state_.global_step);
-    auto reading = step();
-    if (profiler_) profiler_->after_step(state_.global_step);
-    if (bar) bar->update(state_.global_step, progress_note(reading, log.seconds()));
-    after_step(log);
-    if (reading.stop_requested) {
-      finish_saving();
-      outcome = StopSignal::requested() == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
-    } else if (stop_early()) {
-      log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model,
-                state_.evaluations_without_gain);
-      outcome = Outcome::early_stopped;
-    }
+  try {
+    if (config_.eval_on_start && state_.global_step == 0) evaluate_now(log);
+    while (state_.global_step < plan_.max_steps && outcome == Outcome::finished) outcome = step_and_after(log, bar ? &*bar : nullptr);
+  } catch (const StopBetweenSteps&) {
+    outcome = stop_now();
   }
   bar.reset();
   if (outcome == Outcome::finished || outcome == Outcome::early_stopped) finish(log);
   return outcome;
+}
+
+Outcome Trainer::step_and_after(RunLog& log, ProgressBar* bar) {
+  if (profiler_) profiler_->before_step();
+  if (layer_sampling_) layer_sampling_->before_step(state_.global_step);
+  auto reading = step();
+  if (profiler_) profiler_->after_step(state_.global_step);
+  if (bar) bar->update(state_.global_step, progress_note(reading, log.seconds()));
+  after_step(log);
+  if (reading.stop_requested) return stop_now();
+  if (!stop_early()) return Outcome::finished;
+  log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model, state_.evaluations_without_gain);
+  return Outcome::early_stopped;
+}
+
+Outcome Trainer::stop_now() {
+  if (state_.global_step > resumed_.global_step) finish_saving();
+  settle_save();
+  return StopSignal::requested() == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
 }
 
 std::vector<data::Batch> Trainer::next_batches() {
@@ -221,6 +237,7 @@ void Trainer::after_step(RunLog& log) {
   bool now = config_.logging == Every::epoch ? due(Every::epoch, 0) : steps > 0 && state_.global_step % steps == 0;
   if (window_.steps() > 0 && (first || now)) {
     auto values = window_.take();
+    parts_.method.derive(values, "");
     if (state_.skipped_steps > 0) values["skipped_steps"] = state_.skipped_steps;
     if (state_.failed_saves > 0) values["failed_saves"] = state_.failed_saves;
     log.record(values, state_);
@@ -237,13 +254,12 @@ bool Trainer::evaluates_now() const {
 
 bool Trainer::saves_now() const {
   if (config_.save == Every::best) return state_.best_global_step == state_.global_step;
-    parts_.method.derive(values, "");
   return due(config_.save, config_.save_steps);
 }
 
 std::string Trainer::progress_note(const StepReading& reading, double seconds) const {
   auto rate = [&](int64_t now, int64_t before) { return static_cast<double>(now - before) / std::max(seconds, 1e-9); };
-  return fmt::format("loss {:.4f}  lr {:.2e}  grad {:.3f}  {} tok/s  {:.1f} samples/s  {}", reading.loss, reading.learning_rate,
+  return fmt::format("loss {:.4f}  {}lr {:.2e}  grad {:.3f}  {} tok/s  {:.1f} samples/s  {}", reading.loss, preference_note(reading), reading.learning_rate,
                      reading.grad_norm, format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))),
                      rate(state_.samples_seen, resumed_.samples_seen),
                      format_bytes(static_cast<double>(device::memory_use(device_).peak)));

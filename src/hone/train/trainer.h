@@ -68,6 +68,8 @@ class Trainer {
   Json results() const { return results_; }  // train_loss, train_runtime … after train()
 
  private:
+  Outcome step_and_after(RunLog& log, ProgressBar* bar);  // finished: it may go on
+  Outcome stop_now();
   std::vector<data::Batch> next_batches();
   double share_counts(const std::vector<data::Batch>& batches);
   StepReading step();

@@ -4,6 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/reinforcement_job.h"
 #include "hone/cli/jobs/reward_job.h"
 #include "hone/hub/locate.h"
 #include "hone/model/config.h"
@@ -114,7 +115,12 @@ void read_pairs(const Options& options, train::TrainingJob& job) {
   if (options.knows("discopop_tau")) config.discopop_tau = options.real("discopop_tau");
   config.simpo_gamma = options.real("simpo_gamma");
   speaks_factory(options) ? read_factory_losses(options, config) : read_swift_losses(options, config);
-  if (config.method != Preference::dpo) config.length_weight.reset();
+  if (config.length_weight && config.method != Preference::dpo && !speaks_factory(options)) {
+    log::warning("{} has no effect: it belongs to dpo", options.shown("ld_alpha"));
+    config.length_weight.reset();
+  }
+  // ORPO learns every answer of a conversation, the others the last one.
+  if (config.method == Preference::orpo && options.knows("loss_scale") && !options.given("loss_scale")) job.encode.loss_scale = "default";
   if (!(config.beta > 0)) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("beta"), config.beta), "expected a number above 0");
   note_smoothing(options, config);
   job.loader.pairs = job.eval_loader.pairs = true;
@@ -131,6 +137,7 @@ std::string training_method(const Options& options) {
 void apply_preference(const Options& options, train::TrainingJob& job) {
   auto name = training_method(options);
   if (name == "sft" || name == "pt") return;
+  if (name == "grpo") return apply_reinforcement(options, job);
   auto& config = job.preference;
   config.method = method_named(name);
   if (config.method == Preference::none)

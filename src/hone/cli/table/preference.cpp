@@ -33,6 +33,18 @@ void add_pairs(Rows& rows) {
       });
 }
 
+void add_reward_models(Rows& rows) {
+  add_group(rows, "Reward models", kPreference,
+            {
+                {"reward_model", List, "", "Models that judge answers, behind --reward_funcs."},
+                {"reward_model_type", Text, "", "Family of the reward model, or lora, full, api.", factory_default{"lora"}, accepted{"its folder says what it is"}},
+                {"reward_adapters", List, "", "Adapters of the reward model.", factory{"reward_model_adapters"}},
+                {"reward_model_revision", List, "", "Revision of each reward model on its hub.", only_swift{}},
+                {"reward_template", List, "", "Template of each reward model; none is its own.", only_swift{}},
+                {"reward_model_plugin", List, "", "How a model's answer becomes a reward; there is default, its score.", only_swift{}},
+            });
+}
+
 // Answers that are good or bad by themselves, and reward models.
 void add_feedback(Rows& rows) {
   add_group(rows, "Preference", kPreference,
@@ -48,16 +60,11 @@ void add_feedback(Rows& rows) {
 void add_preference(Rows& rows) {
   add_pairs(rows);
   add_feedback(rows);
+  add_reward_models(rows);
   add_later_group(
       rows, "Preference", kPreference, "only read by preference and reinforcement training, which is not in this version",
       {
-          {"reward_model", List, "", "Reward model."},
-          {"reward_model_type", Text, "", "Its family, or lora, full, api.", factory_default{"lora"}},
-          {"reward_adapters", List, "", "Its adapters.", factory{"reward_model_adapters"}},
-          {"reward_model_revision", List, "", "Its revision.", only_swift{}},
           {"reward_model_quantization_bit", Integer(1, 8), "", "Its bits.", only_factory{}},
-          {"reward_template", List, "", "Its template.", only_swift{}},
-          {"reward_model_plugin", List, "", "How its answer becomes a reward.", only_swift{}},
           {"teacher_model", Text, "", "Teacher of a distillation.", only_swift{}},
           {"teacher_adapters", List, "", "Its adapters.", only_swift{}},
           {"teacher_model_type", Text, "", "Its family.", only_swift{}},
@@ -89,45 +96,58 @@ void add_preference(Rows& rows) {
 }
 
 void add_grpo(Rows& rows) {
-  add_later_group(
-      rows, "GRPO", kRlhf, "only read by reinforcement training, which is not in this version",
+  add_group(
+      rows, "GRPO", kRlhf,
       {
-          {"num_generations", Integer(1), "8", "Answers per prompt."},
-          {"num_generations_eval", Integer(1), "", "The same at evaluation."},
-          {"generation_batch_size", Integer(1), "auto", "Answers per rollout."},
-          {"steps_per_generation", Integer(1), "auto", "Micro-batches per rollout."},
-          {"num_iterations", Integer(1), "1", "Uses of one rollout."},
-          {"reward_funcs", List, "", "Rewards: accuracy, format, cosine, repetition, soft_overlong, react_format."},
-          {"reward_weights", List, "", "Their weights."},
-          {"epsilon", Real(0), "0.2", "Clip below."},
-          {"epsilon_high", Real(0), "auto", "Clip above."},
-          {"delta", Real(0), "", "Cap of the unclipped ratio."},
-          {"importance_sampling_level", Choice("token|sequence|sequence_token"), "token", "Unit of the ratio."},
-          {"advantage_estimator", Choice("grpo|rloo|reinforce_plus_plus"), "grpo", "Advantage."},
-          {"scale_rewards", Choice("group|none|batch|gdpo"), "auto", "Divisor of rewards."},
-          {"kl_in_reward", Flag, "auto", "Penalty in the reward."},
-          {"dynamic_sample", Flag, "false", "Drop groups with equal rewards."},
-          {"max_resample_times", Integer(1), "3", "Draws for a full batch."},
-          {"overlong_filter", Flag, "false", "No loss on cut answers."},
-          {"soft_max_length", Integer(1), "auto", "soft_overlong."},
-          {"soft_cache_length", Integer(1), "", "soft_overlong."},
-          {"cosine_min_len_value_wrong", Real(), "-0.5", "cosine."},
-          {"cosine_max_len_value_wrong", Real(), "0.0", "cosine."},
-          {"cosine_min_len_value_correct", Real(), "1.0", "cosine."},
-          {"cosine_max_len_value_correct", Real(), "0.5", "cosine."},
-          {"cosine_max_len", Integer(1), "auto", "cosine."},
-          {"repetition_n_grams", Integer(1), "3", "repetition."},
-          {"repetition_max_penalty", Real(), "-1.0", "repetition."},
-          {"tau_pos", Real(), "1.0", "sapo."},
-          {"tau_neg", Real(), "1.05", "sapo."},
-          {"real_tau", Real(), "0.5", "real."},
-          {"fipo_decay_rate", Real(), "32", "fipo."},
-          {"fipo_clip_range", Real(), "0.2", "fipo."},
-          {"fipo_clip_high_only", Flag, "true", "fipo."},
-          {"fipo_safety_threshold", Real(), "4.0", "fipo."},
-          {"top_entropy_quantile", Real(0, 1), "1.0", "Train only tokens this uncertain."},
-          {"log_entropy", Flag, "false", "Log it."},
-          {"log_completions", Flag, "false", "Write completions.jsonl."},
+          {"num_generations", Integer(1), "8", "Answers to each prompt, which are compared with each other."},
+          {"num_generations_eval", Integer(1), "", "The same at evaluation; none is as many."},
+          {"generation_batch_size", Integer(1), "auto", "Answers of a rollout, over all processes; auto is those of one update."},
+          {"steps_per_generation", Integer(1), "auto", "Batches that each process makes of a rollout; auto is --gradient_accumulation_steps."},
+          {"num_iterations", Integer(1), "1", "How often the answers of one rollout are trained on."},
+          {"reward_funcs", List, "", "What answers are worth: accuracy, format, react_format, cosine, repetition, soft_overlong, or addresses of your own rewards (http://127.0.0.1:9000/score)."},
+          {"reward_weights", List, "", "Their weights, those of reward models behind; none is 1 each."},
+          {"reward_timeout", Real(0), "60", "Seconds that a reward at an address may take."},
+          {"remote_rewards", Flag, "false", "Rewards may lie on other machines, which prompts and answers are sent to."},
+          {"epsilon", Real(0), "0.2", "How far a ratio may fall below 1 before it is clipped."},
+          {"epsilon_high", Real(0), "auto", "How far it may rise above 1; auto is --epsilon. Of the loss cispo, its bound itself."},
+          {"delta", Real(0), "", "Bound of the ratio that is not clipped; none is no bound."},
+          {"importance_sampling_level", Choice("token|sequence|sequence_token"), "token", "What has a ratio: each token (GRPO), or each answer (GSPO) with gradients by answer or by token."},
+          {"advantage_estimator", Choice("grpo|rloo|reinforce_plus_plus"), "grpo", "How rewards are compared."},
+          {"scale_rewards", Choice("group|none|batch|gdpo"), "auto", "Whose deviation advantages are divided by; auto is group, of rloo none, of reinforce_plus_plus batch."},
+          {"kl_in_reward", Flag, "auto", "The divergence from the reference is taken off the reward instead of added to the loss; auto is false for grpo only."},
+          {"dynamic_sample", Flag, "false", "Replace groups whose rewards are all alike (DAPO)."},
+          {"max_resample_times", Integer(1), "3", "Draws of other prompts for that."},
+          {"overlong_filter", Flag, "false", "No loss on answers that were cut off."},
+          {"soft_max_length", Integer(1), "auto", "soft_overlong: longest answer; auto is --max_completion_length."},
+          {"soft_cache_length", Integer(1), "", "soft_overlong: over so many tokens before it the penalty grows."},
+          {"cosine_min_len_value_wrong", Real(), "-0.5", "cosine: a wrong answer of no length."},
+          {"cosine_max_len_value_wrong", Real(), "0.0", "cosine: a wrong answer of full length."},
+          {"cosine_min_len_value_correct", Real(), "1.0", "cosine: a right answer of no length."},
+          {"cosine_max_len_value_correct", Real(), "0.5", "cosine: a right answer of full length."},
+          {"cosine_max_len", Integer(1), "auto", "cosine: full length; auto is --max_completion_length."},
+          {"repetition_n_grams", Integer(1), "3", "repetition: words that are looked at together."},
+          {"repetition_max_penalty", Real(), "-1.0", "repetition: of an answer that only repeats."},
+          {"tau_pos", Real(), "1.0", "Loss sapo: temperature for good answers."},
+          {"tau_neg", Real(), "1.05", "Loss sapo: temperature for others."},
+          {"real_tau", Real(), "0.5", "Loss real: temperature."},
+          {"fipo_decay_rate", Real(), "32", "Loss fipo: tokens after which what follows counts half."},
+          {"fipo_clip_range", Real(), "0.2", "Loss fipo: how far weights leave 1; 0 is any."},
+          {"fipo_clip_high_only", Flag, "true", "Loss fipo: weights do not fall below 1."},
+          {"fipo_safety_threshold", Real(), "4.0", "Loss fipo: ratios of bad answers above this weigh no more than 1."},
+          {"top_entropy_quantile", Real(0, 1), "1.0", "Only this part of the tokens trains, the most uncertain ones."},
+          {"log_entropy", Flag, "false", "Log how uncertain answers were."},
+          {"log_completions", Flag, "false", "Write prompts, answers, rewards and advantages to completions.jsonl."},
+          {"off_policy_sequence_mask_delta", Real(0), "", "Leave out bad answers that the model has moved this far away from since; none keeps all."},
+          {"use_vllm", Flag, "false", "Write answers by an engine.", accepted{"answers are always written by hone's engine"}},
+          {"vllm_mode", Choice("colocate|server"), "", "Where it runs: in the processes that train; server is refused."},
+          {"sleep_level", Integer(0, 2), "0", "Memory of the engine while training.", accepted{"the engine has no memory while the model trains"}},
+          {"move_model_batches", Integer(1), "", "Parts of a weight update.", accepted{"weights are shared, not moved"}},
+          {"enable_flattened_weight_sync", Flag, "true", "One buffer per update.", accepted{"weights are shared, not moved"}},
+          {"offload_model", Flag, "false", "Weights to the host while generating.", accepted{"the engine writes with the weights that train; there are no second ones"}},
+      });
+  add_later_group(
+      rows, "GRPO", kRlhf, "not part of reinforcement training in this version",
+      {
           {"sync_ref_model", Flag, "false", "Move the reference along."},
           {"ref_model_sync_steps", Integer(1), "512", "Every N steps."},
           {"ref_model_mixup_alpha", Real(0, 1), "0.6", "By this part."},
@@ -135,22 +155,15 @@ void add_grpo(Rows& rows) {
            "Correction of rollout drift."},
           {"rollout_importance_sampling_threshold", Real(0), "2.0", "Its bound."},
           {"log_rollout_offpolicy_metrics", Flag, "false", "Log the drift."},
-          {"off_policy_sequence_mask_delta", Real(0), "", "Leave out answers that drifted this far."},
           {"completion_length_limit_scope", Choice("per_round|total"), "per_round", "What the limit counts."},
           {"vllm_server_pass_dataset", Flag, "false", "Columns to the rollout server."},
-          {"use_vllm", Flag, "false", "Generate by an engine.", accepted{"rollouts always use hone's engine"}},
-          {"vllm_mode", Choice("colocate|server"), "", "Where it runs."},
           {"vllm_server_host", List, "", "Rollout server."},
           {"vllm_server_port", List, "8000", "Its port."},
           {"vllm_server_base_url", List, "", "Its address."},
           {"vllm_server_timeout", Real(0), "240", "Seconds to wait."},
           {"vllm_server_group_port", List, "51216", "Port of weight updates."},
           {"async_generate", Flag, "false", "Generate with the previous weights meanwhile."},
-          {"sleep_level", Integer(0, 2), "0", "Engine memory given back while training."},
-          {"offload_model", Flag, "false", "Weights to the host while generating."},
           {"offload_optimizer", Flag, "false", "Optimizer to the host while generating."},
-          {"move_model_batches", Integer(1), "", "Parts of a weight update.", accepted{"weights are shared, not moved"}},
-          {"enable_flattened_weight_sync", Flag, "true", "One buffer per update.", accepted{"weights are shared, not moved"}},
       });
 }
 

@@ -249,6 +249,18 @@ std::optional<std::string> last_number(std::string_view text) {
   return found;
 }
 
+// Letters side by side that are no command of LaTeX: a sentence, not a formula.
+bool holds_words(std::string_view text) {
+  bool command = false, letter = false;
+  for (char c : text) {
+    bool is_letter = std::isalpha(static_cast<unsigned char>(c));
+    if (is_letter && letter && !command) return true;
+    if (!is_letter) command = c == '\\';
+    letter = is_letter;
+  }
+  return false;
+}
+
 std::optional<MathAnswer> read_text(const std::string& text) { return read_answer(plainly(text)); }
 
 // The value that a relation gives to its left side.
@@ -291,8 +303,8 @@ std::optional<MathAnswer> find_answer(std::string_view text) {
     if (auto answer = read_text(*boxed)) return answer;
   if (auto formula = formula_in(text, true))
     if (auto answer = read_text(*formula)) return answer;
-  if (auto answer = read_text(std::string(text)); answer && (answer->shape != Shape::value || answer->value->is_number() || text.find('\\') != text.npos || text.find_first_of("0123456789") != text.npos))
-    return answer;
+  if (!holds_words(text))
+    if (auto answer = read_text(std::string(text))) return answer;
   if (auto number = last_number(text)) return read_text(*number);
   return std::nullopt;
 }

@@ -1,0 +1,11 @@
+// ms-swift's grpo: how a run learns from what its own answers are worth.
+#pragma once
+#include "hone/cli/options.h"
+#include "hone/train/run.h"
+
+namespace hone::cli {
+
+// Throws UserError(usage) for what does not go together or is not in this version.
+void apply_reinforcement(const Options& options, train::TrainingJob& job);
+
+}  // namespace hone::cli

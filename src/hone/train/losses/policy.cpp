@@ -1,0 +1,233 @@
+#include "hone/train/losses/policy.h"
+
+#include <cmath>
+
+#include "hone/train/group.h"
+#include "hone/train/losses/answer_logps.h"
+#include "hone/train/losses/token_logps.h"
+
+namespace hone::train {
+namespace {
+
+Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) { return model.hidden({batch.tokens_t, batch.positions_t, batch.segments}); }
+
+Tensor logps_at(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature) {
+  const auto& head = std::as_const(model).head();
+  auto bias = head.bias.defined() ? head.bias / temperature : head.bias;
+  return ops::linear_logps(hidden_th / temperature, head.weight, bias, batch.targets_t, {.target_count = batch.target_count, .adapters = head.adapters}).logps_t;
+}
+
+Tensor grades_of(const data::Batch& batch, Grade grade, at::Device device) {
+  std::vector<float> values;
+  for (const auto& grades : batch.grades) values.push_back(grades.at(grade));
+  return at::tensor(values).to(device);
+}
+
+// exp(d) - d - 1 of the difference to the reference, kept from overflowing.
+Tensor divergence_from_reference(const Tensor& reference_n, const Tensor& logps_n) {
+  auto difference = (reference_n - logps_n).clamp(-20, 20);
+  return (difference.exp() - difference - 1).clamp(-10, 10);
+}
+
+}  // namespace
+
+Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature) {
+  return logps_at(model, hidden_of(model, batch), batch, temperature);
+}
+
+// The answers' tokens end to end, [N], and what is known of each; S answers.
+struct PolicyLoss::Tokens {
+  Tensor logps_n, old_n, reference_n, advantages_n;
+  Tensor mask_n;                // float: 0 where a token takes no part
+  Tensor uncertain_n;           // float: 0 where a token is too certain to train; undefined: none is
+  Tensor answer_n;              // which answer it belongs to
+  Tensor advantages_s, cut_s;
+  int64_t answers = 0;
+
+  Tensor log_ratio() const { return logps_n - old_n; }
+  Tensor per_answer(const Tensor& values_n) const { return sums_by_segment(values_n * mask_n, answer_n, answers); }
+  Tensor lengths_s() const { return sums_by_segment(mask_n, answer_n, answers).clamp_min(1); }
+  Tensor mean_s(const Tensor& values_n) const { return per_answer(values_n) / lengths_s(); }
+  Tensor mean(const Tensor& values_n) const { return (values_n * mask_n).sum() / mask_n.sum().clamp_min(1); }
+  Tensor spread(const Tensor& values_s) const { return values_s.index_select(0, answer_n); }
+};
+
+double PolicyLoss::count(const data::Batch& batch) const {
+  auto answers = static_cast<double>(batch.segments.count());
+  switch (config_.objective) {
+    case PolicyObjective::grpo:
+    case PolicyObjective::sapo: return answers;
+    case PolicyObjective::dr_grpo: return answers * static_cast<double>(config_.max_answer);
+    case PolicyObjective::bnpo:
+    case PolicyObjective::real: return 1;
+    case PolicyObjective::dapo:
+    case PolicyObjective::cispo:
+    case PolicyObjective::fipo: break;
+  }
+  double share = 0;
+  for (const auto& grades : batch.grades) share += grades.at(kTokenShare);
+  return share;
+}
+
+Tensor PolicyLoss::extreme(const Tensor& value, bool greatest) const {
+  if (!group_ || group_->size() == 1) return value;
+  auto all = at::zeros({group_->size()}, value.options());
+  all[group_->rank()].copy_(value);
+  group_->sum_(all);
+  return greatest ? all.max() : all.min();
+}
+
+void PolicyLoss::report_entropies(const Tokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const {
+  auto ones = at::ones_like(entropies_n);
+  auto means_s = sums_by_segment(entropies_n, tokens.answer_n, tokens.answers) / sums_by_segment(ones, tokens.answer_n, tokens.answers).clamp_min(1);
+  metrics.push_back({"entropy/mean", means_s.sum(), static_cast<double>(tokens.answers)});
+  metrics.push_back({"entropy/max", extreme(means_s.max(), true), 1});
+  metrics.push_back({"entropy/min", extreme(means_s.min(), false), 1});
+}
+
+PolicyLoss::Tokens PolicyLoss::tokens_of(model::CausalLM& model, const data::Batch& batch, std::vector<Metric>& metrics) const {
+  auto hidden_th = hidden_of(model, batch);
+  auto logps_t = logps_at(model, hidden_th, batch, config_.temperature);
+  auto labelled = ops::labelled_positions(batch.targets_t, batch.target_count);
+  auto chosen = [&](const Tensor& values_t) { return values_t.defined() ? values_t.index_select(0, labelled) : values_t; };
+  const auto device = logps_t.device();
+  Tokens tokens{.logps_n = chosen(logps_t),
+                .old_n = chosen(batch.policy_logps_t),
+                .reference_n = chosen(batch.reference_logps_t),
+                .advantages_n = {},
+                .mask_n = {},
+                .uncertain_n = {},
+                .answer_n = chosen(segment_numbers(batch.segments, device)),
+                .advantages_s = grades_of(batch, kAdvantage, device),
+                .cut_s = grades_of(batch, kCut, device),
+                .answers = batch.segments.count()};
+  if (!tokens.old_n.defined()) tokens.old_n = tokens.logps_n.detach();
+  tokens.advantages_n = tokens.spread(tokens.advantages_s);
+  tokens.mask_n = at::ones_like(tokens.old_n);
+  if (config_.report_entropy || config_.top_entropy < 1) {
+    auto entropies_n = chosen(token_entropies(model, hidden_th.detach() / config_.temperature, batch.targets_t));
+    if (config_.report_entropy) report_entropies(tokens, entropies_n, metrics);
+    if (config_.top_entropy < 1 && entropies_n.numel() > 0) {
+      auto threshold = at::quantile(entropies_n, 1 - config_.top_entropy);
+      tokens.uncertain_n = (entropies_n >= threshold).to(at::kFloat);
+      metrics.push_back({"entropy/threshold", threshold, 1});
+    }
+  }
+  if (config_.leave_out_cut) tokens.mask_n = 1 - tokens.spread(tokens.cut_s);
+  return tokens;
+}
+
+Tensor PolicyLoss::log_weights(const Tokens& tokens) const {
+  if (config_.level == RatioLevel::token) return tokens.log_ratio();
+  auto by_answer = tokens.spread(tokens.mean_s(tokens.log_ratio()));
+  if (config_.level == RatioLevel::sequence) return by_answer;
+  return tokens.logps_n - tokens.logps_n.detach() + by_answer.detach();
+}
+
+// Tokens whose future moved far count more.
+Tensor PolicyLoss::fipo_influence(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const {
+  at::NoGradGuard no_grad;
+  auto moved = tokens.log_ratio() * tokens.mask_n;
+  if (config_.ratio_cap) moved = at::where(ratio > *config_.ratio_cap, at::zeros_like(moved), moved);
+  const double keep = std::pow(2, -1 / config_.fipo_half_life);
+  auto future = at::zeros_like(moved);
+  auto lengths = sums_by_segment(at::ones_like(moved), tokens.answer_n, tokens.answers).to(at::kCPU, at::kLong);
+  for (int64_t i = 0, begin = 0; i < tokens.answers; ++i) {
+    int64_t length = lengths[i].item<int64_t>();
+    auto distance = at::arange(length, moved.options()).unsqueeze(0) - at::arange(length, moved.options()).unsqueeze(1);
+    auto decay = at::pow(keep, distance.clamp_min(0)) * (distance >= 0);
+    future.narrow(0, begin, length).copy_(at::mv(decay, moved.narrow(0, begin, length)));
+    begin += length;
+  }
+  auto influence = (future * tokens.mask_n).exp();
+  if (config_.fipo_clip > 0) influence = influence.clamp(config_.fipo_clip_above_only ? 1 : 1 - config_.fipo_clip, 1 + config_.fipo_clip);
+  auto safe = (tokens.advantages_n >= 0).logical_or(ratio <= config_.fipo_safe_ratio);
+  influence = at::where(safe, influence, influence.clamp(0.8, 1));
+  metrics.push_back({"fipo/future_kl_mean", tokens.mean(future), 1});
+  metrics.push_back({"fipo/influence_weight_mean", tokens.mean(influence), 1});
+  metrics.push_back({"fipo/safety_keep_ratio", tokens.mean(safe.to(at::kFloat)), 1});
+  return influence;
+}
+
+Tensor PolicyLoss::token_losses(const Tokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const {
+  const auto& advantages = tokens.advantages_n;
+  switch (config_.objective) {
+    case PolicyObjective::cispo: return -ratio.clamp_max(config_.clip_above).detach() * advantages * tokens.logps_n;
+    case PolicyObjective::real: return at::zeros_like(tokens.logps_n);
+    case PolicyObjective::sapo: {
+      auto gate = [&](double tau) { return at::sigmoid(tau * (ratio - 1)) * (4 / tau); };
+      return -at::where(advantages > 0, gate(config_.sapo_good), gate(config_.sapo_bad)) * advantages;
+    }
+    default: break;
+  }
+  auto influence = config_.objective == PolicyObjective::fipo ? fipo_influence(tokens, ratio, metrics) : Tensor();
+  auto clipped = ratio.clamp(1 - config_.clip_below, 1 + config_.clip_above);
+  if (config_.ratio_cap) ratio = ratio.clamp_max(*config_.ratio_cap);
+  auto losses = -at::min(ratio * advantages, clipped * advantages);
+  return influence.defined() ? losses * influence : losses;
+}
+
+// Answers of a group against each other by their mean log-ratio: good ones up, the others down.
+Tensor PolicyLoss::group_loss(const Tokens& tokens) const {
+  auto scores_gk = tokens.mean_s(tokens.log_ratio()).view({-1, config_.generations}) / config_.real_temperature;
+  auto good_gk = tokens.mean_s(tokens.advantages_n).view({-1, config_.generations}) > 0;
+  auto both_g = good_gk.any(1).logical_and(good_gk.logical_not().any(1)).to(at::kFloat);
+  auto zeros = at::zeros({scores_gk.size(0), 1}, scores_gk.options());
+  auto against = [&](const Tensor& values, const Tensor& leave_out) {
+    return at::logsumexp(at::cat({values.masked_fill(leave_out, -HUGE_VAL), zeros}, 1), {1});
+  };
+  auto losses_g = against(scores_gk, good_gk) + against(-scores_gk, good_gk.logical_not());
+  return (losses_g * both_g).sum() / static_cast<double>(scores_gk.size(0));
+}
+
+Tensor PolicyLoss::summed(const Tokens& tokens, const Tensor& losses_n) const {
+  switch (config_.objective) {
+    case PolicyObjective::grpo:
+    case PolicyObjective::sapo: return tokens.mean_s(losses_n).sum();
+    case PolicyObjective::bnpo: return tokens.mean(losses_n);
+    case PolicyObjective::real: return group_loss(tokens) + tokens.mean(losses_n);
+    default: return (losses_n * tokens.mask_n).sum();
+  }
+}
+
+void PolicyLoss::report_clipping(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const {
+  auto part = [&](const Tensor& which) { return tokens.mean(which.to(at::kFloat)); };
+  auto good = tokens.advantages_n > 0, bad = tokens.advantages_n < 0;
+  if (config_.objective == PolicyObjective::sapo || config_.objective == PolicyObjective::real) return;
+  if (config_.objective == PolicyObjective::cispo) {
+    metrics.push_back({"cispo_clip_ratio", part((ratio > config_.clip_above).logical_and(good)), 1});
+    return;
+  }
+  auto below = (ratio < 1 - config_.clip_below).logical_and(bad), above = (ratio > 1 + config_.clip_above).logical_and(good);
+  auto low = part(below), high = part(above);
+  metrics.push_back({"clip_ratio/low_mean", low, 1});
+  metrics.push_back({"clip_ratio/low_min", extreme(low, false), 1});
+  metrics.push_back({"clip_ratio/high_mean", high, 1});
+  metrics.push_back({"clip_ratio/high_max", extreme(high, true), 1});
+  metrics.push_back({"clip_ratio/region_mean", part(below.logical_or(above)), 1});
+}
+
+LossSum PolicyLoss::loss(model::CausalLM& model, const data::Batch& batch) {
+  LossSum result;
+  for (const auto& [name, value] : batch.notes) result.metrics.push_back({name, at::full({}, value, at::TensorOptions().device(batch.tokens_t.device())), 1});
+  auto tokens = tokens_of(model, batch, result.metrics);
+  auto ratio = log_weights(tokens).exp();
+  auto losses_n = token_losses(tokens, ratio, result.metrics);
+  if (tokens.uncertain_n.defined()) losses_n = losses_n * tokens.uncertain_n;
+  if (config_.reference_weight > 0 && tokens.reference_n.defined()) {
+    auto divergence_n = divergence_from_reference(tokens.reference_n, tokens.logps_n);
+    losses_n = losses_n + config_.reference_weight * divergence_n;
+    result.metrics.push_back({"kl", tokens.mean(divergence_n).detach(), 1});
+  }
+  if (config_.farthest_bad_answer) {
+    auto drift_s = tokens.mean_s(-tokens.log_ratio().detach());
+    auto kept_s = (drift_s > *config_.farthest_bad_answer).logical_and(tokens.advantages_s < 0).logical_not().to(at::kFloat);
+    tokens.mask_n = tokens.mask_n * tokens.spread(kept_s);
+  }
+  result.sum = summed(tokens, losses_n);
+  at::NoGradGuard no_grad;
+  report_clipping(tokens, ratio.detach(), result.metrics);
+  return result;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,62 @@
+// Policy gradients over answers the model wrote itself: GRPO and its kin, as ms-swift computes them. A batch's segments are answers; their
+// grades are advantage, whether the answer was cut off, and the part of the rollout's tokens that counts for it (rl/rollout_loader.h).
+#pragma once
+#include <optional>
+
+#include "hone/train/method.h"
+
+namespace hone::train {
+
+enum class PolicyObjective { grpo, bnpo, dr_grpo, dapo, cispo, sapo, real, fipo };
+enum class RatioLevel { token, sequence, sequence_token };
+
+struct PolicyConfig {
+  PolicyObjective objective = PolicyObjective::grpo;
+  RatioLevel level = RatioLevel::token;
+  double temperature = 0.9;                     // that answers were drawn with: log-probabilities are of logits divided by it
+  double clip_below = 0.2, clip_above = 0.2;    // cispo: the second is the ratio's bound itself
+  std::optional<double> ratio_cap;              // delta
+  double reference_weight = 0;                  // beta, of the divergence from the reference; 0 where it went into the reward
+  double sapo_good = 1.0, sapo_bad = 1.05;      // temperatures of its gates
+  double real_temperature = 0.5;
+  double fipo_half_life = 32, fipo_clip = 0.2, fipo_safe_ratio = 4;
+  bool fipo_clip_above_only = true;
+  bool leave_out_cut = false;                   // overlong_filter
+  double top_entropy = 1;                       // only this part of the tokens trains, the most uncertain ones
+  bool report_entropy = false;
+  std::optional<double> farthest_bad_answer;    // off_policy_sequence_mask_delta
+  int64_t max_answer = 512, generations = 8;
+};
+
+// Grades of an answer.
+enum Grade : size_t { kAdvantage = 0, kCut = 1, kTokenShare = 2 };
+
+class PolicyLoss final : public Method {
+ public:
+  explicit PolicyLoss(const PolicyConfig& config) : config_(config) {}
+
+  double count(const data::Batch& batch) const override;
+  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  void join(Group& group) override { group_ = &group; }
+
+ private:
+  struct Tokens;
+  Tokens tokens_of(model::CausalLM& model, const data::Batch& batch, std::vector<Metric>& metrics) const;
+  Tensor log_weights(const Tokens& tokens) const;
+  Tensor token_losses(const Tokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const;
+  Tensor fipo_influence(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
+  Tensor group_loss(const Tokens& tokens) const;
+  Tensor summed(const Tokens& tokens, const Tensor& losses_n) const;
+  void report_clipping(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
+  void report_entropies(const Tokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const;
+  // The least of what all processes bring, or the greatest.
+  Tensor extreme(const Tensor& value, bool greatest) const;
+
+  PolicyConfig config_;
+  Group* group_ = nullptr;
+};
+
+// log p(target) at a temperature, float32 [T], zero where there is no target; with gradients where they are wanted.
+Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature);
+
+}  // namespace hone::train

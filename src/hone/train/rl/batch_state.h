@@ -1,0 +1,11 @@
+// Batches of a rollout in a checkpoint: what was written cannot be read from any file again.
+#pragma once
+#include "hone/base/json.h"
+#include "hone/data/batch.h"
+
+namespace hone::train::rl {
+
+Json batch_to_json(const data::Batch& batch);
+data::Batch batch_from_json(const Json& json);  // throws Json::exception for what batch_to_json did not make
+
+}  // namespace hone::train::rl

@@ -1,0 +1,67 @@
+#include "hone/train/rl/prompts.h"
+
+#include "hone/base/thread_pool.h"
+#include "hone/data/permutation.h"
+
+namespace hone::train::rl {
+
+Result<Prompt> Prompts::read(int64_t row) const {
+  auto conversation = rows_->at(row);
+  if (!conversation) return Error{conversation.error()};
+  auto& messages = conversation->messages;
+  while (!messages.empty() && (messages.back().role == "assistant" || messages.back().role == "tool_call")) messages.pop_back();
+  if (messages.empty()) return data::row_error(data::RowProblem::order, conversation->origin.str(), "nothing stands before the answer");
+  auto ids = encoder_->encode_prompt(*conversation);
+  if (!ids) return Error{ids.error()};
+  const auto& config = encoder_->config();
+  auto length = static_cast<int64_t>(ids->size());
+  if (config.max_length > 0 && length > config.max_length) {
+    if (config.truncation != data::Truncation::left)
+      return data::row_error(data::RowProblem::too_long, conversation->origin.str(), fmt::format("a prompt of {} tokens; max_length is {}", length, config.max_length));
+    ids->erase(ids->begin(), ids->end() - config.max_length);
+  }
+  return Prompt{row, std::move(*conversation), std::move(*ids)};
+}
+
+Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder, data::RowReport& report, size_t threads)
+    : rows_(std::move(rows)), encoder_(std::move(encoder)) {
+  constexpr int64_t kChunk = 64;
+  std::vector<Result<int64_t>> lengths(static_cast<size_t>(rows_->size()), Error{});
+  {
+    ThreadPool pool(threads ? threads : std::max(1u, std::thread::hardware_concurrency()));
+    std::vector<std::future<void>> jobs;
+    for (int64_t begin = 0; begin < rows_->size(); begin += kChunk)
+      jobs.push_back(pool.submit([this, &lengths, begin] {
+        for (int64_t row = begin; row < std::min(begin + kChunk, rows_->size()); ++row) {
+          auto prompt = read(row);
+          lengths[static_cast<size_t>(row)] = prompt ? Result<int64_t>(static_cast<int64_t>(prompt->ids.size())) : Error{prompt.error()};
+        }
+      }));
+    for (auto& job : jobs) job.wait();
+    for (auto& job : jobs) job.get();
+  }
+  for (int64_t row = 0; row < rows_->size(); ++row) {
+    const auto& length = lengths[static_cast<size_t>(row)];
+    if (!length) {
+      report.bad_row(length.error());
+      continue;
+    }
+    report.good_row();
+    usable_.push_back(row);
+    longest_ = std::max(longest_, *length);
+  }
+  if (usable_.empty()) throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary());
+}
+
+Prompt Prompts::load(int64_t row) const {
+  auto prompt = read(row);
+  HONE_CHECK(prompt.ok(), "a row that could be encoded no longer can: {}", prompt.error());
+  return std::move(*prompt);
+}
+
+Prompt Prompts::shuffled(int64_t place, int64_t epoch, uint64_t seed) const {
+  data::Permutation order(static_cast<uint64_t>(count()), seed, static_cast<uint64_t>(epoch));
+  return load(usable_[static_cast<size_t>(order(static_cast<uint64_t>(place % count())))]);
+}
+
+}  // namespace hone::train::rl

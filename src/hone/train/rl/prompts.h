@@ -1,0 +1,40 @@
+// The prompts of a run: rows up to where the model speaks, in an order that depends on the seed alone.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "hone/data/encode/encoder.h"
+#include "hone/data/row_report.h"
+#include "hone/data/source.h"
+
+namespace hone::train::rl {
+
+struct Prompt {
+  int64_t row = -1;
+  data::Conversation question;  // without the answers the row may end with
+  std::vector<text::TokenId> ids;
+};
+
+class Prompts {
+ public:
+  // Every row is looked at once; those that cannot be used are reported and left out.
+  Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder, data::RowReport& report, size_t threads);
+
+  int64_t count() const { return static_cast<int64_t>(usable_.size()); }
+  int64_t longest() const { return longest_; }  // in tokens
+  // The `place`-th of an epoch; beyond its end the epoch begins again.
+  Prompt shuffled(int64_t place, int64_t epoch, uint64_t seed) const;
+  Prompt in_file_order(int64_t place) const { return load(usable_[static_cast<size_t>(place % count())]); }
+  // Of a row that was loaded before.
+  Prompt load(int64_t row) const;
+
+ private:
+  Result<Prompt> read(int64_t row) const;
+
+  std::shared_ptr<const data::ConversationSource> rows_;
+  std::shared_ptr<const data::Encoder> encoder_;
+  std::vector<int64_t> usable_;
+  int64_t longest_ = 0;
+};
+
+}  // namespace hone::train::rl

@@ -1,0 +1,51 @@
+// A loader whose batches are answers the model wrote itself. When those of a rollout are used up, it makes the next one.
+#pragma once
+#include "hone/data/loader.h"
+#include "hone/train/rl/rollout.h"
+
+namespace hone::train::rl {
+
+class RolloutLoader final : public data::Loader {
+ public:
+  RolloutLoader(const ReinforcementConfig& config, const Geometry& geometry, std::shared_ptr<const Prompts> prompts, uint64_t seed, bool shuffle);
+
+  // Before the first next(): what the answers are made with.
+  void begin(RolloutMaker::Parts parts);
+
+  data::Batch next() override;
+  int64_t batches_per_epoch() const override { return rollouts_per_epoch() * geometry_.batches(); }
+  double epoch() const override;
+  Json state() const override;
+  void restore(const Json& state) override;
+
+  const Prompts& prompts() const { return *prompts_; }
+  // One pass over the rows of a validation set, with the same weights, rewards and engine. `batch` answers at a time on each process.
+  std::unique_ptr<data::Loader> evaluation(std::shared_ptr<const Prompts> prompts, int64_t batch);
+
+ private:
+  // Everything that changes, so that a step that does not come about can be taken back.
+  struct Position {
+    int64_t rollout = 0;  // rollouts made
+    int64_t draws = 0;    // of answers, more than rollouts where even groups are replaced
+    int64_t spare = 0;    // prompts that were drawn for replacements
+    int64_t given = 0;    // batches of the last rollout that were given out
+    std::vector<data::Batch> batches;
+  };
+  int64_t rollouts_per_epoch() const { return prompts_->count() / geometry_.prompts(); }
+  int64_t consumed() const { return position_.rollout == 0 ? 0 : (position_.rollout - 1) * geometry_.batches() + position_.given; }
+  bool used_up() const { return position_.rollout == 0 || position_.given == geometry_.batches(); }
+  void make_rollout();
+  Draw draw_uneven();
+  std::vector<std::shared_ptr<const Prompt>> next_prompts() const;
+  std::vector<std::shared_ptr<const Prompt>> spare_prompts();
+
+  ReinforcementConfig config_;
+  Geometry geometry_;
+  std::shared_ptr<const Prompts> prompts_;
+  uint64_t seed_;
+  bool shuffle_;
+  std::unique_ptr<RolloutMaker> maker_;
+  Position position_, update_start_;
+};
+
+}  // namespace hone::train::rl
