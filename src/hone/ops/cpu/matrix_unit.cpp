@@ -5,9 +5,9 @@
 
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
+#include "hone/ops/cpu/unit_tiles.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -26,21 +26,8 @@ void pack_for_unit(const c10::BFloat16* x, c10::BFloat16* packed, int64_t rows, 
 
 namespace {
 
-#define HONE_UNIT __attribute__((target("amx-tile,amx-bf16,avx512f")))
-
 // Outputs are taken 32 at a time: two tiles of weights (4, 5) meet one or two of x (6, 7) in up to four of sums (0 to 3).
 constexpr int64_t kUnitOutputs = 16, kBlockOutputs = 2 * kUnitOutputs;
-
-struct alignas(64) TileSetup {
-  uint8_t palette = 1, start = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-
-  void set(int tile, int64_t count, int64_t bytes) {
-    rows[tile] = static_cast<uint8_t>(count);
-    row_bytes[tile] = static_cast<uint16_t>(bytes);
-  }
-};
 
 struct UnitBlock {
   int64_t upper, lower;  // outputs of the two tiles of weights; lower may be 0
@@ -56,32 +43,34 @@ HONE_UNIT void set_up(const UnitBlock& block) {
     if (outputs[o]) setup.set(4 + o, outputs[o], kUnitInputs * 2);
     if (rows[o]) setup.set(6 + o, kUnitInputs / 2, rows[o] * 4);
   }
-  _tile_loadconfig(&setup);
+  set_up_tiles(setup);
 }
 
-// A row of the weight is short and the rows lie apart: those of the next block are asked of memory on the way.
+// A row of the weight is short and the rows lie apart: what is read a little later, at last of the next block, is asked of memory on the way.
 template <bool Lower, bool Right>
 HONE_UNIT void multiply_block(const c10::BFloat16* packed, const c10::BFloat16* weight, int64_t width, const UnitBlock& block) {
+  constexpr int64_t kAhead = 4 * kUnitInputs, kToNextBlock = kBlockOutputs - 1;
   const auto stride = width * 2;
   const auto* beyond = packed + block.left * width;
-  _tile_zero(0);
-  if constexpr (Right) _tile_zero(1);
-  if constexpr (Lower) _tile_zero(2);
-  if constexpr (Lower && Right) _tile_zero(3);
+  clear_tile<0>();
+  if constexpr (Right) clear_tile<1>();
+  if constexpr (Lower) clear_tile<2>();
+  if constexpr (Lower && Right) clear_tile<3>();
   for (int64_t i = 0; i < width; i += kUnitInputs) {
-    for (int64_t n = kBlockOutputs; n < 2 * kBlockOutputs; ++n) __builtin_prefetch(weight + n * width + i);
-    _tile_loadd(6, packed + i * block.left, block.left * 4);
-    _tile_loadd(4, weight + i, stride);
-    _tile_dpbf16ps(0, 4, 6);
+    const auto* later = weight + i + kAhead + (i + kAhead < width ? 0 : kToNextBlock * width);
+    for (int64_t n = 0; n < kBlockOutputs; ++n) __builtin_prefetch(later + n * width);
+    load_tile<6>(packed + i * block.left, block.left * 4);
+    load_tile<4>(weight + i, stride);
+    multiply_tiles<0, 4, 6>();
     if constexpr (Right) {
-      _tile_loadd(7, beyond + i * block.right, block.right * 4);
-      _tile_dpbf16ps(1, 4, 7);
+      load_tile<7>(beyond + i * block.right, block.right * 4);
+      multiply_tiles<1, 4, 7>();
     }
     if constexpr (Lower) {
-      _tile_loadd(5, weight + kUnitOutputs * width + i, stride);
-      _tile_dpbf16ps(2, 5, 6);
+      load_tile<5>(weight + kUnitOutputs * width + i, stride);
+      multiply_tiles<2, 5, 6>();
     }
-    if constexpr (Lower && Right) _tile_dpbf16ps(3, 5, 7);
+    if constexpr (Lower && Right) multiply_tiles<3, 5, 7>();
   }
 }
 
@@ -95,18 +84,18 @@ template <bool Lower, bool Right>
 HONE_UNIT void block_outputs(const c10::BFloat16* packed, const c10::BFloat16* weight, float* y, const SmallShape& shape, const UnitBlock& block) {
   alignas(64) float sums[kUnitOutputs * kUnitRows];
   multiply_block<Lower, Right>(packed, weight, shape.width, block);
-  _tile_stored(0, sums, block.left * 4);
+  store_tile<0>(sums, block.left * 4);
   put_tile(sums, block.upper, block.left, y, shape.y_stride);
   if constexpr (Right) {
-    _tile_stored(1, sums, block.right * 4);
+    store_tile<1>(sums, block.right * 4);
     put_tile(sums, block.upper, block.right, y + block.left * shape.y_stride, shape.y_stride);
   }
   if constexpr (Lower) {
-    _tile_stored(2, sums, block.left * 4);
+    store_tile<2>(sums, block.left * 4);
     put_tile(sums, block.lower, block.left, y + kUnitOutputs, shape.y_stride);
   }
   if constexpr (Lower && Right) {
-    _tile_stored(3, sums, block.right * 4);
+    store_tile<3>(sums, block.right * 4);
     put_tile(sums, block.lower, block.right, y + block.left * shape.y_stride + kUnitOutputs, shape.y_stride);
   }
 }
@@ -133,7 +122,7 @@ HONE_UNIT void unit_outputs(const c10::BFloat16* packed, const c10::BFloat16* we
     else if (right) block_outputs<false, true>(packed, rows, y + n, shape, block);
     else block_outputs<false, false>(packed, rows, y + n, shape, block);
   }
-  _tile_release();
+  release_tiles();
 }
 
 #else
