@@ -26,6 +26,7 @@ def main():
         "chat templates against jinja2": [sys.executable, BENCH / "template.py", ROOT / "tests/cases/jinja/loops.jinja"],
         "data preparation against ms-swift": [sys.executable, BENCH / "data.py"],
         "training steps against transformers + peft": [sys.executable, BENCH / "train_step.py", "--model", qwen],
+        "preference steps against trl": [sys.executable, BENCH / "preference.py"],
         "loading and the loss against transformers": [sys.executable, BENCH / "memory.py", "--model", half],
         "serving against the engine alone": [sys.executable, BENCH / "serve.py"],
         "a whole run against ms-swift": [sys.executable, BENCH / "end_to_end.py"],

@@ -124,9 +124,9 @@ constexpr Rule kRules[] = {
     {[](const Options& o) { return o.flag("packing") && o.verb() & kRlhf && !stage_is(o, {"grpo", "dpo", "kto", "gkd"}); }, "packing",
      "rlhf_type", "rows of this method cannot be packed"},
     {[](const Options& o) {
-       return o.knows("sequence_parallel_size") && o.integer("sequence_parallel_size") > 1 && o.verb() & kRlhf && !stage_is(o, {"grpo", "dpo"});
+       return o.knows("sequence_parallel_size") && o.integer("sequence_parallel_size") > 1 && o.verb() & kRlhf;
      },
-     "sequence_parallel_size", "rlhf_type", "sequences of this method are not split; grpo's and dpo's are"},
+     "sequence_parallel_size", "rlhf_type", "answers that are compared as wholes are not split over processes"},
 };
 
 }  // namespace

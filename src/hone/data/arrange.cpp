@@ -25,24 +25,22 @@ std::vector<SamplePack> cut_blocks(const std::vector<SamplePack>& samples, int64
   return blocks;
 }
 
-std::vector<SamplePack> pack_samples(std::vector<SamplePack> samples, Packing packing, int64_t capacity) {
-  std::vector<Sample> all;
-  for (auto& pack : samples)
-    for (auto& sample : pack) all.push_back(std::move(sample));
-  std::vector<int64_t> lengths;
-  for (const auto& sample : all) lengths.push_back(static_cast<int64_t>(sample.ids.size()));
-  std::vector<SamplePack> packs;
-  for (const auto& indices : pack(packing, lengths, capacity)) {
-    auto& target = packs.emplace_back();
-    for (size_t index : indices) target.push_back(std::move(all[index]));
-  }
-  return packs;
-}
-
 size_t tokens_of(const SamplePack& pack) {
   size_t total = 0;
   for (const auto& sample : pack) total += sample.ids.size();
   return total;
+}
+
+// What comes as one, such as the two answers of a pair, stays in one pack.
+std::vector<SamplePack> pack_samples(std::vector<SamplePack> rows, Packing packing, int64_t capacity) {
+  std::vector<int64_t> lengths;
+  for (const auto& row : rows) lengths.push_back(static_cast<int64_t>(tokens_of(row)));
+  std::vector<SamplePack> packs;
+  for (const auto& indices : pack(packing, lengths, capacity)) {
+    auto& target = packs.emplace_back();
+    for (size_t index : indices) std::move(rows[index].begin(), rows[index].end(), std::back_inserter(target));
+  }
+  return packs;
 }
 
 }  // namespace
@@ -56,6 +54,8 @@ int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder) {
   int64_t capacity = config.packing_length > 0 ? config.packing_length : encoder.config().max_length;
   if (capacity <= 0) throw UserError(ExitCode::usage, "packing needs a length", "give --max_length (cutoff_len) or --packing_length");
   return capacity;
+}
+
 Batch batch_of(std::span<const SamplePack> packs, const LoaderConfig& config) {
   auto batch = config.feedback ? assemble(mates_last(packs), Joint::separate) : assemble(packs, joint_of(config.packing));
   if (config.feedback) {
@@ -68,8 +68,6 @@ Batch batch_of(std::span<const SamplePack> packs, const LoaderConfig& config) {
   }
   batch.pinned = config.pin_memory;
   return batch;
-}
-
 }
 
 std::vector<Batch> arrange(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle, const Encoder& encoder) {

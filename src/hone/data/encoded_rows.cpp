@@ -32,14 +32,15 @@ UserError not_encoded(const fs::path& folder, const std::string& what) {
 
 class EncodedRows final : public ConversationSource {
  public:
-  EncodedRows(const fs::path& folder, const text::Tokenizer& tokenizer)
+  EncodedRows(const fs::path& folder, const text::Tokenizer& tokenizer, std::string_view wanted_for)
       : folder_(folder),
         about_(read_config_file((folder / kAbout).string())),
         tokens_(folder / kTokens),
         parts_file_(folder / kParts) {
     if (about_.value("format", 0) != kEncodedFormat) throw not_encoded(folder, "of another version");
-    if (auto purpose = about_.value("purpose", std::string(kPurposes[0])); purpose != kPurposes[0])
-      throw UserError(ExitCode::usage, fmt::format("{} was written with --template_mode {}", folder.string(), purpose), "rows of this run are written with --template_mode train");
+    if (auto purpose = about_.value("purpose", std::string(kPurposes[0])); purpose != wanted_for)
+      throw UserError(ExitCode::usage, fmt::format("{} was written with --template_mode {}", folder.string(), purpose),
+                      fmt::format("rows of this run are written with --template_mode {}", wanted_for));
     if (about_.value("vocabulary", size_t{0}) != tokenizer.size())
       throw not_encoded(folder, fmt::format("made by a tokenizer of {} tokens, this one has {}",
                                             about_.value("vocabulary", size_t{0}), tokenizer.size()));
@@ -179,9 +180,9 @@ void write_encoded(const fs::path& folder, const ConversationSource& rows, const
 
 bool holds_encoded(const fs::path& folder) { return fs::is_regular_file(folder / kAbout); }
 
-std::shared_ptr<ConversationSource> open_encoded(const fs::path& folder, const text::Tokenizer& tokenizer) {
+std::shared_ptr<ConversationSource> open_encoded(const fs::path& folder, const text::Tokenizer& tokenizer, EncodedFor purpose) {
   if (!holds_encoded(folder)) throw not_encoded(folder, fmt::format("has no {}", kAbout));
-  return std::make_shared<EncodedRows>(folder, tokenizer);
+  return std::make_shared<EncodedRows>(folder, tokenizer, kPurposes[static_cast<size_t>(purpose)]);
 }
 
 }  // namespace hone::data

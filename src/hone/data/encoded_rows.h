@@ -21,7 +21,7 @@ void write_encoded(const std::filesystem::path& folder, const ConversationSource
 bool holds_encoded(const std::filesystem::path& folder);
 
 // Conversations without messages, whose tokens are there already. Throws UserError(bad_data) for a folder that is no such thing
-// or that another tokenizer made, UserError(usage) for rows of preferences.
-std::shared_ptr<ConversationSource> open_encoded(const std::filesystem::path& folder, const text::Tokenizer& tokenizer);
+// or that another tokenizer made, UserError(usage) for rows that were prepared for something else.
+std::shared_ptr<ConversationSource> open_encoded(const std::filesystem::path& folder, const text::Tokenizer& tokenizer, EncodedFor purpose = EncodedFor::train);
 
 }  // namespace hone::data

@@ -79,8 +79,8 @@ class ExactPlan : public Plan {
     for (const auto& slice : slices) {
       auto encoded = rows_(slice.row, before);
       HONE_CHECK(encoded.ok(), "a row that could be encoded no longer can: {}", encoded.error());
-      if (config_.keeps_rows_together()) return std::move(*encoded);
-      samples.push_back(cut_out(std::move((*encoded)[slice.part]), slice));
+      if (config_.keeps_rows_together()) std::move(encoded->begin(), encoded->end(), std::back_inserter(samples));
+      else samples.push_back(cut_out(std::move((*encoded)[slice.part]), slice));
     }
     const auto& special = rows_.encoder().tokenizer().special();
     if (config_.packing == Packing::blocks && special.add_bos && special.bos) samples[0].ids[0] = samples[0].labels[0] = *special.bos;
@@ -159,11 +159,17 @@ std::vector<SlicePack> plan_blocks(const std::vector<Slice>& slices, const std::
 std::vector<SlicePack> plan_packs(const RowLengths& rows, const LoaderConfig& config, int64_t capacity) {
   std::vector<Slice> slices;
   std::vector<int64_t> lengths;
-  for (size_t row = 0; row < rows.size(); ++row)
-    for (size_t part = 0; part < (config.keeps_rows_together() ? std::min<size_t>(rows[row].size(), 1) : rows[row].size()); ++part) {
+  for (size_t row = 0; row < rows.size(); ++row) {
+    if (config.keeps_rows_together() && !rows[row].empty()) {
+      slices.push_back({static_cast<int64_t>(row), 0});
+      lengths.push_back(std::accumulate(rows[row].begin(), rows[row].end(), int64_t{0}));
+      continue;
+    }
+    for (size_t part = 0; part < rows[row].size(); ++part) {
       slices.push_back({static_cast<int64_t>(row), part});
       lengths.push_back(rows[row][part]);
     }
+  }
   if (config.packing == Packing::blocks) return plan_blocks(slices, lengths, capacity, config.packing_window);
   std::vector<SlicePack> packs;
   size_t window = config.packing == Packing::none || config.packing == Packing::next_fit ? std::max<size_t>(slices.size(), 1) : static_cast<size_t>(config.packing_window);
@@ -213,13 +219,13 @@ class RowPlan : public Plan {
   SamplePack draw(int64_t epoch, int64_t index) const {
     Rng redraw(config_.seed ^ 0xD0D0ull, mix(epoch, index * config_.world + config_.rank));
     int64_t row = deal_(epoch, index);
+    const int64_t before = deal_.before(epoch, index);
     for (int attempt = 0; attempt <= kRedraws; ++attempt) {
       auto encoded = rows_(row, before);
       // A row has its own turn once an epoch; counting it there, in the first, counts it once.
       if (attempt == 0 && epoch == 0) encoded ? report_->good_row() : report_->bad_row(encoded.error());
       if (encoded) return std::move(*encoded);
       row = static_cast<int64_t>(redraw.below(static_cast<uint64_t>(rows_.rows())));
-    const int64_t before = deal_.before(epoch, index);
     }
     throw UserError(ExitCode::bad_data, nothing_usable(*report_), "check the columns, the template and max_length");
   }
@@ -276,12 +282,6 @@ class WindowPlan : public Plan {
 
 }  // namespace
 
-Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config, int64_t row) {
-  SamplePack samples;
-  if (conversation.encoded) {
-    samples = *conversation.encoded;
-  } else if (config.groups) {
-    auto group = encode_group(encoder, conversation, *config.groups);
 namespace {
 
 // How far ahead the chosen answer should be, where a row says so (ms-swift's `margin`, of reward models).
@@ -293,23 +293,29 @@ std::optional<float> margin_of(const Conversation& conversation) {
 
 }  // namespace
 
+Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config, int64_t row) {
+  SamplePack samples;
+  if (conversation.encoded) {
+    samples = *conversation.encoded;
+  } else if (config.groups) {
+    auto group = encode_group(encoder, conversation, *config.groups);
     if (!group) return Error{group.error()};
     samples = std::move(*group);
-  } else if (config.pairs) {
-    auto pair = encoder.encode_pair(conversation);
-    if (!pair) return Error{pair.error()};
-    samples = {std::move(pair->first), std::move(pair->second)};
-  } else {
-    auto parts = encoder.encode_parts(conversation);
   } else if (config.feedback) {
     auto labelled = encode_feedback(encoder, conversation, nullptr);
     if (!labelled) return Error{labelled.error()};
     samples = std::move(*labelled);
+  } else if (config.pairs) {
+    auto pair = encoder.encode_pair(conversation);
+    if (!pair) return Error{pair.error()};
+    samples = {std::move(pair->first), std::move(pair->second)};
+    if (auto margin = margin_of(conversation)) samples.front().grades = {*margin};
+  } else {
+    auto parts = encoder.encode_parts(conversation);
     if (!parts) return Error{parts.error()};
     samples = std::move(*parts);
   }
   for (auto& sample : samples) sample.row = row;
-    if (auto margin = margin_of(conversation)) samples.front().grades = {*margin};
   return samples;
 }
 
@@ -319,12 +325,6 @@ Result<SamplePack> RowEncoder::operator()(int64_t row) const {
   return encode_conversation(*encoder_, *conversation, config_, row);
 }
 
-void draw_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config, int64_t epoch) {
-  if (!config.groups || config.groups->kind != GroupKind::relevance) return;
-  for (auto& row : rows) {
-    if (row.empty()) continue;
-    Rng rng(config.seed ^ 0xCA4Dull, mix(epoch, row.front().row));
-    row = draw_candidates(row, *config.groups, rng);
 Result<SamplePack> RowEncoder::operator()(int64_t row, int64_t before) const {
   if (!config_.feedback || !config_.feedback->mates) return (*this)(row);
   auto own = source_->at(row);
@@ -336,6 +336,12 @@ Result<SamplePack> RowEncoder::operator()(int64_t row, int64_t before) const {
   return samples;
 }
 
+void draw_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config, int64_t epoch) {
+  if (!config.groups || config.groups->kind != GroupKind::relevance) return;
+  for (auto& row : rows) {
+    if (row.empty()) continue;
+    Rng rng(config.seed ^ 0xCA4Dull, mix(epoch, row.front().row));
+    row = draw_candidates(row, *config.groups, rng);
   }
 }
 

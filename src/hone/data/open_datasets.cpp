@@ -38,7 +38,7 @@ class Opener {
     if (!config_.tokenizer) throw UserError(ExitCode::usage, fmt::format("{} holds tokens, not the text that is wanted here", folders.front()), "name the rows themselves");
     std::vector<SourcePtr> all;
     if (rows) all.push_back(std::move(rows));
-    for (const auto& folder : folders) all.push_back(open_encoded(folder, *config_.tokenizer));
+    for (const auto& folder : folders) all.push_back(open_encoded(folder, *config_.tokenizer, config_.ranking ? EncodedFor::rlhf : EncodedFor::train));
     auto joined = concat_sources(std::move(all));
     if (!shuffle) return joined;
     return select_source(joined, NumpyGenerator(static_cast<uint64_t>(random_.draw_seed())).permutation(checked_size(*joined, "the encoded rows")));

@@ -42,7 +42,7 @@ bool makes_sense(Sharding sharding, int devices) {
 }
 
 Json as_json(const MemoryPlan& plan) {
-  return {{"weights", plan.weights},       {"gradients", plan.gradients},         {"optimizer", plan.optimizer}, {"activations", plan.activations},
+  return {{"weights", plan.weights},       {"reference", plan.reference},         {"gradients", plan.gradients},         {"optimizer", plan.optimizer}, {"activations", plan.activations},
           {"logits", plan.logits},         {"fragmentation", plan.fragmentation}, {"runtime", plan.runtime},     {"host", plan.host},
           {"total", plan.total()}};
 }
@@ -74,7 +74,7 @@ void print_asked(const PlanJob& job, int devices) {
   TextTable table({"GiB per device", ""});
   table.align_right(1);
   const std::pair<const char*, double> parts[] = {
-      {"weights", plan.weights}, {"gradients", plan.gradients},         {"optimizer", plan.optimizer}, {"activations", plan.activations},
+      {"weights", plan.weights}, {"reference", plan.reference}, {"gradients", plan.gradients},         {"optimizer", plan.optimizer}, {"activations", plan.activations},
       {"logits", plan.logits},   {"fragmentation", plan.fragmentation}, {"the program", plan.runtime}};
   for (const auto& [name, bytes] : parts)
     if (bytes > 0) table.add({name, gib(bytes)});

@@ -2,6 +2,7 @@
 
 #include "hone/base/file.h"
 #include "hone/cli/jobs/parallel_job.h"
+#include "hone/cli/jobs/preference_job.h"
 #include "hone/cli/jobs/training_job.h"
 #include "hone/cli/jobs/tuning_job.h"
 #include "hone/hub/locate.h"
@@ -84,6 +85,16 @@ double compressed_bytes(const Options& options) {
   return 0.5 + (options.flag("bnb_4bit_use_double_quant") ? 1.0 / 64 : 4.0 / 64);
 }
 
+// A row of two answers is two texts. What they are compared with is a second model, unless an adapter can be switched off.
+void count_preference(const Options& options, bool adapter, train::Workload& work) {
+  const auto method = training_method(options);
+  const bool compares = method == "dpo" || method == "kto";
+  if ((compares || method == "cpo" || method == "simpo" || method == "orpo" || method == "rm") && !options.flag("packing")) work.tokens *= 2;
+  const auto loss = compares && options.has("loss_type") ? options.list("loss_type").front() : "";
+  const bool free = loss == "orpo" || loss == "simpo" || (options.knows("reference_free") && options.flag("reference_free"));
+  work.reference = compares && !free && (!adapter || options.has("ref_model"));
+}
+
 }  // namespace
 
 PlanJob plan_job(const Options& options) {
@@ -103,6 +114,7 @@ PlanJob plan_job(const Options& options) {
   train::count_parameters(work, job.tuner);
   train::count_optimizer(work, job.optimizer);
   work.tokens = options.integer("per_device_train_batch_size") * row_length(options, work.model, plan.assumptions);
+  count_preference(options, job.tuner.kind == tuner::Kind::adapter, work);
   work.accumulation = options.integer("gradient_accumulation_steps");
   work.recompute = options.flag("gradient_checkpointing");
   plan.sharding = sharding_asked(options);

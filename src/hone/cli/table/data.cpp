@@ -71,8 +71,8 @@ void add_data(Rows& rows) {
             {
                 {"max_length", Integer(1), "auto", "Longest row in tokens; auto is the model's limit.", factory{"cutoff_len"},
                  factory_default{"2048"}, also{"max_seq_length"}},
-                {"truncation_strategy", Choice("delete|left|right|split"), "delete", "What happens to longer rows.",
-                 on{kRlhf, "left"}, only_swift{}, also{"truncation"}},
+                {"truncation_strategy", Choice("delete|left|right|split"), "delete", "What happens to longer rows; auto, of rlhf, cuts prompts of grpo on the left and leaves other rows out.",
+                 on{kRlhf, "auto"}, only_swift{}, also{"truncation"}},
                 {"packing", Flag, "false", "Fill batches of --packing_length tokens with whole rows.", factory_default{"auto"}},
                 {"packing_length", Integer(1), "auto", "Tokens of a packed row; auto is --max_length.", only_swift{}},
                 {"packing_strategy", Choice("binpack|sequential"), "binpack", "Best fit, or in order.", only_swift{}},

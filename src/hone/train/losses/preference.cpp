@@ -94,7 +94,7 @@ PreferenceLoss::Found PreferenceLoss::compare(const Answers& policy, const Answe
     if (name == "orpo") found.odds_p = log_odds(logps).detach();
   }
   if (config_.bco_weight > 0) {
-    auto logps = policy.beside(reference, false);
+    auto logps = policy.beside(reference, looks_at_means(config_.losses.front().name));
     auto mixed = pair_losses("bco_pair", logps, config_, baseline(logps, training));
     found.losses_p = (found.losses_p + mixed * config_.bco_weight) / (1 + config_.bco_weight);
   }

@@ -97,12 +97,14 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
 
   plan.weights = static_cast<double>(w.parameters) * w.weight_bytes + static_cast<double>(w.adapter_parameters) * w.adapter_bytes;
   if (w.linear_bytes > 0) plan.weights -= static_cast<double>(w.linear_parameters) * (w.weight_bytes - w.linear_bytes);
+  if (w.reference) plan.reference = static_cast<double>(w.parameters) * w.weight_bytes;
   plan.gradients = trained_bytes(w, base_type, w.adapter_bytes);
   plan.optimizer = trained_bytes(w, w.moments * moment + (w.masters ? 4 : 0), w.moments * adapter_moment);
   if (shards_optimizer(sharding)) plan.optimizer /= parts;
   if (shards_gradients(sharding)) plan.gradients /= parts;
   double gathered = 2 * static_cast<double>(w.largest_block) * w.weight_bytes;  // the block at work and the one on its way
   if (shards_weights(sharding) && devices > 1) plan.weights = plan.weights / parts + gathered;
+  if (w.reference && shards_weights(sharding) && devices > 1) plan.reference = plan.reference / parts + gathered;
   if (offloads(sharding)) {
     plan.host = plan.optimizer;
     plan.optimizer = 0;

@@ -20,12 +20,12 @@ struct Place {
 };
 
 struct MemoryPlan {
-  double weights = 0, gradients = 0, optimizer = 0, activations = 0, logits = 0;
+  double weights = 0, reference = 0, gradients = 0, optimizer = 0, activations = 0, logits = 0;
   double fragmentation = 0;  // blocks that are held and cannot be used
   double runtime = 0;
   double host = 0;  // what offloading keeps in main memory instead
 
-  double total() const { return weights + gradients + optimizer + activations + logits + fragmentation + runtime; }
+  double total() const { return weights + reference + gradients + optimizer + activations + logits + fragmentation + runtime; }
 };
 
 MemoryPlan plan_memory(const Workload& workload, Sharding sharding, int devices, const Place& place);

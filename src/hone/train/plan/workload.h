@@ -18,6 +18,7 @@ struct Workload {
   double linear_bytes = 0;     // one of the blocks' linear layers, where those are compressed; 0: as the others
   double adapter_bytes = 4;    // a weight of the adapter
   bool masters = false;        // half-precision weights that train get float32 copies
+  bool reference = false;      // a second model, frozen, that the trained one is compared with
   double moments = 2;          // numbers the optimizer keeps for a trained one
   double moment_bytes = 0;     // 0: as the number it belongs to
 

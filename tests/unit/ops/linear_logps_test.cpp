@@ -1,0 +1,57 @@
+#include "hone/ops/linear_logps.h"
+
+#include <gtest/gtest.h>
+
+namespace hone::ops {
+namespace {
+
+struct LogpsCase {
+  Tensor hidden, weight, bias, targets;
+  CrossEntropyOptions options;
+
+  explicit LogpsCase(bool adapted) {
+    at::manual_seed(3);
+    hidden = at::randn({40, 8}).requires_grad_(true);
+    weight = at::randn({33, 8}).requires_grad_(!adapted);
+    bias = at::randn({33}).requires_grad_(!adapted);
+    targets = at::randint(0, 33, {40}, at::kLong);
+    targets.slice(0, 5, 11).fill_(kIgnoredTarget);
+    options.chunk_bytes = 33 * 4 * 16;  // several chunks
+    if (adapted) options.adapters = {{.a = at::randn({2, 8}).requires_grad_(true), .b = at::randn({33, 2}).requires_grad_(true), .scale = 0.5}};
+  }
+  TensorList leaves() const {
+    if (options.adapters.empty()) return {hidden, weight, bias};
+    return {hidden, options.adapters[0].a, options.adapters[0].b};
+  }
+};
+
+// Values, and gradients of a sum in which every position weighs something else.
+void expect_follows_composition(bool adapted) {
+  LogpsCase c(adapted);
+  auto weights = at::randn({40});
+  auto gradients = [&](const TargetLogps& found) {
+    (found.logps_t * weights).sum().backward();
+    TensorList list;
+    for (auto& leaf : c.leaves()) list.push_back(leaf.grad().clone()), leaf.mutable_grad().reset();
+    return list;
+  };
+  auto plain = linear_logps_plain(c.hidden, c.weight, c.bias, c.targets, c.options);
+  auto chunked = linear_logps(c.hidden, c.weight, c.bias, c.targets, c.options);
+  EXPECT_TRUE(at::allclose(chunked.logps_t, plain.logps_t, 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(chunked.mean_logits_t, plain.mean_logits_t, 1e-5, 1e-5));
+  EXPECT_FALSE(chunked.mean_logits_t.requires_grad());
+  auto wanted = gradients(plain), found = gradients(chunked);
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::allclose(found[i], wanted[i], 1e-4, 1e-4)) << i;
+}
+
+TEST(LinearLogps, FollowsTheComposition) { expect_follows_composition(false); }
+TEST(LinearLogps, FollowsTheCompositionWithAnAdapter) { expect_follows_composition(true); }
+
+TEST(LinearLogps, RecordsNothingWithoutGradients) {
+  LogpsCase c(false);
+  at::NoGradGuard no_grad;
+  EXPECT_FALSE(linear_logps(c.hidden, c.weight, c.bias, c.targets, c.options).logps_t.requires_grad());
+}
+
+}  // namespace
+}  // namespace hone::ops
