@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${FUZZ_SECONDS:-60}
-[ -e build-sanitize/build.ninja ] || cmake --preset sanitize > /dev/null
+# A folder of a former set-up may name tools that are gone.
+cmake --preset sanitize > /dev/null 2>&1 || cmake --fresh --preset sanitize > /dev/null
 ninja -C build-sanitize -j "$(nproc)"
 # libtorch's own threads and allocator leave memory to the system at exit.
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
