@@ -214,10 +214,10 @@ LossSum PolicyLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   auto ratio = log_weights(tokens).exp();
   auto losses_n = token_losses(tokens, ratio, result.metrics);
   if (tokens.uncertain_n.defined()) losses_n = losses_n * tokens.uncertain_n;
+  Tensor divergence_n;
   if (config_.reference_weight > 0 && tokens.reference_n.defined()) {
-    auto divergence_n = divergence_from_reference(tokens.reference_n, tokens.logps_n);
+    divergence_n = divergence_from_reference(tokens.reference_n, tokens.logps_n);
     losses_n = losses_n + config_.reference_weight * divergence_n;
-    result.metrics.push_back({"kl", tokens.mean(divergence_n).detach(), 1});
   }
   if (config_.farthest_bad_answer) {
     auto drift_s = tokens.mean_s(-tokens.log_ratio().detach());
@@ -226,7 +226,8 @@ LossSum PolicyLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   }
   result.sum = summed(tokens, losses_n);
   at::NoGradGuard no_grad;
-  report_clipping(tokens, ratio.detach(), result.metrics);
+  if (divergence_n.defined()) result.metrics.push_back({"kl", tokens.mean(divergence_n), 1});
+  report_clipping(tokens, ratio, result.metrics);
   return result;
 }
 
