@@ -5,7 +5,8 @@ GOOD = {"/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]
         "/v1/embeddings": {"input": "hi"}, "/v1/messages": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}, "/tokenize": {"prompt": "hi"},
         "/detokenize": {"tokens": [1]}, "/v1/load_lora_adapter": {"lora_name": "x", "lora_path": "y"}, "/v1/unload_lora_adapter": {"lora_name": "x"},
         "/infer/": {"infer_requests": [{"messages": [{"role": "user", "content": "hi"}]}], "request_config": {"max_tokens": 1}}}
-JUDGED = {"/v1/classify": {"input": "hi"}, "/v1/rerank": {"query": "a", "documents": ["b"]}, "/v1/score": {"text_1": "a", "text_2": "b"}}
+JUDGED = {"/v1/classify": {"input": "hi"}, "/v1/rerank": {"query": "a", "documents": ["b"]}, "/v1/score": {"text_1": "a", "text_2": "b"},
+          "/v1/score/evaluation": {"messages": ["a"]}}
 GOOD |= JUDGED
 
 

@@ -68,6 +68,32 @@ def test_a_reranker_ranks_and_scores(tmp_path):
         server.stop()
 
 
+def test_reward_models_of_both_kinds_score_texts(tmp_path):
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM
+    tokenizer, model = classifier(tmp_path / "scores", 1)
+    writer = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
+    head = {"v_head.summary.weight": torch.randn(1, writer.config.hidden_size) * 0.3, "v_head.summary.bias": torch.tensor([0.5])}
+    shutil.copytree(MODEL, tmp_path / "values")
+    save_file(head, tmp_path / "values/value_head.safetensors")
+    texts = ["the cat sleeps", "one two three four"]
+    ids = [torch.tensor([tokenizer(text, add_special_tokens=False).input_ids]) for text in texts]
+    with torch.no_grad():
+        wanted = {"scores": [model(text).logits.item() for text in ids],
+                  "values": [(writer(text, output_hidden_states=True).hidden_states[-1][0, -1] @ head["v_head.summary.weight"][0] + 0.5).item() for text in ids]}
+    for name, options in {"scores": (), "values": ("--task_type", "seq_cls", "--num_labels", "1", "--torch_dtype", "float32")}.items():
+        server = Server(*PLAIN, *options, model=tmp_path / name)
+        try:
+            found = answer(server, "/v1/score/evaluation", {"model": name, "messages": texts})
+            assert found["object"] == "score.evaluation" and found["scores"] == pytest.approx(wanted[name], abs=1e-4)
+            chat = answer(server, "/v1/chat/completions", {"messages": [{"role": "user", "content": texts[0]}]})
+            assert chat["choices"][0]["message"]["content"] == pytest.approx(wanted[name][0], abs=1e-4)
+            if name == "scores":
+                assert refuse_wrong_fields(server, ["/v1/score/evaluation"]) > 10
+        finally:
+            server.stop()
+
+
 def test_embeddings_of_an_embedding_model_read_the_template():
     from transformers import AutoModelForCausalLM, AutoTokenizer
     tokenizer, model = AutoTokenizer.from_pretrained(MODEL), AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)

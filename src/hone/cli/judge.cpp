@@ -1,5 +1,6 @@
 #include "hone/cli/judge.h"
 
+#include "hone/model/value_head.h"
 #include "hone/model/whole_text.h"
 #include "hone/train/losses/decision.h"
 #include "hone/train/make_method.h"
@@ -62,7 +63,8 @@ std::vector<Verdict> Judge::operator()(const std::vector<std::vector<text::Token
   std::vector<Verdict> verdicts;
   switch (task_.task) {
     case train::Task::seq_cls:
-      for (const auto& scores : model::class_scores(model_, states).cpu().unbind(0)) verdicts.push_back(of_classes(scores, likeliest));
+      for (const auto& scores : (task_.by_value ? model::values(model_, states).unsqueeze(1) : model::class_scores(model_, states)).cpu().unbind(0))
+        verdicts.push_back(of_classes(scores, likeliest));
       return verdicts;
     case train::Task::embedding:
       for (const auto& vector : model::unit_embeddings(states).cpu().unbind(0)) verdicts.push_back({numbers_of(vector), nullptr, vector});

@@ -35,7 +35,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/score", kKey, score_pairs},
     {"POST", "/score", kKey, score_pairs},
     {"POST", "/infer/", kKey, infer},
-    {"POST", "/v1/score/evaluation", kKey, score},
+    {"POST", "/v1/score/evaluation", kKey, score_texts},
     {"POST", "/v1/messages", kKey, anthropic_messages},
     {"POST", "/v1/messages/count_tokens", kKey, anthropic_count_tokens},
     {"POST", "/tokenize", kKey, tokenize},

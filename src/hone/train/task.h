@@ -33,6 +33,7 @@ struct TaskConfig {
   Task task = Task::causal_lm;
   Problem problem = Problem::single_label;
   int64_t labels = 0;
+  bool by_value = false;  // the only score is the value of a text's last token (LLaMA-Factory's reward models)
   std::string loss;  // ms-swift's loss_type, of embeddings and rerankers
   InfonceConfig infonce;
   ListwiseConfig listwise;

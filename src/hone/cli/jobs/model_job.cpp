@@ -223,6 +223,7 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
   load.changes.config = config_changes(options, folder);
   load.changes.config.update(task_changes(options, folder));
   note_new_head(options, folder);
+  load.changes.value_head = value_head_folder(options, folder);
   if (options.knows("seed")) load.changes.head_seed = static_cast<uint64_t>(options.integer("seed"));
   load.changes.block_stride = block_stride(options, folder);
   load.changes.compression = compression_of(options, load.device);

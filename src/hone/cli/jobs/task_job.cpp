@@ -5,7 +5,9 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/hub/locate.h"
 #include "hone/io/peft.h"
+#include "hone/io/value_head.h"
 #include "hone/model/config.h"
 #include "hone/text/tokenizer.h"
 
@@ -159,8 +161,22 @@ Json folder_config(const std::filesystem::path& folder) { return read_config_fil
 
 }  // namespace
 
+std::optional<std::filesystem::path> value_head_folder(const Options& options, const std::filesystem::path& folder) {
+  if (options.verb() & kTraining) return std::nullopt;
+  auto says = [&](const char* name, const char* value) { return options.knows(name) && options.text(name) == value; };
+  const bool by_stage = says("stage", "rm");
+  if (!by_stage && !says("task_type", "seq_cls")) return std::nullopt;
+  auto newest = folder;
+  for (const auto& adapter : options.list("adapters"))
+    if (fs::exists(adapter) || adapter.find('=') == adapter.npos) newest = hub::locate_adapter(adapter);  // those with a name are for requests
+  if (io::holds_value_head(newest)) return newest;
+  if (!by_stage) return std::nullopt;
+  throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: stage is rm, and there is no {}", newest.string(), io::kValueHeadFile), "name the folder that a run of stage: rm wrote");
+}
+
 TaskConfig task_config(const Options& options, const std::filesystem::path& folder) {
   TaskConfig config;
+  if (value_head_folder(options, folder)) return {.task = Task::seq_cls, .problem = Problem::regression, .labels = 1, .by_value = true};
   if (!options.knows("task_type")) return config;
   config.task = named(kTasks, options.text("task_type"));
   config.loss = loss_of(options, config.task);
@@ -187,7 +203,7 @@ std::optional<data::GroupConfig> judged_rows(const Options& options, const std::
 
 Json task_changes(const Options& options, const std::filesystem::path& folder) {
   auto task = task_config(options, folder);
-  if (task.task != Task::seq_cls && task.task != Task::reranker) return Json::object();
+  if (task.by_value || (task.task != Task::seq_cls && task.task != Task::reranker)) return Json::object();
   auto hf = folder_config(folder);
   std::string problem;
   for (const auto& [name, value] : kProblems)
@@ -201,7 +217,7 @@ Json task_changes(const Options& options, const std::filesystem::path& folder) {
 
 void note_new_head(const Options& options, const std::filesystem::path& folder) {
   auto task = task_config(options, folder);
-  if (task.labels == 0 || holds_classifier(folder_config(folder))) return;
+  if (task.labels == 0 || task.by_value || holds_classifier(folder_config(folder))) return;
   auto brings_head = [](std::string adapter) {
     auto equals = fs::exists(adapter) ? adapter.npos : adapter.find('=');
     if (equals != adapter.npos) adapter = adapter.substr(equals + 1);

@@ -290,6 +290,7 @@ train::TrainingJob training_job(const Options& options) {
   job.max_shard_bytes = static_cast<size_t>(options.integer("max_shard_size"));
   job.push = push_config(options, job.trainer.output_dir);
   job.args = options.to_json();
+  if (job.load.changes.value_head) job.args.update({{"task_type", "seq_cls"}, {"num_labels", 1}});  // for whoever asks the model later
   if (auto name = resolved_template(options, job.model_folder); !name.empty()) job.args["template"] = name;
   return job;
 }

@@ -8,7 +8,8 @@ void add_training(Rows& rows) {
   add_group(
       rows, "Training", kTraining,
       {
-          {"stage", Choice("sft|pt|rm|ppo|dpo|kto"), "sft", "Kind of training.", on{kPt, "pt"}, on{kRlhf, "dpo"}, only_factory{}},
+          {"stage", Choice("sft|pt|rm|ppo|dpo|kto"), "sft", "Kind of training; of answering commands, rm serves a reward model's scores.", on{kPt, "pt"}, on{kRlhf, "dpo"}, only_factory{},
+           verbs{kTraining | kGenerating}},
           {"do_train", Flag, "true", "Train.", factory_default{"false"}},
           {"do_eval", Flag, "false", "Evaluate after training."},
           {"do_predict", Flag, "false", "Write generated_predictions.jsonl for the validation data."},

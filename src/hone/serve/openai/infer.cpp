@@ -84,10 +84,4 @@ asio::awaitable<void> infer(Exchange& exchange, Context& context) {
   co_await exchange.respond(std::move(response));
 }
 
-asio::awaitable<void> score(Exchange&, Context& context) {
-  throw Problem(405, fmt::format("{} writes text and gives no scores; chat with it at /v1/chat/completions", context.served.name),
-                "", "not_a_reward_model");
-  co_return;
-}
-
 }  // namespace hone::serve

@@ -117,6 +117,19 @@ Texts read_score(const Json& body, const ServedModel& served) {
   return texts;
 }
 
+Texts read_score_texts(const Json& body, const ServedModel& served) {
+  Fields fields(kScoreTexts, body);
+  const auto most = static_cast<size_t>(std::min(fields.integer("max_length", served.max_context), served.max_context));
+  Texts texts;
+  for (const auto& text : fields.texts("messages", kMostTexts, kMostTextBytes)) {
+    auto ids = served.tokenizer->encode(text);
+    if (ids.empty()) bad_value(fmt::format("messages[{}]", texts.size()), "the text is empty");
+    ids.resize(std::min(ids.size(), most));
+    texts.push_back(std::move(ids));
+  }
+  return texts;
+}
+
 Texts read_classify(const Json& body, const ServedModel& served) {
   Fields fields(kClassify, body);
   Texts texts;
@@ -196,6 +209,22 @@ asio::awaitable<void> score_pairs(Exchange& exchange, Context& context) {
   for (const auto& verdict : verdicts)
     data.push_back({{"index", data.size()}, {"object", "score"}, {"score", verdict.scores[0]}});
   co_await exchange.respond(json_response(list_reply("score-", context, std::move(data), texts)));
+}
+
+asio::awaitable<void> score_texts(Exchange& exchange, Context& context) {
+  if (context.served.judges != Judges::classes)
+    throw Problem(405, fmt::format("{} writes text and gives no scores; chat with it at /v1/chat/completions", context.served.name), "", "not_a_reward_model");
+  auto place = context.enter(exchange);
+  auto texts = co_await aside(context, [&] { return read_score_texts(parsed_body(exchange), context.served); });
+  auto found = co_await judged(exchange, context, place, texts, 0);
+  if (!found) co_return;
+  Json scores = Json::array();
+  for (const auto& verdict : *found) {
+    if (verdict.scores.size() != 1) throw Problem(405, fmt::format("{} names classes; ask it at /v1/classify", context.served.name), "", "not_a_reward_model");
+    scores.push_back(verdict.scores[0]);
+  }
+  Json reply{{"id", fresh_id("scoreval-")}, {"object", "score.evaluation"}, {"model", context.served.name}, {"scores", std::move(scores)}};
+  co_await exchange.respond(json_response(reply));
 }
 
 }  // namespace hone::serve

@@ -1,5 +1,5 @@
 // Models that judge texts instead of writing them: a chat answered by a class or a score as ms-swift does, and vLLM's routes for
-// classes, scores and rankings.
+// classes, scores and rankings; LLaMA-Factory's for scores of reward models.
 #pragma once
 #include "hone/serve/context.h"
 
@@ -9,6 +9,7 @@ asio::awaitable<void> judged_chat(Exchange& exchange, Context& context);
 asio::awaitable<void> classify(Exchange& exchange, Context& context);
 asio::awaitable<void> rerank(Exchange& exchange, Context& context);
 asio::awaitable<void> score_pairs(Exchange& exchange, Context& context);
+asio::awaitable<void> score_texts(Exchange& exchange, Context& context);
 
 constexpr size_t kMostTexts = 256, kMostTextBytes = 32 << 20;  // of one request
 

@@ -10,7 +10,7 @@ constexpr std::string_view kOneModel = "part of OpenAI's service, not of a model
 
 constexpr Field kFields[] = {
     // name, endpoints, kind, low, high, default, help, why it has no effect, required
-    {"model", kGenerates | kEmbedding | kTokenize | kDetokenize | kClassify | kRerank | kScorePairs, FieldKind::text, 1, 512, "the served model",
+    {"model", kGenerates | kEmbedding | kTokenize | kDetokenize | kClassify | kRerank | kScorePairs | kScoreTexts, FieldKind::text, 1, 512, "the served model",
      "The served model's name, or an adapter's.", ""},
     {"messages", kChat | kMessages, FieldKind::list, 1, 4096, "", "The conversation.", "", true},
     {"messages", kTokenize, FieldKind::list, 1, 4096, "", "A conversation, rendered with the model's template.", ""},
@@ -108,6 +108,8 @@ constexpr Field kFields[] = {
     {"return_documents", kRerank, FieldKind::flag, 0, 1, "true", "Their texts too.", ""},
     {"text_1", kScorePairs, FieldKind::text_or_list, 0, 256, "", "A question, or one for each of text_2.", "", true},
     {"text_2", kScorePairs, FieldKind::text_or_list, 0, 256, "", "What may answer it.", "", true},
+    {"messages", kScoreTexts, FieldKind::list, 1, 256, "", "Texts to be scored as they are; the template's words are theirs to bring.", "", true},
+    {"max_length", kScoreTexts, FieldKind::integer, 1, kBillion, "the model's context", "Longer texts are cut to so many tokens.", ""},
 
     {"user", kOpenAi | kEmbedding, FieldKind::text, 0, 512, "", "Who asks; shown in the log.", ""},
     {"metadata", kOpenAi | kMessages, FieldKind::object, 0, 32, "", "Notes of the client.", kHosted},
@@ -163,6 +165,8 @@ std::string_view path_of(Endpoint endpoint) {
       return "/v1/rerank";
     case kScorePairs:
       return "/v1/score";
+    case kScoreTexts:
+      return "/v1/score/evaluation";
   }
   return "";
 }

@@ -24,6 +24,7 @@ enum Endpoint : Endpoints {
   kClassify = 1u << 9,
   kRerank = 1u << 10,
   kScorePairs = 1u << 11,
+  kScoreTexts = 1u << 13,  // LLaMA-Factory's, of reward models
 };
 inline constexpr Endpoints kOpenAi = kChat | kCompletion;
 inline constexpr Endpoints kGenerates = kOpenAi | kMessages;
