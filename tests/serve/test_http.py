@@ -125,6 +125,79 @@ def test_a_client_that_closes_frees_its_blocks(serve, endless, stream):
     assert server.wait_for(lambda: server.metric("hone_requests_live") == 0 and server.metric("hone_cache_blocks_used") == 0)
 
 
+def test_clients_of_http_1_0_that_leave_are_noticed_and_those_that_wait_are_served(serve, endless):
+    server = serve("--verbose", "false", model=endless)
+    old = {tokens: post("/v1/completions", {"prompt": "a", "max_tokens": tokens, "n": 4, "ignore_eos": True}).replace("HTTP/1.1", "HTTP/1.0").encode() for tokens in (300, ENDLESS)}
+    with socket.create_connection(server.address) as leaver:
+        leaver.sendall(old[ENDLESS])
+        assert server.wait_for(lambda: server.metric("hone_cache_blocks_used") > 0)
+    assert server.wait_for(lambda: server.metric("hone_requests_live") == 0 and server.metric("hone_cache_blocks_used") == 0)
+    with socket.create_connection(server.address, timeout=120) as waiter:
+        waiter.sendall(old[300])
+        waiter.shutdown(socket.SHUT_WR)
+        answer = http.client.HTTPResponse(waiter, method="POST")
+        answer.begin()  # its first letter may have come long before the rest
+        assert answer.status == 200 and len(json.loads(answer.read())["choices"]) == 4
+
+
+def test_requests_sent_ahead_are_answered_in_turn_though_the_client_says_no_more(server):
+    ask = post("/v1/completions", {"prompt": "a", "max_tokens": 4})
+    answer = raw(server, ask * 3 + "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", half_close=True)
+    assert answer.count("HTTP/1.1 200 OK") == 4 and answer.rstrip().endswith('{"status":"ok"}')
+
+
+def test_expect_continue_is_answered_before_the_body_and_refusals_instead_of_it(server):
+    body = json.dumps({"prompt": "a", "max_tokens": 1})
+    head = f"POST {{}} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(server.address, timeout=60) as connection:
+        connection.sendall(head.format("/v1/completions").encode())
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body.encode())
+        assert read_all(connection).startswith("HTTP/1.1 200 OK")
+    with socket.create_connection(server.address, timeout=60) as connection:
+        connection.sendall(head.format("/nothing").replace(str(len(body)), str(1 << 20)).encode())
+        assert read_all(connection).startswith("HTTP/1.1 404"), "no body is waited for"
+
+
+@pytest.mark.parametrize("end, expected", [("0\r\nX-Sum: 5\r\nX-More: 6\r\n\r\n", 200), ("0\r\n" + "X-Sum: 5\r\n" * 5000 + "\r\n", 431), ("0\r\nno trailer\r\n\r\n", 400), ("zz\r\n", 400)])
+def test_chunked_bodies_and_their_trailers(server, end, expected):
+    body = json.dumps({"prompt": "a", "max_tokens": 1})
+    chunks = "".join(f"{len(part):x};note=1\r\n{part}\r\n" for part in (body[:5], body[5:]))
+    head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\nConnection: close\r\n\r\n"
+    assert status(raw(server, head + chunks + end)) == expected
+
+
+def test_a_head_that_comes_drop_by_drop_holds_up_nobody(server):
+    with socket.create_connection(server.address, timeout=60) as slow:
+        slow.sendall(b"GET /version HTTP/1.1\r\nHost: loc")
+        assert status(get(server, "/version")) == 200
+        for piece in (b"alhost\r", b"\nConnection: clo", b"se\r\n\r", b"\n"):
+            slow.sendall(piece)
+            assert status(get(server, "/health")) == 200
+        assert read_all(slow).startswith("HTTP/1.1 200")
+
+
+def test_sleeping_engines_let_requests_wait(serve, server):
+    assert server.post("/sleep", {})[0] == 403 and server.post("/wake_up", {})[0] == 403, "only where it was allowed"
+    sleeper = serve("--verbose", "false", "--enable_sleep_mode", "true")
+    before = sleeper.chat()["choices"]
+    asleep = lambda: json.loads(sleeper.get("/is_sleeping")[2])["is_sleeping"]
+    assert not asleep() and sleeper.post("/sleep?level=2", {})[0] == 400
+    assert sleeper.post("/sleep?level=1", {})[0] == 200 and asleep() and sleeper.get("/health")[0] == 200
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(sleeper.chat()["choices"]))
+    thread.start()
+    assert sleeper.wait_for(lambda: sleeper.metric("hone_requests_live") == 1)
+    with socket.create_connection(sleeper.address) as leaver:
+        leaver.sendall(post("/v1/completions", {"prompt": "a", "max_tokens": 4, "stream": True}).encode())
+        assert sleeper.wait_for(lambda: sleeper.metric("hone_requests_live") == 2)
+    assert sleeper.wait_for(lambda: sleeper.metric("hone_requests_live") == 1), "who leaves does not wait"
+    assert not answers and sleeper.metric("hone_requests_waiting") == 1
+    assert sleeper.post("/wake_up", {})[0] == 200 and not asleep()
+    thread.join(60)
+    assert answers == [before]
+
+
 @pytest.mark.parametrize("path", ["/health", "/", "/v1/models", "/nothing"])
 def test_head_answers_as_get_does_without_a_body(server, path):
     whole, alone = get(server, path), get(server, path, method="HEAD")

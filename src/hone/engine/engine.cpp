@@ -194,6 +194,11 @@ std::vector<Output> Engine::step() {
 void Engine::nudge() { impl_->bell.ring(); }
 
 bool Engine::idle() const { return impl_->live.empty() && impl_->kept.empty(); }
+bool Engine::at_rest() const {
+  if (idle()) return true;
+  bool still = impl_->threads.empty() || impl_->quiet;
+  return still && impl_->asleep() && impl_->kept.empty() && std::ranges::none_of(impl_->replicas, &Replica::reports);
+}
 int64_t Engine::max_context() const { return impl_->replicas[0]->config().max_context; }
 
 Stats Engine::stats() const {

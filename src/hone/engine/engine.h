@@ -61,6 +61,7 @@ class Engine {
   // Any thread may call: a step() that waits for replicas returns now, the next one at once.
   void nudge();
   bool idle() const;    // nothing to compute and nothing to report
+  bool at_rest() const;  // a step would do nothing: idle, or asleep with nothing to report
   Stats stats() const;  // of all replicas
   // How long the longest step at work on a replica's own thread has been running. Any thread may ask.
   std::chrono::milliseconds in_step() const;

@@ -24,6 +24,7 @@ class Replica {
   void cancel(RequestId id);
   std::vector<Output> step();
   bool idle() const;  // nothing to compute and nothing to report
+  bool reports() const { return !reports_.empty(); }  // something, whether or not it computes
   Stats stats() const;
 
   void forget_prefixes() { blocks_.forget(); }

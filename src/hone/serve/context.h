@@ -21,6 +21,7 @@ struct Context {
   Admission& admission;
   Workers& workers;
   std::filesystem::path result_file;  // "" is none
+  bool sleep_allowed = false;         // by requests
 
   // Who answers to a request's `model`. Problem(404) for a name nobody serves.
   struct Target {

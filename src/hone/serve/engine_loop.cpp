@@ -165,7 +165,7 @@ bool EngineLoop::run_commands() {
   Commands commands;
   {
     std::unique_lock lock(mutex_);
-    ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || !calls_.empty() || !engine_.idle(); });
+    ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || !calls_.empty() || !engine_.at_rest(); });
     if (stopping_) return false;
     commands.swap(commands_);
     if (!calls_.empty()) {
@@ -235,7 +235,7 @@ void EngineLoop::tell(engine::Output output, std::vector<Delivery>& deliveries) 
 }
 
 void EngineLoop::step() {
-  if (engine_.idle()) return;
+  if (engine_.at_rest()) return note(engine_.stats());
   std::vector<Delivery> deliveries;
   bool failed = false;
   {
@@ -250,11 +250,13 @@ void EngineLoop::step() {
   }
   auto stats = engine_.stats();
   if (!failed && stats.steps > stats_.steps) failures_ = 0;  // a step that only tells who was cancelled proves nothing
-  {
-    std::lock_guard lock(stats_mutex_);
-    stats_ = stats;
-  }
+  note(stats);
   deliver(std::move(deliveries));
+}
+
+void EngineLoop::note(const engine::Stats& stats) {
+  std::lock_guard lock(stats_mutex_);
+  stats_ = stats;
 }
 
 // A step that throws leaves no request in a known state: all of them end, the engine starts empty.

@@ -116,6 +116,7 @@ class EngineLoop {
   void add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> requests);
   void cancel(uint64_t ticket);
   void step();
+  void note(const engine::Stats& stats);
   void fail_everything(const std::string& why);
   void report(const Live& live, engine::Output output, bool refused, std::vector<Delivery>& deliveries);
   void report_failure(const Live& live, const std::string& why, bool refused, std::vector<Delivery>& deliveries);

@@ -7,6 +7,7 @@
 #include "hone/serve/openai/embeddings.h"
 #include "hone/serve/openai/infer.h"
 #include "hone/serve/openai/judged.h"
+#include "hone/serve/openai/responses.h"
 #include "hone/serve/page/page.h"
 
 namespace hone::serve {
@@ -25,6 +26,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/models", kKey, models},
     {"GET", "/v1/models/*", kKey, models},
     {"POST", "/v1/chat/completions", kKey, chat_completions},
+    {"POST", "/v1/responses", kKey, responses},
     {"POST", "/v1/completions", kKey, completions},
     {"POST", "/v1/embeddings", kKey, embeddings},
     {"POST", "/v1/classify", kKey, classify},
@@ -42,6 +44,9 @@ constexpr Route kRoutes[] = {
     {"POST", "/detokenize", kKey, detokenize},
     {"POST", "/v1/load_lora_adapter", kKey, load_adapter},
     {"POST", "/v1/unload_lora_adapter", kKey, unload_adapter},
+    {"POST", "/sleep", kKey, put_to_sleep},
+    {"POST", "/wake_up", kKey, wake_up},
+    {"GET", "/is_sleeping", kKey, is_sleeping},
     {"GET", "/", kKey, page},
     {"GET", "/page/*", kKey, page},
 };

@@ -213,7 +213,7 @@ class Server : public Service {
   Metrics metrics_;
   Adapters adapters_;
   Admission admission_{loop_, metrics_};
-  Context context_{served_, loop_, metrics_, adapters_, admission_, workers_, config_.result_file};
+  Context context_{served_, loop_, metrics_, adapters_, admission_, workers_, config_.result_file, config_.sleep_allowed};
   std::shared_ptr<asio::ssl::context> tls_;
   Listener listener_;
   asio::signal_set signals_;

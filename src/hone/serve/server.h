@@ -21,6 +21,7 @@ struct ServerConfig {
   std::string certificate_file, key_file;
   std::vector<std::string> allowed_origins;
   std::filesystem::path adapter_root;  // requests may load adapters below it; "" forbids that
+  bool sleep_allowed = false;          // requests may put the engine to sleep and wake it
   size_t max_adapters = 64;            // and no more than this, those of the command line included
   HttpLimits http;
   EngineLoopLimits engine;

@@ -43,7 +43,7 @@ TEST(Fields, SaysWhatIsWrongWithWhich) {
 }
 
 TEST(Fields, EachNameStandsOncePerEndpoint) {
-  for (Endpoint endpoint : {kChat, kCompletion, kEmbedding, kMessages, kTokenize, kDetokenize, kLoadAdapter, kUnloadAdapter, kClassify, kRerank, kScorePairs, kScoreTexts}) {
+  for (Endpoint endpoint : {kChat, kCompletion, kEmbedding, kMessages, kTokenize, kDetokenize, kLoadAdapter, kUnloadAdapter, kClassify, kRerank, kScorePairs, kScoreTexts, kResponse}) {
     std::set<std::string_view> names;
     for (const auto& field : field_table()) {
       if (!(field.endpoints & endpoint)) continue;

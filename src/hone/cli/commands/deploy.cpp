@@ -105,7 +105,7 @@ class Deployment {
     served.max_context = engine_->max_context();
     served.max_logprobs = options_.integer("max_logprobs");
     if ((options_.given("max_new_tokens") || speaks_factory(options_)) && options_.integer("max_new_tokens") > 0) served.default_max_tokens = options_.integer("max_new_tokens");
-    served.tools = serve::tool_format_of(*encoder_);
+    served.calls = &serve::call_syntax_of(*encoder_);
     served.split_thoughts = options_.text("vllm_reasoning_parser") != "none";
     served.look = page_look(options_);
     served.embed = serve::make_embed(*model_);

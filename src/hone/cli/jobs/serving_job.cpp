@@ -56,6 +56,7 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   config.key_file = options.text("ssl_keyfile");
   config.allowed_origins = options.list("allowed_origins");
   config.adapter_root = options.text("adapter_root");
+  config.sleep_allowed = options.flag("enable_sleep_mode");
   config.max_adapters = static_cast<size_t>(options.integer("max_loras"));
   config.http.connections = static_cast<size_t>(options.integer("max_connections"));
   config.http.body_bytes = static_cast<size_t>(options.integer("max_body"));

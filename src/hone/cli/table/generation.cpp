@@ -68,6 +68,7 @@ void add_serving(Rows& rows) {
                 {"max_logprobs", Integer(0), "20", "Most alternatives a request may ask for."},
                 {"allowed_origins", List, "", "Sites whose pages may use the server, as https://name; * is all."},
                 {"adapter_root", Path, "", "Requests may load adapters out of this folder; none forbids it."},
+                {"enable_sleep_mode", Flag, "false", "Requests may give the cache's memory back (POST /sleep) until they ask for it again (POST /wake_up)."},
                 {"max_loras", Integer(0), "64", "Adapters that are loaded at a time; requests to load more are refused.", also{"max_cpu_loras"}},
                 {"max_queue", Integer(0), "1024", "Answers that may wait for the engine; more are told to come back (429)."},
                 {"max_live_tokens", Integer(1), "16777216", "Tokens that all answers at work may come to; more are told to come back."},

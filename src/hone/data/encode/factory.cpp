@@ -52,6 +52,7 @@ FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::
     dialog_.tools_format = dialog_.function_format = config_.tool_format;
     dialog_.function = dialog_.efficient_eos ? text::Pieces{"{{content}}"} : text::Pieces{"{{content}}", Piece(Piece::Kind::eos)};
   }
+  config_.tool_format = dialog_.function_format;
   tools_format_ = format_named(dialog_.tools_format);
   function_format_ = format_named(dialog_.function_format);
   if (config_.system) dialog_.default_system = *config_.system;

@@ -38,11 +38,10 @@ class ConstraintCompiler {
   Result<std::shared_ptr<const Constraint>> json_schema(const Json& schema) const;
   Result<std::shared_ptr<const Constraint>> json_object() const;  // any JSON object
   Result<std::shared_ptr<const Constraint>> choice(const std::vector<std::string>& texts) const;
-
- private:
   // The same constraint for the same key, made with its first mask when it is asked for first.
   Result<std::shared_ptr<const Constraint>> shared(const std::string& key, const std::function<Result<Pattern>()>& pattern) const;
 
+ private:
   std::shared_ptr<const TokenTrie> trie_;
   ConstraintLimits limits_;
   std::shared_ptr<ByteBudget> memory_;

@@ -6,9 +6,9 @@
 namespace hone::serve {
 namespace {
 
-constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>", kCall = "<tool_call>", kCallEnd = "</tool_call>",
-                           kPython = "<|python_tag|>";
-constexpr std::string_view kBlanks = " \n\r\t";
+constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>";
+constexpr std::string_view kBlanks = " \n\r\t", kListLayout = "[]; \n\r\t";
+const ToolSchemas kNothingOffered;
 
 bool begins(std::string_view whole, std::string_view part) { return whole.size() > part.size() && whole.starts_with(part); }
 
@@ -17,6 +17,22 @@ size_t overlap(std::string_view text, std::string_view tag) {
   for (size_t size = std::min(text.size(), tag.size() - 1); size > 0; --size)
     if (text.ends_with(tag.substr(0, size))) return size;
   return 0;
+}
+
+struct Mark {
+  size_t at = std::string::npos;
+  std::string_view text;
+};
+// The first of `marks` in `text`; where none is, `held` is how much of its end may become one.
+Mark first_mark(std::string_view text, const std::vector<std::string_view>& marks, size_t& held) {
+  Mark first;
+  held = 0;
+  for (auto mark : marks) {
+    if (mark.empty()) continue;
+    if (auto at = text.find(mark); at < first.at) first = {at, mark};
+    held = std::max(held, overlap(text, mark));
+  }
+  return first;
 }
 
 void trim_left(std::string& text) { text.erase(0, std::min(text.find_first_not_of(kBlanks), text.size())); }
@@ -30,7 +46,11 @@ size_t trailing_blanks(std::string_view text) {
 
 AnswerParser::AnswerParser(const Config& config)
     : config_(config), state_(config.begins_thinking && config.split_thoughts ? State::before_thought : State::start) {
-  if (config.tools == ToolFormat::only_call) begin_call("");
+  if (!config_.offered) config_.offered = std::make_shared<const ToolSchemas>(kNothingOffered);
+  if (!config_.in_call) return;
+  begin_call("");
+  marked_ = true;
+  next_seen_ = !config_.calls->next.empty() && config_.calls->forced_lead.ends_with(config_.calls->next);
 }
 
 std::vector<Delta> AnswerParser::push(std::string_view piece) {
@@ -43,7 +63,12 @@ std::vector<Delta> AnswerParser::push(std::string_view piece) {
 
 std::vector<Delta> AnswerParser::finish() {
   std::vector<Delta> out;
+  if (state_ == State::call) {
+    reader_->end();
+    if (reader_->state() == CallReader::State::done) tell_call(out);
+  }
   if (state_ == State::call) announced_ ? void(torn_call_ = std::exchange(call_text_, {})) : give_up_call(out);
+  if (state_ == State::before_call) give_up_call(out);
   if (state_ == State::thought)
     emit(Delta::Kind::thought, std::exchange(held_, {}), out);
   else if (state_ != State::call && state_ != State::behind_call)
@@ -72,6 +97,8 @@ bool AnswerParser::advance(std::vector<Delta>& out) {
       return read_thought(out);
     case State::text:
       return read_text(out);
+    case State::before_call:
+      return choose_reader(out);
     case State::call:
       return read_call(out);
     case State::behind_call:
@@ -111,96 +138,134 @@ bool AnswerParser::read_thought(std::vector<Delta>& out) {
 }
 
 bool AnswerParser::read_text(std::vector<Delta>& out) {
-  if (config_.tools == ToolFormat::llama && text_allowed_calls_) {
-    std::string_view text = held_;
-    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-    if (text.empty() || begins(kPython, text)) return false;
-    text_allowed_calls_ = false;
-    bool tagged = text.starts_with(kPython);
-    if (tagged || text[0] == '{') {
-      held_ = std::string(text.substr(tagged ? kPython.size() : 0));
-      begin_call(tagged ? std::string(kPython) : "");
-      return !held_.empty();
-    }
-  }
-  if (config_.tools != ToolFormat::hermes) {
+  if (!config_.calls) {
     emit(Delta::Kind::text, std::exchange(held_, {}), out);
     return false;
   }
-  auto call = held_.find(kCall);
-  size_t tag = call == std::string::npos ? overlap(held_, kCall) : 0;
-  auto before = std::string_view(held_).substr(0, call == std::string::npos ? held_.size() - tag : call);
+  if (config_.calls->bare && bare_possible_) return begin_bare_call();
+  size_t tag = 0;
+  auto mark = first_mark(held_, config_.calls->opens, tag);
+  bool found = mark.at != std::string::npos;
+  auto before = std::string_view(held_).substr(0, found ? mark.at : held_.size() - tag);
   before.remove_suffix(trailing_blanks(before));  // blanks before a call are not part of the answer
   emit(Delta::Kind::text, std::string(before), out);
-  held_.erase(0, call == std::string::npos ? before.size() : call + kCall.size());
-  if (call == std::string::npos) return false;
-  begin_call(std::string(kCall));
+  held_.erase(0, found ? mark.at + mark.text.size() : before.size());
+  if (found) begin_call(mark.text);
+  return found;
+}
+
+// Where calls need no mark, the beginning of the answer may be one; unless a mark stands there.
+bool AnswerParser::begin_bare_call() {
+  std::string_view text = held_;
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  if (text.empty()) return false;
+  for (auto open : config_.calls->opens)
+    if (begins(open, text)) return false;
+  bare_possible_ = false;
+  if (std::ranges::none_of(config_.calls->opens, [&](auto open) { return text.starts_with(open); })) begin_call("");
   return true;
 }
 
-void AnswerParser::begin_call(std::string marker) {
-  state_ = State::call;
-  scanner_.emplace();
-  call_text_ = std::move(marker);
+void AnswerParser::begin_call(std::string_view marker) {
+  state_ = State::before_call;
+  reader_.reset();
+  call_text_ = marker;
   announced_ = false;
+  marker_size_ = marker.size();
+  marked_ = !marker.empty();
+  next_seen_ = !marker.empty() && marker == config_.calls->next;
 }
 
-// Llama writes calls without a mark around them, and so may stand an answer that merely looks like one.
+// What a mark is followed by tells how the call is written.
+bool AnswerParser::choose_reader(std::vector<Delta>& out) {
+  const auto& syntax = *config_.calls;
+  size_t layout = std::min(held_.find_first_not_of(kListLayout), held_.size());
+  call_text_ += held_.substr(0, layout);
+  held_.erase(0, layout);
+  if (held_.empty() || (!next_seen_ && begins(syntax.next, held_))) return false;
+  bool next = !syntax.next.empty() && held_.starts_with(syntax.next);
+  if (next && !next_seen_) {
+    next_seen_ = true;
+    call_text_ += syntax.next;
+    held_.erase(0, syntax.next.size());
+    return !held_.empty();
+  }
+  if (syntax.objects && held_[0] == '{')
+    reader_ = json_call_reader();
+  else if (syntax.reader && (next_seen_ || !syntax.needs_next))
+    reader_ = syntax.reader(*config_.offered);
+  if (reader_)
+    state_ = State::call;
+  else
+    give_up_call(out);
+  return true;
+}
+
+// Calls without a mark around them may be answers that merely look like one.
 bool AnswerParser::is_answer_in_json() const {
-  if (config_.tools != ToolFormat::llama || call_text_.starts_with(kPython) || !scanner_->named()) return false;
-  bool bare = scanner_->state() == CallScanner::State::done && !scanner_->with_arguments();
-  return bare || std::ranges::find(config_.offered, scanner_->name()) == config_.offered.end();
+  if (marked_ || !config_.calls->bare || !reader_->named()) return false;
+  bool empty = reader_->state() == CallReader::State::done && !reader_->with_arguments();
+  return empty || !config_.offered->contains(reader_->name());
 }
 
 // A call is told of once its arguments begin: what is cut off before is text.
+void AnswerParser::tell_call(std::vector<Delta>& out) {
+  bool done = reader_->state() == CallReader::State::done;
+  if (reader_->named() && (reader_->with_arguments() || done) && !announced_) {
+    emit(Delta::Kind::call, reader_->name(), out);
+    announced_ = true;
+  }
+  if (announced_) emit(Delta::Kind::arguments, reader_->take_arguments(), out);
+  if (reader_->state() == CallReader::State::open || !announced_) return;
+  ++calls_;
+  state_ = State::behind_call;
+}
+
 bool AnswerParser::read_call(std::vector<Delta>& out) {
-  size_t used = scanner_->push(held_);
+  size_t used = reader_->push(held_);
   call_text_ += held_.substr(0, used);
   held_.erase(0, used);
-  bool done = scanner_->state() == CallScanner::State::done;
   if (!announced_ && is_answer_in_json()) {
     give_up_call(out);
     return true;
   }
-  if (scanner_->named() && (scanner_->with_arguments() || done) && !announced_) {
-    emit(Delta::Kind::call, scanner_->name(), out);
-    announced_ = true;
-  }
-  if (announced_) emit(Delta::Kind::arguments, scanner_->take_arguments(), out);
-  if (scanner_->state() == CallScanner::State::open) return false;
-  if (!announced_) {
-    give_up_call(out);
-    return true;
-  }
-  ++calls_;
-  state_ = State::behind_call;
+  tell_call(out);
+  if (reader_->state() == CallReader::State::open) return false;
+  if (!announced_) give_up_call(out);
   return true;
 }
 
-// Looks for the next call; whatever else stands between calls is layout.
+// Looks for the next call or for the end of them; whatever else stands there is layout.
 bool AnswerParser::read_behind_call() {
-  if (config_.tools == ToolFormat::only_call || config_.one_call) return held_.clear(), false;
-  if (config_.tools == ToolFormat::llama) {
-    auto next = held_.find('{');
-    if (next == std::string::npos) return held_.clear(), false;
-    held_.erase(0, next);
-    begin_call("");
+  if (config_.in_call || config_.one_call) return held_.clear(), false;
+  const auto& syntax = *config_.calls;
+  if (syntax.close.empty() && !syntax.bare) {
+    state_ = State::before_text;
     return true;
   }
-  auto end = held_.find(kCallEnd);
-  if (end == std::string::npos) {
-    held_.erase(0, held_.size() - overlap(held_, kCallEnd));
+  auto marks = syntax.opens;
+  marks.insert(marks.end(), {syntax.next, syntax.close, syntax.objects ? "{" : ""});
+  size_t tag = 0;
+  auto mark = first_mark(held_, marks, tag);
+  if (mark.at == std::string::npos) {
+    held_.erase(0, held_.size() - tag);
     return false;
   }
-  held_.erase(0, end + kCallEnd.size());
-  state_ = State::before_text;
+  bool object = mark.text == "{";
+  held_.erase(0, mark.at + (object ? 0 : mark.text.size()));
+  if (mark.text == syntax.close)
+    state_ = State::before_text;
+  else
+    begin_call(object ? "" : mark.text);
   return !held_.empty();
 }
 
+// The mark was text after all; behind it another may stand.
 void AnswerParser::give_up_call(std::vector<Delta>& out) {
   state_ = State::text;
-  text_allowed_calls_ = false;
-  emit(Delta::Kind::text, std::exchange(call_text_, {}), out);
+  bare_possible_ = false;
+  emit(Delta::Kind::text, call_text_.substr(0, marker_size_), out);
+  held_.insert(0, std::exchange(call_text_, {}), marker_size_);
 }
 
 }  // namespace hone::serve

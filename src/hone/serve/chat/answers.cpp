@@ -66,6 +66,8 @@ Answers::News Answers::take(Event& event) {
     answer.stop_string = output.stop_string;
     for (auto& delta : answer.parser.finish()) news.deltas.push_back(std::move(delta));
   }
+  bool thinks = !news.deltas.empty() && std::ranges::all_of(news.deltas, [](const Delta& delta) { return delta.kind == Delta::Kind::thought; });
+  if (thinks) usage_.thought += static_cast<int64_t>(output.tokens.size());
   for (const auto& delta : news.deltas) {
     if (delta.kind == Delta::Kind::text)
       answer.text += delta.text;

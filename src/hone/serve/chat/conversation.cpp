@@ -17,8 +17,35 @@ std::string text_field(const Json& object, const char* name, const std::string& 
   return found->get<std::string>();
 }
 
-// {"name": …, "arguments": …} as a message of its own, the way datasets hold calls.
-data::Message call_message(const Json& function, const std::string& where) {
+void append_assistant(const Json& message, const std::string& where, std::vector<data::Message>& out) {
+  data::Message answer{.role = "assistant"};
+  if (auto content = message.value("content", Json()); !content.is_null())
+    answer.content = read_text_parts(content, where + ".content");
+  for (const char* name : {"reasoning_content", "reasoning"})
+    if (auto thought = message.value(name, Json()); thought.is_string()) answer.extra["reasoning_content"] = thought;
+  auto calls = message.value("tool_calls", Json());
+  auto legacy = message.value("function_call", Json());
+  bool calls_something = (calls.is_array() && !calls.empty()) || legacy.is_object();
+  if (!answer.content.empty() || !answer.extra.is_null() || !calls_something) out.push_back(std::move(answer));
+  if (legacy.is_object()) out.push_back(read_call(legacy, where + ".function_call"));
+  if (calls.is_null()) return;
+  if (!calls.is_array() || calls.size() > kMostCalls)
+    bad_value(where + ".tool_calls", fmt::format("expected a list of at most {} calls", kMostCalls));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    auto place = fmt::format("{}.tool_calls[{}]", where, i);
+    if (!calls[i].is_object()) bad_value(place, "expected an object");
+    out.push_back(read_call(calls[i].value("function", Json()), place + ".function"));
+  }
+}
+
+}  // namespace
+
+bool is_function_name(const std::string& name) {
+  auto plain = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), plain);
+}
+
+data::Message read_call(const Json& function, const std::string& where) {
   if (!function.is_object()) bad_value(where, "expected an object with name and arguments");
   auto name = text_field(function, "name", where);
   if (!is_function_name(name)) bad_value(where + ".name", "expected letters, digits, _ . or -, at most 64");
@@ -32,34 +59,6 @@ data::Message call_message(const Json& function, const std::string& where) {
   }
   if (!arguments.is_object()) bad_value(where + ".arguments", "expected a JSON object");
   return {.role = "tool_call", .content = dump({{"name", name}, {"arguments", arguments}})};
-}
-
-void append_assistant(const Json& message, const std::string& where, std::vector<data::Message>& out) {
-  data::Message answer{.role = "assistant"};
-  if (auto content = message.value("content", Json()); !content.is_null())
-    answer.content = read_text_parts(content, where + ".content");
-  for (const char* name : {"reasoning_content", "reasoning"})
-    if (auto thought = message.value(name, Json()); thought.is_string()) answer.extra["reasoning_content"] = thought;
-  auto calls = message.value("tool_calls", Json());
-  auto legacy = message.value("function_call", Json());
-  bool calls_something = (calls.is_array() && !calls.empty()) || legacy.is_object();
-  if (!answer.content.empty() || !answer.extra.is_null() || !calls_something) out.push_back(std::move(answer));
-  if (legacy.is_object()) out.push_back(call_message(legacy, where + ".function_call"));
-  if (calls.is_null()) return;
-  if (!calls.is_array() || calls.size() > kMostCalls)
-    bad_value(where + ".tool_calls", fmt::format("expected a list of at most {} calls", kMostCalls));
-  for (size_t i = 0; i < calls.size(); ++i) {
-    auto place = fmt::format("{}.tool_calls[{}]", where, i);
-    if (!calls[i].is_object()) bad_value(place, "expected an object");
-    out.push_back(call_message(calls[i].value("function", Json()), place + ".function"));
-  }
-}
-
-}  // namespace
-
-bool is_function_name(const std::string& name) {
-  auto plain = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
-  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), plain);
 }
 
 std::string read_text_parts(const Json& content, const std::string& where) {
@@ -76,7 +75,8 @@ std::string read_text_parts(const Json& content, const std::string& where) {
     }
     if (!part.is_object()) bad_value(place, "expected an object with type and text");
     auto type = part.value("type", Json());
-    if (type != "text" && type != "input_text" && type != "refusal")
+    bool text_part = type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
+    if (!text_part && type != "refusal")
       bad_value(place + ".type", "this model reads text only; expected \"text\"");
     text += text_field(part, type == "refusal" ? "refusal" : "text", place);
   }

@@ -10,6 +10,8 @@ data::Conversation read_messages(const Json& messages);
 // {"type": "function", "function": {…}} each; `legacy` lists the functions themselves. Names are checked.
 Json read_tools(const Json& tools, const std::string& where, bool legacy);
 ToolChoice read_tool_choice(const Json& choice, const Json& tools);
+// {"name": …, "arguments": …} as a message of its own, the way datasets hold calls.
+data::Message read_call(const Json& function, const std::string& where);
 // The text of a content field: a text, or a list of text parts.
 std::string read_text_parts(const Json& content, const std::string& where);
 // Plain values only, and none of the names the template's own variables have.

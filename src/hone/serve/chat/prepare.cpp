@@ -1,47 +1,54 @@
 #include <random>
 
 #include "hone/engine/engine.h"
+#include "hone/serve/calls/forced_call.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
 #include "hone/serve/http/problem.h"
-#include "hone/text/templates/agent_format.h"
 
 namespace hone::serve {
 namespace {
 
 using engine::SamplingParams;
 
-// {"name": one of the functions, "arguments": what it takes}
-Json call_schema(const Json& tools, const ToolChoice& choice) {
-  Json calls = Json::array();
-  for (const auto& tool : tools) {
-    const auto& function = tool["function"];
-    if (choice.mode == ToolChoice::Mode::named && function["name"] != choice.name) continue;
-    Json parameters = function.value("parameters", Json());
-    if (!parameters.is_object() || parameters.empty())
-      parameters = {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
-    calls.push_back({{"type", "object"},
-                     {"properties", {{"name", {{"const", function["name"]}}}, {"arguments", parameters}}},
-                     {"required", {"name", "arguments"}},
-                     {"additionalProperties", false}});
-  }
-  return calls.size() == 1 ? calls[0] : Json{{"anyOf", calls}};
-}
-
 bool forces_call(const ChatTask& task) {
   return task.tool_choice.mode == ToolChoice::Mode::required || task.tool_choice.mode == ToolChoice::Mode::named;
 }
 
-void read_calls(const Json& tools, const ServedModel& served, AnswerParser::Config& parser) {
-  parser.tools = served.tools;
-  for (const auto& tool : tools) parser.offered.push_back(tool["function"]["name"]);
+std::shared_ptr<const ToolSchemas> schemas_of(const Json& tools, const std::string& only = "") {
+  auto schemas = std::make_shared<ToolSchemas>();
+  for (const auto& tool : tools)
+    if (const auto& function = tool["function"]; only.empty() || function["name"] == only)
+      (*schemas)[function["name"].get<std::string>()] = function.value("parameters", Json());
+  return schemas;
 }
 
-// response_format and output_config are about answers in words, of which a call has none; the others are about all of the output.
+// Marks that are special tokens must stay in the text for calls to be seen, and results are the client's to write.
+void expect_calls(const ChatTask& task, const ServedModel& served, engine::Request& request, AnswerParser::Config& parser) {
+  parser.calls = served.calls;
+  parser.offered = schemas_of(task.tools);
+  for (auto mark : served.calls->opens)
+    if (auto id = served.tokenizer->id_of(mark); id && served.tokenizer->is_special(*id)) request.sampling.skip_special_tokens = false;
+  if (!served.calls->result.empty()) request.sampling.stop.emplace_back(served.calls->result);
+}
+
+// These are about answers in words, of which a call has none; the others are about all of the output.
 void check_no_other_shape(const ChatTask& task) {
-  bool of_words = task.shape.where.starts_with("response_format") || task.shape.where.starts_with("output_config");
+  bool of_words = false;
+  for (auto field : {"response_format", "output_config", "text.format"}) of_words |= task.shape.where.starts_with(field);
   if (task.shape.kind != Shape::Kind::free && !of_words)
     bad_value(task.shape.where, "does not go with a tool_choice that asks for a call");
+}
+
+// One call in the model's own form: the prompt opens it, the constraint holds the rest.
+void force_call(const ChatTask& task, const ServedModel& served, engine::Request& request, AnswerParser::Config& parser) {
+  auto functions = schemas_of(task.tools, task.tool_choice.mode == ToolChoice::Mode::named ? task.tool_choice.name : "");
+  refuse_long_shape(task.tools, "tools");
+  auto key = fmt::format("call {} {} {}", served.calls->name, task.tool_choice.name, dump(task.tools));
+  auto compiled = served.constraints->shared(key, [&] { return forced_call_pattern(*served.calls, *functions); });
+  if (!compiled) throw Problem(400, "the asked output shape cannot be followed: " + compiled.error(), "tools", "invalid_schema");
+  request.sampling.constraint = std::move(*compiled);
+  parser = {.calls = served.calls, .split_thoughts = false, .in_call = true, .offered = std::move(functions)};
 }
 
 // Whatever tokens spell it.
@@ -59,14 +66,11 @@ void close_thought(std::vector<text::TokenId>& prompt, const text::Tokenizer& to
 
 }  // namespace
 
-ToolFormat tool_format_of(const data::Encoder& encoder) {
-  const auto &agent = encoder.config().tool_format, &name = encoder.template_name();
-  if (!text::find_agent_format(agent)) {
-    bool tagged = encoder.tokenizer().chat_template().find("<|python_tag|>") != std::string::npos;
-    return name.starts_with("llama3") || name.starts_with("llama4") || tagged ? ToolFormat::llama : ToolFormat::hermes;
-  }
-  if (agent == "llama3" || agent == "llama4") return ToolFormat::llama;
-  return agent == "hermes" || agent == "hunyuan_hermes" ? ToolFormat::hermes : ToolFormat::none;
+const CallSyntax& call_syntax_of(const data::Encoder& encoder) {
+  if (auto named = find_call_syntax(encoder.config().tool_format)) return *named;
+  const auto& name = encoder.template_name();
+  bool llama = name.starts_with("llama3") || name.starts_with("llama4");
+  return llama ? *find_call_syntax("llama3") : call_syntax_in(encoder.tokenizer().chat_template());
 }
 
 uint64_t fresh_seed() {
@@ -113,16 +117,16 @@ PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   bool thinking = prompt_opens_thought(request.prompt, *served.tokenizer);
   if (forces_call(task)) {
     check_no_other_shape(task);
-    apply_shape({Shape::Kind::schema, call_schema(task.tools, task.tool_choice), "tools"}, served, request.sampling);
-    prepared.parser = {.tools = ToolFormat::only_call, .split_thoughts = false};
+    force_call(task, served, request, prepared.parser);
   } else {
     apply_shape(task.shape, served, request.sampling);
     prepared.parser = {.split_thoughts = served.split_thoughts && task.split_thoughts,
                        .begins_thinking = thinking && !request.sampling.constraint,
                        .one_call = task.one_call};
-    if (!task.tools.empty() && task.tool_choice.mode == ToolChoice::Mode::automatic) read_calls(task.tools, served, prepared.parser);
+    if (!task.tools.empty() && task.tool_choice.mode == ToolChoice::Mode::automatic) expect_calls(task, served, request, prepared.parser);
   }
   if (thinking && request.sampling.constraint) close_thought(request.prompt, *served.tokenizer);
+  if (forces_call(task)) served.tokenizer->encode_to(served.calls->forced_lead, {}, request.prompt);
   prepared.prompt_tokens = static_cast<int64_t>(request.prompt.size());
   auto asked = task.max_tokens;
   if (!asked && served.default_max_tokens > 0) asked = served.default_max_tokens;

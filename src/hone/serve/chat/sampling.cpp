@@ -154,13 +154,16 @@ void read_sampling(const Fields& fields, const ServedModel& served, engine::Samp
   sampling.ignore_end = fields.flag("ignore_eos", false);
   sampling.include_stop = fields.flag("include_stop_str_in_output", false);
   sampling.skip_special_tokens = fields.flag("skip_special_tokens", true);
-  read_beams(fields, sampling);
   for (auto& text : fields.texts("stop", 16, kLongestStop)) sampling.stop.push_back(std::move(text));
   if (fields.has("stop_token_ids"))
     sampling.stop_tokens = read_token_ids(fields.json("stop_token_ids"), "stop_token_ids", *served.tokenizer);
   if (fields.has("logit_bias")) sampling.logit_bias = read_bias(fields.json("logit_bias"), *served.tokenizer);
   for (const auto& word : fields.texts("bad_words", 64, kLongestStop))
     for (const auto& spelling : {word, " " + word}) sampling.bad_words.push_back(served.tokenizer->encode(spelling));
+}
+
+void read_search(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling) {
+  read_beams(fields, sampling);
   if (fields.has("prompt_logprobs")) {
     if (fields.flag("stream", false)) bad_value("prompt_logprobs", "does not go with stream");
     sampling.prompt_logprobs = fields.integer("prompt_logprobs", 0);

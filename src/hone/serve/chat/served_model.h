@@ -49,7 +49,7 @@ struct ServedModel {
   int64_t max_context = 0;
   int64_t max_logprobs = 20;
   int64_t default_max_tokens = 0;  // of a chat answer; 0: what the context leaves
-  ToolFormat tools = ToolFormat::hermes;
+  const CallSyntax* calls = nullptr;  // how it writes them
   bool split_thoughts = true;
   Embed embed;
   EmbeddingStyle embedding;  // what a request does not say
@@ -59,7 +59,7 @@ struct ServedModel {
   PageLook look;     // of the chat page
 };
 
-// How this model writes tool calls, from the words of its chat template, the name of the built-in one or that of the agent template.
-ToolFormat tool_format_of(const data::Encoder& encoder);
+// How this model writes tool calls, from the name of the agent template or tool format, or from the words of its chat template.
+const CallSyntax& call_syntax_of(const data::Encoder& encoder);
 
 }  // namespace hone::serve

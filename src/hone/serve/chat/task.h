@@ -43,6 +43,7 @@ struct ChatTask {
   bool split_thoughts = true;
   bool one_call = false;      // the first call of an answer is the only one
   bool legacy_calls = false;  // answered as function_call instead of tool_calls
+  Json settings = Json::object();  // of the request, for protocols whose answers repeat them
 };
 
 struct PreparedChat {
@@ -59,8 +60,10 @@ std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel
 void fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served);
 void apply_shape(const Shape& shape, const ServedModel& served, engine::SamplingParams& sampling);
 
-// Sampling fields that OpenAI's two endpoints share.
+// Sampling fields that OpenAI's endpoints share.
 void read_sampling(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling);
+// Those that only the older two have: beams, and log-probabilities of the prompt.
+void read_search(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling);
 Shape read_shape(const Fields& fields, Endpoint endpoint);
 StreamOptions read_stream(const Fields& fields);
 uint64_t fresh_seed();

@@ -24,6 +24,7 @@ struct Connection::Reading {
   http::request_parser<http::string_body> parser;
   std::optional<HttpResponse> trouble;  // why the bytes are no request
   bool any = false;                     // a byte of this request has arrived
+  size_t body = 0, around = 0;          // bytes of the body so far, and of what came since without adding to it
   Clock::time_point deadline;
 };
 
@@ -75,14 +76,22 @@ asio::awaitable<void> Connection::keep_reading() {
 }
 
 // A client that has ended its side may wait for its answer or may have closed. An answer in events tells soon, one that comes
-// whole only by something sent before it: who has closed resets the connection then. HTTP/1.0 has no interim answers.
+// whole only by something sent before it: who has closed resets the connection then.
 void Connection::nudge_later() {
   if (!ended_ || !unanswered_) return;
   nudge_.expires_after(kNudgeAfter);
   nudge_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
     auto self = weak.lock();
-    if (self && !cancelled && std::exchange(self->unanswered_, false)) self->transport_->nudge("HTTP/1.1 100 Continue\r\n\r\n");
+    if (self && !cancelled && std::exchange(self->unanswered_, false)) self->nudge_client();
   });
+}
+
+// HTTP/1.0 has no interim answers; it gets the first letter of its answer, whatever that will be.
+void Connection::nudge_client() {
+  if (interim_)
+    transport_->nudge("HTTP/1.1 100 Continue\r\n\r\n");
+  else if (transport_->nudge("H"))
+    sent_ahead_ = 1;
 }
 
 std::string Connection::head_bytes(HttpResponse response, int64_t content_length, bool stays, bool http_1_0) const {
@@ -107,6 +116,7 @@ void Connection::close_after(std::chrono::milliseconds time) {
 asio::awaitable<bool> Connection::write(std::string_view bytes) {
   bool written = !gone_;
   unanswered_ = false;
+  bytes.remove_prefix(std::exchange(sent_ahead_, 0));
   while (written && !bytes.empty()) {
     auto piece = bytes.substr(0, kWritePiece);
     bytes.remove_prefix(piece.size());
@@ -115,6 +125,16 @@ asio::awaitable<bool> Connection::write(std::string_view bytes) {
     limit_.cancel();
   }
   co_return written;
+}
+
+// Chunks may have notes and trailers, which are kept or skipped: more of them than a head may have is refused.
+bool Connection::is_all_framing(Reading& reading, size_t used) const {
+  auto body = reading.parser.get().body().size();
+  reading.around = body > reading.body ? 0 : reading.around + used;
+  reading.body = body;
+  if (reading.around <= limits_.header_bytes + arrival_.size()) return false;
+  reading.trouble = too_large_head();
+  return true;
 }
 
 // Feeds the parser until the head (or all) is there. False: the client left, or `trouble` says what is wrong.
@@ -134,6 +154,7 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
                                                                : malformed_request(failure.message());
         co_return false;
       }
+      if (whole && is_all_framing(reading, used)) co_return false;
       if (used > 0) continue;
     }
     if (gone_ || ended_) co_return false;
@@ -232,7 +253,8 @@ asio::awaitable<void> Connection::run() {
     if (!goes_on) break;
     if (!request) continue;
     bool stays = request->keep_alive;
-    unanswered_ = !request->http_1_0;
+    unanswered_ = true;
+    interim_ = !request->http_1_0;
     nudge_later();
     Exchange exchange(self, std::move(*request));
     co_await service_.handle(exchange);

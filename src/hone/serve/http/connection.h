@@ -93,11 +93,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<HttpResponse> refusal_of(const HttpRequest& head);
   asio::awaitable<bool> turn_away(const HttpRequest& request, HttpResponse refusal);  // false: the connection ends here
   asio::awaitable<bool> read_until(Reading& reading, bool whole);
+  bool is_all_framing(Reading& reading, size_t used) const;
   asio::awaitable<void> end_with(HttpResponse response, const HttpRequest& request);
   std::string head_bytes(HttpResponse response, int64_t content_length, bool stays, bool http_1_0) const;
   std::string answer_bytes(HttpResponse response, bool stays, const HttpRequest& request) const;
   asio::awaitable<bool> write(std::string_view bytes);
   void nudge_later();
+  void nudge_client();
   void close_after(std::chrono::milliseconds time);  // unless limit_ is cancelled before
 
   asio::any_io_executor executor_;
@@ -113,7 +115,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string request_id_;
   std::atomic<bool> gone_{false};
   bool ended_ = false;       // nothing more will come in; the client may still listen
-  bool unanswered_ = false;  // a request waits for the first byte of its answer, and an interim one may come before it
+  bool unanswered_ = false;  // a request waits for the first byte of its answer
+  bool interim_ = false;     // which may have an interim one before it
+  size_t sent_ahead_ = 0;    // bytes that every answer begins with, sent before it was known
   bool leaving_ = false, busy_ = false;
 };
 

@@ -58,8 +58,8 @@ class PlainTransport : public StreamTransport<tcp::socket> {
     if (ended_) co_await stream_.async_wait(tcp::socket::wait_error, quietly(ignored));
   }
 
-  void nudge(std::string_view bytes) override {
-    ::send(stream_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  bool nudge(std::string_view bytes) override {
+    return ::send(stream_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
   }
 };
 
@@ -77,7 +77,7 @@ class TlsTransport : public StreamTransport<asio::ssl::stream<tcp::socket>> {
 
   // Clients close a TLS connection as a whole.
   asio::awaitable<void> until_gone() override { co_return; }
-  void nudge(std::string_view) override {}
+  bool nudge(std::string_view) override { return false; }
 
   void expect(const std::string& host) {
     stream_.set_verify_mode(asio::ssl::verify_peer);

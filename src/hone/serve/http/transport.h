@@ -22,8 +22,8 @@ class Transport {
   virtual asio::awaitable<size_t> read_some(asio::mutable_buffer room) = 0;
   // Behind a read of 0 bytes: returns when the peer does not listen either, or when the connection is closed here.
   virtual asio::awaitable<void> until_gone() = 0;
-  // Writes a few bytes without waiting: a peer that does not listen any more says so when it gets them.
-  virtual void nudge(std::string_view bytes) = 0;
+  // Writes a few bytes without waiting: a peer that does not listen any more says so when it gets them. False: none were taken.
+  virtual bool nudge(std::string_view bytes) = 0;
   virtual asio::awaitable<bool> write(asio::const_buffer bytes) = 0;
   virtual void finish_sending() = 0;  // the peer sees the end, and may still be read
   virtual void close() = 0;           // at once; waiting reads and writes return

@@ -34,6 +34,7 @@ ChatTask read_chat(const Json& body, const ServedModel& served) {
   if (fields.has("functions")) task.tools = read_tools(fields.json("functions"), "functions", true);
   task.tool_choice = read_tool_choice(fields.json(fields.has("functions") ? "function_call" : "tool_choice"), task.tools);
   read_sampling(fields, served, task.sampling);
+  read_search(fields, served, task.sampling);
   if (!fields.flag("do_sample", true)) task.sampling.temperature = 0;
   read_logprobs(fields, served, task);
   task.shape = read_shape(fields, kChat);

@@ -43,6 +43,7 @@ CompletionTask read_completion(const Json& body, const ServedModel& served) {
   task.prompts =
       read_prompts(fields.json("prompt"), "prompt", kMostPrompts, fields.flag("add_special_tokens", true), served);
   read_sampling(fields, served, task.sampling);
+  read_search(fields, served, task.sampling);
   apply_shape(read_shape(fields, kCompletion), served, task.sampling);
   if (fields.has("logprobs")) {
     task.sampling.logprobs = fields.integer("logprobs", 0);

@@ -8,6 +8,7 @@ namespace hone::serve {
 
 struct Usage {
   int64_t prompt = 0, cached = 0, completion = 0;
+  int64_t thought = 0;  // of the completion, as far as its text was known to be a thought
 };
 Json usage_json(const Usage& usage);
 

@@ -24,10 +24,12 @@ enum Endpoint : Endpoints {
   kClassify = 1u << 9,
   kRerank = 1u << 10,
   kScorePairs = 1u << 11,
+  kResponse = 1u << 12,  // OpenAI's newer interface
   kScoreTexts = 1u << 13,  // LLaMA-Factory's, of reward models
 };
 inline constexpr Endpoints kOpenAi = kChat | kCompletion;
 inline constexpr Endpoints kGenerates = kOpenAi | kMessages;
+inline constexpr Endpoints kSamples = kOpenAi | kResponse;
 std::string_view path_of(Endpoint endpoint);
 
 // Of texts that are only counted or cut into tokens, which have no context to fit.
