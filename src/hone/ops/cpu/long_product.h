@@ -21,7 +21,7 @@ struct LongScratch {
   c10::BFloat16* weights;  // kWeights, at a multiple of 64 bytes
   float* sums;             // panels_of(rows) * kSums, the same
 
-  static constexpr int64_t kOutputPanels = 4, kInputs = 512;
+  static constexpr int64_t kOutputPanels = 8, kInputs = 512;
   static constexpr int64_t kWeights = kOutputPanels * kPanel * kInputs * 3, kSums = kOutputPanels * kPanel * kPanel;
 };
 
