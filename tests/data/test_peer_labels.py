@@ -149,7 +149,7 @@ SWIFT_TEMPLATES = {"qwen2": ["qwen", "qwen2_5", "chatml", "qwen3_coder", "qwen3_
                    "llama3": ["llama3", "llama3_2", "youtu_llm"]}
 EMPTY_SYSTEM = {"role": "system", "content": ""}
 FIXED_THINKING = ["glm5_3", "ling3"]  # ms-swift does not ask the option there; hone does
-AGENTS = ["hermes", "react_en", "react_zh", "qwen_en", "qwen_zh", "qwen_en_parallel", "llama3", "qwen3_coder", "qwen3_5", "glm4", "glm4_5", "mistral"]
+AGENTS = ["hermes", "react_en", "react_zh", "qwen_en", "qwen_zh", "qwen_en_parallel", "llama3", "qwen3_coder", "qwen3_5", "glm4", "glm4_5", "mistral", "minicpm5", "seed_oss"]
 
 
 def swift_request(models, family, config, rows):

@@ -7,9 +7,8 @@ namespace hone::model {
 
 // A distance from 1 has more digits than the sum would keep in a short type.
 Tensor Norm::operator()(const Tensor& x) const {
-  if (scale != 1) return Norm{name, weight, eps, from_one}(x) * scale;
-  if (!from_one) return ops::rms_norm(x, weight, eps);
-  return ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type());
+  auto y = from_one ? ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type()) : ops::rms_norm(x, weight, eps);
+  return scale == 1 ? y : y * scale;
 }
 
 void Norm::divide(const Tensor& by) {

@@ -11,6 +11,7 @@ const AgentTable& table() {
     add_react_formats(formats);
     add_hermes_formats(formats);
     add_glm_formats(formats);
+    add_seed_format(formats);
     return formats;
   }();
   return formats;

@@ -56,6 +56,7 @@ using AgentTable = std::vector<std::pair<std::string, std::unique_ptr<AgentForma
 void add_react_formats(AgentTable& table);
 void add_hermes_formats(AgentTable& table);
 void add_glm_formats(AgentTable& table);
+void add_seed_format(AgentTable& table);
 
 Json function_of(const Json& tool);  // the inner "function" object, or the tool itself
 

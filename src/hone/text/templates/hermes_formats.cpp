@@ -1,4 +1,4 @@
-// Formats that put JSON or XML calls between tags: Hermes (Qwen 2.5, Qwen 3), Qwen 3 coder, Hunyuan, Llama 3 and 4, Mistral.
+// Formats that put JSON or XML calls between tags: Hermes (Qwen 2.5, Qwen 3), Qwen 3 coder, Hunyuan, MiniCPM 5, Llama 3 and 4, Mistral.
 #include "hone/text/templates/agent_format.h"
 #include "hone/base/trimmed.h"
 #include "hone/text/templates/python_json.h"
@@ -209,6 +209,35 @@ class Llama : public AgentFormat {
   std::string open_, close_, end_;
 };
 
+class MiniCpm5 : public Hermes {
+ public:
+  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+    const auto own = system.value_or("");
+    return own + (own.empty() ? "" : "\n\n") + "# Tools\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" + listed(tools) +
+           "\n</tools>\n\nTool usage guidelines:\n- You may call zero or more functions. If no function calls are needed, just answer normally and do not include any "
+           "<function ... </function>.\n- When calling a function, return an XML object within <function ... </function> using:\n"
+           "<function name=\"function-name\"><param name=\"param-name\">param-value</param></function>\n- param-value may be multi-line. If it contains <, & or "
+           "newline characters, wrap it in a CDATA block: <param name=\"param-name\"><![CDATA[...multi-line value...]]></param>";
+  }
+  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+    std::vector<std::string> texts;
+    for (const auto& call : calls) {
+      std::string parameters;
+      if (call.arguments.is_object())
+        for (const auto& [name, value] : call.arguments.items()) parameters += fmt::format("<param name=\"{}\">{}</param>", name, parameter(value));
+      texts.push_back(fmt::format("<function name=\"{}\">{}</function>", call.name, parameters));
+    }
+    return joined(texts, "\n");
+  }
+
+ private:
+  static std::string parameter(const Json& value) {
+    if (!value.is_string()) return python_dumps(value);
+    auto text = value.get<std::string>();
+    return text.find_first_of("<&\n") == text.npos ? text : "<![CDATA[" + text + "]]>";
+  }
+};
+
 class Mistral : public AgentFormat {
  public:
   std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
@@ -234,6 +263,7 @@ class Mistral : public AgentFormat {
 void add_hermes_formats(AgentTable& table) {
   table.emplace_back("hermes", std::make_unique<Hermes>());
   table.emplace_back("hunyuan_hermes", std::make_unique<HunyuanHermes>());
+  table.emplace_back("minicpm5", std::make_unique<MiniCpm5>());
   table.emplace_back("qwen3_coder", std::make_unique<Qwen3Coder>());
   table.emplace_back("qwen3_5", std::make_unique<Qwen3_5>());
   table.emplace_back("llama3", std::make_unique<Llama>("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"));
