@@ -8,7 +8,7 @@ PYTHON  = .venv/bin/python
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-npu-2.7.1 help setup setup-tests build demo test unit-test bench fuzz format install docs clean
+.PHONY: test-npu-2.7.1 test-aarch64 help setup setup-tests build demo test unit-test bench fuzz format install docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test: setup-tests unit-test ## build, run unit tests, then pytest against the bi
 
 test-npu-2.7.1: setup-tests ## operators through torch and torch_npu 2.7.1, in an environment of their own
 	@tests/npu/other_release.sh 2.7.1
+
+test-aarch64: setup ## build for aarch64 with Debian's cross compiler, and run the unit tests under emulation
+	@tools/cross_aarch64.sh
 
 bench: setup-tests ## compare hone with its peers on this machine; prints ratios
 	@$(call configure,bench)

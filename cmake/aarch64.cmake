@@ -1,0 +1,18 @@
+# Toolchain file: hone for aarch64 with Debian's cross compiler, its programs run by qemu. tools/cross_aarch64.sh prepares HONE_CROSS_PLACE.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES HONE_CROSS_PLACE HONE_CROSS_CPU)
+set(CMAKE_SYSROOT ${HONE_CROSS_PLACE}/sysroot)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc-12)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++-12)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH ${CMAKE_SYSROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})
+set(ENV{PKG_CONFIG_LIBDIR} ${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -cpu ${HONE_CROSS_CPU} -L ${CMAKE_SYSROOT})
+set(HONE_PYTHON ${HONE_CROSS_PLACE}/python CACHE FILEPATH "")
+set(MOLD OFF CACHE FILEPATH "")  # found under its own name, it is not where the cross compiler looks for a linker
