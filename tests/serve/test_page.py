@@ -203,6 +203,16 @@ def kept(page):
     return page.evaluate("JSON.parse(localStorage.getItem('hone.conversations') ?? '[]')")
 
 
+def test_maths_are_set_and_prices_are_not(open_page):
+    page = open_page()
+    show(page, r"Cost $O(n \log n)$, sum $$\sum_{i=1}^{n} i = \frac{n(n+1)}{2}$$ and \(x_1^2 \le \sqrt{y}\), \[\int_0^\infty e^{-x}\,dx\] for $5 or $6; $\begin{x} a_i * b_i * c$ `$x$`")
+    text = page.locator(".turn.assistant .text")
+    assert text.locator("math").count() == 4 and text.locator("math[display=block]").count() == 2
+    assert text.locator("munderover").count() == 1 and text.locator("mfrac").count() == 1 and text.locator("msubsup").count() == 2
+    assert [code.inner_text() for code in text.locator("code").all()] == [r"$\begin{x} a_i * b_i * c$", "$x$"], "what is not known stays as it was written"
+    assert "for $5 or $6;" in text.inner_text() and not page.problems
+
+
 def test_a_reload_keeps_what_was_written_so_far(open_page, serve, endless):
     page = open_page(serve("--verbose", "false", model=endless).url)
     page.route("**/v1/chat/completions", lambda route: route.continue_(post_data=json.dumps({**route.request.post_data_json, "ignore_eos": True})))

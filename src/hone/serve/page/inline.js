@@ -1,4 +1,5 @@
-// Markdown inside of a line to DOM nodes: code, emphasis, links, escapes, entities. Text only ever becomes text nodes.
+// Markdown inside of a line to DOM nodes: code, maths, emphasis, links, escapes, entities. Text only ever becomes text nodes.
+import { maths } from "./maths.js";
 
 export const make = (tag, ...children) => {
   const node = document.createElement(tag);
@@ -12,6 +13,8 @@ const ENTITY = /&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,31});/iy;
 const LINK = /(!?)\[((?:\\.|`[^`]*`|[^\]\\`])*)\]\(\s*<?((?:[^\s()<>]|\([^\s()<>]*\))+)>?(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/y;
 const ADDRESS = /<(https?:\/\/[^\s<>]+)>/y;
 const BARE = /https?:\/\/[^\s<>()"'`]+(?:\([^\s<>()"'`]*\)[^\s<>()"'`]*)*/y;
+// $…$ has no blanks inside of its marks and no digit behind them, so that prices stay prices.
+const MATHS = /\$\$([^$]{1,4000})\$\$|\$(?!\s)([^$\n]*[^$\s\\])\$(?!\d)|\\\(([^]{1,4000}?)\\\)|\\\[([^]{1,4000}?)\\\]/y;
 const TAG = { "*": ["em", "strong"], _: ["em", "strong"], "~": ["del", "del"] };
 const isWord = (character) => /[\p{L}\p{N}_]/u.test(character ?? "");
 const isBlank = (character) => character === undefined || /\s/.test(character);
@@ -82,11 +85,23 @@ const linkWords = ([, image, words, url]) => (!words ? [url] : image || words.in
 // The browser knows what an entity stands for; a document of its own runs and shows nothing.
 const entityText = (entity) => new DOMParser().parseFromString(entity, "text/html").body.textContent;
 
+// Maths that cannot be set is kept as it is written, safe from other marks.
+function mathsAt(text, at) {
+  const found = match(MATHS, text, at);
+  if (!found) return null;
+  const display = found[1] ?? found[4];
+  return [maths(display ?? found[2] ?? found[3], display !== undefined) ?? make("code", found[0]), MATHS.lastIndex];
+}
+
 // What stands at `at`: [node or text, where it ends]; null when it is an ordinary character.
 function pieceAt(text, at, hopeless) {
   let found;
   switch (text[at]) {
+    case "$":
+      return mathsAt(text, at);
     case "\\":
+      if ((found = mathsAt(text, at))) return found;
+    // falls through
     case " ":
       if ((found = match(BREAK, text, at))) return [make("br"), BREAK.lastIndex];
       if ((found = match(ESCAPED, text, at))) return [found[1], at + 2];
