@@ -19,7 +19,7 @@ ask --model models/nano
 
 say "2. Learn from 95 pairs which answer is better"
 run "$hone" rlhf --rlhf_type dpo --model models/nano --dataset data/preferences.jsonl --split_dataset_ratio 0.2 \
-  --rpo_alpha 1.0 --tuner_type lora --lora_rank 16 --learning_rate 1e-3 --num_train_epochs 8 --per_device_train_batch_size 8 --gradient_accumulation_steps 1 \
+  --rpo_alpha 1.0 --tuner_type lora --lora_rank 16 --learning_rate 1e-3 --num_train_epochs 8 --per_device_train_batch_size 8 --per_device_eval_batch_size 8 --gradient_accumulation_steps 1 \
   --eval_strategy epoch --save_strategy epoch --logging_steps 5 --gradient_checkpointing false \
   --output_dir "$out" --add_version false --create_checkpoint_symlink true
 

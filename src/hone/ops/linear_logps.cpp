@@ -31,7 +31,8 @@ TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head) {
   size_t row_bytes = static_cast<size_t>(head.weight.size(0)) * sizeof(float);
   int64_t rows = std::max<int64_t>(16, static_cast<int64_t>(head.options.chunk_bytes / row_bytes) / 16 * 16);
   for (const auto& part : labelled.split(rows)) {
-    auto logits = lora_linear(hidden.index_select(0, part), head.weight, head.bias, head.options.adapters, head.options.training).to(at::kFloat);
+    auto logits = lora_linear(hidden.index_select(0, part), head.weight, head.bias, head.options.adapters, head.options.training)
+                      .to(at::kFloat);
     auto targets = head.targets_t.index_select(0, part).unsqueeze(1);
     found.logps_t.index_copy_(0, part, (logits.gather(1, targets) - logits.logsumexp(1, true)).squeeze(1));
     found.mean_logits_t.index_copy_(0, part, logits.mean(1));
@@ -82,7 +83,8 @@ TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const
   return {logps_t.masked_fill(labelled.logical_not(), 0), logits.detach().mean(1).masked_fill(labelled.logical_not(), 0)};
 }
 
-TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t, const CrossEntropyOptions& options) {
+TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
+                         const CrossEntropyOptions& options) {
   auto head = c10::make_intrusive<LogpsHead>();
   head->weight = weight, head->bias = bias, head->targets_t = targets_t, head->options = options;
   std::erase_if(head->options.adapters, [](const auto& adapter) { return !adapter.active; });

@@ -1,5 +1,5 @@
-// Log-probabilities of targets straight from hidden states, with gradients: logits exist only for positions with a target, a few at a
-// time, and once more in the backward pass.
+// Log-probabilities of targets straight from hidden states, with gradients: logits exist only for positions with a target, a few
+// at a time, and once more in the backward pass.
 #pragma once
 #include "hone/ops/linear_cross_entropy.h"
 
@@ -10,7 +10,8 @@ struct TargetLogps {
   Tensor mean_logits_t;  // float32 [T], the mean over the vocabulary, without gradient; zero where there is no target
 };
 
-// As linear_cross_entropy; of the options, weights and label smoothing say nothing here, and adapters on the head drop nothing out.
+// As linear_cross_entropy; of the options, weights and label smoothing say nothing here, and adapters on the head drop nothing
+// out.
 TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                const CrossEntropyOptions& options = {});
 TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,

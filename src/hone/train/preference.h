@@ -27,11 +27,11 @@ struct PreferenceConfig {
   Preference method = Preference::none;
   ReferenceConfig reference;
   std::vector<WeightedLoss> losses;
-  double beta = 0.1;             // of orpo: the weight of the odds ratio
-  double label_smoothing = 0;    // how many labels are taken to be wrong
-  double answer_loss = 0;        // so many times the chosen answers' own loss is added: rpo_alpha, pref_ftx, cpo_alpha
-  bool answer_loss_by_row = false;  // LLaMA-Factory's: a mean over rows, where ms-swift's is one over tokens
-  double bco_weight = 0;            // LLaMA-Factory's: mixes in the BCO loss
+  double beta = 0.1;                    // of orpo: the weight of the odds ratio
+  double label_smoothing = 0;           // how many labels are taken to be wrong
+  double answer_loss = 0;               // so many times the chosen answers' own loss is added: rpo_alpha, pref_ftx, cpo_alpha
+  bool answer_loss_by_row = false;      // LLaMA-Factory's: a mean over rows, where ms-swift's is one over tokens
+  double bco_weight = 0;                // LLaMA-Factory's: mixes in the BCO loss
   std::optional<double> length_weight;  // ld_alpha: of tokens beyond the length of the shorter answer
   double discopop_tau = 0.05;
   double simpo_gamma = 1;

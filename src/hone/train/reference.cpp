@@ -50,11 +50,13 @@ class BeneathAdapter final : public Reference {
 // A frozen model of its own, in shards where the trained one is.
 class SecondModel final : public Reference {
  public:
-  SecondModel(std::unique_ptr<model::CausalLM> model, const TrainingJob& job, const Processes& processes) : model_(std::move(model)) {
+  SecondModel(std::unique_ptr<model::CausalLM> model, const TrainingJob& job, const Processes& processes)
+      : model_(std::move(model)) {
     for (const auto& parameter : model_->parameters()) parameter.value->requires_grad_(false);
     model_->set_training(false);
     if (processes.shards_model() && job.parallel.sharding.stage == 3)
-      sharded_ = std::make_unique<parallel::ShardedModel>(*model_, job.parallel.sharding, *processes.shards, processes.replicas.get(), job.trainer.pure);
+      sharded_ = std::make_unique<parallel::ShardedModel>(*model_, job.parallel.sharding, *processes.shards,
+                                                          processes.replicas.get(), job.trainer.pure);
   }
 
   void consult(model::CausalLM&, const std::function<void(model::CausalLM&)>& work) override {
@@ -69,8 +71,8 @@ class SecondModel final : public Reference {
   std::unique_ptr<parallel::ShardedModel> sharded_;
 };
 
-// Whether the reference can lie beneath the adapter that trains. One that took its start out of the base left another base behind,
-// one of the reference's own may change base weights, and what is in shards cannot change places.
+// Whether the reference can lie beneath the adapter that trains. One that took its start out of the base left another base
+// behind, one of the reference's own may change base weights, and what is in shards cannot change places.
 bool fits_beneath(const TrainingJob& job, const Processes& processes, const tuner::Tuned& tuned) {
   const auto& asked = job.preference.reference;
   if (!asked.folder.empty() || !tuned.adapter || !tuned.adapter->initial.empty()) return false;
@@ -82,8 +84,11 @@ std::unique_ptr<model::CausalLM> load_second(const TrainingJob& job, const text:
   auto options = job.load;
   if (job.room_for_tokens) options.changes.vocabulary = job.room_for_tokens(tokenizer);
   const auto& asked = job.preference.reference;
-  if (!asked.folder.empty() && job.trainer.layout == Layout::factory) options.changes.compression.reset();  // which has bits of its own
-  if (asked.bits) options.changes.compression = ops::Compression{.code = asked.bits == 8 ? ops::WeightCode::int8 : ops::WeightCode::nf4, .compress_scales = true};
+  if (!asked.folder.empty() && job.trainer.layout == Layout::factory)
+    options.changes.compression.reset();  // which has bits of its own
+  if (asked.bits)
+    options.changes.compression =
+        ops::Compression{.code = asked.bits == 8 ? ops::WeightCode::int8 : ops::WeightCode::nf4, .compress_scales = true};
   if (asked.folder.empty() && job.from_scratch)
     return model::CausalLM::random(model::read_config(job.model_folder, options.changes.config), job.trainer.seed, options);
   auto model = model::CausalLM::load(asked.folder.empty() ? job.model_folder : asked.folder, options);
@@ -103,8 +108,7 @@ std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::To
   const auto& asked = job.preference.reference;
   if (!asked.needed) return nullptr;
   if (!job.do_train && asked.folder.empty() && !tuned.adapter) return trained_model_as_reference();
-  if (!fits_beneath(job, processes, tuned))
-    return std::make_unique<SecondModel>(load_second(job, tokenizer), job, processes);
+  if (!fits_beneath(job, processes, tuned)) return std::make_unique<SecondModel>(load_second(job, tokenizer), job, processes);
   std::vector<std::string> instead;
   if (!asked.adapters.empty()) {
     tuner::load_adapter(model, asked.adapters.front(), {.name = kReferenceAdapter});

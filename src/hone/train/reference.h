@@ -10,8 +10,8 @@ namespace hone::train {
 class Reference {
  public:
   virtual ~Reference() = default;
-  // Runs `work` with the reference, without gradients and dropout. Before the pass that trains: under ZeRO-3 and FSDP every process
-  // takes part. `trained` may become the reference for as long.
+  // Runs `work` with the reference, without gradients and dropout. Before the pass that trains: under ZeRO-3 and FSDP every
+  // process takes part. `trained` may become the reference for as long.
   virtual void consult(model::CausalLM& trained, const std::function<void(model::CausalLM&)>& work) = 0;
   // Whether it is the trained model as it is now, so that nothing has moved away from it.
   virtual bool is_trained_model() const { return false; }

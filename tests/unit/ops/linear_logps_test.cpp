@@ -17,7 +17,9 @@ struct LogpsCase {
     targets = at::randint(0, 33, {40}, at::kLong);
     targets.slice(0, 5, 11).fill_(kIgnoredTarget);
     options.chunk_bytes = 33 * 4 * 16;  // several chunks
-    if (adapted) options.adapters = {{.a = at::randn({2, 8}).requires_grad_(true), .b = at::randn({33, 2}).requires_grad_(true), .scale = 0.5}};
+    if (adapted)
+      options.adapters = {
+          {.a = at::randn({2, 8}).requires_grad_(true), .b = at::randn({33, 2}).requires_grad_(true), .scale = 0.5}};
   }
   TensorList leaves() const {
     if (options.adapters.empty()) return {hidden, weight, bias};

@@ -31,8 +31,9 @@ void expect_near(const std::vector<double>& found, std::vector<double> wanted) {
 TEST(PairLosses, LooksAtTheMargin) {
   constexpr double kBeta = 0.4, kFirst = 3, kSecond = -0.5;  // margins
   expect_near(computed("sigmoid", kBeta), {-log_sigmoid_of(kBeta * kFirst), -log_sigmoid_of(kBeta * kSecond)});
-  expect_near(computed("sigmoid", kBeta, 0.25), {-0.75 * log_sigmoid_of(kBeta * kFirst) - 0.25 * log_sigmoid_of(-kBeta * kFirst),
-                                                 -0.75 * log_sigmoid_of(kBeta * kSecond) - 0.25 * log_sigmoid_of(-kBeta * kSecond)});
+  expect_near(computed("sigmoid", kBeta, 0.25),
+              {-0.75 * log_sigmoid_of(kBeta * kFirst) - 0.25 * log_sigmoid_of(-kBeta * kFirst),
+               -0.75 * log_sigmoid_of(kBeta * kSecond) - 0.25 * log_sigmoid_of(-kBeta * kSecond)});
   expect_near(computed("hinge", kBeta), {0, 1.2});
   expect_near(computed("ipo", kBeta), {std::pow(kFirst - 1.25, 2), std::pow(kSecond - 1.25, 2)});
   expect_near(computed("simpo", kBeta), {-log_sigmoid_of(kBeta * kFirst - 0.5), -log_sigmoid_of(kBeta * kSecond - 0.5)});
@@ -41,10 +42,13 @@ TEST(PairLosses, LooksAtTheMargin) {
 TEST(PairLosses, LooksAtEachAnswer) {
   constexpr double kBeta = 0.4;
   expect_near(computed("apo_zero", kBeta), {1 - sigmoid_of(0.8) + sigmoid_of(-0.4), 1 - sigmoid_of(0.2) + sigmoid_of(0.4)});
-  expect_near(computed("sppo_hard", kBeta), {std::pow(2 - 1.25, 2) + std::pow(-1 + 1.25, 2), std::pow(0.5 - 1.25, 2) + std::pow(1 + 1.25, 2)});
-  expect_near(computed("bco_pair", kBeta, 0, 0.3), {-log_sigmoid_of(0.8 - 0.3) - log_sigmoid_of(0.4 + 0.3), -log_sigmoid_of(0.2 - 0.3) - log_sigmoid_of(-0.4 + 0.3)});
+  expect_near(computed("sppo_hard", kBeta),
+              {std::pow(2 - 1.25, 2) + std::pow(-1 + 1.25, 2), std::pow(0.5 - 1.25, 2) + std::pow(1 + 1.25, 2)});
+  expect_near(computed("bco_pair", kBeta, 0, 0.3),
+              {-log_sigmoid_of(0.8 - 0.3) - log_sigmoid_of(0.4 + 0.3), -log_sigmoid_of(0.2 - 0.3) - log_sigmoid_of(-0.4 + 0.3)});
   // The mean drift of rejected answers is 0, of chosen ones 1.25.
-  expect_near(computed("kto_pair", kBeta), {(1 - sigmoid_of(0.8) + 1 - sigmoid_of(kBeta * (1.25 + 1))) / 2, (1 - sigmoid_of(0.2) + 1 - sigmoid_of(kBeta * (1.25 - 1))) / 2});
+  expect_near(computed("kto_pair", kBeta), {(1 - sigmoid_of(0.8) + 1 - sigmoid_of(kBeta * (1.25 + 1))) / 2,
+                                            (1 - sigmoid_of(0.2) + 1 - sigmoid_of(kBeta * (1.25 - 1))) / 2});
 }
 
 TEST(PairLosses, ComparesQuantilesOfABatch) {

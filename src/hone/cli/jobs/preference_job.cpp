@@ -21,8 +21,9 @@ const std::vector<std::string> kCpoLosses = {"sigmoid", "hinge", "ipo", "simpo"}
 const std::vector<std::string> kFactoryLosses = {"sigmoid", "hinge", "ipo", "kto_pair", "orpo", "simpo"};
 
 Preference method_named(const std::string& name) {
-  constexpr std::pair<std::string_view, Preference> kMethods[] = {
-      {"dpo", Preference::dpo}, {"cpo", Preference::cpo}, {"simpo", Preference::cpo}, {"orpo", Preference::orpo}, {"kto", Preference::kto}, {"rm", Preference::rm}};
+  constexpr std::pair<std::string_view, Preference> kMethods[] = {{"dpo", Preference::dpo},   {"cpo", Preference::cpo},
+                                                                  {"simpo", Preference::cpo}, {"orpo", Preference::orpo},
+                                                                  {"kto", Preference::kto},   {"rm", Preference::rm}};
   for (const auto& [known, method] : kMethods)
     if (known == name) return method;
   return Preference::none;
@@ -39,7 +40,8 @@ std::vector<std::string> asked_losses(const Options& options) {
 void check_losses(const Options& options, const std::vector<std::string>& names, const std::vector<std::string>& known) {
   for (const auto& name : names)
     if (!std::ranges::count(known, name))
-      throw UserError(ExitCode::usage, fmt::format("{} {} does not go with {}", options.shown("loss_type"), name, training_method(options)),
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} {} does not go with {}", options.shown("loss_type"), name, training_method(options)),
                       fmt::format("expected {}", fmt::join(known, ", ")));
 }
 
@@ -48,27 +50,34 @@ void read_swift_losses(const Options& options, PreferenceConfig& config) {
   if (config.method != Preference::orpo) check_losses(options, names, config.method == Preference::dpo ? kDpoLosses : kCpoLosses);
   auto weights = options.reals("loss_weights");
   if (config.method != Preference::dpo && (names.size() > 1 || !weights.empty()))
-    throw UserError(ExitCode::usage, fmt::format("{} adds up several losses with weights for dpo alone", options.shown("loss_type")), "give one loss and leave the weights out");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} adds up several losses with weights for dpo alone", options.shown("loss_type")),
+                    "give one loss and leave the weights out");
   if (!weights.empty() && weights.size() != names.size())
-    throw UserError(ExitCode::usage, fmt::format("{} has {} numbers for {} losses", options.shown("loss_weights"), weights.size(), names.size()), "give one weight for each loss");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} has {} numbers for {} losses", options.shown("loss_weights"), weights.size(), names.size()),
+                    "give one weight for each loss");
   for (size_t i = 0; i < names.size(); ++i) config.losses.push_back({names[i], weights.empty() ? 1.0 : weights[i]});
   if (config.method == Preference::dpo && options.has("rpo_alpha")) config.answer_loss = options.real("rpo_alpha");
   if (config.method == Preference::cpo) config.answer_loss = options.real("cpo_alpha");
   if (config.method == Preference::orpo) config.answer_loss = 1;
   if (names.front() == "simpo" && config.answer_loss > 0)
-    log::info("{} {} adds the chosen answers' own loss to SimPO; 0 is SimPO alone", options.shown("cpo_alpha"), config.answer_loss);
+    log::info("{} {} adds the chosen answers' own loss to SimPO; 0 is SimPO alone", options.shown("cpo_alpha"),
+              config.answer_loss);
 }
 
 // `stage: dpo` is all of them, told apart by pref_loss.
 void read_factory_losses(const Options& options, PreferenceConfig& config) {
   auto names = asked_losses(options);
   check_losses(options, names, kFactoryLosses);
-  if (names.size() != 1) throw UserError(ExitCode::usage, fmt::format("{} names {} losses", options.shown("loss_type"), names.size()), "expected one");
+  if (names.size() != 1)
+    throw UserError(ExitCode::usage, fmt::format("{} names {} losses", options.shown("loss_type"), names.size()), "expected one");
   const auto& loss = names.front();
   if (loss == "orpo") config.method = Preference::orpo;
   if (loss == "simpo") config.method = Preference::cpo;
   if (loss != "sigmoid" && config.label_smoothing > 1e-6)
-    throw UserError(ExitCode::usage, fmt::format("{} goes with the loss sigmoid alone, not with {}", options.shown("label_smoothing"), loss));
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} goes with the loss sigmoid alone, not with {}", options.shown("label_smoothing"), loss));
   config.losses = {{loss, 1}};
   config.answer_loss = (loss == "orpo" ? 1 : 0) + options.real("rpo_alpha");
   config.answer_loss_by_row = true;
@@ -84,25 +93,41 @@ void read_reference(const Options& options, train::TrainingJob& job) {
   if (!reference.needed) {
     if (!options.has("ref_model") && adapters.empty()) return;
     auto what = options.shown(options.has("ref_model") ? "ref_model" : "ref_adapters");
-    throw UserError(ExitCode::usage, fmt::format("{}: {} compares with no reference", what, config.reference_free ? "reference_free" : training_method(options)), "leave it out");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{}: {} compares with no reference", what,
+                                config.reference_free ? "reference_free" : training_method(options)),
+                    "leave it out");
   }
-  if (adapters.size() > 1) throw UserError(ExitCode::usage, fmt::format("{} names {} adapters", options.shown("ref_adapters"), adapters.size()), "expected one");
+  if (adapters.size() > 1)
+    throw UserError(ExitCode::usage, fmt::format("{} names {} adapters", options.shown("ref_adapters"), adapters.size()),
+                    "expected one");
   for (const auto& adapter : adapters) reference.adapters.push_back(hub::locate_model(adapter));
-  if (options.knows("ref_model_quantization_bit") && options.has("ref_model_quantization_bit")) reference.bits = options.integer("ref_model_quantization_bit");
+  if (options.knows("ref_model_quantization_bit") && options.has("ref_model_quantization_bit"))
+    reference.bits = options.integer("ref_model_quantization_bit");
+  if (reference.bits != 0 && reference.bits != 4 && reference.bits != 8)
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("ref_model_quantization_bit"), reference.bits),
+                    "expected 4 or 8");
   if (!options.has("ref_model")) return;
-  reference.folder = hub::locate_model(options.text("ref_model"), options.knows("ref_model_revision") ? options.text("ref_model_revision") : "");
-  auto own = model::read_config(job.model_folder, job.load.changes.config).vocabulary, other = model::read_config(reference.folder).vocabulary;
+  reference.folder =
+      hub::locate_model(options.text("ref_model"), options.knows("ref_model_revision") ? options.text("ref_model_revision") : "");
+  auto own = model::read_config(job.model_folder, job.load.changes.config).vocabulary,
+       other = model::read_config(reference.folder).vocabulary;
   if (own != other)
-    throw UserError(ExitCode::usage, fmt::format("{} knows {} tokens, the model {}", options.shown("ref_model"), other, own), "a reference has the model's own vocabulary");
+    throw UserError(ExitCode::usage, fmt::format("{} knows {} tokens, the model {}", options.shown("ref_model"), other, own),
+                    "a reference has the model's own vocabulary");
 }
 
 // Formulas that label smoothing has no place in.
 void note_smoothing(const Options& options, const PreferenceConfig& config) {
-  static const std::vector<std::string> kWithout = {"hinge", "ipo", "bco_pair", "sppo_hard", "nca_pair", "apo_zero", "apo_down", "discopop", "sft", "orpo", "kto_pair"};
+  static const std::vector<std::string> kWithout = {"hinge",    "ipo",      "bco_pair", "sppo_hard", "nca_pair", "apo_zero",
+                                                    "apo_down", "discopop", "sft",      "orpo",      "kto_pair"};
   for (const auto& loss : config.losses) {
-    if (config.label_smoothing > 0 && std::ranges::count(kWithout, loss.name)) log::warning("{} has no effect on the loss {}", options.shown("label_smoothing"), loss.name);
+    if (config.label_smoothing > 0 && std::ranges::count(kWithout, loss.name))
+      log::warning("{} has no effect on the loss {}", options.shown("label_smoothing"), loss.name);
     if (config.label_smoothing == 0.5 && loss.name == "robust")
-      throw UserError(ExitCode::usage, fmt::format("{} is 0.5, where the loss robust divides by zero", options.shown("label_smoothing")), "choose a number below 0.5");
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} is 0.5, where the loss robust divides by zero", options.shown("label_smoothing")),
+                      "choose a number below 0.5");
   }
 }
 
@@ -120,8 +145,10 @@ void read_pairs(const Options& options, train::TrainingJob& job) {
     config.length_weight.reset();
   }
   // ORPO learns every answer of a conversation, the others the last one.
-  if (config.method == Preference::orpo && options.knows("loss_scale") && !options.given("loss_scale")) job.encode.loss_scale = "default";
-  if (!(config.beta > 0)) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("beta"), config.beta), "expected a number above 0");
+  if (config.method == Preference::orpo && options.knows("loss_scale") && !options.given("loss_scale"))
+    job.encode.loss_scale = "default";
+  if (!(config.beta > 0))
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("beta"), config.beta), "expected a number above 0");
   note_smoothing(options, config);
   job.loader.pairs = job.eval_loader.pairs = true;
 }
@@ -141,12 +168,17 @@ void apply_preference(const Options& options, train::TrainingJob& job) {
   auto& config = job.preference;
   config.method = method_named(name);
   if (config.method == Preference::none)
-    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", options.shown(speaks_factory(options) ? "stage" : "rlhf_type"), name),
-                    "expected dpo, cpo, simpo, orpo, kto or rm");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is \"{}\", which is not in this version",
+                                options.shown(speaks_factory(options) ? "stage" : "rlhf_type"), name),
+                    "expected dpo, cpo, simpo, orpo, kto, rm or grpo");
   job.datasets.ranking = config.method != Preference::kto;
-  if (config.method == Preference::kto) read_feedback(options, job);
-  else if (config.method == Preference::rm) read_reward(options, job);
-  else read_pairs(options, job);
+  if (config.method == Preference::kto)
+    read_feedback(options, job);
+  else if (config.method == Preference::rm)
+    read_reward(options, job);
+  else
+    read_pairs(options, job);
   read_reference(options, job);
 }
 

@@ -62,7 +62,7 @@ void add_preference(Rows& rows) {
   add_feedback(rows);
   add_reward_models(rows);
   add_later_group(
-      rows, "Preference", kPreference, "only read by preference and reinforcement training, which is not in this version",
+      rows, "Preference", kPreference, "only read by ppo and gkd, which are not in this version",
       {
           {"reward_model_quantization_bit", Integer(1, 8), "", "Its bits.", only_factory{}},
           {"teacher_model", Text, "", "Teacher of a distillation.", only_swift{}},

@@ -4,7 +4,8 @@ namespace hone::train {
 
 ops::TargetLogps answer_logps(const model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) {
   const auto& head = model.head();
-  return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t, {.target_count = batch.target_count, .adapters = head.adapters});
+  return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
+                           {.target_count = batch.target_count, .adapters = head.adapters});
 }
 
 Tensor segment_numbers(const ops::Segments& segments, at::Device device) {

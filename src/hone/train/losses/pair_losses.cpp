@@ -17,7 +17,9 @@ struct PairTerms {
 };
 
 // The better one is the one that is labelled better, except for the doubted part.
-Tensor doubted(const Tensor& scaled, double smoothing) { return -at::log_sigmoid(scaled) * (1 - smoothing) - at::log_sigmoid(-scaled) * smoothing; }
+Tensor doubted(const Tensor& scaled, double smoothing) {
+  return -at::log_sigmoid(scaled) * (1 - smoothing) - at::log_sigmoid(-scaled) * smoothing;
+}
 
 Tensor sigmoid_loss(const PairTerms& pair) { return doubted(pair.config.beta * pair.margin, pair.config.label_smoothing); }
 
@@ -39,7 +41,8 @@ Tensor exo_pair(const PairTerms& pair) {
   constexpr double kLeastDoubt = 1e-3;  // without any the loss would be infinite
   const double doubt = pair.config.label_smoothing > 0 ? pair.config.label_smoothing : kLeastDoubt;
   auto scaled = pair.config.beta * pair.margin;
-  return scaled.sigmoid() * (at::log_sigmoid(scaled) - std::log(1 - doubt)) + (-scaled).sigmoid() * (at::log_sigmoid(-scaled) - std::log(doubt));
+  return scaled.sigmoid() * (at::log_sigmoid(scaled) - std::log(1 - doubt)) +
+         (-scaled).sigmoid() * (at::log_sigmoid(-scaled) - std::log(doubt));
 }
 
 Tensor nca_pair(const PairTerms& pair) {
@@ -48,7 +51,8 @@ Tensor nca_pair(const PairTerms& pair) {
 }
 
 Tensor bco_pair(const PairTerms& pair) {
-  return -at::log_sigmoid(pair.config.beta * pair.chosen - pair.baseline) - at::log_sigmoid(-(pair.config.beta * pair.rejected - pair.baseline));
+  return -at::log_sigmoid(pair.config.beta * pair.chosen - pair.baseline) -
+         at::log_sigmoid(-(pair.config.beta * pair.rejected - pair.baseline));
 }
 
 Tensor sppo_hard(const PairTerms& pair) {
@@ -60,7 +64,8 @@ Tensor sorted(const Tensor& values) { return std::get<0>(values.sort(0)); }
 
 // The distributions over a batch are compared quantile by quantile.
 Tensor aot(const PairTerms& pair) {
-  auto apart = sorted(pair.logps.chosen - pair.logps.rejected) - sorted(pair.logps.reference_chosen - pair.logps.reference_rejected);
+  auto apart =
+      sorted(pair.logps.chosen - pair.logps.rejected) - sorted(pair.logps.reference_chosen - pair.logps.reference_rejected);
   return doubted(pair.config.beta * apart, pair.config.label_smoothing);
 }
 
@@ -68,7 +73,9 @@ Tensor aot_unpaired(const PairTerms& pair) {
   return doubted(pair.config.beta * (sorted(pair.chosen) - sorted(pair.rejected)), pair.config.label_smoothing);
 }
 
-Tensor apo_zero(const PairTerms& pair) { return 1 - (pair.config.beta * pair.chosen).sigmoid() + (pair.config.beta * pair.rejected).sigmoid(); }
+Tensor apo_zero(const PairTerms& pair) {
+  return 1 - (pair.config.beta * pair.chosen).sigmoid() + (pair.config.beta * pair.rejected).sigmoid();
+}
 
 Tensor apo_down(const PairTerms& pair) {
   return (pair.config.beta * pair.chosen).sigmoid() + 1 - (pair.config.beta * (pair.chosen - pair.rejected)).sigmoid();
@@ -91,9 +98,21 @@ Tensor kto_pair(const PairTerms& pair) {
 Tensor orpo(const PairTerms& pair) { return -pair.config.beta * at::log_sigmoid(log_odds(pair.logps)); }
 
 constexpr std::pair<std::string_view, Tensor (*)(const PairTerms&)> kPairLosses[] = {
-    {"sigmoid", sigmoid_loss}, {"hinge", hinge},         {"ipo", ipo},           {"simpo", simpo},     {"robust", robust},
-    {"exo_pair", exo_pair},    {"nca_pair", nca_pair},   {"bco_pair", bco_pair}, {"sppo_hard", sppo_hard}, {"aot", aot},
-    {"aot_unpaired", aot_unpaired}, {"apo_zero", apo_zero}, {"apo_down", apo_down}, {"discopop", discopop}, {"kto_pair", kto_pair},
+    {"sigmoid", sigmoid_loss},
+    {"hinge", hinge},
+    {"ipo", ipo},
+    {"simpo", simpo},
+    {"robust", robust},
+    {"exo_pair", exo_pair},
+    {"nca_pair", nca_pair},
+    {"bco_pair", bco_pair},
+    {"sppo_hard", sppo_hard},
+    {"aot", aot},
+    {"aot_unpaired", aot_unpaired},
+    {"apo_zero", apo_zero},
+    {"apo_down", apo_down},
+    {"discopop", discopop},
+    {"kto_pair", kto_pair},
     {"orpo", orpo},
 };
 

@@ -15,7 +15,8 @@ struct PairLogps {
 // Whether a loss looks at the mean over an answer's tokens instead of their sum.
 bool looks_at_means(std::string_view loss);
 
-// [pairs]. `baseline` is what bco_pair measures rewards from, a scalar. "sft" is no loss of pairs: whoever has the tokens computes it.
+// [pairs]. `baseline` is what bco_pair measures rewards from, a scalar. "sft" is no loss of pairs: whoever has the tokens
+// computes it.
 Tensor pair_losses(std::string_view loss, const PairLogps& logps, const PreferenceConfig& config, const Tensor& baseline);
 
 // log(odds of the chosen answer / odds of the rejected one), from means over tokens.

@@ -44,16 +44,21 @@ struct PreferenceLoss::Found {
   Tensor losses_p, chosen_rewards_p, rejected_rewards_p, odds_p;
 };
 
-PreferenceLoss::Answers PreferenceLoss::answers(model::CausalLM& model, const data::Batch& batch, std::optional<double> length_weight,
-                                                TensorList* router_logits) {
+PreferenceLoss::Answers PreferenceLoss::answers(model::CausalLM& model, const data::Batch& batch,
+                                                std::optional<double> length_weight, TensorList* router_logits) {
   auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, router_logits);
   auto logps = answer_logps(model, hidden_th, batch);
   auto numbers_t = segment_numbers(batch.segments, hidden_th.device());
   auto labelled_t = (batch.targets_t != ops::kIgnoredTarget).to(at::kFloat);
   auto over_answers = [&](const Tensor& values_t) { return sums_by_segment(values_t, numbers_t, batch.segments.count()); };
-  Answers found{.sums_s = {}, .counts_s = over_answers(labelled_t), .own_sums_s = over_answers(logps.logps_t), .mean_logits_s = over_answers(logps.mean_logits_t), .router_balance = {}};
-  found.sums_s = length_weight ? over_answers(logps.logps_t * length_weights(labelled_t, numbers_t, found.counts_s, *length_weight)) : found.own_sums_s;
-  if (router_logits && !router_logits->empty()) found.router_balance = expert_balance(*router_logits, model.config().experts.per_token, hidden_th.device());
+  Answers found;
+  found.counts_s = over_answers(labelled_t);
+  found.own_sums_s = found.sums_s = over_answers(logps.logps_t);
+  found.mean_logits_s = over_answers(logps.mean_logits_t);
+  if (length_weight)
+    found.sums_s = over_answers(logps.logps_t * length_weights(labelled_t, numbers_t, found.counts_s, *length_weight));
+  if (router_logits && !router_logits->empty())
+    found.router_balance = expert_balance(*router_logits, model.config().experts.per_token, hidden_th.device());
   return found;
 }
 
@@ -73,7 +78,8 @@ Tensor PreferenceLoss::baseline(const PairLogps& logps, bool training) {
   baseline_ = baseline_.to(logps.chosen.device());
   if (!training) return baseline_;
   at::NoGradGuard no_grad;
-  auto rewards = config_.beta * at::cat({logps.chosen - logps.reference_chosen, logps.rejected - logps.reference_rejected}).mean();
+  auto rewards =
+      config_.beta * at::cat({logps.chosen - logps.reference_chosen, logps.rejected - logps.reference_rejected}).mean();
   double processes = group_ ? group_->size() : 1;
   if (processes > 1) group_->sum_(rewards);
   baseline_count_ += processes;
@@ -127,9 +133,13 @@ bool PreferenceLoss::reports_means() const {
 
 std::vector<Metric> PreferenceLoss::metrics(const Answers& policy, const Found& found, double pairs) const {
   at::NoGradGuard no_grad;
-  auto mean_of = [&](int64_t first) { return every_other(policy.sums_s, first) / every_other(policy.counts_s, first).clamp_min(1); };
+  auto mean_of = [&](int64_t first) {
+    return every_other(policy.sums_s, first) / every_other(policy.counts_s, first).clamp_min(1);
+  };
   auto logps_of = [&](int64_t first) { return reports_means() ? mean_of(first) : every_other(policy.sums_s, first); };
-  auto mean_logit = [&](int64_t first) { return every_other(policy.mean_logits_s, first).sum() / every_other(policy.counts_s, first).sum().clamp_min(1); };
+  auto mean_logit = [&](int64_t first) {
+    return every_other(policy.mean_logits_s, first).sum() / every_other(policy.counts_s, first).sum().clamp_min(1);
+  };
   std::vector<Metric> list;
   auto each = [&](const char* name, const Tensor& values_p) { list.push_back({name, values_p.to(at::kFloat).sum(), pairs}); };
   auto whole = [&](const char* name, const Tensor& mean) { list.push_back({name, mean * pairs, pairs}); };
@@ -149,9 +159,15 @@ std::vector<Metric> PreferenceLoss::metrics(const Answers& policy, const Found& 
     each("odds_ratio_loss", -at::log_sigmoid(found.odds_p));
     return list;
   }
-  auto has = [&](std::string_view loss) { return std::ranges::any_of(config_.losses, [&](const auto& each) { return each.name == loss; }); };
-  if (config_.method == Preference::dpo && has("ipo")) each("logps_mean/chosen", mean_of(0)), each("logps_mean/rejected", mean_of(1));
-  if (config_.answer_loss > 0 || config_.method != Preference::dpo || has("sft")) whole("nll_loss", config_.answer_loss > 0 || has("sft") ? policy.token_loss() : at::zeros({}, policy.sums_s.options()));
+  auto has = [&](std::string_view loss) {
+    return std::ranges::any_of(config_.losses, [&](const auto& each) { return each.name == loss; });
+  };
+  if (config_.method == Preference::dpo && has("ipo"))
+    each("logps_mean/chosen", mean_of(0)), each("logps_mean/rejected", mean_of(1));
+  if (config_.answer_loss > 0 || has("sft"))
+    whole("nll_loss", policy.token_loss());
+  else if (config_.method != Preference::dpo)
+    whole("nll_loss", at::zeros({}, policy.sums_s.options()));  // as cpo's does
   if (found.odds_p.defined()) each("log_odds_ratio", at::log_sigmoid(found.odds_p)), each("log_odds_chosen", found.odds_p);
   return list;
 }

@@ -1,4 +1,5 @@
-// Preference training on pairs of answers: DPO and its relatives, CPO, SimPO and ORPO. A batch holds chosen and rejected side by side.
+// Preference training on pairs of answers: DPO and its relatives, CPO, SimPO and ORPO. A batch holds chosen and rejected side by
+// side.
 #pragma once
 #include "hone/train/losses/pair_losses.h"
 #include "hone/train/method.h"
@@ -21,7 +22,8 @@ class PreferenceLoss final : public Method {
  private:
   struct Answers;  // of a batch, as one model sees them
   struct Found;    // what a batch adds up to
-  Answers answers(model::CausalLM& model, const data::Batch& batch, std::optional<double> length_weight, TensorList* router_logits);
+  Answers answers(model::CausalLM& model, const data::Batch& batch, std::optional<double> length_weight,
+                  TensorList* router_logits);
   Answers reference_answers(model::CausalLM& model, const data::Batch& batch);
   Found compare(const Answers& policy, const Answers& reference, bool training);
   Tensor baseline(const PairLogps& logps, bool training);
