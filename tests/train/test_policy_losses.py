@@ -140,7 +140,7 @@ class Answers:
         return {"tokens": [t for prompt, answer in zip(self.prompts, self.answers) for t in prompt + answer],
                 "targets": [t for prompt, answer in zip(self.prompts, self.answers) for t in [-100] * (len(prompt) - 1) + answer + [-100]],
                 "lengths": [len(prompt) + len(answer) for prompt, answer in zip(self.prompts, self.answers)],
-                "grades": [[a, float(c), self.mask.sum().item() / 4] for a, c in zip(self.advantages.tolist(), self.cut.tolist())],
+                "grades": [[a, float(c), self.mask.sum().item() / 4, GENERATIONS] for a, c in zip(self.advantages.tolist(), self.cut.tolist())],
                 "rows": [0, 0, 1, 1], "policy_logps": spread(self.old), "reference_logps": spread(self.reference), "notes": {}}
 
 

@@ -160,7 +160,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
   auto group = group_of(job, processes, loaded, working, optimizer->groups());
   if (ready.rollouts)
-    ready.rollouts->begin({*loaded.model, loaded.reference.get(), *group, ready.encoder, ready.tokenizer, ready.rollouts->prompts().longest(), ready.run.root, config.seed});
+    ready.rollouts->begin({*loaded.model, loaded.reference.get(), *group, loaded.sharded != nullptr, ready.encoder, ready.tokenizer, ready.rollouts->prompts().longest(), ready.run.root, config.seed});
   auto savers = processes.savers ? std::make_unique<JoinedGroup>(*processes.savers) : nullptr;
   auto companions = companions_of(job, ready, loaded);
   auto weights = weight_files(job, loaded, companions, processes.world.is_main());

@@ -58,6 +58,7 @@ void read_sampling(const Options& options, ReinforcementConfig& config) {
   engine.graphs = !options.flag("vllm_enforce_eager");
   if (options.has("vllm_max_model_len")) engine.max_context = options.integer("vllm_max_model_len");
   apply_engine_arguments(options, engine);
+  config.engine_sleeps = options.integer("sleep_level") > 0;
   if (options.flag("use_vllm") || options.has("vllm_mode")) log::info("answers are written by hone's own engine, in the processes that train");
   if (options.text("vllm_mode") == "server" || options.has("vllm_server_host") || options.has("vllm_server_base_url"))
     throw UserError(ExitCode::usage, "answers written by a rollout server are not in this version", fmt::format("leave {} out, or say colocate", options.shown("vllm_mode")));

@@ -140,7 +140,7 @@ void add_grpo(Rows& rows) {
           {"off_policy_sequence_mask_delta", Real(0), "", "Leave out bad answers that the model has moved this far away from since; none keeps all."},
           {"use_vllm", Flag, "false", "Write answers by an engine.", accepted{"answers are always written by hone's engine"}},
           {"vllm_mode", Choice("colocate|server"), "", "Where it runs: in the processes that train; server is refused."},
-          {"sleep_level", Integer(0, 2), "0", "Memory of the engine while training.", accepted{"the engine has no memory while the model trains"}},
+          {"sleep_level", Integer(0, 2), "0", "Above 0 the engine gives its memory back while the model trains, as it always does under ZeRO 3 and FSDP."},
           {"move_model_batches", Integer(1), "", "Parts of a weight update.", accepted{"weights are shared, not moved"}},
           {"enable_flattened_weight_sync", Flag, "true", "One buffer per update.", accepted{"weights are shared, not moved"}},
           {"offload_model", Flag, "false", "Weights to the host while generating.", accepted{"the engine writes with the weights that train; there are no second ones"}},

@@ -21,6 +21,7 @@ struct ReinforcementConfig {
 
   engine::SamplingParams sampling;  // without seed, end tokens and the template's stop words
   engine::EngineConfig engine;      // without a longest context, it is the longest prompt's and answer's
+  bool engine_sleeps = false;       // it gives its memory back while the model trains, and makes its graphs anew
 
   bool replace_even_groups = false;  // dynamic_sample: groups whose rewards are all alike teach nothing
   int64_t most_draws = 3;

@@ -38,7 +38,7 @@ Json described(const RolledAnswer& rolled) {
 RolloutMaker::RolloutMaker(const ReinforcementConfig& config, Parts parts)
     : config_(config),
       parts_(std::move(parts)),
-      writer_(parts_.model, parts_.encoder, parts_.tokenizer, parts_.group, config_.sampling, engine_config(config_, parts_.model, parts_.longest_prompt)),
+      writer_(parts_.model, parts_.encoder, parts_.tokenizer, parts_.group, config_.sampling, engine_config(config_, parts_.model, parts_.longest_prompt), config_.engine_sleeps || parts_.sharded),
       rewards_(make_rewards(config_.rewards)) {
   for (const auto& model : config_.reward_models) rewards_.push_back(make_model_reward(model));
   for (const auto& reward : rewards_) names_.push_back(reward->name());

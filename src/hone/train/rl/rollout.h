@@ -35,6 +35,7 @@ class RolloutMaker {
     model::CausalLM& model;
     Reference* reference;  // null: none
     Group& group;
+    bool sharded;  // weights come and go
     std::shared_ptr<const data::Encoder> encoder;
     std::shared_ptr<const text::Tokenizer> tokenizer;
     int64_t longest_prompt;

@@ -23,8 +23,8 @@ class WholeModel {
 }  // namespace
 
 AnswerWriter::AnswerWriter(model::CausalLM& model, std::shared_ptr<const data::Encoder> encoder, std::shared_ptr<const text::Tokenizer> tokenizer, Group& group,
-                           engine::SamplingParams sampling, const engine::EngineConfig& config)
-    : model_(model), encoder_(std::move(encoder)), tokenizer_(std::move(tokenizer)), group_(group), sampling_(std::move(sampling)), config_(config) {}
+                           engine::SamplingParams sampling, const engine::EngineConfig& config, bool sleeps)
+    : model_(model), encoder_(std::move(encoder)), tokenizer_(std::move(tokenizer)), group_(group), sampling_(std::move(sampling)), config_(config), sleeps_(sleeps) {}
 
 engine::Request AnswerWriter::request_for(const Question& question) const {
   engine::Request request{.prompt = *question.prompt, .sampling = sampling_};
@@ -69,11 +69,11 @@ std::vector<WrittenAnswer> AnswerWriter::write(const std::vector<Question>& ques
   {
     WholeModel whole(group_);
     EvaluationMode mode(model_);
-    if (engine_) engine_->wake();
-    else engine_ = std::make_unique<engine::Engine>(model_, tokenizer_, config_);
+    if (!engine_) engine_ = std::make_unique<engine::Engine>(model_, tokenizer_, config_);
+    engine_->wake();
     engine_->update_weights(++version_);
     written = run(answers, questions);
-    engine_->sleep();
+    if (sleeps_) engine_->sleep();
   }
   if (group_.sum(written ? 0 : 1) > 0) throw StopBetweenSteps();
   return answers;

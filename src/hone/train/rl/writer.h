@@ -18,7 +18,7 @@ struct WrittenAnswer {
 class AnswerWriter {
  public:
   AnswerWriter(model::CausalLM& model, std::shared_ptr<const data::Encoder> encoder, std::shared_ptr<const text::Tokenizer> tokenizer, Group& group, engine::SamplingParams sampling,
-               const engine::EngineConfig& config);
+               const engine::EngineConfig& config, bool sleeps);
 
   struct Question {
     const std::vector<text::TokenId>* prompt;
@@ -38,7 +38,8 @@ class AnswerWriter {
   Group& group_;
   engine::SamplingParams sampling_;
   engine::EngineConfig config_;
-  std::unique_ptr<engine::Engine> engine_;  // asleep between rollouts
+  bool sleeps_;                             // between rollouts
+  std::unique_ptr<engine::Engine> engine_;
   int64_t version_ = 0;
 };
 
