@@ -7,6 +7,8 @@
 namespace hone::ops::cpu {
 namespace {
 
+constexpr int64_t kManyRows = 256;  // with fewer, cutting the weights costs more than the unit gains
+
 void multiply_slab(const float* x, const float* weight, float* y, const LongShape& shape) {
   const int64_t panels = panels_of(shape.rows), panel_parts = parts_of(kPanel, shape.width);
   auto packed = at::empty({panels * panel_parts}, at::kBFloat16);
@@ -25,7 +27,7 @@ void multiply_slab(const float* x, const float* weight, float* y, const LongShap
 
 bool serves_long(const Tensor& x, const Tensor& weight) {
   const bool floats = x.is_cpu() && x.scalar_type() == at::kFloat && weight.is_cpu() && weight.scalar_type() == at::kFloat;
-  return floats && x.dim() == 2 && x.size(0) > 0 && weight.is_contiguous() && weight.size(1) % kUnitInputs == 0 && !at::GradMode::is_enabled() && has_matrix_unit();
+  return floats && x.dim() == 2 && x.size(0) >= kManyRows && weight.is_contiguous() && weight.size(1) % kUnitInputs == 0 && !at::GradMode::is_enabled() && has_matrix_unit();
 }
 
 Tensor long_matmul(const Tensor& x, const Tensor& weight, const Tensor& bias) {
