@@ -162,7 +162,7 @@ Json folder_config(const std::filesystem::path& folder) { return read_config_fil
 }  // namespace
 
 std::optional<std::filesystem::path> value_head_folder(const Options& options, const std::filesystem::path& folder) {
-  if (options.verb() & kTraining) return std::nullopt;
+  if (options.verb() & (kTraining | kPreview)) return std::nullopt;
   auto says = [&](const char* name, const char* value) { return options.knows(name) && options.text(name) == value; };
   const bool by_stage = says("stage", "rm");
   if (!by_stage && !says("task_type", "seq_cls")) return std::nullopt;
@@ -177,7 +177,7 @@ std::optional<std::filesystem::path> value_head_folder(const Options& options, c
 TaskConfig task_config(const Options& options, const std::filesystem::path& folder) {
   TaskConfig config;
   if (value_head_folder(options, folder)) return {.task = Task::seq_cls, .problem = Problem::regression, .labels = 1, .by_value = true};
-  if (!options.knows("task_type")) return config;
+  if (!options.knows("task_type") || (options.verb() & kTraining && speaks_factory(options))) return config;  // LLaMA-Factory trains by stage
   config.task = named(kTasks, options.text("task_type"));
   config.loss = loss_of(options, config.task);
   if (!std::filesystem::exists(folder / "config.json")) return config;  // who loads the model says what is missing
