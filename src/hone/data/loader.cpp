@@ -36,6 +36,8 @@ class PlannedLoader : public Loader {
 
   Json state() const override { return {{"epoch", epoch_}, {"unit", unit_}, {"offset", offset_}, {"unit_rows", plan_->rows_of_unit()}}; }
 
+  bool restores_elsewhere(const Json& state) const override { return state.contains("unit_rows"); }
+
   void restore(const Json& state) override {
     epoch_ = state.at("epoch").get<int64_t>();
     unit_ = state.at("unit").get<int64_t>();

@@ -12,11 +12,11 @@ namespace hone::engine {
 namespace {
 
 // Linear layers are rounded and joined once, whichever replicas share them.
-void prepare_for_inference(model::CausalLM& model, int quant_bits) {
+void prepare_for_inference(model::CausalLM& model, const EngineConfig& config) {
   model.set_training(false);
   if (model.device().is_cpu()) device::keep_cpu_buffers();
-  if (quant_bits) model.quantize(quant_bits);
-  model.join_projections();
+  if (config.quant_bits) model.quantize(config.quant_bits);
+  if (config.lays_out_weights) model.join_projections();
   for (auto device : model.devices()) device::give_back_memory(device);  // what the weights left behind
 }
 
@@ -63,7 +63,7 @@ struct Engine::Impl {
     HONE_CHECK(!copies.empty(), "an engine without a model");
     for (auto* model : copies) {
       if (std::ranges::count(models, model)) continue;
-      prepare_for_inference(*model, config.quant_bits);
+      prepare_for_inference(*model, config);
       models.push_back(model);
     }
     for (auto* model : copies) {

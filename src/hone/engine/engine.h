@@ -29,6 +29,7 @@ struct EngineConfig {
   int64_t speculative_tokens = 0;   // guessed from the text so far and checked in one step; 0: none
   ops::CacheCode cache_code = ops::CacheCode::plain;  // how keys and values are kept
   int quant_bits = 0;               // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
+  bool lays_out_weights = true;     // where reading them is fast; false: they stay the very tensors that somebody trains
 };
 
 struct Stats {

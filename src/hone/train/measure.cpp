@@ -45,16 +45,14 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const Prepared
   config.rank = share.rank;
   config.world = share.world;
   settle_mates(job, share.world, config);
-  auto set_of = [&](std::string prefix, std::shared_ptr<data::ConversationSource> rows) -> EvaluationSet {
-    if (ready.rollouts) {
-      auto prompts = std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, config.threads);
-      return {std::move(prefix), [prompts, config, &ready] { return ready.rollouts->evaluation(prompts, config.batch_size); }};
-    }
-    return {std::move(prefix), [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }};
-  };
   std::vector<EvaluationSet> sets;
-  for (const auto& [name, rows] : ready.data.validation_sets) sets.push_back(set_of("eval_" + name, rows));
-  if (sets.empty() && ready.data.validation) sets.push_back(set_of("eval", ready.data.validation));
+  for (const auto& [prefix, rows] : validation_sets(ready.data)) {
+    auto place = sets.size();
+    if (ready.rollouts)
+      sets.push_back({prefix, [place, config, &ready] { return ready.rollouts->evaluation(ready.validation_prompts[place], config.batch_size); }});
+    else
+      sets.push_back({prefix, [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }});
+  }
   return sets;
 }
 
@@ -70,7 +68,7 @@ void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded,
   if (!main && !loaded.sharded) return;
   SoloGroup alone;  // everyone who takes part goes through the whole set
   if (job.measured_in) round_weights(*loaded.model, *job.measured_in);
-  if (job.do_eval && ready.data.validation) {
+  if (job.do_eval && ready.data.validation && !job.reinforcement) {  // whose answers were judged after the last step
     auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
     Json metrics = Json::object();
     for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {

@@ -41,7 +41,7 @@ std::vector<Prediction> predict_answers(model::CausalLM& model, std::shared_ptr<
   EvaluationMode mode(model);
   ProgressBar bar("Predict", static_cast<int64_t>(requests.size()));
   auto sequences = static_cast<int64_t>(config.batch_size) * config.sampling.beams;
-  engine::Engine engine(model, tokenizer, {.max_context = config.max_context, .max_sequences = sequences});
+  engine::Engine engine(model, tokenizer, {.max_context = config.max_context, .max_sequences = sequences, .lays_out_weights = false});
   int64_t done = 0;
   auto completions = engine::generate(engine, std::move(requests), {}, [&](size_t) { bar.update(++done); });
   for (size_t i = 0; i < completions.size(); ++i) predictions[i].predict = std::move(completions[i].text);

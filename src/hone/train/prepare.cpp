@@ -24,11 +24,24 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, Prepared& rea
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
 }
 
-std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, const Prepared& ready, const Processes& processes) {
+// A prompt and one token of an answer are the least that the model, or the engine, must hold.
+int64_t longest_useful_prompt(const TrainingJob& job) {
+  int64_t room = job.reinforcement->engine.max_context;
+  return (room > 0 ? room : model::read_config(job.model_folder, job.load.changes.config).context) - 1;
+}
+
+std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, Prepared& ready, const Processes& processes) {
   if (!ready.data.train) throw UserError(ExitCode::usage, "there are no prompts to train on", "name them with --dataset; streams of unknown length cannot be used");
   auto geometry = rl::make_geometry(job.reinforcement->geometry, job.trainer.micro_batch_size, job.trainer.accumulation, processes.data_size());
-  auto prompts = std::make_shared<const rl::Prompts>(ready.data.train, ready.encoder, *ready.report, job.loader.threads);
-  return std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, std::move(prompts), job.loader.seed, job.loader.shuffle);
+  auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
+    return std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, job.loader.threads, longest);
+  };
+  auto loader = std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, read(ready.data.train), job.loader.seed, job.loader.shuffle);
+  for (const auto& set : validation_sets(ready.data)) {
+    ready.validation_prompts.push_back(read(set.rows));
+    loader->make_room_for(*ready.validation_prompts.back());
+  }
+  return loader;
 }
 
 // LLaMA-Factory's tokenized_path, the first time: later runs read what this one leaves there.
@@ -61,6 +74,13 @@ std::string run_identity(const TrainingJob& job) {
   if (!job.task.writes()) identity.push_back({static_cast<int>(job.task.task), job.task.labels});
   auto text = identity.dump();
   return fmt::format("{:08x}{:08x}", crc32c(text), crc32c(text + "hone"));
+}
+
+std::vector<data::NamedSource> validation_sets(const data::OpenedData& data) {
+  std::vector<data::NamedSource> sets;
+  for (const auto& [name, rows] : data.validation_sets) sets.push_back({"eval_" + name, rows});
+  if (sets.empty() && data.validation) sets.push_back({"eval", data.validation});
+  return sets;
 }
 
 Prepared prepare(const TrainingJob& job, const Processes& processes) {

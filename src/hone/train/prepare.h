@@ -19,11 +19,15 @@ struct Prepared {
   data::OpenedData data;
   std::unique_ptr<data::Loader> loader;
   rl::RolloutLoader* rollouts = nullptr;  // the same, where the model writes the rows itself
+  std::vector<std::shared_ptr<const rl::Prompts>> validation_prompts;  // then, of each of validation_sets()
   StepPlan plan;
   std::optional<optim::Schedule> schedule;
 };
 
 Prepared prepare(const TrainingJob& job, const Processes& processes);
+
+// What evaluations go through, under the names of their numbers.
+std::vector<data::NamedSource> validation_sets(const data::OpenedData& data);
 
 // Of rows with mates: they pass answers round among those of one update over `processes`, unless the config says otherwise. Throws
 // UserError(usage) where an update has one row.

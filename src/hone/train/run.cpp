@@ -160,7 +160,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
   auto group = group_of(job, processes, loaded, working, optimizer->groups());
   if (ready.rollouts)
-    ready.rollouts->begin({*loaded.model, loaded.reference.get(), *group, loaded.sharded != nullptr, ready.encoder, ready.tokenizer, ready.rollouts->prompts().longest(), ready.run.root, config.seed});
+    ready.rollouts->begin({*loaded.model, loaded.reference.get(), *group, loaded.sharded != nullptr, ready.encoder, ready.tokenizer, ready.rollouts->longest_prompt(), ready.run.root, config.seed});
   auto savers = processes.savers ? std::make_unique<JoinedGroup>(*processes.savers) : nullptr;
   auto companions = companions_of(job, ready, loaded);
   auto weights = weight_files(job, loaded, companions, processes.world.is_main());
@@ -210,6 +210,9 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
 void check_method(const TrainingJob& job, const Processes& processes) {
   if (job.reinforcement && job.parallel.sequence_parallel > 1)
     throw UserError(ExitCode::usage, "answers that the model writes itself are not split over processes", "leave --sequence_parallel_size out");
+  if (job.reinforcement && job.do_eval && (!job.do_train || job.trainer.eval == Every::never))
+    throw UserError(ExitCode::usage, "answers that the model writes itself are judged while it trains, in evaluations and after the last step",
+                    "train with --eval_strategy steps, and leave --do_eval out");
   if (job.reinforcement && job.trainer.find_batch_size)
     throw UserError(ExitCode::usage, "auto_find_batch_size changes how many answers are compared with each other", "set --per_device_train_batch_size");
   if (!job.task.writes() && job.parallel.sequence_parallel > 1)

@@ -205,7 +205,7 @@ TrainState Saver::restore(const fs::path& checkpoint) {
   int wrote = position.at("processes").get<int>();
   bool same_processes = wrote == parts_.group.size();
   if (same_processes && rank > 0) position = read_config_file((checkpoint / state_name(rank, "json")).string());
-  if (!same_processes && !config_.ignore_data_skip && !position.at("loader").contains("unit_rows"))
+  if (!same_processes && !config_.ignore_data_skip && !parts_.loader.restores_elsewhere(position.at("loader")))
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("{} was written by {} processes that read streams; {} are running", checkpoint.string(), wrote,
                                 parts_.group.size()),

@@ -1,5 +1,6 @@
 // Being asked to stop: SIGTERM, SIGUSR1 (a scheduler's warning) and Ctrl-C save at the next step; a second one leaves at once.
 #pragma once
+#include <exception>
 
 namespace hone::train {
 
@@ -7,7 +8,9 @@ enum class Stop { none, interrupt, terminate };
 
 // Thrown out of work between two steps that would take too long to finish, on every process of a run: nothing has changed since the
 // last step, which is what is saved.
-struct StopBetweenSteps {};
+struct StopBetweenSteps : std::exception {
+  const char* what() const noexcept override { return "asked to stop"; }
+};
 
 // While it lives, stop signals are noted instead of ending the process. One at a time.
 class StopSignal {

@@ -33,6 +33,22 @@ TEST_F(EngineTest, EveryWayOfComputingGivesTheSameAnswers) {
   }
 }
 
+// Whoever trains the model holds its tensors: an engine beside it may not put others in their place.
+TEST_F(EngineTest, WeightsThatSomebodyTrainsStayTheTensorsTheyWere) {
+  auto addresses = [&] {
+    std::vector<const void*> list;
+    for (const auto& parameter : model_->parameters()) list.push_back(parameter.value->unsafeGetTensorImpl());
+    return list;
+  };
+  auto before = addresses();
+  auto beside = engine({.lays_out_weights = false});
+  auto found = answers(beside, requests());
+  EXPECT_EQ(addresses(), before);
+  auto alone = engine();
+  EXPECT_NE(addresses(), before);
+  EXPECT_EQ(answers(alone, requests()), found);
+}
+
 // What a cache in fewer bits keeps does not depend on how prompts were cut, shared or computed again.
 TEST_F(EngineTest, ACacheInFewerBitsAnswersTheSameHoweverItIsFilled) {
   using ops::CacheCode;

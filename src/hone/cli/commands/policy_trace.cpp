@@ -69,7 +69,6 @@ train::PolicyConfig policy_config(const Json& asked) {
   config.report_entropy = asked.value("report_entropy", false);
   config.fipo_clip_above_only = asked.value("fipo_clip_above_only", true);
   config.max_answer = asked.value("max_answer", config.max_answer);
-  config.generations = asked.value("generations", config.generations);
   return config;
 }
 

@@ -124,7 +124,6 @@ void read_objective(const Options& options, ReinforcementConfig& config) {
   policy.report_entropy = options.flag("log_entropy");
   if (options.has("off_policy_sequence_mask_delta")) policy.farthest_bad_answer = options.real("off_policy_sequence_mask_delta");
   policy.max_answer = config.sampling.max_tokens;
-  policy.generations = config.geometry.generations;
   if (!config.divergence_in_reward) policy.reference_weight = config.reference_weight;
 }
 
@@ -147,16 +146,14 @@ void read_advantage(const Options& options, ReinforcementConfig& config) {
   }
 }
 
-void read_geometry(const Options& options, const train::TrainingJob& job, ReinforcementConfig& config) {
+void read_geometry(const Options& options, ReinforcementConfig& config) {
   auto& geometry = config.geometry;
   geometry.generations = options.integer("num_generations");
   geometry.iterations = options.integer("num_iterations");
   if (options.has("generation_batch_size")) geometry.generation_batch_size = options.integer("generation_batch_size");
   if (options.has("steps_per_generation")) geometry.steps_per_generation = options.integer("steps_per_generation");
   config.eval_generations = options.has("num_generations_eval") ? options.integer("num_generations_eval") : geometry.generations;
-  if (options.list("loss_type") == std::vector<std::string>{"real"} && job.trainer.micro_batch_size % geometry.generations != 0)
-    throw UserError(ExitCode::usage, fmt::format("the loss real compares the {} answers to a prompt, and batches of {} hold no whole groups", geometry.generations, job.trainer.micro_batch_size),
-                    fmt::format("make {} a multiple of {}", options.shown("per_device_train_batch_size"), options.shown("num_generations")));
+  geometry.whole_groups = options.list("loss_type") == std::vector<std::string>{"real"};
 }
 
 // As with preferences: with adapters the base beneath them, else a second model.
@@ -190,7 +187,7 @@ void apply_reinforcement(const Options& options, train::TrainingJob& job) {
   config.most_draws = options.integer("max_resample_times");
   config.log_completions = options.flag("log_completions");
   read_sampling(options, config);
-  read_geometry(options, job, config);
+  read_geometry(options, config);
   read_advantage(options, config);
   read_rewards(options, job, config);
   read_objective(options, config);

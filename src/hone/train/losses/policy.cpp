@@ -29,6 +29,21 @@ Tensor divergence_from_reference(const Tensor& reference_n, const Tensor& logps_
   return (difference.exp() - difference - 1).clamp(-10, 10);
 }
 
+// Of each token the sum over those that follow in its answer, itself included, each counting `keep` times as much as the one before it.
+// Sums of twice as many tokens are made of two, so that a device works on all tokens at once and nobody waits for it.
+Tensor decayed_futures(const Tensor& values_n, const Tensor& answer_n, double keep) {
+  constexpr double kNothingLeft = 1e-30;
+  auto sums_n = values_n.clone();
+  for (int64_t reach = 1, count = values_n.size(0); reach < count; reach *= 2) {
+    const double weight = std::pow(keep, reach);
+    if (weight < kNothingLeft) break;
+    auto same_answer = answer_n.narrow(0, 0, count - reach) == answer_n.narrow(0, reach, count - reach);
+    auto beyond = sums_n.narrow(0, reach, count - reach) * same_answer * weight;
+    sums_n.narrow(0, 0, count - reach).add_(beyond);
+  }
+  return sums_n;
+}
+
 }  // namespace
 
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature) {
@@ -43,6 +58,7 @@ struct PolicyLoss::Tokens {
   Tensor answer_n;              // which answer it belongs to
   Tensor advantages_s, cut_s;
   int64_t answers = 0;
+  int64_t group_size = 0;       // where answers to a prompt are compared with each other
 
   Tensor log_ratio() const { return logps_n - old_n; }
   Tensor per_answer(const Tensor& values_n) const { return sums_by_segment(values_n * mask_n, answer_n, answers); }
@@ -100,7 +116,8 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(model::CausalLM& model, const data::Bat
                 .answer_n = chosen(segment_numbers(batch.segments, device)),
                 .advantages_s = grades_of(batch, kAdvantage, device),
                 .cut_s = grades_of(batch, kCut, device),
-                .answers = batch.segments.count()};
+                .answers = batch.segments.count(),
+                .group_size = config_.objective == PolicyObjective::real ? static_cast<int64_t>(batch.grades.front().at(kGroupSize)) : 0};
   if (!tokens.old_n.defined()) tokens.old_n = tokens.logps_n.detach();
   tokens.advantages_n = tokens.spread(tokens.advantages_s);
   tokens.mask_n = at::ones_like(tokens.old_n);
@@ -130,15 +147,7 @@ Tensor PolicyLoss::fipo_influence(const Tokens& tokens, const Tensor& ratio, std
   auto moved = tokens.log_ratio() * tokens.mask_n;
   if (config_.ratio_cap) moved = at::where(ratio > *config_.ratio_cap, at::zeros_like(moved), moved);
   const double keep = std::pow(2, -1 / config_.fipo_half_life);
-  auto future = at::zeros_like(moved);
-  auto lengths = sums_by_segment(at::ones_like(moved), tokens.answer_n, tokens.answers).to(at::kCPU, at::kLong);
-  for (int64_t i = 0, begin = 0; i < tokens.answers; ++i) {
-    int64_t length = lengths[i].item<int64_t>();
-    auto distance = at::arange(length, moved.options()).unsqueeze(0) - at::arange(length, moved.options()).unsqueeze(1);
-    auto decay = at::pow(keep, distance.clamp_min(0)) * (distance >= 0);
-    future.narrow(0, begin, length).copy_(at::mv(decay, moved.narrow(0, begin, length)));
-    begin += length;
-  }
+  auto future = decayed_futures(moved, tokens.answer_n, keep);
   auto influence = (future * tokens.mask_n).exp();
   if (config_.fipo_clip > 0) influence = influence.clamp(config_.fipo_clip_above_only ? 1 : 1 - config_.fipo_clip, 1 + config_.fipo_clip);
   auto safe = (tokens.advantages_n >= 0).logical_or(ratio <= config_.fipo_safe_ratio);
@@ -169,8 +178,8 @@ Tensor PolicyLoss::token_losses(const Tokens& tokens, Tensor& ratio, std::vector
 
 // Answers of a group against each other by their mean log-ratio: good ones up, the others down.
 Tensor PolicyLoss::group_loss(const Tokens& tokens) const {
-  auto scores_gk = tokens.mean_s(tokens.log_ratio()).view({-1, config_.generations}) / config_.real_temperature;
-  auto good_gk = tokens.mean_s(tokens.advantages_n).view({-1, config_.generations}) > 0;
+  auto scores_gk = tokens.mean_s(tokens.log_ratio()).view({-1, tokens.group_size}) / config_.real_temperature;
+  auto good_gk = tokens.mean_s(tokens.advantages_n).view({-1, tokens.group_size}) > 0;
   auto both_g = good_gk.any(1).logical_and(good_gk.logical_not().any(1)).to(at::kFloat);
   auto zeros = at::zeros({scores_gk.size(0), 1}, scores_gk.options());
   auto against = [&](const Tensor& values, const Tensor& leave_out) {

@@ -1,5 +1,6 @@
 // Policy gradients over answers the model wrote itself: GRPO and its kin, as ms-swift computes them. A batch's segments are answers; their
-// grades are advantage, whether the answer was cut off, and the part of the rollout's tokens that counts for it (rl/rollout_loader.h).
+// grades are advantage, whether the answer was cut off, the part of the rollout's tokens that counts for it, and how many answers its
+// prompt has (rl/rollout.h).
 #pragma once
 #include <optional>
 
@@ -25,11 +26,11 @@ struct PolicyConfig {
   double top_entropy = 1;                       // only this part of the tokens trains, the most uncertain ones
   bool report_entropy = false;
   std::optional<double> farthest_bad_answer;    // off_policy_sequence_mask_delta
-  int64_t max_answer = 512, generations = 8;
+  int64_t max_answer = 512;
 };
 
 // Grades of an answer.
-enum Grade : size_t { kAdvantage = 0, kCut = 1, kTokenShare = 2 };
+enum Grade : size_t { kAdvantage = 0, kCut = 1, kTokenShare = 2, kGroupSize = 3 };
 
 class PolicyLoss final : public Method {
  public:

@@ -1,12 +1,13 @@
 #include "hone/train/rl/advantages.h"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
 namespace hone::train::rl {
 namespace {
 
-constexpr double kAgainstZero = 1e-4, kAgainstZeroOfEach = 1e-8;
+constexpr double kAgainstZero = 1e-4, kAgainstZeroOfEach = 1e-8, kRounding = 1e-8;
 
 // Of those that are numbers.
 struct Moments {
@@ -27,6 +28,12 @@ Moments moments_of(std::span<const double> values) {
 }
 
 double deviation_or_zero(std::span<const double> values) { return values.size() > 1 ? moments_of(values).deviation : 0; }
+
+// Not by the deviation, which rounding keeps above zero where the mean is no number of the machine.
+bool is_even(std::span<const double> group) {
+  auto [least, most] = std::ranges::minmax(group);
+  return most - least <= kRounding;
+}
 
 template <class Visit>
 void each_group(const std::vector<double>& values, int64_t generations, Visit visit) {
@@ -77,6 +84,14 @@ std::vector<double> group_deviations(const std::vector<double>& totals, int64_t 
   return deviations;
 }
 
+std::vector<bool> in_even_groups(const std::vector<double>& totals, int64_t generations) {
+  std::vector<bool> even(totals.size());
+  each_group(totals, generations, [&](size_t begin, std::span<const double> group) {
+    std::fill_n(even.begin() + static_cast<ptrdiff_t>(begin), group.size(), is_even(group));
+  });
+  return even;
+}
+
 std::vector<double> advantages_of(const std::vector<double>& totals, const RewardTable& rewards, int64_t generations, const AdvantageConfig& config) {
   if (config.scale == RewardScale::gdpo && config.estimator != Estimator::reinforce_plus_plus) return decoupled(rewards, generations, config.weights);
   auto advantages = totals;
@@ -99,12 +114,10 @@ std::vector<double> advantages_of(const std::vector<double>& totals, const Rewar
 
 std::vector<std::pair<std::string, double>> reward_metrics(const std::vector<double>& totals, const RewardTable& rewards, const std::vector<std::string>& names,
                                                            int64_t generations, RewardScale scale) {
-  constexpr double kNothing = 1e-8;
   double groups = static_cast<double>(totals.size()) / static_cast<double>(generations), deviation = 0, even = 0;
   each_group(totals, generations, [&](size_t, std::span<const double> group) {
-    double spread = deviation_or_zero(group);
-    deviation += spread / groups;
-    even += (spread <= kNothing ? 1 : 0) / groups;
+    deviation += deviation_or_zero(group) / groups;
+    even += (is_even(group) ? 1 : 0) / groups;
   });
   if (scale == RewardScale::batch) deviation = deviation_or_zero(totals);
   std::vector<std::pair<std::string, double>> metrics{{"reward", moments_of(totals).mean}, {"reward_std", deviation}, {"frac_reward_zero_std", even}};

@@ -27,6 +27,10 @@ Geometry make_geometry(const GeometryConfig& config, int64_t micro_batch, int64_
   made.steps_per_generation = steps_of(config, micro_batch * processes, accumulation);
   if (config.generations < 2)
     throw UserError(ExitCode::usage, "num_generations is 1: an answer is judged by comparing it with others to the same prompt", "set it to 2 or more");
+  if (config.whole_groups && micro_batch % config.generations != 0)
+    throw UserError(ExitCode::usage,
+                    fmt::format("the loss compares the {} answers to a prompt, and batches of {} hold no whole groups", config.generations, micro_batch),
+                    "make per_device_train_batch_size a multiple of num_generations");
   if (made.answers() % config.generations == 0) return made;
   std::vector<int64_t> fitting;
   for (int64_t count = 2; count <= made.answers(); ++count)

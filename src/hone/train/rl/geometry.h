@@ -9,6 +9,7 @@ struct GeometryConfig {
   int64_t generations = 8;  // answers to a prompt
   int64_t iterations = 1;   // how often the answers of one rollout are trained on
   std::optional<int64_t> generation_batch_size, steps_per_generation;  // unset: one rollout for each update
+  bool whole_groups = false;  // in each batch of each process, for losses that compare a group's answers
 };
 
 struct Geometry {

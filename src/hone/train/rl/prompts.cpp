@@ -19,12 +19,16 @@ Result<Prompt> Prompts::read(int64_t row) const {
     if (config.truncation != data::Truncation::left)
       return data::row_error(data::RowProblem::too_long, conversation->origin.str(), fmt::format("a prompt of {} tokens; max_length is {}", length, config.max_length));
     ids->erase(ids->begin(), ids->end() - config.max_length);
+    length = config.max_length;
   }
+  if (length > most_tokens_)
+    return data::row_error(data::RowProblem::too_long, conversation->origin.str(), fmt::format("a prompt of {} tokens; behind {} there is no room for an answer", length, most_tokens_));
   return Prompt{row, std::move(*conversation), std::move(*ids)};
 }
 
-Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder, data::RowReport& report, size_t threads)
-    : rows_(std::move(rows)), encoder_(std::move(encoder)) {
+Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder, data::RowReport& report, size_t threads,
+                 int64_t most_tokens)
+    : rows_(std::move(rows)), encoder_(std::move(encoder)), most_tokens_(most_tokens) {
   constexpr int64_t kChunk = 64;
   std::vector<Result<int64_t>> lengths(static_cast<size_t>(rows_->size()), Error{});
   {

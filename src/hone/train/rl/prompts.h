@@ -17,8 +17,9 @@ struct Prompt {
 
 class Prompts {
  public:
-  // Every row is looked at once; those that cannot be used are reported and left out.
-  Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder, data::RowReport& report, size_t threads);
+  // Every row is looked at once; those that cannot be used, of more than `most_tokens` too, are reported and left out.
+  Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder, data::RowReport& report, size_t threads,
+          int64_t most_tokens);
 
   int64_t count() const { return static_cast<int64_t>(usable_.size()); }
   int64_t longest() const { return longest_; }  // in tokens
@@ -33,6 +34,7 @@ class Prompts {
 
   std::shared_ptr<const data::ConversationSource> rows_;
   std::shared_ptr<const data::Encoder> encoder_;
+  int64_t most_tokens_;
   std::vector<int64_t> usable_;
   int64_t longest_ = 0;
 };

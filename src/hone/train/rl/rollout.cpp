@@ -1,6 +1,5 @@
 #include "hone/train/rl/rollout.h"
 
-#include <fstream>
 #include <numeric>
 
 #include "hone/base/rng.h"
@@ -39,6 +38,7 @@ RolloutMaker::RolloutMaker(const ReinforcementConfig& config, Parts parts)
     : config_(config),
       parts_(std::move(parts)),
       writer_(parts_.model, parts_.encoder, parts_.tokenizer, parts_.group, config_.sampling, engine_config(config_, parts_.model, parts_.longest_prompt), config_.engine_sleeps || parts_.sharded),
+      log_(parts_.folder),
       rewards_(make_rewards(config_.rewards)) {
   for (const auto& model : config_.reward_models) rewards_.push_back(make_model_reward(model));
   for (const auto& reward : rewards_) names_.push_back(reward->name());
@@ -153,7 +153,7 @@ std::vector<data::Batch> RolloutMaker::batches_of(const Draw& draw, const Rollou
   auto own = own_part(advantages, parts_.group);
   const double share = tokens * shape.updates_share / static_cast<double>(shape.micro_batch);
   for (size_t i = 0; i < own.size(); ++i)
-    batches[i / size].grades[i % size] = {static_cast<float>(own[i]), draw.own[i].answer.cut ? 1.0f : 0.0f, static_cast<float>(share)};
+    batches[i / size].grades[i % size] = {static_cast<float>(own[i]), draw.own[i].answer.cut ? 1.0f : 0.0f, static_cast<float>(share), static_cast<float>(shape.generations)};
   batches.front().notes = std::move(notes);
   return batches;
 }
@@ -174,9 +174,11 @@ void RolloutMaker::log_completions(const Draw& draw, const std::vector<double>& 
   table["advantages"] = advantages;
   if (parts_.group.sum(solutions.size() == draw.own.size() ? 0 : 1) == 0) table["solution"] = gather(solutions, parts_.group);
   if (parts_.group.rank() != 0) return;
-  std::ofstream file(parts_.folder / "completions.jsonl", std::ios::app);
-  file << table.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-  if (!file.flush()) throw UserError(ExitCode::out_of_space, fmt::format("{} cannot be written", (parts_.folder / "completions.jsonl").string()), "free space, or leave --log_completions out");
+  log_.append(table);
+}
+
+void RolloutMaker::forget_completions(int64_t step) {
+  if (config_.log_completions && parts_.group.rank() == 0) log_.cut_back(step);
 }
 
 }  // namespace hone::train::rl

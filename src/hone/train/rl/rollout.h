@@ -5,6 +5,7 @@
 #include "hone/base/file.h"
 #include "hone/data/batch.h"
 #include "hone/train/reference.h"
+#include "hone/train/rl/completions_log.h"
 #include "hone/train/rl/config.h"
 #include "hone/train/rl/prompts.h"
 #include "hone/train/rl/writer.h"
@@ -49,6 +50,8 @@ class RolloutMaker {
   // `remembers`: what the model thinks of the answers now is kept with them. `step` is what completions.jsonl calls it, if it is written.
   std::vector<data::Batch> batches_of(const Draw& draw, const RolloutShape& shape, bool remembers, std::optional<int64_t> step);
 
+  // completions.jsonl ends before `step`, which a resumed run comes to again.
+  void forget_completions(int64_t step);
   // Of a draw that all processes had a part in, all answers.
   std::vector<RolledAnswer> everyones(const std::vector<RolledAnswer>& own, const Prompts& prompts);
   std::vector<double> totals(const RewardTable& rewards) const { return total_rewards(rewards, config_.advantage.weights); }
@@ -65,6 +68,7 @@ class RolloutMaker {
   ReinforcementConfig config_;
   Parts parts_;
   AnswerWriter writer_;
+  CompletionsLog log_;
   std::vector<std::unique_ptr<Reward>> rewards_;
   std::vector<std::string> names_;
 };

@@ -44,7 +44,7 @@ UserError other_rollouts() {
 }  // namespace
 
 RolloutLoader::RolloutLoader(const ReinforcementConfig& config, const Geometry& geometry, std::shared_ptr<const Prompts> prompts, uint64_t seed, bool shuffle)
-    : config_(config), geometry_(geometry), prompts_(std::move(prompts)), seed_(seed), shuffle_(shuffle) {
+    : config_(config), geometry_(geometry), prompts_(std::move(prompts)), seed_(seed), shuffle_(shuffle), longest_prompt_(prompts_->longest()) {
   if (rollouts_per_epoch() == 0)
     throw UserError(ExitCode::bad_data, fmt::format("{} prompts are fewer than the {} of one rollout ({} answers, {} to each)", prompts_->count(), geometry_.prompts(), geometry_.answers(), geometry_.generations),
                     "lower per_device_train_batch_size or generation_batch_size, raise num_generations, or add rows");
@@ -54,6 +54,7 @@ void RolloutLoader::begin(RolloutMaker::Parts parts) { maker_ = std::make_unique
 
 std::unique_ptr<data::Loader> RolloutLoader::evaluation(std::shared_ptr<const Prompts> prompts, int64_t batch) {
   int64_t processes = geometry_.processes;
+  if (config_.geometry.whole_groups) processes = 1;
   while (batch * processes % config_.eval_generations != 0) ++batch;
   return std::make_unique<EvaluationRollouts>(*maker_, std::move(prompts), config_.eval_generations, batch);
 }
@@ -95,10 +96,10 @@ Draw RolloutLoader::draw_uneven() {
   Draw first, uneven;
   for (int64_t draws = 0; draws <= config_.most_draws; ++draws) {
     auto draw = maker_->draw(draws == 0 ? next_prompts() : spare_prompts(), geometry_.generations, kAnswers + static_cast<uint64_t>(position_.draws++));
-    auto deviations = group_deviations(maker_->totals(draw.rewards), geometry_.generations);
+    auto even = in_even_groups(maker_->totals(draw.rewards), geometry_.generations);
     auto all = maker_->everyones(draw.own, *prompts_);
     for (size_t i = 0; i < all.size(); ++i)
-      if (deviations[i] > 0) uneven.own.push_back(all[i]), uneven.rewards.push_back(draw.rewards[i]);
+      if (!even[i]) uneven.own.push_back(all[i]), uneven.rewards.push_back(draw.rewards[i]);
     if (uneven.own.size() >= wanted) {
       uneven.own.resize(wanted);
       uneven.rewards.resize(wanted);
@@ -118,8 +119,7 @@ void RolloutLoader::make_rollout() {
                     ? draw_uneven()
                     : maker_->draw(next_prompts(), geometry_.generations, kAnswers + static_cast<uint64_t>(position_.draws++));
     RolloutShape shape{geometry_.generations, geometry_.micro_batch, geometry_.steps_per_generation, 1.0 / static_cast<double>(geometry_.processes * geometry_.accumulation)};
-    int64_t step = position_.rollout * geometry_.batches() / geometry_.accumulation + 1;
-    position_.batches = maker_->batches_of(draw, shape, geometry_.reuses_answers(), step);
+    position_.batches = maker_->batches_of(draw, shape, geometry_.reuses_answers(), step_of_next_rollout());
     ++position_.rollout;
     position_.given = 0;
   } catch (...) {
@@ -130,17 +130,25 @@ void RolloutLoader::make_rollout() {
 
 Json RolloutLoader::state() const {
   Json state{{"rollout", position_.rollout}, {"draws", position_.draws}, {"spare", position_.spare}, {"given", position_.given},
-             {"answers", geometry_.answers()}, {"generations", geometry_.generations}, {"batches_of_rollout", geometry_.batches()}, {"batches", Json::array()}};
+             {"answers", geometry_.answers()}, {"generations", geometry_.generations}, {"batches_of_rollout", geometry_.batches()}, {"processes", geometry_.processes}, {"batches", Json::array()}};
   if (!used_up())
     for (const auto& batch : position_.batches) state["batches"].push_back(batch_to_json(batch));
   return state;
 }
 
 void RolloutLoader::restore(const Json& state) {
+  HONE_CHECK(maker_, "a position is restored before there is a model");
   position_ = {state.at("rollout"), state.at("draws"), state.at("spare"), state.at("given"), {}};
   for (const auto& batch : state.at("batches")) position_.batches.push_back(batch_from_json(batch));
+  regroup(state);
+  maker_->forget_completions(step_of_next_rollout());
+}
+
+// The rollouts of the checkpoint may be of another size.
+void RolloutLoader::regroup(const Json& state) {
   bool same = state.at("answers") == geometry_.answers() && state.at("generations") == geometry_.generations && state.at("batches_of_rollout") == geometry_.batches();
-  if (same && (position_.batches.empty() || position_.batches.size() == static_cast<size_t>(geometry_.steps_per_generation))) return;
+  bool same_processes = state.at("processes") == geometry_.processes;  // each has its own part of a rollout
+  if (same && (position_.batches.empty() || (same_processes && position_.batches.size() == static_cast<size_t>(geometry_.steps_per_generation)))) return;
   if (!position_.batches.empty()) throw other_rollouts();
   // Between rollouts: as many prompts are behind us.
   int64_t prompts = position_.rollout * (state.at("answers").get<int64_t>() / state.at("generations").get<int64_t>());

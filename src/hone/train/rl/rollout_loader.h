@@ -9,6 +9,9 @@ class RolloutLoader final : public data::Loader {
  public:
   RolloutLoader(const ReinforcementConfig& config, const Geometry& geometry, std::shared_ptr<const Prompts> prompts, uint64_t seed, bool shuffle);
 
+  // Before begin(): prompts that will be answered beside those of the training.
+  void make_room_for(const Prompts& prompts) { longest_prompt_ = std::max(longest_prompt_, prompts.longest()); }
+  int64_t longest_prompt() const { return longest_prompt_; }  // in tokens
   // Before the first next(): what the answers are made with.
   void begin(RolloutMaker::Parts parts);
 
@@ -18,7 +21,9 @@ class RolloutLoader final : public data::Loader {
   Json state() const override;
   void restore(const Json& state) override;
 
-  const Prompts& prompts() const { return *prompts_; }
+  // Between two rollouts.
+  bool restores_elsewhere(const Json& /*state*/) const override { return true; }
+
   // One pass over the rows of a validation set, with the same weights, rewards and engine. `batch` answers at a time on each process.
   std::unique_ptr<data::Loader> evaluation(std::shared_ptr<const Prompts> prompts, int64_t batch);
 
@@ -34,6 +39,8 @@ class RolloutLoader final : public data::Loader {
   int64_t rollouts_per_epoch() const { return prompts_->count() / geometry_.prompts(); }
   int64_t consumed() const { return position_.rollout == 0 ? 0 : (position_.rollout - 1) * geometry_.batches() + position_.given; }
   bool used_up() const { return position_.rollout == 0 || position_.given == geometry_.batches(); }
+  int64_t step_of_next_rollout() const { return position_.rollout * geometry_.batches() / geometry_.accumulation + 1; }
+  void regroup(const Json& state);
   void make_rollout();
   Draw draw_uneven();
   std::vector<std::shared_ptr<const Prompt>> next_prompts() const;
@@ -44,6 +51,7 @@ class RolloutLoader final : public data::Loader {
   std::shared_ptr<const Prompts> prompts_;
   uint64_t seed_;
   bool shuffle_;
+  int64_t longest_prompt_;
   std::unique_ptr<RolloutMaker> maker_;
   Position position_, update_start_;
 };

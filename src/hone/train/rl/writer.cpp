@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/train/evaluation_mode.h"
 #include "hone/train/stop_signal.h"
@@ -13,7 +14,13 @@ namespace {
 class WholeModel {
  public:
   explicit WholeModel(Group& group) : group_(group) { group_.hold_whole_model(true); }
-  ~WholeModel() { group_.hold_whole_model(false); }
+  ~WholeModel() {
+    try {
+      group_.hold_whole_model(false);
+    } catch (const std::exception& problem) {
+      log::debug("{}", problem.what());  // the peers are gone: the next collective says so
+    }
+  }
   WholeModel(const WholeModel&) = delete;
 
  private:
@@ -24,7 +31,9 @@ class WholeModel {
 
 AnswerWriter::AnswerWriter(model::CausalLM& model, std::shared_ptr<const data::Encoder> encoder, std::shared_ptr<const text::Tokenizer> tokenizer, Group& group,
                            engine::SamplingParams sampling, const engine::EngineConfig& config, bool sleeps)
-    : model_(model), encoder_(std::move(encoder)), tokenizer_(std::move(tokenizer)), group_(group), sampling_(std::move(sampling)), config_(config), sleeps_(sleeps) {}
+    : model_(model), encoder_(std::move(encoder)), tokenizer_(std::move(tokenizer)), group_(group), sampling_(std::move(sampling)), config_(config), sleeps_(sleeps) {
+  config_.lays_out_weights = false;
+}
 
 engine::Request AnswerWriter::request_for(const Question& question) const {
   engine::Request request{.prompt = *question.prompt, .sampling = sampling_};

@@ -35,6 +35,8 @@ TEST(RolloutGeometry, SaysWhatDoesNotDivide) {
   EXPECT_NE(complaint({.generations = 8}, 3, 2, 1).find("may be 2, 3, 6"), std::string::npos);
   EXPECT_NE(complaint({.generations = 2, .generation_batch_size = 5}, 2, 1, 1).find("no multiple"), std::string::npos);
   EXPECT_NE(complaint({.generations = 2, .generation_batch_size = 8, .steps_per_generation = 2}, 2, 1, 1).find("contradict"), std::string::npos);
+  EXPECT_NE(complaint({.generations = 4, .whole_groups = true}, 2, 2, 2).find("no whole groups"), std::string::npos);
+  EXPECT_EQ(complaint({.generations = 4, .whole_groups = true}, 8, 1, 2), "");
   EXPECT_NE(complaint({.generations = 1}, 2, 1, 1).find("num_generations is 1"), std::string::npos);
 }
 

@@ -1,0 +1,20 @@
+// completions.jsonl: one line for each rollout, prompts, answers, rewards and advantages as parallel lists.
+#pragma once
+#include "hone/base/file.h"
+#include "hone/base/json.h"
+
+namespace hone::train::rl {
+
+class CompletionsLog {
+ public:
+  explicit CompletionsLog(const fs::path& folder) : path_(folder / "completions.jsonl") {}
+
+  // The run goes on from a checkpoint: what was written of `step` and later steps will be written again.
+  void cut_back(int64_t step) const;
+  void append(const Json& table) const;
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace hone::train::rl

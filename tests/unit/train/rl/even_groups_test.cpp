@@ -1,0 +1,22 @@
+// Groups whose answers are all worth the same, by rewards that binary numbers do not hold exactly.
+#include <gtest/gtest.h>
+
+#include "hone/train/rl/advantages.h"
+
+namespace hone::train::rl {
+namespace {
+
+TEST(EvenGroups, RoundingMakesNoDifference) {
+  std::vector<double> totals(8, 0.1);
+  for (double total : {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.2}) totals.push_back(total);
+  auto even = in_even_groups(totals, 8);
+  EXPECT_TRUE(even[0] && even[7]);
+  EXPECT_FALSE(even[8] || even[15]);
+  RewardTable rewards;
+  for (double total : totals) rewards.push_back({total});
+  for (const auto& [name, value] : reward_metrics(totals, rewards, {"r"}, 8, RewardScale::group))
+    if (name == "frac_reward_zero_std") EXPECT_EQ(value, 0.5);
+}
+
+}  // namespace
+}  // namespace hone::train::rl
