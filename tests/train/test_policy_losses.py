@@ -182,9 +182,9 @@ def test_losses_and_gradients_are_trls(hone, answers, tmp_path):
 
 
 def test_masks_and_the_remaining_losses(hone, answers, tmp_path):
-    base = {"temperature": 0.7, "max_answer": LONGEST, "generations": GENERATIONS, "batch": answers.batch()}
+    base = {"temperature": 0.7, "max_answer": LONGEST, "batch": answers.batch()}
     asked = [{**base, "objective": 0, "leave_out_cut": True}, {**base, "objective": 0, "top_entropy": 0.4, "report_entropy": True}, {**base, "objective": 0, "level": 2},
-             {**base, "objective": 6}, {**base, "objective": 0, "farthest_bad_answer": 0.0}]
+             {**base, "objective": 6}, {**base, "objective": 0, "farthest_bad_answer": 0.0}, {**base, "objective": 7, "fipo_clip_above_only": False}]
     found = trace(hone, tmp_path, model=answers.folder, losses=asked)["losses"]
     logps, entropies = answers.logps(0.7)
     mask, advantages = answers.mask.float(), answers.advantages[:, None].expand_as(logps)
@@ -202,9 +202,12 @@ def test_masks_and_the_remaining_losses(hone, answers, tmp_path):
     ratio_s = ((((logps - answers.old) * mask).sum(1) / mask.sum(1))[:, None])
     scores = (ratio_s[:, 0] / 0.5).view(-1, GENERATIONS)  # each group has one good answer, at its first place
     real = (torch.log1p(scores[:, 1].exp()) + torch.log1p((-scores[:, 0]).exp())).mean()
+    later = (torch.arange(answers.longest)[None] - torch.arange(answers.longest)[:, None]).clamp(min=-1)  # how far each token lies behind another
+    decay = torch.where(later >= 0, 2 ** (-later / 32), 0.0)
+    influence = (((logps - answers.old).detach() * mask) @ decay.T).exp().clamp(0.8, 1.2)
     kept = ~((-ratio_s[:, 0] > 0) & (answers.advantages < 0))
     wanted = [by_answer(clipped(ratio), whole), by_answer(clipped(ratio) * (entropies >= threshold), mask), by_answer(clipped((logps - logps.detach() + ratio_s.detach()).exp()), mask), real,
-              by_answer(clipped(ratio), mask * kept[:, None])]
+              by_answer(clipped(ratio), mask * kept[:, None]), (clipped(ratio) * influence * mask).sum() / mask.sum()]
     for index, (mine, theirs) in enumerate(zip(found, wanted)):
         assert mine["loss"] == pytest.approx(theirs.item(), rel=1e-5, abs=1e-6), index
         norms = gradient_norms(answers.model, theirs)
