@@ -36,7 +36,7 @@ def test_everything_is_what_ms_swift_computes(hone, model, tmp_path):  # noqa: F
     answers = Answers(model)
     advantages, losses = advantage_cases(), loss_cases(answers)
     theirs = ask("swift", "ask_swift_grpo.py", {"texts": TEXTS, "tokens": TOKENS, "advantages": advantages, "losses": losses}, tmp_path)
-    keys = ("max_answer", "generations", "leave_out_cut", "top_entropy", "farthest_bad_answer", "ratio_cap", "fipo_clip_above_only", "clip_above")
+    keys = ("max_answer", "leave_out_cut", "top_entropy", "farthest_bad_answer", "ratio_cap", "fipo_clip_above_only", "clip_above")
     ours = trace(hone, tmp_path, model=answers.folder,
                  rewards=[{"functions": ["format", "react_format", "repetition", "soft_overlong", "cosine"], "max_answer": 64, "soft_margin": 30, "repetition_words": 2,
                            "rows": [{"text": text, "tokens": count, "solution": "1"} for text, count in zip(TEXTS, TOKENS)]}],
