@@ -1,11 +1,32 @@
 // One JSON text sent, one answer read. Two builds do it: with libcurl, and without, which only explains.
 #pragma once
 #include <chrono>
+#include <functional>
+#include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace hone::hub {
 
-// Throws std::runtime_error that says why there is no 2xx answer within `patience`. Nothing is sent twice.
-std::string post_json(const std::string& address, const std::string& body, std::chrono::seconds patience);
+struct PostAddress {
+  std::string host, path;     // the path without slashes around it
+  bool this_machine = false;  // localhost, ::1 or 127.0.0.0/8, by name or number alone: nobody else's name server is asked
+  std::string shown;          // without user name, password and query
+};
+// Nothing where it is no http or https address.
+std::optional<PostAddress> read_address(const std::string& address);
+
+struct Posting {
+  std::chrono::seconds patience{60};  // all tries together
+  std::function<bool()> give_up;      // asked while it lasts
+};
+class PostGivenUp : public std::runtime_error {
+ public:
+  PostGivenUp() : std::runtime_error("it was given up") {}
+};
+
+// Through no proxy and to no other address, whatever the answer says. Tries again where a failure may pass (no connection, 429, 5xx), so
+// that the text may arrive twice. Throws PostGivenUp, or std::runtime_error that says why there is no 2xx answer.
+std::string post_json(const std::string& address, const std::string& body, const Posting& posting);
 
 }  // namespace hone::hub

@@ -98,7 +98,10 @@ void attach_body(CURL* curl, const HttpRequest& request, SentFile& sent) {
   curl_easy_setopt(curl, CURLOPT_READDATA, &sent);
 }
 
-int on_progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return interrupted() ? 1 : 0; }
+int on_progress(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  const auto& request = *static_cast<const HttpRequest*>(pointer);
+  return interrupted() || (request.give_up && request.give_up()) ? 1 : 0;
+}
 
 std::string part_of(CURLU* url, CURLUPart part) {
   char* text = nullptr;
@@ -211,7 +214,9 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &exchange);
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &request);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  if (request.direct) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
   if (request.method != "GET") attach_body(curl, request, sent);
   if (const char* bundle = certificates()) curl_easy_setopt(curl, CURLOPT_CAINFO, bundle);
   CURLcode code = curl_easy_perform(curl);
@@ -232,6 +237,7 @@ void Http::fetch(const HttpRequest& request, const HttpBody& body) {
       if (reply.status < 200 || reply.status >= 300) throw refusal(reply, hop.url);
       return;
     }
+    if (request.direct) throw HttpFailure(fmt::format("{} redirects to another address", origin.host));
     if (redirects == kMostRedirects) throw HttpFailure(fmt::format("{} redirects without end", request.url));
     auto [next, next_origin] = resolve(hop.url, reply.header("location"));
     if (origin.scheme == "https" && next_origin.scheme == "http")

@@ -1,18 +1,73 @@
 #include "hone/hub/post_json.h"
 
+#include <arpa/inet.h>
+#include <curl/curl.h>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
 
 #include "hone/hub/with_curl/http.h"
 
 namespace hone::hub {
+namespace {
 
-std::string post_json(const std::string& address, const std::string& body, std::chrono::seconds patience) {
+using Clock = std::chrono::steady_clock;
+
+std::string part_or_nothing(CURLU* url, CURLUPart part) {
+  char* text = nullptr;
+  if (curl_url_get(url, part, &text, 0) != CURLUE_OK) return "";
+  std::unique_ptr<char, decltype(&curl_free)> owned(text, curl_free);
+  return text;
+}
+
+bool is_loopback(const std::string& host) {
+  in_addr address{};
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
+  return host == "localhost" || host == "[::1]";
+}
+
+void nap(std::chrono::milliseconds time, const Posting& posting) {
+  for (auto until = Clock::now() + time; Clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(50)))
+    if (posting.give_up && posting.give_up()) throw PostGivenUp();
+}
+
+}  // namespace
+
+std::optional<PostAddress> read_address(const std::string& address) {
+  std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> url(curl_url(), curl_url_cleanup);
+  if (curl_url_set(url.get(), CURLUPART_URL, address.c_str(), 0) != CURLUE_OK) return std::nullopt;
+  auto scheme = part_or_nothing(url.get(), CURLUPART_SCHEME);
+  if (scheme != "http" && scheme != "https") return std::nullopt;
+  PostAddress read{part_or_nothing(url.get(), CURLUPART_HOST), part_or_nothing(url.get(), CURLUPART_PATH), false, ""};
+  read.this_machine = is_loopback(read.host);
+  for (auto part : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_QUERY, CURLUPART_FRAGMENT}) curl_url_set(url.get(), part, nullptr, 0);
+  read.shown = part_or_nothing(url.get(), CURLUPART_URL);
+  auto begin = read.path.find_first_not_of('/');
+  read.path = begin == read.path.npos ? "" : read.path.substr(begin, read.path.find_last_not_of('/') - begin + 1);
+  return read;
+}
+
+std::string post_json(const std::string& address, const std::string& body, const Posting& posting) {
   constexpr size_t kLongest = size_t{64} << 20;
-  HttpRequest request{.url = address, .headers = {"Content-Type: application/json"}, .secrets = {}, .patience = patience, .method = "POST", .body = body, .whole_time = patience};
-  try {
-    return Http().get(request, kLongest).body;
-  } catch (const HttpFailure& failure) {
-    throw std::runtime_error(failure.status ? fmt::format("it answers {}", failure.status) : std::string(failure.what()));
+  constexpr int kTries = 5;
+  const auto deadline = Clock::now() + posting.patience;
+  for (int failed = 0;; ++failed) {
+    auto left = std::max(std::chrono::ceil<std::chrono::seconds>(deadline - Clock::now()), std::chrono::seconds(1));
+    HttpRequest request{.url = address, .headers = {"Content-Type: application/json"}, .secrets = {}, .patience = left, .method = "POST", .body = body,
+                        .whole_time = left, .direct = true, .give_up = posting.give_up};
+    try {
+      return Http().get(request, kLongest).body;
+    } catch (const HttpFailure& failure) {
+      if (posting.give_up && posting.give_up()) throw PostGivenUp();
+      auto pause = std::chrono::milliseconds(500 << failed);
+      if (failure.worth_retrying && failed + 1 < kTries && Clock::now() + pause < deadline) {
+        nap(pause, posting);
+        continue;
+      }
+      throw std::runtime_error(failure.status ? fmt::format("it answers {}", failure.status) : std::string(failure.what()));
+    }
   }
 }
 

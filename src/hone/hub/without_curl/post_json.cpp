@@ -1,11 +1,13 @@
 #include "hone/hub/post_json.h"
 
-#include <stdexcept>
-
 namespace hone::hub {
+namespace {
 
-std::string post_json(const std::string&, const std::string&, std::chrono::seconds) {
-  throw std::runtime_error("this build has no libcurl and opens no connections; install libcurl4-openssl-dev and build again");
-}
+constexpr const char* kWhy = "this build has no libcurl and opens no connections; install libcurl4-openssl-dev and build again";
+
+}  // namespace
+
+std::optional<PostAddress> read_address(const std::string&) { throw std::runtime_error(kWhy); }
+std::string post_json(const std::string&, const std::string&, const Posting&) { throw std::runtime_error(kWhy); }
 
 }  // namespace hone::hub

@@ -42,12 +42,21 @@ TEST(Rewards, LengthsCountTokens) {
   EXPECT_THROW(scores("http://example.com/judge", {""}), UserError);
 }
 
+std::string repeated(std::string_view piece, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += piece;
+  return text;
+}
+
+// Each would take minutes, or the stack, were it read more than a few times or to the end.
 TEST(Rewards, HostileAnswersAreOnlyWrong) {
-  std::string open(50'000, '('), braces = "\\boxed{" + std::string(50'000, '{'), roots, digits(200'000, '7');
-  for (int i = 0; i < 20'000; ++i) roots += "\\sqrt";
-  for (const auto& text : {open, braces, "\\boxed{" + roots + "}", "\\boxed{" + open + "}", "<answer>" + digits + "</answer>", std::string("\\boxed{\\frac}"), std::string("\\boxed{x_}"),
-                           std::string("\\boxed{1^^2}"), std::string("\\boxed{\\}"), std::string("$$$"), std::string("answer \\(")})
-    EXPECT_EQ(scores("accuracy", {text})[0], 0) << text.substr(0, 40);
+  constexpr int kMany = 50'000;
+  for (std::string_view piece : {"(", "{", "\\sqrt", "-", "+-", "1+", "1,", "2^", "x!", "\\boxed{", "\\boxed{1}", "\\boxed{1}$", "\\(", "\\[", "$ ", "answer \\(", "answer $", "\\pm", "\\text{", "\\cup", "7", "1=", "sin"}) {
+    auto text = repeated(piece, kMany);
+    for (const auto& answer : {text, "\\boxed{" + text + "}", "$" + text + "$", "<answer>" + text + "</answer>", "The answer is $" + text + "$"})
+      EXPECT_EQ(scores("accuracy", {answer})[0], 0) << answer.substr(0, 40);
+  }
+  for (std::string text : {"\\boxed{\\frac}", "\\boxed{x_}", "\\boxed{1^^2}", "\\boxed{\\}", "$$$", "answer \\("}) EXPECT_EQ(scores("accuracy", {text})[0], 0) << text;
 }
 
 TEST(Advantages, GroupsOfEvenRewardsGiveNone) {

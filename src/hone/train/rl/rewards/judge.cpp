@@ -1,27 +1,25 @@
 // A person's own reward, behind an address: POST {"prompts", "completions", "tokens", "columns"}, the answer a list of numbers or nulls.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 
 #include "hone/hub/post_json.h"
 #include "hone/train/rl/rewards/reward.h"
+#include "hone/train/stop_signal.h"
 
 namespace hone::train::rl {
 namespace {
 
-struct Address {
-  std::string host, path;
-};
+// What completions.jsonl calls its other columns.
+constexpr std::array<std::string_view, 6> kTaken = {"step", "prompt", "completion", "advantages", "solution", "entropy"};
 
-Address parts_of(const std::string& address) {
-  auto begin = address.find("://") + 3;
-  auto slash = address.find('/', begin);
-  auto host = address.substr(begin, slash == address.npos ? slash : slash - begin);
-  if (auto at = host.rfind('@'); at != host.npos) host = host.substr(at + 1);
-  if (auto colon = host.rfind(':'); colon != host.npos && host.find(']', colon) == host.npos) host = host.substr(0, colon);
-  return {host, slash == address.npos ? "" : address.substr(slash + 1)};
+hub::PostAddress read_judge_address(const std::string& address) try {
+  if (auto read = hub::read_address(address)) return *read;
+  throw UserError(ExitCode::usage, fmt::format("\"{}\" is no address of a reward", address), "expected something like http://127.0.0.1:9000/score");
+} catch (const std::runtime_error& problem) {
+  throw UserError(ExitCode::usage, problem.what());
 }
-
-bool is_this_machine(const std::string& host) { return host == "localhost" || host == "[::1]" || host.starts_with("127."); }
 
 Json columns_of(const std::vector<JudgedAnswer>& answers) {
   Json columns = Json::object();
@@ -54,7 +52,8 @@ Json question_for(const std::vector<JudgedAnswer>& answers) {
 
 class Judge final : public Reward {
  public:
-  Judge(std::string address, std::string name, double seconds) : address_(std::move(address)), name_(std::move(name)), seconds_(seconds) {}
+  Judge(std::string address, std::string shown, std::string name, double seconds)
+      : address_(std::move(address)), shown_(std::move(shown)), name_(std::move(name)), seconds_(seconds) {}
   std::string name() const override { return name_; }
 
   std::vector<double> score(const std::vector<JudgedAnswer>& answers) override {
@@ -73,34 +72,38 @@ class Judge final : public Reward {
 
  private:
   std::string asked(const std::string& body) const {
-    auto wait = std::chrono::seconds(static_cast<int64_t>(std::ceil(seconds_)));
+    hub::Posting posting{.patience = std::chrono::seconds(static_cast<int64_t>(std::ceil(seconds_))), .give_up = [] { return StopSignal::requested() != Stop::none; }};
     try {
-      return hub::post_json(address_, body, wait);
+      return hub::post_json(address_, body, posting);
+    } catch (const hub::PostGivenUp&) {
+      throw StopBetweenSteps();
     } catch (const std::runtime_error& problem) {
-      throw UserError(ExitCode::failure, fmt::format("the reward at {} was not given: {}", address_, problem.what()),
+      throw UserError(ExitCode::failure, fmt::format("the reward at {} was not given: {}", shown_, problem.what()),
                       "see that it runs and answers; --reward_timeout sets how long it may take. The run goes on from its last checkpoint with --resume_from_checkpoint");
     }
   }
 
   UserError misunderstood(const std::string& found) const {
-    return UserError(ExitCode::failure, fmt::format("the reward at {} answers {}", address_, found),
+    return UserError(ExitCode::failure, fmt::format("the reward at {} answers {}", shown_, found),
                      "expected a JSON list with a number or null for each completion, or {\"rewards\": [...]} (docs/reinforcement.md)");
   }
 
-  std::string address_, name_;
+  std::string address_, shown_, name_;
   double seconds_;
 };
 
 }  // namespace
 
-std::unique_ptr<Reward> make_judge(const std::string& address, const RewardConfig& config) {
-  auto [host, path] = parts_of(address);
-  if (!config.judges_elsewhere && !is_this_machine(host))
-    throw UserError(ExitCode::usage, fmt::format("the reward {} lies on another machine, which prompts and answers would be sent to", address),
+std::unique_ptr<Reward> make_judge(const std::string& address, const RewardConfig& config, const std::vector<std::string>& names) {
+  auto read = read_judge_address(address);
+  if (!config.judges_elsewhere && !read.this_machine)
+    throw UserError(ExitCode::usage, fmt::format("the reward {} lies on another machine, which prompts and answers would be sent to", read.shown),
                     "say that they may: --remote_rewards true");
-  while (path.ends_with('/')) path.pop_back();
-  auto name = path.substr(path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1);
-  return std::make_unique<Judge>(address, name.empty() ? host : name, config.judge_seconds);
+  auto base = read.path.empty() ? read.host : read.path.substr(read.path.rfind('/') + 1);
+  auto taken = [&](const std::string& name) { return std::ranges::count(names, name) + std::ranges::count(kTaken, name) > 0; };
+  auto name = base;
+  for (int number = 2; taken(name); ++number) name = fmt::format("{}-{}", base, number);
+  return std::make_unique<Judge>(address, read.shown, name, config.judge_seconds);
 }
 
 }  // namespace hone::train::rl

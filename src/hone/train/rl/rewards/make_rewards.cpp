@@ -6,8 +6,8 @@
 namespace hone::train::rl {
 namespace {
 
-std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig& config) {
-  if (name.starts_with("http://") || name.starts_with("https://")) return make_judge(name, config);
+std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig& config, const std::vector<std::string>& names) {
+  if (name.starts_with("http://") || name.starts_with("https://")) return make_judge(name, config, names);
   if (name == "accuracy") return make_accuracy_reward();
   if (name == "format") return make_format_reward();
   if (name == "react_format") return make_react_format_reward();
@@ -22,7 +22,11 @@ std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig&
 
 std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config) {
   std::vector<std::unique_ptr<Reward>> rewards;
-  for (const auto& name : config.functions) rewards.push_back(make_reward(name, config));
+  std::vector<std::string> names;
+  for (const auto& function : config.functions) {
+    rewards.push_back(make_reward(function, config, names));
+    names.push_back(rewards.back()->name());
+  }
   return rewards;
 }
 

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <utility>
 
+#include "hone/train/rl/rewards/answer_text.h"
+
 namespace hone::train::rl {
 namespace {
 
@@ -12,13 +14,6 @@ using Shape = MathAnswer::Shape;
 
 void replace_all(std::string& text, std::string_view what, std::string_view by) {
   for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size())) text.replace(at, what.size(), by);
-}
-
-std::string trimmed(std::string_view text) {
-  auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && (is_space(text.back()) || text.back() == '.')) text.remove_suffix(1);
-  return std::string(text);
 }
 
 // Where the brace that opens at `open` is closed.
@@ -38,24 +33,9 @@ void leave_out_words(std::string& text) {
     for (size_t at = text.find(command); at != text.npos; at = text.find(command)) {
       size_t open = at + command.size() - 1, close = matching_brace(text, open);
       if (close == text.npos) return;
-      auto inside = trimmed(std::string_view(text).substr(open + 1, close - open - 1));
+      auto inside = answer_trimmed(std::string_view(text).substr(open + 1, close - open - 1));
       text.replace(at, close + 1 - at, inside == "or" || inside == "and" ? "," : " ");
     }
-}
-
-bool is_digit_at(std::string_view text, size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; }
-
-size_t digits_end(std::string_view text, size_t at) {
-  while (is_digit_at(text, at)) ++at;
-  return at;
-}
-
-// Where the number that begins with the digit at `at` ends: 1234, 1,234.5.
-size_t number_end(std::string_view text, size_t at) {
-  size_t end = digits_end(text, at);
-  if (end - at <= 3)
-    while (end < text.size() && text[end] == ',' && digits_end(text, end + 1) == end + 4) end += 4;
-  return end < text.size() && text[end] == '.' && is_digit_at(text, end + 1) ? digits_end(text, end + 1) : end;
 }
 
 bool is_grouped_number(std::string_view text) {
@@ -74,7 +54,7 @@ std::string plainly(std::string text) {
   }};
   leave_out_words(text);
   for (const auto& [what, by] : kSpellings) replace_all(text, what, by);
-  return trimmed(text);
+  return answer_trimmed(text);
 }
 
 // At the marks that stand in no bracket. `begins` says how long a mark at this place is, 0 for none.
@@ -104,7 +84,7 @@ std::optional<MathAnswer> read_answer(const std::string& text, int depth = 0);
 std::optional<MathAnswer> read_parts(const std::vector<std::string>& texts, Shape shape, std::string sign, int depth) {
   MathAnswer answer{shape, {}, false, std::move(sign), {}};
   for (const auto& text : texts) {
-    auto part = read_answer(trimmed(text), depth + 1);
+    auto part = read_answer(answer_trimmed(text), depth + 1);
     if (!part) return std::nullopt;
     answer.parts.push_back(std::move(*part));
   }
@@ -132,18 +112,10 @@ size_t relation_sign(std::string_view rest) {
 std::optional<MathAnswer> read_relation(const std::string& text, int depth) {
   auto sides = split_outside(text, relation_sign);
   if (sides.size() < 2) return std::nullopt;
-  auto sign = trimmed(std::string_view(text).substr(sides[0].size(), relation_sign(std::string_view(text).substr(sides[0].size()))));
+  auto sign = answer_trimmed(std::string_view(text).substr(sides[0].size(), relation_sign(std::string_view(text).substr(sides[0].size()))));
   if (sign == "\\in") sign = "=";
   if (sign == "=") sides.erase(sides.begin() + 1, sides.end() - 1);  // a chain of steps comes to its last
   return read_parts(sides, Shape::relation, sign, depth);
-}
-
-// Where a fraction's denominator ends, if one follows a number that ends at `end`.
-size_t fraction_end(std::string_view text, size_t end) {
-  size_t slash = text.find_first_not_of(' ', end);
-  if (slash == text.npos || text[slash] != '/') return end;
-  size_t below = text.find_first_not_of(' ', slash + 1);
-  return below != text.npos && is_digit_at(text, below) ? digits_end(text, below) : end;
 }
 
 // "5 cm": words behind a number with a space between.
@@ -152,7 +124,7 @@ std::string without_unit(const std::string& text) {
   if (!is_digit_at(text, begin)) return text;
   size_t end = fraction_end(text, number_end(text, begin));
   if (end >= text.size() || text[end] != ' ') return text;
-  auto unit = trimmed(std::string_view(text).substr(end));
+  auto unit = answer_trimmed(std::string_view(text).substr(end));
   auto belongs = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '/' || c == '^' || c == ' '; };
   return !unit.empty() && std::isalpha(static_cast<unsigned char>(unit[0])) && std::ranges::all_of(unit, belongs) ? text.substr(0, end) : text;
 }
@@ -176,92 +148,10 @@ std::optional<MathAnswer> read_answer(const std::string& text, int depth) {
   return answer;
 }
 
-struct Boxed {
-  size_t at;
-  std::string content;
-  bool in_formula;
-};
-
-bool inside_formula(std::string_view before) {
-  int64_t dollars = 0;
-  for (size_t i = 0; i < before.size(); ++i) dollars += before[i] == '$' && (i == 0 || before[i - 1] != '\\');
-  auto open = [&](std::string_view begin, std::string_view end) {
-    size_t last = before.rfind(begin), closed = before.rfind(end);
-    return last != before.npos && (closed == before.npos || closed < last);
-  };
-  return dollars % 2 == 1 || open("\\(", "\\)") || open("\\[", "\\]");
+std::optional<MathAnswer> read_text(const std::string& text) {
+  if (text.size() > kLongestMath) return std::nullopt;
+  return read_answer(plainly(text));
 }
-
-std::vector<Boxed> boxed_in(std::string_view text) {
-  constexpr std::string_view kBox = "\\boxed{";
-  std::vector<Boxed> boxes;
-  for (size_t at = text.find(kBox); at != text.npos; at = text.find(kBox, at + 1)) {
-    size_t open = at + kBox.size() - 1, close = matching_brace(text, open);
-    if (close != text.npos) boxes.push_back({at, std::string(text.substr(open + 1, close - open - 1)), inside_formula(text.substr(0, at))});
-  }
-  return boxes;
-}
-
-// The last one in a formula alone; of those that stand in the text, all together.
-std::optional<std::string> boxed_answer(std::string_view text) {
-  auto boxes = boxed_in(text);
-  if (boxes.empty()) return std::nullopt;
-  if (boxes.back().in_formula) return boxes.back().content;
-  std::vector<std::string> contents;
-  for (const auto& box : boxes)
-    if (!box.in_formula && !std::ranges::count(contents, box.content)) contents.push_back(box.content);
-  std::string joined;
-  for (const auto& content : contents) joined += (joined.empty() ? "" : ",") + content;
-  return joined;
-}
-
-// $…$, $$…$$, \(…\), \[…\]: the last of them or the first.
-std::optional<std::string> formula_in(std::string_view text, bool last) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kPairs = {{{"$$", "$$"}, {"$", "$"}, {"\\(", "\\)"}, {"\\[", "\\]"}}};
-  std::optional<std::string> found;
-  for (size_t at = 0; at < text.size();) {
-    size_t next = at + 1;
-    for (const auto& [begin, end] : kPairs) {
-      if (!text.substr(at).starts_with(begin) || (at > 0 && text[at - 1] == '\\')) continue;
-      size_t close = text.find(end, at + begin.size());
-      if (close == text.npos) continue;
-      auto inside = trimmed(text.substr(at + begin.size(), close - at - begin.size()));
-      if (!inside.empty()) {
-        found = inside;
-        if (!last) return found;
-      }
-      next = close + end.size();
-      break;
-    }
-    at = next;
-  }
-  return found;
-}
-
-std::optional<std::string> last_number(std::string_view text) {
-  std::optional<std::string> found;
-  for (size_t at = text.find_first_of("0123456789"); at != text.npos; at = text.find_first_of("0123456789", at)) {
-    size_t begin = at > 0 && (text[at - 1] == '-' || text[at - 1] == '+') ? at - 1 : at;
-    at = fraction_end(text, number_end(text, at));
-    if (at < text.size() && text[at] == '%') ++at;
-    found = text.substr(begin, at - begin);
-  }
-  return found;
-}
-
-// Letters side by side that are no command of LaTeX: a sentence, not a formula.
-bool holds_words(std::string_view text) {
-  bool command = false, letter = false;
-  for (char c : text) {
-    bool is_letter = std::isalpha(static_cast<unsigned char>(c));
-    if (is_letter && letter && !command) return true;
-    if (!is_letter) command = c == '\\';
-    letter = is_letter;
-  }
-  return false;
-}
-
-std::optional<MathAnswer> read_text(const std::string& text) { return read_answer(plainly(text)); }
 
 // The value that a relation gives to its left side.
 const MathAnswer& given_value(const MathAnswer& answer) {
@@ -301,7 +191,7 @@ bool same_relation(const MathAnswer& gold, const MathAnswer& answer) {
 std::optional<MathAnswer> find_answer(std::string_view text) {
   if (auto boxed = boxed_answer(text))
     if (auto answer = read_text(*boxed)) return answer;
-  if (auto formula = formula_in(text, true))
+  if (auto formula = last_formula(text))
     if (auto answer = read_text(*formula)) return answer;
   if (!holds_words(text))
     if (auto answer = read_text(std::string(text))) return answer;
@@ -311,15 +201,8 @@ std::optional<MathAnswer> find_answer(std::string_view text) {
 
 std::optional<MathAnswer> find_marked_answer(std::string_view text) {
   if (auto boxed = boxed_answer(text)) return read_text(*boxed);
-  static constexpr size_t kNear = 60;
-  for (size_t at = text.size(); at-- > 0;) {
-    auto rest = text.substr(at);
-    if (!rest.starts_with("answer") && !rest.starts_with("Answer")) continue;
-    auto begin = rest.find_first_of("$\\");
-    if (begin != rest.npos && begin < kNear)
-      if (auto formula = formula_in(rest, false)) return read_text(*formula);
-  }
-  return std::nullopt;
+  auto formula = formula_behind_answer(text);
+  return formula ? read_text(*formula) : std::nullopt;
 }
 
 bool same_answer(const MathAnswer& gold, const MathAnswer& answer) {

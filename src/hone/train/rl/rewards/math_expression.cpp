@@ -79,14 +79,20 @@ class MathParser {
     at_ = text_.size();
     return Value::number(std::nan(""));
   }
-  static Value call(Compute compute, std::vector<Value> operands) { return Value::apply(compute, std::move(operands)); }
+  template <class... Values>
+  static Value call(Compute compute, Values... operands) {
+    std::vector<Value> list;
+    list.reserve(sizeof...(operands));
+    (list.push_back(std::move(operands)), ...);
+    return Value::apply(compute, std::move(list));
+  }
 
   Value sum() {
     if (++depth_ > kDeepest) return fail();
     auto left = product();
     for (;;) {
-      if (take("+")) left = call(add, {left, product()});
-      else if (take("-")) left = call(subtract, {left, product()});
+      if (take("+")) left = call(add, std::move(left), product());
+      else if (take("-")) left = call(subtract, std::move(left), product());
       else break;
     }
     --depth_;
@@ -107,11 +113,11 @@ class MathParser {
   Value product() {
     auto left = signed_factor();
     while (!failed_) {
-      if (take("**")) left = call(power, {left, signed_factor()});
-      else if (take("*") || take("\\cdot") || take("\\times")) left = call(multiply, {left, signed_factor()});
-      else if (take("/") || take("\\div") || take(":")) left = call(divide, {left, signed_factor()});
-      else if (mixed_number(left)) left = call(add, {left, raised()});
-      else if (begins_factor()) left = call(multiply, {left, raised()});
+      if (take("**")) left = call(power, std::move(left), signed_factor());
+      else if (take("*") || take("\\cdot") || take("\\times")) left = call(multiply, std::move(left), signed_factor());
+      else if (take("/") || take("\\div") || take(":")) left = call(divide, std::move(left), signed_factor());
+      else if (mixed_number(left)) left = call(add, std::move(left), raised());
+      else if (begins_factor()) left = call(multiply, std::move(left), raised());
       else break;
     }
     return left;
@@ -121,24 +127,25 @@ class MathParser {
   bool mixed_number(const Value& left) { return left.is_number() && ended_in_digit_ && peek() == '\\' && text_.substr(at_).starts_with("\\frac"); }
 
   Value signed_factor() {
-    if (take("-")) return call(negate, {signed_factor()});
-    if (take("+")) return signed_factor();
-    return raised();
+    if (++depth_ > kDeepest) return fail();
+    auto value = take("-") ? call(negate, signed_factor()) : take("+") ? signed_factor() : raised();
+    --depth_;
+    return value;
   }
 
   Value raised() {
     auto base = primary();
     for (;;) {
-      if (take("!")) base = call(factorial, {base});
-      else if (take("%")) base = call(per_hundred, {base});
-      else if (peek() == '^') return ++at_, call(power, {base, exponent()});
+      if (take("!")) base = call(factorial, std::move(base));
+      else if (take("%")) base = call(per_hundred, std::move(base));
+      else if (peek() == '^') return ++at_, call(power, std::move(base), exponent());
       else return base;
     }
   }
 
   Value exponent() {
     if (++depth_ > kDeepest) return fail();
-    auto value = take("-") ? call(negate, {argument()}) : argument();
+    auto value = take("-") ? call(negate, argument()) : argument();
     --depth_;
     return value;
   }
@@ -170,7 +177,7 @@ class MathParser {
     if (take("(")) return closed(sum(), ")");
     if (take("{")) return closed(sum(), "}");
     if (take("[")) return closed(sum(), "]");
-    if (take("|")) return call(magnitude, {closed(sum(), "|")});
+    if (take("|")) return call(magnitude, closed(sum(), "|"));
     if (c == '\\') return command();
     if (is_letter(c)) return letter();
     return fail();
@@ -186,8 +193,8 @@ class MathParser {
 
   Value letter() {
     for (const auto& [name, compute] : kFunctions)
-      if (text_.substr(at_).starts_with(name)) return at_ += name.size(), call(compute, {function_argument()});
-    if (text_.substr(at_).starts_with("sqrt")) return at_ += 4, call(root, {function_argument(), Value::number(2)});
+      if (text_.substr(at_).starts_with(name)) return at_ += name.size(), call(compute, function_argument());
+    if (text_.substr(at_).starts_with("sqrt")) return at_ += 4, call(root, function_argument(), Value::number(2));
     if (text_.substr(at_).starts_with("pi")) return at_ += 2, Value::number(M_PI);
     std::string name(1, text_[at_++]);
     if (name == "e") return Value::number(M_E);
@@ -209,23 +216,23 @@ class MathParser {
     if (take("\\binom")) return fraction(choose);
     if (take("\\sqrt")) {
       auto degree = take("[") ? closed(sum(), "]") : Value::number(2);
-      return call(root, {argument(), degree});
+      return call(root, argument(), std::move(degree));
     }
     if (take("\\pi")) return Value::number(M_PI);
     if (take("\\infty")) return Value::number(HUGE_VAL);
-    if (take("\\lvert")) return call(magnitude, {closed(sum(), "\\rvert")});
+    if (take("\\lvert")) return call(magnitude, closed(sum(), "\\rvert"));
     if (take("\\log")) {
       auto base = peek() == '_' ? (++at_, argument()) : Value::number(10);
-      return call(logarithm, {function_argument(), base});
+      return call(logarithm, function_argument(), std::move(base));
     }
     for (const auto& [name, compute] : kFunctions)
-      if (take("\\" + std::string(name))) return call(compute, {function_argument()});
+      if (take("\\" + std::string(name))) return call(compute, function_argument());
     return greek_letter();
   }
 
   Value fraction(Compute compute) {
     auto upper = argument();
-    return call(compute, {upper, argument()});
+    return call(compute, std::move(upper), argument());
   }
 
   // \sin x, \sin(x), \sin^2 x is not among them.
@@ -283,7 +290,10 @@ void MathExpression::list_unknowns(Unknowns& into) const {
   for (const auto& operand : operands_) operand.list_unknowns(into);
 }
 
-std::optional<MathExpression> parse_math(std::string_view text) { return MathParser(text).whole(); }
+std::optional<MathExpression> parse_math(std::string_view text) {
+  if (text.size() > kLongestMath) return std::nullopt;
+  return MathParser(text).whole();
+}
 
 bool same_everywhere(const MathExpression& one, const MathExpression& other) {
   constexpr int kPlaces = 6;

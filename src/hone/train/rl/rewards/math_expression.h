@@ -31,6 +31,9 @@ class MathExpression {
   std::vector<MathExpression> operands_;
 };
 
+// What a model writes without end is no answer.
+inline constexpr size_t kLongestMath = 2048;  // bytes
+
 // Nothing where the text is no arithmetic from end to end.
 std::optional<MathExpression> parse_math(std::string_view text);
 

@@ -19,7 +19,8 @@ class Reward {
  public:
   virtual ~Reward() = default;
   virtual std::string name() const = 0;  // as metrics and completions.jsonl call it
-  // NaN: nothing to say about this answer. Throws UserError where a judge cannot be asked or a column is missing.
+  // NaN: nothing to say about this answer. Throws UserError where a judge cannot be asked or a column is missing, StopBetweenSteps where
+  // somebody wants the run to stop meanwhile.
   virtual std::vector<double> score(const std::vector<JudgedAnswer>& answers) = 0;
 };
 
@@ -45,7 +46,8 @@ std::unique_ptr<Reward> make_react_format_reward();
 std::unique_ptr<Reward> make_cosine_reward(const RewardConfig& config);
 std::unique_ptr<Reward> make_soft_overlong_reward(const RewardConfig& config);
 std::unique_ptr<Reward> make_repetition_reward(const RewardConfig& config);
-std::unique_ptr<Reward> make_judge(const std::string& address, const RewardConfig& config);
+// `names`: of the rewards before it, which it does not take.
+std::unique_ptr<Reward> make_judge(const std::string& address, const RewardConfig& config, const std::vector<std::string>& names);
 
 // The column of a row as text; throws UserError(bad_data) naming reward and row when it is not there.
 std::string column_text(const JudgedAnswer& answer, const std::string& column, const std::string& reward);

@@ -1,0 +1,69 @@
+"""A person's own reward behind an address: where it may lie, what it may answer, and how long it may take."""
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+
+@contextmanager
+def judge(*replies):
+    """Gives one reply after the other, the last for ever: (status, body or headers)."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            status, content = replies[min(len(asked), len(replies)) - 1]
+            body = content if isinstance(content, str) else ""
+            self.send_response(status)
+            for name, value in (content if isinstance(content, dict) else {}).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *words):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+
+
+@pytest.fixture
+def rewards(hone, tmp_path):
+    def ask(*functions, **environment):
+        path = tmp_path / "asked.json"
+        path.write_text(json.dumps({"rewards": [{"functions": functions, "rows": [{"text": "one"}, {"text": "two"}]}]}))
+        return hone("policy-trace", path, env=environment)
+
+    return ask
+
+
+def test_answers_are_read_and_names_kept_apart(rewards):
+    with judge((503, ""), (200, "[1.5, null]"), (200, '{"rewards": [2, 3]}')) as (address, asked):
+        done = rewards(f"{address}/v1/score", f"{address}/other/score/", http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rewards"] == [{"score": [1.5, None], "score-2": [2, 3]}]
+    assert [path for path, _ in asked] == ["/v1/score", "/v1/score", "/other/score/"]
+    assert asked[0][1]["completions"] == ["one", "two"]
+
+
+@pytest.mark.parametrize("reply, words", [((302, {"Location": "http://localhost:9/elsewhere"}), "redirects"), ((200, "[1]"), "1 rewards for 2 completions"),
+                                          ((200, '[1, "a"]'), "among the rewards"), ((200, "nonsense"), "no JSON"), ((404, ""), "it answers 404")])
+def test_anything_else_ends_with_a_message(rewards, reply, words):
+    with judge(reply) as (address, asked):
+        done = rewards(address.replace("http://", "http://me:secret@") + "/score?key=hidden")
+    assert done.returncode == 1 and words in done.stderr, done.stderr
+    assert len(asked) == 1 and "secret" not in done.stderr and "hidden" not in done.stderr
+
+
+@pytest.mark.parametrize("address", ["http://127.example.com/x", "http://example.com?x@localhost/", "http://localhost@example.com/x", "http://127.0.0.1.example.com/", "http://10.0.0.1/x"])
+def test_other_machines_are_asked_only_when_they_may(rewards, address):
+    done = rewards(address)
+    assert done.returncode == 2 and "--remote_rewards true" in done.stderr, done.stderr
