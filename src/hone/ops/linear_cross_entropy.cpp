@@ -57,7 +57,7 @@ struct Head {
 class ChunkedPass {
  public:
   ChunkedPass(const Head& head, const Rows& rows, const CrossEntropyOptions& options, bool with_gradient)
-      : head_(head), rows_(rows), smoothing_(options.label_smoothing), with_gradient_(with_gradient) {
+      : head_(head), rows_(rows), smoothing_(options.label_smoothing), scale_(options.scale), with_gradient_(with_gradient) {
     size_t row_bytes = static_cast<size_t>(head.weight.size(0)) * sizeof(float);
     chunk_ = std::max<int64_t>(16, static_cast<int64_t>(options.chunk_bytes / row_bytes) / 16 * 16);
   }
@@ -85,11 +85,16 @@ class ChunkedPass {
     return found;
   }
 
+  Tensor scaled(const Tensor& logits) const { return scale_ == 1 ? logits : logits.to(at::kFloat) * scale_; }
+  // Of a loss of scaled logits, for those before.
+  Tensor unscaled_gradient(const Tensor& gradient, at::ScalarType type) const { return scale_ == 1 ? gradient : (gradient * scale_).to(type); }
+
   void direct_chunk(int64_t begin, int64_t count) {
     auto x = rows_.hidden.narrow(0, begin, count);
-    auto logits = matmul_nt(x, head_.weight, head_.bias);
+    auto logits = scaled(matmul_nt(x, head_.weight, head_.bias));
     losses(logits, begin, count);
     if (!with_gradient_) return;
+    logits = unscaled_gradient(logits, x.scalar_type());
     pass_.dhidden.narrow(0, begin, count).copy_(matmul_nn(logits, head_.weight));
     if (head_.weight.requires_grad()) accumulate_weight(logits, x);
   }
@@ -111,7 +116,7 @@ class ChunkedPass {
     at::AutoGradMode record(with_gradient_);
     auto x = rows_.hidden.narrow(0, begin, count).detach().requires_grad_(with_gradient_);
     auto recorded = lora_linear(x, head_.weight, head_.bias, head_.adapters, head_.training);
-    auto logits = recorded.detach();
+    auto logits = scaled(recorded.detach());
     losses(logits, begin, count);
     if (!with_gradient_) return;
     auto parameters = head_.parameters();
@@ -119,7 +124,7 @@ class ChunkedPass {
     std::vector<size_t> places;
     for (size_t i = 0; i < parameters.size(); ++i)
       if (parameters[i].requires_grad()) wanted.push_back(parameters[i]), places.push_back(i);
-    auto grads = torch::autograd::grad({recorded}, wanted, {logits}, std::nullopt, false, /*allow_unused=*/true);
+    auto grads = torch::autograd::grad({recorded}, wanted, {unscaled_gradient(logits, recorded.scalar_type())}, std::nullopt, false, /*allow_unused=*/true);
     at::NoGradGuard no_grad;
     pass_.dhidden.narrow(0, begin, count).copy_(grads[0]);
     for (size_t i = 0; i < places.size(); ++i) {
@@ -130,14 +135,16 @@ class ChunkedPass {
 
   const Head& head_;
   const Rows& rows_;
-  double smoothing_;
+  double smoothing_, scale_;
   bool with_gradient_;
   int64_t chunk_;
   Pass pass_;
 };
 
 Pass tiled_pass(const Head& head, const Rows& rows, const CrossEntropyOptions& options, bool with_gradient) {
-  auto found = cpu::tiled_cross_entropy(rows.hidden, head.weight, rows.targets, rows.weights, options.label_smoothing, with_gradient);
+  auto hidden = options.scale == 1 ? rows.hidden : rows.hidden * options.scale;  // float32 here
+  auto found = cpu::tiled_cross_entropy(hidden, head.weight, rows.targets, rows.weights, options.label_smoothing, with_gradient);
+  if (with_gradient && options.scale != 1) found.dhidden.mul_(options.scale);
   return {found.losses.sum(), found.correct.sum(), found.dhidden, TensorList(head.parameters().size())};
 }
 
@@ -185,7 +192,7 @@ Tensor labelled_positions(const Tensor& targets_t, int64_t count) {
 
 CrossEntropy linear_cross_entropy_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                         const CrossEntropyOptions& options) {
-  auto logits = lora_linear_plain(hidden, weight, bias, options.adapters, options.training).to(at::kFloat);
+  auto logits = lora_linear_plain(hidden, weight, bias, options.adapters, options.training).to(at::kFloat) * options.scale;
   auto losses = at::cross_entropy_loss(logits, targets_t, {}, at::Reduction::None, kIgnoredTarget, options.label_smoothing);
   auto labelled = targets_t != kIgnoredTarget;
   auto correct = (logits.argmax(-1) == targets_t).logical_and(labelled);

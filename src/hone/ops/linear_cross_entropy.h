@@ -16,6 +16,7 @@ struct CrossEntropyOptions {
   std::vector<LoraWeights> adapters;  // on the head
   bool training = false;              // dropout of the adapters
   size_t chunk_bytes = size_t{96} << 20;  // largest tensor of logits
+  double scale = 1;  // of the logits, in float32: the inverse of a temperature
 };
 
 struct CrossEntropy {

@@ -33,6 +33,7 @@ TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head) {
   for (const auto& part : labelled.split(rows)) {
     auto logits = lora_linear(hidden.index_select(0, part), head.weight, head.bias, head.options.adapters, head.options.training)
                       .to(at::kFloat);
+    if (head.options.scale != 1) logits = logits * head.options.scale;
     auto targets = head.targets_t.index_select(0, part).unsqueeze(1);
     found.logps_t.index_copy_(0, part, (logits.gather(1, targets) - logits.logsumexp(1, true)).squeeze(1));
     found.mean_logits_t.index_copy_(0, part, logits.mean(1));
@@ -76,7 +77,7 @@ class LinearLogps : public torch::autograd::Function<LinearLogps> {
 
 TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                const CrossEntropyOptions& options) {
-  auto logits = lora_linear_plain(hidden, weight, bias, options.adapters, options.training).to(at::kFloat);
+  auto logits = lora_linear_plain(hidden, weight, bias, options.adapters, options.training).to(at::kFloat) * options.scale;
   auto labelled = targets_t != kIgnoredTarget;
   auto targets = targets_t.masked_fill(labelled.logical_not(), 0).unsqueeze(1);
   auto logps_t = logits.log_softmax(1).gather(1, targets).squeeze(1);

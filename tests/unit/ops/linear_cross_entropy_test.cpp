@@ -34,6 +34,7 @@ TEST_P(LinearCrossEntropy, MatchesItsDefinition) {
   compare(70, 24, 101, {});
   compare(1, 16, 16, {});
   compare(40, 8, 5, {.label_smoothing = 0.1});
+  compare(40, 8, 33, {.scale = 1 / 0.7});
   compare(50, 16, 33, {.weights_t = at::rand({50}), .label_smoothing = 0.2});
 }
 
@@ -56,7 +57,7 @@ TEST(LinearCrossEntropyHead, FrozenHeadMatchesItsDefinition) {
     auto head = random({vocabulary, width}) * 0.5;
     auto targets = some_targets(tokens, vocabulary);
     for (double smoothing : {0.0, 0.1}) {
-      CrossEntropyOptions options{.weights_t = at::rand({tokens}), .label_smoothing = smoothing};
+      CrossEntropyOptions options{.weights_t = at::rand({tokens}), .label_smoothing = smoothing, .scale = 1 - smoothing};
       auto run = [&](auto& compute) { return [&](const TensorList& in) { return compute(in[0], head, Tensor(), targets, options).sum; }; };
       expect_same(run(linear_cross_entropy), run(linear_cross_entropy_plain), {random({tokens, width})}, 2e-5);
     }

@@ -28,8 +28,9 @@ struct LogpsCase {
 };
 
 // Values, and gradients of a sum in which every position weighs something else.
-void expect_follows_composition(bool adapted) {
+void expect_follows_composition(bool adapted, double scale) {
   LogpsCase c(adapted);
+  c.options.scale = scale;
   auto weights = at::randn({40});
   auto gradients = [&](const TargetLogps& found) {
     (found.logps_t * weights).sum().backward();
@@ -46,8 +47,24 @@ void expect_follows_composition(bool adapted) {
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::allclose(found[i], wanted[i], 1e-4, 1e-4)) << i;
 }
 
-TEST(LinearLogps, FollowsTheComposition) { expect_follows_composition(false); }
-TEST(LinearLogps, FollowsTheCompositionWithAnAdapter) { expect_follows_composition(true); }
+TEST(LinearLogps, FollowsTheComposition) {
+  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(false, scale);
+}
+TEST(LinearLogps, FollowsTheCompositionWithAnAdapter) {
+  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(true, scale);
+}
+
+// Logits are scaled after they were rounded: hidden states that are scaled instead round once more.
+TEST(LinearLogps, ATemperatureRoundsNothing) {
+  at::manual_seed(5);
+  at::NoGradGuard no_grad;
+  auto hidden = at::randn({64, 32}).to(at::kBFloat16), weight = at::randn({40, 32}).to(at::kBFloat16);
+  auto targets = at::randint(0, 40, {64}, at::kLong);
+  auto logits = at::matmul(hidden, weight.t()).to(at::kFloat) / 0.7;
+  auto wanted = logits.log_softmax(1).gather(1, targets.unsqueeze(1)).squeeze(1);
+  auto found = linear_logps(hidden, weight, {}, targets, {.scale = 1 / 0.7}).logps_t;
+  EXPECT_TRUE(at::allclose(found, wanted, 1e-5, 1e-5));
+}
 
 TEST(LinearLogps, RecordsNothingWithoutGradients) {
   LogpsCase c(false);

@@ -13,8 +13,9 @@ Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) { return mode
 
 Tensor logps_at(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature) {
   const auto& head = std::as_const(model).head();
-  auto bias = head.bias.defined() ? head.bias / temperature : head.bias;
-  return ops::linear_logps(hidden_th / temperature, head.weight, bias, batch.targets_t, {.target_count = batch.target_count, .adapters = head.adapters}).logps_t;
+  return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
+                           {.target_count = batch.target_count, .adapters = head.adapters, .scale = 1 / temperature})
+      .logps_t;
 }
 
 Tensor grades_of(const data::Batch& batch, Grade grade, at::Device device) {
@@ -122,7 +123,7 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(model::CausalLM& model, const data::Bat
   tokens.advantages_n = tokens.spread(tokens.advantages_s);
   tokens.mask_n = at::ones_like(tokens.old_n);
   if (config_.report_entropy || config_.top_entropy < 1) {
-    auto entropies_n = chosen(token_entropies(model, hidden_th.detach() / config_.temperature, batch.targets_t));
+    auto entropies_n = chosen(token_entropies(model, hidden_th.detach(), batch.targets_t, 1 / config_.temperature));
     if (config_.report_entropy) report_entropies(tokens, entropies_n, metrics);
     if (config_.top_entropy < 1 && entropies_n.numel() > 0) {
       auto threshold = at::quantile(entropies_n, 1 - config_.top_entropy);

@@ -40,11 +40,11 @@ Tensor top_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tens
   return entropies_t;
 }
 
-Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t) {
+Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t, double scale) {
   at::NoGradGuard no_grad;
   auto entropies_t = at::zeros({targets_t.size(0)}, hidden_th.options().dtype(at::kFloat));
   for_labelled_logits(model, hidden_th, targets_t, [&](const Tensor& part, const Tensor& logits) {
-    auto logps = logits.log_softmax(1);
+    auto logps = (logits * scale).log_softmax(1);
     entropies_t.index_copy_(0, part, -(logps.exp() * logps).sum(1));
   });
   return entropies_t;

@@ -12,7 +12,7 @@ struct TokenScores {
 TokenScores token_scores(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
 // Entropy of the 20 likeliest tokens among themselves, float32 [T], zero where there is no target. The same way.
 Tensor top_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
-// Entropy of all tokens.
-Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
+// Entropy of all tokens, of logits times `scale`.
+Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t, double scale);
 
 }  // namespace hone::train
