@@ -156,12 +156,12 @@ def test_rewards_of_ones_own(grpo, judge, tmp_path, dataset):
     for place, prompt in ((0, question["prompts"][4]), (4, another["prompts"][0])):
         assert prompt[-1]["content"] in table["prompt"][place] and len(set(table["prompt"][place:place + 4])) == 1
     assert step["frac_reward_zero_std"] == 0
-    for answer, complaint in ((lambda q: "[1, 2]", "2 rewards for 8 completions"), (lambda q: "no", "no JSON"), (lambda q: json.dumps(["x"] * 8), "among the rewards")):
-        Judge.answer = answer
-        run = grpo(tmp_path / "bad", dataset=rows, reward_funcs=[judge], max_steps=1)
-        assert run.code == 1 and complaint in run.err, run.err
-    run = grpo(tmp_path / "gone", reward_funcs=["http://127.0.0.1:9/none"], max_steps=1)
-    assert run.code == 1 and "was not given" in run.err
+    # One of two processes is told nonsense in the second rollout: both leave, with the first step saved.
+    Judge.asked = []
+    Judge.answer = lambda q: json.dumps(list(range(len(q["completions"])))) if len(Judge.asked) < 4 else "nonsense"
+    run = grpo(tmp_path / "bad", count=2, dataset=rows, reward_funcs=[judge], max_steps=3, save_steps=100)
+    assert run.code == 1 and "no JSON" in run.err, run.err
+    assert json.loads((tmp_path / "bad/checkpoint-1/trainer_state.json").read_text())["global_step"] == 1
 
 
 def test_mistakes_show_before_the_model_is_loaded(grpo, tmp_path, judge, dataset):

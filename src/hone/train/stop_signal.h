@@ -2,6 +2,8 @@
 #pragma once
 #include <exception>
 
+#include "hone/base/error.h"
+
 namespace hone::train {
 
 enum class Stop { none, interrupt, terminate };
@@ -10,6 +12,11 @@ enum class Stop { none, interrupt, terminate };
 // last step, which is what is saved.
 struct StopBetweenSteps : std::exception {
   const char* what() const noexcept override { return "asked to stop"; }
+};
+// The same for work that failed: the run ends with this, and what it had learnt is saved.
+class FailedBetweenSteps : public UserError {
+ public:
+  explicit FailedBetweenSteps(const UserError& problem) : UserError(problem) {}
 };
 
 // While it lives, stop signals are noted instead of ending the process. One at a time.

@@ -79,6 +79,10 @@ Outcome Trainer::train() {
     while (state_.global_step < plan_.max_steps && outcome == Outcome::finished) outcome = step_and_after(log, bar ? &*bar : nullptr);
   } catch (const StopBetweenSteps&) {
     outcome = stop_now();
+  } catch (const FailedBetweenSteps&) {
+    bar.reset();
+    save_before_leaving();
+    throw;
   }
   bar.reset();
   if (outcome == Outcome::finished || outcome == Outcome::early_stopped) finish(log);
@@ -98,9 +102,13 @@ Outcome Trainer::step_and_after(RunLog& log, ProgressBar* bar) {
   return Outcome::early_stopped;
 }
 
-Outcome Trainer::stop_now() {
+void Trainer::save_before_leaving() {
   if (state_.global_step > resumed_.global_step) finish_saving();
   settle_save();
+}
+
+Outcome Trainer::stop_now() {
+  save_before_leaving();
   return StopSignal::requested() == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
 }
 

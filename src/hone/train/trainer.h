@@ -69,6 +69,7 @@ class Trainer {
 
  private:
   Outcome step_and_after(RunLog& log, ProgressBar* bar);  // finished: it may go on
+  void save_before_leaving();
   Outcome stop_now();
   std::vector<data::Batch> next_batches();
   double share_counts(const std::vector<data::Batch>& batches);

@@ -7,6 +7,7 @@
 #include "hone/train/evaluation_mode.h"
 #include "hone/train/rl/gather.h"
 #include "hone/train/rl/rewards/model_reward.h"
+#include "hone/train/stop_signal.h"
 
 namespace hone::train::rl {
 namespace {
@@ -62,7 +63,7 @@ Draw RolloutMaker::draw(const std::vector<std::shared_ptr<const Prompt>>& prompt
   return draw;
 }
 
-RewardTable RolloutMaker::judge(const std::vector<RolledAnswer>& own) {
+std::vector<double> RolloutMaker::own_scores(const std::vector<RolledAnswer>& own) {
   std::vector<JudgedAnswer> judged;
   for (const auto& [prompt, answer] : own) judged.push_back({&prompt->question, answer.text, static_cast<int64_t>(answer.tokens.size())});
   std::vector<double> flat(own.size() * rewards_.size());
@@ -71,6 +72,24 @@ RewardTable RolloutMaker::judge(const std::vector<RolledAnswer>& own) {
     HONE_CHECK(scores.size() == own.size(), "a reward that leaves answers out");
     for (size_t i = 0; i < scores.size(); ++i) flat[i * rewards_.size() + r] = scores[i];
   }
+  return flat;
+}
+
+// A reward that is not given on one process stops all of them, before they wait for each other.
+RewardTable RolloutMaker::judge(const std::vector<RolledAnswer>& own) {
+  std::vector<double> flat;
+  bool stop = false;
+  std::optional<UserError> problem;
+  try {
+    flat = own_scores(own);
+  } catch (const StopBetweenSteps&) {
+    stop = true;
+  } catch (const UserError& found) {
+    problem = found;
+  }
+  if (parts_.group.sum(stop) > 0) throw StopBetweenSteps();
+  if (parts_.group.sum(problem.has_value()) > 0)
+    throw FailedBetweenSteps(problem.value_or(UserError(ExitCode::failure, "a reward was not given to another process, which says why")));
   flat = gather(flat, parts_.group);
   RewardTable table;
   for (size_t begin = 0; begin < flat.size(); begin += rewards_.size())

@@ -58,6 +58,7 @@ class RolloutMaker {
   Group& group() { return parts_.group; }
 
  private:
+  std::vector<double> own_scores(const std::vector<RolledAnswer>& own);
   RewardTable judge(const std::vector<RolledAnswer>& own);
   std::vector<double> divergences(const std::vector<data::Batch>& batches) const;
   void recall_logps(std::vector<data::Batch>& batches, bool remembers);
