@@ -68,6 +68,16 @@ def test_sharding_lowers_what_it_shards(hone):
     assert at[8, "none"]["total"] > at[8, "zero1"]["total"] > at[8, "zero2"]["total"] > at[8, "zero3"]["total"]
 
 
+def test_learning_from_rewards_counts_answers_and_the_reference(hone):
+    def plan(*words):
+        return json.loads(hone("plan", "--format", "json", "rlhf", "--rlhf_type", "grpo", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "d", "--max_length", "1024",
+                               "--max_completion_length", "256", "--per_device_train_batch_size", "8", *words).stdout)
+    full, free, adapter = plan("--tuner_type", "full"), plan("--tuner_type", "full", "--beta", "0"), plan("--reward_model", "RM")
+    assert full["tokens"] == 8 * (1024 + 256)
+    assert full["asked"]["reference"] == full["asked"]["weights"] and free["asked"]["reference"] == adapter["asked"]["reference"] == 0
+    assert any("keys and values" in line for line in full["assumptions"]) and any("RM" in line for line in adapter["assumptions"])
+
+
 def test_every_front_end_can_be_planned(hone, tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text("model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: lora\ndataset: d\noutput_dir: o\ncutoff_len: 1024\nbf16: true\n")

@@ -6,7 +6,8 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+                          SeedOssConfig, SeedOssForCausalLM)
 
 from tuner_testing import TOKENS, base_model, hone_outputs, peer_logits, run, spread
 
@@ -19,7 +20,9 @@ def bases(tmp_path_factory):
     made = {}
     for name, config, kind in (("untied", LlamaConfig(**SIZES, tie_word_embeddings=False), LlamaForCausalLM),
                                ("tied", Qwen2Config(**SIZES, tie_word_embeddings=True), Qwen2ForCausalLM),
-                               ("gemma3", Gemma3TextConfig(**SIZES, head_dim=16, sliding_window=4, query_pre_attn_scalar=16), Gemma3ForCausalLM)):
+                               ("gemma3", Gemma3TextConfig(**SIZES, head_dim=16, sliding_window=4, query_pre_attn_scalar=16), Gemma3ForCausalLM),
+                               ("granite", GraniteConfig(**SIZES, tie_word_embeddings=True, residual_multiplier=0.4, embedding_multiplier=3.0, logits_scaling=2.0), GraniteForCausalLM),
+                               ("seed_oss", SeedOssConfig(**SIZES, head_dim=16), SeedOssForCausalLM)):
         made[name] = tmp_path_factory.mktemp(name)
         spread(kind(config), 7).save_pretrained(made[name])
         (made[name] / "tokenizer_config.json").write_text("{}")
@@ -67,7 +70,8 @@ def make_adapter(base, folder, settings, seed=0):
     return model
 
 
-@pytest.mark.parametrize("case, base", [*itertools.product(ADAPTERS, ["untied", "tied"]), *((case, "gemma3") for case in ("plain", "dora", "saved norms", "embedding"))])
+@pytest.mark.parametrize("case, base", [*itertools.product(ADAPTERS, ["untied", "tied"]), *((case, "gemma3") for case in ("plain", "dora", "saved norms", "embedding")),
+                                        ("plain", "granite"), ("plain", "seed_oss")])
 def test_adapter_of_peft_gives_the_same_logits_here(tmp_path, bases, case, base):
     peer = make_adapter(bases[base], tmp_path / "adapter", ADAPTERS[case])
     ours = hone_logits(tmp_path, bases[base], "--adapters", tmp_path / "adapter")
@@ -75,7 +79,8 @@ def test_adapter_of_peft_gives_the_same_logits_here(tmp_path, bases, case, base)
     torch.testing.assert_close(ours, peer_logits(peer), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("case, base", [*itertools.product([c for c in ADAPTERS if c not in ("pissa", "olora")], ["untied", "tied"]), ("plain", "gemma3"), ("embedding", "gemma3")])
+@pytest.mark.parametrize("case, base", [*itertools.product([c for c in ADAPTERS if c not in ("pissa", "olora")], ["untied", "tied"]), *(("plain", base) for base in ("gemma3", "granite", "seed_oss")),
+                                        ("embedding", "gemma3")])
 def test_adapter_of_hone_gives_the_same_logits_in_peft(tmp_path, bases, case, base):
     settings = {"r": 4, "lora_alpha": 8, "init_lora_weights": False, **ADAPTERS[case], "peft_type": "LORA", "task_type": "CAUSAL_LM"}
     if settings["target_modules"] == "all-linear":

@@ -64,19 +64,20 @@ Predict predictor_of(const TrainingJob& job, const Prepared& ready, model::Causa
   return [&job, &ready, &model, own] { return predict_answers(model, ready.tokenizer, *ready.encoder, *own, job.generation); };
 }
 
-void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, std::optional<double> epoch, bool main) {
+void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, const Finished* finished, bool main) {
   if (!main && !loaded.sharded) return;
   SoloGroup alone;  // everyone who takes part goes through the whole set
   if (job.measured_in) round_weights(*loaded.model, *job.measured_in);
   if (job.do_eval && ready.data.validation && !job.reinforcement) {  // whose answers were judged after the last step
     auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
+    if (finished && !finished->method_state.is_null()) method->restore(finished->method_state);
     Json metrics = Json::object();
     for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
       metrics.update(evaluate(*loaded.model, *method, *make_loader(), loaded.model->device(), alone, prefix));
       if (job.stage == "pt") metrics[prefix + "_perplexity"] = std::exp(metrics[prefix + "_loss"].get<double>());
     }
     if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), alone));
-    if (epoch) metrics["epoch"] = *epoch;
+    if (finished) metrics["epoch"] = finished->state.epoch;
     if (main) write_results(ready.run, "eval", metrics);
   }
   if (job.do_predict && ready.data.validation && job.preference.method == Preference::rm) return predict_scores(job, ready, loaded, main);

@@ -1,6 +1,7 @@
 // Validation rows of a run: evaluation sets, generated answers, and what LLaMA-Factory measures after training.
 #pragma once
 #include "hone/train/loaded_model.h"
+#include "hone/train/overview.h"
 #include "hone/train/prepare.h"
 
 namespace hone::train {
@@ -15,7 +16,7 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const Prepared
 Predict predictor_of(const TrainingJob& job, const Prepared& ready, model::CausalLM& model, Share share);
 
 // What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model all
-// take part; the first one writes.
-void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, std::optional<double> epoch, bool main);
+// take part; the first one writes. `finished` is null where nothing was trained.
+void measure(const TrainingJob& job, const Prepared& ready, LoadedModel& loaded, const Finished* finished, bool main);
 
 }  // namespace hone::train

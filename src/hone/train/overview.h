@@ -26,6 +26,7 @@ struct Finished {
   bool adapter = true;
   Layout layout = Layout::swift;
   bool best_loaded = false;  // load_best_model_at_end
+  Json method_state = {};    // what the loss remembered last, which a later evaluation goes on from
 
   bool complete() const { return outcome == Outcome::finished || outcome == Outcome::early_stopped; }
   // Whether what the last step left is on disk: LLaMA-Factory's layout keeps final weights beside the checkpoints.

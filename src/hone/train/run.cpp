@@ -186,7 +186,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   }
   auto outcome = trainer.train();
   Finished finished{outcome,      trainer.state(), ready.run, {}, job.program, job.model_folder, loaded.tuned.adapter.has_value(),
-                    config.layout, config.load_best_model_at_end};
+                    config.layout, config.load_best_model_at_end, method->state()};
   if (!finished.complete()) return finished;
   if (config.layout == Layout::factory) {
     auto write = [&] {
@@ -241,7 +241,7 @@ int attempt(const TrainingJob& job, const Processes& processes, fs::path& folder
     auto loaded = load_model(job, ready, processes);
     std::optional<Finished> finished;
     if (job.do_train) finished = train(job, ready, loaded, processes);
-    if (!finished || finished->complete()) measure(job, ready, loaded, finished ? std::optional(finished->state.epoch) : std::nullopt, main);
+    if (!finished || finished->complete()) measure(job, ready, loaded, finished ? &*finished : nullptr, main);
     if (main && finished) fmt::print("\n{}", closing_summary(*finished));
     return finished ? exit_code(*finished) : static_cast<int>(ExitCode::ok);
   } catch (const c10::OutOfMemoryError& error) {

@@ -95,6 +95,22 @@ void count_preference(const Options& options, bool adapter, train::Workload& wor
   work.reference = compares && !free && (!adapter || options.has("ref_model"));
 }
 
+// Batches count answers, each behind its prompt. The engine's keys and values are bounded by what the device has left, so they are said
+// and not added.
+void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
+  auto& work = plan.workload;
+  const auto& attention = work.model.attention;
+  auto longest = work.tokens / options.integer("per_device_train_batch_size") + options.integer("max_new_tokens");
+  if (work.model.context > 0) longest = std::min(longest, work.model.context);
+  work.tokens = options.integer("per_device_train_batch_size") * longest;
+  work.reference = options.real("beta") > 0 && (!adapter || options.has("ref_model"));
+  const auto most = options.integer("vllm_max_num_seqs") * (options.has("vllm_max_model_len") ? options.integer("vllm_max_model_len") : longest);
+  const auto kept = static_cast<double>(most * work.model.layers * 2 * attention.kv_heads * attention.head_dim) * work.weight_bytes;
+  plan.assumptions.push_back(fmt::format("answers of {} tokens behind prompts; the engine's keys and values come on top: {} at most, and no more than {} leaves",
+                                         options.integer("max_new_tokens"), format_bytes(kept), options.shown("vllm_gpu_memory_utilization")));
+  if (auto judges = options.list("reward_model"); !judges.empty()) plan.assumptions.push_back(fmt::format("the weights of {} come on top", fmt::join(judges, ", ")));
+}
+
 }  // namespace
 
 PlanJob plan_job(const Options& options) {
@@ -114,7 +130,8 @@ PlanJob plan_job(const Options& options) {
   train::count_parameters(work, job.tuner);
   train::count_optimizer(work, job.optimizer);
   work.tokens = options.integer("per_device_train_batch_size") * row_length(options, work.model, plan.assumptions);
-  count_preference(options, job.tuner.kind == tuner::Kind::adapter, work);
+  const bool adapter = job.tuner.kind == tuner::Kind::adapter;
+  training_method(options) == "grpo" ? count_reinforcement(options, adapter, plan) : count_preference(options, adapter, work);
   work.accumulation = options.integer("gradient_accumulation_steps");
   work.recompute = options.flag("gradient_checkpointing");
   plan.sharding = sharding_asked(options);

@@ -4,10 +4,9 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/reference_job.h"
 #include "hone/cli/jobs/reinforcement_job.h"
 #include "hone/cli/jobs/reward_job.h"
-#include "hone/hub/locate.h"
-#include "hone/model/config.h"
 
 namespace hone::cli {
 namespace {
@@ -84,39 +83,6 @@ void read_factory_losses(const Options& options, PreferenceConfig& config) {
   if (config.method == Preference::dpo) config.bco_weight = options.real("pref_bco_weight");
 }
 
-void read_reference(const Options& options, train::TrainingJob& job) {
-  auto& config = job.preference;
-  auto& reference = config.reference;
-  bool compares = config.method == Preference::dpo || config.method == Preference::kto;
-  reference.needed = compares && !config.reference_free;
-  auto adapters = options.list("ref_adapters");
-  if (!reference.needed) {
-    if (!options.has("ref_model") && adapters.empty()) return;
-    auto what = options.shown(options.has("ref_model") ? "ref_model" : "ref_adapters");
-    throw UserError(ExitCode::usage,
-                    fmt::format("{}: {} compares with no reference", what,
-                                config.reference_free ? "reference_free" : training_method(options)),
-                    "leave it out");
-  }
-  if (adapters.size() > 1)
-    throw UserError(ExitCode::usage, fmt::format("{} names {} adapters", options.shown("ref_adapters"), adapters.size()),
-                    "expected one");
-  for (const auto& adapter : adapters) reference.adapters.push_back(hub::locate_model(adapter));
-  if (options.knows("ref_model_quantization_bit") && options.has("ref_model_quantization_bit"))
-    reference.bits = options.integer("ref_model_quantization_bit");
-  if (reference.bits != 0 && reference.bits != 4 && reference.bits != 8)
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("ref_model_quantization_bit"), reference.bits),
-                    "expected 4 or 8");
-  if (!options.has("ref_model")) return;
-  reference.folder =
-      hub::locate_model(options.text("ref_model"), options.knows("ref_model_revision") ? options.text("ref_model_revision") : "");
-  auto own = model::read_config(job.model_folder, job.load.changes.config).vocabulary,
-       other = model::read_config(reference.folder).vocabulary;
-  if (own != other)
-    throw UserError(ExitCode::usage, fmt::format("{} knows {} tokens, the model {}", options.shown("ref_model"), other, own),
-                    "a reference has the model's own vocabulary");
-}
-
 // Formulas that label smoothing has no place in.
 void note_smoothing(const Options& options, const PreferenceConfig& config) {
   static const std::vector<std::string> kWithout = {"hinge",    "ipo",      "bco_pair", "sppo_hard", "nca_pair", "apo_zero",
@@ -179,7 +145,8 @@ void apply_preference(const Options& options, train::TrainingJob& job) {
     read_reward(options, job);
   else
     read_pairs(options, job);
-  read_reference(options, job);
+  const bool compares = config.method == Preference::dpo || config.method == Preference::kto;
+  read_reference(options, compares && !config.reference_free, config.reference_free ? "reference_free" : name, job);
 }
 
 }  // namespace hone::cli

@@ -6,6 +6,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/jobs/engine_settings.h"
+#include "hone/cli/jobs/reference_job.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {
@@ -156,20 +157,6 @@ void read_geometry(const Options& options, ReinforcementConfig& config) {
   geometry.whole_groups = options.list("loss_type") == std::vector<std::string>{"real"};
 }
 
-// As with preferences: with adapters the base beneath them, else a second model.
-void read_policy_reference(const Options& options, train::TrainingJob& job) {
-  auto& reference = job.preference.reference;
-  reference.needed = job.reinforcement->reference_weight > 0;
-  auto adapters = options.list("ref_adapters");
-  if (!reference.needed) {
-    if (options.has("ref_model") || !adapters.empty())
-      throw UserError(ExitCode::usage, fmt::format("{} is 0, so there is nothing to compare with a reference", options.shown("beta")), fmt::format("leave {} out", options.shown("ref_model")));
-    return;
-  }
-  if (options.has("ref_model")) reference.folder = hub::locate_model(options.text("ref_model"), options.text("ref_model_revision"));
-  for (const auto& adapter : adapters) reference.adapters.push_back(hub::locate_model(adapter));
-}
-
 void check_run(const Options& options, const train::TrainingJob& job) {
   if (job.loader.packing != data::Packing::none) throw UserError(ExitCode::usage, "answers that the model writes itself are not packed", "leave --packing out; batches hold no padding in any case");
   if (job.datasets.streaming) throw UserError(ExitCode::usage, "prompts are drawn from the whole dataset, which a stream does not show", fmt::format("leave {} out", options.shown("streaming")));
@@ -191,7 +178,7 @@ void apply_reinforcement(const Options& options, train::TrainingJob& job) {
   read_advantage(options, config);
   read_rewards(options, job, config);
   read_objective(options, config);
-  read_policy_reference(options, job);
+  read_reference(options, config.reference_weight > 0, fmt::format("grpo with {} 0", options.shown("beta")), job);
   job.datasets.prompts_only = true;
 }
 

@@ -99,12 +99,14 @@ void add_serving(Rows& rows) {
                 {"plot", Path, "", "Picture of how the times are spread, as PNG."},
                 {"format", Choice("text|json"), "text", "For people or for programs."},
             });
-  add_later_group(rows, "Rollout turns", kRollout | kRlhf, "turns of rollouts are not in this version",
+  constexpr std::string_view kTurns = "rollouts of several turns and environments are not in this version; leave it out";
+  add_later_group(rows, "Rollout turns", kRollout | kRlhf, "only read where a rollout has several turns, which is not in this version",
                   {
-                      {"multi_turn_scheduler", Text, "", "Turns of a rollout."},
+                      {"multi_turn_scheduler", Text, "", "Turns of a rollout.", refused{kTurns}},
                       {"max_turns", Integer(1), "", "Most turns."},
-                      {"use_gym_env", Flag, "auto", "Environment rewards."},
-                      {"gym_env", Text, "", "Its name."},
+                      {"completion_length_limit_scope", Choice("per_round|total"), "per_round", "What the limit of an answer counts.", verbs{kRlhf}},
+                      {"use_gym_env", Flag, "auto", "Environment rewards.", refused{kTurns}},
+                      {"gym_env", Text, "", "Its name.", refused{kTurns}},
                   });
   add_group(rows, "Engine", kGenerating | kRlhf | kTrain,
             {

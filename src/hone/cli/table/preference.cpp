@@ -14,7 +14,7 @@ void add_pairs(Rows& rows) {
       rows, "Preference", kPreference,
       {
           {"rlhf_type", Choice("dpo|orpo|simpo|kto|cpo|rm|ppo|grpo|gkd"), "dpo", "Method of rlhf.", only_swift{}},
-          {"beta", Real(0), "auto", "How strongly rewards follow log-probabilities; of orpo, the weight of the odds ratio. auto is 0.1, of simpo 2.", factory{"pref_beta"},
+          {"beta", Real(0), "auto", "How strongly rewards follow log-probabilities; of orpo, the weight of the odds ratio; of grpo, that of the divergence from the reference. auto is 0.1, of simpo 2, of grpo 0.04.", factory{"pref_beta"},
            factory_default{"0.1"}},
           {"ref_model", Text, "", "Model to compare with; none is what the run begins with, which costs no memory with LoRA."},
           {"ref_adapters", List, "", "Adapter that belongs to the reference, not to what trains.", factory{"ref_model_adapters"}},
@@ -55,45 +55,99 @@ void add_feedback(Rows& rows) {
             });
 }
 
+// A teacher would change what gkd and grpo learn; the rest is about that teacher.
+void add_teachers(Rows& rows) {
+  constexpr std::string_view kTeacher = "distillation from a teacher is not in this version; leave it out";
+  add_later_group(rows, "Distillation", kPreference, "only read together with a teacher, which is not in this version",
+                  {
+                      {"teacher_model", Text, "", "Teacher of a distillation.", only_swift{}, refused{kTeacher}},
+                      {"teacher_model_server", Text, "", "Its server.", only_swift{}, refused{kTeacher}},
+                      {"teacher_adapters", List, "", "Its adapters.", only_swift{}},
+                      {"teacher_model_type", Text, "", "Its family.", only_swift{}},
+                      {"teacher_model_revision", Text, "", "Its revision.", only_swift{}},
+                      {"teacher_deepspeed", Text, "", "Its sharding.", only_swift{}},
+                      {"teacher_tag_key", Text, "", "Column that names the teacher.", only_swift{}},
+                      {"teacher_kl_coef", Real(0), "1.0", "Weight of the teacher in GRPO.", only_swift{}},
+                      {"offload_teacher_model", Flag, "false", "Keep it on the host between uses.", only_swift{}},
+                  });
+  add_later_group(rows, "Distillation", kPreference, "only read by gkd, which is not in this version",
+                  {
+                      {"lmbda", Real(0, 1), "0.5", "GKD: part of batches the student writes.", only_swift{}},
+                      {"sft_alpha", Real(0), "0", "GKD: weight of the plain loss.", only_swift{}},
+                      {"gkd_logits_topk", Integer(1), "", "GKD: only the k likeliest tokens.", only_swift{}},
+                      {"seq_kd", Flag, "false", "GKD: the teacher writes the answers.", only_swift{}, verbs{kRlhf}},
+                  });
+}
+
+void add_ppo(Rows& rows) {
+  add_later_group(rows, "PPO", kPreference, "only read by ppo, which is not in this version",
+                  {
+                      {"reward_model_quantization_bit", Integer(1, 8), "", "Bits of the reward model.", only_factory{}},
+                      {"num_ppo_epochs", Integer(1), "4", "PPO.", factory{"ppo_epochs"}},
+                      {"ppo_buffer_size", Integer(1), "1", "PPO.", only_factory{}},
+                      {"ppo_target", Real(0), "6.0", "PPO.", only_factory{}},
+                      {"ppo_score_norm", Flag, "false", "PPO.", only_factory{}},
+                      {"whiten_rewards", Flag, "false", "PPO.", factory{"ppo_whiten_rewards"}},
+                      {"kl_coef", Real(0), "0.05", "PPO.", only_swift{}},
+                      {"cliprange", Real(0), "0.2", "PPO.", only_swift{}},
+                      {"vf_coef", Real(0), "0.1", "PPO.", only_swift{}},
+                      {"cliprange_value", Real(0), "0.2", "PPO.", only_swift{}},
+                      {"gamma", Real(0, 1), "1.0", "PPO.", only_swift{}},
+                      {"lam", Real(0, 1), "0.95", "PPO.", only_swift{}},
+                      {"num_mini_batches", Integer(1), "1", "PPO.", only_swift{}},
+                      {"local_rollout_forward_batch_size", Integer(1), "64", "PPO.", only_swift{}},
+                      {"num_sample_generations", Integer(0), "10", "PPO.", only_swift{}},
+                      {"missing_eos_penalty", Real(0), "", "PPO.", only_swift{}},
+                  });
+}
+
 }  // namespace
 
 void add_preference(Rows& rows) {
   add_pairs(rows);
   add_feedback(rows);
   add_reward_models(rows);
-  add_later_group(
-      rows, "Preference", kPreference, "only read by ppo and gkd, which are not in this version",
-      {
-          {"reward_model_quantization_bit", Integer(1, 8), "", "Its bits.", only_factory{}},
-          {"teacher_model", Text, "", "Teacher of a distillation.", only_swift{}},
-          {"teacher_adapters", List, "", "Its adapters.", only_swift{}},
-          {"teacher_model_type", Text, "", "Its family.", only_swift{}},
-          {"teacher_model_revision", Text, "", "Its revision.", only_swift{}},
-          {"teacher_model_server", Text, "", "Its server.", only_swift{}},
-          {"teacher_deepspeed", Text, "", "Its sharding.", only_swift{}},
-          {"teacher_tag_key", Text, "", "Column that names the teacher.", only_swift{}},
-          {"teacher_kl_coef", Real(0), "1.0", "Weight of the teacher in GRPO.", only_swift{}},
-          {"offload_teacher_model", Flag, "false", "Keep it on the host between uses.", only_swift{}},
-          {"lmbda", Real(0, 1), "0.5", "GKD: part of batches the student writes.", only_swift{}},
-          {"sft_alpha", Real(0), "0", "GKD: weight of the plain loss.", only_swift{}},
-          {"gkd_logits_topk", Integer(1), "", "GKD: only the k likeliest tokens.", only_swift{}},
-          {"num_ppo_epochs", Integer(1), "4", "PPO.", factory{"ppo_epochs"}},
-          {"ppo_buffer_size", Integer(1), "1", "PPO.", only_factory{}},
-          {"ppo_target", Real(0), "6.0", "PPO.", only_factory{}},
-          {"ppo_score_norm", Flag, "false", "PPO.", only_factory{}},
-          {"whiten_rewards", Flag, "false", "PPO.", factory{"ppo_whiten_rewards"}},
-          {"kl_coef", Real(0), "0.05", "PPO.", only_swift{}},
-          {"cliprange", Real(0), "0.2", "PPO.", only_swift{}},
-          {"vf_coef", Real(0), "0.1", "PPO.", only_swift{}},
-          {"cliprange_value", Real(0), "0.2", "PPO.", only_swift{}},
-          {"gamma", Real(0, 1), "1.0", "PPO.", only_swift{}},
-          {"lam", Real(0, 1), "0.95", "PPO.", only_swift{}},
-          {"num_mini_batches", Integer(1), "1", "PPO.", only_swift{}},
-          {"local_rollout_forward_batch_size", Integer(1), "64", "PPO.", only_swift{}},
-          {"num_sample_generations", Integer(0), "10", "PPO.", only_swift{}},
-          {"missing_eos_penalty", Real(0), "", "PPO.", only_swift{}},
-      });
+  add_teachers(rows);
+  add_ppo(rows);
 }
+
+namespace {
+
+// What would change a run is refused; what is only read beside it cannot matter.
+void add_rollout_drift(Rows& rows) {
+  constexpr std::string_view kDrift = "answers are written with the very weights that train, and nothing is corrected for; leave it out";
+  add_later_group(rows, "GRPO", kRlhf, "only read together with --rollout_importance_sampling_mode, which is refused",
+                  {
+                      {"rollout_importance_sampling_mode", Choice("token_truncate|token_mask|sequence_truncate|sequence_mask"), "",
+                       "Correction of rollout drift.", refused{kDrift}},
+                      {"rollout_importance_sampling_threshold", Real(0), "2.0", "Its bound."},
+                      {"log_rollout_offpolicy_metrics", Flag, "false", "Log the drift.", accepted{"answers are written with the very weights that train"}},
+                  });
+  add_later_group(rows, "GRPO", kRlhf, "only read together with --sync_ref_model, which is not in this version",
+                  {
+                      {"sync_ref_model", Flag, "false", "Move the reference along.", refused{"a reference that moves along is not in this version; leave it out"}},
+                      {"ref_model_sync_steps", Integer(1), "512", "Every N steps."},
+                      {"ref_model_mixup_alpha", Real(0, 1), "0.6", "By this part."},
+                  });
+}
+
+void add_rollout_server(Rows& rows) {
+  add_later_group(rows, "GRPO", kRlhf, "only read together with a rollout server; answers are written in the processes that train",
+                  {
+                      {"vllm_server_pass_dataset", Flag, "false", "Columns to the rollout server."},
+                      {"vllm_server_host", List, "", "Rollout server."},
+                      {"vllm_server_port", List, "8000", "Its port."},
+                      {"vllm_server_base_url", List, "", "Its address."},
+                      {"vllm_server_timeout", Real(0), "240", "Seconds to wait."},
+                      {"vllm_server_group_port", List, "51216", "Port of weight updates."},
+                      {"async_generate", Flag, "false", "Generate with the previous weights meanwhile.",
+                       refused{"answers are always written with the newest weights; leave it out"}},
+                      {"offload_optimizer", Flag, "false", "Optimizer to the host while generating.",
+                       accepted{"its state stays where it is; --deepspeed zero2_offload keeps it on the host"}},
+                  });
+}
+
+}  // namespace
 
 void add_grpo(Rows& rows) {
   add_group(
@@ -145,26 +199,8 @@ void add_grpo(Rows& rows) {
           {"enable_flattened_weight_sync", Flag, "true", "One buffer per update.", accepted{"weights are shared, not moved"}},
           {"offload_model", Flag, "false", "Weights to the host while generating.", accepted{"the engine writes with the weights that train; there are no second ones"}},
       });
-  add_later_group(
-      rows, "GRPO", kRlhf, "not part of reinforcement training in this version",
-      {
-          {"sync_ref_model", Flag, "false", "Move the reference along."},
-          {"ref_model_sync_steps", Integer(1), "512", "Every N steps."},
-          {"ref_model_mixup_alpha", Real(0, 1), "0.6", "By this part."},
-          {"rollout_importance_sampling_mode", Choice("token_truncate|token_mask|sequence_truncate|sequence_mask"), "",
-           "Correction of rollout drift."},
-          {"rollout_importance_sampling_threshold", Real(0), "2.0", "Its bound."},
-          {"log_rollout_offpolicy_metrics", Flag, "false", "Log the drift."},
-          {"completion_length_limit_scope", Choice("per_round|total"), "per_round", "What the limit counts."},
-          {"vllm_server_pass_dataset", Flag, "false", "Columns to the rollout server."},
-          {"vllm_server_host", List, "", "Rollout server."},
-          {"vllm_server_port", List, "8000", "Its port."},
-          {"vllm_server_base_url", List, "", "Its address."},
-          {"vllm_server_timeout", Real(0), "240", "Seconds to wait."},
-          {"vllm_server_group_port", List, "51216", "Port of weight updates."},
-          {"async_generate", Flag, "false", "Generate with the previous weights meanwhile."},
-          {"offload_optimizer", Flag, "false", "Optimizer to the host while generating."},
-      });
+  add_rollout_drift(rows);
+  add_rollout_server(rows);
 }
 
 }  // namespace hone::cli::table

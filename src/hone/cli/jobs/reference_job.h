@@ -1,0 +1,11 @@
+// The model that a method compares with: what its options say, judged before anything is loaded.
+#pragma once
+#include "hone/cli/options.h"
+#include "hone/train/run.h"
+
+namespace hone::cli {
+
+// `needed`: the method compares with a reference. `method` names it in the message to who gives one that nothing is compared with.
+void read_reference(const Options& options, bool needed, std::string_view method, train::TrainingJob& job);
+
+}  // namespace hone::cli
