@@ -290,8 +290,11 @@ def test_llama_factory_stage_dpo(model_folder, pairs, tmp_path):
     assert all((tmp_path / "orpo" / name).exists() for name in ("train_results.json", "training_loss.png", "training_rewards_accuracies.png", "model.safetensors"))
     # Before the first step every reward is zero: log 2, the mean of rows' own losses, and BCO's 2 log 2.
     own = plain_steps(model_folder, ids, lambda chosen, _: -of_answers(torch.mean, chosen).mean(), 1)[0]
-    mixed = run("mixed", pref_loss="sigmoid", pref_ftx=0.5, pref_bco_weight=1.0, tokenized_path=str(tmp_path / "ids"))
+    mixed = run("mixed", pref_loss="sigmoid", pref_ftx=0.5, pref_bco_weight=1.0, eval_dataset="pairs", do_eval=True, eval_strategy="steps", eval_steps=3)
     assert mixed[0]["loss"] == pytest.approx((numpy.log(2) + 2 * numpy.log(2)) / 2 + 0.5 * own, rel=2e-4)
+    # The evaluation at the end goes on from BCO's running mean, as the one after the last step did.
+    history = json.loads((tmp_path / "mixed/trainer_state.json").read_text())["log_history"]
+    assert json.loads((tmp_path / "mixed/eval_results.json").read_text())["eval_loss"] == pytest.approx([line["eval_loss"] for line in history if "eval_loss" in line][-1], rel=1e-6)
 
 
 def test_rows_without_two_answers(model_folder, pairs, tmp_path):

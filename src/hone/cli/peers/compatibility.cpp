@@ -65,11 +65,8 @@ size_t count(const Answers& answers, std::string_view word) {
   return static_cast<size_t>(std::ranges::count_if(answers, [&](const auto& entry) { return word_for(entry.second) == word; }));
 }
 
-// What preference and reinforcement methods alone read, although LLaMA-Factory's one training command takes it.
-bool belongs_to_later_methods(const Option& row) {
-  constexpr Verbs kLater = kRlhf | kTrain | kRollout | kSample | kEval;
-  return row.verbs & kRlhf && !(row.verbs & ~kLater);
-}
+// What only models and methods of a later version read.
+bool is_for_later(const Option& row) { return row.reason == kLaterModels || row.reason == kLaterPpo || row.reason == kLaterGkd; }
 
 // Names that some command, stage or model of this version reads.
 Answers of_present_commands(FrontEnd peer, const Answers& answers) {
@@ -79,7 +76,7 @@ Answers of_present_commands(FrontEnd peer, const Answers& answers) {
       const auto* command = find_command(peer, verb);
       return command && command->run;
     });
-    bool later = answer.row && (belongs_to_later_methods(*answer.row) || answer.row->reason == kLaterModels);
+    bool later = answer.row && is_for_later(*answer.row);
     if (runs && !later) present.emplace(name, answer);
   }
   return present;
@@ -131,7 +128,7 @@ std::string compatibility_markdown() {
       "*Accepted*: it cannot matter here; a line says why when it is used. *Refused*: the message names what to use instead. An option that a peer's "
       "command takes although only other commands read it is taken here too, with a line.\n\n"
       "| system | names | honoured | always so | accepted | refused | honoured or always so |\n|---|---|---|---|---|---|---|\n";
-  out += counts_line("ms-swift", swift) + counts_line("ms-swift, commands and models of this version", of_present_commands(FrontEnd::swift, swift)) +
+  out += counts_line("ms-swift", swift) + counts_line("ms-swift, commands, methods and models of this version", of_present_commands(FrontEnd::swift, swift)) +
          counts_line("LLaMA-Factory", factory) + counts_line("LLaMA-Factory, commands, stages and models of this version", of_present_commands(FrontEnd::factory, factory));
   out += fmt::format("\n`swift`: {}.\n\n`llamafactory-cli`: {}.\n", 
                      verbs_of(FrontEnd::swift, {"sft", "pt", "rlhf", "infer", "merge-lora", "export", "deploy", "rollout", "eval", "sample", "app", "web-ui"}),

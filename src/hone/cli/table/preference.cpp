@@ -70,7 +70,7 @@ void add_teachers(Rows& rows) {
                       {"teacher_kl_coef", Real(0), "1.0", "Weight of the teacher in GRPO.", only_swift{}},
                       {"offload_teacher_model", Flag, "false", "Keep it on the host between uses.", only_swift{}},
                   });
-  add_later_group(rows, "Distillation", kPreference, "only read by gkd, which is not in this version",
+  add_later_group(rows, "Distillation", kPreference, kLaterGkd,
                   {
                       {"lmbda", Real(0, 1), "0.5", "GKD: part of batches the student writes.", only_swift{}},
                       {"sft_alpha", Real(0), "0", "GKD: weight of the plain loss.", only_swift{}},
@@ -80,7 +80,7 @@ void add_teachers(Rows& rows) {
 }
 
 void add_ppo(Rows& rows) {
-  add_later_group(rows, "PPO", kPreference, "only read by ppo, which is not in this version",
+  add_later_group(rows, "PPO", kPreference, kLaterPpo,
                   {
                       {"reward_model_quantization_bit", Integer(1, 8), "", "Bits of the reward model.", only_factory{}},
                       {"num_ppo_epochs", Integer(1), "4", "PPO.", factory{"ppo_epochs"}},
