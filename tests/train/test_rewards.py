@@ -128,6 +128,19 @@ def test_reward_models_are_read_back_by_transformers_and_peft(sft, model_folder,
         found = [row["response"] for row in verdicts([*words[name], "--torch_dtype", "float32"], pairs[0], tmp_path, f"{name}.jsonl")]
         assert found == pytest.approx(wanted, abs=1e-4)
         assert numpy.std(found) > 1e-3
+    learns_from_scores_that_are_numbers(sft, pairs[0], full.folder / "checkpoint-6", tmp_path)
+
+
+def learns_from_scores_that_are_numbers(sft, rows, judge, tmp_path):
+    """A broken reward model ends the run, named with the row, instead of having nothing to say."""
+    from safetensors.torch import load_file, save_file
+    options = dict(verb="rlhf", rlhf_type="grpo", dataset=rows, reward_model=judge, num_generations=2, per_device_train_batch_size=2, max_completion_length=4, max_steps=1, save_strategy="no")
+    assert sft(tmp_path / "learns", **options).code == 0
+    broken = load_file(judge / "model.safetensors")
+    broken["score.weight"].fill_(float("nan"))
+    save_file(broken, judge / "model.safetensors", metadata={"format": "pt"})
+    run = sft(tmp_path / "broken", **options)
+    assert run.code == 1 and "the reward model checkpoint-6 gives nan" in run.err and "pairs.jsonl:" in run.err, run.err
 
 
 def kto_rows(texts, rows, block):

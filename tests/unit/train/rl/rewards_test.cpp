@@ -28,6 +28,7 @@ TEST(Rewards, FormsAreJudgedFromEndToEnd) {
 TEST(Rewards, RepetitionCountsNGramsThatWereThere) {
   EXPECT_DOUBLE_EQ(scores("repetition", {"a b c a b c"}, {.repetition_words = 3})[0], -0.25);
   EXPECT_DOUBLE_EQ(scores("repetition", {"A\u3000b a B"}, {.repetition_words = 2, .repetition_penalty = -3})[0], -1.0);
+  EXPECT_DOUBLE_EQ(scores("repetition", {"É Ä é ä"}, {.repetition_words = 2, .repetition_penalty = -3})[0], -1.0);
   EXPECT_DOUBLE_EQ(scores("repetition", {"a b"})[0], 0);
 }
 

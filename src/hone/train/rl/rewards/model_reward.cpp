@@ -1,5 +1,7 @@
 #include "hone/train/rl/rewards/model_reward.h"
 
+#include <cmath>
+
 namespace hone::train::rl {
 namespace {
 
@@ -14,10 +16,19 @@ class ModelReward final : public Reward {
       conversations.push_back(*answer.question);
       conversations.back().messages.push_back({.role = "assistant", .content = answer.text, .loss = {}, .loss_scale = {}, .extra = {}});
     }
-    return model_.score(conversations);
+    auto scores = model_.score(conversations);
+    for (size_t i = 0; i < scores.size(); ++i) require_number(scores[i], *answers[i].question);
+    return scores;
   }
 
  private:
+  // NaN would count as nothing to say, and a broken model would go unnoticed.
+  void require_number(double score, const data::Conversation& question) const {
+    if (std::isfinite(score)) return;
+    throw UserError(ExitCode::failure, fmt::format("the reward model {} gives {} for an answer to {}", name_, score, question.origin.str()),
+                    "its weights may be broken, or too large for their type: try --torch_dtype float32");
+  }
+
   std::string name_;
   RewardModel model_;
 };

@@ -1,7 +1,8 @@
 #include "hone/train/rl/rewards/words.h"
 
-#include <algorithm>
 #include <array>
+
+#include "hone/text/jinja/unicode.h"
 
 namespace hone::train::rl {
 namespace {
@@ -28,18 +29,13 @@ std::string_view skip_white_space(std::string_view text) {
 }
 
 std::vector<std::string> lower_words(std::string_view text) {
+  const auto lowered = text::jinja::to_lower(text);
   std::vector<std::string> words;
-  bool inside = false;
-  for (size_t i = 0; i < text.size();) {
-    if (size_t width = white_space_at(text.substr(i))) {
-      inside = false;
-      i += width;
-      continue;
-    }
-    if (!inside) words.emplace_back();
-    inside = true;
-    char c = text[i++];
-    words.back() += c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  for (auto rest = skip_white_space(lowered); !rest.empty(); rest = skip_white_space(rest)) {
+    size_t length = 0;
+    while (length < rest.size() && white_space_at(rest.substr(length)) == 0) ++length;
+    words.emplace_back(rest.substr(0, length));
+    rest.remove_prefix(length);
   }
   return words;
 }
