@@ -116,7 +116,7 @@ namespace {
 // What would change a run is refused; what is only read beside it cannot matter.
 void add_rollout_drift(Rows& rows) {
   constexpr std::string_view kDrift = "answers are written with the very weights that train, and nothing is corrected for; leave it out";
-  add_later_group(rows, "GRPO", kRlhf, "only read together with --rollout_importance_sampling_mode, which is refused",
+  add_later_group(rows, "GRPO", kRlhf, "only read with a rollout_importance_sampling_mode, which is refused",
                   {
                       {"rollout_importance_sampling_mode", Choice("token_truncate|token_mask|sequence_truncate|sequence_mask"), "",
                        "Correction of rollout drift.", refused{kDrift}},
