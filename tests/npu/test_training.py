@@ -70,6 +70,23 @@ def test_experts(npu, swift, tmp_path):
     assert report["missing"] == {}
 
 
+@pytest.mark.parametrize("method, rows", [("dpo", "preferences"), ("kto", "feedback"), ("rm", "preferences")])
+def test_preferences(npu, swift, tmp_path, method, rows):
+    words = [*SAME, "--rlhf_type", method, "--dataset", ROOT / f"data/{rows}.jsonl", "--per_device_train_batch_size", 4, *accumulate(1), "--save_strategy", "no"]
+    check(swift("rlhf", *words, "--device", "cpu", "--output_dir", tmp_path / "cpu"))
+    check(npu("swift", "rlhf", *words, "--output_dir", tmp_path / "npu"))
+    assert len(losses(tmp_path / "cpu")) == STEPS
+    assert losses(tmp_path / "npu") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)
+
+
+def test_rewards(npu, tmp_path):
+    words = [*SAME, "--rlhf_type", "grpo", "--dataset", ROOT / "data/prompts.jsonl", "--reward_funcs", "soft_overlong", "--soft_cache_length", 15, "--max_completion_length", 16, "--num_generations", 4,
+             "--per_device_train_batch_size", 8, *accumulate(1), "--max_steps", 2, "--save_strategy", "no"]
+    check(npu("swift", "rlhf", *words, "--output_dir", tmp_path / "npu"))
+    steps = [json.loads(line) for line in (tmp_path / "npu/logging.jsonl").read_text().splitlines()]
+    assert [step["completions/mean_length"] > 0 and -1 <= step["reward"] <= 0 for step in steps if "reward" in step] == [True, True]
+
+
 def test_plain_operators_give_the_same_curve(npu, lora, tmp_path):
     check(npu("swift", "sft", *SAME, *accumulate(4), "--attn_impl", "eager", "--enable_npu_model_patch", "false", "--output_dir", tmp_path))
     assert losses(tmp_path) == pytest.approx(losses(lora / "cpu"), abs=1e-4)
