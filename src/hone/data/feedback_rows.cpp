@@ -10,6 +10,8 @@ int64_t mate_of(int64_t place, int64_t total, int64_t block) {
 }
 
 Result<SamplePack> encode_feedback(const Encoder& encoder, const Conversation& row, const Conversation* mate) {
+  if (!row.label && row.extra.is_object() && row.extra.contains("label"))
+    return row_error(RowProblem::type, row.origin.str(), fmt::format("\"label\" is {}; expected true for a good answer or false for a bad one", row.extra["label"].dump()));
   if (!row.label) return row_error(RowProblem::columns, row.origin.str(), "the row has no \"label\", true for a good answer and false for a bad one");
   auto own = encoder.encode(row);
   if (!own) return Error{own.error()};

@@ -72,6 +72,9 @@ Conversation text_alone(const Conversation& row, std::vector<Message> messages) 
   Conversation text;
   text.origin = row.origin;
   text.tools = row.tools;
+  text.images = row.images;
+  text.videos = row.videos;
+  text.audios = row.audios;
   text.messages = std::move(messages);
   return text;
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "hone/data/permutation.h"
+#include "hone/data/row_report.h"
 
 namespace hone::data {
 namespace {
@@ -38,7 +39,7 @@ class Deal {
 
 uint64_t mix(int64_t epoch, int64_t index) { return static_cast<uint64_t>(epoch) * 0x100000001B3ull + static_cast<uint64_t>(index) + 0x5851F42D4C957F2Dull; }
 
-std::string nothing_usable(const RowReport& report) { return "the dataset has no usable row\n" + report.summary(); }
+std::string nothing_usable(const LoaderConfig& config, const RowReport& report) { return fmt::format("{} has no usable row\n{}", config.called, report.summary()); }
 
 // A stretch of one row's tokens.
 struct Slice {
@@ -227,7 +228,7 @@ class RowPlan : public Plan {
       if (encoded) return std::move(*encoded);
       row = static_cast<int64_t>(redraw.below(static_cast<uint64_t>(rows_.rows())));
     }
-    throw UserError(ExitCode::bad_data, nothing_usable(*report_), "check the columns, the template and max_length");
+    throw UserError(ExitCode::bad_data, nothing_usable(config_, *report_), "check the columns, the template and max_length");
   }
 
   RowEncoder rows_;
@@ -285,10 +286,8 @@ class WindowPlan : public Plan {
 namespace {
 
 // How far ahead the chosen answer should be, where a row says so (ms-swift's `margin`, of reward models).
-std::optional<float> margin_of(const Conversation& conversation) {
-  if (!conversation.extra.is_object()) return std::nullopt;
-  auto margin = conversation.extra.value("margin", Json());
-  return margin.is_number() ? std::optional(margin.get<float>()) : std::nullopt;
+Json margin_of(const Conversation& conversation) {
+  return conversation.extra.is_object() ? conversation.extra.value("margin", Json()) : Json();
 }
 
 }  // namespace
@@ -309,7 +308,10 @@ Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversatio
     auto pair = encoder.encode_pair(conversation);
     if (!pair) return Error{pair.error()};
     samples = {std::move(pair->first), std::move(pair->second)};
-    if (auto margin = margin_of(conversation)) samples.front().grades = {*margin};
+    const auto margin = margin_of(conversation);
+    if (config.margins && !margin.is_null() && !margin.is_number())
+      return row_error(RowProblem::type, conversation.origin.str(), fmt::format("\"margin\" is {}; expected a number", margin.dump()));
+    if (margin.is_number()) samples.front().grades = {margin.get<float>()};
   } else {
     auto parts = encoder.encode_parts(conversation);
     if (!parts) return Error{parts.error()};
@@ -352,12 +354,12 @@ std::shared_ptr<const Plan> make_exact_plan(RowEncoder rows, const LoaderConfig&
     std::vector<int64_t> usable;
     for (size_t row = 0; row < lengths.size(); ++row)
       if (!lengths[row].empty()) usable.push_back(static_cast<int64_t>(row));
-    if (usable.empty()) throw UserError(ExitCode::bad_data, nothing_usable(*report));
+    if (usable.empty()) throw UserError(ExitCode::bad_data, nothing_usable(config, *report));
     return std::make_shared<WindowPlan>(std::move(rows), config, std::move(report), std::move(usable));
   }
   auto packs = plan_packs(lengths, config, capacity);
   if (packs.empty() && config.packing == Packing::blocks) require_tokens_of_a_block(lengths, capacity);
-  if (packs.empty()) throw UserError(ExitCode::bad_data, nothing_usable(*report), "check the columns, the template and max_length");
+  if (packs.empty()) throw UserError(ExitCode::bad_data, nothing_usable(config, *report), "check the columns, the template and max_length");
   return std::make_shared<ExactPlan>(std::move(rows), config, std::move(packs));
 }
 

@@ -14,6 +14,7 @@ struct LoaderConfig {
   int64_t batch_size = 1;  // samples a batch; packs when packing
   uint64_t seed = 42;      // with the epoch, all that the order depends on
   bool shuffle = true;
+  const char* called = "the dataset";  // in messages
   int rank = 0, world = 1;
   bool deal_batches = false;  // whole batches to the ranks in turn, each one once (evaluation), instead of rows that come out even
   Packing packing = Packing::none;
@@ -22,6 +23,7 @@ struct LoaderConfig {
   bool group_by_length = false;    // batches of like lengths
   bool drop_last = false;          // leave out a last batch that is not full
   bool pairs = false;              // preference data: chosen and rejected of a row stand side by side
+  bool margins = false;            // of pairs: reward models learn their `margin`, so one that is no number makes a bad row
   std::optional<GroupConfig> groups;  // texts judged as wholes: those of a row stay together
   std::optional<FeedbackConfig> feedback;  // answers that are good or bad; not of streams
   bool keeps_rows_together() const { return pairs || groups || feedback; }

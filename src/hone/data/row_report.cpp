@@ -8,9 +8,9 @@
 namespace hone::data {
 namespace {
 
-constexpr std::array<std::string_view, 12> kNames = {"broken JSON", "bad encoding", "missing columns",   "wrong type",
+constexpr std::array<std::string_view, 13> kNames = {"broken JSON", "bad encoding", "missing columns",   "wrong type",
                                                      "unknown role", "roles out of order", "empty answer", "row too long",
-                                                     "duplicate key", "bad preference pair", "unreadable file", "other"};
+                                                     "duplicate key", "bad preference pair", "unreadable file", "media", "other"};
 
 struct Place {
   std::string_view file;

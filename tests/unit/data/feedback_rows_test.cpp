@@ -6,6 +6,7 @@
 #include <map>
 
 #include "byte_tokenizer.h"
+#include "hone/data/loader_plan.h"
 #include "hone/data/make_loader.h"
 
 namespace hone::data {
@@ -62,7 +63,25 @@ TEST(FeedbackRows, ARowHasItsGradeAndItsPromptOnceMore) {
   mate.messages.back().content += " and very much more";
   EXPECT_EQ(encode_feedback(*plain_encoder(length), own, &mate)->size(), 1u);  // too long with that answer
   own.label.reset();
-  EXPECT_FALSE(encode_feedback(*plain_encoder(), own, &mate));
+  EXPECT_TRUE(encode_feedback(*plain_encoder(), own, &mate).error().find("has no \"label\"") != std::string::npos);
+  own.extra["label"] = "maybe";
+  EXPECT_TRUE(encode_feedback(*plain_encoder(), own, &mate).error().find("\"label\" is \"maybe\"; expected true") != std::string::npos);
+  own.label = true;
+  own.images = {"a.png"};
+  EXPECT_TRUE(encode_feedback(*plain_encoder(), own, nullptr).error().ends_with("media: images are not in this version; expected text alone"));
+}
+
+TEST(PairRows, AMarginIsANumberWhereItIsLearnt) {
+  Conversation row = *Answers().at(3);
+  row.rejected = Answers().at(4)->messages;
+  LoaderConfig config{.pairs = true};
+  for (bool learnt : {false, true}) {
+    config.margins = learnt;
+    row.extra = {{"margin", 0.5}};
+    EXPECT_EQ(encode_conversation(*plain_encoder(), row, config, 0)->front().grades, std::vector<float>{0.5});
+    row.extra["margin"] = "wide";
+    EXPECT_EQ(encode_conversation(*plain_encoder(), row, config, 0).ok(), !learnt);
+  }
 }
 
 TEST(FeedbackRows, ABatchHoldsOwnAnswersFirst) {

@@ -134,6 +134,18 @@ TEST(SwiftFormat, PreferencePairs) {
   EXPECT_EQ(swift_problem(R"({"query":"hi","response":"same","rejected_response":"same"})"), RowProblem::preference);
 }
 
+TEST(SwiftFormat, ComplaintsNameColumnsAsTheyAreWritten) {
+  EXPECT_TRUE(swift(R"({"prompt":["hi"],"answer":"hello"})").error().ends_with("\"prompt\" is a list; expected text"));
+  EXPECT_TRUE(swift(R"({"query":"hi","response":"hello","rejected_response":["no"]})").error().ends_with("\"rejected_response\" is a list that holds a string; expected text or messages"));
+  EXPECT_TRUE(swift(R"({"prompt":"hi","chosen":"hello","rejected":7})").error().ends_with("\"rejected\" is a number; expected text or messages"));
+  EXPECT_TRUE(swift(R"({"query":"hi","solution":2})").error().ends_with("\"solution\" is a number; expected text"));
+  SwiftFormatOptions questions;
+  questions.demands.prompts_only = true;
+  auto asked = convert(*swift_format(questions, {"query", "solution"}), R"({"query":"hi","solution":2})");
+  ASSERT_TRUE(asked.ok()) << asked.error();
+  EXPECT_EQ(asked->extra["solution"], 2);
+}
+
 TEST(SwiftFormat, KtoToolsMediaAndExtraColumns) {
   auto row = swift(R"({"messages":[{"role":"user","content":"<image>hi"},{"role":"assistant","content":"hello"}],"label":true,"image":"a.png","videos":[["f1","f2"]],"tools":[{"name":"f"}],"channel":"c"})");
   ASSERT_TRUE(row.ok()) << row.error();

@@ -57,6 +57,7 @@ TEST(Readers, JsonLayouts) {
   EXPECT_EQ(dumps(*open_rows(folder.write("spread.json", "{\n \"a\": \"x,]}\"\n}\n{\n\"b\": [1,\n {\"c\": 2}]}\n"))), expected);
   EXPECT_EQ(dumps(*open_rows(folder.write("list.jsonl", "[{\"a\": \"x,]}\"}, {\"b\": [1, {\"c\": 2}]}]"))), expected);
   EXPECT_EQ(open_rows(folder.write("empty.json", "[]"))->size(), 0);
+  EXPECT_EQ(open_rows(folder.write("one_line.json", "[{\"a\": 1}, {\"b\": 2}, {\"c\": 3}]\n"))->at(2)->origin.line, 3);  // its number: lines tell nothing
   EXPECT_EQ(open_rows(folder.write("list.json", "[\n {\"a\": 1},\n\n {\"b\": 2}\n]\n"))->at(1)->origin.line, 4);
   EXPECT_EQ(open_rows(folder.write("none.jsonl", ""))->size(), 0);
 }

@@ -110,7 +110,6 @@ Json result_row(const Conversation& question, const engine::Completion& answer, 
   for (const auto& message : question.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
   messages.push_back({{"role", "assistant"}, {"content", answer.text}});
   Json row{{"response", answer.text}, {"labels", reference.empty() ? Json() : Json(reference)}, {"logprobs", logprobs_of(answer, tokenizer)}, {"messages", messages}};
-  if (!question.images.empty()) row["images"] = question.images;
   return row;
 }
 

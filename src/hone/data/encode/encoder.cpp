@@ -126,10 +126,16 @@ void Encoder::note_turn_tokens(const Conversation& conversation) const {
 
 namespace {
 
+// What a row shows besides text: learnt without it, its answers would speak of what was never seen.
+std::string_view media_of(const Conversation& conversation) {
+  return !conversation.images.empty() ? "images" : !conversation.videos.empty() ? "videos" : !conversation.audios.empty() ? "audios" : "";
+}
+
 // Runs `encode` and turns what a row can do wrong into the row's Error.
 template <class Encode>
 auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype(encode())> {
   auto failed = [&](RowProblem problem, const std::string& what) { return row_error(problem, conversation.origin.str(), what); };
+  if (auto media = media_of(conversation); !media.empty()) return failed(RowProblem::media, fmt::format("{} are not in this version; expected text alone", media));
   try {
     return encode();
   } catch (const text::FormatError& problem) {

@@ -94,6 +94,12 @@ class SwiftFormat : public RowFormat {
     return automatic_.renamed(info_.renamed(given_.renamed(columns)));
   }
 
+  // The name that the file gives to what is `column` here.
+  std::string as_written(const std::string& column) const {
+    auto found = std::find_if(present_.begin(), present_.end(), [&](const auto& name) { return final_names({name}).front() == column; });
+    return found == present_.end() ? column : *found;
+  }
+
   void rename(Json& fields) const {
     if (!options_.columns.empty()) given_.apply(fields);
     Json solution = has_value(fields, "solution") ? fields["solution"] : Json();
@@ -140,7 +146,7 @@ class SwiftFormat : public RowFormat {
 
   Verdict add_turn(const Json& value, const char* role, const char* column, Conversation& conversation) const {
     if (value.is_null()) return std::nullopt;
-    if (!value.is_string()) return complaint(RowProblem::type, "\"{}\" is {}; expected text", column, type_word(value));
+    if (!value.is_string()) return complaint(RowProblem::type, "\"{}\" is {}; expected text", as_written(column), type_word(value));
     conversation.messages.push_back({role, value.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }
@@ -148,6 +154,8 @@ class SwiftFormat : public RowFormat {
   Verdict fill_turns(Json& fields, const std::optional<std::string>& system, Conversation& conversation) const {
     Json query = take_column(fields, "query"), response = take_column(fields, "response"), history = take_column(fields, "history");
     if (response.is_array()) response = response.empty() ? Json() : Json(response.front());
+    // A reward's `solution` may be a number.
+    if (options_.demands.prompts_only && (response.is_number() || response.is_boolean())) response = response.dump();
     // TRL's and LLaMA-Factory's pairs: the chosen text is the answer.
     if (response.is_null() && has_value(fields, "chosen") && fields["chosen"].is_string()) response = take_column(fields, "chosen");
     if (query.is_null() && response.is_null()) return complaint(RowProblem::columns, "columns {}; expected messages, or a question and an answer", names(fields));
@@ -196,6 +204,7 @@ class SwiftFormat : public RowFormat {
 
   Verdict fill_rejected(Json& fields, Conversation& conversation, const std::string& where) const {
     if (Json list = take_column(fields, "rejected_messages"); !list.is_null()) return parse_rejected(list, 0, conversation, where);
+    const char* column = has_value(fields, "rejected_response") ? "rejected_response" : "rejected";
     Json answer = take_column(fields, "rejected_response");
     bool chosen_is_message = has_value(fields, "chosen") && fields["chosen"].is_object();
     if (answer.is_null() && has_value(fields, "rejected")) {
@@ -206,12 +215,14 @@ class SwiftFormat : public RowFormat {
     if (answer.is_null()) return std::nullopt;
     size_t start = answer_start(conversation.messages);
     if (answer.is_array()) {
+      for (const auto& message : answer)
+        if (!message.is_object()) return complaint(RowProblem::preference, "\"{}\" is a list that holds {}; expected text or messages", column, type_word(message));
       bool whole = std::any_of(answer.begin(), answer.end(), [](const Json& m) { return m.is_object() && (m.value("role", Json()) == "user" || m.value("from", Json()) == "human"); });
       return parse_rejected(answer, whole ? 0 : start, conversation, where);
     }
     conversation.rejected.assign(conversation.messages.begin(), conversation.messages.begin() + static_cast<long>(start));
     if (answer.is_object()) return append_message(answer, conversation.rejected, where);
-    if (!answer.is_string()) return complaint(RowProblem::preference, "the rejected answer is {}; expected text or messages", type_word(answer));
+    if (!answer.is_string()) return complaint(RowProblem::preference, "\"{}\" is {}; expected text or messages", column, type_word(answer));
     conversation.rejected.push_back({"assistant", answer.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }

@@ -142,11 +142,12 @@ RecordText RecordFile<Scanner>::at(int64_t row) const {
   auto within = static_cast<size_t>(row - index_.entries[entry].row);
   if (within >= span.records.size()) return {"", index_.entries[entry].start.line, RecordText::Status::unreadable};
   const Record& record = span.records[within];
-  if (record.end - record.begin > max_bytes_) return {"", record.line, RecordText::Status::too_long};
-  if (!span.readable) return {"", record.line, RecordText::Status::unreadable};
+  const int64_t line = index_.on_one_line() ? row + 1 : record.line;
+  if (record.end - record.begin > max_bytes_) return {"", line, RecordText::Status::too_long};
+  if (!span.readable) return {"", line, RecordText::Status::unreadable};
   auto text = std::string_view(span.bytes).substr(static_cast<size_t>(record.begin - span.offset),
                                                   static_cast<size_t>(record.end - record.begin));
-  return {text, record.line, RecordText::Status::ok};
+  return {text, line, RecordText::Status::ok};
 }
 
 template class RecordFile<LineScanner>;

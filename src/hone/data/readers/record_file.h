@@ -23,8 +23,12 @@ struct IndexEntry {
 struct RecordIndex {
   std::vector<IndexEntry> entries;
   int64_t rows = 0;
+  int64_t last_line = 0;  // that a record begins on; 0: not known
 
+  // Records of an array that is written on one line are told apart by their number.
+  bool on_one_line() const { return rows > 1 && last_line == entries.front().start.line; }
   void add(const Record& record) {
+    last_line = record.line;
     if (entries.empty() || record.begin - entries.back().start.offset >= kIndexStride)
       entries.push_back({rows, {record.begin, record.line}});
     ++rows;
