@@ -236,6 +236,9 @@ def test_a_resumed_run_goes_on_bit_for_bit(rlhf, tmp_path):
     whole = rlhf("whole", **options)
     resumed = rlhf("resumed", resume_from_checkpoint=tmp_path / "whole/checkpoint-3", **options)
     assert [column(resumed[-3:], key) for key in ("loss", "grad_norm", "rewards/chosen")] == [column(whole[-3:], key) for key in ("loss", "grad_norm", "rewards/chosen")]
+    # What was learnt by another method or loss is not gone on with.
+    for other, said in ((dict(loss_type="hinge"), 'loss_type was ["bco_pair"] and is now ["hinge"]'), (dict(rlhf_type="orpo", loss_type=[]), 'method was "dpo" and is now "orpo"')):
+        assert said in rlhf("other", code=4, resume_from_checkpoint=tmp_path / "whole/checkpoint-3", **{**options, **other})
 
 
 def test_evaluation_tells_rewards(rlhf, pairs, tmp_path):
@@ -255,9 +258,39 @@ def test_evaluation_tells_rewards(rlhf, pairs, tmp_path):
     (dict(loss_type="robust", label_smoothing=0.5), "divides by zero"),
     (dict(rlhf_type="orpo", packing="true"), "cannot be packed"),
     (dict(beta=0), "above 0"),
+    (dict(task_type="seq_cls", num_labels=2), "--task_type seq_cls does not go with --rlhf_type dpo"),
+    (dict(rlhf_type="rm", task_type="embedding"), "--task_type embedding does not go with --rlhf_type rm"),
+    (dict(rlhf_type="rm", num_labels=3), "a reward model gives one score"),
+    (dict(rlhf_type="kto", loss_type="sigmoid"), "does not go with kto"),
 ])
 def test_mistakes_are_told_before_anything_is_loaded(rlhf, options, said):
     assert said in rlhf(code=2, **options)
+
+
+def test_what_judges_texts_is_no_model_to_write(rlhf, model_folder, tmp_path):
+    """Folders of classifiers and reward models, as the model that trains and as its reference; none of their weights is read."""
+    (tmp_path / "judge").mkdir()
+    for file in model_folder.iterdir():
+        if file.suffix != ".safetensors":
+            (tmp_path / "judge" / file.name).write_bytes(file.read_bytes())
+    config = json.loads((model_folder / "config.json").read_text())
+    (tmp_path / "judge/config.json").write_text(json.dumps({**config, "architectures": [config["architectures"][0].replace("CausalLM", "SequenceClassification")]}))
+    for options in (dict(model=tmp_path / "judge"), dict(model=tmp_path / "judge", rlhf_type="kto"), dict(model=tmp_path / "judge", rlhf_type="grpo", reward_funcs="format"),
+                    dict(model=tmp_path / "judge", task_type="causal_lm"), dict(ref_model=tmp_path / "judge")):
+        assert "judges texts and writes none" in rlhf(code=2, **options), options
+
+
+def test_what_has_no_effect_is_told(rlhf, model_folder, pairs, tmp_path):
+    for options, said in ((dict(rlhf_type="rm", loss_type="hinge"), ("--loss_type has no effect on rm", "--beta has no effect on rm")), (dict(rlhf_type="orpo", loss_type="hinge"), ("--loss_type has no effect on orpo",))):
+        done = hone("rlhf", model=model_folder, dataset=pairs[0], output_dir=tmp_path / "run", max_steps=1, max_length=256, beta=BETA, save_strategy="no", **options)
+        assert done.returncode == 0 and all(words in done.stdout + done.stderr for words in said), done.stderr
+
+
+@pytest.mark.parametrize("words, said", [(["--rlhf_type", "ppo"], "not in this version"), (["--loss_type", "sigmod"], "does not go with dpo")])
+def test_neither_plan_nor_conversion_promises_what_is_not_there(model_folder, pairs, words, said):
+    line = ["rlhf", "--model", model_folder, "--dataset", pairs[0], *words]
+    for done in (hone("plan", *line), hone("convert-config", "hone", *line)):
+        assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
 def test_llama_factory_stage_dpo(model_folder, pairs, tmp_path):
@@ -274,7 +307,8 @@ def test_llama_factory_stage_dpo(model_folder, pairs, tmp_path):
                         disable_shuffling=True, save_strategy="no", **options)
         (tmp_path / f"{name}.yaml").write_text(json.dumps(settings))
         done = subprocess.run([str(hone_binary().parent / "llamafactory-cli"), "train", str(tmp_path / f"{name}.yaml")], capture_output=True, text=True, env={**ENVIRONMENT, "OMP_NUM_THREADS": "1"}, timeout=300)
-        assert done.returncode == 0, done.stderr
+        if done.returncode:
+            return done.stderr
         return [json.loads(line) for line in (tmp_path / name / "trainer_log.jsonl").read_text().splitlines() if "loss" in line]
 
     def orpo(chosen, rejected):
@@ -282,6 +316,8 @@ def test_llama_factory_stage_dpo(model_folder, pairs, tmp_path):
         odds = (good - bad) - (torch.log1p(-torch.exp(good)) - torch.log1p(-torch.exp(bad)))
         return (-good - BETA * torch.nn.functional.logsigmoid(odds)).mean()
 
+    assert "rows of this method cannot be packed" in run("packed", packing=True)
+    assert "orpo compares with no reference" in run("compared", pref_loss="orpo", ref_model=str(model_folder))
     logged = run("orpo", pref_loss="orpo", tokenized_path=str(tmp_path / "ids"))
     ids = prepared(tmp_path / "ids/train")
     assert column(logged[:3], "loss") == pytest.approx(plain_steps(model_folder, ids, orpo, 3), rel=2e-4)

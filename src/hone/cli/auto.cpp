@@ -62,8 +62,8 @@ void decide_automatic(Options& options, int world_size) {
     options.decide("greater_is_better", !options.text("metric_for_best_model").ends_with("loss"));
   if (options.verb() & kRlhf && undecided("beta")) options.decide("beta", beta_of(options.text("rlhf_type")));
   if (options.verb() & kRlhf && options.text("rlhf_type") == "rm") {  // ms-swift's are classifiers of one class
-    options.decide("task_type", "seq_cls");
-    options.decide("num_labels", 1);
+    if (!options.given("task_type")) options.decide("task_type", "seq_cls");
+    if (!options.given("num_labels")) options.decide("num_labels", 1);
   }
   if (undecided("truncation_strategy")) options.decide("truncation_strategy", options.text("rlhf_type") == "grpo" ? "left" : "delete");
   if (options.verb() & kRlhf && undecided("loss_type"))

@@ -11,6 +11,7 @@ struct Rule {
   const char* first;   // option names; messages use the front end's own
   const char* second;  // may be null
   const char* message;
+  const char* hint = "";
 };
 
 bool factory(const Options& o) { return o.text("dialect") == "factory"; }
@@ -38,6 +39,8 @@ bool zero3(const Options& o) {
   auto name = o.has("deepspeed") ? o.text("deepspeed") : "";
   return name.find("zero3") != name.npos || name.find("z3") != name.npos;
 }
+
+constexpr const char* kUnpacked = "leave packing out; batches hold no padding in any case";
 
 constexpr Rule kRules[] = {
     {[](const Options& o) {
@@ -122,7 +125,9 @@ constexpr Rule kRules[] = {
      "generating needs whole weights; predict in a run of its own"},
     {[](const Options& o) { return o.has("deepspeed") && o.has("fsdp"); }, "deepspeed", "fsdp", "exclude each other"},
     {[](const Options& o) { return o.flag("packing") && o.verb() & kRlhf && !stage_is(o, {"grpo", "dpo", "kto", "gkd"}); }, "packing",
-     "rlhf_type", "rows of this method cannot be packed"},
+     "rlhf_type", "rows of this method cannot be packed", kUnpacked},
+    {[](const Options& o) { return o.flag("packing") && factory(o) && stage_is(o, {"rm", "dpo", "kto"}); }, "packing", "stage",
+     "rows of this method cannot be packed", kUnpacked},
     {[](const Options& o) {
        return o.knows("sequence_parallel_size") && o.integer("sequence_parallel_size") > 1 && o.verb() & kRlhf;
      },
@@ -137,7 +142,7 @@ void check_combinations(const Options& options) {
     if (!rule.broken(options)) continue;
     auto names =
         rule.second ? fmt::format("{} and {}", options.shown(rule.first), options.shown(rule.second)) : options.shown(rule.first);
-    throw UserError(ExitCode::usage, fmt::format("{}: {}", names, rule.message));
+    throw UserError(ExitCode::usage, fmt::format("{}: {}", names, rule.message), rule.hint);
   }
 }
 

@@ -110,7 +110,7 @@ std::string closing_summary(const Finished& finished) {
                                                "Stopped by a signal", "Stopped by Ctrl-C"};
   std::string headline = kHeadlines[static_cast<int>(finished.outcome)];
   if (!finished.kept()) headline += "; the last step was not saved";
-  else if (!finished.complete()) headline += "; saved";
+  else if (!finished.complete()) headline += state.global_step > 0 ? "; saved" : " before the first step";
   std::string text = terminal::styled(headline, terminal::Style::bold, 1) + "\n";
   text += entry("steps", fmt::format("{} of {} (epoch {:.2f})", state.global_step, state.max_steps, state.epoch));
   bool final_weights = finished.layout == Layout::factory && finished.complete();

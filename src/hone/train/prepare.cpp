@@ -9,6 +9,7 @@
 #include "hone/train/checkpoint.h"
 #include "hone/train/crc32c.h"
 #include "hone/train/data_order.h"
+#include "hone/train/objective.h"
 #include "hone/tuner/methods/method.h"
 
 namespace hone::train {
@@ -92,6 +93,7 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
     auto found = processes.world.is_main() ? checkpoint_to_resume(job.trainer, identity) : std::nullopt;
     if (auto shared = processes.share_text(found ? found->string() : ""); !shared.empty()) ready.resume = shared;
   }
+  if (ready.resume && !job.trainer.resume_only_model) require_same_objective(*ready.resume, objective(job));
   ready.tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
   ready.encoder = data::Encoder::make(job.encode, ready.tokenizer, data::read_model_identity(job.model_folder));
   auto datasets = job.datasets;
@@ -121,7 +123,7 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
                     "add --eval_dataset or --val_size");
   if (processes.world.is_main()) ready.run = make_run_folder(job.trainer, identity);
   if (processes.world.is_main()) parallel::note_run(ready.run.root.string());
-  ready.run = {processes.share_text(ready.run.root.string()), identity, order};
+  ready.run = {processes.share_text(ready.run.root.string()), identity, order, objective(job)};
   ready.folder_per_node = processes.folder_per_node(ready.run.root);
   if (ready.folder_per_node && processes.leaders) sweep_leftovers(ready.run.root, identity);
   bool split_off = ready.data.validation && job.datasets.val_datasets.empty();

@@ -18,6 +18,7 @@ struct RunFolder {
   fs::path root;  // holds checkpoint-N, logs, plots
   std::string run_id;
   Json data_order = {};  // which samples its checkpoints count, see data_order.h
+  Json objective = {};   // see objective.h
 
   fs::path log_file(Layout layout) const { return root / (layout == Layout::swift ? "logging.jsonl" : "trainer_log.jsonl"); }
 };

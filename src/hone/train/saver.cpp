@@ -141,8 +141,8 @@ void Saver::collect(const TrainState& state, Content& content) {
   content.best = state.best_model_checkpoint;
   content.position =
       Json{{"schema", kCheckpointSchema},       {"processes", parts_.group.size()}, {"train", state.to_json()},
-           {"data_order", run_.data_order},     {"loader", parts_.loader.state()},  {"schedule", parts_.schedule.state()},
-           {"loss_scale", parts_.scale.state()}}
+           {"data_order", run_.data_order},     {"objective", run_.objective},     {"loader", parts_.loader.state()},
+           {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}}
           .dump(1);
   if (config_.save_only_model) return;
   auto add = [&](std::string name, const Tensor& tensor) {

@@ -3,6 +3,7 @@
 #include "hone/cli/commands/convert_config.h"
 
 #include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/preference_job.h"
 
 namespace hone::cli {
 namespace {
@@ -92,6 +93,7 @@ int convert_config_command(const Options& options) {
   auto world = real_world();
   auto line = read_command_line(options.words(), world);
   auto parsed = parse_invocation(line.invocation, with_environment(world, line.environment));
+  if (parsed.options.verb() & kTraining) check_method(parsed.options);
   std::string out;
   for (const auto* list : {&line.environment, &parsed.environment})
     for (const auto& [name, value] : *list) out += fmt::format("{}={} ", name, shell_quoted(value));

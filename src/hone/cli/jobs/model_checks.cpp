@@ -75,4 +75,10 @@ void check_memory_limit(const Options& options, const std::filesystem::path& fol
                     "raise it, load in few bits with --quant_bits 4, or shard the model over processes with --deepspeed zero3");
 }
 
+void require_writer(const std::filesystem::path& folder, const model::DecoderConfig& config) {
+  if (config.labels == 0) return;
+  throw UserError(ExitCode::usage, fmt::format("{} judges texts and writes none: its head gives {} score{}", folder.string(), config.labels, config.labels == 1 ? "" : "s"),
+                  "name a language model, whose config.json lists an architecture that ends in ForCausalLM");
+}
+
 }  // namespace hone::cli

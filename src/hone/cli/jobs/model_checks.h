@@ -5,6 +5,7 @@
 
 #include "hone/cli/options.h"
 #include "hone/device/tensor.h"
+#include "hone/model/config.h"
 
 namespace hone::cli {
 
@@ -12,6 +13,9 @@ namespace hone::cli {
 void check_model_type(const Options& options, const std::filesystem::path& folder);
 // Throws UserError(out_of_memory) when the weights need more than --max_memory gives this device.
 void check_memory_limit(const Options& options, const std::filesystem::path& folder, at::Device device);
+
+// Throws UserError(usage) when the head of the model gives scores of texts instead of tokens.
+void require_writer(const std::filesystem::path& folder, const model::DecoderConfig& config);
 
 // What --max_memory gives it for weights.
 std::optional<double> memory_limit(const Options& options, at::Device device);

@@ -114,6 +114,7 @@ void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
 }  // namespace
 
 PlanJob plan_job(const Options& options) {
+  check_method(options);
   PlanJob plan;
   plan.model = options.required("model");
   auto folder = folder_of(options);

@@ -17,6 +17,7 @@ using train::PreferenceConfig;
 const std::vector<std::string> kDpoLosses = {"sigmoid",   "hinge", "ipo",          "exo_pair", "nca_pair", "robust",   "bco_pair",
                                              "sppo_hard", "aot",   "aot_unpaired", "apo_zero", "apo_down", "discopop", "sft"};
 const std::vector<std::string> kCpoLosses = {"sigmoid", "hinge", "ipo", "simpo"};
+const std::vector<std::string> kKtoLosses = {"kto", "apo_zero_unpaired"};
 const std::vector<std::string> kFactoryLosses = {"sigmoid", "hinge", "ipo", "kto_pair", "orpo", "simpo"};
 
 Preference method_named(const std::string& name) {
@@ -36,7 +37,21 @@ std::vector<std::string> asked_losses(const Options& options) {
   return names;
 }
 
-void check_losses(const Options& options, const std::vector<std::string>& names, const std::vector<std::string>& known) {
+// Empty: the method has one loss.
+const std::vector<std::string>& losses_of(const Options& options, Preference method) {
+  static const std::vector<std::string> kOne;
+  if (speaks_factory(options)) return method == Preference::dpo ? kFactoryLosses : kOne;
+  return method == Preference::dpo ? kDpoLosses : method == Preference::cpo ? kCpoLosses : method == Preference::kto ? kKtoLosses : kOne;
+}
+
+void check_losses(const Options& options, Preference method) {
+  const auto& known = losses_of(options, method);
+  if (known.empty() || options.setting("loss_type").undecided) return;
+  const auto names = asked_losses(options);
+  const bool several = method == Preference::dpo && !speaks_factory(options);
+  if (names.empty() || (names.size() > 1 && !several))
+    throw UserError(ExitCode::usage, fmt::format("{} names {} losses, and {} has one", options.shown("loss_type"), names.size(), training_method(options)),
+                    "ms-swift's dpo alone adds up several, with weights");
   for (const auto& name : names)
     if (!std::ranges::count(known, name))
       throw UserError(ExitCode::usage,
@@ -46,12 +61,9 @@ void check_losses(const Options& options, const std::vector<std::string>& names,
 
 void read_swift_losses(const Options& options, PreferenceConfig& config) {
   auto names = config.method == Preference::orpo ? std::vector<std::string>{"orpo"} : asked_losses(options);
-  if (config.method != Preference::orpo) check_losses(options, names, config.method == Preference::dpo ? kDpoLosses : kCpoLosses);
   auto weights = options.reals("loss_weights");
-  if (config.method != Preference::dpo && (names.size() > 1 || !weights.empty()))
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} adds up several losses with weights for dpo alone", options.shown("loss_type")),
-                    "give one loss and leave the weights out");
+  if (config.method != Preference::dpo && !weights.empty())
+    throw UserError(ExitCode::usage, fmt::format("{}: several losses with weights are added up for dpo alone", options.shown("loss_weights")), "leave it out");
   if (!weights.empty() && weights.size() != names.size())
     throw UserError(ExitCode::usage,
                     fmt::format("{} has {} numbers for {} losses", options.shown("loss_weights"), weights.size(), names.size()),
@@ -67,11 +79,7 @@ void read_swift_losses(const Options& options, PreferenceConfig& config) {
 
 // `stage: dpo` is all of them, told apart by pref_loss.
 void read_factory_losses(const Options& options, PreferenceConfig& config) {
-  auto names = asked_losses(options);
-  check_losses(options, names, kFactoryLosses);
-  if (names.size() != 1)
-    throw UserError(ExitCode::usage, fmt::format("{} names {} losses", options.shown("loss_type"), names.size()), "expected one");
-  const auto& loss = names.front();
+  const auto loss = asked_losses(options).front();
   if (loss == "orpo") config.method = Preference::orpo;
   if (loss == "simpo") config.method = Preference::cpo;
   if (loss != "sigmoid" && config.label_smoothing > 1e-6)
@@ -81,6 +89,16 @@ void read_factory_losses(const Options& options, PreferenceConfig& config) {
   config.answer_loss = (loss == "orpo" ? 1 : 0) + options.real("rpo_alpha");
   config.answer_loss_by_row = true;
   if (config.method == Preference::dpo) config.bco_weight = options.real("pref_bco_weight");
+}
+
+// Settings of losses, given to a method that has no choice of them.
+void note_unused(const Options& options, const PreferenceConfig& config) {
+  const auto name = training_method(options);
+  auto note = [&](const char* option) {
+    if (options.knows(option) && options.given(option)) log::warning("{} has no effect on {}", options.shown(option), name);
+  };
+  if (losses_of(options, config.method).empty() && asked_losses(options) != std::vector{name}) note("loss_type");
+  if (config.method == Preference::rm) note("beta"), note("label_smoothing");
 }
 
 // Formulas that label smoothing has no place in.
@@ -127,17 +145,27 @@ std::string training_method(const Options& options) {
   return options.verb() & kPt ? "pt" : "sft";
 }
 
-void apply_preference(const Options& options, train::TrainingJob& job) {
-  auto name = training_method(options);
+void check_method(const Options& options) {
+  const auto name = training_method(options);
   if (name == "sft" || name == "pt") return;
-  if (name == "grpo") return apply_reinforcement(options, job);
-  auto& config = job.preference;
-  config.method = method_named(name);
-  if (config.method == Preference::none)
+  if (name == "grpo") return static_cast<void>(policy_objective(options));
+  const auto method = method_named(name);
+  if (method == Preference::none)
     throw UserError(ExitCode::usage,
                     fmt::format("{} is \"{}\", which is not in this version",
                                 options.shown(speaks_factory(options) ? "stage" : "rlhf_type"), name),
                     "expected dpo, cpo, simpo, orpo, kto, rm or grpo");
+  check_losses(options, method);
+}
+
+void apply_preference(const Options& options, train::TrainingJob& job) {
+  auto name = training_method(options);
+  if (name == "sft" || name == "pt") return;
+  check_method(options);
+  if (name == "grpo") return apply_reinforcement(options, job);
+  auto& config = job.preference;
+  config.method = method_named(name);
+  note_unused(options, config);
   job.datasets.ranking = config.method != Preference::kto;
   if (config.method == Preference::kto)
     read_feedback(options, job);
@@ -146,7 +174,8 @@ void apply_preference(const Options& options, train::TrainingJob& job) {
   else
     read_pairs(options, job);
   const bool compares = config.method == Preference::dpo || config.method == Preference::kto;
-  read_reference(options, compares && !config.reference_free, config.reference_free ? "reference_free" : name, job);
+  const auto known_as = config.reference_free ? "reference_free" : speaks_factory(options) && !compares && !config.losses.empty() ? config.losses.front().name : name;
+  read_reference(options, compares && !config.reference_free, known_as, job);
 }
 
 }  // namespace hone::cli

@@ -1,5 +1,6 @@
 #include "hone/cli/jobs/reference_job.h"
 
+#include "hone/cli/jobs/model_checks.h"
 #include "hone/hub/locate.h"
 #include "hone/model/config.h"
 
@@ -34,7 +35,9 @@ void read_reference(const Options& options, bool needed, std::string_view method
   if (!options.has("ref_model")) return;
   auto revision = options.knows("ref_model_revision") ? options.text("ref_model_revision") : "";
   reference.folder = hub::locate_model(options.text("ref_model"), revision);
-  auto own = model::read_config(job.model_folder, job.load.changes.config).vocabulary, other = model::read_config(reference.folder).vocabulary;
+  const auto config = model::read_config(reference.folder);
+  require_writer(reference.folder, config);
+  auto own = model::read_config(job.model_folder, job.load.changes.config).vocabulary, other = config.vocabulary;
   if (own != other)
     throw UserError(ExitCode::usage, fmt::format("{} knows {} tokens, the model {}", options.shown("ref_model"), other, own),
                     "a reference has the model's own vocabulary");

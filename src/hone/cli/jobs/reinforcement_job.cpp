@@ -105,9 +105,7 @@ void read_rewards(const Options& options, train::TrainingJob& job, Reinforcement
 
 void read_objective(const Options& options, ReinforcementConfig& config) {
   auto& policy = config.policy;
-  auto losses = options.list("loss_type");
-  if (losses.size() > 1) throw UserError(ExitCode::usage, fmt::format("{} names {} losses", options.shown("loss_type"), losses.size()), "expected one");
-  policy.objective = chosen(options, "loss_type", losses.empty() ? "grpo" : losses.front(), kObjectives);
+  policy.objective = policy_objective(options);
   policy.level = chosen(options, "importance_sampling_level", options.text("importance_sampling_level"), kLevels);
   policy.temperature = config.sampling.temperature;
   policy.clip_below = options.real("epsilon");
@@ -165,6 +163,12 @@ void check_run(const Options& options, const train::TrainingJob& job) {
 }
 
 }  // namespace
+
+PolicyObjective policy_objective(const Options& options) {
+  auto losses = options.list("loss_type");
+  if (losses.size() > 1) throw UserError(ExitCode::usage, fmt::format("{} names {} losses", options.shown("loss_type"), losses.size()), "expected one");
+  return chosen(options, "loss_type", losses.empty() ? "grpo" : losses.front(), kObjectives);
+}
 
 void apply_reinforcement(const Options& options, train::TrainingJob& job) {
   check_run(options, job);

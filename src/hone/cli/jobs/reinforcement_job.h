@@ -5,6 +5,8 @@
 
 namespace hone::cli {
 
+// What --loss_type names. Throws UserError(usage) for what is no loss of grpo.
+train::PolicyObjective policy_objective(const Options& options);
 // Throws UserError(usage) for what does not go together or is not in this version.
 void apply_reinforcement(const Options& options, train::TrainingJob& job);
 

@@ -1,7 +1,5 @@
 #include "hone/cli/jobs/reward_job.h"
 
-#include <fmt/ranges.h>
-
 #include "hone/cli/jobs/data_job.h"
 #include "hone/hub/locate.h"
 #include "hone/model/config.h"
@@ -22,6 +20,7 @@ void add_value_head_to(const Options& options, train::TrainingJob& job) {
 
 void read_reward(const Options& options, train::TrainingJob& job) {
   job.loader.pairs = job.eval_loader.pairs = true;
+  job.loader.margins = job.eval_loader.margins = true;
   if (speaks_factory(options)) return add_value_head_to(options, job);
   if (options.has("center_rewards_coefficient")) job.preference.centering = options.real("center_rewards_coefficient");
 }
@@ -33,10 +32,7 @@ void read_feedback(const Options& options, train::TrainingJob& job) {
   config.desirable_weight = options.real("desirable_weight");
   config.undesirable_weight = options.real("undesirable_weight");
   if (factory) config.answer_loss = options.real("rpo_alpha");
-  auto losses = factory ? std::vector<std::string>{"kto"} : options.list("loss_type");
-  if (losses.size() != 1 || (losses[0] != "kto" && losses[0] != "apo_zero_unpaired"))
-    throw UserError(ExitCode::usage, fmt::format("{} {} is no loss of kto", options.shown("loss_type"), fmt::join(losses, " ")), "expected kto or apo_zero_unpaired");
-  config.feedback_mates = losses[0] == "kto";
+  config.feedback_mates = factory || options.list("loss_type").front() == "kto";
   if (!(config.beta > 0)) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("beta"), config.beta), "expected a number above 0");
   if (job.loader.packing != data::Packing::none) throw UserError(ExitCode::usage, "rows of kto cannot be packed", "leave --packing out; batches hold no padding in any case");
   if (options.flag("streaming"))

@@ -5,6 +5,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/cli/jobs/model_checks.h"
 #include "hone/hub/locate.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
@@ -157,6 +158,18 @@ void check_measure(const Options& options, const TaskConfig& task) {
                     "leave it out: each task and loss has its own measures");
 }
 
+// A reward model is a classifier; every other method of preferences, and GRPO, needs a model that writes, as most tasks do.
+void check_head(const Options& options, const train::TrainingJob& job) {
+  const auto task = job.task.task;
+  const bool rewards = options.verb() & kRlhf && options.text("rlhf_type") == "rm", prefers = options.verb() & kRlhf && !rewards;
+  if ((prefers && options.given("task_type") && !job.task.writes()) || (rewards && task != Task::seq_cls))
+    throw UserError(ExitCode::usage, fmt::format("{} {} does not go with {} {}", options.shown("task_type"), options.text("task_type"), options.shown("rlhf_type"), options.text("rlhf_type")), "leave it out");
+  if (rewards && job.task.labels != 1)
+    throw UserError(ExitCode::usage, fmt::format("{} is {}, and a reward model gives one score", options.shown("num_labels"), job.task.labels), "leave it out");
+  const bool of_tokens = prefers || job.task.writes() || task == Task::generative_reranker || task == Task::decision;
+  if (of_tokens) require_writer(job.model_folder, model::read_config(job.model_folder, job.load.changes.config));
+}
+
 Json folder_config(const std::filesystem::path& folder) { return read_config_file((folder / "config.json").string()); }
 
 }  // namespace
@@ -229,9 +242,8 @@ void note_new_head(const Options& options, const std::filesystem::path& folder) 
 void apply_task(const Options& options, train::TrainingJob& job) {
   job.task = task_config(options, job.model_folder);
   check_measure(options, job.task);
+  check_head(options, job);
   if (job.task.writes()) return;
-  if (options.verb() & kRlhf && job.task.task != Task::seq_cls)
-    throw UserError(ExitCode::usage, fmt::format("{} {} does not go with {} {}", options.shown("task_type"), options.text("task_type"), options.shown("rlhf_type"), options.text("rlhf_type")), "leave it out");
   if (job.encode.pretraining) throw UserError(ExitCode::usage, fmt::format("{} belongs to sft", options.shown("task_type")), "use sft instead of pt");
   if (job.loader.packing != data::Packing::none)
     throw UserError(ExitCode::usage, fmt::format("rows of {} {} cannot be packed", options.shown("task_type"), options.text("task_type")), "leave --packing out; batches hold no padding in any case");
