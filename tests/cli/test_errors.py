@@ -90,7 +90,7 @@ def test_refused_options_name_the_alternative(swift):
     (["--bf16", "--fp16"], "--bf16 and --fp16: exclude each other"),
     (["--streaming"], "the number of steps must be given"),
     (["--warmup_ratio", "0.1", "--warmup_steps", "5"], "in two ways"),
-    (["--eval_strategy", "steps"], "--eval_strategy: needs validation data"),
+    (["--dialect", "factory", "--eval_strategy", "steps"], "--eval_strategy: needs validation data"),
     (["--tuner_type", "full", "--use_dora"], "is a form of lora"),
 ])
 def test_options_that_do_not_go_together(swift, words, said):

@@ -25,9 +25,10 @@ def test_strict_stops_at_the_first_bad_row_of_the_file(hone, rows, tmp_path, see
 
 
 def test_eval_steps_without_validation_data_says_that_it_does_nothing(hone, rows, tmp_path):
-    done = hone("sft", "--model", NANO, "--dataset", rows, "--eval_steps", "2", "--max_steps", "1", "--output_dir", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert "--eval_steps has no effect" in done.stderr
+    for asked, said in ((["--eval_steps", "2"], "--eval_steps has no effect"), (["--eval_strategy", "steps", "--eval_steps", "1000"], "--eval_strategy has no effect")):
+        done = hone("sft", "--model", NANO, "--dataset", rows, *asked, "--max_steps", "1", "--output_dir", tmp_path / "out")
+        assert done.returncode == 0, done.stderr
+        assert said in done.stderr and done.stderr.count("has no effect") == 1, done.stderr
 
 
 def test_a_stream_has_no_share_to_hold_out(factory, rows, tmp_path):

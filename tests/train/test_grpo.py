@@ -46,7 +46,7 @@ def steps_written_down(folder):
 
 def test_short_answers_are_learnt_and_written_down(grpo, tmp_path):
     run = grpo(tmp_path / "run", max_steps=18, num_generations=8, per_device_train_batch_size=32, tuner_type="full", log_completions="true", log_entropy="true", save_strategy="no")
-    assert run.code == 0, run.err
+    assert run.code == 0 and "  reward " in run.err, run.err
     steps = steps_of(run)
     first, last = (sum(step["reward"] for step in part) / 4 for part in (steps[:4], steps[-4:]))
     assert first < -0.8 and last > -0.4
@@ -156,6 +156,11 @@ def test_rewards_of_ones_own(grpo, judge, tmp_path, dataset):
     for place, prompt in ((0, question["prompts"][4]), (4, another["prompts"][0])):
         assert prompt[-1]["content"] in table["prompt"][place] and len(set(table["prompt"][place:place + 4])) == 1
     assert step["frac_reward_zero_std"] == 0
+    # Rewards that are all the same, or none, are remarked upon once.
+    for worth in (1.0, None):
+        Judge.answer = lambda q: json.dumps([worth] * len(q["completions"]))
+        run = grpo(tmp_path / "even", dataset=rows, reward_funcs=[judge], max_steps=4, save_strategy="no", overwrite_output_dir="true")
+        assert run.code == 0 and run.err.count("nothing to learn from") == 1, run.err
     # One of two processes is told nonsense in the second rollout: both leave, with the first step saved.
     Judge.asked = []
     Judge.answer = lambda q: json.dumps(list(range(len(q["completions"])))) if len(Judge.asked) < 4 else "nonsense"
@@ -165,13 +170,17 @@ def test_rewards_of_ones_own(grpo, judge, tmp_path, dataset):
 
 
 def test_mistakes_show_before_the_model_is_loaded(grpo, tmp_path, judge, dataset):
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text("{}")
     for settings, complaint in ((dict(num_generations=3), "does not divide into groups"), (dict(reward_funcs="speed"), "no reward called speed"), (dict(reward_funcs="accuracy"), "no column \"solution\""),
                                 (dict(reward_weights=[1, 2]), "2 weights for 1 rewards"), (dict(temperature=0), "would be the same"), (dict(reward_funcs="http://example.com/x"), "--remote_rewards"),
                                 (dict(vllm_mode="server"), "rollout server"), (dict(external_plugins="x.py"), "--reward_funcs http"), (dict(loss_type="real", per_device_train_batch_size=2, gradient_accumulation_steps=2), "no whole groups"),
                                 (dict(do_train="false", do_eval="true", val_dataset=dataset), "judged while it trains"),
+                                (dict(max_completion_length=0), "--max_completion_length is 0"), (dict(reward_model=adapter), f"--reward_model MODEL --reward_adapters {adapter}"),
                                 (dict(rlhf_type="ppo"), "not in this version")):
         run = grpo(tmp_path / "run", max_steps=1, **settings)
-        assert run.code in (2, 3) and complaint in run.err, (settings, run.code, run.err)
+        assert run.code in (2, 3, 4) and complaint in run.err, (settings, run.code, run.err)
 
 
 def test_ctrl_c_while_answers_are_written_keeps_the_last_step(grpo, model_folder, dataset, tmp_path, judge):

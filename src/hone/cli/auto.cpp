@@ -2,6 +2,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "hone/base/log.h"
 #include "hone/cli/parse.h"
 
 namespace hone::cli {
@@ -26,6 +27,15 @@ std::string loss_of_method(const std::string& method) {
 // Without evaluation nothing reads these.
 bool concerns_evaluation(std::string_view name) { return name == "eval_steps" || name == "metric_for_best_model" || name == "greater_is_better"; }
 
+// ms-swift evaluates nothing where there is nothing to evaluate on, whatever is asked; LLaMA-Factory refuses.
+void settle_evaluation(Options& options, bool has_data) {
+  const bool in_vain = options.text("dialect") != "factory" && options.given("eval_strategy") && options.text("eval_strategy") != "no" && !has_data;
+  if (in_vain) options.decide("eval_strategy", "no");
+  if (options.text("eval_strategy") != "no" || !(in_vain || options.given("eval_steps"))) return;
+  log::warning("{} has no effect: nothing is evaluated; that needs {} or {}{}", options.shown(in_vain ? "eval_strategy" : "eval_steps"), options.shown("val_dataset"),
+               options.shown("split_dataset_ratio"), in_vain ? "" : fmt::format(", and {} other than no", options.shown("eval_strategy")));
+}
+
 }  // namespace
 
 std::string automatic_values(const Options& options) {
@@ -47,11 +57,12 @@ void decide_automatic(Options& options, int world_size) {
     options.decide("gradient_accumulation_steps", grpo ? 1 : accumulation_for(options.integer("per_device_train_batch_size"), world_size));
   if (undecided("packing") && options.verb() & kTraining) options.decide("packing", options.text("stage") == "pt" || (options.knows("neat_packing") && options.flag("neat_packing")));
   if (undecided("packing_length") && options.has("max_length")) options.decide("packing_length", options.integer("max_length"));
+  const bool has_data = options.verb() & kTraining && (options.has("val_dataset") || options.has("cached_val_dataset") || options.real("split_dataset_ratio") > 0);
   if (undecided("eval_strategy")) {
-    bool has_data = options.has("val_dataset") || options.has("cached_val_dataset") || options.real("split_dataset_ratio") > 0;
     auto saving = options.text("save_strategy");
     options.decide("eval_strategy", has_data ? (saving == "best" ? "steps" : saving) : "no");
   }
+  if (options.verb() & kTraining) settle_evaluation(options, has_data);
   if (undecided("eval_steps")) {
     bool factory = options.text("dialect") == "factory";
     options.decide("eval_steps", options.real(factory ? "logging_steps" : "save_steps"));

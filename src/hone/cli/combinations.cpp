@@ -73,7 +73,7 @@ constexpr Rule kRules[] = {
      },
      "save_steps", "eval_steps", "with load_best_model_at_end the first must be a multiple of the second"},
     {[](const Options& o) { return o.given("eval_strategy") && o.text("eval_strategy") != "no" && !validation_data(o); },
-     "eval_strategy", nullptr, "needs validation data"},
+     "eval_strategy", nullptr, "needs validation data: eval_dataset or val_size"},
     {[](const Options& o) { return (o.flag("do_predict") || o.flag("do_eval")) && !validation_data(o); }, "do_predict", nullptr,
      "needs validation data"},
     {[](const Options& o) { return o.flag("mask_history") && o.flag("train_on_prompt"); }, "mask_history", "train_on_prompt",

@@ -23,6 +23,7 @@ void predict_scores(const TrainingJob& job, const Prepared& ready, LoadedModel& 
   SoloGroup alone;
   auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
   auto config = job.eval_loader;
+  config.called = "the validation data";
   auto loader = data::make_loader(ready.data.validation, ready.encoder, config, ready.report);
   std::vector<Tensor> scores;
   auto metrics = evaluate(*loaded.model, *method, *loader, loaded.model->device(), alone, "predict", nullptr, &scores);
@@ -42,6 +43,7 @@ void round_weights(model::CausalLM& model, at::ScalarType type) {
 std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const Prepared& ready, Share share) {
   auto config = job.eval_loader;
   config.deal_batches = true;
+  config.called = "the validation data";
   config.rank = share.rank;
   config.world = share.world;
   settle_mates(job, share.world, config);

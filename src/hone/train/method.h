@@ -39,6 +39,8 @@ class Method {
   virtual void restore(const Json& /*state*/) {}
   // Adds to logged values, whose names begin with `prefix`, what follows from them.
   virtual void derive(Json& /*values*/, const std::string& /*prefix*/) const {}
+  // Reported metrics that the progress line shows, each with the word it is shown by.
+  virtual std::vector<std::pair<std::string, std::string>> shown_metrics() const { return {}; }
   // Whether batches differ in the names of what they report, so that processes must tell each other.
   virtual bool metrics_vary() const { return false; }
   // What only the rows of a whole validation set together can tell, those of all processes: `kept` of its batches.

@@ -24,12 +24,13 @@ std::string name_rows(const std::vector<data::Batch>& batches, const std::functi
   return fmt::format("{}{}", fmt::join(names, ", "), total > kShown ? fmt::format(" and {} more", total - kShown) : "");
 }
 
-// How well a preference is learnt: the part of pairs that are told apart, and by how much.
-std::string preference_note(const StepReading& reading) {
-  auto accuracy = reading.metrics.find("rewards/accuracies"), margin = reading.metrics.find("rewards/margins");
-  if (accuracy == reading.metrics.end() || margin == reading.metrics.end()) return "";
-  auto mean = [](const std::pair<double, double>& total) { return total.first / std::max(total.second, 1.0); };
-  return fmt::format("accuracy {:.2f}  margin {:.3f}  ", mean(accuracy->second), mean(margin->second));
+// "accuracy 0.75  margin 0.012  ", of what the method wants to be seen.
+std::string method_note(const Method& method, const StepReading& reading) {
+  std::string note;
+  for (const auto& [word, name] : method.shown_metrics())
+    if (auto found = reading.metrics.find(name); found != reading.metrics.end())
+      note += fmt::format("{} {:.3f}  ", word, found->second.first / std::max(found->second.second, 1.0));
+  return note;
 }
 
 }  // namespace
@@ -267,7 +268,7 @@ bool Trainer::saves_now() const {
 
 std::string Trainer::progress_note(const StepReading& reading, double seconds) const {
   auto rate = [&](int64_t now, int64_t before) { return static_cast<double>(now - before) / std::max(seconds, 1e-9); };
-  return fmt::format("loss {:.4f}  {}lr {:.2e}  grad {:.3f}  {} tok/s  {:.1f} samples/s  {}", reading.loss, preference_note(reading), reading.learning_rate,
+  return fmt::format("loss {:.4f}  {}lr {:.2e}  grad {:.3f}  {} tok/s  {:.1f} samples/s  {}", reading.loss, method_note(parts_.method, reading), reading.learning_rate,
                      reading.grad_norm, format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))),
                      rate(state_.samples_seen, resumed_.samples_seen),
                      format_bytes(static_cast<double>(device::memory_use(device_).peak)));

@@ -84,6 +84,15 @@ TEST(PairRows, AMarginIsANumberWhereItIsLearnt) {
   }
 }
 
+TEST(PairRows, RowsWithoutPairsAreNamedByWhatTheyAreFor) {
+  try {
+    make_loader(std::make_shared<Answers>(), plain_encoder(), {.batch_size = 2, .called = "the validation data", .pairs = true}, std::make_shared<RowReport>());
+    ADD_FAILURE() << "expected an error";
+  } catch (const UserError& error) {
+    EXPECT_TRUE(std::string_view(error.what()).starts_with("the validation data has no usable row\nskipped 10 of 10 rows")) << error.what();
+  }
+}
+
 TEST(FeedbackRows, ABatchHoldsOwnAnswersFirst) {
   LoaderConfig config{.batch_size = 5, .shuffle = false};
   config.feedback = {.block = 5};

@@ -51,7 +51,7 @@ void read_sampling(const Options& options, ReinforcementConfig& config) {
   sampling.stop = options.list("stop_words");
   sampling.include_stop = true;
   sampling.max_tokens = options.integer("max_new_tokens");
-  if (sampling.max_tokens <= 0) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.shown("max_new_tokens"), sampling.max_tokens), "expected 1 or more");
+  if (sampling.max_tokens <= 0) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.setting("max_new_tokens").where, sampling.max_tokens), "expected 1 or more");
   auto& engine = config.engine;
   engine.max_sequences = options.integer("vllm_max_num_seqs");
   engine.memory_utilization = options.real("vllm_gpu_memory_utilization");
@@ -89,6 +89,9 @@ void read_rewards(const Options& options, train::TrainingJob& job, Reinforcement
   auto models = options.list("reward_model"), revisions = options.list("reward_model_revision"), templates = options.list("reward_template");
   for (size_t i = 0; i < models.size(); ++i) {
     train::RewardModelConfig model{.folder = hub::locate_model(models[i], i < revisions.size() ? revisions[i] : ""), .adapters = {}, .load = job.load, .encode = job.encode};
+    if (std::filesystem::exists(model.folder / "adapter_config.json") && !std::filesystem::exists(model.folder / "config.json"))
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{} {} holds an adapter, not a model", options.shown("reward_model"), models[i]),
+                      fmt::format("name the model it was trained on, and the adapter beside it: {} MODEL {} {}", options.shown("reward_model"), options.shown("reward_adapters"), models[i]));
     model.load.changes = {};
     model.encode.max_length = 0;
     model.encode.template_name = i < templates.size() ? templates[i] : "";

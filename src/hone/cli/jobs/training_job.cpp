@@ -64,9 +64,6 @@ void read_moments(const Options& options, TrainerConfig& config) {
   config.async_save = options.flag("async_save");
   config.eval = every(options, "eval_strategy");
   config.eval_steps = options.real("eval_steps");
-  if (options.given("eval_steps") && config.eval == Every::never)
-    log::warning("{} has no effect: nothing is evaluated; that needs {} or {}, and {} other than no", options.shown("eval_steps"),
-                 options.shown("val_dataset"), options.shown("split_dataset_ratio"), options.shown("eval_strategy"));
   config.eval_on_start = options.flag("eval_on_start");
   config.eval_delay = options.real("eval_delay");
   config.eval_loss_only = options.flag("prediction_loss_only");

@@ -39,6 +39,7 @@ class PolicyLoss final : public Method {
   double count(const data::Batch& batch) const override;
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
   void join(Group& group) override { group_ = &group; }
+  std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"reward", "reward"}}; }
 
  private:
   struct Tokens;

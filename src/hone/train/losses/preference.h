@@ -16,6 +16,7 @@ class PreferenceLoss final : public Method {
   double count(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
   void join(Group& group) override { group_ = &group; }
+  std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"accuracy", "rewards/accuracies"}, {"margin", "rewards/margins"}}; }
   Json state() const override;
   void restore(const Json& state) override;
 

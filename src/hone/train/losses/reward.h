@@ -20,6 +20,7 @@ class RewardLoss final : public Method {
 
   double count(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"accuracy", "rewards/accuracies"}, {"margin", "rewards/margins"}}; }
 
  private:
   std::optional<double> centering_;

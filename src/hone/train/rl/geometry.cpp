@@ -1,5 +1,6 @@
 #include "hone/train/rl/geometry.h"
 
+#include <numeric>
 #include <vector>
 
 #include "hone/base/error.h"
@@ -35,10 +36,12 @@ Geometry make_geometry(const GeometryConfig& config, int64_t micro_batch, int64_
   std::vector<int64_t> fitting;
   for (int64_t count = 2; count <= made.answers(); ++count)
     if (made.answers() % count == 0) fitting.push_back(count);
+  const int64_t whole_batch = config.generations / std::gcd(config.generations, processes * made.steps_per_generation);
+  auto larger = fmt::format("per_device_train_batch_size {} or a multiple of it", whole_batch);
   throw UserError(ExitCode::usage,
-                  fmt::format("a rollout of {} answers (per_device_train_batch_size {} x processes {} x steps_per_generation {}) does not divide into groups of num_generations {}",
-                              made.answers(), micro_batch, processes, made.steps_per_generation, config.generations),
-                  fitting.empty() ? "raise per_device_train_batch_size" : fmt::format("num_generations may be {}; or raise per_device_train_batch_size", fmt::join(fitting, ", ")));
+                  fmt::format("a rollout of {} answer{} (per_device_train_batch_size {} x processes {} x steps_per_generation {}) does not divide into groups of num_generations {}",
+                              made.answers(), made.answers() == 1 ? "" : "s", micro_batch, processes, made.steps_per_generation, config.generations),
+                  fitting.empty() ? "set " + larger : fmt::format("num_generations may be {}; or set {}", fmt::join(fitting, ", "), larger));
 }
 
 }  // namespace hone::train::rl

@@ -1,7 +1,10 @@
 #include "hone/train/rl/rollout.h"
 
+#include <fmt/ranges.h>
+
 #include <numeric>
 
+#include "hone/base/log.h"
 #include "hone/base/rng.h"
 #include "hone/data/assemble.h"
 #include "hone/train/evaluation_mode.h"
@@ -167,7 +170,10 @@ std::vector<data::Batch> RolloutMaker::batches_of(const Draw& draw, const Rollou
     notes.emplace_back("kl", std::accumulate(moved.begin(), moved.end(), 0.0) / static_cast<double>(moved.size()));
   }
   auto advantages = advantages_of(sums, draw.rewards, shape.generations, config_.advantage);
-  for (auto& note : reward_metrics(sums, draw.rewards, names_, shape.generations, config_.advantage.scale)) notes.push_back(std::move(note));
+  for (auto& note : reward_metrics(sums, draw.rewards, names_, shape.generations, config_.advantage.scale)) {
+    if (step && note.first == "frac_reward_zero_std") watch_differences(note.second);
+    notes.push_back(std::move(note));
+  }
   if (step && config_.log_completions) log_completions(draw, advantages, *step);
   auto own = own_part(advantages, parts_.group);
   const double share = tokens * shape.updates_share / static_cast<double>(shape.micro_batch);
@@ -175,6 +181,15 @@ std::vector<data::Batch> RolloutMaker::batches_of(const Draw& draw, const Rollou
     batches[i / size].grades[i % size] = {static_cast<float>(own[i]), draw.own[i].answer.cut ? 1.0f : 0.0f, static_cast<float>(share), static_cast<float>(shape.generations)};
   batches.front().notes = std::move(notes);
   return batches;
+}
+
+// Answers to a prompt that are all worth the same teach nothing.
+void RolloutMaker::watch_differences(double even_groups) {
+  constexpr int64_t kPatience = 3;
+  rollouts_in_vain_ = even_groups < 1 ? 0 : rollouts_in_vain_ + 1;
+  if (rollouts_in_vain_ == kPatience && parts_.group.rank() == 0)
+    log::warning("in {} rollouts in a row the answers to each prompt got the same reward, or none: there is nothing to learn from; see rewards/… in the log ({})", kPatience,
+                 fmt::join(names_, ", "));
 }
 
 void RolloutMaker::log_completions(const Draw& draw, const std::vector<double>& advantages, int64_t step) {

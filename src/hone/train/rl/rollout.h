@@ -64,6 +64,7 @@ class RolloutMaker {
   void recall_logps(std::vector<data::Batch>& batches, bool remembers);
   std::vector<std::pair<std::string, double>> length_notes(const std::vector<RolledAnswer>& own, double& tokens) const;
   void log_completions(const Draw& draw, const std::vector<double>& advantages, int64_t step);
+  void watch_differences(double even_groups);
   bool divergence_in_reward() const { return config_.divergence_in_reward && config_.reference_weight > 0; }
 
   ReinforcementConfig config_;
@@ -72,6 +73,7 @@ class RolloutMaker {
   CompletionsLog log_;
   std::vector<std::unique_ptr<Reward>> rewards_;
   std::vector<std::string> names_;
+  int64_t rollouts_in_vain_ = 0;  // in a row
 };
 
 // Of a whole table the rows of one process.
