@@ -21,7 +21,6 @@ void add_value_head_to(const Options& options, train::TrainingJob& job) {
 void read_reward(const Options& options, train::TrainingJob& job) {
   job.loader.pairs = job.eval_loader.pairs = true;
   job.loader.margins = job.eval_loader.margins = true;
-  job.loader.margins = job.eval_loader.margins = true;
   if (speaks_factory(options)) return add_value_head_to(options, job);
   if (options.has("center_rewards_coefficient")) job.preference.centering = options.real("center_rewards_coefficient");
 }
