@@ -95,8 +95,8 @@ def test_such_an_adapter_answers_with_its_base(sft, model_folder, tmp_path):
 
     done = infer("a.jsonl")
     assert done.returncode == 0 and json.loads((tmp_path / "a.jsonl").read_text())["response"] is not None, done.stderr
-    merged = infer("b.jsonl", "--merge_lora", "true")
-    assert merged.returncode == 2 and "few bits" in merged.stderr
+    merged = infer("b.jsonl", "--merge_lora", "true")  # into the base as it was before it was rounded
+    assert merged.returncode == 0 and json.loads((tmp_path / "b.jsonl").read_text())["response"] is not None, merged.stderr
 
 
 @pytest.mark.parametrize("options,named", [(dict(tuner_type="full"), "lora"), (dict(use_dora="true"), "DoRA"), (dict(init_weights="pissa"), "init_weights"),
