@@ -1,7 +1,6 @@
 #include "hone/ops/matmul.h"
 
 #include "hone/device/device.h"
-#include "hone/ops/cpu/long_matmul.h"
 #include "hone/ops/cpu/small_matmul.h"
 #include "hone/ops/cuda/fused.h"
 
@@ -63,7 +62,6 @@ void force_widening(std::optional<bool> widen) { forced() = widen; }
 
 Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (cpu::serves_small(x, weight)) return cpu::small_matmul(x, weight, bias);
-  if (cpu::serves_long(x, weight)) return cpu::long_matmul(x, weight, bias);
   if (cuda::serves_thin(x, weight)) return cuda::thin_matmul(x, weight, bias);
   if (!is_widened(weight) && is_compiled_by_shape(x))
     return in_pieces(x, weight.size(0), [&](const Tensor& rows, Tensor& to) {

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 
-#include "hone/ops/cpu/long_matmul.h"
 #include "hone/ops/cpu/matrix_unit.h"
 #include "hone/ops/cpu/small_matmul.h"
 #include "ops/ops_testing.h"
@@ -72,19 +71,6 @@ TEST_F(FloatUnit, WhatIsNotFiniteShows) {
     EXPECT_TRUE(by_unit(x, weight)[0].isfinite().all().item<bool>()) << odd;
     EXPECT_FALSE(by_unit(weight, x).select(1, 1).isfinite().any().item<bool>()) << odd;
   }
-}
-
-TEST_F(FloatUnit, ManyRowsAreWhatTheyAreAmongFew) {
-  at::NoGradGuard no_grad;
-  for (auto [rows, width, outputs] : {std::array<int64_t, 3>{33, 64, 5}, {64, 1056, 130}, {530, 96, 39}, {65, 2080, 257}}) {
-    auto x = at::randn({rows, width}), weight = at::randn({outputs, width}), bias = at::randn({outputs});
-    EXPECT_EQ(cpu::serves_long(x, weight), rows > 500);
-    auto y = cpu::long_matmul(x, weight, {});
-    EXPECT_LT(relative_difference(y, at::mm(x, weight.t())), 1e-6) << rows << " x " << width << " x " << outputs;
-    EXPECT_LT(relative_difference(cpu::long_matmul(x, weight, bias), at::addmm(bias, x, weight.t())), 1e-6);
-    for (int64_t first : {int64_t{0}, rows - 32}) EXPECT_TRUE(at::equal(y.narrow(0, first, 32), by_unit(x.narrow(0, first, 32), weight))) << "rows from " << first;
-  }
-  EXPECT_FALSE(cpu::serves_long(at::randn({640, 40}), at::randn({8, 40})));
 }
 
 // Where a unit takes over, the lanes serve other processors: they are held to the same here.
