@@ -15,6 +15,9 @@ add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wno-unused-param
 # and two ways to one sum must round alike.
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=avoid-fma-max-bits=0>)
 
+# Messages name files as the tree does, wherever it lies: no path of the building machine in the program, and one cache for all checkouts.
+add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>)
+
 find_program(CCACHE ccache)
 if(CCACHE)
   # A precompiled header is only cached when ccache is told that its macros are stable.
