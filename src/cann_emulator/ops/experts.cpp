@@ -37,9 +37,9 @@ void grouped(const Tensor& x, const Tensor& weight, const Ints& ends, int64_t gr
   for (size_t i = 0; i < ends.size(); ++i) {
     int64_t begin = i ? ends[i - 1] : 0, count = ends[i] - begin, expert = static_cast<int64_t>(i);
     if (group_type == 0)
-      out.narrow(0, begin, count).copy_(at::mm(x.narrow(0, begin, count), weight[expert]));
+      out.narrow(0, begin, count).copy_(at::mm(x.narrow(0, begin, count).to(at::kFloat), weight[expert].to(at::kFloat)));
     else
-      out[expert].copy_(at::mm(x.narrow(1, begin, count), weight.narrow(0, begin, count)));
+      out[expert].copy_(at::mm(x.narrow(1, begin, count).to(at::kFloat), weight.narrow(0, begin, count).to(at::kFloat)));
   }
 }
 

@@ -1,4 +1,5 @@
-// Matrix products and equations. cube_math_type says what the cube unit may do with float32; the CPU always keeps it.
+// Matrix products and equations. cube_math_type says what the cube unit may do with float32; the CPU always keeps it. 16-bit products
+// are summed in float32 and rounded once, as the cube unit does; libtorch's own are scalar code on many processors.
 #include "cann_emulator/pch.h"
 
 using namespace cann;
@@ -14,26 +15,28 @@ void same_type(const Tensor& a, const Tensor& b) {
     throw BadParameter(kParameterInvalid, c10::str("matrices of type ", a.scalar_type(), " are not supported by the cube unit"));
 }
 
+Tensor f32(const Tensor& x) { return x.to(at::kFloat); }
+
 }  // namespace
 
-ACLNN(Mm, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::mm(a, b)); })
-ACLNN(Matmul, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::matmul(a, b)); })
-ACLNN(BatchMatMul, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::bmm(a, b)); })
+ACLNN(Mm, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::mm(f32(a), f32(b))); })
+ACLNN(Matmul, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::matmul(f32(a), f32(b))); })
+ACLNN(BatchMatMul, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::bmm(f32(a), f32(b))); })
 ACLNN(Addmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, Tensor out, int8_t) {
-  same_type(a, b), store(out, at::addmm(x, a, b, beta, alpha));
+  same_type(a, b), store(out, at::addmm(f32(x), f32(a), f32(b), beta, alpha));
 })
 ACLNN(InplaceAddmm,
-      [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.addmm_(a, b, beta, alpha); })
+      [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.copy_(at::addmm(f32(x), f32(a), f32(b), beta, alpha)); })
 ACLNN(Baddbmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, Tensor out, int8_t) {
-  same_type(a, b), store(out, at::baddbmm(x, a, b, beta, alpha));
+  same_type(a, b), store(out, at::baddbmm(f32(x), f32(a), f32(b), beta, alpha));
 })
 ACLNN(InplaceBaddbmm,
-      [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.baddbmm_(a, b, beta, alpha); })
-ACLNN(Mv, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::mv(a, b)); })
+      [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.copy_(at::baddbmm(f32(x), f32(a), f32(b), beta, alpha)); })
+ACLNN(Mv, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::mv(f32(a), f32(b))); })
 ACLNN(Addmv, [](Tensor x, Tensor a, Tensor b, Scalar alpha, Scalar beta, Tensor out, int8_t) {
-  store(out, at::addmv(x, a, b, beta, alpha));
+  store(out, at::addmv(f32(x), f32(a), f32(b), beta, alpha));
 })
-ACLNN(Dot, [](Tensor a, Tensor b, Tensor out) { store(out, at::dot(a, b)); })
+ACLNN(Dot, [](Tensor a, Tensor b, Tensor out) { store(out, at::dot(f32(a), f32(b))); })
 ACLNN(TriangularSolve, [](Tensor b, Tensor a, bool upper, bool transposed, bool unit, Tensor x, Tensor copy) {
   auto matrix = transposed ? a.mT() : a;
   store(x, at::linalg_solve_triangular(matrix, b, /*upper=*/upper != transposed, /*left=*/true, unit)), store(copy, a);

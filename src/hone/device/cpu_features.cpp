@@ -11,6 +11,7 @@ namespace hone::device {
 
 const CpuFeatures& cpu_features() {
   static const CpuFeatures features{.arm_bf16 = (::getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0,
+                                    .scalar_16_bit_gemm = true,
                                     .byte_dots = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0};
   return features;
 }

@@ -1,13 +1,13 @@
 #include "hone/ops/matmul.h"
 
+#include "hone/device/cpu_features.h"
 #include "hone/device/device.h"
 #include "hone/ops/cpu/small_matmul.h"
+#include "hone/ops/cpu/upcast_gemm.h"
 #include "hone/ops/cuda/fused.h"
 
 namespace hone::ops {
 namespace {
-
-constexpr int64_t kBlockElements = int64_t{1} << 20;  // 4 MB in float32: stays in the cache between widening and use
 
 // For a product of 16-bit numbers on a CPU libtorch compiles code for every shape it meets and keeps it, 0.7 MB each. Where the number of
 // rows is not the caller's choice they therefore come in few sizes: whole pieces, and a last one filled up to a multiple of the step.
@@ -40,14 +40,16 @@ std::optional<bool>& forced() {
   return value;
 }
 
-// body(first row, rows, the rows in float32) over blocks of the weight.
-template <class Body>
-void for_widened_rows(const Tensor& weight, Body body) {
-  int64_t step = std::max<int64_t>(64, kBlockElements / weight.size(1));
-  for (int64_t row = 0; row < weight.size(0); row += step) {
-    int64_t count = std::min(step, weight.size(0) - row);
-    body(row, count, weight.narrow(0, row, count).to(at::kFloat));
-  }
+// On Arm whatever else multiplies 16-bit numbers is widened as well.
+[[maybe_unused]] const bool kInstalled = [] {
+  if (device::cpu_features().scalar_16_bit_gemm) cpu::install_upcast_gemm();
+  return true;
+}();
+
+Tensor widened(const Tensor& a, const Tensor& b, const Tensor& bias) {
+  auto y = at::empty({a.size(0), b.size(1)}, a.options());
+  cpu::upcast_gemm(a, b, bias, y);
+  return y;
 }
 
 }  // namespace
@@ -68,29 +70,19 @@ Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias) {
       bias.defined() ? at::addmm_out(to, bias, rows, weight.t()) : at::mm_out(to, rows, weight.t());
     });
   if (!is_widened(weight)) return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
-  auto y = at::empty({x.size(0), weight.size(0)}, x.options());
-  auto x32 = x.to(at::kFloat);
-  for_widened_rows(weight, [&](int64_t row, int64_t count, const Tensor& w32) {
-    auto block = bias.defined() ? at::addmm(bias.narrow(0, row, count).to(at::kFloat), x32, w32.t()) : at::mm(x32, w32.t());
-    y.narrow(1, row, count).copy_(block);
-  });
-  return y;
+  return widened(x, weight.t(), bias);
 }
 
 Tensor matmul_nn(const Tensor& dy, const Tensor& weight) {
   if (!is_widened(weight) && is_compiled_by_shape(dy))
     return in_pieces(dy, weight.size(1), [&](const Tensor& rows, Tensor& to) { at::mm_out(to, rows, weight); });
   if (!is_widened(weight)) return at::mm(dy, weight);
-  auto dx32 = at::zeros({dy.size(0), weight.size(1)}, dy.options().dtype(at::kFloat));
-  for_widened_rows(weight, [&](int64_t row, int64_t count, const Tensor& w32) {
-    dx32.addmm_(dy.narrow(1, row, count).to(at::kFloat), w32);
-  });
-  return dx32.to(dy.scalar_type());
+  return widened(dy, weight, {});
 }
 
 Tensor matmul_tn(const Tensor& dy, const Tensor& x) {
   if (!is_widened(x)) return at::mm(dy.t(), x);
-  return at::mm(dy.to(at::kFloat).t(), x.to(at::kFloat)).to(x.scalar_type());
+  return widened(dy.t(), x, {});
 }
 
 }  // namespace hone::ops

@@ -1,5 +1,6 @@
 #include "hone/ops/attention.h"
 
+#include "hone/ops/matmul.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -20,8 +21,12 @@ class Attention : public testing::TestWithParam<at::ScalarType> {
   }
   void compare(const Segments& segments, const AttentionShape& shape) const {
     auto plan = attention_plan(segments, at::kCPU);
-    expect_same([&](auto& in) { return attention(in[0], in[1], in[2], plan, shape); },
-                [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape); }, inputs(segments.total(), shape), tolerance_of(GetParam()));
+    for (bool widened : {false, true}) {  // with instructions for 16-bit numbers, and without
+      force_widening(widened);
+      expect_same([&](auto& in) { return attention(in[0], in[1], in[2], plan, shape); },
+                  [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape); }, inputs(segments.total(), shape), tolerance_of(GetParam()));
+    }
+    force_widening(std::nullopt);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Types, Attention, testing::Values(at::kFloat, at::kBFloat16), [](const auto& info) { return c10::toString(info.param); });

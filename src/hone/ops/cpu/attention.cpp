@@ -1,6 +1,7 @@
 #include "hone/ops/cpu/attention.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/matmul.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -26,6 +27,9 @@ std::optional<Tensor> extra_mask(int64_t queries, int64_t keys, int64_t window, 
   if (narrow) hidden = hidden.logical_or(key <= query - window);
   return at::zeros({1, 1, queries, keys}, at::TensorOptions(dtype)).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
 }
+
+// libtorch's kernel has scalar code only for 16-bit numbers a processor has no instructions for: such a segment is upcast.
+Tensor as_computed(const Tensor& x) { return is_widened(x) ? x.to(at::kFloat) : x; }
 
 struct SegmentView {
   Tensor q, k, v;
@@ -68,7 +72,7 @@ class Attention : public torch::autograd::Function<Attention> {
       auto view = view_of(q, k, v, begin, length, shape);
       auto logsumexp = normalisers.narrow(0, begin * shape.heads, length * shape.heads).view({shape.kv_heads, -1, length});
       auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          grouped(dout.narrow(0, begin, length), shape), view.q, view.k, view.v, grouped(out.narrow(0, begin, length), shape), logsumexp, 0.0,
+          grouped(as_computed(dout.narrow(0, begin, length)), shape), view.q, view.k, view.v, grouped(as_computed(out.narrow(0, begin, length)), shape), logsumexp, 0.0,
           view.causal(), view.mask, shape.scale);
       grouped(dq.narrow(0, begin, length), shape).copy_(gq);
       add_up(dk.narrow(0, begin, length), gk, shape);
@@ -82,8 +86,9 @@ class Attention : public torch::autograd::Function<Attention> {
     return {segments.offsets[static_cast<size_t>(i)], segments.length(i)};
   }
   static SegmentView view_of(const Tensor& q, const Tensor& k, const Tensor& v, int64_t begin, int64_t length, const AttentionShape& shape) {
-    return {grouped(q.narrow(0, begin, length), shape), repeated(k.narrow(0, begin, length), shape),
-            repeated(v.narrow(0, begin, length), shape), extra_mask(length, length, shape.window, q.scalar_type())};
+    auto rows = [&](const Tensor& x) { return as_computed(x.narrow(0, begin, length)); };
+    auto queries = rows(q);
+    return {grouped(queries, shape), repeated(rows(k), shape), repeated(rows(v), shape), extra_mask(length, length, shape.window, queries.scalar_type())};
   }
   // The gradient of a key head is the sum over the queries that share it.
   static void add_up(const Tensor& to, const Tensor& grad, const AttentionShape& shape) {
@@ -98,9 +103,10 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segmen
 }
 
 void attention_over(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out) {
-  auto seen_by_group = [&](const Tensor& x) { return x.unsqueeze(1).expand({shape.kv_heads, shape.heads / shape.kv_heads, x.size(1), shape.head_dim}); };
-  auto mask = extra_mask(q.size(0), k.size(1), shape.window, q.scalar_type());
-  auto [values, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(grouped(q, shape), seen_by_group(k), seen_by_group(v), 0.0, !mask, mask, shape.scale);
+  auto seen_by_group = [&](const Tensor& x) { return as_computed(x).unsqueeze(1).expand({shape.kv_heads, shape.heads / shape.kv_heads, x.size(1), shape.head_dim}); };
+  auto queries = as_computed(q);
+  auto mask = extra_mask(q.size(0), k.size(1), shape.window, queries.scalar_type());
+  auto [values, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(grouped(queries, shape), seen_by_group(k), seen_by_group(v), 0.0, !mask, mask, shape.scale);
   grouped(out, shape).copy_(values);
 }
 
