@@ -2,6 +2,7 @@
 
 #include "hone/device/cpu_features.h"
 #include "hone/device/device.h"
+#include "hone/ops/cpu/panel_gemm.h"
 #include "hone/ops/cpu/small_matmul.h"
 #include "hone/ops/cpu/upcast_gemm.h"
 #include "hone/ops/cuda/fused.h"
@@ -46,7 +47,15 @@ std::optional<bool>& forced() {
   return true;
 }();
 
-Tensor widened(const Tensor& a, const Tensor& b, const Tensor& bias) {
+bool is_recorded(const Tensor& a, const Tensor& b) { return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad()); }
+
+// Without libtorch: numbers the processor has no instructions for, and on Arm float32 too, whose panels are faster than libtorch's BLAS.
+bool by_own_gemm(const Tensor& a, const Tensor& b) {
+  if (is_widened(b)) return true;
+  return cpu::has_panel_gemm() && a.is_cpu() && a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat && !is_recorded(a, b);
+}
+
+Tensor multiplied_here(const Tensor& a, const Tensor& b, const Tensor& bias) {
   auto y = at::empty({a.size(0), b.size(1)}, a.options());
   cpu::upcast_gemm(a, b, bias, y);
   return y;
@@ -65,24 +74,23 @@ void force_widening(std::optional<bool> widen) { forced() = widen; }
 Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (cpu::serves_small(x, weight)) return cpu::small_matmul(x, weight, bias);
   if (cuda::serves_thin(x, weight)) return cuda::thin_matmul(x, weight, bias);
-  if (!is_widened(weight) && is_compiled_by_shape(x))
+  if (by_own_gemm(x, weight)) return multiplied_here(x, weight.t(), bias);
+  if (is_compiled_by_shape(x))
     return in_pieces(x, weight.size(0), [&](const Tensor& rows, Tensor& to) {
       bias.defined() ? at::addmm_out(to, bias, rows, weight.t()) : at::mm_out(to, rows, weight.t());
     });
-  if (!is_widened(weight)) return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
-  return widened(x, weight.t(), bias);
+  return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
 }
 
 Tensor matmul_nn(const Tensor& dy, const Tensor& weight) {
-  if (!is_widened(weight) && is_compiled_by_shape(dy))
+  if (by_own_gemm(dy, weight)) return multiplied_here(dy, weight, {});
+  if (is_compiled_by_shape(dy))
     return in_pieces(dy, weight.size(1), [&](const Tensor& rows, Tensor& to) { at::mm_out(to, rows, weight); });
-  if (!is_widened(weight)) return at::mm(dy, weight);
-  return widened(dy, weight, {});
+  return at::mm(dy, weight);
 }
 
 Tensor matmul_tn(const Tensor& dy, const Tensor& x) {
-  if (!is_widened(x)) return at::mm(dy.t(), x);
-  return widened(dy.t(), x, {});
+  return by_own_gemm(dy, x) ? multiplied_here(dy.t(), x, {}) : at::mm(dy.t(), x);
 }
 
 }  // namespace hone::ops

@@ -1,6 +1,7 @@
 #include "hone/ops/quantized_linear.h"
 
 #include "hone/base/error.h"
+#include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/packed_kernels.h"
 #include "hone/ops/cpu/small_matmul.h"
 
@@ -39,7 +40,7 @@ Tensor dequantized(const QuantizedWeight& weight) { return cpu::unpacked_rows(we
 
 Tensor quantized_linear(const Tensor& x, const QuantizedWeight& weight, const Tensor& bias) {
   Tensor y;
-  if (cpu::is_small(x)) {
+  if (cpu::is_small(x) || (cpu::serves(x) && x.size(0) > 0 && cpu::multiplies_many_rows(weight))) {
     y = cpu::packed_matmul(x, weight);
   } else {
     auto x32 = cpu::as_multiplied(x, weight);

@@ -1,9 +1,12 @@
 #include "hone/ops/cpu/packed_matmul.h"
 
 #include "hone/ops/cpu/byte_dots.h"
+#include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/packed_kernels.h"
+#include "hone/ops/cpu/panel_dots.h"
 #include "hone/ops/cpu/split_dots.h"
+#include "hone/ops/matmul.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -74,7 +77,11 @@ struct RoundedInput {
       : codes(at::empty(x.sizes(), at::kChar)),
         scales(at::empty({x.size(0), x.size(1) / 8}, x.options())),
         sums(at::empty({x.size(0), padded_groups(x.size(1))}, x.options())) {
-    round_rows(x.const_data_ptr<float>(), rows(), x.size(0), x.size(1));
+    const int64_t width = x.size(1), groups = sums.size(1);
+    at::parallel_for(0, x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+      const auto all = rows();
+      round_rows(x.const_data_ptr<float>() + begin * width, {all.codes + begin * width, all.scales + begin * width / 8, all.sums + begin * groups}, end - begin, width);
+    });
   }
   RoundedRows rows() const {
     return {codes.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>()};
@@ -88,6 +95,7 @@ struct RoundedInput {
 
 Tensor int4_byte_matmul(const Tensor& x, const PackedWeight& weight) {
   const RoundedInput rounded(x);
+  if (x.size(0) > kFewRows && has_panel_dots()) return panel_dots_int4(rounded.rows(), x.size(0), weight);
   return int4_outputs(x, weight, [&](const int32_t* codes, const c10::BFloat16* scales, float* y, const SmallShape& shape) {
     byte_outputs_int4(rounded.rows(), codes, scales, y, shape);
   });
@@ -98,7 +106,12 @@ struct SplitInput {
 
   explicit SplitInput(const Tensor& x)
       : high(at::empty(x.sizes(), at::kChar)), low(at::empty(x.sizes(), at::kChar)), scales(at::empty({x.size(0), x.size(1) / kSplitGroup}, x.options())) {
-    split_rows(x.const_data_ptr<float>(), rows(), x.size(0), x.size(1));
+    const int64_t width = x.size(1);
+    at::parallel_for(0, x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+      const auto all = rows();
+      const int64_t at = begin * width;
+      split_rows(x.const_data_ptr<float>() + at, {all.high + at, all.low + at, all.scales + at / kSplitGroup}, end - begin, width);
+    });
   }
   SplitRows rows() const { return {high.mutable_data_ptr<int8_t>(), low.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>()}; }
   // The numbers they stand for, in the inputs' own order.
@@ -110,6 +123,7 @@ struct SplitInput {
 
 Tensor int8_split_matmul(const Tensor& x, const PackedWeight& weight) {
   const SplitInput split(x);
+  if (x.size(0) > kFewRows && has_panel_dots()) return panel_dots_int8(split.rows(), x.size(0), weight);
   const auto* codes = weight.codes.const_data_ptr<int32_t>();
   const auto* scales = weight.scales.const_data_ptr<float>();
   return outputs_of(x, weight, [&](int64_t first, const SmallShape& shape, float* y) {
@@ -139,6 +153,8 @@ Tensor as_multiplied(const Tensor& x, const PackedWeight& weight) {
   if (splits_inputs(weight)) return SplitInput(padded()).values().narrow(1, 0, weight.width);
   return x.to(at::kFloat);
 }
+
+bool multiplies_many_rows(const PackedWeight& weight) { return has_panel_dots() && (rounds_inputs(weight) || splits_inputs(weight)); }
 
 Tensor packed_matmul(const Tensor& x, const PackedWeight& weight) {
   const int64_t width = padded_width(weight.width);

@@ -1,8 +1,5 @@
 #include "hone/ops/cpu/split_dots.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/packed_layout.h"
@@ -13,26 +10,46 @@
 
 namespace hone::ops::cpu {
 
-void split_rows(const float* x, const SplitRows& split, int64_t rows, int64_t width) {
-  constexpr int64_t kFields = kSplitGroup / kPackedWords;
-  constexpr float kLargest = 127 * kHighCounts;
-  for (int64_t first = 0; first < rows * width; first += kSplitGroup) {
-    float largest = 0, odd = 0;
-    for (int64_t i = 0; i < kSplitGroup; ++i) largest = std::max(largest, std::abs(x[first + i])), odd += x[first + i] * 0.0f;
-    split.scales[first / kSplitGroup] = largest / kLargest + odd;  // what is not finite stays so
-    const float by = largest > 0 ? kLargest / largest : 0;
-    for (int64_t i = 0; i < kSplitGroup; ++i) {
-      const auto counts = static_cast<int32_t>(std::lrint(x[first + i] * by)), high = (counts + kHighCounts / 2) >> 7;
-      const int64_t to = first + i % kPackedWords * kFields + i / kPackedWords;
-      split.high[to] = static_cast<int8_t>(high);
-      split.low[to] = static_cast<int8_t>(counts - high * kHighCounts);
-    }
-  }
-}
-
 #if defined(__aarch64__)
 
 bool has_split_dots() { return device::cpu_features().byte_dots; }
+
+namespace {
+
+// Sixteen inputs as counts of their group's scale.
+struct SplitCounts {
+  int8x16_t high, low;
+};
+SplitCounts split_sixteen(const float* x, float by) {
+  int16x8_t high[2], low[2];
+  for (int half = 0; half < 2; ++half) {
+    const int32x4_t a = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + half * 8), by)), b = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + half * 8 + 4), by));
+    const int16x8_t counts = vcombine_s16(vmovn_s32(a), vmovn_s32(b));
+    high[half] = vrshrq_n_s16(counts, 7);
+    low[half] = vsubq_s16(counts, vshlq_n_s16(high[half], 7));
+  }
+  return {vcombine_s8(vmovn_s16(high[0]), vmovn_s16(high[1])), vcombine_s8(vmovn_s16(low[0]), vmovn_s16(low[1]))};
+}
+
+}  // namespace
+
+void split_rows(const float* x, const SplitRows& split, int64_t rows, int64_t width) {
+  constexpr float kLargest = 127 * kHighCounts;
+  for (int64_t first = 0; first < rows * width; first += kSplitGroup) {
+    float32x4_t most = vdupq_n_f32(0), odd = vdupq_n_f32(0);
+    for (int64_t i = 0; i < kSplitGroup; i += 4) {
+      const float32x4_t four = vld1q_f32(x + first + i);
+      most = vmaxnmq_f32(most, vabsq_f32(four)), odd = vfmaq_n_f32(odd, four, 0.0f);
+    }
+    const float largest = vmaxnmvq_f32(most);
+    split.scales[first / kSplitGroup] = largest / kLargest + vaddvq_f32(odd);  // what is not finite stays so
+    const float by = largest > 0 ? kLargest / largest : 0;
+    const auto a = split_sixteen(x + first, by), b = split_sixteen(x + first + 16, by);
+    const auto c = split_sixteen(x + first + 32, by), d = split_sixteen(x + first + 48, by);
+    vst4q_s8(split.high + first, {a.high, b.high, c.high, d.high});  // each word has an input of every sixteen
+    vst4q_s8(split.low + first, {a.low, b.low, c.low, d.low});
+  }
+}
 
 namespace {
 
@@ -83,6 +100,8 @@ void split_outputs_int8(const SplitRows& x, const int32_t* codes, const float* s
 #else
 
 bool has_split_dots() { return false; }
+
+void split_rows(const float*, const SplitRows&, int64_t, int64_t) { HONE_CHECK(false, "asked only where has_split_dots()"); }
 
 void split_outputs_int8(const SplitRows&, const int32_t*, const float*, float*, const SmallShape&) {
   HONE_CHECK(false, "asked only where has_split_dots()");

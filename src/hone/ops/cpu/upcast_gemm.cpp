@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include "hone/device/cpu_features.h"
+#include "hone/ops/cpu/panel_gemm.h"
 #include "hone/ops/matmul.h"
 
 namespace hone::ops::cpu {
@@ -121,6 +122,7 @@ struct UpcastGemmLibrary {
 }  // namespace
 
 void upcast_gemm(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor out) {
+  if (has_panel_gemm()) return panel_gemm(a, b, bias, out);
   const int64_t rows = std::max(kUpcastRows, 4 * kUpcastElements / std::max<int64_t>(1, a.size(1)));
   for_upcast_blocks(a.size(0), rows, [&](int64_t first, int64_t count) {
     multiply_upcast(upcast(a.narrow(0, first, count)), b, bias, out.narrow(0, first, count));

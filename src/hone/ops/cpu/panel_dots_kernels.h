@@ -1,0 +1,26 @@
+// The inner loops of panel_dots.h: as panel_gemm_kernels.h, with words of four bytes where that has floats. Arm only.
+#pragma once
+#include <c10/util/BFloat16.h>
+
+#include <cstdint>
+
+namespace hone::ops::cpu {
+
+// Words of a group of inputs: 8 bits take 64 inputs in two bytes each, first the high bytes of all; 4 bits take 32 in one byte each, first
+// the even ones. Weights have a byte for each input.
+constexpr int64_t kInt8RowWords = 32, kInt8ColumnWords = 16, kInt4Words = 8;
+
+// Words of up to eight rows, `stride` words from row to row, side by side. `words` is a multiple of four.
+void pack_row_words(const int32_t* from, int64_t stride, int64_t lines, int64_t words, int32_t* to);
+
+// Codes of up to twelve outputs as signed bytes, side by side; `stride` words from output to output.
+void pack_int8_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to);
+void pack_int4_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to);
+
+// Adds the product of two panels to sums [8, 12]. Scales and sums of inputs are [groups, 8], scales and lowest values of weights
+// [groups, 2, 12].
+void multiply_int8_panels(const int32_t* rows, const float* row_scales, const int32_t* columns, int64_t groups, float* sums, int64_t stride);
+void multiply_int4_panels(const int32_t* rows, const float* row_scales, const float* row_sums, const int32_t* columns,
+                          const float* column_scales, int64_t groups, float* sums, int64_t stride);
+
+}  // namespace hone::ops::cpu
