@@ -41,6 +41,9 @@ HONE_INLINE Factor load_factor(const T* from, Part extent) {
   return load_factor(whole, Whole{});
 }
 
+HONE_INLINE void store_factor(float* to, const Factor& x, Whole) { vst1q_f32(to, x.a), vst1q_f32(to + 4, x.b), vst1q_f32(to + 8, x.c), vst1q_f32(to + 12, x.d); }
+HONE_INLINE void store_factor(float* to, const Factor& x, Part extent) { std::memcpy(to, &x, static_cast<size_t>(extent.count) * sizeof(float)); }
+
 HONE_INLINE void add_product(ProductSum& sum, const Factor& x, const Factor& y) {
   sum.four = vfmaq_f32(vfmaq_f32(vfmaq_f32(vfmaq_f32(sum.four, x.a, y.a), x.b, y.b), x.c, y.c), x.d, y.d);
 }
@@ -54,6 +57,10 @@ using ProductSum = Lane;
 template <class T, class Extent>
 HONE_INLINE Factor load_factor(const T* from, Extent extent) {
   return load(from, extent);
+}
+template <class Extent>
+HONE_INLINE void store_factor(float* to, Factor x, Extent extent) {
+  store(to, x, extent);
 }
 HONE_INLINE void add_product(ProductSum& sum, Factor x, Factor y) { sum += x * y; }
 

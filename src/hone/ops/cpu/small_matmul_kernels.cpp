@@ -1,5 +1,8 @@
 #include "hone/ops/cpu/small_matmul_kernels.h"
 
+#include <type_traits>
+#include <vector>
+
 #include "hone/ops/cpu/products.h"
 
 namespace hone::ops::cpu {
@@ -8,8 +11,10 @@ namespace {
 // Sums kept in registers at a time: rows of x times rows of the weight. Sixteen floats are one register with AVX-512 and four with NEON.
 #if defined(__aarch64__)
 constexpr int64_t kTileRows = 4, kTileOutputs = 3, kOutputsOfOne = 4;
+constexpr bool kUpcastsPieces = true;  // 16-bit weights once for all rows, since a register's worth takes as long as two products
 #else
 constexpr int64_t kTileRows = 4, kTileOutputs = 6, kOutputsOfOne = 4;
+constexpr bool kUpcastsPieces = false;
 #endif
 // Several blocks of rows go over this much of the weight one after the other; it stays in the second-level cache meanwhile.
 constexpr int64_t kSharedBytes = int64_t{320} << 10;
@@ -85,18 +90,37 @@ HONE_INLINE void for_blocks(int64_t rows, Block block) {
   if (m < rows) block.template operator()<1>(m);
 }
 
+// Pieces of the weight as floats. The sums are those of the weight itself.
+template <class T>
+HONE_INLINE const float* upcast_piece(const T* rows, int64_t count) {
+  thread_local std::vector<float> piece;
+  piece.resize(static_cast<size_t>(count));
+  float* to = piece.data();
+  for_lanes(count, [&](int64_t i, auto extent) __attribute__((always_inline)) { store_factor(to + i, load_factor(rows + i, extent), extent); });
+  return to;
+}
+
 template <class T>
 HONE_INLINE void outputs(const float* x, const T* weight, float* y, const SmallShape& shape) {
   if (shape.rows == 1) return outputs_of_one(x, weight, y, shape);
-  const int64_t row_bytes = shape.width * static_cast<int64_t>(sizeof(T));
+  constexpr bool kUpcasts = kUpcastsPieces && !std::is_same_v<T, float>;
+  const int64_t row_bytes = shape.width * static_cast<int64_t>(kUpcasts ? sizeof(float) : sizeof(T));
   const int64_t shared = kSharedBytes / row_bytes / kTileOutputs * kTileOutputs, piece = shared > 0 ? shared : kTileOutputs;
   for (int64_t n = 0; n < shape.count; n += piece) {
     const int64_t count = piece < shape.count - n ? piece : shape.count - n, left = shape.count - n - count;
     const T *rows = weight + n * shape.width, *next = rows + count * shape.width;
     Ahead ahead{reinterpret_cast<const char*>(next), reinterpret_cast<const char*>(next + (piece < left ? piece : left) * shape.width)};
-    for_blocks(shape.rows, [&]<int64_t X>(int64_t m) __attribute__((always_inline)) {
-      outputs_of_block<X>(x + m * packed_row(shape.width), rows, y + m * shape.y_stride + n, shape, count, ahead);
-    });
+    const auto multiply = [&](const auto* factors) __attribute__((always_inline)) {
+      for_blocks(shape.rows, [&]<int64_t X>(int64_t m) __attribute__((always_inline)) {
+        outputs_of_block<X>(x + m * packed_row(shape.width), factors, y + m * shape.y_stride + n, shape, count, ahead);
+      });
+    };
+    if constexpr (kUpcasts) {
+      if (shape.rows > kTileRows) multiply(upcast_piece(rows, count * shape.width));
+      else multiply(rows);
+    } else {
+      multiply(rows);
+    }
   }
 }
 
