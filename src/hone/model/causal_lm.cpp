@@ -270,6 +270,18 @@ void CausalLM::join_projections() {
   }
 }
 
+void CausalLM::join_trained_projections() {
+  if (!device().is_cuda() || impl_->sliced || impl_->residency) return;
+  auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized && !layer->compressed && !layer->float8; };
+  auto join = [&](Joined& joined, std::vector<Linear*> layers) {
+    if (std::ranges::all_of(layers, is_plain)) joined = Joined::of(layers);
+  };
+  for (auto& block : impl_->decoder.blocks) {
+    join(block.attention.qkv, {&block.attention.q, &block.attention.k, &block.attention.v});
+    if (block.mlp) join(block.mlp->gate_up, {&block.mlp->gate, &block.mlp->up});
+  }
+}
+
 void CausalLM::quantize(int bits) {
   if (!device().is_cpu()) throw UserError(ExitCode::usage, fmt::format("weights of {} bits on {}", bits, device().str()), "rounded weights are for the CPU; leave --quant_bits out here");
   impl_->tie();

@@ -50,6 +50,8 @@ class CausalLM {
   Tensor logits(const Tensor& hidden_th, const ops::AdapterRows& adapters = {});
   // Inference: projections that read the same input become one product, where that pays and nothing trains them.
   void join_projections();
+  // Training on a GPU: the same, for whatever trains them (ops/joint_linear.h). Tensors that train stay the same tensors.
+  void join_trained_projections();
   // Inference: from now on every layer is computed in slices, one on each device and all at a time; the devices may be the same. The
   // weights as they are stay behind, for adapters to be attached to. Throws UserError(usage) where heads cannot be divided.
   void cut_into_slices(const std::vector<at::Device>& devices);

@@ -85,11 +85,26 @@ void append(std::vector<NamedParameter>& list, Linear& linear) {
 }
 
 Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_dim) {
-  return norm ? (*norm)(x.view({x.size(0), -1, head_dim})).view(x.sizes()) : x;
+  return norm ? (*norm)(x.view({x.size(0), -1, head_dim})).reshape(x.sizes()) : x;
 }
 
 ops::HeadNorms head_norms(const Attention& a) {
   return a.q_norm ? ops::HeadNorms{a.q_norm->weight, a.k_norm->weight, a.q_norm->eps} : ops::HeadNorms();
+}
+
+struct Heads {
+  Tensor q, k, v;
+};
+
+// Queries and keys are normed where the family has it, and rotated.
+Heads queries_keys_values(const Block& block, const Tensor& x_th, const Pass& pass, const ops::RopeTable& rope) {
+  const auto& a = block.attention;
+  const bool turns_there = !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing stands between the product and the rotation
+  auto parts = pass.cache ? TensorList() : a.qkv.trained({&a.q, &a.k, &a.v}, x_th, pass.mode, turns_there ? &rope : nullptr);
+  if (parts.empty()) parts = {a.q(x_th, pass.mode), a.k(x_th, pass.mode), a.v(x_th, pass.mode)};
+  else if (turns_there) return {parts[0], parts[1], parts[2]};
+  auto turned = [&](const std::optional<Norm>& norm, const Tensor& x) { return ops::rope(head_norm(norm, x, block.shape.head_dim), rope); };
+  return {turned(a.q_norm, parts[0]), turned(a.k_norm, parts[1]), parts[2]};
 }
 
 Tensor attend(const Block& block, const Tensor& x_th, const Pass& pass) {
@@ -97,9 +112,7 @@ Tensor attend(const Block& block, const Tensor& x_th, const Pass& pass) {
   const auto& rope = block.turns_as_windows ? pass.window_rope : pass.rope;
   if (pass.cache && a.qkv.serves({&a.q, &a.k, &a.v}))
     return a.o(pass.cache->attend(block.layer, a.qkv(x_th), head_norms(a), rope, block.shape), pass.mode);
-  auto q = ops::rope(head_norm(a.q_norm, a.q(x_th, pass.mode), block.shape.head_dim), rope);
-  auto k = ops::rope(head_norm(a.k_norm, a.k(x_th, pass.mode), block.shape.head_dim), rope);
-  auto v = a.v(x_th, pass.mode);
+  auto [q, k, v] = queries_keys_values(block, x_th, pass, rope);
   if (pass.shifted) return a.o(ops::shifted_attention(q, k, v, *pass.shifted, block.shape), pass.mode);
   if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);
   return a.o(pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape), pass.mode);
@@ -114,7 +127,9 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
     auto both = mlp.gate_up(x_th).chunk(2, 1);
     return mlp.down(gated(mlp, both[0], both[1]), mode);
   }
-  auto gate = mlp.gate(x_th, mode), up = mlp.up(x_th, mode);
+  auto parts = mlp.gate_up.trained({&mlp.gate, &mlp.up}, x_th, mode);
+  if (parts.empty()) parts = {mlp.gate(x_th, mode), mlp.up(x_th, mode)};
+  const auto &gate = parts[0], &up = parts[1];
   const bool fuses = at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.float8;
   if (!fuses) return mlp.down(gated(mlp, gate, up), mode);
   return ops::swiglu_linear(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training);

@@ -1,5 +1,6 @@
 #include "hone/model/joined.h"
 
+#include "hone/ops/joint_linear.h"
 #include "hone/ops/matmul.h"
 
 namespace hone::model {
@@ -13,7 +14,9 @@ Tensor laid_end_to_end(const std::vector<Tensor*>& parts) {
   int64_t begin = 0;
   for (auto* part : parts) {
     int64_t rows = part->size(0);
-    *part = whole.narrow(0, begin, rows);
+    // What trains stays the same tensor for those who hold it, and is given other memory.
+    if (part->requires_grad()) part->set_data(whole.narrow(0, begin, rows));
+    else *part = whole.narrow(0, begin, rows);
     begin += rows;
   }
   return whole;
@@ -50,16 +53,30 @@ Joined Joined::of(const std::vector<Linear*>& layers) {
   return joined;
 }
 
-bool Joined::serves(std::initializer_list<const Linear*> layers) const {
+bool Joined::lies_under(std::initializer_list<const Linear*> layers) const {
   if (!weight_.defined() && !rounded_) return false;
   const auto* place = static_cast<const std::byte*>((rounded_ ? rounded_->codes : weight_).const_data_ptr());
   for (const auto* layer : layers) {
     const auto& numbers = numbers_of(*layer);
-    bool same = !layer->is_tuned() && !layer->quantized == !rounded_ && layer->bias.defined() == bias_.defined();
+    bool same = !layer->quantized == !rounded_ && layer->bias.defined() == bias_.defined();
     if (!same || numbers.const_data_ptr() != place) return false;
     place += numbers.nbytes();
   }
   return true;
+}
+
+bool Joined::serves(std::initializer_list<const Linear*> layers) const {
+  return std::ranges::none_of(layers, [](const auto* layer) { return layer->is_tuned(); }) && lies_under(layers);
+}
+
+TensorList Joined::trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearMode& mode, const ops::RopeTable* rope) const {
+  if (!weight_.defined() || !at::GradMode::is_enabled() || mode.rows || !lies_under(layers)) return {};
+  ops::JointLayers joint{{}, weight_, bias_};
+  for (const auto* layer : layers) {
+    if (!layer->tuners.empty() || layer->float8 || layer->compressed) return {};
+    joint.layers.push_back({layer->weight, layer->bias, layer->adapters});
+  }
+  return ops::serves_joint(x_th, joint) ? ops::joint_linear(x_th, joint, mode.training, rope) : TensorList();
 }
 
 Tensor Joined::operator()(const Tensor& x_th) const {

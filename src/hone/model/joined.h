@@ -1,7 +1,8 @@
 // Layers that read the same input, their weights laid end to end so that one product serves them all. For inference, where a small layer
-// costs its launch on an accelerator and a meeting of all threads on a CPU.
+// costs its launch on an accelerator and a meeting of all threads on a CPU, and for training on a GPU.
 #pragma once
 #include "hone/model/layers.h"
+#include "hone/ops/rope.h"
 
 namespace hone::model {
 
@@ -14,7 +15,11 @@ class Joined {
   bool serves(std::initializer_list<const Linear*> layers) const;
   Tensor operator()(const Tensor& x_th) const;  // [T, sum of outputs]
 
+  // In training, on a GPU: layers with or without LoRA, weights frozen or trained. Empty where they must be computed one by one.
+  TensorList trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearMode& mode, const ops::RopeTable* rope = nullptr) const;
+
  private:
+  bool lies_under(std::initializer_list<const Linear*> layers) const;
   Tensor weight_, bias_;  // no weight where it is rounded
   std::shared_ptr<const ops::QuantizedWeight> rounded_;
 };

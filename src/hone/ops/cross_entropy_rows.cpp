@@ -2,6 +2,7 @@
 
 #include "hone/ops/cpu/cross_entropy.h"
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cuda/training.h"
 #include "hone/ops/npu/fused.h"
 
 namespace hone::ops {
@@ -30,10 +31,12 @@ RowLosses by_tensors(Tensor& logits, const Tensor& targets, const Tensor& weight
 
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient) {
   if (npu::serves_cross_entropy(logits, smoothing)) return npu::cross_entropy_rows(logits, targets, weights, into_gradient);
-  if (!cpu::serves(logits)) return by_tensors(logits, targets, weights, smoothing, into_gradient);
+  const bool on_gpu = cuda::serves_cross_entropy(logits, logits.size(1)) && logits.is_contiguous();
+  if (!on_gpu && !cpu::serves(logits)) return by_tensors(logits, targets, weights, smoothing, into_gradient);
   auto losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
   auto correct = at::empty({logits.size(0)}, targets.options());
-  cpu::cross_entropy_rows(logits, targets, weights, smoothing, into_gradient, losses, correct);
+  if (on_gpu) cuda::cross_entropy_rows(logits, targets, weights, smoothing, into_gradient, losses, correct);
+  else cpu::cross_entropy_rows(logits, targets, weights, smoothing, into_gradient, losses, correct);
   return {losses.sum(), correct.sum()};
 }
 

@@ -5,6 +5,7 @@
 #include "hone/device/autograd.h"
 #include "hone/ops/cpu/tiled_cross_entropy.h"
 #include "hone/ops/cross_entropy_rows.h"
+#include "hone/ops/cuda/training.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/ops/matmul.h"
 
@@ -16,11 +17,24 @@ using torch::autograd::variable_list;
 
 // The rows of a batch that have a target, and what the loss says of them.
 struct Rows {
-  Tensor index, hidden, targets, weights;
+  Tensor index;  // undefined: all rows, also those without a target, which the GPU's kernel counts as nothing
+  Tensor hidden, targets, weights;
 };
 
-Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntropyOptions& options) {
+// Where nearly every row has a target, leaving the others out costs more than computing them.
+bool takes_all_rows(const Tensor& hidden, int64_t vocabulary, const CrossEntropyOptions& options) {
+  constexpr double kNearlyAll = 0.9;
+  return cuda::serves_cross_entropy(hidden, vocabulary) && static_cast<double>(options.target_count) >= kNearlyAll * static_cast<double>(hidden.size(0));
+}
+
+Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, int64_t vocabulary, const CrossEntropyOptions& options) {
   Rows rows;
+  if (takes_all_rows(hidden, vocabulary, options)) {
+    rows.hidden = hidden.contiguous();
+    rows.targets = targets_t;
+    if (options.weights_t.defined()) rows.weights = options.weights_t.to(at::kFloat);
+    return rows;
+  }
   rows.index = labelled_positions(targets_t, options.target_count);
   rows.hidden = hidden.index_select(0, rows.index);
   rows.targets = targets_t.index_select(0, rows.index);
@@ -54,12 +68,24 @@ struct Head {
   bool plain() const { return adapters.empty(); }
 };
 
+constexpr size_t kGpuChunkBytes = size_t{2} << 30;
+
 class ChunkedPass {
  public:
   ChunkedPass(const Head& head, const Rows& rows, const CrossEntropyOptions& options, bool with_gradient)
       : head_(head), rows_(rows), smoothing_(options.label_smoothing), scale_(options.scale), with_gradient_(with_gradient) {
     size_t row_bytes = static_cast<size_t>(head.weight.size(0)) * sizeof(float);
-    chunk_ = std::max<int64_t>(16, static_cast<int64_t>(options.chunk_bytes / row_bytes) / 16 * 16);
+    size_t bytes = options.chunk_bytes;
+    if (cuda::serves_cross_entropy(rows.hidden, head.weight.size(0))) {  // logits in the hidden states' type alone; memory is there for large products
+      row_bytes = static_cast<size_t>(head.weight.size(0)) * rows.hidden.element_size();
+      bytes = std::max(bytes, kGpuChunkBytes);
+    }
+    chunk_ = std::max<int64_t>(16, static_cast<int64_t>(bytes / row_bytes) / 16 * 16);
+    // Chunks of about one size: a short last one would be a product of its own for nothing.
+    if (int64_t count = rows.hidden.size(0); rows.hidden.is_cuda() && count > chunk_) {
+      int64_t chunks = (count + chunk_ - 1) / chunk_;
+      chunk_ = ((count + chunks - 1) / chunks + 15) / 16 * 16;
+    }
   }
 
   Pass run() {
@@ -95,7 +121,9 @@ class ChunkedPass {
     losses(logits, begin, count);
     if (!with_gradient_) return;
     logits = unscaled_gradient(logits, x.scalar_type());
-    pass_.dhidden.narrow(0, begin, count).copy_(matmul_nn(logits, head_.weight));
+    auto dhidden = pass_.dhidden.narrow(0, begin, count);
+    if (x.is_cuda()) at::mm_out(dhidden, logits, head_.weight);
+    else dhidden.copy_(matmul_nn(logits, head_.weight));
     if (head_.weight.requires_grad()) accumulate_weight(logits, x);
   }
 
@@ -104,6 +132,8 @@ class ChunkedPass {
     auto& sum = pass_.dparameters[0];
     if (dlogits.scalar_type() == at::kFloat && sum.defined()) {
       sum.addmm_(dlogits.t(), x);
+    } else if (x.is_cuda()) {  // 16-bit numbers added up in float32 inside the product
+      sum = sum.defined() ? at::addmm_out(sum, sum, dlogits.t(), x, at::kFloat) : at::mm(dlogits.t(), x, at::kFloat);
     } else if (sum.defined()) {
       sum.add_(matmul_tn(dlogits, x));
     } else {
@@ -153,7 +183,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Head& head, const Tensor& targets_t,
                                const CrossEntropyOptions& options, bool with_gradient) {
-    auto rows = labelled_rows(inputs[0], targets_t, options);
+    auto rows = labelled_rows(inputs[0], targets_t, head.weight.size(0), options);
     bool tiled = fused_operators().linear_cross_entropy && head.plain() && head.frozen() && cpu::serves_tiled(rows.hidden, head.weight, head.bias);
     auto pass = tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedPass(head, rows, options, with_gradient).run();
     variable_list saved{rows.index, pass.dhidden};
@@ -171,9 +201,9 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     const auto &scale = grads[0], &index = saved[0], &dhidden = saved[1];
-    auto scattered = at::zeros({ctx->saved_data["tokens"].toInt(), dhidden.size(1)}, dhidden.options());
-    scattered.index_copy_(0, index, dhidden * scale.to(dhidden.scalar_type()));
-    variable_list result{scattered};
+    auto found = dhidden * scale.to(dhidden.scalar_type());
+    if (index.defined()) found = at::zeros({ctx->saved_data["tokens"].toInt(), dhidden.size(1)}, dhidden.options()).index_copy_(0, index, found);
+    variable_list result{found};
     for (size_t i = 2; i < saved.size(); ++i) result.push_back(saved[i].defined() ? saved[i] * scale.to(saved[i].scalar_type()) : Tensor());
     result.resize(result.size() + 4);  // head, targets, options, with_gradient
     return result;

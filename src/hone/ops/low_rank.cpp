@@ -2,6 +2,7 @@
 
 #include "hone/ops/cpu/dropout.h"
 #include "hone/ops/matmul.h"
+#include "hone/ops/rounded_low_rank.h"
 
 namespace hone::ops {
 namespace {
@@ -18,8 +19,10 @@ std::vector<LowRankTerm> low_rank_terms(const Tensor& x, const std::vector<LoraW
   std::vector<LowRankTerm> terms;
   for (const auto& adapter : adapters) {
     if (!adapter.active) continue;
-    LowRankTerm term{.a = adapter.a, .b = adapter.b, .scale = adapter.scale};
-    if (training && adapter.dropout > 0) {
+    LowRankTerm term{.a = adapter.a, .b = adapter.b, .scale = adapter.scale, .rounds = serves_rounded(x, adapter)};
+    if (term.rounds) {
+      term.dropout = training ? adapter.dropout : 0;
+    } else if (training && adapter.dropout > 0) {
       double kept = 1.0 - adapter.dropout;
       term.keep = at::empty({x.numel() / x.size(-1), x.size(-1)}, x.options().dtype(adapter.a.scalar_type()));
       if (x.is_cpu() && term.keep.scalar_type() == at::kFloat) cpu::fill_dropout_mask(term.keep, kept);
@@ -32,6 +35,10 @@ std::vector<LowRankTerm> low_rank_terms(const Tensor& x, const std::vector<LoraW
 
 Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, std::vector<LowRankTerm>& terms) {
   auto y = matmul_nt(x, weight, bias);
+  if (all_round(terms)) {
+    add_rounded_updates(y, x, place_terms(terms, y.size(1)));
+    return y;
+  }
   for (auto& term : terms) {
     term.projected = matmul_nt(dropped(x, term), term.a);
     if (y.scalar_type() != term.a.scalar_type()) y = y.to(term.a.scalar_type());
@@ -43,9 +50,15 @@ Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
 LinearGradients low_rank_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const std::vector<LowRankTerm>& terms,
                                   const LinearNeeds& needs) {
   LinearGradients grads;
-  if (needs.x) grads.x = matmul_nn(dy, weight);
+  if (all_round(terms)) {
+    RoundedGradients rounded(dy, place_terms(terms, dy.size(1)));
+    if (needs.x) rounded.add_to_input(grads.x = matmul_nn(dy, weight));
+    grads.terms = rounded.of_factors(x);
+  }
+  if (needs.x && !grads.x.defined()) grads.x = matmul_nn(dy, weight);
   if (needs.weight) grads.weight = matmul_tn(dy, x);
   if (needs.bias) grads.bias = dy.sum(0);
+  if (all_round(terms)) return grads;
   for (const auto& term : terms) {
     auto dy_cast = dy.to(term.a.scalar_type());
     auto dprojected = matmul_nn(dy_cast, term.b).mul_(term.scale);

@@ -21,4 +21,9 @@ struct LowRankNode {
   static LowRankNode restore(AutogradContext* ctx, TensorList& activations, size_t activation_count);
 };
 
+// The same for nodes of several layers: the tensors of each layer's terms in turn, then the numbers of all.
+void append_terms(variable_list& saved, const std::vector<LowRankTerm>& terms);
+void save_numbers(AutogradContext* ctx, const std::vector<std::vector<LowRankTerm>>& of_layers);
+std::vector<std::vector<LowRankTerm>> restored_terms(AutogradContext* ctx, const variable_list& saved, size_t next);
+
 }  // namespace hone::ops

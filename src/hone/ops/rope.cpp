@@ -4,6 +4,7 @@
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/rope.h"
 #include "hone/ops/cuda/fused.h"
+#include "hone/ops/cuda/training.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/ops/npu/boxed.h"
 #include "hone/ops/npu/fused.h"
@@ -30,7 +31,8 @@ class Rope : public torch::autograd::Function<Rope> {
   static Tensor turn(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
     auto rows = x.contiguous();
     auto y = at::empty_like(rows);
-    cpu::rope(rows, cos, sin, direction, y);
+    if (x.is_cuda()) cuda::rope_rows(rows, cos, sin, direction, y);
+    else cpu::rope(rows, cos, sin, direction, y);
     return y;
   }
 };
@@ -52,9 +54,12 @@ Tensor rope_plain(const Tensor& x, const RopeTable& table) {
   return at::stack({first * cos - second * sin, second * cos + first * sin}, 2).view(x.sizes());
 }
 
+bool rotates_in_place(const Tensor& x, const RopeTable& table) { return fused_operators().rope && cuda::serves_rope(x, table.cos); }
+
 Tensor rope(const Tensor& x, const RopeTable& table) {
   if (!fused_operators().rope) return rope_plain(x, table);
   if (cuda::serves_fused(x)) return cuda::rope(x, table.cos, table.sin);
+  if (cuda::serves_rope(x, table.cos)) return Rope::apply(x, table.cos, table.sin);
   if (npu::serves(x, "npu_rotary_mul") && x.numel() > 0) return npu::rope(x, table);
   return cpu::serves(x) && x.numel() > 0 ? Rope::apply(x, table.cos, table.sin) : rope_plain(x, table);
 }

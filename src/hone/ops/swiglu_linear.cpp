@@ -1,12 +1,37 @@
 #include "hone/ops/swiglu_linear.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/cuda/training.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/ops/low_rank_node.h"
+#include "hone/ops/matmul.h"
+#include "hone/ops/rounded_low_rank.h"
 #include "hone/ops/swiglu.h"
 
 namespace hone::ops {
 namespace {
+
+bool serves_halves_on_gpu(const Tensor& gate, const Tensor& up) { return cuda::serves_rows(gate) && cuda::serves_rows(up); }
+Tensor rows_or_copy(const Tensor& x) { return cuda::serves_rows(x) ? x : x.contiguous(); }
+
+// On a GPU one kernel computes the product again and both gradients, which lie side by side for the layers that gave gate and up.
+LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, const Tensor& gate, const Tensor& up, variable_list& result) {
+  LinearGradients found;
+  const auto needs = layer.needs(true);
+  RoundedGradients rounded(dy, place_terms(layer.terms, dy.size(1)));
+  found.x = matmul_nn(dy, layer.weight);
+  rounded.add_to_input(found.x);
+  const int64_t width = gate.size(1);
+  auto both = at::empty({gate.size(0), 2 * width}, gate.options());
+  auto product = layer.needs_input_values() ? at::empty({gate.size(0), width}, gate.options()) : Tensor();
+  result[0] = both.narrow(1, 0, width);
+  result[1] = both.narrow(1, width, width);
+  cuda::swiglu_backward(found.x, gate, up, result[0], result[1], product);
+  if (needs.weight) found.weight = matmul_tn(dy, product);
+  if (needs.bias) found.bias = dy.sum(0);
+  found.terms = rounded.of_factors(product);
+  return found;
+}
 
 // Inputs: gate, up, then the layer's tensors as LowRankNode lists them.
 class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
@@ -22,6 +47,12 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
     TensorList inputs;
     auto layer = LowRankNode::restore(ctx, inputs, 2);
     bool needs_product = inputs[0].requires_grad() || inputs[1].requires_grad();
+    if (needs_product && serves_halves_on_gpu(inputs[0], inputs[1]) && (layer.terms.empty() || all_round(layer.terms))) {
+      variable_list result(2);
+      auto found = gradients_on_gpu(layer, grads[0].contiguous(), inputs[0], inputs[1], result);
+      layer.append_gradients(found, result);
+      return result;
+    }
     auto product = layer.needs_input_values() ? swiglu(inputs[0].detach(), inputs[1].detach()) : Tensor();
     auto found = low_rank_backward(grads[0].contiguous(), product, layer.weight, layer.terms, layer.needs(needs_product));
     product.reset();
@@ -44,7 +75,7 @@ Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight,
   bool dora = std::ranges::any_of(adapters, [](const auto& adapter) { return adapter.active && adapter.magnitude.defined(); });
   if (dora || !fused_operators().swiglu) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
   LowRankNode layer{weight, bias, low_rank_terms(gate, adapters, training)};
-  TensorList inputs{gate.contiguous(), up.contiguous()};
+  TensorList inputs{rows_or_copy(gate), rows_or_copy(up)};
   layer.append_inputs(inputs);
   return SwigluLinear::apply(at::TensorList(inputs), layer);
 }

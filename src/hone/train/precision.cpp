@@ -39,7 +39,10 @@ void MasterWeights::collect_gradients() {
 
 void MasterWeights::publish() {
   at::NoGradGuard no_grad;
-  for (auto& pair : pairs_) pair.working.copy_(pair.master);
+  if (pairs_.empty()) return;
+  TensorList working, masters;
+  for (auto& pair : pairs_) working.push_back(pair.working), masters.push_back(pair.master);
+  at::_foreach_copy_(working, masters);
 }
 
 void MasterWeights::adopt_working() {

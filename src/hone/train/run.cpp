@@ -152,6 +152,7 @@ optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const Processes&
 
 Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Processes& processes) {
   const auto& config = job.trainer;
+  if (!processes.group && !loaded.sharded) loaded.model->join_trained_projections();
   auto groups = optim::make_groups(loaded.tuned.trainable, job.groups);
   if (loaded.sharded) groups = piece_groups(groups, *loaded.sharded);
   auto working = groups;

@@ -1,0 +1,37 @@
+// Low-rank updates beside a 16-bit base on a GPU, as automatic mixed precision has them: the float32 factors are rounded once a pass, products
+// are of 16-bit numbers with float32 sums, and an update is added inside its product. Terms that read one input share products.
+#pragma once
+#include "hone/ops/low_rank.h"
+
+namespace hone::ops {
+
+bool serves_rounded(const Tensor& x, const LoraWeights& adapter);
+bool all_round(const std::vector<LowRankTerm>& terms);  // false where there is none
+
+// A term and the columns of y that it adds to.
+struct PlacedTerm {
+  LowRankTerm* term;
+  int64_t begin, width;
+};
+std::vector<PlacedTerm> place_terms(const std::vector<LowRankTerm>& terms, int64_t width, int64_t begin = 0);
+
+// Rounds the factors, draws dropout and adds every update; what the backward pass needs is left in the terms.
+void add_rounded_updates(const Tensor& y, const Tensor& x, const std::vector<PlacedTerm>& placed);
+
+class RoundedGradients {
+ public:
+  RoundedGradients(const Tensor& dy, std::vector<PlacedTerm> placed);
+  void add_to_input(const Tensor& dx) const;
+  std::vector<std::pair<Tensor, Tensor>> of_factors(const Tensor& x) const;  // float32, of a and b of each term; x is not read where no a trains
+
+ private:
+  Tensor columns(size_t i) const;        // of dy
+  Tensor projected_gradient(size_t i) const;
+  Tensor dy_;
+  std::vector<PlacedTerm> placed_;
+  Tensor dprojected_;  // [T, sum of ranks]
+  std::vector<int64_t> ranks_begin_;
+  bool together_;      // no dropout: the terms' products with x and A are one
+};
+
+}  // namespace hone::ops
