@@ -148,9 +148,10 @@ struct CausalLM::Impl {
 
   // What the blocks of a pass share, on the device that they lie on.
   std::shared_ptr<Pass> pass_on(at::Device device, const Input& input, const Rotations& rotations, PagedCache* cache) {
-    auto pass = std::make_shared<Pass>(Pass{cache ? ops::AttentionPlan() : ops::attention_plan(input.segments, device), moved(rotations.rope, device),
+    auto pass = std::make_shared<Pass>(Pass{cache || input.offsets_s.defined() ? ops::AttentionPlan{input.segments, {}} : ops::attention_plan(input.segments, device), moved(rotations.rope, device),
                                             cache, {training, cache ? &input.adapters : nullptr}});
     if (window_frequencies) pass->window_rope = moved(rotations.window_rope, device);
+    if (!cache && input.offsets_s.defined()) pass->plan.offsets = input.offsets_s;
     if (!cache) pass->split = split;
     if (!cache && shifted && training) pass->shifted = std::make_shared<ops::ShiftedPlan>(ops::shifted_plan(input.segments, device));
     if (store) pass->store = &*store;
@@ -392,6 +393,17 @@ std::vector<Part> CausalLM::parts() {
 
 void CausalLM::set_split_attention(SplitAttention* split) { impl_->split = split; }
 void CausalLM::set_residency(Residency* residency) { impl_->residency = residency; }
+
+bool CausalLM::repeats_launches() const {
+  auto& self = *impl_;
+  const auto& config = self.decoder.config;
+  if (self.residency || self.split || self.sliced || self.store || self.shifted || self.neftune > 0) return false;
+  if (config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1) return false;
+  auto repeats = [](const Linear* layer) { return layer->tuners.empty() && !layer->compressed && !layer->quantized && !layer->float8; };
+  return std::ranges::all_of(self.decoder.blocks, [&](Block& block) {
+    return std::ranges::all_of(block.linears(), repeats) && (self.recompute == Recompute::none || !block.draws());
+  });
+}
 
 void CausalLM::set_training(bool training) { impl_->training = training; }
 bool CausalLM::training() const { return impl_->training; }

@@ -26,6 +26,7 @@ struct Input {
   Tensor tokens_t, positions_t;
   ops::Segments segments;
   ops::AdapterRows adapters;  // inference: rows that add an adapter which is not active for all
+  Tensor offsets_s = {};      // the segments' offsets where they lie on the device already (int32); undefined elsewhere
 };
 
 struct LoadOptions {
@@ -78,6 +79,8 @@ class CausalLM {
   // Adapter tensors, PEFT's names without the "base_model.model." prefix: "model.layers.0.self_attn.q_proj.lora_A.<adapter>.weight".
   std::vector<NamedParameter> adapter_parameters();
 
+  // Whether a training pass is the same launches for every batch of a shape, so that it can be captured and replayed.
+  bool repeats_launches() const;
   void set_training(bool training);  // dropout, NEFTune and recomputation act only in training
   bool training() const;
   void set_recompute(Recompute what, std::vector<int64_t> blocks = {});  // in these blocks; none given: in all

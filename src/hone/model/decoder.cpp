@@ -217,6 +217,14 @@ std::vector<NamedParameter> Block::parameters() {
   return list;
 }
 
+bool Block::draws() const {
+  auto& self = const_cast<Block&>(*this);  // as in trained()
+  auto slots_here = self.slots();
+  auto drops = [](const AdapterSlot& slot) { return std::ranges::any_of(*slot.adapters, [](const auto& adapter) { return adapter.dropout > 0; }); };
+  return (mixture && mixture->jitter > 0) || std::ranges::any_of(slots_here, drops) ||
+         std::ranges::any_of(self.linears(), [](const Linear* layer) { return !layer->tuners.empty(); });
+}
+
 TensorList Block::trained() const {
   TensorList list;
   auto add = [&](const Tensor& tensor) {
@@ -261,7 +269,7 @@ Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass) {
 Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const Pass>& pass, Recompute again) {
   const auto run = [&](Tensor (*part)(const Block&, const Tensor&, const Pass&), const Tensor& x, Recompute name) {
     if (again != name) return part(block, x, *pass);
-    auto outputs = recomputed([part, &block, pass](const Tensor& kept) { return with_router_logits(part, block, kept, *pass); }, x, block.trained(), pass->store);
+    auto outputs = recomputed([part, &block, pass](const Tensor& kept) { return with_router_logits(part, block, kept, *pass); }, x, block.trained(), pass->store, block.draws());
     if (pass->router_logits) pass->router_logits->insert(pass->router_logits->end(), outputs.begin() + 1, outputs.end());
     return outputs.front();
   };

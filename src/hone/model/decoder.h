@@ -47,6 +47,7 @@ struct Block {
   std::vector<Norm*> norms();                     // those of heads first
   std::vector<NamedParameter> parameters();       // with the norms
   std::vector<AdapterSlot> slots();               // the linear layers, then what else can be adapted
+  bool draws() const;                             // whether a training pass draws random numbers
   TensorList trained() const;                     // every tensor that asks for a gradient, adapters included
 };
 

@@ -41,9 +41,10 @@ class RandomReplay {
 // What runs again, and where its input waits. It lives in the context as a holder, since saved data must be a value libtorch
 // knows.
 struct Rerun : torch::CustomClassHolder {
-  Rerun(BlockFunction function, ActivationStore* store) : function(std::move(function)), store(store) {}
+  Rerun(BlockFunction function, ActivationStore* store, bool draws) : function(std::move(function)), store(store), draws(draws) {}
   BlockFunction function;
   ActivationStore* store;  // null: the input stays on the device
+  bool draws;
   std::shared_ptr<ActivationStore::Kept> kept;
 };
 
@@ -51,7 +52,7 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<Rerun>& rerun) {
     variable_list saved(inputs.begin(), inputs.end());
-    saved.push_back(random_state(inputs[0].device()));
+    saved.push_back(rerun->draws ? random_state(inputs[0].device()) : Tensor());
     ctx->saved_data["wants_x"] = inputs[0].requires_grad();
     if (rerun->store) {
       rerun->kept = rerun->store->put(inputs[0]);
@@ -72,7 +73,8 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
     auto x = (rerun->store ? rerun->store->take(*rerun->kept) : saved[0].detach()).requires_grad_(wants_x);
     TensorList ys;
     {
-      RandomReplay replay(x.device(), state);
+      std::optional<RandomReplay> replay;
+      if (rerun->draws) replay.emplace(x.device(), state);
       at::AutoGradMode record(true);
       ys = rerun->function(x);
     }
@@ -90,10 +92,10 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
 
 }  // namespace
 
-TensorList recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store) {
+TensorList recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store, bool draws) {
   TensorList inputs{x};
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
-  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Rerun>(block, store));
+  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Rerun>(block, store, draws));
 }
 
 }  // namespace hone::model

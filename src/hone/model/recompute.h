@@ -13,7 +13,9 @@ enum class Recompute { none, block, attention, mlp };
 using BlockFunction = std::function<TensorList(const Tensor&)>;
 
 // block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout draws the same masks both times.
+// `draws` false says that it draws nothing, and the generator is left alone.
 // Meanwhile x waits in `store`, which outlives the backward pass, or where it is.
-TensorList recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store = nullptr);
+TensorList recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store = nullptr,
+                      bool draws = true);
 
 }  // namespace hone::model

@@ -15,39 +15,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The rows of a batch that have a target, and what the loss says of them.
-struct Rows {
-  Tensor index;  // undefined: all rows, also those without a target, which the GPU's kernel counts as nothing
-  Tensor hidden, targets, weights;
-};
-
-// Where nearly every row has a target, leaving the others out costs more than computing them.
-bool takes_all_rows(const Tensor& hidden, int64_t vocabulary, const CrossEntropyOptions& options) {
-  constexpr double kNearlyAll = 0.9;
-  return cuda::serves_cross_entropy(hidden, vocabulary) && static_cast<double>(options.target_count) >= kNearlyAll * static_cast<double>(hidden.size(0));
-}
-
-Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, int64_t vocabulary, const CrossEntropyOptions& options) {
-  Rows rows;
-  if (takes_all_rows(hidden, vocabulary, options)) {
-    rows.hidden = hidden.contiguous();
-    rows.targets = targets_t;
-    if (options.weights_t.defined()) rows.weights = options.weights_t.to(at::kFloat);
-    return rows;
-  }
-  rows.index = labelled_positions(targets_t, options.target_count);
-  rows.hidden = hidden.index_select(0, rows.index);
-  rows.targets = targets_t.index_select(0, rows.index);
-  if (options.weights_t.defined()) rows.weights = options.weights_t.index_select(0, rows.index).to(at::kFloat);
-  return rows;
-}
-
-// Everything the forward pass finds: the loss, and the gradients of a loss whose own gradient is 1.
-struct Pass {
-  Tensor sum, correct, dhidden;
-  TensorList dparameters;
-};
-
 // The head's parameters, in the order of the node's inputs.
 struct Head {
   Tensor weight, bias;
@@ -66,6 +33,42 @@ struct Head {
     return std::ranges::none_of(parameters(), [](const Tensor& parameter) { return parameter.requires_grad(); });
   }
   bool plain() const { return adapters.empty(); }
+};
+
+// The rows of a batch that have a target, and what the loss says of them.
+struct Rows {
+  Tensor index;  // undefined: all rows
+  Tensor hidden, targets, weights;
+};
+
+// Rows on a GPU, a few more than have a target: its kernel counts those without one as nothing.
+Rows bounded_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntropyOptions& options) {
+  const int64_t all = hidden.size(0), bound = bound_of_targets(options.target_count, all);
+  auto weights_t = options.weights_t.defined() ? options.weights_t.to(at::kFloat) : Tensor();
+  if (bound == all) return {{}, hidden.contiguous(), targets_t, weights_t};
+  auto found = at::nonzero_static(targets_t != kIgnoredTarget, bound, /*fill_value=*/all).view(-1);
+  Rows rows;
+  rows.index = found.clamp_max(all - 1);
+  rows.hidden = hidden.index_select(0, rows.index);
+  rows.targets = targets_t.index_select(0, rows.index).masked_fill_(found == all, kIgnoredTarget);
+  if (weights_t.defined()) rows.weights = weights_t.index_select(0, rows.index);
+  return rows;
+}
+
+Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const Head& head, const CrossEntropyOptions& options) {
+  Rows rows;
+  if (options.target_count >= 0 && head.plain() && cuda::serves_cross_entropy(hidden, head.weight.size(0))) return bounded_rows(hidden, targets_t, options);
+  rows.index = labelled_positions(targets_t, options.target_count);
+  rows.hidden = hidden.index_select(0, rows.index);
+  rows.targets = targets_t.index_select(0, rows.index);
+  if (options.weights_t.defined()) rows.weights = options.weights_t.index_select(0, rows.index).to(at::kFloat);
+  return rows;
+}
+
+// Everything the forward pass finds: the loss, and the gradients of a loss whose own gradient is 1.
+struct Pass {
+  Tensor sum, correct, dhidden;
+  TensorList dparameters;
 };
 
 constexpr size_t kGpuChunkBytes = size_t{2} << 30;
@@ -178,12 +181,18 @@ Pass tiled_pass(const Head& head, const Rows& rows, const CrossEntropyOptions& o
   return {found.losses.sum(), found.correct.sum(), found.dhidden, TensorList(head.parameters().size())};
 }
 
+// On a GPU the last row may be there more than once, with a gradient once at most.
+Tensor scattered(const Tensor& rows, const Tensor& index, int64_t count) {
+  auto whole = at::zeros({count, rows.size(1)}, rows.options());
+  return rows.is_cuda() ? whole.index_add_(0, index, rows) : whole.index_copy_(0, index, rows);
+}
+
 // Inputs: hidden, then the head's parameters.
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Head& head, const Tensor& targets_t,
                                const CrossEntropyOptions& options, bool with_gradient) {
-    auto rows = labelled_rows(inputs[0], targets_t, head.weight.size(0), options);
+    auto rows = labelled_rows(inputs[0], targets_t, head, options);
     bool tiled = fused_operators().linear_cross_entropy && head.plain() && head.frozen() && cpu::serves_tiled(rows.hidden, head.weight, head.bias);
     auto pass = tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedPass(head, rows, options, with_gradient).run();
     variable_list saved{rows.index, pass.dhidden};
@@ -202,7 +211,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     auto saved = ctx->get_saved_variables();
     const auto &scale = grads[0], &index = saved[0], &dhidden = saved[1];
     auto found = dhidden * scale.to(dhidden.scalar_type());
-    if (index.defined()) found = at::zeros({ctx->saved_data["tokens"].toInt(), dhidden.size(1)}, dhidden.options()).index_copy_(0, index, found);
+    if (index.defined()) found = scattered(found, index, ctx->saved_data["tokens"].toInt());
     variable_list result{found};
     for (size_t i = 2; i < saved.size(); ++i) result.push_back(saved[i].defined() ? saved[i] * scale.to(saved[i].scalar_type()) : Tensor());
     result.resize(result.size() + 4);  // head, targets, options, with_gradient
@@ -211,6 +220,12 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 };
 
 }  // namespace
+
+int64_t bound_of_targets(int64_t count, int64_t rows) {
+  constexpr int64_t kSizes = 8;
+  const int64_t step = std::max<int64_t>((rows + kSizes - 1) / kSizes, 16), bound = (count + step - 1) / step * step;
+  return bound * 10 >= rows * 9 ? rows : bound;
+}
 
 // NPUs have no nonzero_static: a stable sort puts those first.
 Tensor labelled_positions(const Tensor& targets_t, int64_t count) {

@@ -9,6 +9,10 @@ constexpr int64_t kIgnoredTarget = -100;
 // Where there is a target, in order. With the number of them, known to the caller, an accelerator is not waited for.
 Tensor labelled_positions(const Tensor& targets_t, int64_t count = -1);
 
+// How many rows a GPU computes for so many targets: a few sizes only, so that batches of a shape launch the same kernels. All rows where nearly
+// all have a target, since leaving the others out would cost more.
+int64_t bound_of_targets(int64_t count, int64_t rows);
+
 struct CrossEntropyOptions {
   Tensor weights_t;              // float [T], undefined: every target weighs 1
   double label_smoothing = 0.0;  // loss = (1 - e) nll + e * mean over the vocabulary, as torch and transformers define it

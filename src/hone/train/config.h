@@ -34,6 +34,7 @@ struct TrainerConfig {
   double max_grad_norm = 1.0;    // 0: no clipping
   uint64_t seed = 42;
   bool deterministic = false;
+  bool graphs = true;  // passes of small models are captured and replayed, where the device can
 
   // Numbers. Without `pure`, half-precision weights that are trained get float32 masters; float16 scales its loss.
   Precision precision = Precision::float32;

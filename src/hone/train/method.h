@@ -32,6 +32,8 @@ class Method {
   // What the summed loss is divided by, known before the forward pass: labelled tokens, pairs, sequences.
   virtual double count(const data::Batch& batch) const = 0;
   virtual LossSum loss(model::CausalLM& model, const data::Batch& batch) = 0;
+  // Whether the loss is the same launches for every batch of a shape: nothing looks at values on the host.
+  virtual bool repeats_launches() const { return false; }
   // Before the first batch: the processes that train together, for losses that look at what all of them found.
   virtual void join(Group& /*group*/) {}
   // What a loss remembers from batch to batch, the same on all processes; null: nothing. A resumed run gets it back.

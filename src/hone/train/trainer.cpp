@@ -42,6 +42,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerParts
       device_(parts_.model.device()),
       plan_(StepPlan::make(config, parts_.loader.batches_per_epoch())),
       scale_(config.precision == Precision::float16 && !config.pure),
+      graphs_(parts_.model, parts_.method, config.graphs && !config.layer_sampling ? parts_.trained : TensorList()),
       saver_(config, run, parts_.weights,
              {parts_.loader, parts_.optimizer, parts_.schedule, parts_.masters, scale_, parts_.group, parts_.savers, device_, parts_.copies}),
       stragglers_(parts_.group.size()) {
@@ -143,6 +144,17 @@ double Trainer::share_counts(const std::vector<data::Batch>& batches) {
   return std::max(values[0], 1.0);
 }
 
+// The loss of a batch, whose gradients, times `factor`, are added to the parameters'.
+LossSum Trainer::pass(const data::Batch& batch, double factor) {
+  bool spoiled = fault("train.loss");
+  if (!spoiled)
+    if (auto replayed = graphs_.run(batch, factor)) return *replayed;
+  auto loss = parts_.method.loss(parts_.model, batch.to(device_));
+  if (spoiled) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
+  (loss.sum * factor).backward();
+  return loss;
+}
+
 StepReading Trainer::step() {
   auto batches = next_batches();
   const int64_t sent_before = parts_.group.bytes_sent();
@@ -155,10 +167,8 @@ StepReading Trainer::step() {
     parts_.group.before_pass(i + 1 == batches.size());
     if (i + 1 == batches.size()) parts_.optimizer.expect_gradients(parts_.schedule.rate(state_.global_step));
     if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
-    auto loss = parts_.method.loss(parts_.model, batch.to(device_));
-    if (fault("train.loss")) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
     double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
-    (loss.sum * (spoiled * scale_.value() / count)).backward();
+    auto loss = pass(batch, spoiled * scale_.value() / count);
     parts_.group.after_pass();
     parts_.masters.collect_gradients();
     meter.add(loss);

@@ -9,6 +9,7 @@
 #include "hone/train/layer_sampling.h"
 #include "hone/train/meter.h"
 #include "hone/train/method.h"
+#include "hone/train/pass_graphs.h"
 #include "hone/train/run_log.h"
 #include "hone/train/saver.h"
 #include "hone/train/sequence_split.h"
@@ -41,6 +42,7 @@ struct TrainerParts {
   const parallel::SequenceParallel* sequence = nullptr;  // null: every sequence is on one process
   std::function<void(const fs::path& checkpoint, int64_t step)> saved = {};  // told on the first process
   const NodeCopies* copies = nullptr;  // null: one folder for all nodes
+  TensorList trained = {};             // what the backward pass gives gradients of, where one process has all of it
 };
 
 enum class Outcome { finished, early_stopped, preempted, interrupted };
@@ -74,6 +76,7 @@ class Trainer {
   std::vector<data::Batch> next_batches();
   double share_counts(const std::vector<data::Batch>& batches);
   StepReading step();
+  LossSum pass(const data::Batch& batch, double factor);
   bool accept(const StepReading& reading, const std::vector<data::Batch>& batches);
   bool tolerate(double loss, const std::vector<data::Batch>& batches);
   void after_step(RunLog& log);
@@ -97,6 +100,7 @@ class Trainer {
   at::Device device_;
   StepPlan plan_;
   LossScale scale_;
+  PassGraphs graphs_;
   Saver saver_;
   TrainState state_;
   LogWindow window_;

@@ -44,6 +44,7 @@ void read_length(const Options& options, TrainerConfig& config) {
   config.max_grad_norm = options.real("max_grad_norm");
   config.seed = static_cast<uint64_t>(options.integer("seed"));
   config.deterministic = options.flag("full_determinism");
+  config.graphs = options.flag("training_graphs");
   if (options.knows("lisa_activated_layers") && options.integer("lisa_activated_layers") > 0)
     config.layer_sampling = {options.integer("lisa_activated_layers"), options.integer("lisa_step_interval")};
   bool stops = options.text("non_finite") == "stop" || options.text("debug").find("underflow_overflow") != std::string::npos;

@@ -57,6 +57,7 @@ void add_training(Rows& rows) {
            also{"device"}},
           {"threads", Integer(0), "0", "CPU threads for compute; 0 is all cores, shared out among the processes of a machine.", verbs{kModelUsers | kLogits | kOptimTrace}},
           {"full_determinism", Flag, "false", "Same bits every run, on devices too.", also{"deterministic"}},
+          {"training_graphs", Flag, "true", "Capture passes of small models once per shape and replay them, on CUDA."},
           {"non_finite", Choice("skip|stop"), "skip", "What a NaN or infinite gradient does to a step.", also{"on_non_finite"}},
           {"loss_spike", Choice("warn|skip|stop"), "warn", "What a loss far above the recent ones does to a step."},
           {"loss_spike_sigmas", Real(0), "20", "How far: standard deviations of the last 128 losses; 0 looks for none."},

@@ -53,7 +53,7 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
 
 LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   TensorList router_logits;
-  auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, config_.router_balance > 0 ? &router_logits : nullptr);
+  auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments, {}, batch.offsets_s}, nullptr, config_.router_balance > 0 ? &router_logits : nullptr);
   std::optional<TokenScores> scores;
   if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy) scores = token_scores(model, hidden_th, batch.targets_t);
   const auto& head = std::as_const(model).head();

@@ -24,6 +24,9 @@ class SftLoss final : public Method {
 
   double count(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  bool repeats_launches() const override {
+    return !config_.dft && !config_.eaft && !config_.asft && config_.router_balance == 0 && !config_.channel_loss && !config_.sequence_accuracy;
+  }
   bool metrics_vary() const override { return config_.channel_loss; }
 
  private:

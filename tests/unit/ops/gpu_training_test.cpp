@@ -1,0 +1,170 @@
+// Kernels of training on an NVIDIA GPU beside their definitions computed in float32. Skipped where there is no GPU or nothing was built for one.
+#include "hone/ops/cuda/training.h"
+
+#include "hone/ops/joint_linear.h"
+#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/rms_norm.h"
+#include "hone/ops/rounded_low_rank.h"
+#include "hone/ops/swiglu_linear.h"
+#include "ops/ops_testing.h"
+
+namespace hone::ops {
+namespace {
+
+class GpuTraining : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || !cuda::serves_rows(at::zeros({8, 8}, at::TensorOptions(at::kFloat).device(at::kCUDA)))) GTEST_SKIP() << "no GPU, or no kernels for it";
+    at::manual_seed(5);
+  }
+};
+
+Tensor on_gpu(std::initializer_list<int64_t> shape, at::ScalarType type = at::kBFloat16, double size = 1) {
+  return (at::randn(shape, at::TensorOptions(at::kFloat).device(at::kCUDA)) * size).to(type);
+}
+
+double distance(const Tensor& found, const Tensor& expected) {
+  auto x = found.to(at::kDouble), y = expected.to(at::kDouble);
+  return ((x - y).norm() / y.norm().clamp_min(1e-30)).item<double>();
+}
+
+// Values and gradients of `fused` on 16-bit inputs beside those of `plain` on the same numbers in float32.
+using Operators = std::function<TensorList(const TensorList&)>;
+void expect_near(const Operators& fused, const Operators& plain, const TensorList& inputs, double tolerance = 1e-2) {
+  auto run = [&](const Operators& op, bool wide) {
+    TensorList leaves, results;
+    for (const auto& input : inputs) leaves.push_back((wide ? input.to(at::kFloat) : input).detach().clone().requires_grad_());
+    Tensor sum;
+    at::manual_seed(11);
+    for (auto& y : op(leaves)) {
+      auto weighted = (y.to(at::kFloat) * at::randn(y.sizes(), y.options().dtype(at::kFloat))).sum();
+      sum = sum.defined() ? sum + weighted : weighted;
+      results.push_back(y.detach());
+    }
+    sum.backward();
+    for (auto& leaf : leaves) results.push_back(leaf.grad());
+    return results;
+  };
+  auto found = run(fused, false), expected = run(plain, true);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(found[i].defined(), expected[i].defined()) << "result " << i;
+    if (expected[i].defined()) EXPECT_LT(distance(found[i], expected[i]), tolerance) << "result " << i;
+  }
+}
+
+constexpr int64_t kTokens = 200, kIn = 128, kRank = 8;
+
+// x, then weight, bias, a and b of each layer.
+TensorList layers_of(std::initializer_list<int64_t> widths) {
+  TensorList list{on_gpu({kTokens, kIn})};
+  for (int64_t width : widths)
+    list.insert(list.end(), {on_gpu({width, kIn}, at::kBFloat16, 0.1), on_gpu({width}), on_gpu({kRank, kIn}, at::kFloat, 0.1), on_gpu({width, kRank}, at::kFloat, 0.1)});
+  return list;
+}
+
+JointLayers joint_of(const TensorList& in) {
+  JointLayers joint;
+  TensorList weights, biases;
+  for (size_t i = 1; i < in.size(); i += 4) {
+    joint.layers.push_back({in[i], in[i + 1], {LoraWeights{.a = in[i + 2], .b = in[i + 3], .scale = 1.5}}});
+    weights.push_back(in[i].detach()), biases.push_back(in[i + 1].detach());
+  }
+  joint.weight = at::cat(weights), joint.bias = at::cat(biases);
+  return joint;
+}
+
+RopeTable table(int64_t head_dim) {
+  auto half = at::arange(head_dim / 2, at::TensorOptions(at::kFloat).device(at::kCUDA));
+  return rope_table(at::arange(kTokens, at::TensorOptions(at::kLong).device(at::kCUDA)), at::pow(10000.0, -half / static_cast<double>(head_dim / 2)));
+}
+
+TEST_F(GpuTraining, LoraMatchesItsDefinition) {
+  auto plain = [](auto& in) { return TensorList{lora_linear_plain(in[0], in[1], in[2], joint_of(in).layers[0].adapters, false)}; };
+  expect_near([](auto& in) { return TensorList{lora_linear(in[0], in[1], in[2], joint_of(in).layers[0].adapters, false)}; }, plain, layers_of({96}));
+}
+
+TEST_F(GpuTraining, JointLayersMatchTheirDefinition) {
+  expect_near([](auto& in) { return joint_linear(in[0], joint_of(in), false); }, [](auto& in) { return joint_linear_plain(in[0], joint_of(in), false); },
+              layers_of({256, 256}));
+}
+
+TEST_F(GpuTraining, JointLayersRotateQueriesAndKeys) {
+  auto rope = table(64);
+  expect_near([&](auto& in) { return joint_linear(in[0], joint_of(in), false, &rope); }, [&](auto& in) { return joint_linear_plain(in[0], joint_of(in), false, &rope); },
+              layers_of({256, 64, 64}));
+}
+
+TEST_F(GpuTraining, RotationMatchesItsDefinition) {
+  auto rope_of = table(32);
+  expect_near([&](auto& in) { return TensorList{rope(in[0], rope_of)}; }, [&](auto& in) { return TensorList{rope_plain(in[0], rope_of)}; }, {on_gpu({kTokens, 128})});
+}
+
+TEST_F(GpuTraining, SwigluLinearMatchesItsDefinition) {
+  TensorList inputs{on_gpu({kTokens, kIn}), on_gpu({kTokens, kIn}), on_gpu({64, kIn}), on_gpu({kRank, kIn}, at::kFloat, 0.1), on_gpu({64, kRank}, at::kFloat, 0.1)};
+  auto adapters = [](auto& in) { return std::vector<LoraWeights>{{.a = in[3], .b = in[4], .scale = 2}}; };
+  expect_near([&](auto& in) { return TensorList{swiglu_linear(in[0], in[1], in[2], {}, adapters(in), false)}; },
+              [&](auto& in) { return TensorList{swiglu_linear_plain(in[0], in[1], in[2], {}, adapters(in), false)}; }, inputs);
+}
+
+TEST_F(GpuTraining, NormMatchesItsDefinition) {
+  expect_near([](auto& in) { return TensorList{rms_norm(in[0], in[1], 1e-6)}; }, [](auto& in) { return TensorList{rms_norm_plain(in[0], in[1], 1e-6)}; },
+              {on_gpu({kTokens, kIn}), on_gpu({kIn})});
+}
+
+TEST_F(GpuTraining, DropoutDrawsOnceAndTellsAgain) {
+  auto x = on_gpu({512, 1024});
+  auto first = cuda::drop(x, 0.25), second = cuda::drop(x, 0.25);
+  auto kept = (first.values != 0).to(at::kDouble).mean().item<double>();
+  EXPECT_NEAR(kept, 0.75, 0.005);
+  EXPECT_FALSE(first.values.equal(second.values));
+  EXPECT_TRUE(cuda::drop_again(x, 0.25, first.draw).equal(first.values));
+  EXPECT_LT(distance(first.values, at::where(first.values != 0, x.to(at::kFloat) / 0.75, 0.0)), 5e-3);
+  auto sum = x.clone();
+  cuda::add_dropped_(sum, x, 0.25, first.draw);
+  EXPECT_LT(distance(sum, x.to(at::kFloat) + first.values.to(at::kFloat)), 5e-3);
+  auto half = (first.values.narrow(1, 0, 512) != 0).to(at::kDouble).mean().item<double>();
+  EXPECT_NEAR(half, 0.75, 0.01);
+}
+
+// The generator's state decides what is dropped, and a step that begins with it again drops the same.
+TEST_F(GpuTraining, DroppedUpdatesHaveTheirOwnGradients) {
+  auto in = layers_of({96});
+  auto generator = at::globalContext().defaultGenerator(at::Device(at::kCUDA));
+  auto state = generator.get_state();
+  auto first = cuda::drop(in[0], 0.1);
+  TensorList leaves;
+  for (auto& each : in) leaves.push_back(each.detach().clone().requires_grad_());
+  generator.set_state(state);
+  std::vector<LoraWeights> adapters{{.a = leaves[3], .b = leaves[4], .scale = 2, .dropout = 0.1}};
+  auto y = lora_linear(leaves[0], leaves[1], leaves[2], adapters, true);
+  auto dy = on_gpu({kTokens, 96});
+  y.backward(dy);
+  auto x = in[0].to(at::kFloat), keep = at::where(first.values != 0, 1 / 0.9, 0.0).to(at::kFloat), a = in[3], b = in[4], d = dy.to(at::kFloat);
+  auto projected = (x * keep).mm(a.t());
+  EXPECT_LT(distance(y, x.mm(in[1].to(at::kFloat).t()) + in[2].to(at::kFloat) + 2 * projected.mm(b.t())), 1e-2);
+  EXPECT_LT(distance(leaves[4].grad(), 2 * d.t().mm(projected)), 1e-2);
+  EXPECT_LT(distance(leaves[3].grad(), 2 * d.mm(b).t().mm(x * keep)), 1e-2);
+  EXPECT_LT(distance(leaves[0].grad(), d.mm(in[1].to(at::kFloat)) + 2 * d.mm(b).mm(a) * keep), 1e-2);
+}
+
+TEST_F(GpuTraining, LossMatchesItsDefinition) {
+  constexpr int64_t kVocabulary = 1000;
+  auto options = at::TensorOptions(at::kLong).device(at::kCUDA);
+  for (double labelled : {1.0, 0.95, 0.3, 0.0}) {
+    auto targets = at::randint(kVocabulary, {kTokens}, options);
+    auto ignored = at::rand({kTokens}, options.dtype(at::kFloat)) >= labelled;
+    targets.masked_fill_(ignored, kIgnoredTarget);
+    CrossEntropyOptions how{.weights_t = at::rand({kTokens}, options.dtype(at::kFloat)) + 0.5, .label_smoothing = 0.1, .target_count = (targets != kIgnoredTarget).sum().item<int64_t>()};
+    TensorList inputs{on_gpu({kTokens, kIn}), on_gpu({kVocabulary, kIn}, at::kBFloat16, 0.1)};
+    for (size_t chunk : {size_t{1} << 30, size_t{1} << 17}) {
+      how.chunk_bytes = chunk;
+      auto run = [&](auto op) { return [&, op](const TensorList& in) { return TensorList{op(in[0], in[1], Tensor(), targets, how).sum}; }; };
+      expect_near(run(linear_cross_entropy), run(linear_cross_entropy_plain), inputs);
+    }
+    auto found = linear_cross_entropy(inputs[0], inputs[1], {}, targets, how), expected = linear_cross_entropy_plain(inputs[0], inputs[1], {}, targets, how);
+    EXPECT_NEAR(found.correct.item<double>(), expected.correct.item<double>(), 2) << labelled;
+  }
+}
+
+}  // namespace
+}  // namespace hone::ops
