@@ -8,7 +8,7 @@ PYTHON  = .venv/bin/python
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-npu-2.7.1 test-aarch64 help setup setup-tests build demo test unit-test bench fuzz format install docs clean
+.PHONY: test-gpu bench-gpu test-npu-2.7.1 test-aarch64 help setup setup-tests build demo test unit-test bench fuzz format install docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,15 @@ bench: setup-tests ## compare hone with its peers on this machine; prints ratios
 	@$(call configure,bench)
 	@ninja -C $(BUILD) -j $(JOBS)
 	@$(PYTHON) bench/run.py
+
+test-gpu: setup-tests ## where there is an NVIDIA GPU: kernels beside their definitions, training passes beside the CPU's
+	@[ -e $(BUILD)/build.ninja ] || $(call configure,release)
+	@ninja -C $(BUILD) -j $(JOBS) hone_main ops_test
+	@$(BUILD)/ops_test --gtest_filter='GpuTraining.*'
+	@$(PYTHON) -m pytest -q tests/gpu
+
+bench-gpu: build ## where there is an NVIDIA GPU: training steps beside transformers and peft; writes bench/results
+	@$(PYTHON) bench/gpu.py
 
 fuzz: setup ## unit tests and fuzz targets under address and undefined-behaviour sanitizers
 	@tests/fuzz/run.sh

@@ -1,0 +1,52 @@
+"""Training on an NVIDIA GPU: `make test-gpu` runs this where there is one. Small models, so that one run takes seconds."""
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.skipif(not Path("/dev/nvidia0").exists(), reason="no NVIDIA GPU")
+BASE = ["--model", ROOT / "models/nano", "--dataset", ROOT / "data/demo.jsonl", "--add_version", "false", "--logging_steps", 1, "--per_device_train_batch_size", 4,
+        "--gradient_accumulation_steps", 2, "--learning_rate", "1e-3", "--max_length", 256, "--report_to", "none", "--lora_rank", 8]
+
+
+def run(hone, out, *words, deterministic=True):
+    words = [*BASE, "--output_dir", out, *words] + (["--full_determinism", "true"] if deterministic else [])
+    done = hone("sft", *words, env={"CUBLAS_WORKSPACE_CONFIG": ":4096:8"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "cannot be captured" not in done.stderr, done.stderr[-3000:]
+    lines = [json.loads(line) for line in (out / "logging.jsonl").read_text().splitlines()]
+    return [(line["loss"], line["grad_norm"]) for line in lines if "grad_norm" in line]
+
+
+def weights(out, step):
+    return (out / f"checkpoint-{step}" / "adapter_model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("options", [["--gradient_checkpointing", "false"], ["--gradient_checkpointing", "true"], ["--gradient_checkpointing", "false", "--lora_dropout", "0.1"]])
+def test_replayed_passes_equal_launched_ones(hone, tmp_path, options):
+    packed = ["--packing", "true", "--max_steps", 12, "--torch_dtype", "bfloat16", "--save_steps", 12, "--lora_dropout", "0", *options]
+    found = run(hone, tmp_path / "graphs", *packed)
+    expected = run(hone, tmp_path / "plain", *packed, "--training_graphs", "false")
+    assert found == expected
+    assert weights(tmp_path / "graphs", 12) == weights(tmp_path / "plain", 12)
+
+
+def test_resumed_run_equals_whole_one(hone, tmp_path):
+    settings = ["--packing", "true", "--max_steps", 12, "--torch_dtype", "bfloat16", "--save_steps", 6, "--lora_dropout", "0.1", "--gradient_checkpointing", "false"]
+    whole = run(hone, tmp_path / "whole", *settings)
+    again = run(hone, tmp_path / "again", *settings, "--resume_from_checkpoint", tmp_path / "whole/checkpoint-6")
+    assert again == whole[6:]
+    assert weights(tmp_path / "again", 12) == weights(tmp_path / "whole", 12)
+
+
+@pytest.mark.parametrize("tuner", [["--tuner_type", "lora", "--lora_dropout", "0"], ["--tuner_type", "full", "--learning_rate", "1e-4"]])
+def test_losses_follow_the_cpus_in_float32(hone, tmp_path, tuner):
+    settings = ["--max_steps", 60, "--save_strategy", "no", "--gradient_checkpointing", "false", *tuner]
+    cpu = run(hone, tmp_path / "cpu", *settings, "--use_cpu", "true", "--torch_dtype", "float32", deterministic=False)
+    wide = run(hone, tmp_path / "wide", *settings, "--torch_dtype", "float32", deterministic=False)
+    short = run(hone, tmp_path / "short", *settings, "--torch_dtype", "bfloat16", deterministic=False)
+    for (expected, _), (exact, _), (rounded, _) in zip(cpu, wide, short, strict=True):
+        assert exact == pytest.approx(expected, rel=1e-4)
+        assert rounded == pytest.approx(expected, rel=3e-2)
