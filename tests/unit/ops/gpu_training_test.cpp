@@ -23,15 +23,15 @@ Tensor on_gpu(std::initializer_list<int64_t> shape, at::ScalarType type = at::kB
   return (at::randn(shape, at::TensorOptions(at::kFloat).device(at::kCUDA)) * size).to(type);
 }
 
-double distance(const Tensor& found, const Tensor& expected) {
+double gpu_distance(const Tensor& found, const Tensor& expected) {
   auto x = found.to(at::kDouble), y = expected.to(at::kDouble);
   return ((x - y).norm() / y.norm().clamp_min(1e-30)).item<double>();
 }
 
 // Values and gradients of `fused` on 16-bit inputs beside those of `plain` on the same numbers in float32.
-using Operators = std::function<TensorList(const TensorList&)>;
-void expect_near(const Operators& fused, const Operators& plain, const TensorList& inputs, double tolerance = 1e-2) {
-  auto run = [&](const Operators& op, bool wide) {
+using GpuOperators = std::function<TensorList(const TensorList&)>;
+void expect_near_on_gpu(const GpuOperators& fused, const GpuOperators& plain, const TensorList& inputs, double tolerance = 1e-2) {
+  auto run = [&](const GpuOperators& op, bool wide) {
     TensorList leaves, results;
     for (const auto& input : inputs) leaves.push_back((wide ? input.to(at::kFloat) : input).detach().clone().requires_grad_());
     Tensor sum;
@@ -48,17 +48,17 @@ void expect_near(const Operators& fused, const Operators& plain, const TensorLis
   auto found = run(fused, false), expected = run(plain, true);
   for (size_t i = 0; i < expected.size(); ++i) {
     ASSERT_EQ(found[i].defined(), expected[i].defined()) << "result " << i;
-    if (expected[i].defined()) EXPECT_LT(distance(found[i], expected[i]), tolerance) << "result " << i;
+    if (expected[i].defined()) EXPECT_LT(gpu_distance(found[i], expected[i]), tolerance) << "result " << i;
   }
 }
 
-constexpr int64_t kTokens = 200, kIn = 128, kRank = 8;
+constexpr int64_t kGpuTokens = 200, kGpuIn = 128, kGpuRank = 8;
 
 // x, then weight, bias, a and b of each layer.
-TensorList layers_of(std::initializer_list<int64_t> widths) {
-  TensorList list{on_gpu({kTokens, kIn})};
+TensorList gpu_layers(std::initializer_list<int64_t> widths) {
+  TensorList list{on_gpu({kGpuTokens, kGpuIn})};
   for (int64_t width : widths)
-    list.insert(list.end(), {on_gpu({width, kIn}, at::kBFloat16, 0.1), on_gpu({width}), on_gpu({kRank, kIn}, at::kFloat, 0.1), on_gpu({width, kRank}, at::kFloat, 0.1)});
+    list.insert(list.end(), {on_gpu({width, kGpuIn}, at::kBFloat16, 0.1), on_gpu({width}), on_gpu({kGpuRank, kGpuIn}, at::kFloat, 0.1), on_gpu({width, kGpuRank}, at::kFloat, 0.1)});
   return list;
 }
 
@@ -73,42 +73,42 @@ JointLayers joint_of(const TensorList& in) {
   return joint;
 }
 
-RopeTable table(int64_t head_dim) {
+RopeTable gpu_table(int64_t head_dim) {
   auto half = at::arange(head_dim / 2, at::TensorOptions(at::kFloat).device(at::kCUDA));
-  return rope_table(at::arange(kTokens, at::TensorOptions(at::kLong).device(at::kCUDA)), at::pow(10000.0, -half / static_cast<double>(head_dim / 2)));
+  return rope_table(at::arange(kGpuTokens, at::TensorOptions(at::kLong).device(at::kCUDA)), at::pow(10000.0, -half / static_cast<double>(head_dim / 2)));
 }
 
 TEST_F(GpuTraining, LoraMatchesItsDefinition) {
   auto plain = [](auto& in) { return TensorList{lora_linear_plain(in[0], in[1], in[2], joint_of(in).layers[0].adapters, false)}; };
-  expect_near([](auto& in) { return TensorList{lora_linear(in[0], in[1], in[2], joint_of(in).layers[0].adapters, false)}; }, plain, layers_of({96}));
+  expect_near_on_gpu([](auto& in) { return TensorList{lora_linear(in[0], in[1], in[2], joint_of(in).layers[0].adapters, false)}; }, plain, gpu_layers({96}));
 }
 
 TEST_F(GpuTraining, JointLayersMatchTheirDefinition) {
-  expect_near([](auto& in) { return joint_linear(in[0], joint_of(in), false); }, [](auto& in) { return joint_linear_plain(in[0], joint_of(in), false); },
-              layers_of({256, 256}));
+  expect_near_on_gpu([](auto& in) { return joint_linear(in[0], joint_of(in), false); }, [](auto& in) { return joint_linear_plain(in[0], joint_of(in), false); },
+              gpu_layers({256, 256}));
 }
 
 TEST_F(GpuTraining, JointLayersRotateQueriesAndKeys) {
-  auto rope = table(64);
-  expect_near([&](auto& in) { return joint_linear(in[0], joint_of(in), false, &rope); }, [&](auto& in) { return joint_linear_plain(in[0], joint_of(in), false, &rope); },
-              layers_of({256, 64, 64}));
+  auto rope = gpu_table(64);
+  expect_near_on_gpu([&](auto& in) { return joint_linear(in[0], joint_of(in), false, &rope); }, [&](auto& in) { return joint_linear_plain(in[0], joint_of(in), false, &rope); },
+              gpu_layers({256, 64, 64}));
 }
 
 TEST_F(GpuTraining, RotationMatchesItsDefinition) {
-  auto rope_of = table(32);
-  expect_near([&](auto& in) { return TensorList{rope(in[0], rope_of)}; }, [&](auto& in) { return TensorList{rope_plain(in[0], rope_of)}; }, {on_gpu({kTokens, 128})});
+  auto rope_of = gpu_table(32);
+  expect_near_on_gpu([&](auto& in) { return TensorList{rope(in[0], rope_of)}; }, [&](auto& in) { return TensorList{rope_plain(in[0], rope_of)}; }, {on_gpu({kGpuTokens, 128})});
 }
 
 TEST_F(GpuTraining, SwigluLinearMatchesItsDefinition) {
-  TensorList inputs{on_gpu({kTokens, kIn}), on_gpu({kTokens, kIn}), on_gpu({64, kIn}), on_gpu({kRank, kIn}, at::kFloat, 0.1), on_gpu({64, kRank}, at::kFloat, 0.1)};
+  TensorList inputs{on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuTokens, kGpuIn}), on_gpu({64, kGpuIn}), on_gpu({kGpuRank, kGpuIn}, at::kFloat, 0.1), on_gpu({64, kGpuRank}, at::kFloat, 0.1)};
   auto adapters = [](auto& in) { return std::vector<LoraWeights>{{.a = in[3], .b = in[4], .scale = 2}}; };
-  expect_near([&](auto& in) { return TensorList{swiglu_linear(in[0], in[1], in[2], {}, adapters(in), false)}; },
+  expect_near_on_gpu([&](auto& in) { return TensorList{swiglu_linear(in[0], in[1], in[2], {}, adapters(in), false)}; },
               [&](auto& in) { return TensorList{swiglu_linear_plain(in[0], in[1], in[2], {}, adapters(in), false)}; }, inputs);
 }
 
 TEST_F(GpuTraining, NormMatchesItsDefinition) {
-  expect_near([](auto& in) { return TensorList{rms_norm(in[0], in[1], 1e-6)}; }, [](auto& in) { return TensorList{rms_norm_plain(in[0], in[1], 1e-6)}; },
-              {on_gpu({kTokens, kIn}), on_gpu({kIn})});
+  expect_near_on_gpu([](auto& in) { return TensorList{rms_norm(in[0], in[1], 1e-6)}; }, [](auto& in) { return TensorList{rms_norm_plain(in[0], in[1], 1e-6)}; },
+              {on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuIn})});
 }
 
 TEST_F(GpuTraining, DropoutDrawsOnceAndTellsAgain) {
@@ -118,17 +118,17 @@ TEST_F(GpuTraining, DropoutDrawsOnceAndTellsAgain) {
   EXPECT_NEAR(kept, 0.75, 0.005);
   EXPECT_FALSE(first.values.equal(second.values));
   EXPECT_TRUE(cuda::drop_again(x, 0.25, first.draw).equal(first.values));
-  EXPECT_LT(distance(first.values, at::where(first.values != 0, x.to(at::kFloat) / 0.75, 0.0)), 5e-3);
+  EXPECT_LT(gpu_distance(first.values, at::where(first.values != 0, x.to(at::kFloat) / 0.75, 0.0)), 5e-3);
   auto sum = x.clone();
   cuda::add_dropped_(sum, x, 0.25, first.draw);
-  EXPECT_LT(distance(sum, x.to(at::kFloat) + first.values.to(at::kFloat)), 5e-3);
+  EXPECT_LT(gpu_distance(sum, x.to(at::kFloat) + first.values.to(at::kFloat)), 5e-3);
   auto half = (first.values.narrow(1, 0, 512) != 0).to(at::kDouble).mean().item<double>();
   EXPECT_NEAR(half, 0.75, 0.01);
 }
 
 // The generator's state decides what is dropped, and a step that begins with it again drops the same.
 TEST_F(GpuTraining, DroppedUpdatesHaveTheirOwnGradients) {
-  auto in = layers_of({96});
+  auto in = gpu_layers({96});
   auto generator = at::globalContext().defaultGenerator(at::Device(at::kCUDA));
   auto state = generator.get_state();
   auto first = cuda::drop(in[0], 0.1);
@@ -137,29 +137,29 @@ TEST_F(GpuTraining, DroppedUpdatesHaveTheirOwnGradients) {
   generator.set_state(state);
   std::vector<LoraWeights> adapters{{.a = leaves[3], .b = leaves[4], .scale = 2, .dropout = 0.1}};
   auto y = lora_linear(leaves[0], leaves[1], leaves[2], adapters, true);
-  auto dy = on_gpu({kTokens, 96});
+  auto dy = on_gpu({kGpuTokens, 96});
   y.backward(dy);
   auto x = in[0].to(at::kFloat), keep = at::where(first.values != 0, 1 / 0.9, 0.0).to(at::kFloat), a = in[3], b = in[4], d = dy.to(at::kFloat);
   auto projected = (x * keep).mm(a.t());
-  EXPECT_LT(distance(y, x.mm(in[1].to(at::kFloat).t()) + in[2].to(at::kFloat) + 2 * projected.mm(b.t())), 1e-2);
-  EXPECT_LT(distance(leaves[4].grad(), 2 * d.t().mm(projected)), 1e-2);
-  EXPECT_LT(distance(leaves[3].grad(), 2 * d.mm(b).t().mm(x * keep)), 1e-2);
-  EXPECT_LT(distance(leaves[0].grad(), d.mm(in[1].to(at::kFloat)) + 2 * d.mm(b).mm(a) * keep), 1e-2);
+  EXPECT_LT(gpu_distance(y, x.mm(in[1].to(at::kFloat).t()) + in[2].to(at::kFloat) + 2 * projected.mm(b.t())), 1e-2);
+  EXPECT_LT(gpu_distance(leaves[4].grad(), 2 * d.t().mm(projected)), 1e-2);
+  EXPECT_LT(gpu_distance(leaves[3].grad(), 2 * d.mm(b).t().mm(x * keep)), 1e-2);
+  EXPECT_LT(gpu_distance(leaves[0].grad(), d.mm(in[1].to(at::kFloat)) + 2 * d.mm(b).mm(a) * keep), 1e-2);
 }
 
 TEST_F(GpuTraining, LossMatchesItsDefinition) {
-  constexpr int64_t kVocabulary = 1000;
+  constexpr int64_t kGpuVocabulary = 1000;
   auto options = at::TensorOptions(at::kLong).device(at::kCUDA);
   for (double labelled : {1.0, 0.95, 0.3, 0.0}) {
-    auto targets = at::randint(kVocabulary, {kTokens}, options);
-    auto ignored = at::rand({kTokens}, options.dtype(at::kFloat)) >= labelled;
+    auto targets = at::randint(kGpuVocabulary, {kGpuTokens}, options);
+    auto ignored = at::rand({kGpuTokens}, options.dtype(at::kFloat)) >= labelled;
     targets.masked_fill_(ignored, kIgnoredTarget);
-    CrossEntropyOptions how{.weights_t = at::rand({kTokens}, options.dtype(at::kFloat)) + 0.5, .label_smoothing = 0.1, .target_count = (targets != kIgnoredTarget).sum().item<int64_t>()};
-    TensorList inputs{on_gpu({kTokens, kIn}), on_gpu({kVocabulary, kIn}, at::kBFloat16, 0.1)};
+    CrossEntropyOptions how{.weights_t = at::rand({kGpuTokens}, options.dtype(at::kFloat)) + 0.5, .label_smoothing = 0.1, .target_count = (targets != kIgnoredTarget).sum().item<int64_t>()};
+    TensorList inputs{on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuVocabulary, kGpuIn}, at::kBFloat16, 0.1)};
     for (size_t chunk : {size_t{1} << 30, size_t{1} << 17}) {
       how.chunk_bytes = chunk;
       auto run = [&](auto op) { return [&, op](const TensorList& in) { return TensorList{op(in[0], in[1], Tensor(), targets, how).sum}; }; };
-      expect_near(run(linear_cross_entropy), run(linear_cross_entropy_plain), inputs);
+      expect_near_on_gpu(run(linear_cross_entropy), run(linear_cross_entropy_plain), inputs);
     }
     auto found = linear_cross_entropy(inputs[0], inputs[1], {}, targets, how), expected = linear_cross_entropy_plain(inputs[0], inputs[1], {}, targets, how);
     EXPECT_NEAR(found.correct.item<double>(), expected.correct.item<double>(), 2) << labelled;
