@@ -3,6 +3,7 @@
 #include "hone/base/error.h"
 #include "hone/ops/cpu/attention.h"
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/even_attention.h"
 #include "hone/ops/npu/fused.h"
 
 namespace hone::ops {
@@ -85,6 +86,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   HONE_CHECK(plan.segments.total() == q.size(0), "{} tokens in {} of segments", q.size(0), plan.segments.total());
   if (cpu::serves(q)) return cpu::attention(q, k, v, plan.segments, shape);
   if (npu::serves_attention(q, shape)) return npu::attention(q, k, v, plan.segments, shape);
+  if (serves_even(q, plan, shape)) return even_attention(q, k, v, plan, shape);
   if (serves_flash(q, shape)) return flash_continued(q, k, v, plan, plan, shape);
   // With a window that kernel's gradient of the values is wrong (seen with libtorch 2.11).
   bool windowed = shape.window > 0 && plan.segments.longest() > shape.window;

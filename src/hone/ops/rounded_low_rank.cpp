@@ -41,6 +41,12 @@ void round_factors(const std::vector<PlacedTerm>& placed, at::ScalarType type) {
   for (const auto& each : placed) each.term->rounded_b = next(each.term->b);
 }
 
+// y += p B^T, or p A where `across`.
+void add_product_(const Tensor& y, const Tensor& p, const Tensor& factor, bool across) {
+  if (cuda::serves_low_rank_add(y, p.size(1))) cuda::low_rank_add_(y, p, factor, across);
+  else y.addmm_(p, across ? factor : factor.t());
+}
+
 void project(const Tensor& x, const std::vector<PlacedTerm>& placed) {
   if (none_drops(placed)) {
     auto all = at::mm(x, all_rounded_a(placed).t());
@@ -83,7 +89,7 @@ void add_rounded_updates(const Tensor& y, const Tensor& x, const std::vector<Pla
   if (placed.empty()) return;
   round_factors(placed, x.scalar_type());
   project(x, placed);
-  for (const auto& [term, begin, width] : placed) y.narrow(1, begin, width).addmm_(term->projected, term->rounded_b.t());
+  for (const auto& [term, begin, width] : placed) add_product_(y.narrow(1, begin, width), term->projected, term->rounded_b, false);
 }
 
 RoundedGradients::RoundedGradients(const Tensor& dy, std::vector<PlacedTerm> placed) : dy_(dy), placed_(std::move(placed)), together_(none_drops(placed_)) {
@@ -103,13 +109,13 @@ Tensor RoundedGradients::projected_gradient(size_t i) const { return dprojected_
 void RoundedGradients::add_to_input(const Tensor& dx) const {
   if (placed_.empty()) return;
   if (together_) {
-    dx.addmm_(dprojected_, all_rounded_a(placed_));
+    add_product_(dx, dprojected_, all_rounded_a(placed_), true);
     return;
   }
   for (size_t i = 0; i < placed_.size(); ++i) {
     const auto& term = *placed_[i].term;
     if (term.dropout > 0) cuda::add_dropped_(dx, at::mm(projected_gradient(i), term.rounded_a), term.dropout, term.keep);
-    else dx.addmm_(projected_gradient(i), term.rounded_a);
+    else add_product_(dx, projected_gradient(i), term.rounded_a, true);
   }
 }
 

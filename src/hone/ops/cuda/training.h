@@ -28,6 +28,10 @@ void add_dropped_(const Tensor& sum, const Tensor& x, double dropout, const Tens
 // Float32 matrices times factors, rounded to a 16-bit type in one launch; they lie end to end in the order given.
 Tensor rounded_end_to_end(const TensorList& matrices, const std::vector<double>& factors, at::ScalarType type);
 
+// y [T, w] += p [T, r] B^T with B [w, r], or p A with A [r, w] where `across`; 16-bit numbers, float32 sums. Few ranks: bound by reading and writing y.
+bool serves_low_rank_add(const Tensor& y, int64_t rank);
+void low_rank_add_(const Tensor& y, const Tensor& p, const Tensor& factor, bool across);
+
 // Loss and hit of every row of logits [rows, V], which with `into_gradient` become their gradient. A row without a target counts nothing.
 bool serves_cross_entropy(const Tensor& hidden, int64_t vocabulary);
 void cross_entropy_rows(const Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient, const Tensor& losses,

@@ -20,22 +20,32 @@ constexpr size_t kMostGraphs = 8;
 // What the launches of a pass depend on. Boundaries and targets differ between batches of one shape, within bounds.
 struct PassShape {
   int64_t tokens, segments, longest, targets;
-  bool weighted;
+  bool weighted, even;
   auto operator<=>(const PassShape&) const = default;
 };
 
 int64_t next_power(int64_t value) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(value, 1)))); }
 
-PassShape shape_of(const data::Batch& batch) {
-  const int64_t tokens = batch.tokens_t.size(0);
-  return {tokens, next_power(batch.segments.count()), std::min(tokens, next_power(batch.segments.longest())), ops::bound_of_targets(batch.target_count, tokens),
-          batch.weights_t.defined()};
+bool all_alike(const ops::Segments& segments) {
+  for (int64_t i = 1; i < segments.count(); ++i)
+    if (segments.length(i) != segments.length(0)) return false;
+  return true;
 }
 
-// Segments of the greatest length and count that the shape allows.
+PassShape shape_of(const data::Batch& batch) {
+  const int64_t tokens = batch.tokens_t.size(0);
+  // Sequences of one length may have launches of their own (ops/even_attention.h).
+  if (all_alike(batch.segments))
+    return {tokens, batch.segments.count(), batch.segments.longest(), ops::bound_of_targets(batch.target_count, tokens), batch.weights_t.defined(), true};
+  return {tokens, next_power(batch.segments.count()), std::min(tokens, next_power(batch.segments.longest())), ops::bound_of_targets(batch.target_count, tokens),
+          batch.weights_t.defined(), false};
+}
+
+// Segments of the greatest length and count that the shape allows. Those of uneven shapes end in an empty one, and so are never of one length.
 ops::Segments widest_segments(const PassShape& shape) {
   ops::Segments segments;
   for (int64_t i = 0; i < shape.segments; ++i) segments.append(std::min(shape.longest, shape.tokens - segments.total()));
+  if (!shape.even) segments.append(0);
   return segments;
 }
 
@@ -66,8 +76,8 @@ struct PassGraphs::Impl {
     made->batch.positions_t = at::zeros({shape.tokens}, longs);
     made->batch.targets_t = at::zeros({shape.tokens}, longs);
     if (shape.weighted) made->batch.weights_t = at::ones({shape.tokens}, longs.dtype(at::kFloat));
-    made->batch.offsets_s = at::zeros({shape.segments + 1}, longs.dtype(at::kInt));
     made->batch.segments = widest_segments(shape);
+    made->batch.offsets_s = at::zeros({made->batch.segments.count() + 1}, longs.dtype(at::kInt));
     made->batch.target_count = shape.targets;
     made->factor = at::ones({}, longs.dtype(at::kFloat));
     return made;
