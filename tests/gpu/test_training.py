@@ -41,7 +41,7 @@ def test_resumed_run_equals_whole_one(hone, tmp_path):
     assert weights(tmp_path / "again", 12) == weights(tmp_path / "whole", 12)
 
 
-@pytest.mark.parametrize("tuner", [["--tuner_type", "lora", "--lora_dropout", "0"], ["--tuner_type", "full", "--learning_rate", "1e-4"]])
+@pytest.mark.parametrize("tuner", [["--tuner_type", "lora", "--lora_dropout", "0"], ["--tuner_type", "full", "--learning_rate", "2e-5"]])
 def test_losses_follow_the_cpus_in_float32(hone, tmp_path, tuner):
     settings = ["--max_steps", 60, "--save_strategy", "no", "--gradient_checkpointing", "false", *tuner]
     cpu = run(hone, tmp_path / "cpu", *settings, "--use_cpu", "true", "--torch_dtype", "float32", deterministic=False)

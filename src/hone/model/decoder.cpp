@@ -132,7 +132,7 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
   const auto &gate = parts[0], &up = parts[1];
   const bool fuses = at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.float8;
   if (!fuses) return mlp.down(gated(mlp, gate, up), mode);
-  return ops::swiglu_linear(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training);
+  return ops::swiglu_linear(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training, mode.unread);
 }
 
 Tensor mix(const Block& block, const Tensor& x_th, const Pass& pass) {
@@ -157,6 +157,8 @@ Tensor mlp_half(const Block& block, const Tensor& x_th, const Pass& pass) {
   if (block.mixture) return x_th + whole(mix(block, normed_th, pass), pass);
   auto mode = pass.mode;
   if (!block.behind_mlp && block.residual_scale == 1) mode.added_to = &x_th;
+  // It ends the part that runs again: adding what it computes needs no values.
+  mode.unread = runs_again() && !block.behind_mlp && !pass.sums;
   return x_th + addend(block, block.behind_mlp, whole(transform(*block.mlp, normed_th, mode), pass));
 }
 

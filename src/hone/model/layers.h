@@ -17,6 +17,7 @@ struct LinearMode {
   bool training = false;
   const ops::AdapterRows* rows = nullptr;
   const Tensor* added_to = nullptr;  // of a block's last layer: what its answer is added to
+  bool unread = false;               // of a block's last layer: only the gradients of its answer are asked for
 };
 
 struct Linear {

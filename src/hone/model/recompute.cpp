@@ -38,6 +38,18 @@ class RandomReplay {
   Tensor present_;
 };
 
+thread_local bool running_again = false;
+
+class RunningAgain {
+ public:
+  RunningAgain() : before_(std::exchange(running_again, true)) {}
+  ~RunningAgain() { running_again = before_; }
+  RunningAgain(const RunningAgain&) = delete;
+
+ private:
+  bool before_;
+};
+
 // What runs again, and where its input waits. It lives in the context as a holder, since saved data must be a value libtorch
 // knows.
 struct Rerun : torch::CustomClassHolder {
@@ -76,6 +88,7 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
       std::optional<RandomReplay> replay;
       if (rerun->draws) replay.emplace(x.device(), state);
       at::AutoGradMode record(true);
+      RunningAgain again;
       ys = rerun->function(x);
     }
     variable_list wanted(saved.begin() + 1, saved.end());
@@ -91,6 +104,8 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
 };
 
 }  // namespace
+
+bool runs_again() { return running_again; }
 
 TensorList recomputed(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationStore* store, bool draws) {
   TensorList inputs{x};

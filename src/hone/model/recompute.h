@@ -10,6 +10,9 @@ namespace hone::model {
 // What runs again in the backward pass instead of being kept: nothing, whole blocks, or one half of each block.
 enum class Recompute { none, block, attention, mlp };
 
+// True while a part runs again on this thread: the values of what it gives were used already, and only its gradients are asked for.
+bool runs_again();
+
 using BlockFunction = std::function<TensorList(const Tensor&)>;
 
 // block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout draws the same masks both times.

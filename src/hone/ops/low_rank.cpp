@@ -47,6 +47,13 @@ Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
   return y.to(x.scalar_type());
 }
 
+Tensor low_rank_unread(const Tensor& x, const Tensor& weight, std::vector<LowRankTerm>& terms) {
+  if (all_round(terms)) project_rounded(x, place_terms(terms, weight.size(0)));
+  else
+    for (auto& term : terms) term.projected = matmul_nt(dropped(x, term), term.a);
+  return at::empty({x.size(0), weight.size(0)}, x.options());
+}
+
 LinearGradients low_rank_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const std::vector<LowRankTerm>& terms,
                                   const LinearNeeds& needs) {
   LinearGradients grads;

@@ -85,10 +85,14 @@ std::vector<PlacedTerm> place_terms(const std::vector<LowRankTerm>& terms, int64
   return placed;
 }
 
-void add_rounded_updates(const Tensor& y, const Tensor& x, const std::vector<PlacedTerm>& placed) {
-  if (placed.empty()) return;
+void project_rounded(const Tensor& x, const std::vector<PlacedTerm>& placed) {
   round_factors(placed, x.scalar_type());
   project(x, placed);
+}
+
+void add_rounded_updates(const Tensor& y, const Tensor& x, const std::vector<PlacedTerm>& placed) {
+  if (placed.empty()) return;
+  project_rounded(x, placed);
   for (const auto& [term, begin, width] : placed) add_product_(y.narrow(1, begin, width), term->projected, term->rounded_b, false);
 }
 

@@ -15,7 +15,9 @@ struct PlacedTerm {
 };
 std::vector<PlacedTerm> place_terms(const std::vector<LowRankTerm>& terms, int64_t width, int64_t begin = 0);
 
-// Rounds the factors, draws dropout and adds every update; what the backward pass needs is left in the terms.
+// Rounds the factors, draws dropout and computes the projections: what the backward pass needs, left in the terms.
+void project_rounded(const Tensor& x, const std::vector<PlacedTerm>& placed);
+// The same, and adds every update.
 void add_rounded_updates(const Tensor& y, const Tensor& x, const std::vector<PlacedTerm>& placed);
 
 class RoundedGradients {

@@ -36,9 +36,12 @@ LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, con
 // Inputs: gate, up, then the layer's tensors as LowRankNode lists them.
 class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
  public:
-  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const LowRankNode& layer) {
+  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const LowRankNode& layer, bool unread) {
     auto terms = layer.terms;
-    auto y = low_rank_forward(swiglu(inputs[0], inputs[1]), layer.weight, layer.bias, terms);
+    Tensor y;
+    if (unread && terms.empty()) y = at::empty({inputs[0].size(0), layer.weight.size(0)}, inputs[0].options());
+    else if (unread) y = low_rank_unread(swiglu(inputs[0], inputs[1]), layer.weight, terms);
+    else y = low_rank_forward(swiglu(inputs[0], inputs[1]), layer.weight, layer.bias, terms);
     layer.save(ctx, {inputs[0], inputs[1]}, terms);
     return y;
   }
@@ -51,6 +54,7 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
       variable_list result(2);
       auto found = gradients_on_gpu(layer, grads[0].contiguous(), inputs[0], inputs[1], result);
       layer.append_gradients(found, result);
+      result.emplace_back();  // for `unread`
       return result;
     }
     auto product = layer.needs_input_values() ? swiglu(inputs[0].detach(), inputs[1].detach()) : Tensor();
@@ -59,6 +63,7 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
     variable_list result(2);
     if (needs_product) std::tie(result[0], result[1]) = swiglu_backward(found.x, inputs[0], inputs[1]);
     layer.append_gradients(found, result);
+    result.emplace_back();  // for `unread`
     return result;
   }
 };
@@ -71,13 +76,13 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
 }
 
 Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
-                     bool training) {
+                     bool training, bool unread) {
   bool dora = std::ranges::any_of(adapters, [](const auto& adapter) { return adapter.active && adapter.magnitude.defined(); });
   if (dora || !fused_operators().swiglu) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
   LowRankNode layer{weight, bias, low_rank_terms(gate, adapters, training)};
   TensorList inputs{rows_or_copy(gate), rows_or_copy(up)};
   layer.append_inputs(inputs);
-  return SwigluLinear::apply(at::TensorList(inputs), layer);
+  return SwigluLinear::apply(at::TensorList(inputs), layer, unread);
 }
 
 }  // namespace hone::ops

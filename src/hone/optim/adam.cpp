@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "hone/ops/cuda/adam.h"
+
 namespace hone::optim {
 namespace {
 
@@ -54,8 +56,21 @@ void Adam::step(double learning_rate) {
     if (update.active.parameters.empty()) continue;
     update.first = pick(moments_[g].first, update.active.positions);
     update.second = pick(moments_[g].second, update.active.positions);
-    has_fused_adam(update.active.parameters.front()) ? fused_update(update, config_) : foreach_update(update, config_);
+    if (scales_gradients())
+      ops::cuda::adam_(update.active.parameters, update.active.gradients, update.first, update.second, clipping_,
+                       {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay, update.step});
+    else has_fused_adam(update.active.parameters.front()) ? fused_update(update, config_) : foreach_update(update, config_);
   }
+}
+
+bool Adam::scales_gradients() const {
+  const Tensor* first = nullptr;
+  for (const auto& group : groups_)
+    for (const auto& parameter : group.parameters) {
+      if (!first) first = &parameter;
+      if (!ops::cuda::serves_adam(parameter) || parameter.device() != first->device()) return false;
+    }
+  return first != nullptr;
 }
 
 void Adam::visit_state(const StateVisitor& visit) {

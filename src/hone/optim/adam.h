@@ -1,4 +1,5 @@
-// Adam and AdamW. One fused call per group where the device has it; bit for bit what torch's fused optimizers do.
+// Adam and AdamW. One fused call per group where the device has it: bit for bit what torch's fused optimizers do on the CPU, within float32's
+// rounding of them on a GPU (ops/cuda/adam.h).
 #pragma once
 #include "hone/optim/optimizer.h"
 
@@ -14,6 +15,7 @@ class Adam : public Optimizer {
   Adam(std::vector<ParameterGroup> groups, const AdamConfig& config);
   void step(double learning_rate) override;
   void visit_state(const StateVisitor& visit) override;
+  bool scales_gradients() const override;
 
  private:
   struct Moments {

@@ -60,6 +60,7 @@ void Optimizer::zero_grad() {
 Tensor Optimizer::clip(double max_norm, const AddAcross& across) {
   at::NoGradGuard no_grad;
   TensorList gradients;
+  clipping_.reset();
   for (const auto& group : groups_)
     for (const auto& parameter : group.parameters)
       if (parameter.grad().defined()) gradients.push_back(parameter.grad());
@@ -74,6 +75,10 @@ Tensor Optimizer::clip(double max_norm, const AddAcross& across) {
   Tensor coefficient = at::clamp_max(max_norm / (norm + 1e-6), 1.0);
   // On the host the value is at hand: multiplying by one would only cost a pass over memory.
   if (norm.is_cpu() && coefficient.item<float>() == 1.0F) return norm;
+  if (scales_gradients()) {
+    clipping_ = coefficient;
+    return norm;
+  }
   for (auto& here : by_device(gradients)) at::_foreach_mul_(here, coefficient.to(here.front().device()));
   return norm;
 }

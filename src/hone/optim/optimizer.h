@@ -38,6 +38,9 @@ class Optimizer {
   // parameters are spread over processes, `across` adds up the squared norms of all.
   using AddAcross = std::function<void(Tensor& squared_norm)>;
   Tensor clip(double max_norm, const AddAcross& across = {});
+  // Whether step() reads gradients once, scaling them down as `clip` found, so that they are left as they are until then; it then takes gradients
+  // of bfloat16 too.
+  virtual bool scales_gradients() const { return false; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
   using StateVisitor = std::function<void(const std::string& name, Tensor& tensor)>;
@@ -46,6 +49,7 @@ class Optimizer {
 
  protected:
   std::vector<ParameterGroup> groups_;
+  Tensor clipping_;  // what step() multiplies gradients by, where it does; undefined: 1
 };
 
 // The parameters of one group that have a gradient, flattened: position in the group's lists and the two tensors.

@@ -23,16 +23,18 @@ MasterWeights::MasterWeights(std::vector<optim::ParameterGroup>& groups) {
     }
 }
 
-void MasterWeights::collect_gradients() {
+void MasterWeights::collect_gradients(bool keep_short) {
   at::NoGradGuard no_grad;
   for (auto& [name, working, master] : pairs_) {
     Tensor& fresh = working.mutable_grad();
     if (!fresh.defined()) continue;
     Tensor& total = master.mutable_grad();
-    if (total.defined())
+    if (total.defined()) {
+      if (is_half(total)) total = total.to(at::kFloat);
       total.add_(fresh);
-    else
-      total = fresh.to(at::kFloat);
+    } else {
+      total = keep_short && fresh.scalar_type() == at::kBFloat16 ? fresh : fresh.to(at::kFloat);
+    }
     fresh.reset();
   }
 }

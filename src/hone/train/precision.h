@@ -15,7 +15,8 @@ class MasterWeights {
   // Replaces each half-precision parameter of `groups` by a float32 copy; do this before the optimizer is made of them.
   explicit MasterWeights(std::vector<optim::ParameterGroup>& groups);
 
-  void collect_gradients();  // after each backward pass: working gradients move into the masters'
+  // After each backward pass: working gradients move into the masters'. With `keep_short` those of bfloat16 stay so until a second one is added.
+  void collect_gradients(bool keep_short = false);
   void publish();            // after each update: masters are rounded into the working weights
   void adopt_working();      // after weights were loaded alone: masters start from them
   optim::NamedTensors state() const;

@@ -170,7 +170,7 @@ StepReading Trainer::step() {
     double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
     auto loss = pass(batch, spoiled * scale_.value() / count);
     parts_.group.after_pass();
-    parts_.masters.collect_gradients();
+    parts_.masters.collect_gradients(!parts_.trained.empty() && parts_.optimizer.scales_gradients());
     meter.add(loss);
   }
   computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() - (parts_.group.seconds_waited() - waited);

@@ -1,6 +1,7 @@
 // Kernels of training on an NVIDIA GPU beside their definitions computed in float32. Skipped where there is no GPU or nothing was built for one.
 #include "hone/ops/cuda/training.h"
 
+#include "hone/ops/cuda/adam.h"
 #include "hone/ops/even_attention.h"
 #include "hone/ops/joint_linear.h"
 #include "hone/ops/linear_cross_entropy.h"
@@ -129,6 +130,31 @@ TEST_F(GpuTraining, UpdatesAreAddedAsProductsAre) {
     cuda::low_rank_add_(y, p, across, true);
     EXPECT_LT(gpu_distance(y, expected), 5e-3);
     EXPECT_TRUE(wide.narrow(1, 0, 128).equal(before));
+  }
+}
+
+TEST_F(GpuTraining, AdamStepsAsTorchs) {
+  for (auto type : {at::kFloat, at::kBFloat16}) {
+    TensorList parameters, gradients, first, second;
+    for (int64_t size : {1000, 8, 7, 4096}) {
+      parameters.push_back(on_gpu({size}, at::kFloat)), gradients.push_back(on_gpu({size}, type));
+      first.push_back(on_gpu({size}, at::kFloat)), second.push_back(on_gpu({size}, at::kFloat).abs());
+    }
+    auto copies = [](const TensorList& from, at::ScalarType to) {
+      TensorList list;
+      for (const auto& each : from) list.push_back(each.to(to, false, true));
+      return list;
+    };
+    auto p = copies(parameters, at::kFloat), m = copies(first, at::kFloat), v = copies(second, at::kFloat), g = copies(gradients, at::kFloat);
+    for (auto& each : g) each.mul_(0.5);
+    TensorList steps(p.size(), at::full({}, 3.0, p[0].options()));
+    at::_fused_adamw_(p, g, m, v, {}, steps, 1e-2, 0.9, 0.99, 0.1, 1e-8, false, false);
+    cuda::adam_(parameters, gradients, first, second, at::full({}, 0.5, p[0].options()), {1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3});
+    for (size_t i = 0; i < p.size(); ++i) {
+      EXPECT_LT(gpu_distance(parameters[i], p[i]), 1e-6);
+      EXPECT_LT(gpu_distance(first[i], m[i]), 1e-6);
+      EXPECT_LT(gpu_distance(second[i], v[i]), 1e-6);
+    }
   }
 }
 

@@ -5,18 +5,18 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kAddThreads = 128, kAddRows = 64;
+constexpr int kAddThreads = 128, kMostRows = 64, kRowsAtOnce = 4;
 
 struct AddShape {
-  int packs, rows;
+  int packs, rows, tile;  // rows of y in all, and those of one block
   int64_t y_stride, p_stride;
 };
 
 template <class T, int R, bool kAcross>
 __global__ void __launch_bounds__(kAddThreads) low_rank_add_kernel(T* y, const T* p, const T* factor, AddShape shape) {
   constexpr int kPack = Pack<T>::kCount;
-  __shared__ float own[kAddRows][R];
-  const int first = blockIdx.x * kAddRows, rows = min(kAddRows, shape.rows - first);
+  __shared__ float own[kMostRows][R];
+  const int first = blockIdx.x * shape.tile, rows = min(shape.tile, shape.rows - first);
   for (int i = threadIdx.x; i < rows * R; i += kAddThreads) own[i / R][i % R] = to_float(p[(first + i / R) * shape.p_stride + i % R]);
   __syncthreads();
   const int column = blockIdx.y * kAddThreads + threadIdx.x;
@@ -40,28 +40,43 @@ __global__ void __launch_bounds__(kAddThreads) low_rank_add_kernel(T* y, const T
       }
   }
   T* place = y + first * shape.y_stride + column * kPack;
-#pragma unroll 4
-  for (int row = 0; row < rows; ++row) {
-    auto pack = load_pack(place + row * shape.y_stride);
-    float sums[kPack];
+  for (int begin = 0; begin < rows; begin += kRowsAtOnce) {
+    Pack<T> packs[kRowsAtOnce];  // all asked for before the first is used
 #pragma unroll
-    for (int j = 0; j < kPack; ++j) sums[j] = to_float(pack.values[j]);
+    for (int k = 0; k < kRowsAtOnce; ++k)
+      if (begin + k < rows) packs[k] = load_pack(place + (begin + k) * shape.y_stride);
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const float weight = own[row][r];
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      if (begin + k >= rows) break;
+      float sums[kPack];
 #pragma unroll
-      for (int j = 0; j < kPack; ++j) sums[j] += weight * factors[r][j];
+      for (int j = 0; j < kPack; ++j) sums[j] = to_float(packs[k].values[j]);
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const float weight = own[begin + k][r];
+#pragma unroll
+        for (int j = 0; j < kPack; ++j) sums[j] += weight * factors[r][j];
+      }
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) packs[k].values[j] = from_float<T>(sums[j]);
+      store_pack(place + (begin + k) * shape.y_stride, packs[k]);
     }
-#pragma unroll
-    for (int j = 0; j < kPack; ++j) pack.values[j] = from_float<T>(sums[j]);
-    store_pack(place + row * shape.y_stride, pack);
   }
+}
+
+// Enough blocks to fill the device, and no fewer rows than the factor's numbers are worth.
+int tile_for(int rows, int column_blocks) {
+  constexpr int kBlocksWanted = 132 * 8;
+  int tile = kMostRows;
+  while (tile > kRowsAtOnce && (rows + tile - 1) / tile * column_blocks < kBlocksWanted) tile /= 2;
+  return tile;
 }
 
 template <class T, int R>
 void launch_add(const at::Tensor& y, const at::Tensor& p, const at::Tensor& factor, bool across) {
-  AddShape shape{static_cast<int>(y.size(1)) / Pack<T>::kCount, static_cast<int>(y.size(0)), y.stride(0), p.stride(0)};
-  dim3 grid(static_cast<unsigned>((shape.rows + kAddRows - 1) / kAddRows), static_cast<unsigned>((shape.packs + kAddThreads - 1) / kAddThreads));
+  const int packs = static_cast<int>(y.size(1)) / Pack<T>::kCount, rows = static_cast<int>(y.size(0)), column_blocks = (packs + kAddThreads - 1) / kAddThreads;
+  AddShape shape{packs, rows, tile_for(rows, column_blocks), y.stride(0), p.stride(0)};
+  dim3 grid(static_cast<unsigned>((rows + shape.tile - 1) / shape.tile), static_cast<unsigned>(column_blocks));
   auto stream = c10::cuda::getCurrentCUDAStream();
   if (across) low_rank_add_kernel<T, R, true><<<grid, kAddThreads, 0, stream>>>(mutable_data<T>(y), data<T>(p), data<T>(factor), shape);
   else low_rank_add_kernel<T, R, false><<<grid, kAddThreads, 0, stream>>>(mutable_data<T>(y), data<T>(p), data<T>(factor), shape);

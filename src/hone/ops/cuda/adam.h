@@ -1,0 +1,18 @@
+// A step of Adam or AdamW over many tensors on an NVIDIA GPU in few launches, each number read and written once. Without nvcc nothing is served here.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops::cuda {
+
+struct AdamStep {
+  double rate, beta1, beta2, epsilon, weight_decay;
+  bool decoupled;  // decay of the weights themselves, not through the gradient
+  int64_t step;    // from 1
+};
+
+bool serves_adam(const Tensor& parameter);
+// Float32 parameters and moments; gradients float32 or bfloat16, taken times `coefficient`, a float32 scalar on the device (undefined: 1).
+void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second, const Tensor& coefficient,
+           const AdamStep& how);
+
+}  // namespace hone::ops::cuda
