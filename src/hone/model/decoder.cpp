@@ -132,7 +132,8 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
   const auto &gate = parts[0], &up = parts[1];
   const bool fuses = at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.float8;
   if (!fuses) return mlp.down(gated(mlp, gate, up), mode);
-  return ops::swiglu_linear(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training, mode.unread);
+  auto down = mode.unread ? ops::swiglu_linear_unread : ops::swiglu_linear;
+  return down(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training);
 }
 
 Tensor mix(const Block& block, const Tensor& x_th, const Pass& pass) {

@@ -68,6 +68,16 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
   }
 };
 
+Tensor as_one_node(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training,
+                   bool unread) {
+  bool dora = std::ranges::any_of(adapters, [](const auto& adapter) { return adapter.active && adapter.magnitude.defined(); });
+  if (dora || !fused_operators().swiglu) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
+  LowRankNode layer{weight, bias, low_rank_terms(gate, adapters, training)};
+  TensorList inputs{rows_or_copy(gate), rows_or_copy(up)};
+  layer.append_inputs(inputs);
+  return SwigluLinear::apply(at::TensorList(inputs), layer, unread);
+}
+
 }  // namespace
 
 Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
@@ -76,13 +86,13 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
 }
 
 Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
-                     bool training, bool unread) {
-  bool dora = std::ranges::any_of(adapters, [](const auto& adapter) { return adapter.active && adapter.magnitude.defined(); });
-  if (dora || !fused_operators().swiglu) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
-  LowRankNode layer{weight, bias, low_rank_terms(gate, adapters, training)};
-  TensorList inputs{rows_or_copy(gate), rows_or_copy(up)};
-  layer.append_inputs(inputs);
-  return SwigluLinear::apply(at::TensorList(inputs), layer, unread);
+                     bool training) {
+  return as_one_node(gate, up, weight, bias, adapters, training, false);
+}
+
+Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
+                            bool training) {
+  return as_one_node(gate, up, weight, bias, adapters, training, true);
 }
 
 }  // namespace hone::ops
