@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "hone/train/axis.h"
 #include "hone/train/crc32c.h"
 #include "hone/train/event_file.h"
+#include "hone/train/figure.h"
 #include "hone/train/nlg_metrics.h"
 #include "hone/train/plot.h"
 #include "hone/train/run_log.h"
@@ -43,38 +45,91 @@ TEST(EventFile, FramesEveryRecord) {
   EXPECT_NE(bytes.find("train/loss"), std::string::npos);
 }
 
-TEST(Plot, WritesPngsUnderTheNamesOfTheFrontEnd) {
-  ScratchFolder scratch;
+Json history_of(int steps) {
   Json history = Json::array();
-  for (int step = 1; step <= 60; ++step)
-    history.push_back({{"loss", 2.5 * std::exp(-step / 25.0) + 0.15 * std::sin(step * 1.7)},
-                       {"learning_rate", 1e-4},
-                       {"epoch", step / 20.0},
-                       {"step", step}});
-  history.push_back({{"eval_loss", 1.2}, {"step", 30}});
-  history.push_back({{"train_runtime", 3.0}, {"train_loss", 1.0}, {"step", 60}});
+  for (int step = 1; step <= steps; ++step) {
+    history.push_back({{"loss", 2.5 * std::exp(-step / 25.0) + 0.15 * std::sin(step * 1.7)}, {"learning_rate", 1e-4}, {"grad_norm", 1.0 + step % 3}, {"epoch", step / 20.0}, {"step", step}});
+    if (step % 20 == 0) history.push_back({{"eval_loss", 2.6 * std::exp(-step / 25.0)}, {"step", step}});
+  }
+  history.push_back({{"train_runtime", 3.0}, {"train_loss", 1.0}, {"step", steps}});
+  return history;
+}
+
+TEST(Plot, WritesPicturesUnderTheNamesOfTheFrontEnd) {
+  if (!can_draw()) GTEST_SKIP() << "built without Cairo";
+  ScratchFolder scratch;
+  auto history = history_of(60);
   plot_history(history, Layout::swift, scratch.path());
   plot_history(history, Layout::factory, scratch.path());
-  for (const char* name : {"images/train_loss.png", "images/train_learning_rate.png", "images/eval_loss.png", "training_loss.png",
-                           "training_eval_loss.png"})
-    EXPECT_EQ(read_file(scratch.path() / name).substr(1, 3), "PNG") << name;
+  for (const char* name : {"images/train_loss", "images/train_learning_rate", "images/eval_loss", "images/overview", "training_loss", "training_eval_loss", "training_overview"}) {
+    EXPECT_EQ(read_file(scratch.path() / (std::string(name) + ".png")).substr(1, 3), "PNG") << name;
+    EXPECT_NE(read_file(scratch.path() / (std::string(name) + ".svg")).find("</svg>"), std::string::npos) << name;
+  }
   EXPECT_FALSE(fs::exists(scratch.path() / "images/train_train_loss.png"));
   if (const char* keep = std::getenv("HONE_KEEP_PLOTS"))
     fs::copy(scratch.path(), keep, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
 }
 
-TEST(Plot, SurvivesNanAndASinglePoint) {
+TEST(Plot, DrawsEvaluationsBesideTheLoss) {
+  if (!can_draw()) GTEST_SKIP() << "built without Cairo";
   ScratchFolder scratch;
-  write_plot(scratch.path() / "one.png", {.title = "one", .y_label = "loss", .steps = {1}, .values = {2}});
-  write_plot(scratch.path() / "nan.png", {.title = "nan", .y_label = "loss", .steps = {1, 2, 3}, .values = {1, NAN, 2}});
-  write_plot(scratch.path() / "none.png", {.title = "none", .y_label = "loss"});
-  EXPECT_TRUE(fs::exists(scratch.path() / "none.png"));
+  auto loss_alone = Json::array();
+  for (const auto& item : history_of(60))
+    if (!item.contains("eval_loss")) loss_alone.push_back(item);
+  fs::create_directories(scratch.path() / "with"), fs::create_directories(scratch.path() / "without");
+  plot_history(history_of(60), Layout::factory, scratch.path() / "with");
+  plot_history(loss_alone, Layout::factory, scratch.path() / "without");
+  auto orange = [&](const char* run) { return read_file(scratch.path() / run / "training_loss.svg").find("rgb(85%,42%,5%)") != std::string::npos; };
+  EXPECT_TRUE(orange("with"));
+  EXPECT_FALSE(orange("without"));
 }
 
-TEST(Smoothing, AConstantStaysWhatItIs) {
-  std::vector<double> flat(20, 3.0);
-  for (double value : smooth_debiased(flat, 0.9)) EXPECT_NEAR(value, 3.0, 1e-12);
-  for (double value : smooth_by_length(flat)) EXPECT_NEAR(value, 3.0, 1e-12);
+TEST(Plot, SurvivesNanASinglePointAndNone) {
+  if (!can_draw()) GTEST_SKIP() << "built without Cairo";
+  ScratchFolder scratch;
+  auto draw = [&](Series series) { write_figure(scratch.path() / "one.png", {.charts = {{.title = "one", .series = {std::move(series)}}}}); };
+  draw({.x = {1}, .y = {2}});
+  draw({.x = {1, 2, 3}, .y = {1, NAN, 2}});
+  draw({.x = {1, 2, 3}, .y = {NAN, INFINITY, -INFINITY}});
+  draw({});
+  EXPECT_TRUE(fs::exists(scratch.path() / "one.png"));
+}
+
+// A box stands for a character that the font lacks, and all boxes look alike.
+TEST(Plot, ShowsChineseWhereAFontHasIt) {
+  if (!can_draw() || std::system("fc-list :lang=zh family 2>/dev/null | grep -q .") != 0) GTEST_SKIP() << "no font with Chinese characters";
+  ScratchFolder scratch;
+  auto picture_of = [&](const char* title) {
+    write_figure(scratch.path() / "title.png", {.title = title, .charts = {{.series = {{.x = {1, 2}, .y = {1, 2}}}}}});
+    return read_file(scratch.path() / "title.png");
+  };
+  EXPECT_NE(picture_of("训练"), picture_of("奖励"));
+}
+
+TEST(Plot, MarksRoundNumbers) {
+  auto texts = [](AxisOptions options, std::vector<double> values, int ticks) {
+    Axis axis(options, values, ticks, false);
+    std::vector<std::string> all;
+    for (double tick : axis.ticks()) all.push_back(axis.tick_text(tick));
+    all.push_back(axis.factor_text());
+    return all;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(texts({}, {0, 1}, 5), (Texts{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0", ""}));
+  EXPECT_EQ(texts({}, {0, 1e-4}, 5), (Texts{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0", "×1e-4"}));
+  EXPECT_EQ(texts({.integers = true}, {1, 3}, 8), (Texts{"1", "2", "3", ""}));
+  EXPECT_EQ(texts({.unit = "%", .low = 0, .high = 1, .scale = 100}, {}, 4), (Texts{"0%", "20%", "40%", "60%", "80%", "100%", ""}));
+}
+
+TEST(Smoothing, FollowsWithoutLagOrBias) {
+  for (double value : smooth(std::vector<double>(20, 3.0))) EXPECT_NEAR(value, 3.0, 1e-12);
+  std::vector<double> slope;
+  for (int i = 0; i < 200; ++i) slope.push_back(5.0 - 0.02 * i + (i % 2 ? 0.3 : -0.3));
+  auto smoothed = smooth(slope);
+  for (size_t i = 30; i < 170; ++i) EXPECT_NEAR(smoothed[i], 5.0 - 0.02 * static_cast<double>(i), 0.05) << i;  // an average of the past would be 0.2 above
+  auto gap = smooth({1, NAN, 1});
+  EXPECT_TRUE(std::isnan(gap[1]));
+  EXPECT_NEAR(gap[2], 1, 1e-12);
 }
 
 TEST(LogLine, LooksLikePythons) {

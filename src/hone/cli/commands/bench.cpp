@@ -5,6 +5,7 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/commands/bench_plot.h"
 #include "hone/cli/text_table.h"
+#include "hone/train/figure.h"
 
 namespace hone::cli {
 namespace {
@@ -53,8 +54,9 @@ void print_tables(const serve::LoadSummary& summary) {
 
 int bench_command(const Options& options) {
   if (options.words().empty() || options.words()[0] != "serve")
-    throw UserError(ExitCode::usage, "hone bench: what shall be measured?", "hone bench serve --url http://127.0.0.1:8000 --requests 100 --concurrency 8");
+    throw UserError(ExitCode::usage, "hone bench: missing subcommand; expected serve", "hone bench serve --url http://127.0.0.1:8000 --requests 100 --concurrency 8");
   auto config = load_config(options);
+  if (options.has("plot")) train::require_drawing();
   ProgressBar bar("Bench", config.requests);
   auto result = serve::run_load(config, [&](int64_t done) { bar.update(done); });
   bar.finish();

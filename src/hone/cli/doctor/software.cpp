@@ -12,6 +12,7 @@
 #include "hone/device/libtorch.h"
 #include "hone/device/tensor.h"
 #include "hone/hub/download.h"
+#include "hone/train/figure.h"
 
 namespace hone::cli::doctor {
 namespace {
@@ -52,6 +53,10 @@ Findings examine_software() {
     out.push_back({Mark::good, "Downloads", "libcurl is built in", ""});
   else
     out.push_back({Mark::warning, "Downloads", "built without libcurl", "to fetch models by name: apt install libcurl4-openssl-dev libssl-dev, then make build"});
+  if (train::can_draw())
+    out.push_back({Mark::good, "Plots", "Cairo is built in", ""});
+  else
+    out.push_back({Mark::warning, "Plots", "built without Cairo", "to see training curves: apt install libcairo2-dev libfontconfig-dev, then make build"});
   return out;
 }
 

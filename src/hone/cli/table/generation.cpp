@@ -96,7 +96,7 @@ void add_serving(Rows& rows) {
                 {"temperature", Real(0), "0", "0 is greedy."},
                 {"ignore_eos", Flag, "true", "Ask for answers of full length; false for servers that refuse the field."},
                 {"seed", Integer(0), "0", "Of the prompts and arrival times."},
-                {"plot", Path, "", "Picture of how the times are spread, as PNG."},
+                {"plot", Path, "", "Distribution of the latencies as a picture: this PNG, and an SVG beside it."},
                 {"format", Choice("text|json"), "text", "For people or for programs."},
             });
   constexpr std::string_view kTurns = "rollouts of several turns and environments are not in this version; leave it out";
