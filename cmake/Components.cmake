@@ -8,7 +8,7 @@ function(hone_component name)
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/hone/${name}/*.cu)
   # Kernels share no headers worth the name clashes; Boost's own sources are as much as a whole batch.
   set_source_files_properties(${kernels} ${CMAKE_SOURCE_DIR}/src/hone/serve/http/boost.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  foreach(part arrow cairo cuda curl nccl)
+  foreach(part arrow cairo cuda curl libedit nccl)
     string(TOUPPER ${part} upper)
     if(HONE_WITH_${upper})
       list(FILTER sources EXCLUDE REGEX "/without_${part}/")

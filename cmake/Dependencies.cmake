@@ -1,4 +1,4 @@
-# Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, libcurl, Cairo; SentencePiece is read by our own code.
+# Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, libcurl, Cairo, libedit; SentencePiece is read by our own code.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
@@ -116,3 +116,16 @@ if(HONE_CAIRO)
   endif()
 endif()
 message(STATUS "Plots (Cairo): ${HONE_WITH_CAIRO}")
+
+# Line editing in the terminal chat. Without libedit, lines come as the terminal sends them.
+option(HONE_LIBEDIT "Edit the lines of a chat by libedit, when it is there" ON)
+set(HONE_WITH_LIBEDIT OFF)
+if(HONE_LIBEDIT)
+  pkg_check_modules(libedit IMPORTED_TARGET libedit)
+  if(libedit_FOUND)
+    set(HONE_WITH_LIBEDIT ON)
+    add_library(hone_part_libedit INTERFACE)
+    target_link_libraries(hone_part_libedit INTERFACE PkgConfig::libedit)
+  endif()
+endif()
+message(STATUS "Line editing (libedit): ${HONE_WITH_LIBEDIT}")

@@ -7,6 +7,7 @@
 #include "hone/base/error.h"
 #include "hone/base/terminal.h"
 #include "hone/base/trimmed.h"
+#include "hone/cli/line_editor.h"
 
 namespace hone::cli {
 namespace {
@@ -21,16 +22,21 @@ bool looks_like_command(const std::string& word) {
   return word.size() > 1 && word[0] == '/' && std::all_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::isalpha(c) || c == '-'; });
 }
 
+constexpr const char* kChatCommands[] = {"/clear", "/exit", "/help", "/multi-line", "/quit", "/reset-system", "/single-line"};
+constexpr const char* kEditingHelp = "\nkeys           up and Ctrl-R recall earlier lines, Tab completes commands, Alt-Enter and pastes add lines";
+
 class Chat {
  public:
-  Chat(const ChatManner& manner, data::Conversation start, const Answer& answer) : manner_(manner), start_(std::move(start)), answer_(answer), now_(start_) {}
+  Chat(const ChatManner& manner, data::Conversation start, const Answer& answer) : manner_(manner), start_(std::move(start)), answer_(answer), now_(start_) {
+    if (can_edit_lines()) editor_.emplace(LineEditorConfig{.history_file = history_file(), .words = {std::begin(kChatCommands), std::end(kChatCommands)}});
+  }
 
   int run() {
-    if (terminal::is_terminal(0) && terminal::is_terminal(1)) fmt::print("{}\n", terminal::styled(manner_.words, terminal::Style::dim));
+    if (terminal::is_terminal(0) && terminal::is_terminal(1)) fmt::print("{}\n", terminal::styled(help(), terminal::Style::dim));
     while (auto input = read_turn()) {
       auto word = lower(trimmed(*input));
       if (word == "/help") {  // without the slash it is a question
-        fmt::print("{}\n", manner_.words);
+        fmt::print("{}\n", help());
         continue;
       }
       bool command = looks_like_command(word);
@@ -51,18 +57,28 @@ class Chat {
   }
 
  private:
-  std::optional<std::string> read_turn() {
-    fmt::print("{}", terminal::styled(awaiting_system_ ? manner_.system_prompt : multi_line_ ? manner_.multi_line_prompt : manner_.prompt, terminal::Style::bold));
+  std::string help() const { return manner_.words + (editor_ ? kEditingHelp : ""); }
+
+  std::optional<std::string> read_line(const std::string& prompt) {
+    if (editor_) return editor_->read(prompt);
+    fmt::print("{}", prompt);
     std::fflush(stdout);
-    std::string text, line;
-    while (std::getline(std::cin, line)) {
-      if (!terminal::is_terminal(0)) fmt::print("{}\n", line);  // a transcript of piped questions shows them
+    std::string line;
+    if (!std::getline(std::cin, line)) return std::nullopt;
+    if (!terminal::is_terminal(0)) fmt::print("{}\n", line);  // a transcript of piped questions shows them
+    return line;
+  }
+
+  std::optional<std::string> read_turn() {
+    std::string prompt = terminal::styled(awaiting_system_ ? manner_.system_prompt : multi_line_ ? manner_.multi_line_prompt : manner_.prompt, terminal::Style::bold), text;
+    while (auto line = read_line(prompt)) {
       if (!multi_line_) return line;
-      bool last = trimmed(line).ends_with('#');
-      if (last) line.erase(line.rfind('#'));
-      text += line;
+      bool last = trimmed(*line).ends_with('#');
+      if (last) line->erase(line->rfind('#'));
+      text += *line;
       if (last) return text;
       text += '\n';
+      prompt.clear();
     }
     fmt::print("\n");
     return text.empty() ? std::nullopt : std::optional(text);
@@ -112,6 +128,7 @@ class Chat {
   data::Conversation start_;
   const Answer& answer_;
   data::Conversation now_;
+  std::optional<LineEditor> editor_;
   bool multi_line_ = false, awaiting_system_ = false;
 };
 

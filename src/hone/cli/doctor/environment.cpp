@@ -149,6 +149,7 @@ constexpr Known kVariables[] = {
     {"ACCELERATE_MIXED_PRECISION", Effect::honoured, "bf16 or fp16, where the run itself says neither"},
     {"CUDA_LAUNCH_BLOCKING", Effect::passed_on, "read by the CUDA runtime"},
     {"HONE_FAULT", Effect::honoured, "makes the program fail at a named point, for tests"},
+    {"HONE_HISTORY", Effect::honoured, "file that keeps the lines typed in chats; none when it is empty"},
     {"HONE_TORCH_NPU", Effect::honoured, "folder that holds the package torch_npu"},
 };
 

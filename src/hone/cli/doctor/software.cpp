@@ -11,6 +11,7 @@
 #include "hone/device/inventory.h"
 #include "hone/device/libtorch.h"
 #include "hone/device/tensor.h"
+#include "hone/cli/line_editor.h"
 #include "hone/hub/download.h"
 #include "hone/train/figure.h"
 
@@ -57,6 +58,7 @@ Findings examine_software() {
     out.push_back({Mark::good, "Plots", "Cairo is built in", ""});
   else
     out.push_back({Mark::warning, "Plots", "built without Cairo", "to see training curves: apt install libcairo2-dev libfontconfig-dev, then make build"});
+  if (!has_line_editor()) out.push_back({Mark::warning, "Line editing", "built without libedit", "for cursor keys and history in chats: apt install libedit-dev, then make build"});
   return out;
 }
 
