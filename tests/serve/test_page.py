@@ -246,8 +246,8 @@ def test_two_tabs_keep_both(open_page):
 
 
 @pytest.mark.parametrize("events, selector, words", [
-    ('data: {"choices":[{"delta":{"content":"Half an"}}]}\n\n', ".problem", "broke off"),
-    ('data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n', ".nothing", "The answer is empty."),
+    ('data: {"choices":[{"delta":{"content":"Half an"}}]}\n\n', ".problem", "ended early"),
+    ('data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n', ".nothing", "The response is empty."),
     (': wait\r\n\r\ndata: {"choices":[{"delta":{"content":"Whole."},"finish_reason":"stop"}]}\r\n\r\n', ".text p", "Whole.")])
 def test_how_an_answer_ended_is_shown(open_page, events, selector, words):
     page = open_page()
@@ -289,7 +289,7 @@ def test_a_full_store_costs_as_few_of_the_oldest_as_it_takes(open_page):
     page.evaluate("for (let n = 1 << 22; n >= 1; n >>= 1) try { for (;;) localStorage.setItem('rest', localStorage.getItem('rest') + 'x'.repeat(n)); } catch {}")
     say(page, "No room.")
     page.wait_for_selector("#notice:not([hidden])")
-    assert "no room" in page.inner_text("#notice") and not page.problems
+    assert "not saved" in page.inner_text("#notice") and not page.problems
 
 
 def test_settings_reach_the_request(open_page):
@@ -303,7 +303,7 @@ def test_settings_reach_the_request(open_page):
     body = sent.value.post_data_json
     assert body["messages"][0] == {"role": "system", "content": "Be brief."} and (body["max_tokens"], body["seed"], body["model"]) == (3, 5, "nano")
     wait_done(page)
-    assert "longest answer" in page.inner_text(".turn.assistant .count")
+    assert "max tokens" in page.inner_text(".turn.assistant .count")
 
 
 def test_errors_are_shown(open_page):
@@ -369,7 +369,7 @@ def test_the_page_speaks_chinese(open_page, serve):
     answer = page.inner_text(".turn.assistant .text").strip()
     left = [words for words in words_on(page) if words != answer and not any("\u4e00" <= c <= "\u9fff" for c in words) and any(c.isalpha() for c in words)]
     assert not left, f"not in Chinese: {left}"
-    assert "已达最大回答长度" in page.inner_text(".turn.assistant .count") and not page.problems
+    assert "已达最大词元数" in page.inner_text(".turn.assistant .count") and not page.problems
 
 
 def test_the_page_follows_the_browser_unless_told(open_page, serve, server):

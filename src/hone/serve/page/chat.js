@@ -31,20 +31,20 @@ function fillAnswer(body, message, busy) {
   if (message.thought) {
     const thought = element("details", "thought");
     thought.open = busy && !message.content;
-    thought.append(element("summary", "", say(busy && !message.content ? "Thinking…" : "Thoughts")), markdown(message.thought));
+    thought.append(element("summary", "", say(busy && !message.content ? "Thinking…" : "Reasoning")), markdown(message.thought));
     body.append(thought);
   }
   const text = element("div", "text");
   text.append(markdown(message.content ?? ""));
   body.append(text);
   if (busy && !message.content) text.append(element("span", "waiting"));
-  if (!busy && !message.content && !message.problem) text.append(element("p", "nothing", say("The answer is empty.")));
+  if (!busy && !message.content && !message.problem) text.append(element("p", "nothing", say("The response is empty.")));
   if (message.problem) body.append(element("div", "problem", message.problem));
 }
 
 function turn(message, index) {
   const node = element("article", `turn ${message.role}`);
-  node.ariaLabel = say(message.role === "user" ? "You" : "Answer");
+  node.ariaLabel = say(message.role === "user" ? "You" : "Assistant");
   const body = element("div", "body");
   const busy = running && index === current.messages.length - 1;
   if (message.role === "user") body.textContent = message.content;
@@ -55,7 +55,7 @@ function turn(message, index) {
     tools.append(button(say("Copy"), () => navigator.clipboard?.writeText(message.content)));
     if (message.role === "user") tools.append(button(say("Edit"), () => edit(node, index)));
     else tools.append(button(say("Regenerate"), () => regenerate(index)));
-    const note = message.unfinished ? say("unfinished") : message.note;
+    const note = message.unfinished ? say("interrupted") : message.note;
     if (note) tools.append(element("span", "count", note));
   }
   node.append(tools);
@@ -90,7 +90,7 @@ function showConversation() {
   const list = $("messages");
   if (current.messages.length === 0) {
     const empty = element("div", "empty");
-    empty.append(element("h1", "", say("What shall we talk about?")), element("p", "", say("Conversations stay in this browser.")));
+    empty.append(element("h1", "", say("Start a conversation")), element("p", "", say("Conversations stay in this browser.")));
     list.replaceChildren(empty);
   } else {
     list.replaceChildren(...current.messages.map(turn));
@@ -140,7 +140,7 @@ function followOtherTab() {
 const deleted = [];
 function tellFullStore(gone) {
   deleted.push(...gone.map(({ title }) => title || say("Conversation")));
-  const words = gone.length ? say("This browser's store is full. Deleted to make room: {}", deleted.join(" · ")) : say("This browser has no room to keep this conversation.");
+  const words = gone.length ? say("Browser storage is full. Deleted to free space: {}", deleted.join(" · ")) : say("Browser storage is full: this conversation is not saved.");
   $("notice").firstElementChild.textContent = words;
   $("notice").hidden = false;
   showHistory();
@@ -196,14 +196,14 @@ async function answer() {
     for await (const piece of streamChat(question, control.signal)) {
       message.content += piece.content ?? "";
       message.thought += piece.thought ?? "";
-      if (piece.finish === "length") message.note = say("cut at the longest answer");
+      if (piece.finish === "length") message.note = say("stopped at max tokens");
       if (piece.usage) message.note = noteOf(piece.usage, began, message.note);
       draw();
       if (performance.now() - saved > SAVE_EVERY) saveConversation(conversation), (saved = performance.now());
     }
   } catch (problem) {
     if (problem.name === "AbortError") message.note = say("stopped");
-    else message.problem = problem instanceof BrokenOff ? say("The answer broke off before its end.") : problem.message;
+    else message.problem = problem instanceof BrokenOff ? say("The response ended early.") : problem.message;
   }
   delete message.unfinished;
   if (running === control) running = null;
@@ -294,7 +294,7 @@ async function fillModels() {
     if (models.some((model) => model.id === settings.model)) choice.value = settings.model;
     document.title = title ?? `${models[0].id} – hone`;
   } catch (problem) {
-    $("messages").replaceChildren(element("div", "problem", say("The server does not answer: {}", problem.message)));
+    $("messages").replaceChildren(element("div", "problem", say("The server does not respond: {}", problem.message)));
   }
   choice.addEventListener("change", () => ((settings.model = choice.value), saveSettings()));
 }
