@@ -68,4 +68,4 @@ def test_offline_and_unreachable(download, hub):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        refused(download("org/small", env={"HF_ENDPOINT": address, "MODELSCOPE_ENDPOINT": address}), 1, "not in the caches", "cannot be reached", "pass a folder")
+        refused(download("org/small", env={"HF_ENDPOINT": address, "MODELSCOPE_ENDPOINT": address}), 1, "not in the caches", "cannot be reached", "pass a folder", "--use_hf")

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "hone/cli/folder_checks.h"
 #include "hone/hub/locate.h"
 #include "hone/io/peft.h"
 
@@ -30,14 +31,15 @@ std::string text_or_none(const Options& options, std::string_view name) {
 }
 
 // "name=folder" serves the adapter under that name.
-std::string found_adapter(const std::string& word, const std::string& subfolder) {
+std::string found_adapter(const Options& options, const std::string& word, const std::string& subfolder) {
   namespace fs = std::filesystem;
   auto equals = fs::exists(word) ? word.npos : word.find('=');
   auto label = equals == word.npos ? "" : word.substr(0, equals + 1);
   auto name = word.substr(label.size());
-  // What is neither here nor an id is reported by who opens it, with what it should hold.
   auto folder = fs::exists(name) || !hub::is_repo_id(name.substr(0, name.find(':'))) ? fs::path(name) : hub::locate_adapter(name);
-  return label + (subfolder.empty() ? folder : folder / subfolder).string();
+  if (!subfolder.empty()) folder /= subfolder;
+  require_adapter_folder(options, folder.string());
+  return label + folder.string();
 }
 
 }  // namespace
@@ -62,7 +64,7 @@ void find_adapters(Options& options) {
   if (!options.knows("adapters") || !options.has("adapters")) return;
   auto subfolder = text_or_none(options, "adapter_folder");
   Json folders = Json::array();
-  for (const auto& word : options.list("adapters")) folders.push_back(found_adapter(word, subfolder));
+  for (const auto& word : options.list("adapters")) folders.push_back(found_adapter(options, word, subfolder));
   auto before = options.setting("adapters");
   options.set("adapters", folders, before.source, before.where);
 }

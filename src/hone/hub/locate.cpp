@@ -6,6 +6,7 @@
 #include "hone/base/log.h"
 #include "hone/hub/cache.h"
 #include "hone/hub/download.h"
+#include "hone/hub/nearby.h"
 
 namespace hone::hub {
 namespace {
@@ -63,6 +64,9 @@ fs::path in_repository(const std::string& id, const std::string& subfolder, cons
     if (place && fs::is_directory(below(place->snapshot)) && missing_files(*place, Kind::model, *inside).empty())
       return below(place->snapshot);
   }
+  if (auto meant = nearest_path(id); !meant.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} {}: there is no such folder, and no cache holds a model of that name", wanted.option, id),
+                    fmt::format("did you mean {}; `hone download {}` fetches it from a hub", meant.string(), id));
   Patterns patterns;
   if (!subfolder.empty()) patterns.include = {subfolder + "/*"};
   return below(fetched(id, Kind::model, revision, config().site, patterns));
@@ -79,7 +83,7 @@ fs::path locate(const std::string& name, const std::string& revision, const Want
   if (fs::is_directory(fs::path(id) / subfolder)) return fs::path(id) / subfolder;
   if (!is_repo_id(id))
     throw UserError(ExitCode::usage, name + ": no such folder",
-                    fmt::format("check the path; it should hold {}", wanted.contents));
+                    spelling_hint(id, fmt::format("check the path; it should hold {}", wanted.contents)));
   auto folder = in_repository(id, subfolder, revision, wanted);
   log::info("{}: {}", name, folder.string());
   return folder;

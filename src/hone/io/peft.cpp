@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "hone/base/file.h"
+#include "hone/io/newest_checkpoint.h"
 
 namespace hone::io {
 namespace {
@@ -18,21 +19,6 @@ constexpr const char* kSwiftFolder = "default";  // the name of the only adapter
 constexpr const char* kUnsupported[] = {
     "fan_in_fan_out", "lora_bias",   "layer_replication", "use_qalora",    "use_bdlora",
     "arrow_config",   "kasa_config", "monteclora_config", "velora_config", "alora_invocation_tokens", "trainable_token_indices"};
-
-// Where people name the run instead of its checkpoint.
-std::optional<fs::path> newest_checkpoint_in(const fs::path& run) {
-  constexpr std::string_view kName = "checkpoint-";
-  std::optional<fs::path> newest;
-  long steps = -1;
-  std::error_code unreadable;
-  for (const auto& entry : fs::directory_iterator(run, unreadable)) {
-    auto name = entry.path().filename().string();
-    if (!name.starts_with(kName) || !fs::exists(entry.path() / kConfigFile)) continue;
-    long step = std::strtol(name.c_str() + kName.size(), nullptr, 10);
-    if (step > steps) newest = entry.path(), steps = step;
-  }
-  return newest;
-}
 
 // What every method's config has.
 constexpr const char* kCommonKeys[] = {"auto_mapping",    "base_model_name_or_path", "bias",     "exclude_modules",  "inference_mode", "layers_pattern",

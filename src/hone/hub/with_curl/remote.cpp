@@ -18,6 +18,7 @@ void check_names(const Listing& listing, const std::string& id) {
       throw UserError(ExitCode::bad_data, fmt::format("{}: the hub lists \"{}\" twice", id, file.path));
 }
 
+const char* other_choice(Site site) { return site == Site::modelscope ? "--use_hf true" : "--use_hf false"; }
 const char* token_variable(Site site) { return site == Site::hugging_face ? "HF_TOKEN" : "MODELSCOPE_API_TOKEN"; }
 
 }  // namespace
@@ -103,17 +104,17 @@ UserError Remote::explained(const HttpFailure& failure) const {
   if (denied || failure.status == 404)
     return {ExitCode::usage, fmt::format("{}: {} has no such {}, or keeps it private", repo_.id, site, kind),
             fmt::format("check the id; {} looks on {}; for a private one set {}",
-                        access_.site == Site::modelscope ? "--use_hf true" : "--use_hf false",
+                        other_choice(access_.site),
                         site_name(other_site(access_.site)), variable)};
   if (failure.unreachable)
     return {
         ExitCode::failure,
         fmt::format("{}: not in the caches {} or {}, and {} cannot be reached ({})", repo_.id,
                     cache_of(Site::modelscope).string(), cache_of(Site::hugging_face).string(), access_.endpoint, failure.what()),
-        fmt::format("put it there or pass a folder; {} names another address, https_proxy a proxy",
-                    access_.site == Site::modelscope ? "MODELSCOPE_ENDPOINT" : "HF_ENDPOINT")};
+        fmt::format("put it there or pass a folder; {} asks {} instead; {} names another address, https_proxy a proxy", other_choice(access_.site),
+                    site_name(other_site(access_.site)), access_.site == Site::modelscope ? "MODELSCOPE_ENDPOINT" : "HF_ENDPOINT")};
   return {ExitCode::failure, fmt::format("{}: {}", repo_.id, failure.what()),
-          "run the same command again: it goes on from what has arrived"};
+          fmt::format("run the same command again: it resumes the download; {} asks {} instead", other_choice(access_.site), site_name(other_site(access_.site)))};
 }
 
 }  // namespace hone::hub

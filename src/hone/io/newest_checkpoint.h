@@ -1,0 +1,12 @@
+// Where people name the run instead of its checkpoint.
+#pragma once
+#include <optional>
+
+#include "hone/base/file.h"
+
+namespace hone::io {
+
+// The highest checkpoint-N with an adapter or a model in it, of a run's folder or of the newest run in a folder of runs (vN-date).
+std::optional<fs::path> newest_checkpoint_in(const fs::path& folder);
+
+}  // namespace hone::io
