@@ -35,6 +35,15 @@ NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
     (["completion", "csh"], "expected bash, zsh or fish"),
     (["sft", "--model", os.fsdecode(b"a\x8db")], "is not UTF-8"),
     (["web-ui"], "web-ui is not in this version"),
+    (["run"], "did you mean hone infer"),
+    (["serve"], "did you mean hone deploy"),
+    (["pull", "owner/name"], "did you mean hone download"),
+    (["finetune"], "did you mean hone sft"),
+    (["sft", "--data", "x"], "did you mean --dataset"),
+    (["sft", "--load_in_4bit", "true"], "did you mean --quant_method bnb --quant_bits 4"),
+    (["sft", "--tuner_type", "qlora"], "did you mean --tuner_type lora --quant_method bnb --quant_bits 4"),
+    (["sft", "--tuner_type", "ia3"], "expected one of lora, full, freeze, longlora"),
+    (["tokenize", "--model", NANO, "Hello"], "echo 'Hello' | hone tokenize"),
 ])
 def test_usage_mistakes(hone, words, said):
     done = hone(*words)
@@ -55,6 +64,20 @@ def test_bad_yaml_value_names_line(factory, tmp_path):
     file.write_text("model_name_or_path: x\nlora_rank: many\n")
     done = factory("train", file)
     assert done.returncode == 2 and f"{file}:2: lora_rank" in done.stderr
+
+
+def test_stages_that_are_absent_name_those_that_are_there(factory, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text(f"model_name_or_path: {NANO}\nstage: ppo\ndo_train: true\ndataset: x\ntemplate: qwen\noutput_dir: {tmp_path}/out\n")
+    done = factory("train", file)
+    assert done.returncode == 2 and "expected sft, pt, rm, dpo or kto" in done.stderr, done.stderr
+
+
+def test_keys_of_files_without_effect_are_named(factory, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("trust_remote_code: true\nlow_cpu_mem_usage: false\n")
+    done = factory("train", file, "--show_config")
+    assert f"{file}:2: low_cpu_mem_usage is accepted without effect" in done.stderr and "trust_remote_code is" not in done.stderr, done.stderr
 
 
 def test_broken_yaml(factory, tmp_path):

@@ -1,6 +1,8 @@
 """Mistakes in files rather than options: found before anything is loaded, named with file and place."""
 import json
+import shlex
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,79 @@ def test_a_generation_config_of_wrong_types_is_named(hone, tmp_path, field, valu
 def test_columns_that_name_no_column(hone, rows):
     done = hone("sft", "--model", NANO, "--dataset", rows, "--columns", '{"a": 1}')
     assert done.returncode == 2 and "expected an object from column to column" in done.stderr, done.stderr
+
+
+@pytest.fixture(scope="module")
+def run(hone, tmp_path_factory):
+    """A run of two steps with checkpoints of an adapter, in ms-swift's layout."""
+    folder = tmp_path_factory.mktemp("run") / "first"
+    done = hone("sft", "--model", NANO, "--dataset", ROOT / "data/demo.jsonl", "--max_steps", "2", "--save_steps", "1", "--output_dir", folder)
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("v0-*"))
+
+
+def refused(done):
+    assert done.returncode in (2, 4), done.stderr
+    lines = done.stderr.splitlines()
+    return lines[0] + " " + lines[-1]
+
+
+def test_folders_that_are_not_what_they_should_be(hone, run):
+    assert "--adapters nothere: there is no such folder" in refused(hone("infer", "--adapters", "nothere"))
+    assert "did you mean models/nano;" in refused(hone("infer", "--model", "models/nanoo", cwd=ROOT))
+    assert "did you mean models/nano" in refused(hone("infer", "--model", "model/nano", cwd=ROOT))
+    assert "no such folder" in refused(hone("infer", "--model", "./models/nanoo/x", cwd=ROOT))
+    adapter = run / "checkpoint-2"
+    said = refused(hone("infer", "--model", adapter))
+    assert "holds an adapter, not a model" in said and f"--adapters {adapter}" in said and str(NANO) in said
+    assert f"--adapters {adapter}" in refused(hone("deploy", "--model", run, "--port", "0"))
+    assert f"the newest is {adapter}" in refused(hone("infer", "--adapters", run))
+    assert f"the newest is {adapter}" in refused(hone("infer", "--adapters", run.parent))
+    assert f"the newest checkpoint there is {adapter}" in refused(hone("infer", "--adapters", run / "checkpoint-9"))
+    assert f"pass it as --model {NANO}" in refused(hone("infer", "--adapters", NANO))
+
+
+def test_a_name_of_another_number_is_another_model(hone, tmp_path):
+    (tmp_path / "org/model-3B").mkdir(parents=True)
+    assert "not in the caches" in hone("infer", "--model", "org/model-7B", cwd=tmp_path).stderr
+
+
+def test_a_run_that_fails_before_its_first_step_leaves_no_folder(hone, rows, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(NANO, model)
+    weights = next(model.glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    done = hone("sft", "--model", model, "--dataset", rows, "--output_dir", tmp_path / "out")
+    assert done.returncode != 0 and list((tmp_path / "out").iterdir()) == [], done.stderr
+
+
+def test_a_merged_model_has_a_card_of_its_own_and_ollama_is_named(hone, run, tmp_path):
+    model = tmp_path / "base"
+    shutil.copytree(NANO, model)
+    (model / "README.md").write_text("# The base\n")
+    done = hone("export", "--model", model, "--adapters", run / "checkpoint-2", "--merge_lora", "true", "--to_ollama", "true", "--output_dir", tmp_path / "merged")
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / "merged/README.md").read_text()
+    assert "The base" not in card and str(run / "checkpoint-2") in card and "base_model:" in card
+    assert f"ollama create my-model -f {tmp_path}/merged/Modelfile" in done.stdout
+
+
+def test_the_schedule_of_the_page_works(hone, rows, tmp_path):
+    """The command of docs/command-line.md that sets lr_scheduler_kwargs."""
+    line = next(line for line in (ROOT / "docs/command-line.md").read_text().splitlines() if line.startswith("hone sft") and "lr_scheduler_kwargs" in line)
+    words = shlex.split(line)[1:]
+    words[words.index("--dataset") + 1] = str(rows)
+    done = hone(*words, "--max_steps", "1", "--output_dir", tmp_path / "out", cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_reward_where_nothing_listens_is_known_before_the_model(hone, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/score"
+    model = tmp_path / "model"
+    shutil.copytree(NANO, model)
+    next(model.glob("*.safetensors")).write_bytes(b"no weights")  # would be the error if they were looked at
+    done = hone("rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", ROOT / "data/demo.jsonl", "--reward_funcs", address, "--num_generations", "2",
+                "--per_device_train_batch_size", "2", "--output_dir", tmp_path / "out")
+    assert done.returncode == 1 and f"the reward at {address} cannot be reached" in done.stderr, done.stderr

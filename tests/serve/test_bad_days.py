@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from serve_testing import read_all
+from serve_testing import MODEL, read_all
 
 QUIET = ("--verbose", "false", "--log_interval", "-1")
 
@@ -170,10 +170,18 @@ def test_a_stuck_step_is_noticed(serve):
     stream.close()
 
 
-def test_a_port_that_is_taken_becomes_the_next(serve):
+def test_a_port_that_was_asked_for_and_is_taken_is_an_error(serve, hone):
     first = serve(*QUIET)
-    second = serve(*QUIET, "--port", first.port)
-    assert second.port > first.port and "is taken" in second.log()
+    done = hone("deploy", "--model", MODEL, "--port", first.port)
+    assert done.returncode == 2 and f"port {first.port} of 127.0.0.1 is taken" in done.stderr and "another --port" in done.stderr, done.stderr
+    with socket.socket() as holder:
+        try:
+            holder.bind(("127.0.0.1", 8000))
+            holder.listen()
+        except OSError:
+            pass  # somebody else holds it
+        second = serve(*QUIET, any_port=False)
+    assert second.port > 8000 and "port 8000 is taken" in second.log()
 
 
 def test_queued_requests_cost_no_more_each(serve, endless):

@@ -4,6 +4,7 @@
 
 #include "hone/base/file.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/peers/foreign_words.h"
 #include "hone/cli/peers/names.h"
 
 namespace hone::cli {
@@ -224,14 +225,14 @@ class Parser {
     if (target.alias && !given.is_null()) given = translate(*target.alias, given, commas && option.type.kind == Kind::list);
     if (given == "auto" && may_be_automatic(option)) return parsed_.options.leave_undecided(option.name);
     auto value = read_value(option, given, commas);
+    const auto place = source == Source::command_line ? where : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
     if (!value) {
-      auto place =
-          source == Source::command_line ? where : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
-      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; {}", place, show_value(given), value.error()));
+      auto meant = given.is_string() ? peers::value_meant_by(option.name, given.get_ref<const std::string&>()) : "";
+      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; {}", place, show_value(given), value.error()), meant.empty() ? "" : fmt::format("did you mean {}", meant));
     }
     if (value->is_null() && return_to_default(target)) return;
     if (target.alias && target.alias->negated && value->is_boolean()) *value = !value->get<bool>();
-    judge(option, *value, where);
+    judge(option, *value, place);
     parsed_.options.set(option.name, std::move(*value), source, std::move(where));
   }
 
@@ -299,6 +300,8 @@ class Parser {
       parsed_.remarks.push_back(what + ", ignored as asked");
       return;
     }
+    if (auto meant = peers::option_meant_by(name); !meant.empty() && others.empty())
+      throw UserError(ExitCode::usage, what, fmt::format("did you mean {}", meant));
     constexpr size_t kListed = 12;
     if (auto meant = names_.names_with_prefix(name); dashes[0] == '-' && meant.size() > 1 && meant.size() <= kListed)
       throw UserError(ExitCode::usage, what, fmt::format("it could be --{}", fmt::join(meant, ", --")));

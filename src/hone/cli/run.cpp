@@ -11,8 +11,10 @@
 #include "hone/base/terminal.h"
 #include "hone/cli/accelerate.h"
 #include "hone/cli/environment_numbers.h"
+#include "hone/cli/folder_checks.h"
 #include "hone/cli/help.h"
 #include "hone/cli/hub_options.h"
+#include "hone/cli/peers/foreign_words.h"
 #include "hone/cli/variables.h"
 #include "hone/device/cuda_part.h"
 #include "hone/device/npu.h"
@@ -102,7 +104,7 @@ int run_invocation(const Invocation& invocation) {
   bool shows_config = options.knows("show_config") && options.flag("show_config");
   configure_hub(options);
   find_checkpoint(options);
-  if (!shows_config) find_adapters(options);
+  if (!shows_config) find_adapters(options), require_model_folder(Options(options));
   reread_checkpoint(options);
   find_base(options);
   decide_automatic(options, world_size());
@@ -136,6 +138,8 @@ Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
   require_utf8(words);
   Invocation invocation{front_end, find_command(front_end, words[0]), words[0], {words.begin() + 1, words.end()}};
   if (!invocation.command) {
+    if (auto meant = peers::command_meant_by(front_end, words[0]); !meant.empty())
+      throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", words[0]), "did you mean " + meant);
     auto near = nearest_command(front_end, words[0]);
     throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", words[0]),
                     near.empty() ? fmt::format("{} --help lists the commands", program_name(front_end)) : "did you mean " + near);

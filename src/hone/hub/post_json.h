@@ -29,4 +29,7 @@ class PostGivenUp : public std::runtime_error {
 // that the text may arrive twice. Throws PostGivenUp, or std::runtime_error that says why there is no 2xx answer.
 std::string post_json(const std::string& address, const std::string& body, const Posting& posting);
 
+// Opens a connection and closes it again, trying for `patience`. Throws std::runtime_error that says why there is none.
+void require_listener(const std::string& address, std::chrono::seconds patience);
+
 }  // namespace hone::hub

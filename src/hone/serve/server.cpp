@@ -41,7 +41,7 @@ class Server : public Service {
         metrics_(served.name),
         adapters_(config.adapter_root, config.max_adapters),
         tls_(config.certificate_file.empty() ? nullptr : tls_context(config.certificate_file, config.key_file)),
-        listener_(io_.get_executor(), config.host, config.port, tls_, *this, config.http),
+        listener_(io_.get_executor(), config.host, {config.port, config.port_fixed}, tls_, *this, config.http),
         signals_(io_, SIGTERM, SIGINT) {
     for (const auto& [name, folder] : adapters) adapters_.add(name, {folder, served.created, true});
   }
@@ -223,6 +223,10 @@ class Server : public Service {
 };
 
 }  // namespace
+
+void require_port(const ServerConfig& config) {
+  if (config.port_fixed) require_port(config.host, config.port);
+}
 
 int run_server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config,
                const std::map<std::string, std::filesystem::path>& adapters) {

@@ -16,7 +16,8 @@ inline constexpr int kHangExit = 9;
 
 struct ServerConfig {
   std::string host = "127.0.0.1";
-  int port = 8000;  // the next free one when it is taken; 0: any
+  int port = 8000;          // 0: any
+  bool port_fixed = false;  // a port that is taken is an error; otherwise the next free one is used
   std::string api_key;
   std::string certificate_file, key_file;
   std::vector<std::string> allowed_origins;
@@ -32,6 +33,9 @@ struct ServerConfig {
   std::filesystem::path result_file;  // each chat and its answer as a line of JSON; "" is none
   bool open_page = false;             // show the chat page's address, as the reason to be here
 };
+
+// Throws UserError(usage) when a fixed port is taken: before a model is loaded for it.
+void require_port(const ServerConfig& config);
 
 // Serves until SIGTERM or SIGINT, then drains. The exit code: 0, kHangExit, or ExitCode::failure when the engine is broken.
 // `adapters` are loaded already: name to folder.

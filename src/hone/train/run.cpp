@@ -20,6 +20,7 @@
 #include "hone/train/prepare.h"
 #include "hone/train/reference.h"
 #include "hone/train/results.h"
+#include "hone/train/rl/rewards/reward.h"
 #include "hone/train/trainer.h"
 #include "hone/tuner/tuner.h"
 
@@ -300,6 +301,7 @@ int run_training(const TrainingJob& job) {
   if (job.load.device.is_cpu()) device::keep_cpu_buffers();
   auto processes = Processes::join(job.parallel, job.args, job.load.device);
   check_method(job, processes);
+  if (job.reinforcement && job.do_train && processes.world.is_main()) rl::probe_rewards(job.reinforcement->rewards);
   fs::path folder;
   // A supervisor speaks for its ranks, since it outlives them; before there is a folder, only who typed the command wants to know.
   auto tell = [&](const std::string& error) {
@@ -311,6 +313,7 @@ int run_training(const TrainingJob& job) {
     return code;
   } catch (const std::exception& problem) {
     tell(problem.what());
+    if (processes.world.is_main()) discard_unused(job.trainer, folder);
     throw;
   }
 }

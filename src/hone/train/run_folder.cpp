@@ -80,6 +80,14 @@ RunFolder make_run_folder(const TrainerConfig& config, std::string run_id) {
   return run;
 }
 
+void discard_unused(const TrainerConfig& config, const fs::path& run_folder) {
+  if (config.layout != Layout::swift || !config.add_version || config.continue_run || run_folder.empty()) return;
+  std::error_code ignored;
+  bool used = fs::exists(run_folder / "logging.jsonl", ignored);
+  for (const auto& entry : fs::directory_iterator(run_folder, ignored)) used |= entry.path().filename().string().starts_with("checkpoint-");
+  if (!used) fs::remove_all(run_folder, ignored);
+}
+
 std::optional<fs::path> checkpoint_to_resume(const TrainerConfig& config, const std::string& run_id) {
   if (config.continue_run)
     if (auto newest = newest_checkpoint(*config.continue_run, run_id)) return newest;

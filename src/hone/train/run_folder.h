@@ -23,6 +23,9 @@ struct RunFolder {
   fs::path log_file(Layout layout) const { return root / (layout == Layout::swift ? "logging.jsonl" : "trainer_log.jsonl"); }
 };
 
+// Removes the version folder of a run that failed before it logged or saved anything.
+void discard_unused(const TrainerConfig& config, const fs::path& run_folder);
+
 // ms-swift: output_dir/vN-YYYYmmdd-HHMMSS with N one above the highest there; LLaMA-Factory and add_version false: output_dir
 // itself.
 RunFolder make_run_folder(const TrainerConfig& config, std::string run_id);

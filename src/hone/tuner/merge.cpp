@@ -167,6 +167,17 @@ bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
          read_config_file((base / "config.json").string()).value("tie_word_embeddings", true);
 }
 
+// The base's own card describes the base.
+std::string merged_model_card(const fs::path& base, const std::vector<fs::path>& adapters) {
+  auto name = io::read_adapter_config(adapters.front()).base_model;
+  if (name.empty()) name = base.string();
+  std::vector<std::string> names;
+  for (const auto& adapter : adapters) names.push_back("`" + adapter.string() + "`");
+  return fmt::format("---\nbase_model: {0}\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- merged\n---\n\n"
+                     "# {0} with a merged adapter\n\nThe weights of {0} with {1} merged into them by hone.\n",
+                     name, fmt::join(names, ", "));
+}
+
 // Merging over the base would lose it; merging over an adapter would leave a folder that is both.
 void refuse_own_source(const fs::path& output, const fs::path& base, const std::vector<fs::path>& adapters) {
   auto same = [&](const fs::path& source) {
@@ -197,6 +208,7 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   if (weights.expert_names()) tensors = io::one_by_one(std::move(tensors), *weights.expert_names());
   io::write_sharded(staging.folder(), tensors, options.max_shard_bytes);
   copy_small_files(base, staging.folder(), nullptr);
+  if (!adapters.empty()) write_file_atomically(staging.folder() / "README.md", merged_model_card(base, adapters));
   // A run may have added tokens or a template; its own files win over the base's. args.json tells infer how the model was
   // trained.
   static const std::set<std::string> kFromAdapter = {

@@ -148,6 +148,7 @@ int serve_model(const Options& options, bool page) {
   if (options.text("task_type") == "decision")
     throw UserError(ExitCode::usage, "decisions are not served in this version", "infer --val_dataset decides about records");
   auto config = server_config(options, page);  // mistakes in it surface before the model is loaded
+  serve::require_port(config);
   if (options.has("base_url")) return serve::run_relay(relay_config(options), config);
   return Deployment(options).serve(config);
 }

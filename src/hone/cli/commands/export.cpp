@@ -41,6 +41,7 @@ fs::path export_model(const ExportOptions& options) {
   else
     fmt::print("rewrote {}: {} tensors, {}\n", base.string(), report.tensors, format_bytes(static_cast<double>(report.bytes)));
   fmt::print("written to {}\nnext: {} {}\n", output.string(), options.next, output.string());
+  if (options.for_ollama) fmt::print("      ollama create my-model -f {}\n", (output / "Modelfile").string());
   return output;
 }
 

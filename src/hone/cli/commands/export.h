@@ -21,6 +21,7 @@ struct ExportOptions {
   bool exist_ok = false;
   model::ModelChanges changes;  // of the base
   std::function<void(const std::filesystem::path&)> finish;  // adds files to the folder before it appears
+  bool for_ollama = false;                  // `finish` writes a Modelfile, and the reader may give it to ollama
   std::string next = "hone infer --model";  // what the reader may type next, before the folder
 };
 

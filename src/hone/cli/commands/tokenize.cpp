@@ -18,6 +18,8 @@ using text::TokenId;
 using text::Tokenizer;
 
 std::string read_input(const std::string& file) {
+  if (!file.empty() && !fs::exists(file))
+    throw UserError(ExitCode::usage, fmt::format("{}: there is no such file", file), fmt::format("for a text: echo '{}' | hone tokenize --model …", file));
   if (!file.empty()) return read_file(file);
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }

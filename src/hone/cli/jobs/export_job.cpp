@@ -148,6 +148,7 @@ ExportOptions export_options(const Options& options, bool merge_lora) {
       if (before) before(folder);
       keep_template(options, model, folder);
     };
+  job.for_ollama = to_ollama(options);
   if (to_ollama(options) || speaks_factory(options))
     job.finish = [&options, before = job.finish](const fs::path& folder) {
       if (before) before(folder);

@@ -154,7 +154,7 @@ void check_method(const Options& options) {
     throw UserError(ExitCode::usage,
                     fmt::format("{} is \"{}\", which is not in this version",
                                 options.shown(speaks_factory(options) ? "stage" : "rlhf_type"), name),
-                    "expected dpo, cpo, simpo, orpo, kto, rm or grpo");
+                    speaks_factory(options) ? "expected sft, pt, rm, dpo or kto; `hone rlhf --rlhf_type grpo` trains by rewards" : "expected dpo, cpo, simpo, orpo, kto, rm or grpo");
   check_losses(options, method);
 }
 

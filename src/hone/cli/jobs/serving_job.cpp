@@ -21,14 +21,15 @@ std::string setting(const Options& options, std::string_view name, const char* v
   return options.text(name);
 }
 
-int port_of(const Options& options, bool page) {
+// None: the default may move on to the next free one.
+std::optional<int> chosen_port(const Options& options, bool page) {
   if (options.given("port")) return static_cast<int>(options.integer("port"));
-  if (const char* value = speaks_factory(options) ? std::getenv(page ? "GRADIO_SERVER_PORT" : "API_PORT") : nullptr; value && *value) {
-    int port = std::atoi(value);
-    if (port < 1 || port > 65535) throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", page ? "GRADIO_SERVER_PORT" : "API_PORT", value), "expected a port, 1 to 65535");
-    return port;
-  }
-  return page ? kPagePort : static_cast<int>(options.integer("port"));
+  const char* variable = page ? "GRADIO_SERVER_PORT" : "API_PORT";
+  const char* value = speaks_factory(options) ? std::getenv(variable) : nullptr;
+  if (!value || !*value) return std::nullopt;
+  int port = std::atoi(value);
+  if (port < 1 || port > 65535) throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, value), "expected a port, 1 to 65535");
+  return port;
 }
 
 std::chrono::milliseconds seconds(double value) { return std::chrono::milliseconds(static_cast<int64_t>(value * 1000)); }
@@ -50,7 +51,9 @@ void check_files(const serve::ServerConfig& config) {
 serve::ServerConfig server_config(const Options& options, bool page) {
   serve::ServerConfig config;
   config.host = setting(options, "host", page ? "GRADIO_SERVER_NAME" : "API_HOST");
-  config.port = port_of(options, page);
+  const auto port = chosen_port(options, page);
+  config.port = port ? *port : page ? kPagePort : static_cast<int>(options.integer("port"));
+  config.port_fixed = port.has_value();
   config.api_key = setting(options, "api_key", "API_KEY");
   config.certificate_file = options.text("ssl_certfile");
   config.key_file = options.text("ssl_keyfile");

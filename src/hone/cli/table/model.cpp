@@ -54,7 +54,7 @@ void add_model(Rows& rows) {
            verbs{kDataUsers}},
           {"guard_special_tokens", Flag, "false", "Keep special tokens spelled in messages as text.", verbs{kDataUsers}},
           {"trust_remote_code", Flag, "false", "Run code of the model's repository.",
-           always{"false", "the families are built in; no repository code is ever run"}},
+           always{"true", "a permission that is not needed: the families are built in, and no repository code is run"}},
           {"low_cpu_mem_usage", Flag, "true", "Load weights without a second copy.", only_factory{},
            always{"true", "weights are always memory-mapped"}},
           {"use_unsloth", Flag, "false", "Unsloth's fused kernels.", only_factory{},

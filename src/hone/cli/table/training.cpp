@@ -28,7 +28,7 @@ void add_training(Rows& rows) {
            Choice("linear|cosine|cosine_with_restarts|polynomial|constant|constant_with_warmup|inverse_sqrt|reduce_lr_on_plateau|"
                   "cosine_with_min_lr|cosine_warmup_with_min_lr|warmup_stable_decay"),
            "cosine", "Course of the learning rate.", factory_default{"linear"}},
-          {"lr_scheduler_kwargs", JsonText, "", "Its settings: '{\"min_lr\": 1e-6}'."},
+          {"lr_scheduler_kwargs", JsonText, "", "Its settings, such as '{\"min_lr\": 1e-6}' of cosine_with_min_lr."},
           {"warmup_ratio", Real(0, 1), "0", "Part of the steps that warm up."},
           {"warmup_steps", Real(0), "0", "Steps that warm up; below 1 a part of all."},
           {"weight_decay", Real(0), "0.1", "Decoupled weight decay.", factory_default{"0"}},

@@ -9,7 +9,7 @@ void add_tuners(Rows& rows) {
       rows, "Tuner", kTraining | kGenerating | kExport,
       {
           {"tuner_type",
-           Choice("lora|full|freeze|lora_llm|longlora|adalora|llamapro|adapter|vera|boft|fourierft|reft|bone|ia3|oft"), "lora",
+           Choice("lora|full|freeze|longlora|adalora|llamapro|adapter|vera|boft|fourierft|reft|oft"), "lora",
            "What is trained: lora, longlora (with attention in shifted groups), full, freeze, or adalora, vera, oft, boft, fourierft, reft, adapter, llamapro.", factory{"finetuning_type"}, also{"train_type"}, also{"sft_type"}},
           {"tuner_backend", Choice("peft|unsloth"), "peft", "Library of the tuner.", only_swift{},
            always{"peft", "hone's own LoRA reads and writes PEFT's files"}},

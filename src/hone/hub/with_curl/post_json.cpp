@@ -71,4 +71,21 @@ std::string post_json(const std::string& address, const std::string& body, const
   }
 }
 
+void require_listener(const std::string& address, std::chrono::seconds patience) {
+  const auto deadline = Clock::now() + patience;
+  for (;;) {
+    std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> easy(curl_easy_init(), curl_easy_cleanup);
+    curl_easy_setopt(easy.get(), CURLOPT_URL, address.c_str());
+    curl_easy_setopt(easy.get(), CURLOPT_CONNECT_ONLY, 1L);
+    curl_easy_setopt(easy.get(), CURLOPT_PROXY, "");
+    curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy.get(), CURLOPT_CONNECTTIMEOUT, static_cast<long>(patience.count()));
+    auto outcome = curl_easy_perform(easy.get());
+    if (outcome == CURLE_OK) return;
+    constexpr auto kPause = std::chrono::milliseconds(500);
+    if (outcome != CURLE_COULDNT_CONNECT || Clock::now() + kPause > deadline) throw std::runtime_error(curl_easy_strerror(outcome));
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 }  // namespace hone::hub

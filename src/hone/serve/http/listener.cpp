@@ -32,25 +32,41 @@ tcp::endpoint endpoint_of(const asio::any_io_executor& executor, const std::stri
   return *found.begin();
 }
 
+UserError cannot_listen(const std::string& host, int port, const error_code& failure) {
+  if (failure == asio::error::address_in_use)
+    return UserError(ExitCode::usage, fmt::format("port {} of {} is taken by another program", port, host), "choose another --port, or leave it out for the next free one");
+  return UserError(ExitCode::usage, fmt::format("cannot listen on {} port {}: {}", host, port, failure.message()), "choose another --port or --host");
+}
+
 }  // namespace
 
-Listener::Listener(const asio::any_io_executor& executor, const std::string& host, int port,
+void require_port(const std::string& host, int port) {
+  asio::io_context io;
+  auto endpoint = endpoint_of(io.get_executor(), host, port);
+  tcp::acceptor acceptor(io, endpoint.protocol());
+  acceptor.set_option(tcp::acceptor::reuse_address(true));
+  error_code failure;
+  acceptor.bind(endpoint, failure);
+  if (!failure) acceptor.listen(1, failure);
+  if (failure) throw cannot_listen(host, port, failure);
+}
+
+Listener::Listener(const asio::any_io_executor& executor, const std::string& host, ListenPort wanted,
                    std::shared_ptr<asio::ssl::context> tls, Service& service, const HttpLimits& limits)
     : executor_(executor), acceptor_(executor), tls_(std::move(tls)), service_(service), limits_(limits), host_(host) {
   allow_many_files();
+  const int port = wanted.number;
   auto endpoint = endpoint_of(executor, host, port);
   acceptor_.open(endpoint.protocol());
   acceptor_.set_option(tcp::acceptor::reuse_address(true));
   error_code failure;
-  for (int tried = 0; tried < kPortsTried; ++tried) {
+  for (int tried = 0; tried < (wanted.fixed ? 1 : kPortsTried); ++tried) {
     endpoint.port(static_cast<uint16_t>(port == 0 ? 0 : std::min(port + tried, 65535)));
     acceptor_.bind(endpoint, failure);
     if (!failure) acceptor_.listen(1024, failure);
     if (failure != asio::error::address_in_use) break;
   }
-  if (failure)
-    throw UserError(ExitCode::usage, fmt::format("cannot listen on {} port {}: {}", host, port, failure.message()),
-                    "choose another --port or --host");
+  if (failure) throw cannot_listen(host, port, failure);
   port_ = acceptor_.local_endpoint().port();
   if (port != 0 && port_ != port) log::warning("port {} is taken; using {}", port, port_);
 }

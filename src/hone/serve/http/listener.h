@@ -8,10 +8,18 @@
 
 namespace hone::serve {
 
+struct ListenPort {
+  int number = 0;      // 0: any
+  bool fixed = false;  // taken by another program is an error; otherwise the next free one is used
+};
+
+// Throws UserError(usage) when nothing can listen there now.
+void require_port(const std::string& host, int port);
+
 class Listener {
  public:
-  // Throws UserError(usage) when the address cannot be had. A port that is taken becomes the next free one.
-  Listener(const asio::any_io_executor& executor, const std::string& host, int port, std::shared_ptr<asio::ssl::context> tls,
+  // Throws UserError(usage) when the address cannot be had.
+  Listener(const asio::any_io_executor& executor, const std::string& host, ListenPort port, std::shared_ptr<asio::ssl::context> tls,
            Service& service, const HttpLimits& limits);
 
   std::string address() const;  // http://127.0.0.1:8000

@@ -30,7 +30,7 @@ class Relay : public Service {
         access_(config.api_key, config.host, config.allowed_origins),
         upstream_(Url::parse(relay.base_url, "base_url"), relay.key),
         tls_(config.certificate_file.empty() ? nullptr : tls_context(config.certificate_file, config.key_file)),
-        listener_(io_.get_executor(), config.host, config.port, tls_, *this, config.http),
+        listener_(io_.get_executor(), config.host, {config.port, config.port_fixed}, tls_, *this, config.http),
         signals_(io_, SIGTERM, SIGINT) {}
 
   int run() {

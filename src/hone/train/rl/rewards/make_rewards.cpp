@@ -1,13 +1,17 @@
 #include <algorithm>
 #include <array>
+#include <chrono>
 
+#include "hone/hub/post_json.h"
 #include "hone/train/rl/rewards/reward.h"
 
 namespace hone::train::rl {
 namespace {
 
+bool is_reward_address(const std::string& name) { return name.starts_with("http://") || name.starts_with("https://"); }
+
 std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig& config, const std::vector<std::string>& names) {
-  if (name.starts_with("http://") || name.starts_with("https://")) return make_judge(name, config, names);
+  if (is_reward_address(name)) return make_judge(name, config, names);
   if (name == "accuracy") return make_accuracy_reward();
   if (name == "format") return make_format_reward();
   if (name == "react_format") return make_react_format_reward();
@@ -28,6 +32,19 @@ std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config) {
     names.push_back(rewards.back()->name());
   }
   return rewards;
+}
+
+void probe_rewards(const RewardConfig& config) {
+  constexpr auto kPatience = std::chrono::seconds(5);  // a server that is started with the run may need a moment
+  for (const auto& function : config.functions) {
+    if (!is_reward_address(function)) continue;
+    try {
+      hub::require_listener(function, kPatience);
+    } catch (const std::runtime_error& problem) {
+      throw UserError(ExitCode::failure, fmt::format("the reward at {} cannot be reached: {}", hub::read_address(function)->shown, problem.what()),
+                      "start its server first, or check the address (docs/reinforcement.md)");
+    }
+  }
 }
 
 std::string column_text(const JudgedAnswer& answer, const std::string& column, const std::string& reward) {

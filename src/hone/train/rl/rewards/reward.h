@@ -38,6 +38,8 @@ struct RewardConfig {
 
 // In the order they are named. Throws UserError(usage) for names that are none.
 std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config);
+// Connects to the addresses among them, so that one where nothing listens is known before a model is loaded. Throws UserError(failure).
+void probe_rewards(const RewardConfig& config);
 
 // Each in a file of its own.
 std::unique_ptr<Reward> make_accuracy_reward();
