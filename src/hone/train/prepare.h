@@ -4,6 +4,7 @@
 #include "hone/train/rl/rollout_loader.h"
 #include "hone/train/run.h"
 #include "hone/train/run_folder.h"
+#include "hone/train/run_lock.h"
 #include "hone/train/trainer.h"
 
 namespace hone::train {
@@ -11,6 +12,7 @@ namespace hone::train {
 // What is ready before the model is: every mistake in options or data that can be known shows here, in a second.
 struct Prepared {
   RunFolder run;
+  std::unique_ptr<RunLock> lock;  // of its folder, on the first process
   bool folder_per_node = false;  // and what is saved goes into all of them
   std::optional<fs::path> resume;
   std::shared_ptr<data::RowReport> report;

@@ -245,7 +245,7 @@ int attempt(const TrainingJob& job, const Processes& processes, fs::path& folder
   bool main = processes.world.is_main();
   if (main && !job.chosen.empty()) log::info("auto: {}", job.chosen);
   if (main && !job.args.empty() && job.trainer.layout == Layout::swift)
-    write_file_atomically(ready.run.root / "args.json", job.args.dump(2));
+    write_args(ready.run.root, job.args);
   try {
     auto loaded = load_model(job, ready, processes);
     std::optional<Finished> finished;

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <sstream>
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
@@ -58,6 +60,30 @@ std::string import_command(const std::string& tracker, const fs::path& folder) {
 // NaN has no place in JSON; readers of these logs (pandas, ours) take null for it.
 std::string json_text(const Json& line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// The step of a line, whichever layout wrote it; none: it is no step's.
+std::optional<int64_t> step_of(const Json& line) {
+  if (line.contains("current_steps") && line["current_steps"].is_number_integer()) return line["current_steps"].get<int64_t>();
+  if (!line.contains("global_step/max_steps") || !line["global_step/max_steps"].is_string()) return std::nullopt;
+  return std::atoll(line["global_step/max_steps"].get_ref<const std::string&>().c_str());
+}
+
+// A killed run logged steps after its last checkpoint, which are now made again: the log has every step once.
+void forget_later_steps(const fs::path& file, int64_t first_step) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return;
+  std::string kept;
+  bool dropped = false;
+  std::istringstream lines(read_file(file));
+  for (std::string text; std::getline(lines, text);) {
+    auto line = parse_json(text);
+    auto step = line && line->is_object() ? step_of(*line) : std::nullopt;
+    bool half = !line.ok();
+    if (half || (step && *step > first_step)) dropped = true;
+    else kept += text + "\n";
+  }
+  if (dropped) write_file_atomically(file, kept);
+}
+
 }  // namespace
 
 fs::path event_folder(const TrainerConfig& config, const RunFolder& run) {
@@ -67,6 +93,7 @@ fs::path event_folder(const TrainerConfig& config, const RunFolder& run) {
 RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step, bool silent)
     : config_(config), file_(run.log_file(config.layout)), device_(device), first_step_(first_step), silent_(silent) {
   if (silent_) return;
+  if (first_step > 0) forget_later_steps(file_, first_step);
   auto folder = event_folder(config, run);
   for (const auto& sink : config.report_to) {
     if (sink != "tensorboard" && sink != "all")

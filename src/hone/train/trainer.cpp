@@ -371,9 +371,18 @@ void Trainer::finish(RunLog& log) {
   if (config_.report_effective_rate)
     results_["effective_tokens_per_sec"] = rate(state_.tokens_seen, resumed_.tokens_seen) / parts_.group.size();
   log.record(results_, state_);
+  refuse_broken_end();
   if (int64_t steps = state_.global_step - resumed_.global_step; parts_.group.size() > 1 && parts_.group.rank() == 0 && steps > 0)
     log::info("each process sent {} bytes a step and waited {:.0f} % of the time", sent_ / steps, 100 * parts_.group.seconds_waited() / seconds);
   if (config_.load_best_model_at_end) load_best();
+}
+
+// A run that could not learn from most of its last steps has broken weights, and says so by its exit code.
+void Trainer::refuse_broken_end() const {
+  const int64_t steps = state_.global_step - resumed_.global_step;
+  if (state_.skips_in_a_row < 2 || 2 * state_.skips_in_a_row <= steps) return;
+  throw UserError(ExitCode::non_finite, fmt::format("the last {} of {} steps were skipped because the loss or the gradient was not finite: the weights are probably broken", state_.skips_in_a_row, steps),
+                  "lower --learning_rate and begin again, or look at the rows named above");
 }
 
 void Trainer::load_best() {

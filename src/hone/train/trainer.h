@@ -92,6 +92,7 @@ class Trainer {
   bool due(Every every, double interval) const;
   bool stop_early() const;
   void finish(RunLog& log);
+  void refuse_broken_end() const;
   void load_best();
 
   const TrainerConfig& config_;
