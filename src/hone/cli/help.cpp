@@ -176,7 +176,7 @@ std::string config_table(const Options& options, bool as_json) {
   if (as_json) {
     Json object = Json::object();
     for (const auto* s : options.in_order())
-      object[std::string(s->option->name)] = Json{{"value", hidden(*s) ? Json(kHidden) : s->value}, {"source", source_name(s->source)}, {"where", s->where}};
+      object[std::string(s->option->name)] = Json{{"value", hidden(*s) ? Json(kHidden) : without_passwords(s->value)}, {"source", source_name(s->source)}, {"where", s->where}};
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   std::string out;
@@ -188,7 +188,7 @@ std::string config_table(const Options& options, bool as_json) {
       out += fmt::format("{}{}\n", group.empty() ? "" : "\n", styled(s->option->group, Style::bold));
       group = s->option->group;
     }
-    auto value = hidden(*s) ? std::string(kHidden) : s->undecided ? std::string("auto") : show_value(s->value);
+    auto value = hidden(*s) ? std::string(kHidden) : s->undecided ? std::string("auto") : show_value(without_passwords(s->value));
     // The value is the row's own, so a name that means the opposite would mislead.
     bool opposite = shown_negated(*s->option, options.front_end());
     auto name = padded(opposite ? s->option->name : shown_name(*s->option, options.front_end()), name_width);

@@ -173,12 +173,14 @@ int run_program(const std::string& program, std::vector<std::string> words) {
     return report(ExitCode::out_of_memory, error.what_without_backtrace(),
                   "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
   } catch (const c10::Error& error) {
+    bool full = std::string_view(error.what_without_backtrace()).find("not enough memory") != std::string_view::npos;
+    if (full) return report(ExitCode::out_of_memory, "this machine's memory is used up", "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
     return report_failure(error.what_without_backtrace());
   } catch (const std::system_error& error) {
     bool full = error.code() == std::errc::no_space_on_device || error.code() == std::error_code(EDQUOT, std::generic_category());
     return full ? report(ExitCode::out_of_space, error.what(), "free some space, or choose another folder") : report_failure(error.what());
   } catch (const std::bad_alloc&) {
-    return report(ExitCode::out_of_memory, "out of memory", "smaller --per_device_train_batch_size or --max_length");
+    return report(ExitCode::out_of_memory, "this machine's memory is used up", "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
   } catch (const std::exception& error) {
     return report_failure(error.what());
   }
