@@ -15,10 +15,10 @@ DOORS = {
         "train/event_file.cpp": "TensorBoard", "train/checkpoint.cpp": "syncs its own files", "train/run_lock.cpp": "a lock needs a descriptor",
         "train/node_copies.cpp": "pieces between nodes", "train/rl/completions_log.cpp": "appends and truncates its own log", "data/write_rows.cpp": "rows it makes",
         "hub/with_curl/http.cpp": "certificates", "parallel/rank_process.cpp": "output of ranks", "device/memory.cpp": "/proc", "device/inventory.cpp": "/proc and /sys",
-        "device/cpu_features.cpp": "/proc", "device/npu_install.cpp": "version files"}),
+        "device/cpu_features.cpp": "/proc", "device/npu_install.cpp": "version files", "cli/with_libedit/line_editor.cpp": "the history of the chat"}),
     "maps memory": (r"(?<![\w.>])(?:::)?mmap\s*\(", {"base/file.cpp": "the door", "io/safetensors.cpp": "weights", "device/cpu_buffers.cpp": "memory without a file"}),
     "connects": (r"(?<![\w.>])(?:::(?:connect|socket|getaddrinfo)|getaddrinfo)\s*\(|asio::(?:async_)?connect\s*\(|curl_easy_init", {
-        "hub/with_curl/http.cpp": "the door to hubs, rewards and messages", "hub/with_curl/mail.cpp": "mail", "serve/relay/upstream.cpp": "the server a person named",
+        "hub/with_curl/http.cpp": "the door to hubs, rewards and messages", "hub/with_curl/mail.cpp": "mail", "hub/with_curl/post_json.cpp": "rewards and messages", "serve/relay/upstream.cpp": "the server a person named",
         "serve/bench/client.cpp": "the server a person named", "parallel/rendezvous.cpp": "ranks of a run", "parallel/supervisor.cpp": "ranks of a run",
         "cli/doctor/machine.cpp": "doctor"}),
     "starts programs": (r"(?<![\w.>:])(?:std::system|popen|posix_spawnp?)\s*\(|(?<!\w)::(?:system|posix_spawnp?|exec[vl]p?e?)\s*\(", {
