@@ -25,12 +25,6 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, Prepared& rea
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
 }
 
-// A prompt and one token of an answer are the least that the model, or the engine, must hold.
-int64_t longest_useful_prompt(const TrainingJob& job) {
-  int64_t room = job.reinforcement->engine.max_context;
-  return (room > 0 ? room : model::read_config(job.model_folder, job.load.changes.config).context) - 1;
-}
-
 std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, Prepared& ready, const Processes& processes) {
   if (!ready.data.train) throw UserError(ExitCode::usage, "there are no prompts to train on", "name them with --dataset; streams of unknown length cannot be used");
   auto geometry = rl::make_geometry(job.reinforcement->geometry, job.trainer.micro_batch_size, job.trainer.accumulation, processes.data_size());
@@ -60,6 +54,11 @@ std::unique_ptr<RunLock> hold(const fs::path& folder) {
 }
 
 }  // namespace
+
+int64_t longest_useful_prompt(const TrainingJob& job) {
+  int64_t room = job.reinforcement->engine.max_context;
+  return (room > 0 ? room : model::read_config(job.model_folder, job.load.changes.config).context) - 1;
+}
 
 void settle_mates(const TrainingJob& job, int processes, data::LoaderConfig& config) {
   if (!config.feedback || !config.feedback->mates || config.feedback->block > 0) return;

@@ -35,6 +35,9 @@ std::vector<data::NamedSource> validation_sets(const data::OpenedData& data);
 // UserError(usage) where an update has one row.
 void settle_mates(const TrainingJob& job, int processes, data::LoaderConfig& config);
 
+// Of a run whose model completes the rows itself: a prompt and one token of an answer are the least that the model, or the engine, must hold.
+int64_t longest_useful_prompt(const TrainingJob& job);
+
 std::string tuner_name(const tuner::TunerConfig& tuner);  // as run identities and argument files spell it
 
 }  // namespace hone::train
