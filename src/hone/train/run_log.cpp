@@ -7,6 +7,7 @@
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/base/terminal.h"
 #include "hone/device/memory.h"
 
 namespace hone::train {
@@ -157,12 +158,34 @@ void RunLog::record(const Json& values, TrainState& state) {
 void RunLog::publish(const Json& values, const Json& item, const TrainState& state) {
   bool swift = config_.layout == Layout::swift;
   auto line = swift ? swift_line(values, state) : factory_line(values, state);
-  print_line(python_repr(swift ? line : round_floats(item, 8)));
+  if (terminal::is_terminal(1)) print_line(compact_line(values, state, static_cast<size_t>(terminal::columns())));
+  else print_line(python_repr(swift ? line : round_floats(item, 8)));
   append(line);
   if (!events_) return;
   for (const auto& [key, value] : values.items())
     if (value.is_number()) events_->add(tensorboard_tag(key), value.get<double>(), state.global_step);
   events_->add("train/epoch", state.epoch, state.global_step);
+}
+
+std::string compact_line(const Json& values, const TrainState& state, size_t width) {
+  static const std::pair<std::string_view, std::string_view> kShort[] = {{"learning_rate", "lr"}, {"grad_norm", "grad"}, {"token_acc", "acc"}};
+  auto line = fmt::format("step {}/{}  epoch {:.2f}", state.global_step, state.max_steps, state.epoch);
+  auto add = [&](const std::string& key, const Json& value) {
+    if (!value.is_number() || key == "epoch" || key == "total_flos") return;
+    std::string_view name = key;
+    for (const auto& [whole, brief] : kShort)
+      if (whole == key) name = brief;
+    auto number = value.get<double>();
+    auto item = value.is_number_integer() ? fmt::format("  {} {}", name, value.dump())
+                : name == "lr"            ? fmt::format("  lr {:.2e}", number)
+                                          : fmt::format("  {} {:.4g}", name, number);
+    if (line.size() + item.size() < width) line += item;
+  };
+  for (const char* first : {"loss", "eval_loss", "train_loss", "reward"})
+    if (values.contains(first)) add(first, values[first]);
+  for (const auto& [key, value] : values.items())
+    if (key != "loss" && key != "eval_loss" && key != "train_loss" && key != "reward") add(key, value);
+  return line;
 }
 
 std::string python_repr(const Json& value) {

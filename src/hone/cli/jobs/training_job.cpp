@@ -57,6 +57,7 @@ void read_length(const Options& options, TrainerConfig& config) {
 void read_moments(const Options& options, TrainerConfig& config) {
   config.logging = every(options, "logging_strategy");
   config.logging_steps = options.text("logging_strategy") == "no" ? 0 : options.real("logging_steps");
+  config.log_short_runs = config.logging_steps > 0 && !options.given("logging_steps") && !options.given("logging_strategy");
   config.logging_first_step = options.flag("logging_first_step");
   config.save = every(options, "save_strategy");
   config.save_steps = options.real("save_steps");
