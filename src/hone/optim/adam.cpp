@@ -57,10 +57,27 @@ void Adam::step(double learning_rate) {
     update.first = pick(moments_[g].first, update.active.positions);
     update.second = pick(moments_[g].second, update.active.positions);
     if (scales_gradients())
-      ops::cuda::adam_(update.active.parameters, update.active.gradients, update.first, update.second, clipping_,
+      ops::cuda::adam_(update.active.parameters, update.active.gradients, update.first, update.second, copies_of(update.active.parameters), clipping_,
                        {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay, update.step});
     else has_fused_adam(update.active.parameters.front()) ? fused_update(update, config_) : foreach_update(update, config_);
   }
+}
+
+bool Adam::write_along(const std::vector<std::pair<Tensor, Tensor>>& copies) {
+  if (!scales_gradients()) return false;
+  for (const auto& [parameter, copy] : copies)
+    if (copy.scalar_type() != at::kBFloat16 || !copy.is_contiguous() || copy.device() != parameter.device()) return false;
+  for (const auto& [parameter, copy] : copies) copies_[parameter.unsafeGetTensorImpl()] = copy.detach();
+  return true;
+}
+
+TensorList Adam::copies_of(const TensorList& parameters) const {
+  TensorList copies;
+  for (const auto& parameter : parameters) {
+    auto found = copies_.find(parameter.unsafeGetTensorImpl());
+    copies.push_back(found == copies_.end() ? Tensor() : found->second);
+  }
+  return copies;
 }
 
 bool Adam::scales_gradients() const {

@@ -183,6 +183,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   auto working = groups;
   MasterWeights masters = config.pure ? MasterWeights() : MasterWeights(groups);
   auto optimizer = with_rank_allocation(optim::make_optimizer(optimizer_recipe(job, processes), std::move(groups)), loaded.tuned, ready.plan.max_steps);
+  masters.let_write(*optimizer);
   auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
   auto group = group_of(job, processes, loaded, working, optimizer->groups());
   if (ready.rollouts)

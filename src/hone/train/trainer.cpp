@@ -182,7 +182,7 @@ StepReading Trainer::step() {
   reading.learning_rate = parts_.schedule.rate(state_.global_step);
   if (accept(reading, batches)) {
     parts_.optimizer.step(reading.learning_rate);
-    parts_.masters.publish();
+    parts_.masters.after_update();
     parts_.group.after_update();
   }
   parts_.optimizer.zero_grad();
