@@ -21,6 +21,7 @@ target_link_libraries(hone_net INTERFACE Boost::headers OpenSSL::SSL OpenSSL::Cr
 target_compile_definitions(hone_net INTERFACE BOOST_ASIO_SEPARATE_COMPILATION BOOST_BEAST_SEPARATE_COMPILATION)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy)
 
 include(Torch) # hone_torch, and ${python} whose wheels it came from
 

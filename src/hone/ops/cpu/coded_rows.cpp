@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "hone/device/tensor.h"
-#include "hone/ops/cpu/lanes.h"
+#include "hone/ops/cpu/vector/kernels.h"
 #include "hone/ops/float8_linear.h"
 
 namespace hone::ops::cpu {
@@ -26,37 +26,6 @@ const FloatTable& values_of_float_codes() {
 template <class Float8>
 void code_as_floats(const float* values, int64_t count, float greatest, uint8_t* codes) {
   for (int64_t i = 0; i < count; ++i) codes[i] = Float8(std::clamp(values[i], -greatest, greatest)).x;
-}
-
-using LaneByte = uint8_t __attribute__((vector_size(16)));
-
-HONE_INLINE Lane as_floats(LaneByte bytes) { return __builtin_convertvector(__builtin_convertvector(bytes, LaneInt), Lane); }
-
-HONE_INLINE LaneByte sixteen_bytes(const uint8_t* from) {
-  LaneByte bytes;
-  std::memcpy(&bytes, from, sizeof bytes);
-  return bytes;
-}
-
-HONE_INLINE void put_lane(float* to, Lane lane) { std::memcpy(to, &lane, sizeof lane); }
-
-HONE_CPU_KERNEL void widen_bytes(const uint8_t* codes, float step, float low, int64_t count, float* values) {
-  int64_t i = 0;
-  for (; i + kLane <= count; i += kLane) put_lane(values + i, as_floats(sixteen_bytes(codes + i)) * step + low);
-  for (; i < count; ++i) values[i] = static_cast<float>(codes[i]) * step + low;
-}
-
-HONE_CPU_KERNEL void widen_nibbles(const uint8_t* codes, float step, float low, int64_t half, float* values) {
-  int64_t i = 0;
-  for (; i + kLane <= half; i += kLane) {
-    auto bytes = sixteen_bytes(codes + i);
-    put_lane(values + i, as_floats(bytes & 15) * step + low);
-    put_lane(values + half + i, as_floats(bytes >> 4) * step + low);
-  }
-  for (; i < half; ++i) {
-    values[i] = static_cast<float>(codes[i] & 15) * step + low;
-    values[half + i] = static_cast<float>(codes[i] >> 4) * step + low;
-  }
 }
 
 void code_as_numbers(const float* values, int64_t count, CacheCode code, uint8_t* codes, float* scales) {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "hone/ops/cpu/dispatch.h"
-#include "hone/ops/cpu/lanes.h"
+#include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -14,40 +14,21 @@ struct RowResult {
 };
 
 template <class T>
-HONE_INLINE RowResult row_body(T* row, int64_t width, int64_t target, float weight, float smoothing, bool into_gradient) {
-  Lane largest = splat(-INFINITY);
-  Lane all{};
-  for_lanes(width, HONE_LANES(auto v = load(row + i, extent); all += v;
-                              for (int64_t j = extent.count; j < kLane; ++j) v[j] = -INFINITY;
-                              largest = max(largest, v)));
-  float peak = max(largest);
-  Lane exponentials{};
-  for_lanes(width, HONE_LANES(auto e = exp(load(row + i, extent) - peak);
-                              for (int64_t j = extent.count; j < kLane; ++j) e[j] = 0;
-                              exponentials += e));
-  float total = sum(exponentials), chosen = static_cast<float>(row[target]);
-  float normaliser = peak + std::log(total);
-  float loss = normaliser - (1 - smoothing) * chosen - (smoothing > 0 ? smoothing * sum(all) / static_cast<float>(width) : 0);
+RowResult cross_entropy_row(T* row, int64_t width, int64_t target, float weight, float smoothing, bool into_gradient) {
+  const auto softmax = softmax_of_row<T>(row, width, smoothing > 0);
+  const float peak = softmax.peak, chosen = static_cast<float>(row[target]);
+  const float loss = peak + std::log(softmax.total) - (1 - smoothing) * chosen - (smoothing > 0 ? smoothing * softmax.all / static_cast<float>(width) : 0);
   // The first of equal logits is the prediction, as argmax has it.
   bool correct = chosen == peak;
   for (int64_t i = 0; correct && i < target; ++i) correct = static_cast<float>(row[i]) < chosen;
   if (into_gradient) {
-    float scale = weight / total, spread = weight * smoothing / static_cast<float>(width);
-    float at_target = std::exp(chosen - peak) * scale - spread - weight * (1 - smoothing);
-    for_lanes(width, HONE_LANES(store(row + i, exp(load(row + i, extent) - peak) * scale - spread, extent)));
+    const float scale = weight / softmax.total, spread = weight * smoothing / static_cast<float>(width);
+    const float at_target = std::exp(chosen - peak) * scale - spread - weight * (1 - smoothing);
+    softmax_gradient_row(row, width, peak, scale, spread);
     row[target] = static_cast<T>(at_target);
   }
   return {loss * weight, correct};
 }
-
-#define HONE_DEFINE(T)                                                                                                                  \
-  HONE_CPU_KERNEL RowResult cross_entropy_row(T* row, int64_t width, int64_t target, float weight, float smoothing, bool into_gradient) { \
-    return row_body(row, width, target, weight, smoothing, into_gradient);                                                              \
-  }
-HONE_DEFINE(float)
-HONE_DEFINE(c10::BFloat16)
-HONE_DEFINE(c10::Half)
-#undef HONE_DEFINE
 
 }  // namespace
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "hone/base/error.h"
-#include "hone/ops/cpu/lanes.h"
+#include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -23,47 +24,17 @@ struct RowState {
 };
 
 // Takes in one tile of a row's logits and leaves their exponentials in its place; returns what earlier sums must be multiplied by.
-HONE_INLINE float fold_body(float* row, int64_t width, int64_t tile, RowState& state) {
-  Lane largest = splat(-INFINITY), sums{};
-  for_lanes(width, HONE_LANES(auto v = load(row + i, extent); sums += v;
-                              for (int64_t j = extent.count; j < kLane; ++j) v[j] = -INFINITY;
-                              largest = max(largest, v)));
-  float peak = max(largest), before = state.peak, rescale = 1;
+float fold_tile(float* row, int64_t width, int64_t tile, bool with_sum, RowState& state) {
+  const float peak = max_of_row(row, width), before = state.peak;
+  float rescale = 1;
   if (peak > before) {
     state.peak = peak;
     state.peak_tile = tile;
     rescale = std::exp(before - peak);
   }
-  state.all += sum(sums);
-  float from = state.peak;
-  Lane exponentials{};
-  for_lanes(width, HONE_LANES(auto e = exp(load(row + i, extent) - from);
-                              for (int64_t j = extent.count; j < kLane; ++j) e[j] = 0;
-                              exponentials += e; store(row + i, e, extent)));
-  state.total = state.total * rescale + sum(exponentials);
+  if (with_sum) state.all += sum_of_row(row, width);
+  state.total = state.total * rescale + exponentials_in_place(row, width, state.peak);
   return rescale;
-}
-
-HONE_CPU_KERNEL float fold_tile(float* row, int64_t width, int64_t tile, RowState& state) { return fold_body(row, width, tile, state); }
-
-// row = row * scale + other * other_scale
-HONE_CPU_KERNEL void add_scaled(float* row, const float* other, int64_t width, float scale, float other_scale) {
-  for_lanes(width, HONE_LANES(store(row + i, load(row + i, extent) * scale + load(other + i, extent) * other_scale, extent)));
-}
-
-struct GradientScales {
-  float sums, target, mean;
-};
-
-// What is left of the softmax's gradient: sums of the head's rows less the target's row, and less their mean (or null) when smoothing.
-HONE_CPU_KERNEL void finish_gradient(float* gradient, const float* sums, const float* target, const float* mean, int64_t width,
-                                     GradientScales by) {
-  for_lanes(width, HONE_LANES(store(gradient + i, load(sums + i, extent) * by.sums - load(target + i, extent) * by.target, extent)));
-  if (mean) for_lanes(width, HONE_LANES(store(gradient + i, load(gradient + i, extent) - load(mean + i, extent) * by.mean, extent)));
-}
-
-HONE_CPU_KERNEL void scale_row(float* row, int64_t width, float factor) {
-  for_lanes(width, HONE_LANES(store(row + i, load(row + i, extent) * factor, extent)));
 }
 
 // Logits are still whole in `row`.
@@ -148,7 +119,7 @@ class TiledPass {
       auto* logit = values + static_cast<int64_t>(row) * width;
       int64_t target = target_[begin + static_cast<int64_t>(row)] - tile * tile_width_;
       if (target >= 0 && target < width) look_at_target(logit, width, target, part.states[row]);
-      float rescale = fold_tile(logit, width, tile, part.states[row]);
+      float rescale = fold_tile(logit, width, tile, smoothing_ > 0, part.states[row]);
       if (sums && rescale != 1) scale_row(sums + static_cast<int64_t>(row) * h, h, rescale);
     }
   }
@@ -167,7 +138,7 @@ class TiledPass {
       state.all += other.all;
       auto offset = static_cast<int64_t>(row) * h;
       if (whole.sums.defined())
-        add_scaled(whole.sums.mutable_data_ptr<float>() + offset, next.sums.const_data_ptr<float>() + offset, h, scale, other_scale);
+        add_scaled_row(whole.sums.mutable_data_ptr<float>() + offset, next.sums.const_data_ptr<float>() + offset, h, scale, other_scale);
     }
   }
 
@@ -182,9 +153,11 @@ class TiledPass {
       losses_[row] = weight * (state.peak + std::log(state.total) - (1 - smoothing_) * state.chosen - spread);
       correct_[row] = state.target_leads && state.peak_tile == target / tile_width_;
       if (!gradient_) continue;
-      finish_gradient(gradient_ + row * h, part.sums.const_data_ptr<float>() + static_cast<int64_t>(i) * h,
-                      weight_.const_data_ptr<float>() + target * h, smoothing_ > 0 ? mean_weight_.const_data_ptr<float>() : nullptr, h,
-                      {weight / state.total, weight * (1 - smoothing_), weight * smoothing_});
+      // What is left of the softmax's gradient: sums of the head's rows less the target's row, and less their mean when smoothing.
+      auto* gradient = gradient_ + row * h;
+      std::memcpy(gradient, part.sums.const_data_ptr<float>() + static_cast<int64_t>(i) * h, static_cast<size_t>(h) * sizeof(float));
+      add_scaled_row(gradient, weight_.const_data_ptr<float>() + target * h, h, weight / state.total, -weight * (1 - smoothing_));
+      if (smoothing_ > 0) add_scaled_row(gradient, mean_weight_.const_data_ptr<float>(), h, 1, -weight * smoothing_);
     }
   }
 

@@ -1,0 +1,62 @@
+#include "hone/ops/cpu/vector/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "hone/ops/cpu/vector/swiglu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "hone/ops/cpu/vector/vectors.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hone::ops::cpu::HWY_NAMESPACE {
+
+HWY_INLINE Floats sigmoid(Floats x) {
+  const auto one = splat(1.0f);
+  return hn::Div(one, hn::Add(one, exp(hn::Neg(x))));
+}
+
+template <class T>
+HWY_INLINE void forward(const T* gate, const T* up, T* y, int64_t count) {
+  fill_row(y, count, [&](size_t i, auto extent) HWY_ATTR {
+    const auto g = load(gate + i, extent);
+    return hn::Mul(rounded<T>(hn::Mul(g, sigmoid(g))), load(up + i, extent));
+  });
+}
+template <class T>
+HWY_INLINE void backward(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {
+  const auto one = splat(1.0f);
+  for_vectors(count, [&](size_t i, auto extent) HWY_ATTR {
+    const auto g = load(gate + i, extent), d = load(dy + i, extent), u = load(up + i, extent), s = sigmoid(g);
+    store(dup + i, hn::Mul(hn::Mul(d, g), s), extent);
+    store(dgate + i, hn::Mul(hn::Mul(hn::Mul(d, u), s), hn::MulAdd(g, hn::Sub(one, s), one)), extent);
+  });
+}
+
+#define HONE_DEFINE(T, name)                                                                                     \
+  void swiglu_##name(const T* gate, const T* up, T* y, int64_t count) { forward(gate, up, y, count); }           \
+  void swiglu_backward_##name(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {        \
+    backward(dy, gate, up, dgate, dup, count);                                                                   \
+  }
+HONE_FLOAT_TYPES(HONE_DEFINE)
+#undef HONE_DEFINE
+
+}  // namespace hone::ops::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hone::ops::cpu {
+
+#define HONE_EXPORT(T, name)                                                                                     \
+  HWY_EXPORT(swiglu_##name);                                                                                     \
+  HWY_EXPORT(swiglu_backward_##name);                                                                            \
+  template <>                                                                                                    \
+  void swiglu_span(const T* gate, const T* up, T* y, int64_t count) {                                            \
+    HWY_DYNAMIC_DISPATCH(swiglu_##name)(gate, up, y, count);                                                     \
+  }                                                                                                              \
+  template <>                                                                                                    \
+  void swiglu_backward_span(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {          \
+    HWY_DYNAMIC_DISPATCH(swiglu_backward_##name)(dy, gate, up, dgate, dup, count);                               \
+  }
+HONE_FLOAT_TYPES(HONE_EXPORT)
+
+}  // namespace hone::ops::cpu
+#endif

@@ -1,0 +1,182 @@
+// Rows of floats in vectors of the instruction set at hand. Included by each kernel file once per set, after hwy/foreach_target.h.
+#if defined(HONE_OPS_CPU_VECTOR_VECTORS_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef HONE_OPS_CPU_VECTOR_VECTORS_H
+#undef HONE_OPS_CPU_VECTOR_VECTORS_H
+#else
+#define HONE_OPS_CPU_VECTOR_VECTORS_H
+#endif
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace hone::ops::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FloatTag = hn::ScalableTag<float>;
+using WordTag = hn::RebindToUnsigned<FloatTag>;
+using IntTag = hn::RebindToSigned<FloatTag>;
+using Floats = hn::Vec<FloatTag>;
+
+// How much of a vector is inside the row.
+struct Whole {};
+struct Part {
+  size_t count;
+};
+
+HWY_INLINE Floats splat(float value) { return hn::Set(FloatTag(), value); }
+
+HWY_INLINE Floats load(const float* from, Whole) { return hn::LoadU(FloatTag(), from); }
+HWY_INLINE Floats load(const c10::BFloat16* from, Whole) {
+  const hn::Rebind<uint16_t, FloatTag> shorts;
+  return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(WordTag(), hn::LoadU(shorts, reinterpret_cast<const uint16_t*>(from)))));
+}
+HWY_INLINE Floats load(const c10::Half* from, Whole) {
+  const hn::Rebind<hwy::float16_t, FloatTag> halves;
+  return hn::PromoteTo(FloatTag(), hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(from)));
+}
+
+HWY_INLINE void store(float* to, Floats value, Whole) { hn::StoreU(value, FloatTag(), to); }
+// The bits of the nearest bfloat16, ties to even; a NaN stays one. (Highway 1.0 cuts the lower bits off.)
+HWY_INLINE hn::Vec<WordTag> nearest_bfloat16(Floats value) {
+  const WordTag words;
+  const auto bits = hn::BitCast(words, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
+  const auto nearest = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(words, 0x7FFFu)), odd));
+  return hn::IfThenElse(hn::RebindMask(words, hn::Ne(value, value)), hn::Set(words, 0x7FC0u), nearest);
+}
+HWY_INLINE void store(c10::BFloat16* to, Floats value, Whole) {
+  const hn::Rebind<uint16_t, FloatTag> shorts;
+  hn::StoreU(hn::DemoteTo(shorts, hn::BitCast(IntTag(), nearest_bfloat16(value))), shorts, reinterpret_cast<uint16_t*>(to));
+}
+HWY_INLINE void store(c10::Half* to, Floats value, Whole) {
+#if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR  // Highway 1.0 does not round there
+  float values[HWY_LANES(float)];
+  hn::StoreU(value, FloatTag(), values);
+  for (size_t i = 0; i < hn::Lanes(FloatTag()); ++i) to[i] = values[i];
+#else
+  const hn::Rebind<hwy::float16_t, FloatTag> halves;
+  hn::StoreU(hn::DemoteTo(halves, value), halves, reinterpret_cast<hwy::float16_t*>(to));
+#endif
+}
+
+// Beyond the row there are zeros.
+template <class T>
+HWY_INLINE Floats load(const T* from, Part part) {
+  T buffer[HWY_LANES(float)] = {};
+  std::memcpy(static_cast<void*>(buffer), from, part.count * sizeof(T));
+  return load(buffer, Whole{});
+}
+template <class T>
+HWY_INLINE void store(T* to, Floats value, Part part) {
+  T buffer[HWY_LANES(float)];
+  store(buffer, value, Whole{});
+  std::memcpy(static_cast<void*>(to), buffer, part.count * sizeof(T));
+}
+
+HWY_INLINE Floats inside(Whole, Floats value, float) { return value; }
+HWY_INLINE Floats inside(Part part, Floats value, float beyond) {
+  return hn::IfThenElse(hn::FirstN(FloatTag(), part.count), value, splat(beyond));
+}
+
+// What a value becomes when stored as T: intermediate results round where a composition of tensors would.
+template <class T>
+HWY_INLINE Floats rounded(Floats value) {
+  T buffer[HWY_LANES(float)];
+  store(buffer, value, Whole{});
+  return load(buffer, Whole{});
+}
+template <>
+HWY_INLINE Floats rounded<float>(Floats value) { return value; }
+template <>
+HWY_INLINE Floats rounded<c10::BFloat16>(Floats value) { return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(nearest_bfloat16(value))); }
+
+// Within two units in the last place of expf; 0 below the smallest normal number, infinity above the largest, NaN stays. (Highway's own gives 0 for NaN.)
+HWY_INLINE Floats exp(Floats x) {
+  const FloatTag d;
+  const Floats magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const Floats smallest = splat(-87.33654f), largest = splat(88.72283f);
+  const Floats clamped = hn::Min(hn::Max(x, smallest), largest);
+  const Floats n = hn::Sub(hn::MulAdd(clamped, splat(1.44269504f), magic), magic);
+  const Floats r = hn::NegMulAdd(n, splat(-2.12194440e-4f), hn::NegMulAdd(n, splat(0.693359375f), clamped));
+  Floats p = splat(1.9875691500e-4f);
+  p = hn::MulAdd(p, r, splat(1.3981999507e-3f));
+  p = hn::MulAdd(p, r, splat(8.3334519073e-3f));
+  p = hn::MulAdd(p, r, splat(4.1665795894e-2f));
+  p = hn::MulAdd(p, r, splat(1.6666665459e-1f));
+  p = hn::MulAdd(p, r, splat(5.0000001201e-1f));
+  p = hn::Add(hn::MulAdd(hn::Mul(p, r), r, r), splat(1.0f));
+  // 2^128 does not fit one exponent, so scale in two steps.
+  const auto exponent = hn::ConvertTo(IntTag(), n), half = hn::ShiftRight<1>(exponent), bias = hn::Set(IntTag(), 127);
+  p = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias))));
+  p = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(exponent, half), bias))));
+  p = hn::IfThenElse(hn::Lt(x, smallest), hn::Zero(d), p);
+  p = hn::IfThenElse(hn::Gt(x, largest), splat(INFINITY), p);
+  return hn::IfThenElse(hn::Ne(x, x), x, p);
+}
+
+// body(i, extent) for every vector of a row; only the last one may be a part.
+template <class Body>
+HWY_INLINE void for_vectors(int64_t width, Body body) {
+  const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());
+  size_t i = 0;
+  for (; i + n <= count; i += n) body(i, Whole{});
+  if (i < count) body(i, Part{count - i});
+}
+
+// to[i …] = value(i, extent). Four vectors are computed before any is stored: the processor waits for none of them, and nothing can lie in between.
+template <class T, class Value>
+HWY_INLINE void fill_row(T* to, int64_t width, Value value) {
+  const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());
+  size_t i = 0;
+  for (; i + 4 * n <= count; i += 4 * n) {
+    const Floats a = value(i, Whole{}), b = value(i + n, Whole{}), c = value(i + 2 * n, Whole{}), e = value(i + 3 * n, Whole{});
+    store(to + i, a, Whole{}), store(to + i + n, b, Whole{}), store(to + i + 2 * n, c, Whole{}), store(to + i + 3 * n, e, Whole{});
+  }
+  for (; i + n <= count; i += n) store(to + i, value(i, Whole{}), Whole{});
+  if (i < count) store(to + i, value(i, Part{count - i}), Part{count - i});
+}
+
+// Folds term(i, extent) over a row in four vectors side by side, then those; beyond the row stands `start`.
+template <class Term, class Fold>
+HWY_INLINE Floats fold_row(int64_t width, float start, Term term, Fold fold) {
+  const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());
+  Floats a = splat(start), b = a, c = a, e = a;
+  size_t i = 0;
+  for (; i + 4 * n <= count; i += 4 * n) {
+    a = fold(a, term(i, Whole{})), b = fold(b, term(i + n, Whole{}));
+    c = fold(c, term(i + 2 * n, Whole{})), e = fold(e, term(i + 3 * n, Whole{}));
+  }
+  for (; i + n <= count; i += n) a = fold(a, term(i, Whole{}));
+  if (i < count) b = fold(b, inside(Part{count - i}, term(i, Part{count - i}), start));
+  return fold(fold(a, b), fold(c, e));
+}
+
+// Lambdas take part in the file's instruction set only when told so.
+#define HONE_VECTORS(...) [&](size_t i, auto extent) HWY_ATTR { __VA_ARGS__; }
+#define HONE_VALUE(...) [&](size_t i, auto extent) HWY_ATTR { return __VA_ARGS__; }
+
+template <class Term>
+HWY_INLINE float sum_row(int64_t width, Term term) {
+  auto add = [](Floats a, Floats b) HWY_ATTR { return hn::Add(a, b); };
+  return hn::GetLane(hn::SumOfLanes(FloatTag(), fold_row(width, 0.0f, term, add)));
+}
+template <class Term>
+HWY_INLINE float max_row(int64_t width, Term term) {
+  auto larger = [](Floats a, Floats b) HWY_ATTR { return hn::Max(a, b); };
+  return hn::GetLane(hn::MaxOfLanes(FloatTag(), fold_row(width, -INFINITY, term, larger)));
+}
+
+}  // namespace hone::ops::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+// DO(type, name) for the types that weights and activations come in: Highway exports functions by name, not templates.
+#ifndef HONE_FLOAT_TYPES
+#define HONE_FLOAT_TYPES(DO) DO(float, float32) DO(c10::BFloat16, bfloat16) DO(c10::Half, float16)
+#endif
