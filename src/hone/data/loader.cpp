@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <deque>
-#include <thread>
 
+#include "hone/base/usable_cores.h"
 #include "hone/data/loader_plan.h"
 #include "hone/data/permutation.h"
 
@@ -139,7 +139,7 @@ std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> so
                                     std::shared_ptr<RowReport> report) {
   if (source->size() == 0) throw UserError(ExitCode::bad_data, "the dataset has no rows");
   HONE_CHECK(config.batch_size > 0 && config.world > 0 && config.rank < config.world);
-  auto threads = config.threads ? config.threads : std::max(1u, std::thread::hardware_concurrency());
+  auto threads = config.threads ? config.threads : static_cast<size_t>(usable_cores());
   auto pool = std::make_unique<ThreadPool>(threads);
   bool small = estimated_bytes(*source) <= config.scan_bytes;
   int rank = config.rank, world = config.world;

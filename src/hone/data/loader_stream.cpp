@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
-#include <thread>
 
+#include "hone/base/usable_cores.h"
 #include "hone/data/loader_plan.h"
 
 namespace hone::data {
@@ -166,7 +166,7 @@ class StreamLoader : public Loader {
 std::unique_ptr<Loader> make_loader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
                                     std::shared_ptr<RowReport> report) {
   HONE_CHECK(config.batch_size > 0 && config.world > 0 && config.rank < config.world);
-  auto threads = config.threads ? config.threads : std::max(1u, std::thread::hardware_concurrency());
+  auto threads = config.threads ? config.threads : static_cast<size_t>(usable_cores());
   return std::make_unique<StreamLoader>(std::move(stream), std::move(encoder), config, std::move(report), threads);
 }
 

@@ -10,9 +10,6 @@ namespace hone::device::npu {
 std::vector<DeviceRecord> cards();
 LinkMatrix card_links();
 
-// "144-167,192" → the numbers; what cannot be read is left out.
-std::vector<int> parse_cores(const std::string& text);
-
 // The process and all threads it starts stay on the cores near the card that it sees under this number. Returns these cores, as a
 // list; empty when the machine does not say, when that is all cores, or when CPU_AFFINITY_CONF leaves the matter to torch_npu.
 std::string bind_near(int visible_index);

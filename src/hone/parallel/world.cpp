@@ -1,13 +1,12 @@
 #include "hone/parallel/world.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
 
 #include "hone/base/error.h"
+#include "hone/base/usable_cores.h"
 #include "hone/parallel/supervision.h"
 
 namespace hone::parallel {
@@ -127,9 +126,7 @@ bool is_placed() {
 
 int cores_per_rank(int ranks) {
   if (auto of_task = number("SLURM_CPUS_PER_TASK"); of_task && std::getenv("SLURM_PROCID")) return std::max(1, *of_task);
-  cpu_set_t allowed;
-  int cores = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-  return std::max(1, cores / std::max(1, ranks));
+  return std::max(1, usable_cores() / std::max(1, ranks));
 }
 
 }  // namespace hone::parallel

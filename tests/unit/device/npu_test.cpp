@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "hone/device/npu_cards.h"
 #include "hone/device/npu_errors.h"
 #include "hone/device/npu_hccl.h"
 #include "hone/device/npu_install.h"
@@ -71,15 +70,6 @@ TEST(NpuSmi, ReadsLinks) {
   ASSERT_EQ(matrix.names.size(), 2u);
   EXPECT_EQ(matrix.links[0][1], "HCCS");
   EXPECT_EQ(matrix.cpus[1], "0-23");
-}
-
-TEST(NpuCards, ReadsCoreLists) {
-  EXPECT_EQ(parse_cores("3"), std::vector{3});
-  EXPECT_EQ(parse_cores("0-2,5"), (std::vector{0, 1, 2, 5}));
-  EXPECT_TRUE(parse_cores("").empty());
-  EXPECT_TRUE(parse_cores("NA").empty());
-  EXPECT_EQ(parse_cores("1,x"), std::vector{1});
-  EXPECT_LE(parse_cores("0-999999999").size(), 1024u);
 }
 
 TEST(NpuNetwork, PatternsOfInterfaces) {

@@ -1,9 +1,8 @@
 #include "hone/cli/jobs/export_job.h"
 
-#include <thread>
-
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/usable_cores.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/hub_options.h"
 #include "hone/cli/jobs/data_job.h"
@@ -17,7 +16,6 @@
 #include "hone/data/open_datasets.h"
 #include "hone/hub/locate.h"
 #include "hone/hub/upload.h"
-#include "hone/train/companions.h"
 
 namespace hone::cli {
 namespace {
@@ -61,7 +59,7 @@ void keep_template(const Options& options, const fs::path& model, const fs::path
   auto args = fs::exists(path) ? read_config_file(path.string()) : Json{{"model", model.string()}};
   auto name = resolved_template(options, model);
   args["template"] = name.empty() ? Json() : Json(name);
-  train::write_args(folder, std::move(args));
+  write_file_atomically(path, args.dump(2));
 }
 
 // Rows as token ids: train and val, for --cached_dataset.
@@ -78,8 +76,7 @@ void write_cached_dataset(const Options& options) {
   if (fs::exists(folder) && !fs::is_empty(folder) && !options.flag("exist_ok"))
     throw UserError(ExitCode::usage, fmt::format("{} exists already", folder.string()),
                     "choose another --output_dir, or pass --exist_ok true");
-  ThreadPool pool(static_cast<size_t>(options.given("dataset_num_proc") ? options.integer("dataset_num_proc")
-                                                                        : std::max(1u, std::thread::hardware_concurrency())));
+  ThreadPool pool(static_cast<size_t>(options.given("dataset_num_proc") ? options.integer("dataset_num_proc") : usable_cores()));
   data::RowReport report(options.flag("strict"));
   if (!opened.train && !opened.validation)
     throw UserError(ExitCode::usage, "there are no rows to write", "name them with --dataset");

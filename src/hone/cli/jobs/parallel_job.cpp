@@ -6,7 +6,9 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/usable_cores.h"
 #include "hone/cli/jobs/data_job.h"
+#include "hone/device/inventory.h"
 
 namespace hone::cli {
 namespace {
@@ -113,11 +115,20 @@ int usable_devices(const Options& options) {
   return at::getAccelerator() ? at::accelerator::deviceCount() : 0;
 }
 
+// Where memory has near and far parts, each process keeps to neighbouring cores, and what it allocates lies beside them. Slurm has seen to that itself.
+void stay_in_own_nodes(int ranks) {
+  const auto nodes = numa_nodes(allowed_cores());
+  if (nodes.size() < 2 || std::getenv("SLURM_PROCID")) return;
+  const auto own = share_of_cores(nodes, parallel::world_from_environment().local_rank, ranks);
+  if (bind_to(own)) log::debug("this process keeps to the cores {}", device::core_list(own));
+}
+
 // Processes of a machine share its cores. Our supervisor and torchrun say so in OMP_NUM_THREADS; Slurm and a bare RANK do not.
 void share_cores(const Options& options, train::TrainingJob& job) {
   int ranks = parallel::world_from_environment().local_size;
   if (ranks < 2) return;
   int share = parallel::cores_per_rank(ranks);
+  if (job.load.device.is_cpu()) stay_in_own_nodes(ranks);
   if (job.load.device.is_cpu() && options.integer("threads") == 0 && !std::getenv("OMP_NUM_THREADS")) at::set_num_threads(share);
   if (job.loader.threads == 0) job.loader.threads = job.eval_loader.threads = static_cast<size_t>(share);
 }

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <thread>
 
+#include "hone/base/usable_cores.h"
+
 namespace hone::data {
 namespace {
 
@@ -83,7 +85,7 @@ RecordIndex build_index(const PlainFile& file, const LineScanner&, ScanPoint sta
     }
   };
   std::vector<std::jthread> helpers;
-  for (size_t i = 1; i < std::min<size_t>(count, std::thread::hardware_concurrency()); ++i) helpers.emplace_back(work);
+  for (size_t i = 1; i < std::min(count, static_cast<size_t>(usable_cores())); ++i) helpers.emplace_back(work);
   work();
   helpers.clear();
   if (failure) std::rethrow_exception(failure);
