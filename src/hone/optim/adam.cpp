@@ -3,34 +3,18 @@
 #include <cmath>
 
 #include "hone/ops/cuda/adam.h"
+#include "hone/optim/cpu_adam.h"
 
 namespace hone::optim {
 namespace {
 
 bool has_fused_adam(const Tensor& parameter) { return parameter.is_cpu() || parameter.is_cuda(); }
 
-struct Update {
-  ActiveParameters active;
-  TensorList first, second;
-  double rate, weight_decay;
-  int64_t step;
-};
-
-void fused_update(const Update& u, const AdamConfig& config) {
-  Tensor step =
-      at::full({}, static_cast<double>(u.step), u.active.parameters.front().options().dtype(at::kFloat).requires_grad(false));
-  TensorList steps(u.active.parameters.size(), step);
-  auto fused = config.decoupled_decay ? static_cast<decltype(&at::_ops::_fused_adam_::call)>(&at::_ops::_fused_adamw_::call)
-                                      : &at::_ops::_fused_adam_::call;
-  fused(u.active.parameters, u.active.gradients, u.first, u.second, {}, steps, u.rate, config.beta1, config.beta2, u.weight_decay,
-        config.epsilon, /*amsgrad=*/false, /*maximize=*/false, {}, {});
-}
-
-void foreach_update(const Update& u, const AdamConfig& config) {
-  TensorList gradients = u.active.gradients;
-  if (config.decoupled_decay && u.weight_decay != 0) at::_foreach_mul_(u.active.parameters, 1 - u.rate * u.weight_decay);
+void foreach_update(const AdamUpdate& u, const AdamConfig& config) {
+  TensorList gradients = u.gradients;
+  if (config.decoupled_decay && u.weight_decay != 0) at::_foreach_mul_(u.parameters, 1 - u.rate * u.weight_decay);
   if (!config.decoupled_decay && u.weight_decay != 0)
-    gradients = at::_foreach_add(gradients, u.active.parameters, u.weight_decay);
+    gradients = at::_foreach_add(gradients, u.parameters, u.weight_decay);
   at::_foreach_lerp_(u.first, gradients, 1 - config.beta1);
   at::_foreach_mul_(u.second, config.beta2);
   at::_foreach_addcmul_(u.second, gradients, gradients, 1 - config.beta2);
@@ -38,7 +22,7 @@ void foreach_update(const Update& u, const AdamConfig& config) {
   TensorList denominators = at::_foreach_sqrt(u.second);
   at::_foreach_div_(denominators, std::sqrt(correction2));
   at::_foreach_add_(denominators, config.epsilon);
-  at::_foreach_addcdiv_(u.active.parameters, u.first, denominators, -u.rate / correction1);
+  at::_foreach_addcdiv_(u.parameters, u.first, denominators, -u.rate / correction1);
 }
 
 }  // namespace
@@ -52,32 +36,22 @@ void Adam::step(double learning_rate) {
   step_ += 1;
   for (size_t g = 0; g < groups_.size(); ++g) {
     const ParameterGroup& group = groups_[g];
-    Update update{active_parameters(group), {}, {}, learning_rate * group.rate_ratio, group.weight_decay, step_.item<int64_t>()};
-    if (update.active.parameters.empty()) continue;
-    update.first = pick(moments_[g].first, update.active.positions);
-    update.second = pick(moments_[g].second, update.active.positions);
+    auto active = active_parameters(group);
+    if (active.parameters.empty()) continue;
+    AdamUpdate update{std::move(active.parameters),
+                      std::move(active.gradients),
+                      pick(moments_[g].first, active.positions),
+                      pick(moments_[g].second, active.positions),
+                      learning_rate * group.rate_ratio,
+                      group.weight_decay,
+                      step_.item<int64_t>()};
     if (scales_gradients())
-      ops::cuda::adam_(update.active.parameters, update.active.gradients, update.first, update.second, copies_of(update.active.parameters), clipping_,
+      ops::cuda::adam_(update.parameters, update.gradients, update.first, update.second, clipping_,
                        {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay, update.step});
-    else has_fused_adam(update.active.parameters.front()) ? fused_update(update, config_) : foreach_update(update, config_);
+    else if (serves_cpu_adam(update, config_)) cpu_adam(update, config_);
+    else if (has_fused_adam(update.parameters.front())) libtorch_adam(update, config_);
+    else foreach_update(update, config_);
   }
-}
-
-bool Adam::write_along(const std::vector<std::pair<Tensor, Tensor>>& copies) {
-  if (!scales_gradients()) return false;
-  for (const auto& [parameter, copy] : copies)
-    if (copy.scalar_type() != at::kBFloat16 || !copy.is_contiguous() || copy.device() != parameter.device()) return false;
-  for (const auto& [parameter, copy] : copies) copies_[parameter.unsafeGetTensorImpl()] = copy.detach();
-  return true;
-}
-
-TensorList Adam::copies_of(const TensorList& parameters) const {
-  TensorList copies;
-  for (const auto& parameter : parameters) {
-    auto found = copies_.find(parameter.unsafeGetTensorImpl());
-    copies.push_back(found == copies_.end() ? Tensor() : found->second);
-  }
-  return copies;
 }
 
 bool Adam::scales_gradients() const {

@@ -1,0 +1,19 @@
+// AdamW on the CPU at the speed of its memory, for weights there and for optimizer state that was offloaded to it: bit for bit libtorch's fused one.
+#pragma once
+#include "hone/optim/adam.h"
+
+namespace hone::optim {
+
+struct AdamUpdate {
+  TensorList parameters, gradients, first, second;
+  double rate, weight_decay;
+  int64_t step;
+};
+
+// Whether the vector code rounds as this libtorch does, which is tried out once, and takes these tensors.
+bool serves_cpu_adam(const AdamUpdate& update, const AdamConfig& config);
+void cpu_adam(const AdamUpdate& update, const AdamConfig& config);
+
+void libtorch_adam(const AdamUpdate& update, const AdamConfig& config);  // its fused operator, on the CPU and CUDA
+
+}  // namespace hone::optim
