@@ -8,7 +8,7 @@ PYTHON  = .venv/bin/python
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-gpu bench-gpu test-npu-2.7.1 test-aarch64 help setup setup-tests build demo test unit-test bench fuzz format install docs clean
+.PHONY: test-reliability soak test-gpu bench-gpu test-npu-2.7.1 test-aarch64 help setup setup-tests build demo test unit-test bench fuzz format install docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,13 @@ test-npu-2.7.1: setup-tests ## operators through torch and torch_npu 2.7.1, in a
 
 test-aarch64: setup ## build for aarch64 with Debian's cross compiler, and run the unit tests under emulation
 	@tools/cross_aarch64.sh
+
+test-reliability: setup-tests unit-test ## the thirty tests of reliability: faults on purpose, a line with a figure each
+	$(PYTHON) -m pytest -q -m reliability tests
+
+SOAK_MINUTES ?= 30
+soak: setup-tests build ## requests, clients that leave, adapters and a training run beside them, for SOAK_MINUTES (30)
+	$(PYTHON) tests/serve/soak.py --minutes $(SOAK_MINUTES)
 
 bench: setup-tests ## compare hone with its peers on this machine; prints ratios
 	@$(call configure,bench)

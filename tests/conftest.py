@@ -1,9 +1,13 @@
 """What every test may use: the built program as `hone(...)`."""
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import reliability  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 BINARY = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
@@ -56,3 +60,38 @@ def shared():
     if not (folder / "data").is_dir():
         pytest.skip(f"{folder}/data is not there; set HONE_SHARED")
     return folder
+
+
+def pytest_collection_modifyitems(config, items):
+    """Marks the thirty tests of reliability; their table stands in reliability.py, new ones carry the mark themselves."""
+    for item in items:
+        for number in reliability.numbers_of(item.nodeid):
+            item.add_marker(pytest.mark.reliability(number))
+        numbers = sorted({mark.args[0] for mark in item.iter_markers("reliability")})
+        if numbers:
+            item.user_properties.append(("reliability", numbers))
+
+
+@pytest.fixture
+def figure(record_property):
+    """figure("24 connections, 12 MB"): what a test of reliability measured, for the line that make test-reliability prints."""
+    return lambda text: record_property("figure", text)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if "reliability" not in (config.getoption("-m") or ""):
+        return
+    lines = {number: [0, 0, 0.0, []] for number in reliability.TITLES}
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.stats.get(outcome, []):
+            properties = dict(getattr(report, "user_properties", []))
+            for number in properties.get("reliability", []):
+                line = lines[number]
+                line[0] += outcome == "passed"
+                line[1] += outcome != "passed"
+                line[2] += report.duration
+                line[3] += [value for name, value in report.user_properties if name == "figure"]
+    terminalreporter.section("thirty tests of reliability")
+    for number, (passed, failed, seconds, figures) in lines.items():
+        verdict = "FAILED" if failed else "ok" if passed else "not run"
+        terminalreporter.write_line(f"{number:3} {reliability.TITLES[number]:50} {verdict:7} {passed} of {passed + failed} in {seconds:.0f} s{''.join('; ' + text for text in figures)}")

@@ -28,18 +28,45 @@ def test_program_help_lists_commands(hone, swift, factory):
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_help_fits_the_terminal(hone, columns):
-    for words in (["--help"], ["sft", "--help"], ["infer", "--help"], ["options"]):
+    for words in (["--help"], ["sft", "--help"], ["sft", "--help", "all"], ["infer", "--help"], ["options"], ["options", "learning"]):
         text = hone(*words, env={"COLUMNS": columns}).stdout
         longest = max(text.splitlines(), key=len)
         assert len(longest) <= columns, longest
 
 
+def test_help_begins_with_what_most_runs_need(hone, swift, factory, table):
+    names = {row["name"] for row in table} | {row["factory_name"] for row in table}
+    for program, verb in ((hone, "sft"), (swift, "sft"), (hone, "pt"), (hone, "rlhf"), (factory, "train"), (hone, "infer"), (hone, "deploy"), (hone, "export")):
+        text = program(verb, "--help", env={"COLUMNS": 100}).stdout
+        options = re.findall(r"^  --(\w+)", text, re.M)
+        assert 10 <= len(options) <= 20 and set(options) <= names, (verb, options)
+        assert len(text.splitlines()) < 60 and "Example" in text and f"{verb} --help GROUP" in text
+    example = re.search(r"^Example\n(.*?)\n\n", hone("sft", "--help").stdout, re.S | re.M)[1].split()
+    assert hone("check-args", "--", *example).returncode == 0
+
+
+def test_groups_of_options_are_shown_by_name(hone):
+    text = hone("sft", "--help", "lora").stdout
+    assert re.search(r"^LoRA$", text, re.M) and "--lora_rank" in text and "--learning_rate" not in text
+    assert hone("help", "sft", "lora").stdout == text and hone("help", "sft", "all").stdout == hone("sft", "--help", "all").stdout
+    wrong = hone("sft", "--help", "nonsense")
+    assert wrong.returncode == 2 and "expected all, or one of Model" in wrong.stderr
+
+
+def test_options_are_searched_by_a_word(hone):
+    text = hone("options", "warmup").stdout
+    assert "--warmup_ratio" in text and "--lora_rank" not in text and len(text.splitlines()) < 40
+    assert "--max_length" in hone("options", "cutoff_len").stdout  # by the name that another program gives it
+    lost = hone("options", "learning_rat3")
+    assert lost.returncode == 2 and "did you mean learning_rate" in lost.stderr
+
+
 def test_help_groups_and_defaults(hone, factory):
-    text = hone("sft", "--help").stdout
+    text = hone("sft", "--help", "all").stdout
     for group in ("Model", "Data", "Training", "LoRA", "Output"):
         assert re.search(rf"^{group}$", text, re.M)
     assert re.search(r"--lora_alpha REAL .*\[32\]", text)
-    text = factory("train", "--help").stdout
+    text = factory("train", "--help", "all").stdout
     assert "--model_name_or_path" in text and "--cutoff_len" in text and "--model_id_or_path" not in text
     assert re.search(r"--lora_alpha REAL .*\[auto\]", text)
 
@@ -50,7 +77,7 @@ def test_help_by_word_equals_help_by_flag(hone):
 
 
 def test_every_option_shows_up_in_help_or_has_a_reason(table, hone):
-    text = hone("sft", "--help").stdout
+    text = hone("sft", "--help", "all").stdout
     for row in table:
         if "sft" not in row["commands"].split(", ") and row["commands"] != "every command":
             continue

@@ -1,5 +1,6 @@
 """hone plan: no weights are read, and its figure for this machine's CPU is within a tenth of what the run then reports."""
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_learning_from_rewards_counts_answers_and_the_reference(hone):
     full, free, adapter = plan("--tuner_type", "full"), plan("--tuner_type", "full", "--beta", "0"), plan("--reward_model", "RM")
     assert full["tokens"] == 8 * (1024 + 256)
     assert full["asked"]["reference"] == full["asked"]["weights"] and free["asked"]["reference"] == adapter["asked"]["reference"] == 0
-    assert any("keys and values" in line for line in full["assumptions"]) and any("RM" in line for line in adapter["assumptions"])
+    assert any("KV cache" in line for line in full["assumptions"]) and any("RM" in line for line in adapter["assumptions"])
 
 
 def test_every_front_end_can_be_planned(hone, tmp_path):
@@ -83,13 +84,13 @@ def test_every_front_end_can_be_planned(hone, tmp_path):
     config.write_text("model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: lora\ndataset: d\noutput_dir: o\ncutoff_len: 1024\nbf16: true\n")
     for words in (["llamafactory-cli", "train", config], ["NPROC_PER_NODE=4", "swift", "sft", "--model", "Qwen/Qwen3-8B", "--dataset", "d", "--deepspeed", "zero2"], ["sft", "--model", "Qwen/Qwen3-8B", "--dataset", "d"]):
         done = hone("plan", *words)
-        assert done.returncode == 0 and "910B 64 GB" in done.stdout and "zero3" in done.stdout, done.stderr
+        assert done.returncode == 0 and "910B3 64 GB" in done.stdout and "zero3" in done.stdout, done.stderr
 
 
 def test_an_unknown_model_says_what_is_enough(hone):
     done = hone("plan", "swift", "sft", "--model", "nobody/has-this", "--dataset", "d")
     assert done.returncode == 2 and "config.json is enough" in done.stderr
-    assert hone("plan", "swift", "infer", "--model", "x").returncode == 2
+    assert hone("plan", "swift", "export", "--model", "x").returncode == 2
 
 
 def test_sharding_and_processes_are_those_of_the_run(hone, tmp_path):
@@ -116,3 +117,55 @@ def test_deepspeed_in_the_file_of_accelerate_is_deepspeed(hone, model, tmp_path)
     run.write_text(f"model_name_or_path: {model}\nstage: sft\ndo_train: true\ndataset: any\ntemplate: qwen\noutput_dir: {tmp_path / 'out'}\n")
     done = hone("plan", "accelerate", "launch", "--config_file", file, "src/train.py", run)
     assert done.returncode == 0 and "2 devices, sharding zero3" in done.stdout, done.stdout + done.stderr
+
+
+QWEN = ["--model", "Qwen/Qwen2.5-7B-Instruct"]
+
+
+def plan_of(hone, *words):
+    done = hone("plan", "--format", "json", "--target_device", "910B3", *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_verdict_comes_first(hone):
+    fitting = hone("plan", "--target_device", "910B3", *QWEN).stdout.splitlines()
+    assert fitting[0].startswith("fits on 1 x Ascend 910B3 64 GB: ") and fitting[0].endswith(" of 64 GiB") and "a step of" in fitting[1]
+    large = hone("plan", "NPROC_PER_NODE=2", "sft", *QWEN, "--tuner_type", "full", "--target_device", "910B3").stdout.splitlines()
+    assert large[0].startswith("does not fit on 2 x Ascend 910B3 64 GB: ") and re.search(r"it would on \d with ", "\n".join(large[:4]))
+    wrong = hone("plan", "--target_device", "abacus", *QWEN)
+    assert wrong.returncode == 2 and "910B3" in wrong.stderr
+
+
+def test_options_alone_are_a_training_command(hone):
+    assert plan_of(hone, *QWEN) == plan_of(hone, "sft", *QWEN)
+    assert plan_of(hone, "--rlhf_type", "dpo", *QWEN)["tokens"] == 2 * plan_of(hone, *QWEN)["tokens"]
+    wrong = hone("plan", *QWEN, "--ssl_keyfile", "k")
+    assert wrong.returncode == 2 and not re.search(r"\b(eval|sample|rollout)\b", wrong.stderr)  # commands that are not there yet
+
+
+def test_offload_shows_host_memory_and_costs_time(hone):
+    plan = plan_of(hone, "NPROC_PER_NODE=8", "sft", *QWEN, "--tuner_type", "full", "--deepspeed", "zero2_offload")
+    at = {(p["devices"], p["sharding"]): p for p in plan["layouts"]}
+    assert plan["asked"]["host"] > 0 and at[8, "zero2_offload"]["seconds_per_step"] > at[8, "zero2"]["seconds_per_step"]
+    out = hone("plan", "NPROC_PER_NODE=8", "sft", *QWEN, "--tuner_type", "full", "--deepspeed", "zero2_offload").stdout
+    assert re.search(r"[\d.]+ GiB of host memory a node", out) and "host GiB a node" in out
+
+
+def test_the_cache_of_grpo_counts(hone):
+    grpo = ["rlhf", "--rlhf_type", "grpo", *QWEN, "--max_length", "1024", "--max_completion_length", "512"]
+    awake, asleep = plan_of(hone, *grpo), plan_of(hone, *grpo, "--sleep_level", "1")
+    cache = 256 * (1024 + 512) * 28 * 2 * 4 * 128 * 2
+    assert awake["asked"]["kv_cache"] == cache
+    parts = ("weights", "reference", "gradients", "optimizer", "activations", "logits", "fragmentation", "runtime", "kv_cache")
+    assert awake["asked"]["total"] == pytest.approx(sum(awake["asked"][part] for part in parts)) and asleep["asked"]["total"] < awake["asked"]["total"]
+    assert plan_of(hone, *grpo, "--vllm_gpu_memory_utilization", "0.4")["asked"]["kv_cache"] < cache
+
+
+def test_commands_that_answer_are_planned_too(hone):
+    one, two = plan_of(hone, "deploy", *QWEN), plan_of(hone, "deploy", *QWEN, "--vllm_tensor_parallel_size", "2")
+    assert one["asked"]["weights"] == one["parameters"] * 2 == 2 * two["asked"]["weights"] and one["asked"]["fits"]
+    short = plan_of(hone, "infer", *QWEN, "--vllm_max_model_len", "2048", "--max_batch_size", "4")
+    assert short["asked"]["kv_cache_tokens"] == 4 * 2048 and short["asked"]["kv_cache"] == 4 * 2048 * 28 * 2 * 4 * 128 * 2
+    out = hone("plan", "deploy", "--model", "Qwen/Qwen2.5-72B-Instruct", "--target_device", "910B3").stdout
+    assert out.startswith("does not fit on 1 x Ascend 910B3 64 GB") and "tensor parallel" in out

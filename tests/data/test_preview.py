@@ -1,4 +1,4 @@
-"""`hone preview`: the table of lengths, bad rows summed up, a file that was cut short."""
+"""`hone preview`: the table of lengths, bad rows summed up, a file that was cut short, and the rows of every training command as it would see them."""
 import json
 import pathlib
 
@@ -23,23 +23,21 @@ def test_every_bad_row_is_counted_and_the_first_are_named(hone, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"query": "q", "response": "a"}\n' + "broken\n" * 12)
     out = preview(hone, rows).stdout
-    assert "rows looked at 13, usable 1, bad 12" in out and "rows.jsonl:2: broken JSON" in out and "… and 2 more" in out
+    assert "rows looked at 13, usable 1, bad 12" in out and out.count("rows.jsonl:2: broken JSON") == 1 and "(12 rows like this; next line 3, line 4, line 5, …)" in out
 
 
 def test_rows_of_models_that_judge_are_shown_with_their_grades(hone, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps({"query": "q", "label": 1, "positive_messages": [[{"role": "assistant", "content": "yes"}]], "negative_messages": [[{"role": "assistant", "content": "no"}]]}) + "\n")
 
-    def shown(*task):
-        done = hone("preview", "--model", MODEL, "--dataset", rows, "--format", "jsonl", "--task_type", *task)
-        assert done.returncode == 0, done.stderr
-        return [(row["text"], row.get("grades")) for row in map(json.loads, done.stdout.splitlines())]
+    def graded(*task):
+        return [(row["text"], row.get("grades")) for row in shown(hone, "--model", MODEL, "--dataset", rows, "--task_type", *task)]
 
-    (only, grades), = shown("seq_cls", "--num_labels", "2")
+    (only, grades), = graded("seq_cls", "--num_labels", "2")
     assert "q<" in only and grades == [1]
-    ranked = shown("reranker")
+    ranked = graded("reranker")
     assert [grades for _, grades in ranked] == [[1], [0]] and all("q<" in text for text, _ in ranked) and "no<" in ranked[1][0]
-    anchor, positive, negative = shown("embedding")
+    anchor, positive, negative = graded("embedding")
     assert anchor[1] is None and "yes<" in positive[0] and "q" not in negative[0].split("\n")[1]
     done = hone("preview", "--model", MODEL, "--dataset", rows, "--task_type", "seq_cls")
     assert done.returncode == 2 and "--num_labels" in done.stderr
@@ -51,3 +49,81 @@ def test_a_list_without_its_end_is_said_to_be_cut_short(hone, tmp_path):
     assert "rows.json: the list of rows is not closed" in preview(hone, rows).stderr
     rows.write_text('[{"query": "q", "response": "a"}]\n')
     assert "not closed" not in preview(hone, rows).stderr
+
+
+# --- what every training command sees ---
+
+PAIRS = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}], "rejected_response": "poor"}
+
+
+def written(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def shown(hone, *words, code=0, **kwargs):
+    done = hone("preview", *words, "--format", "jsonl", **kwargs)
+    assert done.returncode == code, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_both_halves_of_pairs_are_shown(hone, tmp_path):
+    rows = written(tmp_path / "pairs.jsonl", PAIRS)
+    chosen, rejected = shown(hone, "--rlhf_type", "dpo", "--model", MODEL, "--dataset", rows)
+    assert (chosen["part"], rejected["part"]) == ("chosen", "rejected") and "good" in chosen["text"] and "poor" in rejected["text"]
+    assert shown(hone, "swift", "rlhf", "--rlhf_type", "dpo", "--model", MODEL, "--dataset", rows) == [chosen, rejected]
+    out = hone("preview", "rlhf", "--rlhf_type", "dpo", "--model", MODEL, "--dataset", rows).stdout
+    assert "row 0 chosen" in out and "row 0 rejected" in out
+
+
+def test_rows_of_kto_say_whether_they_are_good(hone, tmp_path):
+    rows = written(tmp_path / "kto.jsonl", {"query": "q", "response": "a", "label": True}, {"query": "q", "response": "b", "label": False}, {"query": "q", "response": "c"})
+    good, bad = shown(hone, "rlhf", "--rlhf_type", "kto", "--model", MODEL, "--dataset", rows)
+    assert (good["part"], bad["part"]) == ("good", "bad")
+    assert "usable 2, bad 1" in hone("preview", "rlhf", "--rlhf_type", "kto", "--model", MODEL, "--dataset", rows).stdout
+
+
+def test_prompts_of_grpo_end_where_the_model_speaks(hone, tmp_path):
+    rows = written(tmp_path / "prompts.jsonl", {"query": "what is one and one", "solution": "2"}, {"messages": PAIRS["messages"], "solution": "3"})
+    first, second = shown(hone, "--rlhf_type", "grpo", "--model", MODEL, "--dataset", rows)
+    assert first["part"] == "prompt" and set(first["labels"]) == {-100} and first["text"].endswith("assistant\n") and "good" not in second["text"]
+    assert '"solution":"2"' in hone("preview", "--rlhf_type", "grpo", "--model", MODEL, "--dataset", rows).stdout
+
+
+def test_a_file_of_llama_factory_is_previewed_as_it_would_run(hone, tmp_path):
+    written(tmp_path / "pairs.jsonl", {"instruction": "q", "chosen": "good", "rejected": "poor"})
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"mine": {"file_name": "pairs.jsonl", "ranking": True, "columns": {"prompt": "instruction", "chosen": "chosen", "rejected": "rejected"}}}))
+    run = tmp_path / "run.yaml"
+    run.write_text(f"model_name_or_path: {MODEL}\nstage: dpo\ndo_train: true\ndataset: mine\ndataset_dir: {tmp_path}\ntemplate: chatml\ncutoff_len: 128\noutput_dir: {tmp_path / 'out'}\n")
+    chosen, rejected = shown(hone, run)
+    assert "good" in chosen["text"] and "poor" in rejected["text"] and not (tmp_path / "out").exists()
+    assert shown(hone, "llamafactory-cli", "train", run) == [chosen, rejected]
+
+
+def test_the_models_own_limit_holds_and_rows_beyond_it_are_unusable(hone, tmp_path):
+    limit = json.loads((MODEL / "config.json").read_text())["max_position_embeddings"]
+    rows = written(tmp_path / "rows.jsonl", {"query": "q", "response": "a"}, {"query": "q", "response": "word " * limit})
+    out = hone("preview", "--model", MODEL, "--dataset", rows).stdout
+    assert f"longer than max_length, {limit} tokens: 1 (dropped)" in out and "usable 1, bad 1" in out
+    done = hone("preview", "--model", MODEL, "--dataset", rows, "--max_length", "3")
+    assert done.returncode == 3 and "no row of the dataset can be used" in done.stderr and "(2 rows like this; next line 2)" in done.stdout
+
+
+def test_columns_that_could_be_the_answer_are_named_once(hone, tmp_path):
+    rows = written(tmp_path / "rows.jsonl", *({"problem": "p", "solution": "s", "answer": "a"} for _ in range(12)))
+    done = hone("preview", "--model", MODEL, "--dataset", rows)
+    assert done.returncode == 3 and done.stdout.count("could each be the answer") == 1 and """--columns '{"answer": "response"}'""" in done.stdout
+    assert "12 rows like this" in done.stdout
+    assert hone("preview", "--model", MODEL, "--dataset", rows, "--columns", '{"answer": "response"}').returncode == 0
+    slip = hone("preview", "--model", MODEL, "--dataset", rows, "--columns", '{"answr": "response"}')
+    assert 'no row has a column "answr"; did you mean "answer"' in slip.stderr
+    table = tmp_path / "rows.csv"
+    table.write_text("question;answer\nhi;hello\nhi, you;hello\n")
+    done = hone("preview", "--model", MODEL, "--dataset", table)
+    assert done.returncode == 3 and 'whose parts ";" separates; expected commas' in done.stdout and "2 rows like this" in done.stdout
+
+
+def test_what_does_not_train_has_no_rows(hone):
+    done = hone("preview", "infer", "--model", MODEL)
+    assert done.returncode == 2 and "does not train" in done.stderr
+    assert "needs --dataset" in hone("preview", "--model", MODEL).stderr

@@ -59,11 +59,15 @@ def test_a_last_step_that_cannot_be_saved_is_a_failure(model_folder, dataset, tm
     assert "Training finished; the last step was not saved" in run.out and run.checkpoints() == []
 
 
-def test_a_run_is_not_a_checkpoint_and_its_newest_is_named(sft, tmp_path):
+def test_a_run_that_is_named_goes_on_from_its_newest_checkpoint(sft, tmp_path):
     run = sft(tmp_path / "run")
     again = sft(tmp_path / "run", resume_from_checkpoint=run.folder, max_steps=9)
-    assert again.code == 4
-    assert "is a run" in again.err and f"--resume_from_checkpoint {run.folder}/checkpoint-6" in again.err
+    assert again.code == 0, again.err
+    assert f"its newest checkpoint is {run.folder}/checkpoint-6" in again.err and again.checkpoints() == [3, 6, 9]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    nothing = sft(tmp_path / "run", resume_from_checkpoint=empty)
+    assert nothing.code == 4 and "no manifest.json" in nothing.err
 
 
 def test_skipped_steps_are_counted_and_named(sft, dataset, tmp_path):

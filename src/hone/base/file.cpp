@@ -53,7 +53,20 @@ class Descriptor {
 
 }  // namespace
 
+namespace {
+
+// Opening a named pipe waits for whoever writes into it, perhaps for ever. A shell's <(command) is one without a name of its own.
+void refuse_named_pipe(const fs::path& path) {
+  struct stat info {};
+  const auto folder = path.parent_path();
+  if (::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode) && folder != "/dev/fd" && folder != "/proc/self/fd")
+    throw UserError(ExitCode::bad_data, path.string() + ": is a named pipe; expected a file");
+}
+
+}  // namespace
+
 std::string read_file(const fs::path& path) {
+  refuse_named_pipe(path);
   Descriptor file(path, O_RDONLY, "open");
   auto info = file.status();
   if (S_ISDIR(info.st_mode)) throw UserError(ExitCode::bad_data, path.string() + ": is a folder; expected a file");
@@ -70,7 +83,7 @@ std::string read_file(const fs::path& path) {
 }
 
 MappedFile::MappedFile(const fs::path& path) {
-  Descriptor file(path, O_RDONLY, "open");
+  Descriptor file(path, O_RDONLY | O_NONBLOCK, "open");  // a pipe must not be waited for
   auto info = file.status();
   if (!S_ISREG(info.st_mode)) throw UserError(ExitCode::bad_data, path.string() + ": is not a regular file");
   size_ = static_cast<size_t>(info.st_size);

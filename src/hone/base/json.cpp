@@ -55,6 +55,8 @@ Json plain_scalar(const std::string& text) {
 }
 
 class YamlConverter {
+  static constexpr size_t kMostKeys = 10'000;  // of one mapping, whose keys are looked for one by one
+
  public:
   YamlConverter(int max_depth, size_t max_nodes) : max_depth_(max_depth), nodes_left_(max_nodes) {}
 
@@ -72,6 +74,7 @@ class YamlConverter {
         Json map = Json::object();
         for (const auto& entry : node) {
           if (!entry.first.IsScalar()) throw YAML::Exception(entry.first.Mark(), "a key must be a plain word");
+          if (map.size() >= kMostKeys) throw YAML::Exception(entry.first.Mark(), fmt::format("more than {} keys", kMostKeys));
           if (map.contains(entry.first.Scalar()))
             throw YAML::Exception(entry.first.Mark(), fmt::format("the key \"{}\" stands twice", entry.first.Scalar()));
           map[entry.first.Scalar()] = convert(entry.second, depth + 1);

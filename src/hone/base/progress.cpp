@@ -32,6 +32,18 @@ std::string bar_of(double fraction, int cells) {
   return bar + std::string(static_cast<size_t>(std::max(0, cells - used)), ' ');
 }
 
+// The first items of a note, two blanks before each, that fit so many cells.
+std::string fitting_items(std::string_view note, size_t cells) {
+  std::string out;
+  while (!note.empty()) {
+    auto item = note.substr(0, note.find("  "));
+    if (terminal::display_width(out) + terminal::display_width(item) + 2 > cells) break;
+    out += "  " + std::string(item);
+    note.remove_prefix(std::min(note.size(), item.size() + 2));
+  }
+  return out;
+}
+
 void put(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
@@ -89,12 +101,14 @@ void ProgressBar::draw() {
   size_t width = static_cast<size_t>(terminal::columns());
   std::string head = fmt::format("{} {:3.0f}% ", label_, fraction * 100);
   std::string tail = fmt::format(" {} {}", counts, times);
-  size_t fixed = terminal::display_width(head) + terminal::display_width(tail);
-  size_t note_cells = note_.empty() ? 0 : terminal::display_width(note_) + 2;
-  size_t bar_cells = width > fixed + note_cells + 3 ? std::min<size_t>(30, width - fixed - note_cells - 3) : 0;
+  constexpr size_t kLeastBar = 10, kWidestBar = 30, kEdges = 3;
+  size_t fixed = terminal::display_width(head) + terminal::display_width(tail) + kEdges;
+  auto note = fitting_items(note_, width > fixed + kLeastBar ? width - fixed - kLeastBar : 0);
+  fixed += terminal::display_width(note);
+  size_t bar_cells = width > fixed ? std::min(kWidestBar, width - fixed) : 0;
   if (bar_cells < 6) bar_cells = 0;
   std::string bar = bar_cells ? "▕" + bar_of(fraction, static_cast<int>(bar_cells)) + "▏" : "";
-  std::string line = head + bar + tail + (note_.empty() ? "" : "  " + note_);
+  std::string line = head + bar + tail + note;
   put("\r\x1b[2K" + terminal::truncate(line, width > 1 ? width - 1 : 1));
 }
 

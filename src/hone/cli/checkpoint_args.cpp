@@ -1,9 +1,12 @@
 // What a checkpoint's args.json says about how it was trained, by ms-swift's rules.
+#include <algorithm>
+
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/parse.h"
 #include "hone/data/encode/encoder.h"
+#include "hone/text/templates/dialog.h"
 #include "hone/train/run_folder.h"
 
 namespace hone::cli {
@@ -52,6 +55,32 @@ constexpr std::string_view kData[] = {"dataset",
                                       "model_author",
                                       "custom_dataset_info"};
 
+// Options whose value may be the name of a file that is then read. A folder is data: it names files of its own, no others. Which
+// model and which data it was trained with are places, and are opened as such.
+constexpr std::string_view kMayNameFiles[] = {"template", "system", "response_prefix", "new_special_tokens", "rope_scaling", "columns"};
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;  // also of names that are too long for one
+  return fs::is_regular_file(path, ignored);
+}
+
+// `value` of option `name` as the args.json in `folder` gives it, with the names of files inside the folder made whole. Throws where it
+// names a file that lies elsewhere.
+Json kept_inside(const fs::path& folder, std::string_view name, Json value) {
+  if (std::ranges::find(kMayNameFiles, name) == std::end(kMayNameFiles)) return value;
+  if (value.is_array())
+    for (auto& item : value) item = kept_inside(folder, name, std::move(item));
+  if (!value.is_string()) return value;
+  const auto& word = value.get_ref<const std::string&>();
+  bool built_in = name == "template" && (text::find_swift_dialog(word) || text::find_factory_dialog(word));
+  if (word.empty() || built_in) return value;
+  if (is_file(folder / word) && is_inside(folder, folder / word)) return (folder / word).string();
+  if (is_file(word) || is_file(folder / word))
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} is \"{}\", a file outside this folder, which it may not have read", (folder / "args.json").string(), name, word),
+                    fmt::format("give --{} yourself where you trust that file, or leave args.json aside with --load_args false", name));
+  return value;
+}
+
 class CheckpointArgs {
  public:
   CheckpointArgs(Options& options, const std::string& folder, const Json& args)
@@ -63,7 +92,7 @@ class CheckpointArgs {
     auto value = read_value(*options_.setting(name).option, *found);
     if (!value)
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} is {}; {}", where_, name, found->dump(), value.error()));
-    options_.set(name, std::move(*value), Source::checkpoint, where_);
+    options_.set(name, kept_inside(folder_, name, std::move(*value)), Source::checkpoint, where_);
   }
   // "Unset" is what ms-swift calls none: neither a default nor the user gave a value.
   void take_if_unset(std::string_view name) {
@@ -139,6 +168,7 @@ void take_template_of_model(Options& options) {
   if (!fs::is_regular_file(path, ignored) || !data::default_template(data::Dialect::swift, data::read_model_identity(folder)).empty()) return;
   auto name = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string()).value("template", Json());
   if (!name.is_string()) return;
+  name = kept_inside(fs::absolute(folder).lexically_normal(), "template", std::move(name));
   log::info("template {}: {} names it", name.get_ref<const std::string&>(), path.string());
   options.set("template", name, Source::checkpoint, path.string());
 }

@@ -30,9 +30,23 @@ std::vector<std::string> command_for(const std::string& path, const World& world
   return {"swift", has("dataset") || has("output_dir") ? "sft" : "infer"};
 }
 
+// Options alone do not say what is trained either; some of them belong to one command only.
+std::vector<std::string> command_for_options(const std::vector<std::string>& words, FrontEnd front_end) {
+  auto has = [&](std::string_view name) {
+    return std::ranges::any_of(words, [&](std::string_view word) {
+      if (!word.starts_with("--")) return false;
+      std::string typed(word.substr(2, word.find('=') - 2));
+      std::ranges::replace(typed, '-', '_');
+      return typed == name;
+    });
+  };
+  if (front_end == FrontEnd::factory || has("stage") || has("model_name_or_path")) return {"llamafactory-cli", "train"};
+  return {std::string(program_name(front_end)), has("rlhf_type") ? "rlhf" : "sft"};
+}
+
 }  // namespace
 
-CommandLine read_command_line(std::vector<std::string> words, const World& world) {
+CommandLine read_command_line(std::vector<std::string> words, const World& world, FrontEnd front_end) {
   CommandLine line;
   size_t first = 0;
   for (; first < words.size() && is_assignment(words[first]); ++first) {
@@ -40,16 +54,19 @@ CommandLine read_command_line(std::vector<std::string> words, const World& world
     line.environment.emplace_back(words[first].substr(0, equals), words[first].substr(equals + 1));
   }
   words.erase(words.begin(), words.begin() + static_cast<long>(first));
-  if (words.empty()) throw UserError(ExitCode::usage, "there is no command to look at", "hone convert-config swift sft --model m --dataset d.jsonl");
-  if (is_config(words[0])) {
+  if (words.empty()) throw UserError(ExitCode::usage, "there is no command to look at", "name one, as in: sft --model models/nano --dataset data/demo.jsonl");
+  if (words[0].starts_with("-")) {
+    auto command = command_for_options(words, front_end);
+    words.insert(words.begin(), command.begin(), command.end());
+  } else if (is_config(words[0])) {
     auto command = command_for(words[0], world);
     words.insert(words.begin(), command.begin(), command.end());
   } else if (is_python(words[0])) {
     words = unwrap_accelerate({words.begin() + 1, words.end()});
     words.insert(words.begin(), {"llamafactory-cli", "train"});
   }
-  auto front_end = front_end_of(words[0]);
-  bool named = front_end != FrontEnd::hone || base_name(words[0]) == "hone";
+  bool named = front_end_of(words[0]) != FrontEnd::hone || base_name(words[0]) == "hone";
+  if (named) front_end = front_end_of(words[0]);
   if (named) words.erase(words.begin());
   if (words.empty()) throw UserError(ExitCode::usage, "the program is there, its command is not");
   line.invocation = read_invocation(front_end, std::move(words));

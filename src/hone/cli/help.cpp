@@ -1,6 +1,10 @@
 #include "hone/cli/help.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "hone/base/terminal.h"
+#include "hone/cli/common_options.h"
 
 namespace hone::cli {
 namespace {
@@ -81,6 +85,113 @@ bool in_help(const Option& option, FrontEnd front_end, Verbs verb) {
   return (option.verbs & verb) && option.status == Status::honoured && belongs_to(option, front_end);
 }
 
+std::string search_form(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(c == '-' ? '_' : std::tolower(c)); });
+  return out;
+}
+
+std::string usage_of(FrontEnd front_end, const Command& command, std::string_view typed) {
+  bool config = command.verb & (kDataUsers) && !command.passes_options;
+  return fmt::format("{} {} {}{} [options]{}{}\n\n{}\n", styled("Usage:", Style::bold), program_name(front_end), typed, config ? " [config.yaml]" : "",
+                     command.words.empty() ? "" : fmt::format(" {}", command.words), config && front_end != FrontEnd::swift ? " [key=value …]" : "",
+                     wrap(command.help, page_width(), 0));
+}
+
+// Options of a command that passes the others on: those others have help of their own.
+bool listed(const Option& option, FrontEnd front_end, const Command& command) {
+  return in_help(option, front_end, command.verb) && (!command.passes_options || option.verbs == command.verb);
+}
+
+std::string all_groups(FrontEnd front_end, const Command& command) {
+  auto width = page_width();
+  std::string out;
+  std::string_view group;
+  size_t left_out = 0;
+  for (const auto& option : options_table()) {
+    if (!(option.verbs & command.verb)) continue;
+    if (!listed(option, front_end, command)) {
+      left_out += option.status != Status::honoured && belongs_to(option, front_end) && !command.passes_options;
+      continue;
+    }
+    if (option.group != group) out += "\n" + styled(option.group, Style::bold) + "\n", group = option.group;
+    out += option_help(option, front_end, command.verb, width);
+  }
+  if (command.passes_options)
+    out += "\n" + wrap(fmt::format("Every other option is the command's that is looked at: {0} sft --model … --dataset …, {0} rlhf --rlhf_type dpo …, {0} run.yaml. Without a command, sft is meant.",
+                                   command.name), width, 0) + "\n";
+  if (left_out)
+    out += "\n" +
+           wrap(fmt::format("{} more options are taken for compatibility, or refused with the way to go; hone options lists them "
+                            "with the reason.",
+                            left_out),
+                width, 0) +
+           "\n";
+  return out;
+}
+
+struct GroupSize {
+  std::string_view title;
+  size_t options = 0;
+};
+
+std::vector<GroupSize> groups_of(FrontEnd front_end, const Command& command) {
+  std::vector<GroupSize> groups;
+  for (const auto& option : options_table()) {
+    if (!listed(option, front_end, command)) continue;
+    auto known = std::ranges::find(groups, option.group, &GroupSize::title);
+    if (known == groups.end()) groups.push_back({option.group, 1});
+    else ++known->options;
+  }
+  return groups;
+}
+
+// What most runs need; the rest is named by its groups.
+std::string short_help(FrontEnd front_end, const Command& command, std::string_view typed, const CommonOptions& common) {
+  auto width = page_width();
+  auto out = fmt::format("\n{}\n  {}\n\n{}\n", styled("Example", Style::bold), wrap(common.example, width - 6, 6), styled("Options that most runs need", Style::bold));
+  for (auto name : common.names)
+    for (const auto& option : options_table())
+      if (option.name == name && listed(option, front_end, command)) out += option_help(option, front_end, command.verb, width);
+  std::string titles;
+  size_t count = 0;
+  for (const auto& group : groups_of(front_end, command)) titles += fmt::format("{}{} ({})", titles.empty() ? "" : ", ", group.title, group.options), count += group.options;
+  out += fmt::format("\n{}\n  {}\n", styled("Groups of options", Style::bold), wrap(titles, width - 2, 2));
+  auto call = fmt::format("{} {} --help", program_name(front_end), typed);
+  out += "\n" + wrap(fmt::format("{0} GROUP shows one of them, {0} all the {1} options; hone options WORD searches names and explanations.", call, count), width, 0) + "\n";
+  return out;
+}
+
+std::string group_help(FrontEnd front_end, const Command& command, std::string_view typed, std::string_view topic) {
+  auto wanted = search_form(topic);
+  std::string out, titles;
+  for (const auto& group : groups_of(front_end, command)) {
+    titles += (titles.empty() ? "" : ", ") + std::string(group.title);
+    if (search_form(group.title).find(wanted) == std::string::npos) continue;
+    out += "\n" + styled(group.title, Style::bold) + "\n";
+    for (const auto& option : options_table())
+      if (option.group == group.title && listed(option, front_end, command)) out += option_help(option, front_end, command.verb, page_width());
+  }
+  if (out.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} {} has no group of options called \"{}\"", program_name(front_end), typed, topic), "expected all, or one of " + titles);
+  return out;
+}
+
+// One find of a search: the option, where it belongs, and what becomes of it.
+std::string found_option(const Option& option) {
+  auto text = option_help(option, FrontEnd::hone, 0, page_width());
+  std::string commands;
+  Verbs seen = 0;
+  for (const auto& command : all_commands())
+    if (!command.hidden && command.run && option.verbs & command.verb && !(seen & command.verb)) commands += (commands.empty() ? "" : ", ") + std::string(command.name), seen |= command.verb;
+  auto note = fmt::format("{}: {}", option.group, option.verbs == kEveryVerb ? "every command" : commands);
+  std::string names;
+  for (const auto& alias : option.other_names()) names += (names.empty() ? "; also " : ", ") + std::string(alias.name);
+  if (option.status != Status::honoured) note += fmt::format("; {}", option.reason);
+  const auto indent = name_column(page_width());
+  return text + std::string(indent, ' ') + styled(wrap(note + names, page_width() - indent, indent), Style::dim) + "\n";
+}
+
 }  // namespace
 
 size_t page_width() { return static_cast<size_t>(std::clamp(terminal::columns(), 60, 120)); }
@@ -131,7 +242,7 @@ std::string program_help(FrontEnd front_end) {
     out += fmt::format("  {0} sft --model models/nano --dataset train.jsonl\n  {0} infer --adapters output/v0-…/checkpoint-100\n",
                        program);
   out += "\n" +
-         wrap(fmt::format("{} <command> --help shows a command's options, hone options all of them. --show_config prints what a "
+         wrap(fmt::format("{} <command> --help shows a command's usual options, --help all every one, hone options WORD searches them. --show_config prints what a "
                           "command line resolves to and stops.",
                           program),
               width, 0) +
@@ -139,31 +250,27 @@ std::string program_help(FrontEnd front_end) {
   return out;
 }
 
-std::string command_help(FrontEnd front_end, const Command& command, std::string_view typed) {
-  auto width = page_width();
-  bool config = command.verb & (kDataUsers);
-  auto out = fmt::format("{} {} {}{}{} [options]{}\n\n{}\n", styled("Usage:", Style::bold), program_name(front_end), typed,
-                         config ? " [config.yaml]" : "", command.words.empty() ? "" : fmt::format(" {}", command.words),
-                         config && front_end != FrontEnd::swift ? " [key=value …]" : "", command.help);
-  std::string_view group;
-  size_t left_out = 0;
+std::string command_help(FrontEnd front_end, const Command& command, std::string_view typed, std::string_view topic) {
+  const auto common = common_options(front_end, command.verb);
+  auto out = usage_of(front_end, command, typed);
+  if (search_form(topic) == "all" || (topic.empty() && common.names.empty())) return out + all_groups(front_end, command);
+  return out + (topic.empty() ? short_help(front_end, command, typed, common) : group_help(front_end, command, typed, topic));
+}
+
+std::string matching_options(std::string_view word) {
+  const auto wanted = search_form(word);
+  auto holds = [&](std::string_view text) { return search_form(text).find(wanted) != std::string::npos; };
+  std::string by_name, by_text;
   for (const auto& option : options_table()) {
-    if (!(option.verbs & command.verb)) continue;
-    if (!in_help(option, front_end, command.verb)) {
-      left_out += option.status != Status::honoured && belongs_to(option, front_end);
-      continue;
-    }
-    if (option.group != group) out += "\n" + styled(option.group, Style::bold) + "\n", group = option.group;
-    out += option_help(option, front_end, command.verb, width);
+    const bool named = holds(option.name) || std::ranges::any_of(option.other_names(), [&](const Alias& alias) { return holds(alias.name); });
+    if (!named && !holds(option.help) && !holds(option.group)) continue;
+    (named ? by_name : by_text) += found_option(option);
   }
-  if (left_out)
-    out += "\n" +
-           wrap(fmt::format("{} more options are taken for compatibility, or refused with the way to go; hone options lists them "
-                            "with the reason.",
-                            left_out),
-                width, 0) +
-           "\n";
-  return out;
+  if (by_name.empty() && by_text.empty()) {
+    const auto near = NameIndex(FrontEnd::hone, kEveryVerb).nearest(std::string(word));
+    throw UserError(ExitCode::usage, fmt::format("no option has \"{}\" in its name or explanation", word), near.empty() ? "hone options lists them all" : "did you mean " + near);
+  }
+  return by_name + by_text;
 }
 
 std::string config_table(const Options& options, bool as_json) {
@@ -176,7 +283,7 @@ std::string config_table(const Options& options, bool as_json) {
   if (as_json) {
     Json object = Json::object();
     for (const auto* s : options.in_order())
-      object[std::string(s->option->name)] = Json{{"value", hidden(*s) ? Json(kHidden) : s->value}, {"source", source_name(s->source)}, {"where", s->where}};
+      object[std::string(s->option->name)] = Json{{"value", hidden(*s) ? Json(kHidden) : without_passwords(s->value)}, {"source", source_name(s->source)}, {"where", s->where}};
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   std::string out;
@@ -188,7 +295,7 @@ std::string config_table(const Options& options, bool as_json) {
       out += fmt::format("{}{}\n", group.empty() ? "" : "\n", styled(s->option->group, Style::bold));
       group = s->option->group;
     }
-    auto value = hidden(*s) ? std::string(kHidden) : s->undecided ? std::string("auto") : show_value(s->value);
+    auto value = hidden(*s) ? std::string(kHidden) : s->undecided ? std::string("auto") : show_value(without_passwords(s->value));
     // The value is the row's own, so a name that means the opposite would mislead.
     bool opposite = shown_negated(*s->option, options.front_end());
     auto name = padded(opposite ? s->option->name : shown_name(*s->option, options.front_end()), name_width);

@@ -183,6 +183,8 @@ Result<Json> read_value(const Option& option, const Json& given, bool commas = f
 
 // Whether this option's value is for nobody's eyes: neither args.json nor --show_config shows it. A bot's address is: who knows it can write there.
 bool is_secret(std::string_view option);
+// The value with "(hidden)" for the name and password in addresses such as https://name:password@host.
+Json without_passwords(Json value);
 
 // "INT >= 1", "lora|full|freeze", "true|false" … for help and error messages.
 std::string describe(const Type& type);

@@ -144,7 +144,7 @@ Json Options::to_json() const {
   Json object = Json::object();
   for (const auto* setting : in_order()) {
     auto name = setting->option->name;
-    object[std::string(name)] = is_secret(name) ? Json() : setting->value;
+    object[std::string(name)] = is_secret(name) ? Json() : without_passwords(setting->value);
   }
   return object;
 }

@@ -124,17 +124,30 @@ class Parser {
     bool only_words = false;
     while (i < words.size()) {
       const auto& word = words[i++];
-      if (word == "--" && !only_words) {
+      const bool help = word == "-h" || word == "--help";
+      if (syntax_.passes_options && !only_words && !help && !is_own_option(word)) {
+        if (word != "--" || !parsed_.options.words().empty()) parsed_.options.add_word(word);
+      } else if (word == "--" && !only_words) {
         only_words = true;
       } else if (only_words || !is_option(word)) {
         only_words |= syntax_.whole_line;
         take_plain_word(word);
-      } else if (word == "-h" || word == "--help") {
+      } else if (help) {
         parsed_.help = true;
+        while (i < words.size() && !is_option(words[i])) parsed_.help_topic += (parsed_.help_topic.empty() ? "" : " ") + words[i++];
       } else {
         take_option(word, words, i);
       }
     }
+  }
+
+  // Of a command that passes options on: whether no other command has this one.
+  bool is_own_option(const std::string& word) const {
+    if (!is_option(word)) return false;
+    auto typed = word.substr(0, word.find('='));
+    auto name = underscored(std::string_view(typed).substr(typed.starts_with("--") ? 2 : 1));
+    auto found = typed.starts_with("--") || name.size() != 1 ? names_.find(name) : names_.find_letter(name[0]);
+    return found && found->option->verbs == syntax_.verb;
   }
 
   // key=value, LLaMA-Factory's way to override a file; otherwise a word such as a file name.
@@ -285,7 +298,7 @@ class Parser {
     }
     std::string list;
     for (const auto& command : shown_commands(syntax_.front_end))
-      if (command.verb & verbs) list += (list.empty() ? "" : ", ") + std::string(command.name);
+      if (command.verb & verbs && command.run) list += (list.empty() ? "" : ", ") + std::string(command.name);
     return list;
   }
 

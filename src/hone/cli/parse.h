@@ -24,6 +24,7 @@ struct Parsed {
   std::vector<std::string> remarks;  // accepted options and why they do nothing; one line each
   Assignments environment;           // a config file's ENV, for variables that are not set yet
   bool help = false;
+  std::string help_topic;  // a group of options, or "all"
 };
 
 struct Syntax {
@@ -33,6 +34,7 @@ struct Syntax {
   bool config_first = false;  // a .yaml, .yml or .json as first word is a config file
   int max_words = 0;          // words that are no option
   bool whole_line = false;    // from the first such word on, everything is another command's
+  bool passes_options = false;  // everything is, but the command's own options
 };
 
 // Throws UserError(usage) and nothing else, whatever the words.

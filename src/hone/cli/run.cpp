@@ -93,27 +93,12 @@ void configure_log(const Options& options) {
 int run_invocation(const Invocation& invocation) {
   auto parsed = parse_invocation(invocation, real_world());
   if (parsed.help) {
-    fmt::print("{}", command_help(invocation.front_end, *invocation.command, invocation.typed));
+    fmt::print("{}", command_help(invocation.front_end, *invocation.command, invocation.typed, parsed.help_topic));
     return 0;
   }
-  auto& options = parsed.options;
-  configure_log(options);
-  for (const auto& list : {parsed.environment, variables_of(options)})
-    for (const auto& [name, value] : list) ::setenv(name.c_str(), value.c_str(), 0);
-  for (const auto& remark : parsed.remarks) log::warning("{}", remark);
-  if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(real_world());
-  bool shows_config = options.knows("show_config") && options.flag("show_config");
-  configure_hub(options);
-  find_checkpoint(options);
-  if (!shows_config) find_adapters(options), require_model_folder(Options(options));
-  reread_checkpoint(options);
-  find_base(options);
-  decide_automatic(options, world_size());
-  if (shows_config) {
-    fmt::print("{}", config_table(options, options.text("log_format") == "json"));
-    return 0;
-  }
-  check_combinations(Options(options));  // a copy, so that looking does not count as use
+  auto resolved = resolve(std::move(parsed));
+  if (!resolved) return 0;
+  const auto& options = *resolved;
   if (options.verb() & kModelUsers && !parallel::is_supervised())
     if (auto absent = absent_family(real_world()); !absent.empty()) log::warning("{}", absent);
   int code = invocation.command->run(options);
@@ -155,10 +140,33 @@ Parsed parse_invocation(const Invocation& invocation, const World& world) {
   Syntax syntax{.front_end = invocation.front_end,
                 .command = invocation.typed,
                 .verb = invocation.command->verb,
-                .config_first = (invocation.command->verb & kDataUsers) != 0,
+                .config_first = (invocation.command->verb & kDataUsers) != 0 && !invocation.command->passes_options,
                 .max_words = invocation.command->max_words,
-                .whole_line = invocation.command->whole_line};
+                .whole_line = invocation.command->whole_line,
+                .passes_options = invocation.command->passes_options};
   return parse_arguments(syntax, invocation.words, world);
+}
+
+std::optional<Options> resolve(Parsed parsed) {
+  auto& options = parsed.options;
+  configure_log(options);
+  for (const auto& list : {parsed.environment, variables_of(options)})
+    for (const auto& [name, value] : list) ::setenv(name.c_str(), value.c_str(), 0);
+  for (const auto& remark : parsed.remarks) log::warning("{}", remark);
+  if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(real_world());
+  bool shows_config = options.knows("show_config") && options.flag("show_config");
+  configure_hub(options);
+  find_checkpoint(options);
+  if (!shows_config) find_adapters(options), require_model_folder(Options(options));
+  reread_checkpoint(options);
+  find_base(options);
+  decide_automatic(options, world_size());
+  if (shows_config) {
+    fmt::print("{}", config_table(options, options.text("log_format") == "json"));
+    return std::nullopt;
+  }
+  check_combinations(Options(options));  // a copy, so that looking does not count as use
+  return std::move(options);
 }
 
 int run_program(const std::string& program, std::vector<std::string> words) {
@@ -175,12 +183,14 @@ int run_program(const std::string& program, std::vector<std::string> words) {
     return report(ExitCode::out_of_memory, error.what_without_backtrace(),
                   "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
   } catch (const c10::Error& error) {
+    bool full = std::string_view(error.what_without_backtrace()).find("not enough memory") != std::string_view::npos;
+    if (full) return report(ExitCode::out_of_memory, "this machine's memory is used up", "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
     return report_failure(error.what_without_backtrace());
   } catch (const std::system_error& error) {
     bool full = error.code() == std::errc::no_space_on_device || error.code() == std::error_code(EDQUOT, std::generic_category());
     return full ? report(ExitCode::out_of_space, error.what(), "free some space, or choose another folder") : report_failure(error.what());
   } catch (const std::bad_alloc&) {
-    return report(ExitCode::out_of_memory, "out of memory", "smaller --per_device_train_batch_size or --max_length");
+    return report(ExitCode::out_of_memory, "this machine's memory is used up", "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
   } catch (const std::exception& error) {
     return report_failure(error.what());
   }

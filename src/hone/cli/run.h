@@ -1,5 +1,6 @@
 // The program from its words to its exit code.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Invocation {
 // Throws UserError(usage) for an unknown verb. `words` excludes the program's own name.
 Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words);
 Parsed parse_invocation(const Invocation& invocation, const World& world);
+// The options as the command gets them: variables set, remarks said, folders found, checkpoints' own values taken, every "auto" decided,
+// combinations checked. None when --show_config was asked for and printed instead.
+std::optional<Options> resolve(Parsed parsed);
 
 // Runs the command; every failure becomes "error: …" with a hint on stderr and the right exit code.
 int run_program(const std::string& program, std::vector<std::string> words);

@@ -176,6 +176,20 @@ bool is_secret(std::string_view option) {
   return option.ends_with("_token") || option.ends_with("_secret") || option.ends_with("_webhook_url") || option == "api_key";
 }
 
+Json without_passwords(Json value) {
+  if (value.is_structured())
+    for (auto& part : value) part = without_passwords(std::move(part));
+  if (!value.is_string()) return value;
+  auto& text = value.get_ref<std::string&>();
+  for (size_t at = text.find("://"); at != text.npos; at = text.find("://", at + 3)) {
+    auto end = std::min(text.find_first_of("/?# \t\n,", at + 3), text.size());
+    auto host = text.rfind('@', end);
+    if (host == text.npos || host < at + 3 || host >= end) continue;
+    text.replace(at + 3, host - at - 3, "(hidden)");
+  }
+  return value;
+}
+
 std::string describe(const Type& type) {
   auto ranged = [&](const char* word) -> std::string {
     bool low = std::isfinite(type.low), high = std::isfinite(type.high);

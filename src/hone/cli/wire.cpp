@@ -3,12 +3,9 @@
 #include "hone/cli/commands/export.h"
 #include "hone/cli/commands/logits.h"
 #include "hone/cli/commands/optim_trace.h"
-#include "hone/cli/commands/preview.h"
 #include "hone/cli/commands/render.h"
 #include "hone/cli/commands/tokenize.h"
-#include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/export_job.h"
-#include "hone/cli/jobs/task_job.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {
@@ -40,21 +37,6 @@ int render_command(const Options& options) {
                                       .vars = options.text("vars"),
                                       .file = first_word(options),
                                       .format = options.text("format")});
-}
-
-int preview_command(const Options& options) {
-  auto model = model_folder(options);
-  auto groups = judged_rows(options, model);
-  auto dataset = dataset_config(options);
-  if (groups) dataset.prompts_only = true;
-  return preview_command(PreviewOptions{.model = model,
-                                        .dataset = std::move(dataset),
-                                        .encode = encode_config(options, 0),
-                                        .groups = groups,
-                                        .rows = options.integer("rows"),
-                                        .scan = options.integer("scan"),
-                                        .ids = options.flag("ids"),
-                                        .format = options.text("format")});
 }
 
 int logits_command(const Options& options) {

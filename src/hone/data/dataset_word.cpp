@@ -18,6 +18,9 @@ int64_t parse_count(const std::string& text, const std::string& word) {
   int64_t count = 0;
   auto digits = trimmed(text);
   auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  constexpr int64_t kMostRows = 100'000'000;
+  if (count > kMostRows)
+    throw UserError(ExitCode::usage, fmt::format("--dataset {}: {} rows after #; at most {} are drawn from one dataset", word, count, kMostRows), "more passes over the rows are --num_train_epochs");
   if (status != std::errc() || end != digits.data() + digits.size() || count <= 0)
     throw UserError(ExitCode::usage, fmt::format("--dataset {}: \"{}\" after # is no row count", word, text), "write a positive number, as in train.jsonl#500");
   return count;

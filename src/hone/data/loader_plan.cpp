@@ -129,8 +129,13 @@ RowLengths scan(const RowEncoder& rows, RowReport& report, ThreadPool& pool) {
           problems[static_cast<size_t>(row)] = encoded.error();
           continue;
         }
-        report.good_row();
-        for (const auto& sample : *encoded) lengths[static_cast<size_t>(row)].push_back(static_cast<int64_t>(sample.ids.size()));
+        int64_t tokens = 0, trained = 0;
+        for (const auto& sample : *encoded) {
+          lengths[static_cast<size_t>(row)].push_back(static_cast<int64_t>(sample.ids.size()));
+          tokens += static_cast<int64_t>(sample.ids.size());
+          trained += std::ranges::count_if(sample.labels, [](auto label) { return label != kIgnore; });
+        }
+        report.good_row(tokens, trained);
       }
     }));
   // Wait for all before the first exception leaves: jobs refer to what lives here.

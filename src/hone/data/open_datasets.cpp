@@ -1,10 +1,13 @@
 #include "hone/data/open_datasets.h"
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 
 #include "hone/base/log.h"
 #include "hone/data/encoded_rows.h"
+#include "hone/data/formats/column_hints.h"
+#include "hone/data/formats/columns.h"
 #include "hone/data/locate_dataset.h"
 #include "hone/data/self_cognition.h"
 #include "hone/data/sources.h"
@@ -26,12 +29,29 @@ class Opener {
     if (config_.streaming) open_streams(data);
     else if (factory_) open_factory(data);
     else open_swift(data);
+    warn_of_absent_columns();
     data.train = with_encoded(std::move(data.train), config_.encoded, config_.shuffle && !factory_);
     data.validation = with_encoded(std::move(data.validation), config_.val_encoded, false);
     return data;
   }
 
  private:
+  void note_columns(const std::vector<std::string>& columns) const {
+    for (const auto& column : columns)
+      if (std::ranges::find(seen_columns_, column) == seen_columns_.end()) seen_columns_.push_back(column);
+  }
+
+  // Datasets may differ, so a renamed column need not be in all of them; one that is in none is a slip.
+  void warn_of_absent_columns() const {
+    if (seen_columns_.empty()) return;
+    for (const auto& [column, target] : config_.columns) {
+      const bool present = std::ranges::any_of(seen_columns_, [&, name = lower_case(column)](const auto& seen) { return lower_case(seen) == name; });
+      if (present) continue;
+      const auto near = nearest_name(column, seen_columns_);
+      log::warning("--columns: no row has a column \"{}\"; {}", column, near.empty() ? fmt::format("there are {}", column_list(seen_columns_)) : fmt::format("did you mean \"{}\"", near));
+    }
+  }
+
   // Rows that were encoded earlier join the others.
   SourcePtr with_encoded(SourcePtr rows, const std::vector<std::string>& folders, bool shuffle) {
     if (folders.empty()) return rows;
@@ -61,6 +81,7 @@ class Opener {
     if (config_.decisions)
       return format_source(open_decisions(*concat_rows(std::move(readers)), *config_.decisions, static_cast<uint64_t>(seed)), part.format({"messages"}), name);
     auto columns = sniff_columns(*open_row_stream(part.files.front(), reader_options()));
+    note_columns(columns);
     return format_source(concat_rows(std::move(readers)), part.format(columns), name);
   }
 
@@ -168,6 +189,7 @@ class Opener {
       std::vector<std::unique_ptr<RowStream>> files;
       for (const auto& file : part.files) files.push_back(open_row_stream(file, reader_options()));
       auto columns = sniff_columns(*files.front());
+      note_columns(columns);
       parts.push_back(format_stream(concat_streams(std::move(files)), part.format(columns), dataset.name));
     }
     auto stream = concat_streams(std::move(parts));
@@ -210,6 +232,7 @@ class Opener {
 
   const DatasetConfig& config_;
   DatasetLocator locator_;
+  mutable std::vector<std::string> seen_columns_;  // of the files' first rows
   NumpyRandomState random_;
   bool factory_;
 };

@@ -6,40 +6,77 @@
 
 #include "hone/base/thread_pool.h"
 #include "hone/base/usable_cores.h"
+#include "hone/data/loader_plan.h"
+#include "hone/data/prompt_rows.h"
 
 namespace hone::data {
 namespace {
 
 struct Looked {
   std::string problem;
-  int64_t length = 0, learned = 0;
+  int64_t length = 0, longest = 0, learned = 0;
 };
 
-Result<std::vector<Sample>> samples_of(const Encoder& encoder, const Conversation& conversation, const std::optional<GroupConfig>& groups) {
-  return groups ? encode_group(encoder, conversation, *groups) : encoder.encode_parts(conversation);
-}
+// One row by the two encoders of a preview: as the run has it, and without a limit, which tells how long it is.
+class RowView {
+ public:
+  RowView(const ConversationSource& source, const PreviewConfig& config, std::shared_ptr<const Encoder> encoder, std::shared_ptr<const Encoder> unlimited)
+      : source_(source), config_(config), encoder_(std::move(encoder)), unlimited_(std::move(unlimited)) {}
 
-Looked look(const ConversationSource& source, const Encoder& unlimited, const std::optional<GroupConfig>& groups, int64_t row) {
-  auto conversation = source.at(row);
-  if (!conversation) return {.problem = conversation.error()};
-  auto parts = samples_of(unlimited, *conversation, groups);
-  if (!parts) return {.problem = parts.error()};
-  Looked looked;
-  for (const auto& sample : *parts) {
-    looked.length += static_cast<int64_t>(sample.ids.size());
-    looked.learned += std::count_if(sample.labels.begin(), sample.labels.end(), [](auto label) { return label != kIgnore; });
+  Looked look(int64_t row) const {
+    auto conversation = source_.at(row);
+    if (!conversation) return {.problem = conversation.error()};
+    auto samples = encode(*unlimited_, *conversation, row);
+    if (!samples) return {.problem = samples.error()};
+    Looked looked;
+    for (const auto& sample : *samples) {
+      auto length = static_cast<int64_t>(sample.ids.size());
+      looked.length += length;
+      looked.longest = std::max(looked.longest, length);
+      looked.learned += std::count_if(sample.labels.begin(), sample.labels.end(), [](auto label) { return label != kIgnore; });
+    }
+    if (is_too_long(looked))
+      if (auto cut = encode(*encoder_, *conversation, row); !cut) looked.problem = cut.error();
+    return looked;
   }
-  return looked;
-}
 
-std::vector<Looked> look_at_all(const ConversationSource& source, const Encoder& unlimited, const std::optional<GroupConfig>& groups, int64_t count) {
+  bool is_too_long(const Looked& looked) const { return encoder_->config().max_length > 0 && looked.longest > encoder_->config().max_length; }
+
+  std::optional<DatasetPreview::Row> shown(int64_t row) const {
+    auto conversation = source_.at(row);
+    if (!conversation) return std::nullopt;
+    auto samples = encode(*encoder_, *conversation, row);
+    if (!samples) return std::nullopt;
+    return DatasetPreview::Row{row, std::move(*samples), std::move(conversation->extra)};
+  }
+
+ private:
+  Result<SamplePack> encode(const Encoder& encoder, const Conversation& conversation, int64_t row) const {
+    if (!config_.prompts) return encode_conversation(encoder, conversation, config_.loader, row);
+    auto question = conversation;
+    auto ids = encode_rollout_prompt(encoder, question, config_.most_tokens);
+    if (!ids) return Error{ids.error()};
+    Sample sample;
+    sample.labels.assign(ids->size(), kIgnore);
+    sample.ids = std::move(*ids);
+    sample.origin = conversation.origin;
+    sample.row = row;
+    return SamplePack{std::move(sample)};
+  }
+
+  const ConversationSource& source_;
+  const PreviewConfig& config_;
+  std::shared_ptr<const Encoder> encoder_, unlimited_;
+};
+
+std::vector<Looked> look_at_all(const RowView& view, int64_t count) {
   std::vector<Looked> rows(static_cast<size_t>(count));
   ThreadPool pool(static_cast<size_t>(usable_cores()));
   std::vector<std::future<void>> jobs;
   constexpr int64_t kChunk = 64;
   for (int64_t begin = 0; begin < count; begin += kChunk)
     jobs.push_back(pool.submit([&, begin] {
-      for (int64_t row = begin; row < std::min(begin + kChunk, count); ++row) rows[static_cast<size_t>(row)] = look(source, unlimited, groups, row);
+      for (int64_t row = begin; row < std::min(begin + kChunk, count); ++row) rows[static_cast<size_t>(row)] = view.look(row);
     }));
   for (auto& job : jobs) job.wait();
   for (auto& job : jobs) job.get();
@@ -81,31 +118,29 @@ std::vector<TextRun> text_runs(const text::Tokenizer& tokenizer, const Sample& s
   return runs;
 }
 
-DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, std::shared_ptr<const text::Tokenizer> tokenizer,
+DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, const EncodeConfig& encode, std::shared_ptr<const text::Tokenizer> tokenizer,
                        const ModelIdentity& model, RowReport& report) {
-  auto encoder = Encoder::make(config.encode, tokenizer, model);
-  auto without_limit = config.encode;
+  auto encoder = Encoder::make(encode, tokenizer, model);
+  auto without_limit = encode;
   without_limit.max_length = 0;
   if (without_limit.template_name.empty()) without_limit.template_name = default_template(without_limit.dialect, model);  // chosen and said above
-  auto unlimited = Encoder::make(without_limit, tokenizer, model);
+  RowView view(source, config, encoder, Encoder::make(without_limit, tokenizer, model));
 
   DatasetPreview preview{.scanned = std::min(config.scan, source.size())};
   std::vector<int64_t> lengths, learned;
-  auto rows = look_at_all(source, *unlimited, config.groups, preview.scanned);
+  auto rows = look_at_all(view, preview.scanned);
   for (size_t row = 0; row < rows.size(); ++row) {
     const auto& looked = rows[row];
+    preview.too_long += looked.length > 0 && view.is_too_long(looked);
+    if (looked.length > 0) lengths.push_back(looked.length), learned.push_back(looked.learned);
     if (!looked.problem.empty()) {
       report.bad_row(looked.problem);
       continue;
     }
     report.good_row();
-    lengths.push_back(looked.length);
-    learned.push_back(looked.learned);
-    preview.too_long += config.encode.max_length > 0 && looked.length > config.encode.max_length;
-    preview.without_target += !config.groups && looked.learned == 0;
+    preview.without_target += !config.loader.groups && !config.prompts && looked.learned == 0;
     if (static_cast<int64_t>(preview.rows.size()) == config.shown) continue;
-    auto conversation = source.at(static_cast<int64_t>(row));
-    if (auto samples = samples_of(*encoder, *conversation, config.groups)) preview.rows.push_back({static_cast<int64_t>(row), std::move(*samples)});
+    if (auto shown = view.shown(static_cast<int64_t>(row))) preview.rows.push_back(std::move(*shown));
   }
   preview.lengths = summarise(std::move(lengths));
   preview.learned = summarise(std::move(learned));

@@ -1,9 +1,9 @@
-// What the trainer will see of a dataset: rows with their learned parts, lengths, and what happens to the long ones.
+// What the trainer will see of a dataset: rows with their trained parts, lengths, and what happens to the long ones.
 #pragma once
 #include <optional>
 
 #include "hone/data/encode/encoder.h"
-#include "hone/data/grouped_rows.h"
+#include "hone/data/make_loader.h"
 #include "hone/data/row_report.h"
 #include "hone/data/source.h"
 
@@ -30,6 +30,7 @@ struct DatasetPreview {
   struct Row {
     int64_t row;
     std::vector<Sample> samples;
+    Json extra;  // columns that no message holds: what rewards are computed from
   };
   std::vector<Row> rows;           // the first usable ones
   LengthSummary lengths, learned;  // tokens a row before cutting, and how many of them are learned
@@ -37,13 +38,15 @@ struct DatasetPreview {
 };
 
 struct PreviewConfig {
-  EncodeConfig encode;
-  std::optional<GroupConfig> groups;  // texts judged as wholes
+  LoaderConfig loader;  // how the run makes samples of a row: pairs, feedback, groups
+  bool prompts = false;       // rows are prompts that the model completes itself …
+  int64_t most_tokens = 0;    // … and such a one holds so many tokens at most
   int64_t shown = 3, scan = 10'000;
 };
 
-// Looks at the first `scan` rows on all cores and keeps the first `shown` usable ones. Bad rows go to `report`.
-DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, std::shared_ptr<const text::Tokenizer> tokenizer,
+// Looks at the first `scan` rows on all cores and keeps the first `shown` usable ones, encoded by the run's own encoder. Bad rows, those that
+// the run would leave out for their length too, go to `report`.
+DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, const EncodeConfig& encode, std::shared_ptr<const text::Tokenizer> tokenizer,
                        const ModelIdentity& model, RowReport& report);
 
 }  // namespace hone::data

@@ -1,5 +1,8 @@
 #include "hone/data/row_report.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -31,6 +34,21 @@ Place place_of(std::string_view message) {
   return {message};
 }
 
+// What rows that fail alike have in common: the message behind its place, whatever its numbers are.
+std::string sort_of(std::string_view message) {
+  auto place = place_of(message);
+  auto rest = place.line > 0 || place.file.size() < message.size() ? message.substr(message.find(": ", place.file.size())) : message;
+  std::string key;
+  for (char c : rest) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit) key += c;
+    else if (key.empty() || key.back() != '#') key += '#';
+  }
+  return key;
+}
+
+constexpr size_t kNextPlaces = 3;
+
 }  // namespace
 
 std::string_view name(RowProblem problem) { return kNames[static_cast<size_t>(problem)]; }
@@ -54,7 +72,25 @@ void RowReport::bad_row(const std::string& message) {
   if (strict_) throw UserError(ExitCode::bad_data, message, "mend the row, or skip such rows with --strict false");
   std::lock_guard lock(mutex_);
   ++counts_[problem_of(message)];
-  if (first_.size() < kRemembered) first_.push_back(message);
+  auto key = sort_of(message);
+  auto known = std::find_if(sorts_.begin(), sorts_.end(), [&](const Sort& sort) { return sort.key == key; });
+  if (known == sorts_.end()) {
+    if (sorts_.size() < kRemembered) sorts_.push_back({std::move(key), message, 1, {}});
+    return;
+  }
+  ++known->count;
+  if (known->next.size() >= kNextPlaces) return;
+  auto place = place_of(message);
+  const bool same_file = place.file == place_of(known->first).file;
+  known->next.push_back(same_file ? fmt::format("line {}", place.line) : fmt::format("{}:{}", place.file, place.line));
+}
+
+void RowReport::good_row(int64_t tokens, int64_t trained) {
+  good_.fetch_add(1, std::memory_order_relaxed);
+  tokens_.fetch_add(tokens, std::memory_order_relaxed);
+  trained_.fetch_add(trained, std::memory_order_relaxed);
+  for (auto most = longest_.load(); tokens > most && !longest_.compare_exchange_weak(most, tokens);) {
+  }
 }
 
 int64_t RowReport::bad() const {
@@ -69,9 +105,22 @@ std::map<RowProblem, int64_t> RowReport::by_kind() const {
   return counts_;
 }
 
-std::vector<std::string> RowReport::first_messages() const {
+std::vector<std::string> RowReport::messages() const {
   std::lock_guard lock(mutex_);
-  return first_;
+  std::vector<std::string> lines;
+  for (const auto& sort : sorts_) {
+    lines.push_back(sort.first);
+    if (sort.count > 1)
+      lines.back() += fmt::format(" ({} rows like this; next {}{})", sort.count, fmt::join(sort.next, ", "), sort.count > static_cast<int64_t>(kNextPlaces) + 1 ? ", …" : "");
+  }
+  return lines;
+}
+
+int64_t RowReport::unlisted() const {
+  int64_t listed = 0, all = bad();
+  std::lock_guard lock(mutex_);
+  for (const auto& sort : sorts_) listed += sort.count;
+  return all - listed;
 }
 
 std::string RowReport::summary() const {
@@ -80,9 +129,8 @@ std::string RowReport::summary() const {
   std::string kinds;
   for (const auto& [kind, count] : by_kind()) kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, name(kind));
   auto text = fmt::format("skipped {} of {} rows: {}", bad_rows, bad_rows + good(), kinds);
-  auto messages = first_messages();
-  for (const auto& message : messages) text += "\n  " + message;
-  if (bad_rows > static_cast<int64_t>(messages.size())) text += fmt::format("\n  … and {} more", bad_rows - messages.size());
+  for (const auto& message : messages()) text += "\n  " + message;
+  if (auto more = unlisted(); more > 0) text += fmt::format("\n  … and {} more", more);
   return text;
 }
 

@@ -1,4 +1,4 @@
-// What was wrong with a run's data: bad rows counted by kind, the first ten kept whole. No row is dropped without passing through here.
+// What was wrong with a run's data: bad rows counted by kind, one message for rows that fail alike. No row is dropped without passing through here.
 #pragma once
 #include <atomic>
 #include <map>
@@ -27,22 +27,33 @@ class RowReport {
   explicit RowReport(bool strict = false) : strict_(strict) {}
   // Thread-safe. Strict: throws UserError(bad_data) with the message.
   void bad_row(const std::string& message);
-  void good_row() { good_.fetch_add(1, std::memory_order_relaxed); }
+  // `tokens` of which `trained` have labels, where the whole dataset is looked at before the run.
+  void good_row(int64_t tokens = 0, int64_t trained = 0);
 
   int64_t good() const { return good_.load(std::memory_order_relaxed); }
   int64_t bad() const;
+  int64_t tokens() const { return tokens_.load(std::memory_order_relaxed); }
+  int64_t trained_tokens() const { return trained_.load(std::memory_order_relaxed); }
+  int64_t longest() const { return longest_.load(std::memory_order_relaxed); }  // row, in tokens
   std::map<RowProblem, int64_t> by_kind() const;
-  std::vector<std::string> first_messages() const;
-  // "skipped 3 of 1000 rows: 2 json, 1 role" and the remembered messages, one a line; empty when nothing was wrong.
+  // The first message of each sort of mistake, with how many rows share it and where the next ones are.
+  std::vector<std::string> messages() const;
+  int64_t unlisted() const;  // bad rows of sorts beyond the remembered ones
+  // "skipped 3 of 1000 rows: 2 json, 1 role" and the messages, one a line; empty when nothing was wrong.
   std::string summary() const;
   void log_summary() const;
 
  private:
   const bool strict_;
-  std::atomic<int64_t> good_{0};
+  std::atomic<int64_t> good_{0}, tokens_{0}, trained_{0}, longest_{0};
   mutable std::mutex mutex_;
   std::map<RowProblem, int64_t> counts_;
-  std::vector<std::string> first_;
+  struct Sort {
+    std::string key, first;
+    int64_t count = 0;
+    std::vector<std::string> next;  // where the next few are
+  };
+  std::vector<Sort> sorts_;
 };
 
 }  // namespace hone::data

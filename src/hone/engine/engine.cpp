@@ -1,7 +1,9 @@
 #include "hone/engine/engine.h"
 
+#include <ranges>
 #include <set>
 
+#include "hone/base/log.h"
 #include "hone/device/cores.h"
 #include "hone/device/memory.h"
 #include "hone/engine/cache_size.h"
@@ -54,12 +56,14 @@ struct Engine::Impl {
   bool quiet = false;                                   // the threads are paused: asleep, or a step failed
   std::unordered_map<RequestId, Live> live;
   std::vector<Load> loads;  // of each replica
+  static constexpr int kStrikes = 3;
+  std::vector<int> strikes;  // failures in a row, of each replica
   std::vector<Output> kept;  // told together with a failure: the next step's
   std::set<std::string> adapters;
   RequestId next_id = 1;
 
   Impl(const std::vector<model::CausalLM*>& copies, const std::shared_ptr<const text::Tokenizer>& tokenizer, const EngineConfig& wanted)
-      : config(wanted), loads(copies.size()) {
+      : config(wanted), loads(copies.size()), strikes(copies.size()) {
     HONE_CHECK(!copies.empty(), "an engine without a model");
     for (auto* model : copies) {
       if (std::ranges::count(models, model)) continue;
@@ -76,7 +80,12 @@ struct Engine::Impl {
     for (auto& replica : replicas) threads.push_back(std::make_unique<ReplicaThread>(*replica, bell, cores));
   }
 
-  size_t least_loaded() const { return static_cast<size_t>(std::ranges::min_element(loads) - loads.begin()); }
+  size_t least_loaded() const {
+    size_t best = 0;
+    for (size_t i = 1; i < loads.size(); ++i)
+      if (std::pair(strikes[i] >= kStrikes, loads[i]) < std::pair(strikes[best] >= kStrikes, loads[best])) best = i;
+    return best;
+  }
 
   void on_replica(size_t index, std::function<void(Replica&)> work) {
     threads.empty() ? work(*replicas[index]) : threads[index]->post(std::move(work));
@@ -107,21 +116,46 @@ struct Engine::Impl {
 
   bool asleep() const { return replicas[0]->stats().asleep; }
 
-  // A replica that failed stops the others too, so that the caller decides about requests that stand still.
+  // A replica that failed ends its own requests, while the others go on. One that keeps failing gets no more of them.
+  void give_up_requests_of(size_t index, const std::string& why, std::vector<Output>& outputs) {
+    log::error("copy {} of the model failed; its answers are given up: {}", index, why);
+    if (++strikes[index] == kStrikes) log::error("copy {} of the model failed {} times in a row: it gets no more requests", index, kStrikes);
+    std::ranges::move(threads[index]->collect(), std::back_inserter(outputs));  // of its steps before
+    for (const auto& [id, request] : live) {
+      if (request.replica != index) continue;
+      threads[index]->post([id = id](Replica& replica) { replica.abandon(id); });  // at once: it has paused itself
+      for (size_t i = 0; i < static_cast<size_t>(request.answers); ++i)
+        outputs.push_back({.id = id, .answer = i, .finish = FinishReason::error, .error = "the engine failed", .model_broken = true});
+    }
+    threads[index]->resume();
+  }
+
+  // Where none is left that works, the caller decides about requests that stand still.
   std::vector<Output> gathered() {
     if (live.empty()) return std::exchange(kept, {});
     if (quiet && !asleep()) set_quiet(false);
     if (!quiet) bell.wait();
     auto outputs = std::exchange(kept, {});
     std::exception_ptr failure;
+    std::vector<std::pair<size_t, std::string>> failed;
     for (size_t i = 0; i < threads.size(); ++i) {
       try {
-        std::ranges::move(quiet ? replicas[i]->step() : threads[i]->collect(), std::back_inserter(outputs));
-      } catch (...) {
+        auto more = quiet ? replicas[i]->step() : threads[i]->collect();
+        if (!more.empty()) strikes[i] = 0;
+        std::ranges::move(more, std::back_inserter(outputs));
+      } catch (const std::exception& problem) {
         failure = std::current_exception();
+        failed.emplace_back(i, problem.what());
       }
     }
     if (!failure) return outputs;
+    bool one_works = std::ranges::any_of(std::views::iota(size_t{0}, threads.size()), [&](size_t i) {
+      return strikes[i] < kStrikes && std::ranges::none_of(failed, [&](const auto& each) { return each.first == i; });
+    });
+    if (!quiet && one_works) {
+      for (const auto& [index, why] : failed) give_up_requests_of(index, why, outputs);
+      return outputs;
+    }
     set_quiet(true);
     kept = std::move(outputs);
     std::rethrow_exception(failure);

@@ -1,5 +1,8 @@
 #include "hone/engine/replica.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "hone/device/memory.h"
 
 namespace hone::engine {
@@ -85,6 +88,11 @@ void Replica::cancel(RequestId id) {
   sequences_.erase(found);
 }
 
+void Replica::abandon(RequestId id) {
+  cancel(id);
+  std::erase_if(reports_, [&](const Output& report) { return report.id == id; });
+}
+
 std::vector<Output> Replica::step() {
   at::InferenceMode inference;
   auto batch = cache_ ? scheduler_.schedule() : StepBatch();
@@ -112,7 +120,9 @@ Output Replica::taken(const Slice& slice, const StepLogits& logits, size_t index
   try {
     return take(slice, logits, index);
   } catch (const CannotGoOn& problem) {
-    return {.id = slice.sequence->id, .finish = FinishReason::error, .error = problem.what()};
+    auto row = logits.row(index, 0);
+    bool no_numbers = std::ranges::any_of(row, [](float logit) { return std::isnan(logit); });
+    return {.id = slice.sequence->id, .finish = FinishReason::error, .error = no_numbers ? "the model computes NaN: its weights or its adapter's are broken" : problem.what(), .model_broken = no_numbers};
   }
 }
 

@@ -22,6 +22,7 @@ class Replica {
 
   void add(RequestId id, Request request);  // one that fits
   void cancel(RequestId id);
+  void abandon(RequestId id);  // cancelled, and told to nobody: whoever asks has done so
   std::vector<Output> step();
   bool idle() const;  // nothing to compute and nothing to report
   bool reports() const { return !reports_.empty(); }  // something, whether or not it computes

@@ -42,6 +42,7 @@ struct Output {
   text::TokenId stop_token = -1;                 // the stop or end token that ended it, if one did
   std::optional<float> end_logprob;              // of an end token, which is no part of the answer, when logprobs were asked for
   std::string error;                             // why, for FinishReason::error
+  bool model_broken = false;                     // … which is not the request's doing: the model computes no numbers, or its copy failed
   int64_t prompt_tokens = 0, cached_tokens = 0;  // of the prompt; how many of them were found in the prefix cache
   int64_t weights_version = 0;                   // that computed these tokens
 };

@@ -14,7 +14,7 @@ namespace hone::io {
 class SafetensorsFile::Map {
  public:
   explicit Map(const fs::path& path) {
-    int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not be waited for
     struct stat info {};
     bool regular = fd >= 0 && ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
     size_ = regular ? static_cast<size_t>(info.st_size) : 0;

@@ -79,7 +79,7 @@ void check(const DecoderConfig& config) {
   const auto& experts = config.experts;
   for (int64_t size : {config.vocabulary, config.hidden, config.intermediate, attention.heads * attention.head_dim, experts.count, experts.width, experts.shared_width})
     if (size > kMost) fail(fmt::format("a size of {} is beyond any model", size));
-  if (config.layers > 100'000) fail(fmt::format("num_hidden_layers is {}", config.layers));
+  if (config.context > kMost) fail(fmt::format("a context of {} tokens is beyond any model", config.context));
   if (experts.per_token > experts.count) fail(fmt::format("num_experts_per_tok is {}, and there are {} experts", experts.per_token, experts.count));
 }
 
@@ -156,11 +156,17 @@ Json classifier_changes(const Json& hf, int64_t labels, const std::string& probl
   return changes;
 }
 
+static constexpr double kMostLayers = 100'000;
+
 DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
+  if (!hf.is_object()) fail(fmt::format("expected an object, found {}", hf.type_name()));
   const Json* listed = hf.is_object() ? field(hf, "architectures") : nullptr;
   auto architecture = listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
   for (const auto& family : families()) {
     if (std::ranges::find(family.architectures, with_language_head(architecture)) == family.architectures.end()) continue;
+    // Families keep something for each layer, so these are counted before they are believed.
+    if (const Json* layers = field(hf, "num_hidden_layers"); layers && layers->is_number() && layers->get<double>() > kMostLayers)
+      fail(fmt::format("num_hidden_layers is {}; at most {} are read", layers->dump(), kMostLayers));
     auto config = family.config(hf);
     config.architecture = architecture;
     config.rope = parse_rope(hf, config.context, config.rope.theta);

@@ -110,6 +110,11 @@ RoundedGradients::RoundedGradients(const Tensor& dy, std::vector<PlacedTerm> pla
 Tensor RoundedGradients::columns(size_t i) const { return dy_.narrow(1, placed_[i].begin, placed_[i].width); }
 Tensor RoundedGradients::projected_gradient(size_t i) const { return dprojected_.narrow(1, ranks_begin_[i], rank_of(placed_[i])); }
 
+std::pair<Tensor, Tensor> RoundedGradients::input_update(const Tensor& dx) const {
+  if (placed_.empty() || !together_ || !cuda::serves_low_rank_add(dx, dprojected_.size(1))) return {};
+  return {dprojected_, all_rounded_a(placed_)};
+}
+
 void RoundedGradients::add_to_input(const Tensor& dx) const {
   if (placed_.empty()) return;
   if (together_) {

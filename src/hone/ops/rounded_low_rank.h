@@ -24,6 +24,8 @@ class RoundedGradients {
  public:
   RoundedGradients(const Tensor& dy, std::vector<PlacedTerm> placed);
   void add_to_input(const Tensor& dx) const;
+  // What add_to_input would add to dx as one product of few ranks, [T, r] and [r, in], where it is one: for kernels that read dx anyway.
+  std::pair<Tensor, Tensor> input_update(const Tensor& dx) const;
   std::vector<std::pair<Tensor, Tensor>> of_factors(const Tensor& x) const;  // float32, of a and b of each term; x is not read where no a trains
 
  private:

@@ -20,13 +20,14 @@ LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, con
   const auto needs = layer.needs(true);
   RoundedGradients rounded(dy, place_terms(layer.terms, dy.size(1)));
   found.x = matmul_nn(dy, layer.weight);
-  rounded.add_to_input(found.x);
+  auto [update, factor] = rounded.input_update(found.x);
+  if (!update.defined()) rounded.add_to_input(found.x);
   const int64_t width = gate.size(1);
   auto both = at::empty({gate.size(0), 2 * width}, gate.options());
   auto product = layer.needs_input_values() ? at::empty({gate.size(0), width}, gate.options()) : Tensor();
   result[0] = both.narrow(1, 0, width);
   result[1] = both.narrow(1, width, width);
-  cuda::swiglu_backward(found.x, gate, up, result[0], result[1], product);
+  cuda::swiglu_backward(found.x, gate, up, result[0], result[1], product, update, factor);
   if (needs.weight) found.weight = matmul_tn(dy, product);
   if (needs.bias) found.bias = dy.sum(0);
   found.terms = rounded.of_factors(product);

@@ -46,12 +46,29 @@ void Adam::step(double learning_rate) {
                       group.weight_decay,
                       step_.item<int64_t>()};
     if (scales_gradients())
-      ops::cuda::adam_(update.parameters, update.gradients, update.first, update.second, clipping_,
+      ops::cuda::adam_(update.parameters, update.gradients, update.first, update.second, copies_of(update.parameters), clipping_,
                        {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay, update.step});
     else if (serves_cpu_adam(update, config_)) cpu_adam(update, config_);
     else if (has_fused_adam(update.parameters.front())) libtorch_adam(update, config_);
     else foreach_update(update, config_);
   }
+}
+
+bool Adam::write_along(const std::vector<std::pair<Tensor, Tensor>>& copies) {
+  if (!scales_gradients()) return false;
+  for (const auto& [parameter, copy] : copies)
+    if (copy.scalar_type() != at::kBFloat16 || !copy.is_contiguous() || copy.device() != parameter.device()) return false;
+  for (const auto& [parameter, copy] : copies) copies_[parameter.unsafeGetTensorImpl()] = copy.detach();
+  return true;
+}
+
+TensorList Adam::copies_of(const TensorList& parameters) const {
+  TensorList copies;
+  for (const auto& parameter : parameters) {
+    auto found = copies_.find(parameter.unsafeGetTensorImpl());
+    copies.push_back(found == copies_.end() ? Tensor() : found->second);
+  }
+  return copies;
 }
 
 bool Adam::scales_gradients() const {

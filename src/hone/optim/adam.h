@@ -1,6 +1,8 @@
 // Adam and AdamW. One fused call per group where the device has it: bit for bit what torch's fused optimizers do on the CPU, within float32's
 // rounding of them on a GPU (ops/cuda/adam.h).
 #pragma once
+#include <unordered_map>
+
 #include "hone/optim/optimizer.h"
 
 namespace hone::optim {
@@ -16,12 +18,15 @@ class Adam : public Optimizer {
   void step(double learning_rate) override;
   void visit_state(const StateVisitor& visit) override;
   bool scales_gradients() const override;
+  bool write_along(const std::vector<std::pair<Tensor, Tensor>>& copies) override;
 
  private:
+  TensorList copies_of(const TensorList& parameters) const;  // undefined where there is none
   struct Moments {
     TensorList first, second;
   };
   AdamConfig config_;
+  std::unordered_map<const void*, Tensor> copies_;  // by parameter, what is written along
   std::vector<Moments> moments_;            // one per group
   Tensor step_ = at::zeros({}, at::kLong);  // on the host; counts updates of the whole set
 };

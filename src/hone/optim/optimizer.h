@@ -41,6 +41,8 @@ class Optimizer {
   // Whether step() reads gradients once, scaling them down as `clip` found, so that they are left as they are until then; it then takes gradients
   // of bfloat16 too.
   virtual bool scales_gradients() const { return false; }
+  // Asks step() to write rounded copies of parameters along with them: (parameter, copy). False where it cannot.
+  virtual bool write_along(const std::vector<std::pair<Tensor, Tensor>>& /*copies*/) { return false; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
   using StateVisitor = std::function<void(const std::string& name, Tensor& tensor)>;

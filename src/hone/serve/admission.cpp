@@ -11,12 +11,10 @@ void Admission::refuse() const {
   throw problem;
 }
 
-Admission::Place Admission::enter(size_t body_bytes) {
-  bool first = places_ == 0;  // one body is always taken, whatever its size: the connection has bounded it
-  if (!loop_.has_room(places_ + 1) || (!first && bytes_ + body_bytes > loop_.limits().request_bytes)) refuse();
+Admission::Place Admission::enter() {
+  if (!loop_.has_room(places_ + 1)) refuse();
   ++places_;
-  bytes_ += body_bytes;
-  return {*this, body_bytes};
+  return Place(*this);
 }
 
 void Admission::check_fits(const EngineLoop::Load& load) const {
@@ -45,7 +43,6 @@ void Admission::Place::hold_tokens(size_t tokens) {
 void Admission::Place::leave() {
   if (!house_) return;
   --house_->places_;
-  house_->bytes_ -= bytes_;
   house_->tokens_ -= tokens_;
   house_ = nullptr;
 }

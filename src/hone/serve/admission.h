@@ -14,8 +14,7 @@ class Admission {
   // A request's place until its answers are the engine's business, or until it is answered. Given back with the value.
   class Place {
    public:
-    Place(Place&& other) noexcept
-        : house_(std::exchange(other.house_, nullptr)), bytes_(other.bytes_), tokens_(std::exchange(other.tokens_, 0)) {}
+    Place(Place&& other) noexcept : house_(std::exchange(other.house_, nullptr)), tokens_(std::exchange(other.tokens_, 0)) {}
     ~Place() { leave(); }
     // Tokens that the engine is asked to compute besides generating. Throws Problem(429) when they are too many, 400 when they
     // always will be.
@@ -24,13 +23,13 @@ class Admission {
 
    private:
     friend class Admission;
-    Place(Admission& house, size_t bytes) : house_(&house), bytes_(bytes) {}
+    explicit Place(Admission& house) : house_(&house) {}
     Admission* house_;
-    size_t bytes_, tokens_ = 0;
+    size_t tokens_ = 0;
   };
 
-  // Throws Problem(429) when there is no room for one more with a body of that size.
-  [[nodiscard]] Place enter(size_t body_bytes);
+  // Throws Problem(429) when there is no room for one more.
+  [[nodiscard]] Place enter();
   // Throws Problem(400) naming the limit when they would not fit an empty server: to try again would not help.
   void check_fits(const EngineLoop::Load& load) const;
   size_t places() const { return places_; }
@@ -39,7 +38,7 @@ class Admission {
  private:
   const EngineLoop& loop_;
   Metrics& metrics_;
-  size_t places_ = 0, bytes_ = 0, tokens_ = 0;
+  size_t places_ = 0, tokens_ = 0;
 };
 
 }  // namespace hone::serve

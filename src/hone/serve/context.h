@@ -30,7 +30,7 @@ struct Context {
   };
   Target target_of(const std::string& model) const;
   // Before any work is spent on a request. Problem(429) when the server is full.
-  [[nodiscard]] Admission::Place enter(const Exchange& exchange) const { return admission.enter(exchange.request().body.size()); }
+  [[nodiscard]] Admission::Place enter(const Exchange&) const { return admission.enter(); }
   // Hands the answers to the engine, which counts them from here on, and watches for the client leaving. Problem(429) when there
   // is no room, 400 when there never will be.
   std::shared_ptr<Generation> admit(Exchange& exchange, Admission::Place& place, std::vector<engine::Request> requests);

@@ -231,7 +231,18 @@ void EngineLoop::tell(engine::Output output, std::vector<Delivery>& deliveries) 
     std::erase(ids->second, output.id);
     if (ids->second.empty()) tickets_.erase(ids);
   }
-  report(live, std::move(output), false, deliveries);
+  bool refused = output.finish == engine::FinishReason::error && !output.model_broken;
+  note_health(output);
+  report(live, std::move(output), refused, deliveries);
+}
+
+// Answers that break off because of the model tell about the model: a server whose last ones all did is not ready.
+void EngineLoop::note_health(const engine::Output& output) {
+  if (output.model_broken) {
+    if (++broken_answers_ <= limits_.failures_in_a_row) log::error("an answer broke off: {}", output.error);
+  } else if (!output.tokens.empty()) {
+    broken_answers_ = 0;
+  }
 }
 
 void EngineLoop::step() {

@@ -57,7 +57,6 @@ struct EngineLoopLimits {
   size_t live_answers = 1280;         // generated or waiting for it
   size_t live_tokens = 16u << 20;     // their prompts and the longest answers they may become, together
   size_t unread_bytes = 1u << 20;     // of one request, until its client is cut
-  size_t request_bytes = 256u << 20;  // of all bodies that are not yet requests to the engine
   int failures_in_a_row = 3;          // steps that throw, until the engine counts as broken
 };
 
@@ -91,6 +90,7 @@ class EngineLoop {
   // How long the present step, or call between steps, has been running; 0 while there is none.
   std::chrono::milliseconds in_step() const;
   bool broken() const { return broken_; }
+  bool answers_break() const { return broken_answers_ >= limits_.failures_in_a_row; }  // the last ones all did, by the model's fault
 
  private:
   friend class Generation;
@@ -117,6 +117,7 @@ class EngineLoop {
   void cancel(uint64_t ticket);
   void step();
   void note(const engine::Stats& stats);
+  void note_health(const engine::Output& output);
   void fail_everything(const std::string& why);
   void report(const Live& live, engine::Output output, bool refused, std::vector<Delivery>& deliveries);
   void report_failure(const Live& live, const std::string& why, bool refused, std::vector<Delivery>& deliveries);
@@ -142,6 +143,7 @@ class EngineLoop {
   std::atomic<size_t> live_answers_{0}, live_tokens_{0};
   std::atomic<int64_t> step_began_{0};  // steady clock, nanoseconds
   std::atomic<bool> broken_{false}, stopped_{false};
+  std::atomic<int> broken_answers_{0};  // in a row
   std::thread thread_;
 };
 

@@ -77,6 +77,9 @@ class Server : public Service {
   }
 
   void turned_away(const HttpRequest& head, int status) override {
+    const Route* route = find_route(head.method, head.path);
+    metrics_.turned_away(route ? route->path : std::string_view(), status);
+    if (status == 429) metrics_.refused();
     if (config_.log_requests) log::info("{} {}", asked(head), status);
   }
 
@@ -110,8 +113,9 @@ class Server : public Service {
   // Ready, or why not. /live only tells that the process answers.
   HttpResponse health(const HttpRequest& request) const {
     bool stuck = loop_.in_step() > config_.watchdog || workers_.all_busy_for() > config_.watchdog;
-    if (request.path == "/live" || !(draining_ || stuck || loop_.broken())) return json_response({{"status", "ok"}});
-    return json_response({{"status", loop_.broken() ? "broken" : stuck ? "stuck" : "draining"}}, 503);
+    bool broken = loop_.broken() || loop_.answers_break();
+    if (request.path == "/live" || !(draining_ || stuck || broken)) return json_response({{"status", "ok"}});
+    return json_response({{"status", broken ? "broken" : stuck ? "stuck" : "draining"}}, 503);
   }
 
   HttpResponse wrong_method(const HttpRequest& head, const std::string& methods) const {

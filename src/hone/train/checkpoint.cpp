@@ -5,16 +5,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <system_error>
 
 #include "hone/base/fault.h"
 #include "hone/base/log.h"
 #include "hone/train/crc32c.h"
+#include "hone/train/saved_state.h"
 
 namespace hone::train {
 namespace {
 
 constexpr const char* kManifest = "manifest.json";
+constexpr int kMostProcesses = 1 << 20;
 
 void sync_file(const fs::path& path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -38,14 +41,31 @@ CheckpointFile describe(const fs::path& folder, const fs::path& path) {
 }
 
 std::optional<std::string> run_of(const fs::path& checkpoint) {
-  try {
-    auto json = parse_json(read_file(checkpoint / kManifest));
-    if (!json) return std::nullopt;
-    auto manifest = Manifest::from_json(*json);
-    if (manifest) return manifest->run_id;
-  } catch (const UserError&) {
-  }
-  return std::nullopt;
+  auto manifest = read_manifest(checkpoint);
+  return manifest ? std::optional(manifest->run_id) : std::nullopt;
+}
+
+bool is_weights_file(std::string_view name) {
+  return name == "adapter_model.safetensors" || name == "model.safetensors" || name == "model.safetensors.index.json";
+}
+
+// The shards that an index names and the manifest does not: nothing then tells whether they are whole.
+std::string missing_shard(const fs::path& folder, const Manifest& manifest) {
+  auto stated = [&](const std::string& name) { return std::ranges::any_of(manifest.files, [&](const CheckpointFile& file) { return file.name == name; }); };
+  if (!stated("model.safetensors.index.json")) return "";
+  auto index = parse_json(read_file(folder / "model.safetensors.index.json"));
+  if (!index || !index->is_object() || !index->value("weight_map", Json()).is_object()) return "a readable model.safetensors.index.json";
+  for (const auto& [tensor, shard] : (*index)["weight_map"].items())
+    if (!shard.is_string() || !stated(shard.get<std::string>())) return shard.is_string() ? shard.get<std::string>() : "a shard's name";
+  return "";
+}
+
+void remove_leftovers(const fs::path& run_folder, const std::function<bool(const std::string& name)>& is_leftover) {
+  std::error_code ignored;
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(run_folder, ignored))
+    if (auto name = entry.path().filename().string(); name.starts_with("checkpoint-") && is_leftover(name)) leftovers.push_back(entry.path());
+  for (const auto& path : leftovers) fs::remove_all(path, ignored);
 }
 
 // Frees the final name: our own older save of the same step is replaced, a stranger's is kept under another name.
@@ -64,6 +84,8 @@ fs::path move_aside(const fs::path& occupied, const std::string& run_id) {
   return {};
 }
 
+}  // namespace
+
 std::vector<std::pair<int64_t, fs::path>> checkpoints_newest_first(const fs::path& run_folder) {
   std::vector<std::pair<int64_t, fs::path>> found;
   std::error_code ignored;
@@ -74,13 +96,25 @@ std::vector<std::pair<int64_t, fs::path>> checkpoints_newest_first(const fs::pat
   return found;
 }
 
-}  // namespace
-
 Json Manifest::to_json() const {
   Json list = Json::array();
   for (const auto& file : files)
     list.push_back({{"name", file.name}, {"size", file.size}, {"crc32c", fmt::format("{:08x}", file.crc32c)}});
-  return {{"schema", schema}, {"written_by", "hone"}, {"run_id", run_id}, {"step", step}, {"files", std::move(list)}};
+  return {{"schema", schema},     {"written_by", "hone"},   {"run_id", run_id},                {"trains_on", trains_on},   {"step", step},
+          {"saved_at", saved_at}, {"processes", processes}, {"weights_alone", weights_alone}, {"files", std::move(list)}};
+}
+
+std::string Manifest::missing_file() const {
+  auto stated = [&](const std::string& name) { return std::ranges::any_of(files, [&](const CheckpointFile& file) { return file.name == name; }); };
+  if (std::ranges::none_of(files, [](const CheckpointFile& file) { return is_weights_file(file.name); })) return "the weights";
+  std::vector<std::string> needed;
+  if (processes > 0) needed.push_back("trainer_state.json");
+  for (int rank = 0; rank < processes; ++rank) {
+    needed.push_back(state_name(rank, "json"));
+    if (!weights_alone) needed.push_back(state_name(rank, "safetensors"));
+  }
+  auto missing = std::ranges::find_if_not(needed, stated);
+  return missing == needed.end() ? "" : *missing;
 }
 
 Result<Manifest> Manifest::from_json(const Json& json) {
@@ -89,7 +123,12 @@ Result<Manifest> Manifest::from_json(const Json& json) {
     manifest.schema = json.at("schema").get<int>();
     if (manifest.schema < 1 || manifest.schema > kCheckpointSchema)
       return error("manifest.json has schema {}; this program reads 1 to {}", manifest.schema, kCheckpointSchema);
-    manifest.run_id = json.at("run_id").get<std::string>();
+    manifest.run_id = json.value("run_id", "");
+    manifest.trains_on = json.value("trains_on", manifest.run_id);
+    manifest.saved_at = json.value("saved_at", 0.0);
+    manifest.processes = json.value("processes", 0);
+    manifest.weights_alone = json.value("weights_alone", false);
+    if (manifest.processes < 0 || manifest.processes > kMostProcesses) return error("manifest.json states {} processes", manifest.processes);
     manifest.step = json.at("step").get<int64_t>();
     for (const auto& entry : json.at("files")) {
       auto digits = entry.at("crc32c").get<std::string>();
@@ -105,11 +144,9 @@ Result<Manifest> Manifest::from_json(const Json& json) {
   }
 }
 
-CheckpointWriter::CheckpointWriter(const fs::path& run_folder, int64_t step, std::string run_id)
-    : run_folder_(run_folder),
-      final_(run_folder / checkpoint_name(step)),
-      manifest_{kCheckpointSchema, std::move(run_id), step, {}} {
-  staging_ = staging_folder(run_folder, step, manifest_.run_id);
+CheckpointWriter::CheckpointWriter(const fs::path& run_folder, Manifest head)
+    : run_folder_(run_folder), final_(run_folder / checkpoint_name(head.step)), manifest_(std::move(head)) {
+  staging_ = staging_folder(run_folder, manifest_.step, manifest_.run_id);
   fs::remove_all(staging_);
   fs::create_directories(staging_);
   fault("checkpoint.before_first_byte");
@@ -135,6 +172,8 @@ fs::path CheckpointWriter::commit() {
     sync_file(path);
     manifest_.files.push_back(describe(staging_, path));
   }
+  if (auto missing = manifest_.missing_file(); !missing.empty()) throw std::runtime_error(fmt::format("{} is not among what was written", missing));
+  manifest_.saved_at = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   fault("checkpoint.before_manifest");
   write_file_atomically(staging_ / kManifest, manifest_.to_json().dump(1));
   fault("checkpoint.before_rename");
@@ -160,6 +199,16 @@ std::optional<int64_t> checkpoint_step(const fs::path& folder) {
   return step;
 }
 
+Result<Manifest> read_manifest(const fs::path& folder) {
+  try {
+    auto json = parse_json(read_file(folder / kManifest));
+    if (!json) return error("manifest.json is damaged: {}", json.error());
+    return Manifest::from_json(*json);
+  } catch (const std::exception& cause) {
+    return error("{}", cause.what());
+  }
+}
+
 Result<Manifest> verify_checkpoint(const fs::path& folder) {
   if (!fs::exists(folder / kManifest)) {
     // transformers, and so ms-swift and LLaMA-Factory, keep the optimizer in Python pickles, which may run code when they are opened.
@@ -167,10 +216,9 @@ Result<Manifest> verify_checkpoint(const fs::path& folder) {
     return error("no manifest.json: another program wrote it, or its save was cut short");
   }
   try {
-    auto json = parse_json(read_file(folder / kManifest));
-    if (!json) return error("manifest.json is damaged: {}", json.error());
-    auto manifest = Manifest::from_json(*json);
+    auto manifest = read_manifest(folder);
     if (!manifest) return manifest;
+    if (auto missing = manifest->missing_file(); !missing.empty()) return error("manifest.json does not list {}", missing);
     for (const auto& stated : manifest->files) {
       fs::path path = folder / stated.name;
       if (!is_inside(folder, path)) return error("manifest.json names \"{}\", which lies outside the folder", stated.name);
@@ -179,6 +227,7 @@ Result<Manifest> verify_checkpoint(const fs::path& folder) {
         return error("{} has {} bytes; {} were written", stated.name, size, stated.size);
       if (describe(folder, path).crc32c != stated.crc32c) return error("{} does not match its checksum", stated.name);
     }
+    if (auto missing = missing_shard(folder, *manifest); !missing.empty()) return error("manifest.json does not list {}", missing);
     return manifest;
   } catch (const std::exception& cause) {
     return error("{}", cause.what());
@@ -187,16 +236,10 @@ Result<Manifest> verify_checkpoint(const fs::path& folder) {
 
 std::optional<fs::path> newest_checkpoint(const fs::path& run_folder, std::string_view run_id) {
   for (const auto& [step, folder] : checkpoints_newest_first(run_folder)) {
+    if (run_of(folder) != run_id) continue;
     auto manifest = verify_checkpoint(folder);
-    if (!manifest)
-      log::warning("{} is passed over: {}", folder.string(), manifest.error());
-    else if (manifest->run_id != run_id)
-      log::warning(
-          "{} is passed over: it belongs to another run (other model, data or tuner); name it in --resume_from_checkpoint to "
-          "continue it",
-          folder.string());
-    else
-      return folder;
+    if (manifest) return folder;
+    log::warning("{} is passed over: {}", folder.string(), manifest.error());
   }
   return std::nullopt;
 }
@@ -205,6 +248,8 @@ void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int
   auto is_kept = [&](const fs::path& folder) {
     return std::any_of(keep.begin(), keep.end(), [&](const fs::path& kept) { return kept.filename() == folder.filename(); });
   };
+  const auto doomed_before = fmt::format(".deleting-{}", run_id);  // what an earlier call could not remove
+  remove_leftovers(run_folder, [&](const std::string& name) { return name.ends_with(doomed_before); });
   std::vector<fs::path> own;
   for (const auto& [step, folder] : checkpoints_newest_first(run_folder))
     if (run_of(folder) == run_id) own.push_back(folder);
@@ -223,16 +268,8 @@ void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int
   }
 }
 
-void sweep_leftovers(const fs::path& run_folder, std::string_view run_id) {
-  std::error_code ignored;
-  std::vector<fs::path> leftovers;
-  for (const auto& entry : fs::directory_iterator(run_folder, ignored)) {
-    std::string name = entry.path().filename().string();
-    if (name.starts_with("checkpoint-") &&
-        (name.ends_with(fmt::format(".partial-{}", run_id)) || name.ends_with(fmt::format(".deleting-{}", run_id))))
-      leftovers.push_back(entry.path());
-  }
-  for (const auto& path : leftovers) fs::remove_all(path, ignored);
+void sweep_leftovers(const fs::path& run_folder) {
+  remove_leftovers(run_folder, [](const std::string& name) { return name.find(".partial-") != name.npos || name.find(".deleting-") != name.npos; });
 }
 
 }  // namespace hone::train

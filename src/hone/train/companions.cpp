@@ -1,5 +1,7 @@
 #include "hone/train/companions.h"
 
+#include "hone/text/templates/dialog.h"
+
 namespace hone::train {
 namespace {
 
@@ -30,6 +32,17 @@ std::string model_card(const Companions& companions) {
 
 }  // namespace
 
+void write_args(const fs::path& folder, Json args) {
+  auto named = args.find("template");
+  std::error_code ignored;
+  bool given = named != args.end() && named->is_string() && !text::find_swift_dialog(named->get_ref<const std::string&>()) && !text::find_factory_dialog(named->get_ref<const std::string&>());
+  if (given && fs::is_regular_file(named->get<std::string>(), ignored)) {
+    write_file_atomically(folder / kTemplateFile, read_file(named->get<std::string>()));
+    *named = kTemplateFile;
+  }
+  write_file_atomically(folder / "args.json", args.dump(2));
+}
+
 void Companions::write(const fs::path& folder) const {
   bool whole_model = !adapter;
   if (whole_model || layout == Layout::factory)
@@ -40,7 +53,7 @@ void Companions::write(const fs::path& folder) const {
     write_model_config(model_folder / "config.json", folder / "config.json", weights_type, config_changes);
   }
   if (!additional.is_null()) write_file_atomically(folder / "additional_config.json", additional.dump());
-  if (!args.is_null()) write_file_atomically(folder / "args.json", args.dump(2));
+  if (!args.is_null()) write_args(folder, args);
   write_file_atomically(folder / "README.md", model_card(*this));
 }
 

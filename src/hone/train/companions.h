@@ -9,6 +9,9 @@
 
 namespace hone::train {
 
+// A template that was given as a file, beside the args.json that names it.
+inline constexpr const char* kTemplateFile = "template.jinja";
+
 struct Companions {
   fs::path model_folder;     // where config and tokenizer are copied from
   std::string model_name;    // for the model card
@@ -24,5 +27,8 @@ struct Companions {
 
   void write(const fs::path& folder) const;
 };
+
+// Writes `args` as args.json of `folder`. A template that is a file travels along: whoever reads the folder later opens nothing outside it.
+void write_args(const fs::path& folder, Json args);
 
 }  // namespace hone::train

@@ -18,7 +18,8 @@ Json files_to_share(const fs::path& folder, NodeCopies::Depth depth) {
   Json files = Json::object();
   for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
     if (entry->is_directory() && depth == NodeCopies::Depth::folder_alone) entry.disable_recursion_pending();
-    if (!entry->is_regular_file() || entry->path().filename().string().find(kArriving) != std::string::npos) continue;
+    auto name = entry->path().filename().string();
+    if (!entry->is_regular_file() || name.starts_with(".") || name.find(kArriving) != std::string::npos) continue;
     files[entry->path().lexically_relative(folder).generic_string()] = entry->file_size();
   }
   return files;

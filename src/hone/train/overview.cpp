@@ -87,11 +87,10 @@ std::string trainable_table(const tuner::Tuned& tuned) {
   return table;
 }
 
-std::string running_block(const TrainerConfig& config, const StepPlan& plan, int64_t examples, const tuner::Tuned& tuned,
-                          int processes) {
-  int64_t total_batch = config.micro_batch_size * plan.accumulation * processes;
+std::string running_block(const TrainerConfig& config, const StepPlan& plan, const RunFacts& facts, const tuner::Tuned& tuned) {
+  int64_t total_batch = config.micro_batch_size * plan.accumulation * facts.processes;
   int64_t epochs = plan.updates_per_epoch > 0 ? (plan.max_steps + plan.updates_per_epoch - 1) / plan.updates_per_epoch : 1;
-  return fmt::format(
+  auto block = fmt::format(
       "***** Running training *****\n"
       "  Num examples = {}\n"
       "  Num Epochs = {}\n"
@@ -100,8 +99,16 @@ std::string running_block(const TrainerConfig& config, const StepPlan& plan, int
       "  Gradient Accumulation steps = {}\n"
       "  Total optimization steps = {}\n"
       "  Number of trainable parameters = {}\n",
-      examples < 0 ? "unknown (streaming)" : with_commas(examples), epochs, config.micro_batch_size, total_batch,
+      facts.examples < 0 ? "unknown (streaming)" : with_commas(facts.examples), epochs, config.micro_batch_size, total_batch,
       plan.accumulation, with_commas(plan.max_steps), with_commas(tuned.trainable_count));
+  block += fmt::format("  Model = {}, {} of {} parameters train ({})\n", facts.model, with_commas(tuned.trainable_count), with_commas(tuned.total_count), facts.tuner);
+  block += fmt::format("  Device = {}{}, weights in {}\n", facts.processes > 1 ? fmt::format("{} x ", facts.processes) : "", facts.device, facts.dtype);
+  block += fmt::format("  Template = {}, max_length = {}\n", facts.template_name.empty() ? "the model's own" : facts.template_name,
+                       facts.max_length > 0 ? std::to_string(facts.max_length) : "none");
+  if (facts.tokens > 0)
+    block += fmt::format("  Tokens = {} in an epoch{}, {} in the longest row\n", with_commas(facts.tokens),
+                         facts.trained_tokens > 0 ? fmt::format(", {} of them trained", with_commas(facts.trained_tokens)) : "", with_commas(facts.longest_row));
+  return block;
 }
 
 std::string closing_summary(const Finished& finished) {

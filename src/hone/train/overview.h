@@ -12,9 +12,17 @@ namespace hone::train {
 // One row per kind of parameter, layers folded into one: "model.layers.*.self_attn.q_proj.lora_A.weight  [8, 64]  x24  12,288".
 std::string trainable_table(const tuner::Tuned& tuned);
 
-// transformers' "***** Running training *****" block.
-std::string running_block(const TrainerConfig& config, const StepPlan& plan, int64_t examples, const tuner::Tuned& tuned,
-                          int processes);
+// What decides a run and is mostly chosen for the person.
+struct RunFacts {
+  std::string model, tuner, device, dtype, template_name;  // an empty template is the model's own
+  int64_t max_length = 0;                                  // 0: none
+  int64_t examples = -1;                                   // -1: streamed
+  int64_t tokens = 0, trained_tokens = 0, longest_row = 0; // 0: not known before they are read
+  int processes = 1;
+};
+
+// transformers' "***** Running training *****" block, and the facts of the run.
+std::string running_block(const TrainerConfig& config, const StepPlan& plan, const RunFacts& facts, const tuner::Tuned& tuned);
 
 struct Finished {
   Outcome outcome = Outcome::finished;

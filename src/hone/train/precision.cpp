@@ -47,6 +47,16 @@ void MasterWeights::publish() {
   at::_foreach_copy_(working, masters);
 }
 
+void MasterWeights::after_update() {
+  if (!written_by_optimizer_) publish();
+}
+
+void MasterWeights::let_write(optim::Optimizer& optimizer) {
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  for (const auto& pair : pairs_) copies.emplace_back(pair.master, pair.working);
+  written_by_optimizer_ = !copies.empty() && optimizer.write_along(copies);
+}
+
 void MasterWeights::adopt_working() {
   at::NoGradGuard no_grad;
   for (auto& pair : pairs_) pair.master.copy_(pair.working);

@@ -17,7 +17,9 @@ class MasterWeights {
 
   // After each backward pass: working gradients move into the masters'. With `keep_short` those of bfloat16 stay so until a second one is added.
   void collect_gradients(bool keep_short = false);
-  void publish();            // after each update: masters are rounded into the working weights
+  void publish();            // masters are rounded into the working weights
+  void after_update();       // the same, unless the optimizer did
+  void let_write(optim::Optimizer& optimizer);  // asks it to, where it can
   void adopt_working();      // after weights were loaded alone: masters start from them
   optim::NamedTensors state() const;
   void load_state(const optim::NamedTensors& state);
@@ -28,6 +30,7 @@ class MasterWeights {
     Tensor working, master;
   };
   std::vector<Pair> pairs_;
+  bool written_by_optimizer_ = false;
 };
 
 // Dynamic loss scale: doubles after 2000 good steps, halves at each overflow. Disabled it is exactly 1.

@@ -25,12 +25,6 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, Prepared& rea
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
 }
 
-// A prompt and one token of an answer are the least that the model, or the engine, must hold.
-int64_t longest_useful_prompt(const TrainingJob& job) {
-  int64_t room = job.reinforcement->engine.max_context;
-  return (room > 0 ? room : model::read_config(job.model_folder, job.load.changes.config).context) - 1;
-}
-
 std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, Prepared& ready, const Processes& processes) {
   if (!ready.data.train) throw UserError(ExitCode::usage, "there are no prompts to train on", "name them with --dataset; streams of unknown length cannot be used");
   auto geometry = rl::make_geometry(job.reinforcement->geometry, job.trainer.micro_batch_size, job.trainer.accumulation, processes.data_size());
@@ -54,7 +48,17 @@ void keep_encoded(const TrainingJob& job, const Prepared& ready) {
   if (ready.data.validation) data::write_encoded(job.keep_encoded / "validation", *ready.data.validation, *ready.encoder, report, pool, purpose);
 }
 
+std::unique_ptr<RunLock> hold(const fs::path& folder) {
+  check_output_folder(folder);
+  return std::make_unique<RunLock>(folder);
+}
+
 }  // namespace
+
+int64_t longest_useful_prompt(const TrainingJob& job) {
+  int64_t room = job.reinforcement->engine.max_context;
+  return (room > 0 ? room : model::read_config(job.model_folder, job.load.changes.config).context) - 1;
+}
 
 void settle_mates(const TrainingJob& job, int processes, data::LoaderConfig& config) {
   if (!config.feedback || !config.feedback->mates || config.feedback->block > 0) return;
@@ -88,10 +92,15 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
   check_output_folder(job.trainer.output_dir);
   Prepared ready;
   ready.report = std::make_shared<data::RowReport>(job.datasets.strict);
-  std::string identity = run_identity(job);
+  const std::string trains_on = run_identity(job);
+  Beginning beginning{.checkpoint = std::nullopt, .run_id = fresh_run_id(), .folder = settled_folder(job.trainer)};
   if (job.do_train) {  // one process decides: others may not have been here when the run began
-    auto found = processes.world.is_main() ? checkpoint_to_resume(job.trainer, identity) : std::nullopt;
-    if (auto shared = processes.share_text(found ? found->string() : ""); !shared.empty()) ready.resume = shared;
+    if (processes.world.is_main()) {
+      if (beginning.folder) ready.lock = hold(*beginning.folder);
+      beginning = begin_run(job.trainer, {trains_on, job.args});
+      if (beginning.folder && !ready.lock) ready.lock = hold(*beginning.folder);
+    }
+    if (auto shared = processes.share_text(beginning.checkpoint ? beginning.checkpoint->string() : ""); !shared.empty()) ready.resume = shared;
   }
   if (ready.resume && !job.trainer.resume_only_model) require_same_objective(*ready.resume, objective(job));
   ready.tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
@@ -121,11 +130,16 @@ Prepared prepare(const TrainingJob& job, const Processes& processes) {
   if (wants_rows && !ready.data.validation && job.trainer.layout == Layout::factory)
     throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data",
                     "add --eval_dataset or --val_size");
-  if (processes.world.is_main()) ready.run = make_run_folder(job.trainer, identity);
-  if (processes.world.is_main()) parallel::note_run(ready.run.root.string());
-  ready.run = {processes.share_text(ready.run.root.string()), identity, order, objective(job)};
+  if (processes.world.is_main()) {
+    ready.run.root = make_run_folder(job.trainer, beginning);
+    if (job.do_train && !ready.lock) ready.lock = hold(ready.run.root);
+    if (job.do_train) sweep_leftovers(ready.run.root);
+    if (job.trainer.overwrite_output_dir && beginning.folder && !ready.resume) fs::remove(ready.run.log_file(job.trainer.layout));
+    parallel::note_run(ready.run.root.string());
+  }
+  ready.run = {processes.share_text(ready.run.root.string()), processes.share_text(beginning.run_id).string(), trains_on, order, objective(job)};
   ready.folder_per_node = processes.folder_per_node(ready.run.root);
-  if (ready.folder_per_node && processes.leaders) sweep_leftovers(ready.run.root, identity);
+  if (ready.folder_per_node && processes.leaders) sweep_leftovers(ready.run.root);
   bool split_off = ready.data.validation && job.datasets.val_datasets.empty();
   if (split_off && processes.world.is_main() && job.trainer.layout == Layout::swift)
     data::write_rows(ready.run.root / kValidationFile, *ready.data.validation);

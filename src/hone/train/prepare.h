@@ -4,6 +4,7 @@
 #include "hone/train/rl/rollout_loader.h"
 #include "hone/train/run.h"
 #include "hone/train/run_folder.h"
+#include "hone/train/run_lock.h"
 #include "hone/train/trainer.h"
 
 namespace hone::train {
@@ -11,6 +12,7 @@ namespace hone::train {
 // What is ready before the model is: every mistake in options or data that can be known shows here, in a second.
 struct Prepared {
   RunFolder run;
+  std::unique_ptr<RunLock> lock;  // of its folder, on the first process
   bool folder_per_node = false;  // and what is saved goes into all of them
   std::optional<fs::path> resume;
   std::shared_ptr<data::RowReport> report;
@@ -32,6 +34,9 @@ std::vector<data::NamedSource> validation_sets(const data::OpenedData& data);
 // Of rows with mates: they pass answers round among those of one update over `processes`, unless the config says otherwise. Throws
 // UserError(usage) where an update has one row.
 void settle_mates(const TrainingJob& job, int processes, data::LoaderConfig& config);
+
+// Of a run whose model completes the rows itself: a prompt and one token of an answer are the least that the model, or the engine, must hold.
+int64_t longest_useful_prompt(const TrainingJob& job);
 
 std::string tuner_name(const tuner::TunerConfig& tuner);  // as run identities and argument files spell it
 

@@ -131,6 +131,24 @@ Json about_run(const Prepared& ready, const LoadedModel& loaded) {
   return about;
 }
 
+RunFacts facts_of(const TrainingJob& job, const Prepared& ready, const LoadedModel& loaded, int processes) {
+  RunFacts facts{.model = job.model_name.empty() ? job.model_folder.string() : job.model_name,
+                 .tuner = tuner_name(job.tuner),
+                 .device = device::describe(job.load.device),
+                 .dtype = type_name(loaded.model->dtype()),
+                 .template_name = ready.encoder->template_name(),
+                 .max_length = ready.encoder->config().max_length,
+                 .processes = processes};
+  if (!ready.data.train) return facts;
+  const auto& report = *ready.report;
+  facts.examples = ready.data.train->size() - report.bad();
+  if (report.good() < facts.examples) return facts;  // large inputs are read while the run goes on
+  facts.tokens = report.tokens();
+  facts.trained_tokens = report.trained_tokens();
+  facts.longest_row = report.longest();
+  return facts;
+}
+
 // The checkpoint that a run of ms-swift's layout comes to.
 std::string result_of(const TrainState& state) {
   if (state.last_model_checkpoint.empty()) throw UserError(ExitCode::usage, "there is no checkpoint to send to the hub", "set --save_strategy to steps or epoch");
@@ -165,6 +183,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   auto working = groups;
   MasterWeights masters = config.pure ? MasterWeights() : MasterWeights(groups);
   auto optimizer = with_rank_allocation(optim::make_optimizer(optimizer_recipe(job, processes), std::move(groups)), loaded.tuned, ready.plan.max_steps);
+  masters.let_write(*optimizer);
   auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
   auto group = group_of(job, processes, loaded, working, optimizer->groups());
   if (ready.rollouts)
@@ -189,9 +208,8 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
   if (int rank = processes.world.rank; rank > 0) device::seed(job.trainer.seed + static_cast<uint64_t>(rank));
   if (ready.resume) trainer.resume(*ready.resume);
   if (processes.world.is_main()) {
-    log::info("{}", trainable_table(loaded.tuned));
-    log::info("{}",
-              running_block(config, ready.plan, ready.data.train ? ready.data.train->size() - ready.report->bad() : -1, loaded.tuned, group->size()));
+    log::debug("{}", trainable_table(loaded.tuned));
+    log::info("{}", running_block(config, ready.plan, facts_of(job, ready, loaded, group->size()), loaded.tuned));
   }
   auto outcome = trainer.train();
   Finished finished{outcome,      trainer.state(), ready.run, {}, job.program, job.model_folder, loaded.tuned.adapter.has_value(),
@@ -245,7 +263,7 @@ int attempt(const TrainingJob& job, const Processes& processes, fs::path& folder
   bool main = processes.world.is_main();
   if (main && !job.chosen.empty()) log::info("auto: {}", job.chosen);
   if (main && !job.args.empty() && job.trainer.layout == Layout::swift)
-    write_file_atomically(ready.run.root / "args.json", job.args.dump(2));
+    write_args(ready.run.root, job.args);
   try {
     auto loaded = load_model(job, ready, processes);
     std::optional<Finished> finished;

@@ -71,8 +71,7 @@ struct TrainingJob {
   std::string chosen;          // what "auto" became, said once nothing can be wrong with the command any more
 };
 
-// Names the run by what it trains on: model, data, tuner and stage. The same command again is the same run; other rates or
-// lengths too.
+// Names what is trained on: model, data, tuner and stage. All runs of them share it, whatever their rates or lengths.
 std::string run_identity(const TrainingJob& job);
 
 // "sft of Qwen2.5-7B-Instruct": what a message about the run calls it.

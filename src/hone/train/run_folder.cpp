@@ -39,6 +39,31 @@ bool holds_final_weights(const fs::path& folder) {
   return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* name) { return fs::exists(folder / name); });
 }
 
+// What a person named: a checkpoint, or a run, whose newest it then is.
+fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
+  if (!fs::is_directory(asked))
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));
+  if (weights_alone && !fs::exists(asked / "manifest.json")) return asked;  // another program's weights
+  auto manifest = verify_checkpoint(asked);
+  if (manifest) return asked;
+  if (auto inside = fs::exists(asked / "manifest.json") ? std::nullopt : newest_of_any(asked)) {
+    log::info("--resume_from_checkpoint {}: its newest checkpoint is {}", asked.string(), inside->string());
+    return *inside;
+  }
+  throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}", asked.string(), manifest.error()),
+                  "name an older checkpoint, or take its weights alone with --resume_only_model true");
+}
+
+// LLaMA-Factory's way: a folder with checkpoints is continued unasked.
+std::optional<fs::path> automatic_checkpoint(const fs::path& output_dir, const RunSubject& subject) {
+  auto newest = find_checkpoint(output_dir, subject);
+  if (newest) log::info("continuing from {}; start anew with --overwrite_output_dir true", newest->string());
+  if (!newest && holds_final_weights(output_dir))
+    throw UserError(ExitCode::usage, fmt::format("{} already holds a trained model and no checkpoint to continue from", output_dir.string()),
+                    "name another --output_dir, or write over it with --overwrite_output_dir true");
+  return newest;
+}
+
 }  // namespace
 
 void check_output_folder(const fs::path& folder) {
@@ -59,25 +84,10 @@ void check_output_folder(const fs::path& folder) {
   }
 }
 
-RunFolder make_run_folder(const TrainerConfig& config, std::string run_id) {
-  if (config.continue_run) {
-    sweep_leftovers(*config.continue_run, run_id);
-    return {*config.continue_run, std::move(run_id)};
-  }
-  check_output_folder(config.output_dir);
-  RunFolder run{fs::absolute(config.output_dir).lexically_normal(), std::move(run_id)};
-  if (config.layout == Layout::swift && config.add_version) {
-    // Another run may start in the same second: the folder is ours only if we made it.
-    int64_t version = highest_version(run.root) + 1;
-    fs::path made;
-    do made = run.root / fmt::format("v{}-{}", version++, time_stamp());
-    while (!fs::create_directory(made));
-    run.root = made;
-  } else if (config.overwrite_output_dir) {
-    fs::remove(run.log_file(config.layout));
-  }
-  sweep_leftovers(run.root, run.run_id);
-  return run;
+std::optional<fs::path> settled_folder(const TrainerConfig& config) {
+  if (config.continue_run) return config.continue_run;
+  if (config.layout == Layout::swift && config.add_version) return std::nullopt;
+  return fs::absolute(config.output_dir).lexically_normal();
 }
 
 void discard_unused(const TrainerConfig& config, const fs::path& run_folder) {
@@ -88,40 +98,36 @@ void discard_unused(const TrainerConfig& config, const fs::path& run_folder) {
   if (!used) fs::remove_all(run_folder, ignored);
 }
 
-std::optional<fs::path> checkpoint_to_resume(const TrainerConfig& config, const std::string& run_id) {
-  if (config.continue_run)
-    if (auto newest = newest_checkpoint(*config.continue_run, run_id)) return newest;
-  if (config.resume_from_checkpoint) {
-    const fs::path& asked = *config.resume_from_checkpoint;
-    if (asked == "true") {  // as in transformers: the newest of the folder
-      if (auto newest = newest_checkpoint(config.output_dir, run_id)) return newest;
-      throw UserError(
-          ExitCode::bad_checkpoint,
-          fmt::format("--resume_from_checkpoint true: {} holds no whole checkpoint of this run", config.output_dir.string()),
-          "name the checkpoint folder");
-    }
-    if (!fs::is_directory(asked))
-      throw UserError(ExitCode::bad_checkpoint,
-                      fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));
-    if (config.resume_only_model && !fs::exists(asked / "manifest.json")) return asked;  // another program's weights
-    auto manifest = verify_checkpoint(asked);
-    if (auto inside = manifest ? std::nullopt : newest_checkpoint(asked, run_id))
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{} is a run; expected one of its checkpoints", asked.string()),
-                      fmt::format("--resume_from_checkpoint {}", inside->string()));
-    if (!manifest)
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}", asked.string(), manifest.error()),
-                      "name an older checkpoint, or take its weights alone with --resume_only_model true");
-    return asked;
+fs::path make_run_folder(const TrainerConfig& config, const Beginning& beginning) {
+  if (beginning.folder) return *beginning.folder;
+  check_output_folder(config.output_dir);
+  auto root = fs::absolute(config.output_dir).lexically_normal();
+  // Another run may start in the same second: the folder is ours only if we made it.
+  int64_t version = highest_version(root) + 1;
+  fs::path made;
+  do made = root / fmt::format("v{}-{}", version++, time_stamp());
+  while (!fs::create_directory(made));
+  return made;
+}
+
+Beginning begin_run(const TrainerConfig& config, const RunSubject& subject) {
+  Beginning beginning{.checkpoint = std::nullopt, .run_id = "", .folder = settled_folder(config)};
+  auto& from = beginning.checkpoint;
+  if (config.continue_run) from = find_checkpoint(*config.continue_run, subject);
+  if (!from && config.resume_from_checkpoint == "true") {
+    from = find_checkpoint(config.output_dir, subject);
+    if (from && !beginning.folder) beginning.folder = fs::absolute(*from).lexically_normal().parent_path();
+    if (from) log::info("continuing from {}", from->string());
+    else log::info("{} holds no checkpoint of this run yet: it starts from the beginning", config.output_dir.string());
+  } else if (!from && config.resume_from_checkpoint) {
+    from = asked_checkpoint(*config.resume_from_checkpoint, config.resume_only_model);
+  } else if (!from && config.auto_resume && !config.overwrite_output_dir && fs::is_directory(config.output_dir)) {
+    from = automatic_checkpoint(config.output_dir, subject);
   }
-  if (!config.auto_resume || config.overwrite_output_dir || !fs::is_directory(config.output_dir)) return std::nullopt;
-  auto newest = newest_checkpoint(config.output_dir, run_id);
-  if (newest) log::info("continuing from {}; start anew with --overwrite_output_dir true", newest->string());
-  if (!newest && holds_final_weights(config.output_dir))
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("{} already holds a trained model and no checkpoint to continue from", config.output_dir.string()),
-        "name another --output_dir, or write over it with --overwrite_output_dir true");
-  return newest;
+  beginning.run_id = from ? id_to_continue(*from) : fresh_run_id();
+  if (!from) return beginning;
+  for (const auto& change : changed_settings(*from, subject.settings)) log::warning("{}: {}", from->string(), change);
+  return beginning;
 }
 
 void point_link(const RunFolder& run, const std::string& name, const fs::path& checkpoint) {

@@ -5,6 +5,7 @@
 
 #include "hone/base/json.h"
 #include "hone/train/config.h"
+#include "hone/train/find_run.h"
 
 namespace hone::train {
 
@@ -17,6 +18,7 @@ void check_output_folder(const fs::path& folder);
 struct RunFolder {
   fs::path root;  // holds checkpoint-N, logs, plots
   std::string run_id;
+  std::string trains_on = {};  // see Manifest
   Json data_order = {};  // which samples its checkpoints count, see data_order.h
   Json objective = {};   // see objective.h
 
@@ -26,13 +28,24 @@ struct RunFolder {
 // Removes the version folder of a run that failed before it logged or saved anything.
 void discard_unused(const TrainerConfig& config, const fs::path& run_folder);
 
-// ms-swift: output_dir/vN-YYYYmmdd-HHMMSS with N one above the highest there; LLaMA-Factory and add_version false: output_dir
-// itself.
-RunFolder make_run_folder(const TrainerConfig& config, std::string run_id);
+// How a run begins: anew, or from a checkpoint.
+struct Beginning {
+  std::optional<fs::path> checkpoint;  // verified
+  std::string run_id;
+  std::optional<fs::path> folder;  // where it goes on, when that is decided: files are added to those of the run it continues
+};
 
-// The checkpoint to continue from, verified: the one asked for, else (auto_resume) the newest whole one of this run in
-// output_dir. Throws UserError(bad_checkpoint) when the one asked for is damaged or cannot be continued.
-std::optional<fs::path> checkpoint_to_resume(const TrainerConfig& config, const std::string& run_id);
+// The folder a run writes into as far as it is known before its data is read; none: a version folder that is made when all is well.
+std::optional<fs::path> settled_folder(const TrainerConfig& config);
+
+// The checkpoint to continue from: the one asked for, or the newest whole one of this run where it is asked for ("true"), or by itself
+// (auto_resume, continue_run). Settings that have changed since are named. Throws UserError(bad_checkpoint) when the one asked for is
+// damaged or cannot be continued.
+Beginning begin_run(const TrainerConfig& config, const RunSubject& subject);
+
+// ms-swift: output_dir/vN-YYYYmmdd-HHMMSS with N one above the highest there; LLaMA-Factory and add_version false: output_dir
+// itself; a run that is continued by "true": its own.
+fs::path make_run_folder(const TrainerConfig& config, const Beginning& beginning);
 
 // Points the link `run.root / name` ("last", "best") at a checkpoint beside it; swapped in one rename.
 void point_link(const RunFolder& run, const std::string& name, const fs::path& checkpoint);

@@ -2,9 +2,12 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <sstream>
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/base/terminal.h"
 #include "hone/device/memory.h"
 
 namespace hone::train {
@@ -58,6 +61,30 @@ std::string import_command(const std::string& tracker, const fs::path& folder) {
 // NaN has no place in JSON; readers of these logs (pandas, ours) take null for it.
 std::string json_text(const Json& line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// The step of a line, whichever layout wrote it; none: it is no step's.
+std::optional<int64_t> step_of(const Json& line) {
+  if (line.contains("current_steps") && line["current_steps"].is_number_integer()) return line["current_steps"].get<int64_t>();
+  if (!line.contains("global_step/max_steps") || !line["global_step/max_steps"].is_string()) return std::nullopt;
+  return std::atoll(line["global_step/max_steps"].get_ref<const std::string&>().c_str());
+}
+
+// A killed run logged steps after its last checkpoint, which are now made again: the log has every step once.
+void forget_later_steps(const fs::path& file, int64_t first_step) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return;
+  std::string kept;
+  bool dropped = false;
+  std::istringstream lines(read_file(file));
+  for (std::string text; std::getline(lines, text);) {
+    auto line = parse_json(text);
+    auto step = line && line->is_object() ? step_of(*line) : std::nullopt;
+    bool half = !line.ok();
+    if (half || (step && *step > first_step)) dropped = true;
+    else kept += text + "\n";
+  }
+  if (dropped) write_file_atomically(file, kept);
+}
+
 }  // namespace
 
 fs::path event_folder(const TrainerConfig& config, const RunFolder& run) {
@@ -67,6 +94,7 @@ fs::path event_folder(const TrainerConfig& config, const RunFolder& run) {
 RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step, bool silent)
     : config_(config), file_(run.log_file(config.layout)), device_(device), first_step_(first_step), silent_(silent) {
   if (silent_) return;
+  if (first_step > 0) forget_later_steps(file_, first_step);
   auto folder = event_folder(config, run);
   for (const auto& sink : config.report_to) {
     if (sink != "tensorboard" && sink != "all")
@@ -130,12 +158,34 @@ void RunLog::record(const Json& values, TrainState& state) {
 void RunLog::publish(const Json& values, const Json& item, const TrainState& state) {
   bool swift = config_.layout == Layout::swift;
   auto line = swift ? swift_line(values, state) : factory_line(values, state);
-  print_line(python_repr(swift ? line : round_floats(item, 8)));
+  if (terminal::is_terminal(1)) print_line(compact_line(values, state, static_cast<size_t>(terminal::columns())));
+  else print_line(python_repr(swift ? line : round_floats(item, 8)));
   append(line);
   if (!events_) return;
   for (const auto& [key, value] : values.items())
     if (value.is_number()) events_->add(tensorboard_tag(key), value.get<double>(), state.global_step);
   events_->add("train/epoch", state.epoch, state.global_step);
+}
+
+std::string compact_line(const Json& values, const TrainState& state, size_t width) {
+  static const std::pair<std::string_view, std::string_view> kShort[] = {{"learning_rate", "lr"}, {"grad_norm", "grad"}, {"token_acc", "acc"}};
+  auto line = fmt::format("step {}/{}  epoch {:.2f}", state.global_step, state.max_steps, state.epoch);
+  auto add = [&](const std::string& key, const Json& value) {
+    if (!value.is_number() || key == "epoch" || key == "total_flos") return;
+    std::string_view name = key;
+    for (const auto& [whole, brief] : kShort)
+      if (whole == key) name = brief;
+    auto number = value.get<double>();
+    auto item = value.is_number_integer() ? fmt::format("  {} {}", name, value.dump())
+                : name == "lr"            ? fmt::format("  lr {:.2e}", number)
+                                          : fmt::format("  {} {:.4g}", name, number);
+    if (line.size() + item.size() < width) line += item;
+  };
+  for (const char* first : {"loss", "eval_loss", "train_loss", "reward"})
+    if (values.contains(first)) add(first, values[first]);
+  for (const auto& [key, value] : values.items())
+    if (key != "loss" && key != "eval_loss" && key != "train_loss" && key != "reward") add(key, value);
+  return line;
 }
 
 std::string python_repr(const Json& value) {

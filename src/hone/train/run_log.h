@@ -1,4 +1,4 @@
-// What a run tells: dictionaries on the console, one JSON line per event in the front end's log file, TensorBoard scalars.
+// What a run tells: dictionaries on the console (a terminal gets a short line instead), one JSON line per event in the front end's log file, TensorBoard scalars.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -43,6 +43,8 @@ class RunLog {
   std::unique_ptr<EventFile> events_;
 };
 
+// "step 5/40  epoch 0.12  loss 1.234  lr 1.00e-04": what a terminal shows of an event, as many numbers as fit its width.
+std::string compact_line(const Json& values, const TrainState& state, size_t width);
 // {'loss': 1.5, 'epoch': 0.1}: as Python prints a dict, which is what people grep for.
 std::string python_repr(const Json& value);
 Json round_floats(const Json& value, int digits);

@@ -118,7 +118,9 @@ bool Saver::settle(TrainState& state) {
 std::string Saver::stage(const TrainState& state, const std::string& last_checkpoint, Content& content) {
   content.staging = CheckpointWriter::staging_folder(run_.root, state.global_step, run_.run_id);
   auto open = [&] {
-    if (writes_folder()) content.writer = std::make_shared<CheckpointWriter>(run_.root, state.global_step, run_.run_id);
+    if (!writes_folder()) return;
+    Manifest head{.run_id = run_.run_id, .trains_on = run_.trains_on, .step = state.global_step, .processes = parts_.group.size(), .weights_alone = config_.save_only_model, .files = {}};
+    content.writer = std::make_shared<CheckpointWriter>(run_.root, std::move(head));
   };
   bool now = !config_.async_save || !weights_.copy;
   auto write_now = [&] { content.writer->part(weights_.save); };

@@ -12,7 +12,7 @@
 namespace hone::train {
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 std::array<struct sigaction, kSignals.size()> g_previous;
 std::atomic<int> g_received{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a handler may touch it only then");
@@ -33,10 +33,12 @@ StopSignal::StopSignal() {
   action.sa_flags = SA_RESTART;
   ::sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &g_previous[i]);
+  if (g_previous[3].sa_handler == SIG_IGN) ::sigaction(SIGHUP, &g_previous[3], nullptr);  // nohup: a terminal that closes is nobody's wish
 }
 
 StopSignal::~StopSignal() {
   for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &g_previous[i], nullptr);
+  ::signal(SIGUSR1, SIG_IGN);  // a warning that comes when all is saved must not end what is still being written
 }
 
 Stop StopSignal::requested() {

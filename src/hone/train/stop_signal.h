@@ -1,4 +1,5 @@
-// Being asked to stop: SIGTERM, SIGUSR1 (a scheduler's warning) and Ctrl-C save at the next step; a second one leaves at once.
+// Being asked to stop: SIGTERM, SIGUSR1 (a scheduler's warning), SIGHUP (the terminal closes) and Ctrl-C save at the next step; a second
+// one leaves at once.
 #pragma once
 #include <exception>
 
@@ -19,7 +20,7 @@ class FailedBetweenSteps : public UserError {
   explicit FailedBetweenSteps(const UserError& problem) : UserError(problem) {}
 };
 
-// While it lives, stop signals are noted instead of ending the process. One at a time.
+// While it lives, stop signals are noted instead of ending the process; afterwards SIGUSR1 is ignored. One at a time.
 class StopSignal {
  public:
   StopSignal();

@@ -182,7 +182,7 @@ StepReading Trainer::step() {
   reading.learning_rate = parts_.schedule.rate(state_.global_step);
   if (accept(reading, batches)) {
     parts_.optimizer.step(reading.learning_rate);
-    parts_.masters.publish();
+    parts_.masters.after_update();
     parts_.group.after_update();
   }
   parts_.optimizer.zero_grad();
@@ -249,21 +249,28 @@ bool Trainer::due(Every every, double interval) const {
 
 void Trainer::after_step(RunLog& log) {
   state_.total_flos = parts_.flops_per_token * static_cast<double>(state_.tokens_seen);
-  bool first = config_.logging_first_step && state_.global_step == 1;
-  auto interval = config_.logging_steps;
-  if (interval > 0 && interval < 1) interval = std::ceil(interval * static_cast<double>(plan_.max_steps));
-  auto steps = static_cast<int64_t>(interval);
-  bool now = config_.logging == Every::epoch ? due(Every::epoch, 0) : steps > 0 && state_.global_step % steps == 0;
-  if (window_.steps() > 0 && (first || now)) {
-    auto values = window_.take();
-    parts_.method.derive(values, "");
-    if (state_.skipped_steps > 0) values["skipped_steps"] = state_.skipped_steps;
-    if (state_.failed_saves > 0) values["failed_saves"] = state_.failed_saves;
-    log.record(values, state_);
-  }
+  if (logs_now()) log_window(log);
   if (evaluates_now()) evaluate_now(log);
   if (saves_now()) save_now();
   if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) device::give_back_memory(device_);
+}
+
+// A curve of two points tells nothing, and one that ends before its last step hides what the run came to.
+bool Trainer::logs_now() const {
+  constexpr int64_t kShortRun = 100;
+  if (config_.logging_first_step && state_.global_step == 1) return true;
+  if (config_.logging == Every::epoch) return due(Every::epoch, 0);
+  if (!(config_.logging_steps > 0)) return false;
+  return due(Every::steps, config_.log_short_runs && plan_.max_steps <= kShortRun ? 1 : config_.logging_steps);
+}
+
+void Trainer::log_window(RunLog& log) {
+  if (window_.steps() == 0) return;
+  auto values = window_.take();
+  parts_.method.derive(values, "");
+  if (state_.skipped_steps > 0) values["skipped_steps"] = state_.skipped_steps;
+  if (state_.failed_saves > 0) values["failed_saves"] = state_.failed_saves;
+  log.record(values, state_);
 }
 
 bool Trainer::evaluates_now() const {
@@ -278,10 +285,10 @@ bool Trainer::saves_now() const {
 
 std::string Trainer::progress_note(const StepReading& reading, double seconds) const {
   auto rate = [&](int64_t now, int64_t before) { return static_cast<double>(now - before) / std::max(seconds, 1e-9); };
-  return fmt::format("loss {:.4f}  {}lr {:.2e}  grad {:.3f}  {} tok/s  {:.1f} samples/s  {}", reading.loss, method_note(parts_.method, reading), reading.learning_rate,
-                     reading.grad_norm, format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))),
-                     rate(state_.samples_seen, resumed_.samples_seen),
-                     format_bytes(static_cast<double>(device::memory_use(device_).peak)));
+  // What matters most first: a narrow terminal shows as many of them as fit.
+  return fmt::format("loss {:.4f}  {}{} tok/s  {}  lr {:.2e}  grad {:.3f}  {:.1f} samples/s", reading.loss, method_note(parts_.method, reading),
+                     format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))), format_bytes(static_cast<double>(device::memory_use(device_).peak)),
+                     reading.learning_rate, reading.grad_norm, rate(state_.samples_seen, resumed_.samples_seen));
 }
 
 void Trainer::save_now() {
@@ -358,6 +365,7 @@ bool Trainer::stop_early() const {
 }
 
 void Trainer::finish(RunLog& log) {
+  if (config_.logging_steps > 0) log_window(log);  // of a run that stopped early
   if (config_.save != Every::never && config_.save != Every::best) finish_saving();
   settle_save();
   double seconds = log.seconds();
@@ -371,9 +379,18 @@ void Trainer::finish(RunLog& log) {
   if (config_.report_effective_rate)
     results_["effective_tokens_per_sec"] = rate(state_.tokens_seen, resumed_.tokens_seen) / parts_.group.size();
   log.record(results_, state_);
+  refuse_broken_end();
   if (int64_t steps = state_.global_step - resumed_.global_step; parts_.group.size() > 1 && parts_.group.rank() == 0 && steps > 0)
     log::info("each process sent {} bytes a step and waited {:.0f} % of the time", sent_ / steps, 100 * parts_.group.seconds_waited() / seconds);
   if (config_.load_best_model_at_end) load_best();
+}
+
+// A run that could not learn from most of its last steps has broken weights, and says so by its exit code.
+void Trainer::refuse_broken_end() const {
+  const int64_t steps = state_.global_step - resumed_.global_step;
+  if (state_.skips_in_a_row < 2 || 2 * state_.skips_in_a_row <= steps) return;
+  throw UserError(ExitCode::non_finite, fmt::format("the last {} of {} steps were skipped because the loss or the gradient was not finite: the weights are probably broken", state_.skips_in_a_row, steps),
+                  "lower --learning_rate and begin again, or look at the rows named above");
 }
 
 void Trainer::load_best() {

@@ -80,6 +80,8 @@ class Trainer {
   bool accept(const StepReading& reading, const std::vector<data::Batch>& batches);
   bool tolerate(double loss, const std::vector<data::Batch>& batches);
   void after_step(RunLog& log);
+  bool logs_now() const;
+  void log_window(RunLog& log);
   std::string progress_note(const StepReading& reading, double seconds) const;
   void evaluate_now(RunLog& log);
   Json measure(RunLog& log);
@@ -92,6 +94,7 @@ class Trainer {
   bool due(Every every, double interval) const;
   bool stop_early() const;
   void finish(RunLog& log);
+  void refuse_broken_end() const;
   void load_best();
 
   const TrainerConfig& config_;

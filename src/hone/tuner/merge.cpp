@@ -213,7 +213,7 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   // trained.
   static const std::set<std::string> kFromAdapter = {
       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-      "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "args.json"};
+      "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "template.jinja",        "args.json"};
   for (const auto& adapter : adapters) copy_small_files(adapter, staging.folder(), &kFromAdapter);
   if (const auto& source = adapters.empty() ? base : adapters.back(); io::holds_value_head(source))
     fs::copy_file(source / io::kValueHeadFile, staging.folder() / io::kValueHeadFile);

@@ -1,6 +1,10 @@
 #include "hone/tuner/model_folder.h"
 
+#include <signal.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
 
 #include "hone/base/fault.h"
 #include "hone/base/file.h"
@@ -17,8 +21,23 @@ bool is_model_weights(const std::string& name) {
   return name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
 }
 
+// What killed processes left: those whose number belongs to nobody now.
+void remove_leftovers_of(const fs::path& whole) {
+  std::error_code ignored;
+  const auto prefix = whole.filename().string() + ".partial-";
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(whole.parent_path(), ignored)) {
+    auto name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const int process = std::atoi(name.c_str() + prefix.size());
+    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) left.push_back(entry.path());
+  }
+  for (const auto& folder : left) fs::remove_all(folder, ignored);
+}
+
 fs::path folder_beside(const fs::path& output) {
   auto whole = fs::weakly_canonical(output);  // of "out/" and "." too
+  remove_leftovers_of(whole);
   return whole.parent_path() / fmt::format("{}.partial-{}", whole.filename().string(), getpid());
 }
 

@@ -48,6 +48,14 @@ TEST(CommandLine, AFileAloneSaysWhoseItIs) {
   EXPECT_EQ(scene.read({"c.yaml"}).invocation.typed, "export");
 }
 
+TEST(CommandLine, OptionsAloneAreTrainings) {
+  auto typed = [](std::vector<std::string> words) { return Scene{}.read(std::move(words)).invocation.typed; };
+  EXPECT_EQ(typed({"--model", "m"}), "sft");
+  EXPECT_EQ(typed({"--model", "m", "--rlhf-type=dpo"}), "rlhf");
+  EXPECT_EQ(typed({"--model", "m", "--stage", "dpo"}), "train");
+  EXPECT_EQ(Scene{}.read({"--stage", "dpo"}).invocation.front_end, FrontEnd::factory);
+}
+
 TEST(CommandLine, LaunchersAndScripts) {
   Scene scene{.files = {{"x.yaml", "model_name_or_path: m\n"}}};
   for (auto program : {"python", "/usr/bin/python3", "torchrun"})

@@ -51,9 +51,31 @@ const std::string kHello = "user: hi\nassistant: hello\n";
 TEST(SwiftFormat, MessageLists) {
   EXPECT_EQ(swift_messages(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]})"), kHello);
   EXPECT_EQ(swift_messages(R"({"conversations":[{"from":"human","value":"hi"},{"from":"gpt","value":"hello"}]})"), kHello);
-  EXPECT_EQ(swift_messages(R"({"Conversation":[{"from":"human","value":"hi"},{"from":"bot","value":"hello"}],"conversation":null})"), "error: f.jsonl:7: missing columns: columns Conversation, conversation; expected messages, or a question and an answer");
+  EXPECT_EQ(swift_messages(R"({"Conversation":[{"from":"human","value":"hi"},{"from":"bot","value":"hello"}],"conversation":null})"), "error: f.jsonl:7: missing columns: columns \"Conversation\"; expected messages, or a question and an answer: did you mean \"conversations\" by \"Conversation\"? --columns '{\"Conversation\": \"conversations\"}' says so");
   EXPECT_EQ(swift_messages(R"({"conversation":[{"human":"hi","assistant":"hello"}],"system":"be kind"})"), "system: be kind\n" + kHello);
   EXPECT_EQ(swift_messages(R"({"messages":"[{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': \"hello\"}]"})"), kHello);
+}
+
+// Where columns are not understood, the message says which could be meant and how to say so; said so, the row is read.
+TEST(SwiftFormat, ColumnsThatCouldBeMeantAreNamed) {
+  const std::string contested = R"({"problem":"hi","solution":"steps","answer":"hello"})";
+  EXPECT_EQ(swift_messages(contested),
+            "error: f.jsonl:7: missing columns: \"solution\" and \"answer\" could each be the answer; choose one with --columns '{\"answer\": \"response\"}'");
+  SwiftFormatOptions chosen;
+  chosen.columns = {{"answer", "response"}};
+  EXPECT_EQ(swift_messages(contested, chosen), kHello);
+  EXPECT_EQ(swift_messages(R"({"question":"hi","prompt":"hey","answer":"hello"})"),
+            "error: f.jsonl:7: missing columns: \"question\" and \"prompt\" could each be the question; choose one with --columns '{\"prompt\": \"query\"}'");
+  EXPECT_EQ(swift_messages(R"({"question":"hi","reply":"hello"})"),
+            "error: f.jsonl:7: missing columns: none of the columns \"question\" and \"reply\" is known to hold the answer; name it with --columns '{\"reply\": \"response\"}'");
+  EXPECT_EQ(swift_messages(R"({"mesages":[{"role":"user","content":"hi"}]})"),
+            "error: f.jsonl:7: missing columns: columns \"mesages\"; expected messages, or a question and an answer: did you mean \"messages\" by \"mesages\"? --columns '{\"mesages\": "
+            "\"messages\"}' says so");
+  EXPECT_EQ(swift_messages(R"({"frage":"hi","antwort":"hello"})"),
+            "error: f.jsonl:7: missing columns: columns \"frage\" and \"antwort\"; expected messages, or a question and an answer: --columns '{\"frage\": \"query\", \"antwort\": "
+            "\"response\"}' says which is which");
+  EXPECT_EQ(swift_messages(R"({"question;answer":"hi;hello"})"),
+            "error: f.jsonl:7: missing columns: the first line is one column, \"question;answer\", whose parts \";\" separates; expected commas, or tabs in a file called .tsv");
 }
 
 TEST(SwiftFormat, SystemColumnYieldsToASystemMessage) {
@@ -218,6 +240,8 @@ TEST(FactoryFormat, Alpaca) {
             "system: s\nuser: q\nassistant: r\nuser: a\nassistant: c\n");
   EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","output":""})"), "error: empty answer");
   EXPECT_EQ(factory_messages(plain, R"({"output":"c"})"), "error: missing columns");
+  auto why = convert(*factory_format(entry(plain).format), R"({"instruction":"a","reply":"c"})");
+  EXPECT_EQ(why.error(), "f.jsonl:7: missing columns: no column \"output\", only \"instruction\" and \"reply\"; dataset_info.json says which one holds what: \"columns\": {\"response\": \"reply\"}");
 }
 
 TEST(FactoryFormat, AlpacaRankingAndKto) {

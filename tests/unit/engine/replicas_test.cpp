@@ -136,24 +136,26 @@ TEST_F(ReplicasTest, ANudgeEndsTheWaitForALongStep) {
   while (!engine.idle()) engine.step();
 }
 
-// A step that throws leaves it to the caller what becomes of the requests; nothing is computed meanwhile.
-TEST_F(ReplicasTest, AFailureIsTheCallersToHandle) {
+// A copy whose step throws ends its own requests; those of the others go on, and it takes new ones.
+TEST_F(ReplicasTest, AFailureCostsTheRequestsOfItsCopy) {
   struct Broken : Constraint {
     std::shared_ptr<const Mask> mask(State) const override { throw std::runtime_error("broken"); }
     State next(State state, text::TokenId) const override { return state; }
   };
   auto engine = replicas(2);
   auto list = requests(20, 4);
-  auto wanted = expected(list[3]);
+  auto wanted = expected(list[3]), untouched = expected(list[1]);
   list[0].sampling.constraint = std::make_shared<Broken>();
-  std::vector<RequestId> ids;
-  for (size_t i = 0; i < 3; ++i) ids.push_back(engine.add(list[i]));
-  auto run = [&] {
-    while (!engine.idle()) engine.step();
-  };
-  EXPECT_THROW(run(), std::runtime_error);
-  for (auto id : ids) engine.cancel(id);
-  run();
+  auto broken = engine.add(list[0]), other = engine.add(list[1]);
+  Tokens found;
+  bool failed = false;
+  while (!engine.idle())
+    for (auto& output : engine.step()) {
+      if (output.id == broken && output.finish == FinishReason::error) failed = output.model_broken;
+      if (output.id == other) found.insert(found.end(), output.tokens.begin(), output.tokens.end());
+    }
+  EXPECT_TRUE(failed);
+  EXPECT_EQ(found, untouched);
   EXPECT_EQ(answers(engine, {list[3], list[3]}), (std::vector{wanted, wanted}));
 }
 

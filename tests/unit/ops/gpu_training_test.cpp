@@ -149,8 +149,10 @@ TEST_F(GpuTraining, AdamStepsAsTorchs) {
     for (auto& each : g) each.mul_(0.5);
     TensorList steps(p.size(), at::full({}, 3.0, p[0].options()));
     at::_fused_adamw_(p, g, m, v, {}, steps, 1e-2, 0.9, 0.99, 0.1, 1e-8, false, false);
-    cuda::adam_(parameters, gradients, first, second, at::full({}, 0.5, p[0].options()), {1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3});
+    TensorList published{on_gpu({1000}), {}, on_gpu({7}), {}};
+    cuda::adam_(parameters, gradients, first, second, published, at::full({}, 0.5, p[0].options()), {1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3});
     for (size_t i = 0; i < p.size(); ++i) {
+      if (published[i].defined()) EXPECT_TRUE(published[i].equal(parameters[i].to(at::kBFloat16)));
       EXPECT_LT(gpu_distance(parameters[i], p[i]), 1e-6);
       EXPECT_LT(gpu_distance(first[i], m[i]), 1e-6);
       EXPECT_LT(gpu_distance(second[i], v[i]), 1e-6);

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kRun = "run-a";
 
 fs::path save(const fs::path& folder, int64_t step, const std::string& run_id = kRun, const std::string& content = "weights") {
-  CheckpointWriter writer(folder, step, run_id);
+  CheckpointWriter writer(folder, {.run_id = run_id, .step = step});
   writer.part(
       [&](const fs::path& staging) { write_file_atomically(staging / "model.safetensors", content + std::to_string(step)); });
   writer.part([&](const fs::path& staging) { write_file_atomically(staging / "state.json", "{}"); });
@@ -62,7 +62,7 @@ TEST(Checkpoint, IsWholeAfterCommit) {
 
 TEST(Checkpoint, AbandonedSaveLeavesNothing) {
   ScratchFolder scratch;
-  { CheckpointWriter writer(scratch.path(), 1, kRun); }
+  { CheckpointWriter writer(scratch.path(), {.run_id = kRun, .step = 1}); }
   EXPECT_TRUE(names_in(scratch.path()).empty());
 }
 
@@ -80,7 +80,7 @@ TEST_P(KilledAt, RestartFindsTheNewestWholeOne) {
   bool after = std::string(GetParam()).find("after_rename") != std::string::npos ||
                std::string(GetParam()).find("retention") != std::string::npos;
   EXPECT_EQ(checkpoint_step(*newest), after ? 3 : 2);
-  sweep_leftovers(scratch.path(), kRun);
+  sweep_leftovers(scratch.path());
   for (const auto& name : names_in(scratch.path())) EXPECT_TRUE(checkpoint_step(name).has_value()) << name;
   EXPECT_EQ(checkpoint_step(save(scratch.path(), 3)), 3);
 }
@@ -132,10 +132,49 @@ TEST(Checkpoint, ManifestCannotReachOutside) {
   ScratchFolder scratch;
   auto folder = save(scratch.path(), 5);
   std::ofstream(folder / "manifest.json")
-      << R"({"schema":1,"run_id":"run-a","step":5,"files":[{"name":"../../etc/passwd","size":1,"crc32c":"00000000"}]})";
+      << R"({"schema":1,"run_id":"run-a","step":5,"files":[{"name":"../../etc/passwd","size":1,"crc32c":"00000000"},)"
+      << R"({"name":"model.safetensors","size":8,"crc32c":"00000000"}]})";
   auto manifest = verify_checkpoint(folder);
   ASSERT_FALSE(manifest.ok());
   EXPECT_NE(manifest.error().find("outside"), std::string::npos);
+}
+
+TEST(Checkpoint, AManifestListsWhatItsKindNeeds) {
+  ScratchFolder scratch;
+  auto folder = save(scratch.path(), 5);
+  auto refused = [&](const std::string& fields) {
+    std::ofstream(folder / "manifest.json") << R"({"schema":1,"run_id":"run-a","step":5,)" << fields << "}";
+    auto manifest = verify_checkpoint(folder);
+    return manifest ? std::string() : manifest.error();
+  };
+  EXPECT_NE(refused(R"("files":[])").find("the weights"), std::string::npos);
+  const std::string weights = R"("files":[{"name":"model.safetensors","size":8,"crc32c":"00000000"}])";
+  EXPECT_NE(refused(R"("processes":1,)" + weights).find("trainer_state.json"), std::string::npos);
+  EXPECT_NE(refused(R"("processes":1000000000,)" + weights).find("processes"), std::string::npos);
+  const std::string states = R"("files":[{"name":"model.safetensors","size":8,"crc32c":"0"},{"name":"trainer_state.json","size":2,"crc32c":"0"},)"
+                             R"({"name":"hone_state.json","size":2,"crc32c":"0"}])";
+  EXPECT_NE(refused(R"("processes":1,)" + states).find("hone_state.safetensors"), std::string::npos);
+  EXPECT_EQ(refused(R"("processes":1,"weights_alone":true,)" + states).find("does not list"), std::string::npos);
+  EXPECT_NE(refused(R"("processes":2,"weights_alone":true,)" + states).find("hone_state-rank-1.json"), std::string::npos);
+}
+
+TEST(Checkpoint, NothingIsCommittedWithoutWeights) {
+  ScratchFolder scratch;
+  {
+    CheckpointWriter writer(scratch.path(), {.run_id = kRun, .step = 1});
+    writer.part([](const fs::path& staging) { write_file_atomically(staging / "state.json", "{}"); });
+    EXPECT_THROW(writer.commit(), std::runtime_error);
+  }
+  EXPECT_TRUE(names_in(scratch.path()).empty());
+}
+
+TEST(Checkpoint, RetentionRemovesWhatItCouldNotBefore) {
+  ScratchFolder scratch;
+  for (int step : {1, 2}) save(scratch.path(), step);
+  fs::create_directories(scratch.path() / fmt::format("checkpoint-0.deleting-{}", kRun) / "inside");
+  fs::create_directories(scratch.path() / "checkpoint-0.deleting-run-b");
+  retain_checkpoints(scratch.path(), kRun, 2, {});
+  EXPECT_EQ(names_in(scratch.path()), (std::vector<std::string>{"checkpoint-0.deleting-run-b", "checkpoint-1", "checkpoint-2"}));
 }
 
 TEST(Checkpoint, AnotherRunsAreNeitherTakenNorRemoved) {

@@ -27,6 +27,22 @@ TEST(StopSignal, NotesTheKindAndRestoresTheOldHandler) {
   EXPECT_EQ(before.sa_handler, after.sa_handler);
 }
 
+TEST(StopSignal, AClosedTerminalSavesAndAWarningAfterTheEndIsNone) {
+  {
+    StopSignal signals;
+    ::raise(SIGHUP);
+    EXPECT_EQ(StopSignal::requested(), Stop::terminate);
+  }
+  ::raise(SIGUSR1);  // would end this very program
+  ::signal(SIGHUP, SIG_IGN);
+  {
+    StopSignal signals;
+    ::raise(SIGHUP);
+    EXPECT_EQ(StopSignal::requested(), Stop::none);
+  }
+  ::signal(SIGHUP, SIG_DFL);
+}
+
 TEST(StopSignal, TheSecondLeavesAtOnce) {
   for (auto [signal, code] : {std::pair{SIGINT, 130}, {SIGTERM, 128 + SIGTERM}}) {
     pid_t child = ::fork();

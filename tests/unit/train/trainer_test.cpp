@@ -103,7 +103,7 @@ struct Rig {
       : config(std::move(base)), loader(setting.batches, setting.batch_size) {
     config.output_dir = folder;
     config.add_version = false;
-    run = make_run_folder(config, "run");
+    run = {make_run_folder(config, begin_run(config, {"model and data"})), "run"};
     model = model::CausalLM::random(tiny_config(), 3, {.dtype = setting.dtype});
     device::seed(5);
     tuner::TunerConfig tuning{.kind = setting.kind};

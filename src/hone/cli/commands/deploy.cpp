@@ -75,12 +75,14 @@ class Deployment {
     if (!base_adapter_.empty()) {
       auto path = hub::locate_adapter(base_adapter_);
       check_adapter_rank(options_, path);
+      remark_other_base(options_, path);
       engine_->load_adapter(kBaseAdapter, path);
     }
     for (const auto& [name, folder] : words_) {
       if (name.empty()) continue;
       auto path = hub::locate_adapter(folder);
       check_adapter_rank(options_, path);
+      remark_other_base(options_, path);
       engine_->load_adapter(name, path);
       if (!named_.emplace(name, path).second) throw UserError(ExitCode::usage, fmt::format("--adapters names \"{}\" twice", name));
     }
@@ -105,6 +107,7 @@ class Deployment {
     served.max_context = engine_->max_context();
     served.max_logprobs = options_.integer("max_logprobs");
     if ((options_.given("max_new_tokens") || speaks_factory(options_)) && options_.integer("max_new_tokens") > 0) served.default_max_tokens = options_.integer("max_new_tokens");
+    served.refuse_long_answers = options_.text("long_max_tokens") == "refuse";
     served.calls = &serve::call_syntax_of(*encoder_);
     served.split_thoughts = options_.text("vllm_reasoning_parser") != "none";
     served.look = page_look(options_);

@@ -1,6 +1,8 @@
 // Help on the program or on one command.
 #include "hone/cli/help.h"
 
+#include <fmt/ranges.h>
+
 namespace hone::cli {
 
 int help_command(const Options& options) {
@@ -12,7 +14,7 @@ int help_command(const Options& options) {
   const auto* command = find_command(options.front_end(), topic);
   if (!command)
     throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", topic), nearest_command(options.front_end(), topic));
-  fmt::print("{}", command_help(options.front_end(), *command, topic));
+  fmt::print("{}", command_help(options.front_end(), *command, topic, fmt::format("{}", fmt::join(options.words().begin() + 1, options.words().end(), " "))));
   return 0;
 }
 

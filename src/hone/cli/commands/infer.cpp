@@ -58,6 +58,7 @@ class Answerer {
       tuner::AttachOptions attach;
       attach.name = i == 0 ? "default" : fmt::format("adapter{}", i);
       check_adapter_rank(options, adapters[i]);
+      remark_other_base(options, adapters[i]);
       auto adapter = tuner::load_adapter(model, adapters[i], attach);
       // Adapters stack: each one was trained on top of those before it.
       bool beneath = i + 1 < adapters.size() || (options.knows("merge_lora") && options.flag("merge_lora"));

@@ -1,15 +1,20 @@
-// What a training command will need before it is run: memory per device for every way of sharding, and where it fits.
+// Whether a command fits its devices, before it is run: the verdict, what the memory is for, and other ways of running it.
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <vector>
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/command_line.h"
+#include "hone/cli/commands/plan_device.h"
+#include "hone/cli/commands/plan_inference.h"
 #include "hone/cli/environment_numbers.h"
 #include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/plan_job.h"
 #include "hone/cli/text_table.h"
-#include "hone/train/plan/devices.h"
+#include "hone/train/plan/step_time.h"
 
 namespace hone::cli {
 namespace {
@@ -19,10 +24,7 @@ using terminal::styled;
 using train::MemoryPlan;
 using train::Sharding;
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr int kCounts[] = {1, 2, 4, 8};
-
-std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / kGiB); }
 
 // The environment's word, then accelerate's.
 int devices_asked(const World& world, const Options& options) {
@@ -41,114 +43,190 @@ bool makes_sense(Sharding sharding, int devices) {
   return devices > 1 || sharding == Sharding::none || offload;
 }
 
-Json as_json(const MemoryPlan& plan) {
-  return {{"weights", plan.weights},       {"reference", plan.reference},         {"gradients", plan.gradients},         {"optimizer", plan.optimizer}, {"activations", plan.activations},
-          {"logits", plan.logits},         {"fragmentation", plan.fragmentation}, {"runtime", plan.runtime},     {"host", plan.host},
-          {"total", plan.total()}};
+// One way of running the command on the target.
+struct Layout {
+  int devices;
+  Sharding sharding;
+  MemoryPlan memory;
+  train::StepTime time;
+  bool fits;
+
+  double host() const { return memory.host * std::min(devices, 8); }  // of a node
+};
+
+class Planner {
+ public:
+  Planner(const PlanJob& job, const TargetDevice& target, double tokens_per_second) : job_(job), target_(target), rate_(tokens_per_second) {}
+
+  Layout layout(Sharding sharding, int devices) const { return layout_on(target_.device, job_.place.cpu, sharding, devices); }
+
+  // All that make sense with so many devices.
+  std::vector<Layout> layouts(int devices) const {
+    std::vector<Layout> all;
+    for (auto sharding : train::kShardings)
+      if (makes_sense(sharding, devices)) all.push_back(layout(sharding, devices));
+    return all;
+  }
+
+  // With the number of devices that was asked for all of them, with others the fastest that fits.
+  std::vector<Layout> alternatives(int devices) const {
+    std::vector<Layout> rows;
+    std::vector<int> counts(std::begin(kCounts), std::end(kCounts));
+    if (std::ranges::find(counts, devices) == counts.end()) counts.push_back(devices);
+    for (int count : counts) {
+      auto all = layouts(count);
+      if (count == devices) {
+        rows.insert(rows.end(), all.begin(), all.end());
+        continue;
+      }
+      std::erase_if(all, [](const Layout& each) { return !each.fits; });
+      auto best = std::ranges::min_element(all, {}, [](const Layout& each) { return each.time.seconds(); });
+      if (best != all.end()) rows.push_back(*best);
+    }
+    return rows;
+  }
+
+  // The least that a device takes: the fewest of them, and of the ways that fit the one that shards least.
+  std::optional<Layout> least_on(const train::PlannedDevice& device) const {
+    for (int count : kCounts)
+      for (auto sharding : train::kShardings)
+        if (makes_sense(sharding, count))
+          if (auto found = layout_on(device, false, sharding, count); found.fits) return found;
+    return std::nullopt;
+  }
+
+  double tokens_of_step(int devices) const { return static_cast<double>(job_.workload.tokens * job_.workload.accumulation) * devices; }
+  const PlanJob& job() const { return job_; }
+  const TargetDevice& target() const { return target_; }
+
+ private:
+  Layout layout_on(const train::PlannedDevice& device, bool cpu, Sharding sharding, int devices) const {
+    auto place = job_.place;
+    place.cpu = cpu;
+    place.device_bytes = device.memory_gib * 1024 * 1024 * 1024;
+    auto memory = train::plan_memory(job_.workload, sharding, devices, place);
+    return {devices, sharding, memory, train::predict_step(job_.workload, sharding, devices, device, rate_), memory.total() <= device.usable_bytes()};
+  }
+
+  const PlanJob& job_;
+  const TargetDevice& target_;
+  double rate_;
+};
+
+Json as_json(const Layout& layout) {
+  const auto& plan = layout.memory;
+  return {{"devices", layout.devices}, {"sharding", train::sharding_name(layout.sharding)},
+          {"weights", plan.weights},   {"reference", plan.reference}, {"gradients", plan.gradients},         {"optimizer", plan.optimizer}, {"activations", plan.activations},
+          {"logits", plan.logits},     {"fragmentation", plan.fragmentation}, {"runtime", plan.runtime},     {"kv_cache", plan.cache},      {"host", plan.host},
+          {"total", plan.total()},     {"seconds_per_step", layout.time.seconds()}, {"fits", layout.fits}};
 }
 
-Json whole_plan(const PlanJob& job, int devices) {
+Json whole_plan(const Planner& planner, int devices) {
+  const auto& job = planner.job();
   Json layouts = Json::array();
   for (int count : kCounts)
-    for (auto sharding : train::kShardings)
-      if (makes_sense(sharding, count)) {
-        auto plan = as_json(train::plan_memory(job.workload, sharding, count, job.place));
-        plan["devices"] = count, plan["sharding"] = train::sharding_name(sharding);
-        layouts.push_back(std::move(plan));
-      }
-  auto asked = as_json(train::plan_memory(job.workload, job.sharding, devices, job.place));
-  asked["devices"] = devices, asked["sharding"] = train::sharding_name(job.sharding);
+    for (const auto& layout : planner.layouts(count)) layouts.push_back(as_json(layout));
   return {{"model", job.model},
           {"parameters", job.workload.parameters},
           {"trained", job.workload.trained()},
           {"tokens", job.workload.tokens},
-          {"asked", asked},
+          {"device", planner.target().name},
+          {"asked", as_json(planner.layout(job.sharding, devices))},
           {"layouts", layouts},
           {"assumptions", job.assumptions}};
 }
 
-void print_asked(const PlanJob& job, int devices) {
-  auto plan = train::plan_memory(job.workload, job.sharding, devices, job.place);
-  fmt::print("{}\n", styled(fmt::format("{}, {} device{}, sharding {}", job.model, devices, devices == 1 ? "" : "s", train::sharding_name(job.sharding)),
-                            Style::bold));
+void print_verdict(const Planner& planner, const Layout& asked) {
+  const auto& target = planner.target();
+  fmt::print("{}\n", verdict_line(asked.fits, asked.devices, target, asked.memory.total()));
+  auto text = fmt::format("{}, {} device{}, sharding {}", planner.job().model, asked.devices, asked.devices == 1 ? "" : "s", train::sharding_name(asked.sharding));
+  if (asked.memory.host > 0) text += fmt::format("; {} GiB of host memory a node", gib(asked.host()));
+  if (asked.memory.cache > 0) text += fmt::format("; KV cache {} GiB", gib(asked.memory.cache));
+  if (!target.device.name.starts_with("CPU"))
+    text += fmt::format("; a step of {} tokens takes about {}", format_count(planner.tokens_of_step(asked.devices)), seconds_text(asked.time.seconds()));
+  fmt::print("  {}\n", text);
+  if (asked.fits) return;
+  auto least = planner.least_on(target.device);
+  fmt::print("  {}\n", least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding), gib(least->memory.total()))
+                             : "nor on 8 of them in any way: shorten --max_length, lower the batch size, or use a smaller model");
+}
+
+void print_parts(const Planner& planner, const Layout& asked) {
+  const auto& plan = asked.memory;
+  const auto& work = planner.job().workload;
   TextTable table({"GiB per device", ""});
   table.align_right(1);
   const std::pair<const char*, double> parts[] = {
       {"weights", plan.weights}, {"reference", plan.reference}, {"gradients", plan.gradients},         {"optimizer", plan.optimizer}, {"activations", plan.activations},
-      {"logits", plan.logits},   {"fragmentation", plan.fragmentation}, {"the program", plan.runtime}};
+      {"logits", plan.logits},   {"fragmentation", plan.fragmentation}, {work.engine_sleeps ? "KV cache beyond training" : "KV cache", plan.kv_cache}, {"the program", plan.runtime}};
   for (const auto& [name, bytes] : parts)
     if (bytes > 0) table.add({name, gib(bytes)});
   table.add({styled("in all", Style::bold), gib(plan.total())});
-  if (plan.host > 0) table.add({"in main memory", gib(plan.host)});
+  if (plan.host > 0) table.add({"host memory for it", gib(plan.host)});
   fmt::print("{}\n", table.str(100, 2));
-  fmt::print("  {} parameters, {} of them train; {} tokens a micro-batch{}\n", format_count(static_cast<double>(job.workload.parameters)),
-             format_count(static_cast<double>(job.workload.trained())), job.workload.tokens,
-             job.workload.recompute ? "; activations are recomputed" : "");
-  for (const auto& assumption : job.assumptions) fmt::print("  {}\n", styled(assumption, Style::dim));
+  fmt::print("  {} parameters, {} of them train; {} tokens a micro-batch{}\n", format_count(static_cast<double>(work.parameters)),
+             format_count(static_cast<double>(work.trained())), work.tokens, work.recompute ? "; activations are recomputed" : "");
+  for (const auto& assumption : planner.job().assumptions) fmt::print("  {}\n", styled(assumption, Style::dim));
 }
 
-void print_layouts(const PlanJob& job) {
-  TextTable table({"GiB per device", "1 device", "2 devices", "4 devices", "8 devices"});
-  for (size_t column = 1; column < 5; ++column) table.align_right(column);
-  for (auto sharding : train::kShardings) {
-    std::vector<std::string> cells{std::string(train::sharding_name(sharding))};
-    for (int count : kCounts) cells.push_back(makes_sense(sharding, count) ? gib(train::plan_memory(job.workload, sharding, count, job.place).total()) : "");
-    table.add(std::move(cells));
+void print_alternatives(const Planner& planner, int devices) {
+  TextTable table({"devices", "sharding", "GiB per device", "host GiB a node", "KV cache", "step", "fits"});
+  for (size_t column : {0, 2, 3, 4, 5}) table.align_right(column);
+  for (const auto& each : planner.alternatives(devices))
+    table.add({std::to_string(each.devices), std::string(train::sharding_name(each.sharding)), gib(each.memory.total()), each.memory.host > 0 ? gib(each.host()) : "",
+               each.memory.cache > 0 ? gib(each.memory.cache) : "", seconds_text(each.time.seconds()), each.fits ? "yes" : "no"});
+  fmt::print("\n{}", table.str(100, 2));
+  if (planner.target().assumed) fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", planner.target().name), Style::dim));
+  fmt::print("  {}\n", styled("times are estimates; --tokens_per_second takes a rate that was measured on one device", Style::dim));
+}
+
+void print_devices(const Planner& planner) {
+  TextTable table({"device", "fits on"});
+  for (const auto& device : train::planned_devices()) {
+    auto least = planner.least_on(device);
+    table.add({std::string(device.name), least ? fmt::format("{} with {}: {} of {:.0f} GiB", least->devices == 1 ? "one" : std::to_string(least->devices),
+                                                             train::sharding_name(least->sharding), gib(least->memory.total()), device.memory_gib)
+                                               : "not on 8 of them; shorten --max_length or use a smaller model"});
   }
   fmt::print("\n{}", table.str(100, 2));
 }
 
-// The least that a device takes: the fewest of them, and of the ways that fit the one that shards least.
-std::string way_to_fit(const PlanJob& job, const train::PlannedDevice& device) {
-  double room = (device.memory_gib - device.reserved_gib) * kGiB;
-  for (int count : kCounts)
-    for (auto sharding : train::kShardings) {
-      if (!makes_sense(sharding, count)) continue;
-      auto plan = train::plan_memory(job.workload, sharding, count, {});
-      if (plan.total() <= room)
-        return fmt::format("{} with {}: {} of {:.0f} GiB", count == 1 ? "one" : std::to_string(count), train::sharding_name(sharding), gib(plan.total()),
-                           device.memory_gib);
-    }
-  return "not on 8 of them; shorten --max_length or use a smaller model";
-}
-
-void print_devices(const PlanJob& job) {
-  TextTable table({"device", "fits on"});
-  for (const auto& device : train::planned_devices()) table.add({std::string(device.name), way_to_fit(job, device)});
-  fmt::print("\n{}", table.str(100, 2));
-}
-
-void print_time(const PlanJob& job, const Options& options, int devices) {
-  if (!options.has("tokens_per_second")) return;
-  double tokens = static_cast<double>(job.workload.tokens * job.workload.accumulation) * devices;
-  double rate = options.real("tokens_per_second") * devices;
-  fmt::print("\n  a step is {} tokens and takes {:.1f} s at {} tokens/s per device\n", format_count(tokens), tokens / rate,
-             format_count(options.real("tokens_per_second")));
+int plan_inference_command(const Options& command, const Options& options) {
+  auto job = inference_plan_job(command);
+  auto target = target_device(options, false);
+  if (options.text("format") == "json") fmt::print("{}\n", inference_plan_json(job, target).dump(1));
+  else print_inference_plan(job, target);
+  return 0;
 }
 
 }  // namespace
 
 int plan_command(const Options& options) {
   auto outer = real_world();
-  auto line = read_command_line(options.words(), outer);
+  auto line = read_command_line(options.words(), outer, options.front_end());
   auto world = with_environment(outer, line.environment);
   auto parsed = parse_invocation(line.invocation, world);
-  if (!(parsed.options.verb() & kTraining))
-    throw UserError(ExitCode::usage, fmt::format("{} does not train; plan looks at training commands", line.invocation.typed));
+  const auto verb = parsed.options.verb();
+  if (!(verb & (kTraining | kInfer | kDeploy)))
+    throw UserError(ExitCode::usage, fmt::format("{} neither trains nor answers", line.invocation.typed), "plan looks at sft, pt, rlhf, train, infer, deploy and app");
   world = with_environment(world, parsed.environment);
   check_environment_numbers(world);
   int devices = devices_asked(world, parsed.options);
   log::configure({.level = log::Level::warning});  // values that are worked out are part of the plan, not news
   decide_automatic(parsed.options, devices);
+  if (!(verb & kTraining)) return plan_inference_command(parsed.options, options);
   auto job = plan_job(parsed.options);
+  auto target = target_device(options, job.place.cpu);
+  Planner planner(job, target, options.has("tokens_per_second") ? options.real("tokens_per_second") : 0);
   if (options.text("format") == "json") {
-    fmt::print("{}\n", whole_plan(job, devices).dump(1));
+    fmt::print("{}\n", whole_plan(planner, devices).dump(1));
     return 0;
   }
-  print_asked(job, devices);
-  print_layouts(job);
-  print_devices(job);
-  print_time(job, options, devices);
+  auto asked = planner.layout(job.sharding, devices);
+  print_verdict(planner, asked);
+  print_parts(planner, asked);
+  print_alternatives(planner, devices);
+  print_devices(planner);
   return 0;
 }
 

@@ -100,7 +100,8 @@ void read_encoded(const Options& options, DatasetConfig& config) {
 
 // A path ending in .txt is read; otherwise the two characters \n are a newline.
 std::string prompt_text(std::string value) {
-  if (value.ends_with(".txt") && fs::is_regular_file(value)) return read_file(value);
+  std::error_code ignored;  // a prompt may be longer than any name
+  if (value.ends_with(".txt") && fs::is_regular_file(value, ignored)) return read_file(value);
   for (size_t at = 0; (at = value.find("\\n", at)) != std::string::npos; ++at) value.replace(at, 2, "\n");
   return value;
 }

@@ -16,6 +16,7 @@
 #include "hone/data/open_datasets.h"
 #include "hone/hub/locate.h"
 #include "hone/hub/upload.h"
+#include "hone/train/companions.h"
 
 namespace hone::cli {
 namespace {
@@ -59,7 +60,7 @@ void keep_template(const Options& options, const fs::path& model, const fs::path
   auto args = fs::exists(path) ? read_config_file(path.string()) : Json{{"model", model.string()}};
   auto name = resolved_template(options, model);
   args["template"] = name.empty() ? Json() : Json(name);
-  write_file_atomically(path, args.dump(2));
+  train::write_args(folder, std::move(args));
 }
 
 // Rows as token ids: train and val, for --cached_dataset.

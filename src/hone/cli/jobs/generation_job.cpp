@@ -120,6 +120,19 @@ void check_adapter_rank(const Options& options, const std::filesystem::path& ada
                     fmt::format("raise it to {} or leave it out", rank));
 }
 
+void remark_other_base(const Options& options, const std::filesystem::path& adapter) {
+  auto last_part = [](std::string path) {
+    while (path.ends_with('/')) path.pop_back();
+    return path.substr(path.rfind('/') + 1);
+  };
+  const auto named = io::read_adapter_config(adapter).base_model;
+  if (named.empty() || !options.has("model")) return;
+  const auto model = options.text("model");
+  std::error_code ignored;
+  if (last_part(named) == last_part(model) || fs::equivalent(named, model, ignored)) return;
+  log::warning("{} was trained on {}, and is used with {} here; where that is another model, its answers mean nothing", adapter.string(), named, model);
+}
+
 std::vector<text::TokenId> end_tokens(const fs::path& model_folder) {
   for (const char* name : {"generation_config.json", "config.json"})
     if (auto tokens = ModelFile(model_folder / name).tokens("eos_token_id")) return *tokens;

@@ -27,6 +27,8 @@ std::shared_ptr<const engine::Constraint> answer_pattern(const Options& options,
 
 // vLLM's rule for --vllm_max_lora_rank, when it is given. Throws UserError naming the adapter.
 void check_adapter_rank(const Options& options, const std::filesystem::path& adapter);
+// Says so when the adapter's own file names another base than the model it is used with: shapes may fit where meanings do not.
+void remark_other_base(const Options& options, const std::filesystem::path& adapter);
 
 // The end-of-text ids that generation_config.json (else config.json) lists.
 std::vector<text::TokenId> end_tokens(const std::filesystem::path& model_folder);

@@ -1,6 +1,12 @@
 #include "hone/cli/jobs/plan_job.h"
 
+#include <fmt/ranges.h>
+
 #include "hone/base/file.h"
+#include "hone/base/progress.h"
+#include "hone/cli/jobs/engine_settings.h"
+#include "hone/cli/jobs/generation_job.h"
+#include "hone/cli/jobs/model_job.h"
 #include "hone/cli/jobs/parallel_job.h"
 #include "hone/cli/jobs/preference_job.h"
 #include "hone/cli/jobs/training_job.h"
@@ -8,6 +14,7 @@
 #include "hone/hub/locate.h"
 #include "hone/io/hf_index.h"
 #include "hone/model/config.h"
+#include "hone/model/paged_cache.h"
 #include "hone/train/plan/shapes.h"
 
 namespace hone::cli {
@@ -77,12 +84,12 @@ double runtime_bytes(const std::optional<fs::path>& folder) {
 
 // Of a weight of a quantized base: its code and its share of the scales. 0: not quantized.
 double compressed_bytes(const Options& options) {
-  if (!options.has("quant_bits")) return 0;
+  if (!options.knows("quant_bits") || !options.has("quant_bits")) return 0;
   const int bits = std::stoi(options.text("quant_bits"));
   const auto method = options.has("quant_method") ? options.text("quant_method") : "bnb";
   if (method == "hqq" || (method == "quanto" && bits != 8)) return 1.0 / (8 / bits) + 8.0 / (method == "hqq" ? 64 : 128);
   if (bits == 8) return 1;
-  return 0.5 + (options.flag("bnb_4bit_use_double_quant") ? 1.0 / 64 : 4.0 / 64);
+  return 0.5 + (options.knows("bnb_4bit_use_double_quant") && options.flag("bnb_4bit_use_double_quant") ? 1.0 / 64 : 4.0 / 64);
 }
 
 // A row of two answers is two texts. What they are compared with is a second model, unless an adapter can be switched off.
@@ -95,19 +102,23 @@ void count_preference(const Options& options, bool adapter, train::Workload& wor
   work.reference = compares && !free && (!adapter || options.has("ref_model"));
 }
 
-// Batches count answers, each behind its prompt. The engine's keys and values are bounded by what the device has left, so they are said
-// and not added.
+// Batches count completions, each behind its prompt. The engine's KV cache is as large as the device lets it be, and given back between
+// rollouts where the engine sleeps.
 void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
   auto& work = plan.workload;
   const auto& attention = work.model.attention;
   auto longest = work.tokens / options.integer("per_device_train_batch_size") + options.integer("max_new_tokens");
   if (work.model.context > 0) longest = std::min(longest, work.model.context);
   work.tokens = options.integer("per_device_train_batch_size") * longest;
+  work.row_length = longest;
   work.reference = options.real("beta") > 0 && (!adapter || options.has("ref_model"));
   const auto most = options.integer("vllm_max_num_seqs") * (options.has("vllm_max_model_len") ? options.integer("vllm_max_model_len") : longest);
-  const auto kept = static_cast<double>(most * work.model.layers * 2 * attention.kv_heads * attention.head_dim) * work.weight_bytes;
-  plan.assumptions.push_back(fmt::format("answers of {} tokens behind prompts; the engine's keys and values come on top: {} at most, and no more than {} leaves",
-                                         options.integer("max_new_tokens"), format_bytes(kept), options.shown("vllm_gpu_memory_utilization")));
+  work.cache_bytes = static_cast<double>(most * work.model.layers * 2 * attention.kv_heads * attention.head_dim) * work.weight_bytes;
+  work.memory_utilization = options.real("vllm_gpu_memory_utilization");
+  work.engine_sleeps = options.integer("sleep_level") > 0;
+  plan.assumptions.push_back(fmt::format("completions of {} tokens behind prompts; the engine's KV cache takes {} at most, and no more than {} {} leaves{}",
+                                         options.integer("max_new_tokens"), format_bytes(work.cache_bytes), options.shown("vllm_gpu_memory_utilization"), work.memory_utilization,
+                                         work.engine_sleeps ? "; it is given back while the model trains" : ""));
   if (auto judges = options.list("reward_model"); !judges.empty()) plan.assumptions.push_back(fmt::format("the weights of {} come on top", fmt::join(judges, ", ")));
 }
 
@@ -130,13 +141,43 @@ PlanJob plan_job(const Options& options) {
   work.masters = !job.trainer.pure && work.weight_bytes < 4 && job.tuner.kind != tuner::Kind::adapter;
   train::count_parameters(work, job.tuner);
   train::count_optimizer(work, job.optimizer);
-  work.tokens = options.integer("per_device_train_batch_size") * row_length(options, work.model, plan.assumptions);
+  work.row_length = row_length(options, work.model, plan.assumptions);
+  work.tokens = options.integer("per_device_train_batch_size") * work.row_length;
   const bool adapter = job.tuner.kind == tuner::Kind::adapter;
   training_method(options) == "grpo" ? count_reinforcement(options, adapter, plan) : count_preference(options, adapter, work);
   work.accumulation = options.integer("gradient_accumulation_steps");
   work.recompute = options.flag("gradient_checkpointing");
   plan.sharding = sharding_asked(options);
   plan.place = {.cpu = options.flag("use_cpu") || options.text("devices") == "cpu", .runtime_bytes = runtime_bytes(folder)};
+  return plan;
+}
+
+InferencePlanJob inference_plan_job(const Options& options) {
+  constexpr int64_t kStepTokens = 8192;  // what the engine reads of prompts at a time on an accelerator
+  InferencePlanJob plan;
+  plan.model = options.required("model");
+  auto folder = folder_of(options);
+  train::Workload counted;
+  counted.model = shape_of(options, folder, plan.assumptions);
+  train::count_parameters(counted, tuner::TunerConfig{.kind = tuner::Kind::full});
+  const auto stored = dtype_option(options, "torch_dtype").value_or(stored_type(counted.model, folder));
+  const auto bytes = static_cast<double>(c10::elementSize(stored));
+  auto& work = plan.workload;
+  work.model = counted.model;
+  plan.parameters = counted.parameters;
+  work.weights = static_cast<double>(counted.parameters) * bytes;
+  if (const double linear = compressed_bytes(options); linear > 0) work.weights -= static_cast<double>(counted.linear_parameters) * (bytes - linear);
+  const auto engine = engine_config(options);
+  work.cache_bytes_per_token = static_cast<double>(model::PagedCache::bytes_per_token(work.model, stored, engine.cache_code));
+  work.max_context = engine.max_context > 0 ? engine.max_context : work.model.context;
+  work.max_sequences = engine.max_sequences;
+  work.step_tokens = engine.max_step_tokens > 0 ? engine.max_step_tokens : kStepTokens;
+  work.memory_utilization = engine.memory_utilization;
+  const auto asked = engine_integer(options, "vllm_tensor_parallel_size", "tensor_parallel_size");
+  plan.devices = asked > 0 ? static_cast<int>(asked) : 8;
+  if (asked <= 0) plan.assumptions.push_back("all devices are taken to be 8");
+  if (engine.max_context <= 0) plan.assumptions.push_back(fmt::format("a sequence may hold {} tokens, the model's own limit; {} lowers it", work.max_context, options.shown("vllm_max_model_len")));
+  if (!options.list("adapters").empty()) plan.assumptions.push_back("the weights of adapters come on top");
   return plan;
 }
 

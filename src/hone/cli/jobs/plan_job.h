@@ -1,6 +1,7 @@
-// From the options of a training command to what the planner asks for. Reads config.json; loads and downloads nothing.
+// From the options of a command to what the planner asks for. Reads config.json; loads and downloads nothing.
 #pragma once
 #include "hone/cli/options.h"
+#include "hone/train/plan/inference.h"
 #include "hone/train/plan/memory.h"
 
 namespace hone::cli {
@@ -14,5 +15,16 @@ struct PlanJob {
 };
 
 PlanJob plan_job(const Options& options);
+
+// The same of a command that answers: infer, deploy, app.
+struct InferencePlanJob {
+  train::InferenceWorkload workload;
+  int devices = 1;  // that share every layer
+  int64_t parameters = 0;
+  std::string model;
+  std::vector<std::string> assumptions;
+};
+
+InferencePlanJob inference_plan_job(const Options& options);
 
 }  // namespace hone::cli

@@ -4,6 +4,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/base/trimmed.h"
 #include "hone/cli/jobs/data_job.h"
 #include "hone/cli/jobs/generation_job.h"
 #include "hone/cli/jobs/placement_job.h"
@@ -34,6 +35,14 @@ std::optional<int> chosen_port(const Options& options, bool page) {
 
 std::chrono::milliseconds seconds(double value) { return std::chrono::milliseconds(static_cast<int64_t>(value * 1000)); }
 
+// "@FILE" keeps the key out of the list of processes.
+std::string key_in(std::string word) {
+  if (!word.starts_with('@')) return word;
+  auto key = trimmed(read_file(word.substr(1)));
+  if (key.empty()) throw UserError(ExitCode::usage, fmt::format("--api_key {}: the file is empty", word), "a server without a key is asked for by leaving it out");
+  return key;
+}
+
 void check_key(const Options& options) {
   if (options.given("api_key") && options.text("api_key").empty())
     throw UserError(ExitCode::usage, fmt::format("{} is empty", options.shown("api_key")), "a server without a key is asked for by leaving it out");
@@ -54,7 +63,7 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   const auto port = chosen_port(options, page);
   config.port = port ? *port : page ? kPagePort : static_cast<int>(options.integer("port"));
   config.port_fixed = port.has_value();
-  config.api_key = setting(options, "api_key", "API_KEY");
+  config.api_key = key_in(setting(options, "api_key", "API_KEY"));
   config.certificate_file = options.text("ssl_certfile");
   config.key_file = options.text("ssl_keyfile");
   config.allowed_origins = options.list("allowed_origins");

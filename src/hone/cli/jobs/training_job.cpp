@@ -57,6 +57,7 @@ void read_length(const Options& options, TrainerConfig& config) {
 void read_moments(const Options& options, TrainerConfig& config) {
   config.logging = every(options, "logging_strategy");
   config.logging_steps = options.text("logging_strategy") == "no" ? 0 : options.real("logging_steps");
+  config.log_short_runs = config.logging_steps > 0 && !options.given("logging_steps") && !options.given("logging_strategy");
   config.logging_first_step = options.flag("logging_first_step");
   config.save = every(options, "save_strategy");
   config.save_steps = options.real("save_steps");
@@ -290,6 +291,9 @@ train::TrainingJob training_job(const Options& options) {
   job.args = options.to_json();
   if (job.load.changes.value_head) job.args.update({{"task_type", "seq_cls"}, {"num_labels", 1}});  // for whoever asks the model later
   if (auto name = resolved_template(options, job.model_folder); !name.empty()) job.args["template"] = name;
+  // What was read from files stands there itself: the folder may be read where those files are not.
+  if (job.encode.system && options.text("system").ends_with(".txt")) job.args["system"] = *job.encode.system;
+  if (options.knows("new_special_tokens") && options.has("new_special_tokens")) job.args["new_special_tokens"] = job.new_tokens.special;
   return job;
 }
 

@@ -58,7 +58,7 @@ void add_serving(Rows& rows) {
             {
                 {"host", Text, "127.0.0.1", "Address to listen on; 0.0.0.0 is every network of this machine.", also{"server_name"}},
                 {"port", Integer(0, 65535), "8000", "Port; the next free one when it is taken, 0 is any.", also{"server_port"}},
-                {"api_key", Text, "", "Requests must carry this key."},
+                {"api_key", Text, "", "Requests must carry this key; @FILE reads it from a file.", environment{"HONE_API_KEY"}},
                 {"ssl_keyfile", Path, "", "Private key of the certificate (PEM)."},
                 {"ssl_certfile", Path, "", "Certificate (PEM); with it the server speaks https."},
                 {"served_model_name", Text, "", "Name of the model in the API; none is its folder's."},
@@ -73,6 +73,7 @@ void add_serving(Rows& rows) {
                 {"max_queue", Integer(0), "1024", "Answers that may wait for the engine; more are told to come back (429)."},
                 {"max_live_tokens", Integer(1), "16777216", "Tokens that all answers at work may come to; more are told to come back."},
                 {"max_connections", Integer(1), "4096", "Clients at a time."},
+                {"long_max_tokens", Choice("cut|refuse"), "cut", "A max_tokens beyond what the context leaves: answered as far as it goes, which the header X-Max-Tokens says, or refused (400)."},
                 {"max_body", Bytes, "32MB", "Largest request."},
                 {"write_timeout", Real(0.1), "30", "Seconds after which a client that takes no data is cut."},
                 {"drain_timeout", Real(0), "30", "Seconds that answers get to finish when the server is told to end."},

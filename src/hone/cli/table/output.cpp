@@ -12,7 +12,7 @@ void add_output(Rows& rows) {
           {"add_version", Flag, "true", "Make a folder vN-date for each run.", factory_default{"false"},
            also{"add_output_dir_suffix"}},
           {"overwrite_output_dir", Flag, "false", "Start anew in a folder that holds a run."},
-          {"logging_steps", Real(0), "5", "Steps between log lines; below 1 a part of all.", factory_default{"500"}},
+          {"logging_steps", Real(0), "5", "Steps between log lines; below 1 a part of all. Not given, runs of up to 100 steps log each; the last is always logged.", factory_default{"500"}},
           {"logging_first_step", Flag, "true", "Log the first step too.", factory_default{"false"}},
           {"logging_strategy", Choice("no|steps|epoch"), "steps", "When to log."},
           {"logging_dir", Path, "", "Folder of TensorBoard files; none is <output_dir>/runs."},

@@ -57,7 +57,8 @@ void add_tools(Rows& rows) {
   add_group(rows, "Plan", kPlan,
             {
                 {"format", Choice("text|json"), "text", "For people or for programs."},
-                {"tokens_per_second", Real(0), "", "What one device was measured to do; gives the time of a step."},
+                {"target_device", Text, "", "Device to plan for: 910B3, 910B4, A100, H200 …; none is this machine's, or 910B3."},
+                {"tokens_per_second", Real(0), "", "What one device was measured to do, in place of the estimate of its speed."},
             });
   add_group(rows, "Options", kOptions,
             {

@@ -33,21 +33,6 @@ void append_message(const Message& message, Json& messages) {
   calls.push_back({{"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
 }
 
-// While a template runs, text that spells a special token stands between two noncharacters, so that it can be told apart afterwards.
-constexpr std::string_view kGuard = "\uFDD0", kGuardEnd = "\uFDD1", kReplacement = "\uFFFD";
-
-void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
-}
-
-size_t common_prefix(const std::string& a, const std::string& b) {
-  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-}
-
-size_t common_suffix(const std::string& a, const std::string& b) {
-  return static_cast<size_t>(std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend()).first - a.rbegin());
-}
-
 }  // namespace
 
 Json template_variables(const text::Tokenizer& tokenizer, Json messages, Json tools, bool add_generation_prompt) {
@@ -74,6 +59,10 @@ static EncodeConfig read_loss_scale(EncodeConfig config) {
 JinjaEncoder::JinjaEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::ChatTemplate chat_template)
     : Encoder(read_loss_scale(std::move(config)), std::move(tokenizer), "jinja"), template_(std::move(chat_template)) {
   turn_tokens_ = stop_words();
+  if (config_.guard_special_tokens)
+    for (size_t id = 0; id < tokenizer_->size(); ++id)
+      if (auto token = static_cast<TokenId>(id); tokenizer_->is_special(token)) special_texts_.push_back(tokenizer_->token_of(token));
+  std::erase(special_texts_, "");
   choose_tool_form();
 }
 
@@ -137,57 +126,6 @@ text::Rendered JinjaEncoder::render(const Prepared& prepared, const Json& messag
   return std::move(*rendered);
 }
 
-std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const {
-  Json before = Json::array(), upto;
-  for (size_t i = 0; i < message; ++i) before.push_back(prepared.messages[i]);
-  upto = before;
-  upto.push_back(prepared.messages[message]);
-  auto with_answer = message + 1 == prepared.messages.size() ? whole : render(prepared, upto, false).text;
-  auto open = render(prepared, before, true).text;
-  // A template may open a thought in its generation prompt that a finished answer does not show.
-  if (!with_answer.starts_with(open)) open = render(prepared, before, false).text;
-  if (!with_answer.starts_with(open) || !whole.starts_with(with_answer)) return std::nullopt;
-  return Span{open.size(), with_answer.size(), message};
-}
-
-// Where the text changes when the answer does; `ending` is what closes the last answer and closes this one too when it stands there.
-std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepared& prepared, const std::string& whole, size_t message,
-                                                                   const std::string& ending) const {
-  auto changed = prepared.messages;
-  changed[message]["content"] = "\x01";
-  changed[message].erase("tool_calls");
-  auto other = render(prepared, changed, false).text;
-  size_t begin = common_prefix(whole, other);
-  size_t shared_end = std::min(common_suffix(whole, other), std::min(whole.size(), other.size()) - begin);
-  size_t end = whole.size() - shared_end;
-  if (end <= begin) return std::nullopt;
-  if (whole.compare(end, ending.size(), ending) == 0) end += ending.size();
-  return Span{begin, end, message};
-}
-
-std::vector<JinjaEncoder::Span> JinjaEncoder::answer_spans(const Prepared& prepared, const text::Rendered& whole) const {
-  std::vector<size_t> answers;
-  for (size_t i = 0; i < prepared.messages.size(); ++i)
-    if (prepared.messages[i]["role"] == "assistant") answers.push_back(i);
-  std::vector<Span> spans;
-  if (!whole.answers.empty()) {
-    bool one_each = whole.answers.size() == answers.size();
-    for (size_t i = 0; i < whole.answers.size(); ++i)
-      spans.push_back({whole.answers[i].begin, whole.answers[i].end, one_each ? answers[i] : answers.back()});
-    return spans;
-  }
-  std::string ending;
-  if (!answers.empty() && answers.back() + 1 == prepared.messages.size())
-    if (auto last = span_by_difference(prepared, whole.text, answers.back(), "")) ending = whole.text.substr(last->end);
-  for (size_t message : answers) {
-    auto span = span_by_prefix(prepared, whole.text, message);
-    if (!span) span = span_by_difference(prepared, whole.text, message, ending);
-    if (!span) throw FormatError("the model's chat template does not show answer " + std::to_string(message));
-    spans.push_back(*span);
-  }
-  return spans;
-}
-
 Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const {
   Sample sample;
   size_t at = 0;
@@ -209,6 +147,16 @@ Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& 
   return sample;
 }
 
+// A long conversation that will be left out for its length needs no labels. Texts cut at answers have a few tokens more than a whole one.
+std::optional<Sample> JinjaEncoder::clearly_too_long(const Prepared& prepared, const std::string& whole) const {
+  if (config_.max_length <= 0 || config_.truncation != Truncation::drop || prepared.messages.size() < 2 * kManyAnswers) return std::nullopt;
+  Sample sample;
+  sample.ids = guarded_tokens(whole);
+  if (sample.ids.size() <= static_cast<size_t>(config_.max_length) + 4 * prepared.messages.size()) return std::nullopt;
+  sample.labels.assign(sample.ids.size(), kIgnore);
+  return sample;
+}
+
 Sample JinjaEncoder::encode_whole(const Conversation& conversation) const {
   auto prepared = prepare(conversation);
   if (config_.loss_scale.starts_with("last_round") || config_.mask_history) {
@@ -218,56 +166,15 @@ Sample JinjaEncoder::encode_whole(const Conversation& conversation) const {
     for (size_t i = 0; i < last; ++i)
       if (!prepared.loss[i]) prepared.loss[i] = false;
   }
-  guard(prepared, true);
+  guard(prepared);
   auto whole = render(prepared, prepared.messages, false);
+  if (auto over = clearly_too_long(prepared, whole.text)) return std::move(*over);
   return tokenise(whole.text, answer_spans(prepared, whole), prepared);
-}
-
-// Our own marks in anybody's text would turn the guarding around, an assistant's included.
-void JinjaEncoder::take_out_marks(Json& value) {
-  if (value.is_structured())
-    for (auto& part : value) take_out_marks(part);
-  if (!value.is_string()) return;
-  for (auto mark : {kGuard, kGuardEnd}) replace_all(value.get_ref<std::string&>(), mark, kReplacement);
-}
-
-void JinjaEncoder::guard_strings(Json& value) const {
-  if (value.is_structured())
-    for (auto& part : value) guard_strings(part);
-  if (!value.is_string()) return;
-  auto& text = value.get_ref<std::string&>();
-  if (spells_special_token(text)) text = std::string(kGuard) + text + std::string(kGuardEnd);
-}
-
-void JinjaEncoder::guard(Prepared& prepared, bool answers_too) const {
-  if (!config_.guard_special_tokens) return;
-  take_out_marks(prepared.messages);
-  take_out_marks(prepared.tools);
-  guard_strings(prepared.tools);
-  for (auto& message : prepared.messages)
-    if (answers_too || message["role"] != "assistant") guard_strings(message["content"]);
-}
-
-// A template may cut a text and lose one of its marks: what is left of the pair is no text.
-std::vector<TokenId> JinjaEncoder::guarded_tokens(const std::string& rendered) const {
-  if (!config_.guard_special_tokens) return tokens(rendered);
-  std::vector<TokenId> ids;
-  bool inside = false;
-  for (size_t at = 0; at <= rendered.size();) {
-    auto end = std::min(rendered.find(inside ? kGuardEnd : kGuard, at), rendered.size());
-    auto part = rendered.substr(at, end - at);
-    replace_all(part, inside ? kGuard : kGuardEnd, "");
-    auto more = tokens(part, inside);
-    ids.insert(ids.end(), more.begin(), more.end());
-    at = end + kGuard.size();
-    inside = !inside;
-  }
-  return ids;
 }
 
 std::vector<TokenId> JinjaEncoder::encode_open(const Conversation& conversation) const {
   auto prepared = prepare(conversation);
-  guard(prepared, false);
+  guard(prepared);
   bool continues = prepared.messages.back()["role"] == "assistant";
   auto before = prepared.messages;
   auto tail = config_.response_prefix.value_or("");

@@ -29,16 +29,22 @@ class JinjaEncoder : public Encoder {
   Prepared prepare(const Conversation& conversation) const;
   text::Rendered render(const Prepared& prepared, const Json& messages, bool open) const;
   std::vector<Span> answer_spans(const Prepared& prepared, const text::Rendered& whole) const;
+  std::vector<Span> spans_alike(const Prepared& prepared, const std::string& whole, const std::vector<size_t>& answers,
+                                const std::function<Span(size_t message)>& exact) const;
+  std::optional<Sample> clearly_too_long(const Prepared& prepared, const std::string& whole) const;
   std::optional<Span> span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const;
   std::optional<Span> span_by_difference(const Prepared& prepared, const std::string& whole, size_t message, const std::string& ending) const;
   // Marks what spells a special token and must stay text; guarded_tokens reads the marks.
-  void guard(Prepared& prepared, bool answers_too) const;
+  void guard(Prepared& prepared) const;
   static void take_out_marks(Json& value);
-  void guard_strings(Json& value) const;
+  void guard_strings(Json& value, bool whole) const;  // whole: one pair of marks around a text, else one around each token
+  std::string with_marked_tokens(const std::string& text) const;
   std::vector<text::TokenId> guarded_tokens(const std::string& rendered) const;
   Sample tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const;
 
+  static constexpr size_t kManyAnswers = 8;  // from here on, what costs the square of their number is avoided
   text::ChatTemplate template_;
+  std::vector<std::string> special_texts_;  // what guarded text must not become
   const text::AgentFormat* agent_ = nullptr;  // writes tools, calls and results; null: the template does
   bool takes_system_ = true;
 };

@@ -1,9 +1,12 @@
 // Rows as LLaMA-Factory reads them: the entry in dataset_info.json says which column is what; nothing is guessed.
+#include <algorithm>
 #include <filesystem>
 
 #include "hone/data/formats/checks.h"
+#include "hone/data/formats/column_hints.h"
 #include "hone/data/formats/factory_turns.h"
 #include "hone/data/formats/format.h"
+#include "hone/data/readers/csv.h"
 
 namespace hone::data {
 namespace {
@@ -17,15 +20,32 @@ class FactoryFormat : public RowFormat {
   Result<Conversation> convert(Row row) const override {
     Conversation conversation;
     conversation.origin = row.origin;
+    std::vector<std::string> columns;
+    for (const auto& field : row.fields.items()) columns.push_back(field.key());
     auto bad = options_.formatting == Formatting::alpaca ? fill_alpaca(row.fields, conversation) : fill_turns(row.fields, conversation);
     if (!bad) bad = fill_rest(row.fields, conversation);
     if (!bad && options_.demands.pretraining) make_pretraining_text(conversation);
     if (!bad && !options_.demands.pretraining) bad = check(conversation);
+    if (bad) explain_columns(columns, conversation, *bad);
     if (bad) return row_error(bad->problem, row.origin.str(), bad->details);
     return conversation;
   }
 
  private:
+  // LLaMA-Factory guesses nothing: dataset_info.json names the columns, so that is where a wrong name is mended.
+  void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, Complaint& bad) const {
+    const bool asks = bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
+    if (options_.formatting != Formatting::alpaca || (!asks && bad.problem != RowProblem::columns)) return;
+    if (auto other = separator_hint(columns); !other.empty()) {
+      bad = {RowProblem::columns, other};
+      return;
+    }
+    const auto& missing = asks ? options_.response : options_.prompt;
+    if (std::ranges::find(columns, missing) != columns.end()) return;
+    bad = {RowProblem::columns, fmt::format("no column \"{}\", only {}; dataset_info.json says which one holds what: \"columns\": {{\"{}\": \"{}\"}}", missing, column_list(columns),
+                                                  asks ? "response" : "prompt", columns.empty() ? "…" : asks ? columns.back() : columns.front())};
+  }
+
   static Verdict read_text(const Json& value, const std::string& column, std::string& out) {
     if (value.is_null()) return std::nullopt;
     if (!value.is_string()) return complaint(RowProblem::type, "\"{}\" is {}; expected text", column, type_word(value));

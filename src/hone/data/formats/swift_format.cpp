@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "hone/data/formats/checks.h"
+#include "hone/data/formats/column_hints.h"
 #include "hone/data/formats/columns.h"
 #include "hone/data/formats/format.h"
 #include "hone/data/formats/messages.h"
@@ -60,6 +61,7 @@ class SwiftFormat : public RowFormat {
   Result<Conversation> convert(Row row) const override {
     auto& fields = row.fields;
     if (auto own = filled_columns(fields); own != present_ && differs(own)) return SwiftFormat(options_, own).convert(std::move(row));
+    const auto columns = filled_columns(fields);
     rename(fields);
     Conversation conversation;
     conversation.origin = row.origin;
@@ -67,6 +69,7 @@ class SwiftFormat : public RowFormat {
     auto bad = fill_messages(fields, conversation, where);
     if (!bad) bad = fill_rest(fields, conversation, where);
     if (!bad) bad = check(conversation);
+    if (bad) explain_columns(columns, conversation, *bad);
     if (bad) return bad->details.starts_with(where) ? Error{bad->details} : row_error(bad->problem, where, bad->details);
     if (options_.demands.pretraining) make_plain_text(conversation);
     return conversation;
@@ -158,12 +161,14 @@ class SwiftFormat : public RowFormat {
     if (options_.demands.prompts_only && (response.is_number() || response.is_boolean())) response = response.dump();
     // TRL's and LLaMA-Factory's pairs: the chosen text is the answer.
     if (response.is_null() && has_value(fields, "chosen") && fields["chosen"].is_string()) response = take_column(fields, "chosen");
-    if (query.is_null() && response.is_null()) return complaint(RowProblem::columns, "columns {}; expected messages, or a question and an answer", names(fields));
+    if (query.is_null() && response.is_null()) return complaint(RowProblem::columns, "{}", unknown_columns_hint(filled_columns(fields), automatic_columns(kind_, options_.system_role)));
     if (history.is_string() && !history.get_ref<const std::string&>().empty()) {
       auto parsed = parse_value_text(history.get_ref<const std::string&>());
       if (!parsed) return complaint(RowProblem::type, "\"history\" is text that holds no list ({})", parsed.error());
       history = std::move(parsed).value();
     }
+    if (query.is_null() && !options_.demands.pretraining)
+      if (auto contested = question_hint(filled_columns(fields), automatic_columns(kind_, options_.system_role)); !contested.empty()) return complaint(RowProblem::columns, "{}", contested);
     if (system) conversation.messages.push_back({"system", *system, {}, {}, nullptr});
     if (history.is_array()) {
       for (const auto& pair : history) {
@@ -178,11 +183,15 @@ class SwiftFormat : public RowFormat {
     return add_turn(response, "assistant", "response", conversation);
   }
 
-  static std::string names(const Json& fields) {
-    std::string list;
-    for (const auto& field : fields.items()) list += (list.empty() ? "" : ", ") + field.key().substr(0, 40);
-    return list.empty() ? "(none)" : list.substr(0, 200);
+  // Rows without an answer are mostly rows whose columns have other names: a person needs to know which, and how to say so.
+  void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, Complaint& bad) const {
+    if (kind_ == Kind::messages || !options_.auto_columns) return;
+    const bool asks = bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
+    if (asks) bad = {RowProblem::columns, answer_hint(by_given_names(columns), automatic_columns(kind_, options_.system_role))};
   }
+
+  // Columns by the names that --columns gave them; the automatic names come later.
+  std::vector<std::string> by_given_names(const std::vector<std::string>& columns) const { return info_.renamed(given_.renamed(columns)); }
 
   Verdict fill_rest(Json& fields, Conversation& conversation, const std::string& where) const {
     if (auto bad = read_media(take_column(fields, "images"), "images", conversation.images)) return bad;

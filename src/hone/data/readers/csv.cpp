@@ -33,11 +33,22 @@ Result<Json> parse_csv_row(std::string_view record, char separator, const std::v
     return row_error(RowProblem::encoding, origin.str(), "bytes that are not UTF-8; expected UTF-8");
   auto fields = split_csv_record(record, separator);
   if (!fields) return row_error(RowProblem::columns, origin.str(), fields.error());
-  if (fields->size() > columns.size())
-    return row_error(RowProblem::columns, origin.str(), fmt::format("{} fields; expected {}", fields->size(), columns.size()));
+  if (fields->size() > columns.size()) {
+    auto other = separator_hint(columns);
+    return row_error(RowProblem::columns, origin.str(), other.empty() ? fmt::format("{} fields; expected {}", fields->size(), columns.size()) : other);
+  }
   Json row = Json::object();
   for (size_t i = 0; i < columns.size(); ++i) row[columns[i]] = i < fields->size() ? Json(std::move((*fields)[i])) : Json(nullptr);
   return row;
+}
+
+std::string separator_hint(const std::vector<std::string>& columns) {
+  if (columns.size() != 1) return "";
+  for (char separator : {';', '\t', '|'})
+    if (columns.front().find(separator) != std::string::npos)
+      return fmt::format("the first line is one column, \"{}\", whose parts {} separates; expected commas, or tabs in a file called .tsv", columns.front().substr(0, 60),
+                         separator == '\t' ? std::string("a tab") : fmt::format("\"{}\"", separator));
+  return "";
 }
 
 }  // namespace hone::data

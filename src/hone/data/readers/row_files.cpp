@@ -139,6 +139,8 @@ CsvHeader read_csv_header(const Opened& opened, char separator) {
   if (first->status != RecordText::Status::ok) return fail("a header of more than 1 MiB; expected column names");
   auto columns = split_csv_record(first->text, separator);
   if (!columns) return fail(columns.error());
+  constexpr size_t kMostColumns = 10'000;
+  if (columns->size() > kMostColumns) return fail(fmt::format("{} columns; at most {} are read", columns->size(), kMostColumns));
   std::vector<std::string> sorted = *columns;
   std::sort(sorted.begin(), sorted.end());
   if (auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())

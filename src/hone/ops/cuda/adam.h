@@ -12,7 +12,8 @@ struct AdamStep {
 
 bool serves_adam(const Tensor& parameter);
 // Float32 parameters and moments; gradients float32 or bfloat16, taken times `coefficient`, a float32 scalar on the device (undefined: 1).
-void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second, const Tensor& coefficient,
-           const AdamStep& how);
+// `published`, undefined where nobody wants it, gets the parameter rounded to bfloat16.
+void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second, const TensorList& published,
+           const Tensor& coefficient, const AdamStep& how);
 
 }  // namespace hone::ops::cuda

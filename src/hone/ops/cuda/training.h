@@ -14,8 +14,10 @@ bool serves_rows(const Tensor& x);
 bool serves_rope(const Tensor& x, const Tensor& cos);
 void rope_rows(const Tensor& from, const Tensor& cos, const Tensor& sin, double direction, const Tensor& to);
 
-// The gradients of silu(gate) * up, and the product itself where `product` is defined.
-void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, const Tensor& dgate, const Tensor& dup, const Tensor& product);
+// The gradients of silu(gate) * up, and the product itself where `product` is defined. Where `update` is, dy stands for dy + update times factor,
+// [T, r] and [r, w] as low_rank_add_ takes them.
+void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, const Tensor& dgate, const Tensor& dup, const Tensor& product,
+                     const Tensor& update = {}, const Tensor& factor = {});
 
 // Dropout by counters: which elements stay is a function of `draw`, an int64 pair on the device, so that nothing as large as x is kept.
 struct Dropped {

@@ -63,6 +63,10 @@ void Metrics::answered(std::string_view path, int status, double seconds) {
   impl_->http_seconds.Observe(seconds);
 }
 
+void Metrics::turned_away(std::string_view path, int status) {
+  impl_->responses.Add({{"path", path.empty() ? "other" : std::string(path)}, {"status", std::to_string(status)}}).Increment();
+}
+
 void Metrics::refused() { impl_->refused.Increment(); }
 void Metrics::first_token(double seconds) { impl_->first_token.Observe(seconds); }
 void Metrics::between_tokens(double seconds) { impl_->between_tokens.Observe(seconds); }

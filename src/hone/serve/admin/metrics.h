@@ -15,6 +15,7 @@ class Metrics {
 
   void answered(std::string_view path, int status, double seconds);
   void refused();  // for want of room
+  void turned_away(std::string_view path, int status);  // before its body was read; `path` is a route's, or "" for all that is none
   void first_token(double seconds);
   void between_tokens(double seconds);
   void finished(int64_t prompt_tokens, int64_t generated_tokens, double seconds);

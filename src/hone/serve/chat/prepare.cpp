@@ -78,12 +78,19 @@ uint64_t fresh_seed() {
   return source() >> 1;  // fits a signed number, so that it can be written into a request again
 }
 
-void fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served) {
+std::pair<std::string, std::string> cut_header(int64_t cut_to) { return {"X-Max-Tokens", std::to_string(cut_to)}; }
+
+std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served) {
   auto used = static_cast<int64_t>(request.prompt.size());
   if (used == 0) throw Problem(400, "the prompt is empty", "prompt", "invalid_value");
   if (used >= served.max_context) context_exceeded(served, std::to_string(used), "messages");
-  request.sampling.max_tokens = std::min(asked.value_or(served.max_context), served.max_context - used);
+  const int64_t room = served.max_context - used;
+  if (served.refuse_long_answers && asked && *asked > room)
+    throw Problem(400, fmt::format("max_tokens is {}; the prompt's {} tokens leave {} of this model's context of {}", *asked, used, room, served.max_context),
+                  "max_tokens", "context_length_exceeded");
+  request.sampling.max_tokens = std::min(asked.value_or(served.max_context), room);
   request.sampling.min_tokens = std::min(request.sampling.min_tokens, request.sampling.max_tokens);
+  return asked && *asked > room ? std::optional(room) : std::nullopt;
 }
 
 void apply_shape(const Shape& shape, const ServedModel& served, SamplingParams& sampling) {
@@ -130,16 +137,22 @@ PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   prepared.prompt_tokens = static_cast<int64_t>(request.prompt.size());
   auto asked = task.max_tokens;
   if (!asked && served.default_max_tokens > 0) asked = served.default_max_tokens;
-  fit_context(request, asked, served);
-  add_requests(request, task.n, prepared.requests);
+  prepared.cut_to = fit_context(request, asked, served);
+  add_requests(request, task.n, task.stream.on ? std::nullopt : task.max_tokens, prepared.requests);
   return prepared;
 }
 
-void add_requests(const engine::Request& request, int64_t answers, std::vector<engine::Request>& requests) {
+void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked, std::vector<engine::Request>& requests) {
   auto entries = request.sampling.prompt_logprobs ? request.prompt.size() * (1 + static_cast<size_t>(*request.sampling.prompt_logprobs)) : 0;
   if (entries * static_cast<size_t>(answers) > kMostLogprobs)
     bad_value("prompt_logprobs", fmt::format("{} tokens would give {} of them; at most {} go into one answer", request.prompt.size(),
                                              entries * static_cast<size_t>(answers), kMostLogprobs));
+  if (asked && request.sampling.logprobs) {
+    auto most = static_cast<size_t>(request.sampling.max_tokens * answers) * (1 + static_cast<size_t>(*request.sampling.logprobs));
+    if (most > kMostLogprobs)
+      bad_value("logprobs", fmt::format("{} answers of {} tokens would give {} of them; at most {} go into one answer: ask for fewer, or stream it", answers,
+                                        request.sampling.max_tokens, most, kMostLogprobs));
+  }
   bool beams = request.sampling.beams > 1;
   for (int64_t i = 0; i < (beams ? 1 : answers); ++i) {
     requests.push_back(request);

@@ -13,8 +13,9 @@ asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Con
     auto prepared = prepare_chat(task, context.served);
     return {std::move(task), std::move(prepared)};
   });
-  exchange.request().body = {};
+  exchange.drop_body();
   exchange.set_user(ready.task.user);
+  if (auto cut = ready.prepared.cut_to) exchange.add_header(cut_header(*cut).first, cut_header(*cut).second);
   auto target = context.target_of(ready.task.model);
   for (auto& request : ready.prepared.requests) request.adapter = target.adapter;
   auto generation = context.admit(exchange, place, std::move(ready.prepared.requests));

@@ -49,6 +49,7 @@ struct ServedModel {
   int64_t max_context = 0;
   int64_t max_logprobs = 20;
   int64_t default_max_tokens = 0;  // of a chat answer; 0: what the context leaves
+  bool refuse_long_answers = false;  // a max_tokens beyond what the context leaves is an error, else it is cut and the answer says so
   const CallSyntax* calls = nullptr;  // how it writes them
   bool split_thoughts = true;
   Embed embed;

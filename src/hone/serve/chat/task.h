@@ -50,14 +50,18 @@ struct PreparedChat {
   std::vector<engine::Request> requests;  // n of them, or one beam search with n answers
   AnswerParser::Config parser;
   int64_t prompt_tokens = 0;
+  std::optional<int64_t> cut_to;  // see fit_context
 };
 
 // Renders, tokenises, compiles the shape: the expensive half of a request, safe on any thread. Throws Problem.
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served);
 std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served);
 
-// Cuts the answer's length to what the context leaves; Problem(400, context_length_exceeded) when it leaves nothing.
-void fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served);
+// Cuts the answer's length to what the context leaves, and returns it when that is less than was asked for; with
+// refuse_long_answers that is Problem(400, context_length_exceeded), as a context that leaves nothing always is.
+std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served);
+// Of an answer that may be shorter than was asked for: its header X-Max-Tokens.
+std::pair<std::string, std::string> cut_header(int64_t cut_to);
 void apply_shape(const Shape& shape, const ServedModel& served, engine::SamplingParams& sampling);
 
 // Sampling fields that OpenAI's endpoints share.
@@ -70,7 +74,7 @@ uint64_t fresh_seed();
 // A list of token ids; Problem(400) naming the first that the model does not have.
 std::vector<text::TokenId> read_token_ids(const Json& list, const std::string& where, const text::Tokenizer& tokenizer);
 // `request` once for each of `answers`, with seeds of their own; a beam search makes all of them at once. Problem(400) when the
-// prompt would give too many log-probabilities.
-void add_requests(const engine::Request& request, int64_t answers, std::vector<engine::Request>& requests);
+// prompt would give too many log-probabilities, or an answer of `asked` tokens that comes whole.
+void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked, std::vector<engine::Request>& requests);
 
 }  // namespace hone::serve

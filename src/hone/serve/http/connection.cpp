@@ -29,11 +29,12 @@ struct Connection::Reading {
 };
 
 Connection::Connection(asio::any_io_executor executor, std::unique_ptr<Transport> transport, Service& service,
-                       const HttpLimits& limits)
+                       const HttpLimits& limits, std::shared_ptr<BodyBudget> bodies, std::string client)
     : executor_(executor),
       transport_(std::move(transport)),
       service_(service),
       limits_(limits),
+      body_(std::move(bodies), std::move(client)),
       inbox_(limits.header_bytes + 8 * arrival_.size()),
       arrived_(executor),
       taken_(executor),
@@ -155,6 +156,10 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
         co_return false;
       }
       if (whole && is_all_framing(reading, used)) co_return false;
+      if (whole && !body_.grow_to(reading.body)) {
+        reading.trouble = no_room_for_body();
+        co_return false;
+      }
       if (used > 0) continue;
     }
     if (gone_ || ended_) co_return false;
@@ -219,6 +224,10 @@ asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& reque
   request_id_ = request_id(head);
   auto refusal = refusal_of(head);
   auto length = parser.content_length();
+  if (!refusal && length && !body_.grow_to(static_cast<size_t>(*length))) {
+    refusal = no_room_for_body();
+    service_.turned_away(head, refusal->status);
+  }
   if (refusal && !(parser.is_done() || (length && *length <= kDrainable))) {
     co_await end_with(std::move(*refusal), head);
     co_return false;
@@ -248,6 +257,7 @@ asio::awaitable<void> Connection::run() {
   asio::co_spawn(executor_, keep_reading(), asio::detached);
   while (!gone_ && !leaving_) {
     busy_ = false;
+    body_.give_back();
     std::optional<HttpRequest> request;
     bool goes_on = co_await read_request(request);
     if (!goes_on) break;
@@ -267,6 +277,10 @@ asio::awaitable<void> Connection::run() {
 bool Exchange::gone() const { return connection_->gone_; }
 const std::string& Exchange::id() const { return connection_->request_id_; }
 void Exchange::cut() { connection_->close(); }
+void Exchange::drop_body() {
+  request_.body = {};
+  connection_->body_.give_back();
+}
 
 void Exchange::on_gone(std::function<void()> callback) {
   if (callback && connection_->gone_) return callback();

@@ -53,7 +53,7 @@ void require_port(const std::string& host, int port) {
 
 Listener::Listener(const asio::any_io_executor& executor, const std::string& host, ListenPort wanted,
                    std::shared_ptr<asio::ssl::context> tls, Service& service, const HttpLimits& limits)
-    : executor_(executor), acceptor_(executor), tls_(std::move(tls)), service_(service), limits_(limits), host_(host) {
+    : executor_(executor), acceptor_(executor), tls_(std::move(tls)), service_(service), limits_(limits), bodies_(std::make_shared<BodyBudget>(limits.all_bodies, limits.each_bodies)), host_(host) {
   allow_many_files();
   const int port = wanted.number;
   auto endpoint = endpoint_of(executor, host, port);
@@ -95,8 +95,10 @@ asio::awaitable<void> Listener::serve(tcp::socket socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::send_buffer_size(kSendBuffer), ignored);
+  auto peer = socket.remote_endpoint(ignored);
+  auto client = ignored ? std::string() : peer.address().to_string();
   auto transport = tls_ ? tls_transport(std::move(socket), *tls_) : plain_transport(std::move(socket));
-  auto connection = std::make_shared<Connection>(executor_, std::move(transport), service_, limits_);
+  auto connection = std::make_shared<Connection>(executor_, std::move(transport), service_, limits_, bodies_, std::move(client));
   auto clients = clients_;
   clients->insert(connection);
   try {

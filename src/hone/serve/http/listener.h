@@ -38,6 +38,7 @@ class Listener {
   std::shared_ptr<asio::ssl::context> tls_;
   Service& service_;
   HttpLimits limits_;
+  std::shared_ptr<BodyBudget> bodies_;
   std::shared_ptr<Clients> clients_ = std::make_shared<Clients>();
   std::string host_;
   int port_ = 0;

@@ -52,4 +52,10 @@ HttpResponse malformed_request(const std::string& why) {
 
 HttpResponse request_timed_out() { return problem_response({408, "the request did not arrive in time", "", "timeout"}); }
 
+HttpResponse no_room_for_body() {
+  Problem problem(429, "the server holds as many bytes of requests as it may; try again", "", "overloaded");
+  problem.retry_after = 1;
+  return problem_response(problem);
+}
+
 }  // namespace hone::serve

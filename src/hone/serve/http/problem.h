@@ -26,5 +26,6 @@ HttpResponse too_large_head();
 HttpResponse too_large_body(size_t limit);
 HttpResponse malformed_request(const std::string& why);
 HttpResponse request_timed_out();
+HttpResponse no_room_for_body();
 
 }  // namespace hone::serve

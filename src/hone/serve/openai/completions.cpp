@@ -9,13 +9,15 @@
 namespace hone::serve {
 namespace {
 
-std::vector<engine::Request> requests_of(const CompletionTask& task, const ServedModel& served, const std::string& adapter) {
+std::vector<engine::Request> requests_of(const CompletionTask& task, const ServedModel& served, const std::string& adapter, Exchange& exchange) {
+  bool said = false;
   std::vector<engine::Request> requests;
   for (const auto& prompt : task.prompts) {
     engine::Request request{.prompt = prompt, .sampling = task.sampling, .adapter = adapter, .priority = task.priority};
     if (task.best_of > task.n && !request.sampling.logprobs) request.sampling.logprobs = 0;  // to tell which are likeliest
-    fit_context(request, std::max<int64_t>(task.max_tokens, 1), served);
-    add_requests(request, task.best_of, requests);
+    auto cut = fit_context(request, std::max<int64_t>(task.max_tokens, 1), served);
+    if (cut && !std::exchange(said, true)) exchange.add_header(cut_header(*cut).first, cut_header(*cut).second);
+    add_requests(request, task.best_of, task.stream.on ? std::nullopt : std::optional(task.max_tokens), requests);
   }
   return requests;
 }
@@ -161,10 +163,10 @@ class CompletionEvents : public EventWriter {
 asio::awaitable<void> completions(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
   auto task = co_await aside(context, [&] { return read_completion(parsed_body(exchange), context.served); });
-  exchange.request().body = {};
+  exchange.drop_body();
   auto target = context.target_of(task.model);
   exchange.set_user(task.user);
-  auto requests = requests_of(task, context.served, target.adapter);
+  auto requests = requests_of(task, context.served, target.adapter, exchange);
   int64_t prompt_tokens = 0;
   for (const auto& prompt : task.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
   auto generation = context.admit(exchange, place, std::move(requests));

@@ -116,7 +116,7 @@ Json model_json(const std::string& name, const ServedModel& served, const std::s
 asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
   auto task = co_await aside(context, [&] { return read_embedding(parsed_body(exchange), context.served); });
-  exchange.request().body = {};
+  exchange.drop_body();
   exchange.set_user(task.user);
   auto target = context.target_of(task.model);
   size_t tokens = 0;

@@ -64,7 +64,7 @@ Json replies_to(const std::vector<InferItem>& items, const Answers& answers, con
 asio::awaitable<void> infer(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
   auto items = co_await aside(context, [&] { return read_infer(parsed_body(exchange), context); });
-  exchange.request().body = {};
+  exchange.drop_body();
   exchange.set_user(items[0].task.user);  // they come from one client
   std::vector<engine::Request> requests;
   std::vector<AnswerParser::Config> parsers;

@@ -51,7 +51,7 @@ int64_t count_tokens(const Texts& texts) {
 // In several calls, so that answers of others go on between them. None: the client is gone.
 asio::awaitable<std::optional<std::vector<Judged>>> judged(Exchange& exchange, Context& context, Admission::Place& place,
                                                            const Texts& texts, int64_t likeliest) {
-  exchange.request().body = {};
+  exchange.drop_body();
   place.hold_tokens(static_cast<size_t>(count_tokens(texts)));
   std::vector<Judged> verdicts;
   for (size_t first = 0; first < texts.size();) {

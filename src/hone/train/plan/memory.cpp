@@ -8,10 +8,8 @@ namespace {
 constexpr double kLogitsChunk = 96.0 * (1 << 20);  // ops::CrossEntropyOptions::chunk_bytes
 
 bool at_least(Sharding sharding, std::initializer_list<Sharding> list) { return std::ranges::count(list, sharding) > 0; }
-bool shards_weights(Sharding s) { return at_least(s, {Sharding::zero3, Sharding::fsdp, Sharding::zero3_offload}); }
 bool shards_gradients(Sharding s) { return shards_weights(s) || at_least(s, {Sharding::zero2, Sharding::zero2_offload}); }
 bool shards_optimizer(Sharding s) { return shards_gradients(s) || s == Sharding::zero1; }
-bool offloads(Sharding s) { return at_least(s, {Sharding::zero2_offload, Sharding::zero3_offload}); }
 
 // Numbers a token leaves behind between the products of a block's MLP, on average over the blocks: gate and up; of experts, those of all it
 // goes to, and what each of them answers.
@@ -63,11 +61,26 @@ double logits_of(const Workload& w) {
   return chunk * (w.weight_bytes < 4 ? 1.5 : 1) + hidden + head;
 }
 
+// Weights and optimizer are there before the cache is, which takes what the engine may have of the rest. One that sleeps while the model trains
+// shares its memory with activations and gradients.
+void add_cache(const Workload& w, const Place& place, MemoryPlan& plan) {
+  if (w.cache_bytes <= 0) return;
+  const double before = plan.weights + plan.reference + plan.optimizer;
+  double cache = w.cache_bytes;
+  if (place.device_bytes > 0) cache = std::clamp(place.device_bytes * w.memory_utilization - before, 0.0, cache);
+  plan.cache = cache;
+  const double training = plan.gradients + plan.activations + plan.logits + plan.fragmentation;
+  plan.kv_cache = w.engine_sleeps ? std::max(0.0, cache - training) : cache;
+}
+
 double trained_bytes(const Workload& w, double per_base, double per_adapter) {
   return static_cast<double>(w.trained_base) * per_base + static_cast<double>(w.adapter_parameters) * per_adapter;
 }
 
 }  // namespace
+
+bool shards_weights(Sharding s) { return at_least(s, {Sharding::zero3, Sharding::fsdp, Sharding::zero3_offload}); }
+bool offloads_optimizer(Sharding s) { return at_least(s, {Sharding::zero2_offload, Sharding::zero3_offload}); }
 
 std::string_view sharding_name(Sharding sharding) {
   switch (sharding) {
@@ -105,7 +118,7 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   double gathered = 2 * static_cast<double>(w.largest_block) * w.weight_bytes;  // the block at work and the one on its way
   if (shards_weights(sharding) && devices > 1) plan.weights = plan.weights / parts + gathered;
   if (w.reference && shards_weights(sharding) && devices > 1) plan.reference = plan.reference / parts + gathered;
-  if (offloads(sharding)) {
+  if (offloads_optimizer(sharding)) {
     plan.host = plan.optimizer;
     plan.optimizer = 0;
     if (sharding == Sharding::zero3_offload) plan.host += plan.weights, plan.weights = gathered;
@@ -127,6 +140,7 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   double misfit = w.accumulation > 1 ? 0 : std::min(activations.kept, plan.gradients) / 2;
   plan.fragmentation = misfit + 0.03 * peak;
   if (place.cpu) plan.runtime = place.runtime_bytes;
+  add_cache(w, place, plan);
   return plan;
 }
 

@@ -12,20 +12,25 @@ enum class Sharding { none, zero1, zero2, zero3, fsdp, zero2_offload, zero3_offl
 inline constexpr std::array kShardings = {Sharding::none, Sharding::zero1,         Sharding::zero2,        Sharding::zero3,
                                           Sharding::fsdp, Sharding::zero2_offload, Sharding::zero3_offload};
 std::string_view sharding_name(Sharding sharding);
+bool shards_weights(Sharding sharding);
+bool offloads_optimizer(Sharding sharding);
 
 // Where it runs. The CPU's figure is the process, as hone reports it there; an accelerator's is what its allocator hands out.
 struct Place {
   bool cpu = false;
   double runtime_bytes = 0;  // of the program itself, on the CPU
+  double device_bytes = 0;   // of a device, which bounds a cache; 0: not known
 };
 
 struct MemoryPlan {
   double weights = 0, reference = 0, gradients = 0, optimizer = 0, activations = 0, logits = 0;
   double fragmentation = 0;  // blocks that are held and cannot be used
   double runtime = 0;
-  double host = 0;  // what offloading keeps in main memory instead
+  double cache = 0;     // the KV cache of the engine that writes completions …
+  double kv_cache = 0;  // … and what of it counts: all, or what is more than training needs where the engine sleeps meanwhile
+  double host = 0;      // what offloading keeps in main memory instead, for each device
 
-  double total() const { return weights + reference + gradients + optimizer + activations + logits + fragmentation + runtime; }
+  double total() const { return weights + reference + gradients + optimizer + activations + logits + fragmentation + runtime + kv_cache; }
 };
 
 MemoryPlan plan_memory(const Workload& workload, Sharding sharding, int devices, const Place& place);

@@ -3,27 +3,15 @@
 #include "hone/base/thread_pool.h"
 #include "hone/base/usable_cores.h"
 #include "hone/data/permutation.h"
+#include "hone/data/prompt_rows.h"
 
 namespace hone::train::rl {
 
 Result<Prompt> Prompts::read(int64_t row) const {
   auto conversation = rows_->at(row);
   if (!conversation) return Error{conversation.error()};
-  auto& messages = conversation->messages;
-  while (!messages.empty() && (messages.back().role == "assistant" || messages.back().role == "tool_call")) messages.pop_back();
-  if (messages.empty()) return data::row_error(data::RowProblem::order, conversation->origin.str(), "nothing stands before the answer");
-  auto ids = encoder_->encode_prompt(*conversation);
+  auto ids = data::encode_rollout_prompt(*encoder_, *conversation, most_tokens_);
   if (!ids) return Error{ids.error()};
-  const auto& config = encoder_->config();
-  auto length = static_cast<int64_t>(ids->size());
-  if (config.max_length > 0 && length > config.max_length) {
-    if (config.truncation != data::Truncation::left)
-      return data::row_error(data::RowProblem::too_long, conversation->origin.str(), fmt::format("a prompt of {} tokens; max_length is {}", length, config.max_length));
-    ids->erase(ids->begin(), ids->end() - config.max_length);
-    length = config.max_length;
-  }
-  if (length > most_tokens_)
-    return data::row_error(data::RowProblem::too_long, conversation->origin.str(), fmt::format("a prompt of {} tokens; behind {} there is no room for an answer", length, most_tokens_));
   return Prompt{row, std::move(*conversation), std::move(*ids)};
 }
 
@@ -51,7 +39,7 @@ Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shar
       report.bad_row(length.error());
       continue;
     }
-    report.good_row();
+    report.good_row(*length);
     usable_.push_back(row);
     longest_ = std::max(longest_, *length);
   }

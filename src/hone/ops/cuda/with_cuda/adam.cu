@@ -5,7 +5,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kAdamThreads = 256, kAdamBlocks = 264, kAtOnce = 8;
+constexpr int kAdamThreads = 256, kAdamBlocks = 528, kAtOnce = 4, kUnits = 2;
 
 struct AdamTensors {
   static constexpr int kMost = 64;
@@ -13,6 +13,7 @@ struct AdamTensors {
   const void* gradient[kMost];
   float* first[kMost];
   float* second[kMost];
+  __nv_bfloat16* published[kMost];  // null: nobody wants the rounded parameter
   int64_t count[kMost];
 };
 
@@ -29,47 +30,66 @@ __device__ inline void update(float& p, float g, float& m, float& v, const AdamN
   p -= n.step_size * m / (sqrtf(v) / n.correction2 + n.epsilon);
 }
 
-// Eight numbers in flight of each tensor, as the widest loads.
-template <class T>
-struct Eight {
+// Four numbers, neighbours of those that the warp's other threads have; nothing is read twice, and the cache is left to others.
+struct Four {
   float values[kAtOnce];
-  __device__ static Eight load(const T* from) {
-    Eight eight;
-#pragma unroll
-    for (int i = 0; i < kAtOnce / Pack<T>::kCount; ++i) {
-      const auto pack = load_pack(from + i * Pack<T>::kCount);
-#pragma unroll
-      for (int j = 0; j < Pack<T>::kCount; ++j) eight.values[i * Pack<T>::kCount + j] = to_float(pack.values[j]);
-    }
-    return eight;
-  }
-  __device__ void store(float* to) const {
-#pragma unroll
-    for (int i = 0; i < kAtOnce / 4; ++i) *reinterpret_cast<float4*>(to + 4 * i) = *reinterpret_cast<const float4*>(values + 4 * i);
-  }
 };
+__device__ inline Four load_four(const float* from) {
+  const float4 wide = __ldcs(reinterpret_cast<const float4*>(from));
+  return {{wide.x, wide.y, wide.z, wide.w}};
+}
+__device__ inline Four load_four(const __nv_bfloat16* from) {
+  const uint2 wide = __ldcs(reinterpret_cast<const uint2*>(from));
+  const auto* values = reinterpret_cast<const __nv_bfloat16*>(&wide);
+  return {{to_float(values[0]), to_float(values[1]), to_float(values[2]), to_float(values[3])}};
+}
+__device__ inline void store_four(float* to, const Four& four) {
+  __stcs(reinterpret_cast<float4*>(to), make_float4(four.values[0], four.values[1], four.values[2], four.values[3]));
+}
+__device__ inline void store_four(__nv_bfloat16* to, const Four& four) {
+  uint2 wide;
+  auto* values = reinterpret_cast<__nv_bfloat16*>(&wide);
+#pragma unroll
+  for (int i = 0; i < kAtOnce; ++i) values[i] = from_float<__nv_bfloat16>(four.values[i]);
+  *reinterpret_cast<uint2*>(to) = wide;
+}
 
 template <class G>
 __global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors, const float* coefficient, AdamNumbers numbers) {
   const int t = blockIdx.y;
   float *p = tensors.parameter[t], *m = tensors.first[t], *v = tensors.second[t];
   const G* g = static_cast<const G*>(tensors.gradient[t]);
+  __nv_bfloat16* published = tensors.published[t];
   const int64_t count = tensors.count[t], step = static_cast<int64_t>(gridDim.x) * blockDim.x, first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const float factor = coefficient ? *coefficient : 1.0f;
-  const bool aligned = (reinterpret_cast<uint64_t>(p) | reinterpret_cast<uint64_t>(m) | reinterpret_cast<uint64_t>(v) | reinterpret_cast<uint64_t>(g)) % 16 == 0;
-  const int64_t wide = aligned ? count / kAtOnce : 0;
-  for (int64_t i = first; i < wide; i += step) {
-    auto ps = Eight<float>::load(p + i * kAtOnce), ms = Eight<float>::load(m + i * kAtOnce), vs = Eight<float>::load(v + i * kAtOnce);
-    const auto gs = Eight<G>::load(g + i * kAtOnce);
+  const uint64_t addresses = reinterpret_cast<uint64_t>(p) | reinterpret_cast<uint64_t>(m) | reinterpret_cast<uint64_t>(v) | reinterpret_cast<uint64_t>(g) |
+                             reinterpret_cast<uint64_t>(published);
+  const int64_t wide = addresses % 16 == 0 ? count / kAtOnce : 0;
+  for (int64_t i = first; i < wide; i += kUnits * step) {
+    Four ps[kUnits], ms[kUnits], vs[kUnits], gs[kUnits];
 #pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) update(ps.values[j], gs.values[j] * factor, ms.values[j], vs.values[j], numbers);
-    ps.store(p + i * kAtOnce), ms.store(m + i * kAtOnce), vs.store(v + i * kAtOnce);
+    for (int k = 0; k < kUnits; ++k) {
+      const int64_t place = (i + k * step) * kAtOnce;
+      if (i + k * step < wide) ps[k] = load_four(p + place), ms[k] = load_four(m + place), vs[k] = load_four(v + place), gs[k] = load_four(g + place);
+    }
+#pragma unroll
+    for (int k = 0; k < kUnits; ++k) {
+      if (i + k * step >= wide) break;
+      const int64_t place = (i + k * step) * kAtOnce;
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) update(ps[k].values[j], gs[k].values[j] * factor, ms[k].values[j], vs[k].values[j], numbers);
+      store_four(p + place, ps[k]), store_four(m + place, ms[k]), store_four(v + place, vs[k]);
+      if (published) store_four(published + place, ps[k]);
+    }
   }
-  for (int64_t i = wide * kAtOnce + first; i < count; i += step) update(p[i], to_float(g[i]) * factor, m[i], v[i], numbers);
+  for (int64_t i = wide * kAtOnce + first; i < count; i += step) {
+    update(p[i], to_float(g[i]) * factor, m[i], v[i], numbers);
+    if (published) published[i] = from_float<__nv_bfloat16>(p[i]);
+  }
 }
 
 void launch(const AdamTensors& tensors, unsigned count, int64_t largest, at::ScalarType type, const float* coefficient, const AdamNumbers& numbers) {
-  const auto blocks = static_cast<unsigned>(std::clamp<int64_t>((largest / kAtOnce + kAdamThreads - 1) / kAdamThreads, 1, kAdamBlocks));
+  const auto blocks = static_cast<unsigned>(std::clamp<int64_t>((largest / (kAtOnce * kUnits) + kAdamThreads - 1) / kAdamThreads, 1, kAdamBlocks));
   auto stream = c10::cuda::getCurrentCUDAStream();
   if (type == at::kFloat) adam_kernel<float><<<dim3(blocks, count), kAdamThreads, 0, stream>>>(tensors, coefficient, numbers);
   else adam_kernel<__nv_bfloat16><<<dim3(blocks, count), kAdamThreads, 0, stream>>>(tensors, coefficient, numbers);
@@ -80,7 +100,8 @@ void launch(const AdamTensors& tensors, unsigned count, int64_t largest, at::Sca
 
 bool serves_adam(const at::Tensor& parameter) { return parameter.is_cuda() && parameter.scalar_type() == at::kFloat && parameter.is_contiguous(); }
 
-void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second, const at::Tensor& coefficient, const AdamStep& how) {
+void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second, const TensorList& published,
+           const at::Tensor& coefficient, const AdamStep& how) {
   const double correction1 = 1 - std::pow(how.beta1, static_cast<double>(how.step)), correction2 = 1 - std::pow(how.beta2, static_cast<double>(how.step));
   const AdamNumbers numbers{static_cast<float>(how.rate),         static_cast<float>(how.beta1),              static_cast<float>(how.beta2),           static_cast<float>(how.epsilon),
                             static_cast<float>(how.weight_decay), static_cast<float>(how.rate / correction1), static_cast<float>(std::sqrt(correction2)), how.decoupled};
@@ -103,6 +124,7 @@ void adam_(const TensorList& parameters, const TensorList& gradients, const Tens
       tensors.gradient[count] = kept.back().const_data_ptr();
       tensors.first[count] = first[i].mutable_data_ptr<float>();
       tensors.second[count] = second[i].mutable_data_ptr<float>();
+      tensors.published[count] = published[i].defined() ? mutable_data<__nv_bfloat16>(published[i]) : nullptr;
       tensors.count[count] = parameters[i].numel();
       largest = std::max(largest, parameters[i].numel());
       if (++count == AdamTensors::kMost) flush();

@@ -64,18 +64,11 @@ __global__ void __launch_bounds__(kAddThreads) low_rank_add_kernel(T* y, const T
   }
 }
 
-// Enough blocks to fill the device, and no fewer rows than the factor's numbers are worth.
-int tile_for(int rows, int column_blocks) {
-  constexpr int kBlocksWanted = 132 * 8;
-  int tile = kMostRows;
-  while (tile > kRowsAtOnce && (rows + tile - 1) / tile * column_blocks < kBlocksWanted) tile /= 2;
-  return tile;
-}
 
 template <class T, int R>
 void launch_add(const at::Tensor& y, const at::Tensor& p, const at::Tensor& factor, bool across) {
   const int packs = static_cast<int>(y.size(1)) / Pack<T>::kCount, rows = static_cast<int>(y.size(0)), column_blocks = (packs + kAddThreads - 1) / kAddThreads;
-  AddShape shape{packs, rows, tile_for(rows, column_blocks), y.stride(0), p.stride(0)};
+  AddShape shape{packs, rows, tile_for(rows, column_blocks, kMostRows, kRowsAtOnce), y.stride(0), p.stride(0)};
   dim3 grid(static_cast<unsigned>((rows + shape.tile - 1) / shape.tile), static_cast<unsigned>(column_blocks));
   auto stream = c10::cuda::getCurrentCUDAStream();
   if (across) low_rank_add_kernel<T, R, true><<<grid, kAddThreads, 0, stream>>>(mutable_data<T>(y), data<T>(p), data<T>(factor), shape);

@@ -32,31 +32,6 @@ __global__ void rope_rows_kernel(const T* from, const float* cos, const float* s
   store_pack(to + row * to_stride + place + half, second);
 }
 
-struct SwigluStrides {
-  int64_t dy, gate, up, dgate, dup, product;
-};
-
-template <class T>
-__global__ void swiglu_backward_kernel(const T* dy, const T* gate, const T* up, T* dgate, T* dup, T* product, int packs, SwigluStrides strides) {
-  constexpr int kPack = Pack<T>::kCount;
-  const int i = blockIdx.y * blockDim.x + threadIdx.x;
-  const int64_t row = blockIdx.x;
-  if (i >= packs) return;
-  auto d = load_pack(dy + row * strides.dy + i * kPack), g = load_pack(gate + row * strides.gate + i * kPack), u = load_pack(up + row * strides.up + i * kPack);
-  Pack<T> p;
-#pragma unroll
-  for (int j = 0; j < kPack; ++j) {
-    const float grad = to_float(d.values[j]), x = to_float(g.values[j]), other = to_float(u.values[j]);
-    const float open = 1.0f / (1.0f + __expf(-x)), silu = to_float(from_float<T>(x * open));
-    p.values[j] = from_float<T>(silu * other);
-    g.values[j] = from_float<T>(grad * other * open * (1.0f + x * (1.0f - open)));
-    u.values[j] = from_float<T>(grad * silu);
-  }
-  store_pack(dgate + row * strides.dgate + i * kPack, g);
-  store_pack(dup + row * strides.dup + i * kPack, u);
-  if (product) store_pack(product + row * strides.product + i * kPack, p);
-}
-
 struct Rounding {
   static constexpr int kMost = 16;
   const float* from[kMost];
@@ -92,17 +67,6 @@ void rope_rows(const at::Tensor& from, const at::Tensor& cos, const at::Tensor& 
     rope_rows_kernel<T><<<grid_over(packs, from.size(0)), kRowThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
         data<T>(from), cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), mutable_data<T>(to), packs, half_packs, static_cast<float>(direction),
         from.stride(0), to.stride(0));
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-  });
-}
-
-void swiglu_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dgate, const at::Tensor& dup, const at::Tensor& product) {
-  SwigluStrides strides{dy.stride(0), gate.stride(0), up.stride(0), dgate.stride(0), dup.stride(0), product.defined() ? product.stride(0) : 0};
-  with_device_type(gate.scalar_type(), [&](auto type) {
-    using T = decltype(type);
-    swiglu_backward_kernel<T><<<grid_over(packs_in(gate), gate.size(0)), kRowThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        data<T>(dy), data<T>(gate), data<T>(up), mutable_data<T>(dgate), mutable_data<T>(dup), product.defined() ? mutable_data<T>(product) : nullptr,
-        packs_in(gate), strides);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
 }

@@ -50,6 +50,14 @@ __device__ inline float warp_sum(float value) {
   return value;
 }
 
+// Rows of a block that goes down them: enough blocks to fill the device, and otherwise as many rows as pay for what a block begins with.
+inline int tile_for(int rows, int column_blocks, int most, int least) {
+  constexpr int kBlocksWanted = 132 * 8;
+  int tile = most;
+  while (tile > least && (rows + tile - 1) / tile * column_blocks < kBlocksWanted) tile /= 2;
+  return tile;
+}
+
 // Calls body(T{}) with the device's type for `dtype`.
 template <class Body>
 void with_device_type(at::ScalarType dtype, Body body) {

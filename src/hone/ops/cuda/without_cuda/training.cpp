@@ -7,7 +7,7 @@ namespace hone::ops::cuda {
 bool serves_rows(const Tensor&) { return false; }
 bool serves_rope(const Tensor&, const Tensor&) { return false; }
 void rope_rows(const Tensor&, const Tensor&, const Tensor&, double, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
-void swiglu_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
+void swiglu_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
 Dropped drop(const Tensor&, double) { HONE_CHECK(false, "built without CUDA kernels"); }
 Tensor drop_again(const Tensor&, double, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
 void add_dropped_(const Tensor&, const Tensor&, double, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }

@@ -1,0 +1,73 @@
+#include "hone/cli/commands/plan_device.h"
+
+#include <algorithm>
+
+#include "hone/base/terminal.h"
+#include "hone/device/inventory.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr double kGibibyte = 1024.0 * 1024 * 1024;
+
+std::string known_devices() {
+  std::string names;
+  for (const auto& device : train::planned_devices()) names += (names.empty() ? "" : ", ") + std::string(device.name);
+  return names;
+}
+
+// What the system says of its first accelerator, with the figures of the list where it is on it.
+std::optional<TargetDevice> device_here() {
+  for (const auto& record : device::inventory()) {
+    if (record.name == "cpu") continue;
+    auto known = train::find_planned_device(record.model);
+    size_t longest = 0;  // an H200 is no H20
+    for (const auto& each : train::planned_devices()) {
+      auto word = each.name.substr(0, each.name.find(' '));
+      if (known && longest == 0) break;
+      if (word.size() > longest && record.model.find(word) != std::string::npos) known = each, longest = word.size();
+    }
+    TargetDevice found{known.value_or(train::planned_devices().front()), record.model, false};
+    if (record.memory_total > 0) found.device.memory_gib = static_cast<double>(record.memory_total) / kGibibyte;
+    return found;
+  }
+  return std::nullopt;
+}
+
+TargetDevice cpu_here() {
+  auto records = device::inventory();
+  auto cpu = std::ranges::find(records, "cpu", &device::DeviceRecord::name);
+  TargetDevice found{{.name = "CPU", .tflops = 0.1, .memory_gb_per_s = 30, .link_gb_per_s = 10}, "this machine's CPU", false};
+  if (cpu != records.end()) found.device.memory_gib = static_cast<double>(cpu->memory_total) / kGibibyte;
+  return found;
+}
+
+}  // namespace
+
+TargetDevice target_device(const Options& options, bool on_cpu) {
+  if (options.has("target_device")) {
+    auto word = options.text("target_device");
+    if (auto known = train::find_planned_device(word)) return {*known, std::string(known->name), false};
+    throw UserError(ExitCode::usage, fmt::format("{} {} is no device that is known", options.shown("target_device"), word), "expected one of " + known_devices());
+  }
+  if (on_cpu) return cpu_here();
+  if (auto here = device_here()) return *here;
+  const auto& first = train::planned_devices().front();
+  return {first, std::string(first.name), true};
+}
+
+std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / kGibibyte); }
+
+std::string seconds_text(double seconds) {
+  if (seconds < 0.01) return fmt::format("{:.1f} ms", seconds * 1e3);
+  if (seconds < 100) return fmt::format("{:.2f} s", seconds);
+  return fmt::format("{:.1f} min", seconds / 60);
+}
+
+std::string verdict_line(bool fits, int devices, const TargetDevice& target, double needed_bytes) {
+  using terminal::Style, terminal::styled;
+  auto what = styled(styled(fits ? "fits on" : "does not fit on", fits ? Style::green : Style::red), Style::bold);
+  return fmt::format("{} {} x {}: {} of {:.4g} GiB", what, devices, target.name, gib(needed_bytes), target.device.memory_gib);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,11 @@
+// hone plan of a command that answers.
+#pragma once
+#include "hone/cli/commands/plan_device.h"
+#include "hone/cli/jobs/plan_job.h"
+
+namespace hone::cli {
+
+void print_inference_plan(const InferencePlanJob& job, const TargetDevice& target);
+Json inference_plan_json(const InferencePlanJob& job, const TargetDevice& target);
+
+}  // namespace hone::cli

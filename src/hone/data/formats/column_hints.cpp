@@ -1,0 +1,77 @@
+#include "hone/data/formats/column_hints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "hone/base/spelling.h"
+#include "hone/data/formats/columns.h"
+#include "hone/data/readers/csv.h"
+
+namespace hone::data {
+namespace {
+
+constexpr size_t kListedColumns = 8, kListedBytes = 40;
+
+std::vector<std::string> claimants(const std::vector<std::string>& columns, const ColumnMap& known, const std::string& target) {
+  std::vector<std::string> found;
+  for (const auto& column : columns)
+    if (auto at = known.find(lower_case(column)); at != known.end() && at->second == target) found.push_back(column);
+  return found;
+}
+
+std::string choice_of(const std::string& column, const std::string& target) { return fmt::format("--columns '{{\"{}\": \"{}\"}}'", column, target); }
+
+std::string contested(const std::vector<std::string>& columns, const std::string& what, const std::string& target) {
+  return fmt::format("{} could each be the {}; choose one with {}", column_list(columns), what, choice_of(columns.back(), target));
+}
+
+}  // namespace
+
+std::string column_list(const std::vector<std::string>& columns) {
+  std::string list;
+  const auto listed = std::min(columns.size(), kListedColumns);
+  for (size_t i = 0; i < listed; ++i) {
+    const bool last = i + 1 == columns.size();
+    list += fmt::format("{}\"{}\"", i == 0 ? "" : last ? " and " : ", ", columns[i].substr(0, kListedBytes));
+  }
+  if (listed < columns.size()) list += fmt::format(" and {} more", columns.size() - listed);
+  return list.empty() ? "none" : list;
+}
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& names) {
+  std::string found;
+  size_t best = std::max<size_t>(1, name.size() / 4) + 1;
+  for (const auto& each : names)
+    if (auto distance = edit_distance(lower_case(name.substr(0, kListedBytes)), lower_case(each)); distance < best) best = distance, found = each;
+  return found;
+}
+
+std::string answer_hint(const std::vector<std::string>& columns, const ColumnMap& known) {
+  if (auto several = claimants(columns, known, "response"); several.size() > 1) return contested(several, "answer", "response");
+  std::vector<std::string> others;
+  for (const auto& column : columns)
+    if (!known.contains(lower_case(column))) others.push_back(column);
+  if (others.empty()) return fmt::format("the columns are {}, and none holds an answer; expected one called \"response\"", column_list(columns));
+  return fmt::format("none of the columns {} is known to hold the answer; name it with {}", column_list(columns), choice_of(others.back(), "response"));
+}
+
+std::string question_hint(const std::vector<std::string>& columns, const ColumnMap& known) {
+  auto several = claimants(columns, known, "query");
+  return several.size() > 1 ? contested(several, "question", "query") : "";
+}
+
+std::string unknown_columns_hint(const std::vector<std::string>& columns, const ColumnMap& known) {
+  if (auto other = separator_hint(columns); !other.empty()) return other;
+  std::vector<std::string> names{"messages", "conversations"};
+  for (const auto& [name, target] : known)
+    if (target == "query" || target == "response") names.push_back(name);
+  auto text = fmt::format("columns {}; expected messages, or a question and an answer", column_list(columns));
+  for (const auto& column : columns)
+    if (auto near = nearest_name(column, names); !near.empty() && near != column)
+      return fmt::format("{}: did you mean \"{}\" by \"{}\"? --columns '{{\"{}\": \"{}\"}}' says so", text, near, column, column, near);
+  if (columns.size() < 2) return text;
+  return fmt::format("{}: --columns '{{\"{}\": \"query\", \"{}\": \"response\"}}' says which is which", text, columns[0], columns[1]);
+}
+
+}  // namespace hone::data

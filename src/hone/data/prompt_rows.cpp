@@ -1,0 +1,26 @@
+#include "hone/data/prompt_rows.h"
+
+#include "hone/data/row_report.h"
+
+namespace hone::data {
+
+Result<std::vector<text::TokenId>> encode_rollout_prompt(const Encoder& encoder, Conversation& row, int64_t most_tokens) {
+  auto& messages = row.messages;
+  while (!messages.empty() && (messages.back().role == "assistant" || messages.back().role == "tool_call")) messages.pop_back();
+  if (messages.empty()) return row_error(RowProblem::order, row.origin.str(), "nothing stands before the answer");
+  auto ids = encoder.encode_prompt(row);
+  if (!ids) return ids;
+  const auto& config = encoder.config();
+  auto length = static_cast<int64_t>(ids->size());
+  if (config.max_length > 0 && length > config.max_length) {
+    if (config.truncation != Truncation::left)
+      return row_error(RowProblem::too_long, row.origin.str(), fmt::format("a prompt of {} tokens; max_length is {}", length, config.max_length));
+    ids->erase(ids->begin(), ids->end() - config.max_length);
+    length = config.max_length;
+  }
+  if (length > most_tokens)
+    return row_error(RowProblem::too_long, row.origin.str(), fmt::format("a prompt of {} tokens; behind {} there is no room for an answer", length, most_tokens));
+  return ids;
+}
+
+}  // namespace hone::data

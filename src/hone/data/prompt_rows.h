@@ -1,0 +1,14 @@
+// Rows that a model completes itself (GRPO): up to where it speaks, without the answer that the row may end with.
+#pragma once
+#include <vector>
+
+#include "hone/data/conversation.h"
+#include "hone/data/encode/encoder.h"
+
+namespace hone::data {
+
+// The prompt's token ids; `row` loses its trailing answers. A prompt beyond the encoder's max_length is cut at the left where the config
+// says so and is a bad row otherwise; one of more than `most_tokens` leaves no room for a completion.
+Result<std::vector<text::TokenId>> encode_rollout_prompt(const Encoder& encoder, Conversation& row, int64_t most_tokens);
+
+}  // namespace hone::data

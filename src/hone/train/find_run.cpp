@@ -1,0 +1,112 @@
+#include "hone/train/find_run.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <random>
+
+#include "hone/base/log.h"
+#include "hone/train/checkpoint.h"
+#include "hone/train/companions.h"
+
+namespace hone::train {
+namespace {
+
+// Where things are written and whether a run is continued: no step depends on them.
+constexpr std::array<std::string_view, 18> kNoMatter{
+    "output_dir", "resume_from_checkpoint", "add_version", "overwrite_output_dir", "logging_dir", "run_name", "load_args", "load_data_args", "show_config",
+    "log_level", "log_format", "config", "disable_tqdm", "dataset", "val_dataset", "ignore_data_skip", "resume_only_model", "dataloader_num_workers"};
+
+double seconds_of(const fs::path& manifest) {
+  struct stat info {};
+  return ::stat(manifest.c_str(), &info) == 0 ? static_cast<double>(info.st_mtim.tv_sec) + static_cast<double>(info.st_mtim.tv_nsec) * 1e-9 : 0;
+}
+
+std::vector<fs::path> with_versions(const fs::path& folder) {
+  std::vector<fs::path> folders{folder};
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    auto name = entry.path().filename().string();
+    if (name.size() > 1 && name[0] == 'v' && std::isdigit(static_cast<unsigned char>(name[1])) && entry.is_directory(ignored)) folders.push_back(entry.path());
+  }
+  return folders;
+}
+
+void add_runs(const fs::path& folder, std::vector<FoundRun>& runs) {
+  const auto before = static_cast<std::ptrdiff_t>(runs.size());
+  for (const auto& [step, checkpoint] : checkpoints_newest_first(folder)) {
+    auto manifest = read_manifest(checkpoint);
+    if (!manifest) {
+      log::warning("{} is passed over: {}", checkpoint.string(), manifest.error());
+      continue;
+    }
+    double saved_at = manifest->saved_at > 0 ? manifest->saved_at : seconds_of(checkpoint / "manifest.json");
+    auto known = std::find_if(runs.begin() + before, runs.end(), [&](const FoundRun& run) { return run.id == manifest->run_id; });
+    if (known == runs.end()) runs.push_back({folder, manifest->run_id, manifest->trains_on, saved_at, checkpoint});
+    else known->saved_at = std::max(known->saved_at, saved_at);
+  }
+}
+
+std::string shown_setting(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+}  // namespace
+
+std::vector<FoundRun> runs_in(const fs::path& folder) {
+  std::vector<FoundRun> runs;
+  for (const auto& place : with_versions(folder)) add_runs(place, runs);
+  std::stable_sort(runs.begin(), runs.end(), [](const FoundRun& a, const FoundRun& b) { return a.saved_at > b.saved_at; });
+  return runs;
+}
+
+std::vector<std::string> changed_settings(const fs::path& checkpoint, const Json& settings) {
+  std::error_code ignored;
+  std::vector<std::string> changes;
+  if (!fs::is_regular_file(checkpoint / "args.json", ignored)) return changes;
+  auto kept = parse_json(read_file(checkpoint / "args.json"));
+  if (!kept || !kept->is_object()) return changes;
+  for (const auto& [name, before] : kept->items()) {
+    auto now = settings.find(name);
+    bool copied = name == "template" && before == kTemplateFile;
+    if (now == settings.end() || *now == before || copied || std::ranges::find(kNoMatter, name) != kNoMatter.end()) continue;
+    changes.push_back(fmt::format("{} was {} and is now {}", name, shown_setting(before), shown_setting(*now)));
+  }
+  return changes;
+}
+
+std::optional<fs::path> find_checkpoint(const fs::path& folder, const RunSubject& subject) {
+  auto runs = runs_in(folder);
+  for (const auto& run : runs)
+    if (!run.trains_on.empty() && run.trains_on != subject.trains_on)
+      log::warning("{} is passed over: it belongs to another run (other model, data or tuner); name it in --resume_from_checkpoint to continue it", run.newest.string());
+  std::erase_if(runs, [&](const FoundRun& run) { return !run.trains_on.empty() && run.trains_on != subject.trains_on; });
+  std::stable_partition(runs.begin(), runs.end(), [&](const FoundRun& run) { return changed_settings(run.newest, subject.settings).empty(); });
+  for (const auto& run : runs)
+    if (auto newest = newest_checkpoint(run.folder, run.id)) return newest;
+  return std::nullopt;
+}
+
+std::optional<fs::path> newest_of_any(const fs::path& folder) {
+  for (const auto& run : runs_in(folder))
+    if (auto newest = newest_checkpoint(run.folder, run.id)) return newest;
+  return std::nullopt;
+}
+
+std::string fresh_run_id() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", static_cast<uint32_t>(device()), static_cast<uint32_t>(device()));
+}
+
+std::string id_to_continue(const fs::path& checkpoint) {
+  auto manifest = read_manifest(checkpoint);
+  // Earlier versions gave all runs that train the same thing one id.
+  if (!manifest || manifest->run_id.empty() || manifest->run_id == manifest->trains_on) return fresh_run_id();
+  for (const auto& [step, other] : checkpoints_newest_first(fs::absolute(checkpoint).lexically_normal().parent_path())) {
+    if (step <= manifest->step) break;
+    if (auto later = read_manifest(other); later && later->run_id == manifest->run_id) return fresh_run_id();
+  }
+  return manifest->run_id;
+}
+
+}  // namespace hone::train

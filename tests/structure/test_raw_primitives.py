@@ -1,0 +1,60 @@
+"""One door for each dangerous thing. Most holes that come back are a second door beside the mended one, so what opens files, connects, starts
+programs, maps memory or trusts a number's text stands in a few files, which are listed here; a new use fails until somebody has thought of it."""
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2] / "src/hone"
+
+# What is looked for -> the files that may.
+DOORS = {
+    "opens files": (r"(?<![\w.>])(?:::open|fopen|freopen|open64|creat)\s*\(|std::(?:basic_)?(?:if|of|f)stream\b", {
+        "base/file.cpp": "the door", "io/safetensors.cpp": "weights", "io/safetensors_writer.cpp": "weights", "data/readers/plain_file.cpp": "rows",
+        "hub/file_lock.cpp": "a lock needs a descriptor", "hub/part_file.cpp": "downloads", "parallel/supervision.cpp": "what ranks leave for their supervisor",
+        "train/event_file.cpp": "TensorBoard", "train/checkpoint.cpp": "syncs its own files", "train/run_lock.cpp": "a lock needs a descriptor",
+        "train/node_copies.cpp": "pieces between nodes", "train/rl/completions_log.cpp": "appends and truncates its own log", "data/write_rows.cpp": "rows it makes",
+        "hub/with_curl/http.cpp": "certificates", "parallel/rank_process.cpp": "output of ranks", "device/memory.cpp": "/proc", "device/inventory.cpp": "/proc and /sys",
+        "device/cpu_features.cpp": "/proc", "device/npu_install.cpp": "version files", "cli/with_libedit/line_editor.cpp": "the history of the chat"}),
+    "maps memory": (r"(?<![\w.>])(?:::)?mmap\s*\(", {"base/file.cpp": "the door", "io/safetensors.cpp": "weights", "device/cpu_buffers.cpp": "memory without a file"}),
+    "connects": (r"(?<![\w.>])(?:::(?:connect|socket|getaddrinfo)|getaddrinfo)\s*\(|asio::(?:async_)?connect\s*\(|curl_easy_init", {
+        "hub/with_curl/http.cpp": "the door to hubs, rewards and messages", "hub/with_curl/mail.cpp": "mail", "hub/with_curl/post_json.cpp": "rewards and messages", "serve/relay/upstream.cpp": "the server a person named",
+        "serve/bench/client.cpp": "the server a person named", "parallel/rendezvous.cpp": "ranks of a run", "parallel/supervisor.cpp": "ranks of a run",
+        "cli/doctor/machine.cpp": "doctor"}),
+    "starts programs": (r"(?<![\w.>:])(?:std::system|popen|posix_spawnp?)\s*\(|(?<!\w)::(?:system|posix_spawnp?|exec[vl]p?e?)\s*\(", {
+        "parallel/rank_process.cpp": "ranks, by argument vector", "cli/main.cpp": "itself, anew", "cli/commands/ray_submit.cpp": "by argument vector",
+        "cli/commands/emulate_npu.cpp": "by argument vector", "train/swanlab.cpp": "by argument vector"}),
+    "runs code of others": (r"\bdlopen\s*\(|torch::(?:jit::)?load\s*\(|\bUnpickler\b|pickle_load", {
+        "device/npu.cpp": "drivers of this machine", "device/npu_dcmi.cpp": "drivers of this machine", "device/nvml.cpp": "drivers of this machine",
+        "device/without_cuda/cuda_part.cpp": "our own library"}),
+    "trusts the text of a number": (r"\b(?:std::)?(?:atoi|atol|atoll|stoi|stol|stoll|stoul|stoull)\s*\(|\bsscanf\s*\(", {
+        "cli/": "options that were checked, and the environment", "base/terminal.cpp": "the environment", "device/": "the environment and drivers", "parallel/": "the environment",
+        "hub/access.cpp": "the environment", "hub/with_curl/http.cpp": "the environment", "hub/with_curl/hugging_face_api.cpp": "digits, and a throw is an error", "engine/constraints/decimal.cpp": "digits it has counted",
+        "optim/block_adam.cpp": "names of our own", "text/jinja/repr.cpp": "what it has printed", "text/tokenizer/folder.cpp": "ids, which are looked up", "train/run_folder.cpp": "names of our own",
+        "train/run_log.cpp": "lines of our own", "tuner/initial.cpp": "options that were checked", "tuner/model_folder.cpp": "names of our own"}),
+    "copies by pointer": (r"\b(?:strcpy|strcat|sprintf|gets|alloca)\s*\(", {}),
+}
+
+
+def uses(pattern):
+    found = {}
+    for path in sorted(ROOT.rglob("*")):
+        if path.suffix not in (".cpp", ".h", ".cu", ".cuh"):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            code = re.sub(r'"(?:[^"\\]|\\.)*"', '""', line).split("//")[0]
+            if re.search(pattern, code):
+                found.setdefault(str(path.relative_to(ROOT)), []).append(number)
+    return found
+
+
+@pytest.mark.reliability(30)
+@pytest.mark.parametrize("what", DOORS)
+def test_only_the_listed_files_do(what, figure):
+    pattern, doors = DOORS[what]
+    found = uses(pattern)
+    figure(f"{what}: {len(found)} files")
+    strangers = [f"{path}:{lines[0]}" for path, lines in found.items() if path not in doors and path.split("/")[0] + "/" not in doors]
+    assert not strangers, f"{what}: {strangers}; go through base/file.h, hub/, serve/http/ or parallel/, or list the file with its reason"
+    gone = {door for door in doors if not door.endswith("/")} - set(found)
+    assert not gone, f"{what}: {sorted(gone)} do so no more; take them off the list"
