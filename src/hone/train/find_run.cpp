@@ -81,7 +81,7 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const RunSubject
     if (!run.trains_on.empty() && run.trains_on != subject.trains_on)
       log::warning("{} is passed over: it belongs to another run (other model, data or tuner); name it in --resume_from_checkpoint to continue it", run.newest.string());
   std::erase_if(runs, [&](const FoundRun& run) { return !run.trains_on.empty() && run.trains_on != subject.trains_on; });
-  std::stable_partition(runs.begin(), runs.end(), [&](const FoundRun& run) { return changed_settings(run.newest, subject.settings).empty(); });
+  std::ranges::stable_sort(runs, {}, [&](const FoundRun& run) { return changed_settings(run.newest, subject.settings).size(); });
   for (const auto& run : runs)
     if (auto newest = newest_checkpoint(run.folder, run.id)) return newest;
   return std::nullopt;

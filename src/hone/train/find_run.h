@@ -1,4 +1,4 @@
-// Which run of a folder a command continues: the one with its settings, else the newest that trains the same thing.
+// Which run of a folder a command continues: of those that train the same thing the one whose settings differ least, the newest of equals.
 #pragma once
 #include <optional>
 #include <string>

@@ -85,7 +85,7 @@ TEST(Resume, TwoRunsOfOneThingAreToldApartByTheirSettings) {
   EXPECT_EQ(first.run_id, "a");
   EXPECT_EQ(second.checkpoint, scratch.path() / "checkpoint-4");
   EXPECT_EQ(second.run_id, "b");
-  // Neither's settings: the newest, and what differs can be said.
+  // Neither's settings: the newest of those that differ alike, and what differs can be said.
   const Json other{{"learning_rate", 1.0}};
   EXPECT_EQ(resumed(config, {"t", other}), scratch.path() / "checkpoint-4");
   EXPECT_EQ(changed_settings(scratch.path() / "checkpoint-4", other), std::vector<std::string>{"learning_rate was 0.01 and is now 1.0"});
