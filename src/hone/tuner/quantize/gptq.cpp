@@ -7,6 +7,9 @@ namespace {
 
 // The upper Cholesky factor of the inverse: row i says how an error at input i is made up for by the ones behind it.
 Tensor compensation(const Tensor& products, double damping) {
+  // Asked here, not of the factorization: whether LAPACK refuses or returns NaN differs between its makers.
+  if (!products.isfinite().all().item<bool>())
+    throw UserError(ExitCode::non_finite, "the inputs that calibration saw are not finite", "use other rows, or --torch_dtype float32");
   auto sums = products.to(at::kDouble);
   auto diagonal = sums.diagonal();
   diagonal.masked_fill_(diagonal == 0, 1);  // an input that was never seen: any value will do
@@ -16,7 +19,8 @@ Tensor compensation(const Tensor& products, double damping) {
     auto [lower, status] = at::linalg_cholesky_ex(damped);
     if (status.item<int>() == 0) return at::linalg_cholesky(at::cholesky_inverse(lower), /*upper=*/true).to(at::kFloat);
   }
-  throw UserError(ExitCode::non_finite, "the inputs that calibration saw are not finite", "use other rows, or --torch_dtype float32");
+  throw UserError(ExitCode::non_finite, "the products of the inputs that calibration saw have no Cholesky factor, however much is added to their diagonal",
+                  "use other rows, or --torch_dtype float32");
 }
 
 }  // namespace
