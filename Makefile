@@ -1,14 +1,16 @@
 # hone: two commands for a newcomer are `make demo` and `make test`; `make help` lists the rest.
 PREFIX ?= /usr/local
 BUILD  ?= build
+PRESET ?= release
 JOBS   ?= $(shell nproc)
+WORKERS ?= 2
 PYTHON  = .venv/bin/python
 
 # Quiet unless it fails.
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-reliability soak test-gpu bench-gpu test-npu-2.7.1 test-aarch64 help setup setup-tests build demo test unit-test bench fuzz format install docs clean
+.PHONY: help setup setup-tests build demo unit-test test test-fast test-peers test-reliability soak test-gpu test-npu-2.7.1 test-aarch64 bench bench-gpu fuzz format check-format install docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,24 +22,34 @@ setup-tests:
 	@tools/setup.sh --tests
 
 build: setup ## build build/bin/hone and its front-end links
-	@[ -e $(BUILD)/build.ninja ] || $(call configure,release)
+	@[ -e $(BUILD)/build.ninja ] || $(call configure,$(PRESET))
 	@ninja -C $(BUILD) -j $(JOBS) hone_main
 
 demo: build ## teach the embedded model something, and see the difference
 	@cookbook/demo.sh
 
 unit-test: setup
-	@[ -e $(BUILD)/build.ninja ] || $(call configure,release)
+	@[ -e $(BUILD)/build.ninja ] || $(call configure,$(PRESET))
 	@ninja -C $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure
+	@OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive ctest --test-dir $(BUILD) -j $(WORKERS) --output-on-failure
+
+# A worker that has run its share takes over half of what another still has to do.
+pytest = $(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal
 
 test: setup-tests unit-test ## build, run unit tests, then pytest against the binary and its peers
-	$(PYTHON) -m pytest -q tests
+	$(pytest) tests
+
+test-fast: setup-tests unit-test ## unit tests and the quick part of pytest, in under 5 minutes
+	$(pytest) $$(grep -v '^#' tests/fast.txt)
+
+test-peers: setup-tests unit-test ## parity with ms-swift and LLaMA-Factory, in environments of their own
+	@tools/setup.sh --peers
+	HONE_PEERS_PYTHON=$(CURDIR)/.cache/peers/swift/bin/python:$(CURDIR)/.cache/peers/llamafactory/bin/python $(pytest) $$(grep -rlE 'HONE_PEERS_PYTHON|python_with' --include='test_*.py' tests)
 
 test-npu-2.7.1: setup-tests ## operators through torch and torch_npu 2.7.1, in an environment of their own
 	@tests/npu/other_release.sh 2.7.1
 
-test-aarch64: setup ## build for aarch64 with Debian's cross compiler, and run the unit tests under emulation
+test-aarch64: setup-tests ## build for aarch64 with Debian's cross compiler; unit tests and a part of pytest under emulation
 	@tools/cross_aarch64.sh
 
 test-reliability: setup-tests unit-test ## the thirty tests of reliability: faults on purpose, a line with a figure each
@@ -66,6 +78,9 @@ fuzz: setup ## unit tests and fuzz targets under address and undefined-behaviour
 
 format: setup ## format C++ sources
 	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
+
+check-format: setup ## say which C++ sources `make format` would change
+	@git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
 
 docs: build ## write the generated pages of docs/
 	@$(BUILD)/bin/hone options --format markdown > docs/options.md

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds hone for aarch64 on another machine and runs the unit tests under emulation, from Debian's cross compiler, its arm64 packages unpacked
-# into a folder and the wheels for aarch64. The system's own packages stay as they are. usage: tools/cross_aarch64.sh [a cpu of qemu's]
+# Builds hone for aarch64 on another machine and runs the unit tests and a part of pytest under emulation, from Debian's cross compiler, its arm64
+# packages unpacked into a folder and the wheels for aarch64. The system's own packages stay as they are. usage: tools/cross_aarch64.sh [a cpu of qemu's]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cpu=${1:-neoverse-n1}
@@ -46,6 +46,14 @@ unpack_wheels() { # torch's is made for CUDA, and its part for CPUs names two li
   for wheel in "$place"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$place/site"; done
 }
 
+emulated_programs() { # under hone's names, for pytest, which runs as this machine's; programs that start others of ours cannot be emulated so
+  mkdir -p "$build/emulated/bin"
+  for name in hone swift llamafactory-cli lmf accelerate; do
+    printf '#!/bin/sh\nexec qemu-aarch64-static -cpu %s -L %s -0 "$0" %s "$@"\n' "$cpu" "$place/sysroot" "$PWD/$build/bin/hone" > "$build/emulated/bin/$name"
+    chmod +x "$build/emulated/bin/$name"
+  done
+}
+
 if [ ! -e "$place/ready" ]; then
   rm -rf "$place"
   (unpack_packages)
@@ -57,4 +65,8 @@ if [ ! -e "$place/ready" ]; then
 fi
 cmake -G Ninja -B "$build" -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DHONE_CROSS_PLACE="$place" -DHONE_CROSS_CPU="$cpu" > "$build.log" || { cat "$build.log"; exit 1; }
 ninja -C "$build" -j "${JOBS:-$(nproc)}"
-ctest --test-dir "$build" --output-on-failure
+ctest --test-dir "$build" -j "${JOBS:-$(nproc)}" --output-on-failure
+emulated_programs
+# Arguments, files and texts, tokens, logits and gradients, and the curves of training: what differs between processors if anything does.
+HONE_BIN=$PWD/$build/emulated/bin/hone .venv/bin/python -m pytest -q -n "${JOBS:-$(nproc)}" --dist worksteal \
+  tests/cli/test_arguments.py tests/cli/test_errors.py tests/tokenizer tests/text tests/model tests/train/test_loss_curves.py

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Installs what a build (and, with --tests, the test suite) needs: Debian packages by name and a .venv with libtorch.
+# Installs what a build needs: Debian packages by name and a .venv with libtorch. --tests: what the test suite needs too. --peers: ms-swift and
+# LLaMA-Factory, each in an environment of its own.
 # Does nothing when the lists have not changed since it last succeeded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 torch=torch==2.13.0
-tests=false
-[ "${1:-}" = --tests ] && tests=true
+part=${1:-}
 
 stamp_of() { cat "$@" | sha256sum | cut -c1-16; }
 done_with() { [ -e ".setup/$1" ]; }
 mark_done() { mkdir -p .setup && touch ".setup/$1"; }
+# By the Python, not by bin/pip, whose first line names the folder where the environment was made.
+install_into() { local environment=$1 && shift && "$environment/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
 
 install_packages() { # the names of a file, one a line
   local missing=()
@@ -43,22 +45,33 @@ packages_of tools/packages.txt
 venv_stamp=venv-$(echo "$torch" | stamp_of)
 if ! done_with "$venv_stamp" || [ ! -x .venv/bin/python ]; then
   python3 -m venv .venv
-  .venv/bin/pip install -q --disable-pip-version-check "$torch" numpy pyarrow
+  install_into .venv -c tools/constraints.txt "$torch" numpy pyarrow
   mark_done "$venv_stamp"
 fi
 
-if $tests; then
+if [ "$part" = --tests ]; then
   packages_of tools/test-packages.txt  # what tests drive: Slurm, network namespaces, a browser
-  tests_stamp=tests-$(stamp_of tools/requirements.txt)
+  tests_stamp=tests-$(stamp_of tools/requirements.txt tools/constraints.txt)
   if ! done_with "$tests_stamp"; then
-    .venv/bin/pip install -q --disable-pip-version-check "$torch" -r tools/requirements.txt
+    install_into .venv -c tools/constraints.txt "$torch" -r tools/requirements.txt
     mark_done "$tests_stamp"
   fi
   # Beside the other packages, not among them: torch imports every backend it finds, and this one needs an (emulated) CANN.
   npu_stamp=npu-$(stamp_of tools/npu-requirements.txt)
   if ! done_with "$npu_stamp" || [ ! -d .venv/npu/torch_npu ]; then
     rm -rf .venv/npu
-    .venv/bin/pip install -q --disable-pip-version-check --no-deps --target .venv/npu -r tools/npu-requirements.txt
+    install_into .venv --no-deps --target .venv/npu -r tools/npu-requirements.txt
     mark_done "$npu_stamp"
   fi
+fi
+
+if [ "$part" = --peers ]; then
+  for peer in swift llamafactory; do
+    peer_stamp=peer-$peer-$({ echo "$torch"; cat tools/peers-$peer.txt; } | stamp_of)
+    done_with "$peer_stamp" && [ -x ".cache/peers/$peer/bin/python" ] && continue
+    rm -rf ".cache/peers/$peer"
+    python3 -m venv ".cache/peers/$peer"
+    install_into ".cache/peers/$peer" "$torch" -r "tools/peers-$peer.txt"
+    mark_done "$peer_stamp"
+  done
 fi

@@ -2,20 +2,19 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+from workers import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def ask(hone, device):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen([hone.path, "emulate-npu", hone.path.parent / "swift", "deploy", "--model", ROOT / "models/nano", "--torch_dtype", "float32",
                                "--port", str(port), "--device", device], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     question = {"model": "nano", "messages": [{"role": "user", "content": "Who are you?"}], "temperature": 0, "max_tokens": 10}

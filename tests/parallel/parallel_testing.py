@@ -7,6 +7,7 @@ import random
 import subprocess
 
 import pytest
+from workers import made_once
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _spec = importlib.util.spec_from_file_location("train_testing", ROOT / "tests/train/train_testing.py")
@@ -57,15 +58,17 @@ def train(model_folder, dataset):
 
 @pytest.fixture(scope="session")
 def reference(train, tmp_path_factory):
-    """reference(tuner, accumulation): the same global batches in one process; run once."""
-    runs = {}
+    """reference(tuner, accumulation): the same global batches in one process; run once, by whichever worker asks first."""
 
     def get(tuner_type="full", accumulation=1, **options):
-        key = (tuner_type, accumulation, *sorted(options.items()))
-        if key not in runs:
-            runs[key] = train(tmp_path_factory.mktemp("reference"), tuner_type=tuner_type, gradient_accumulation_steps=accumulation, **options)
-            assert runs[key].code == 0, runs[key].err
-        return runs[key]
+        def make(folder):
+            run = train(folder, tuner_type=tuner_type, gradient_accumulation_steps=accumulation, **{"save_steps": 1, **options})
+            assert run.code == 0, run.err
+            (folder / "stdout.txt").write_text(run.out)
+            (folder / "stderr.txt").write_text(run.err)
+
+        folder = made_once(tmp_path_factory, ("reference", tuner_type, accumulation, sorted(options.items())), make)
+        return Run(subprocess.CompletedProcess([], 0, *((folder / name).read_text() for name in ("stdout.txt", "stderr.txt"))), folder)
 
     return get
 
@@ -81,12 +84,42 @@ def weights(run):
     return tensors
 
 
+GRADIENT_ROUNDING = 1e-6  # of a tensor's largest gradient: what another order of the same sums may change
+ADAM_EPSILON = 1e-8
+
+
+def gradient_sizes(run):
+    """Step by step, the root of Adam's mean of squared gradients without its bias towards zero, by parameter, out of the checkpoints of one process."""
+    from safetensors.torch import load_file
+
+    beta2, mark = float(json.loads((run.folder / "args.json").read_text())["adam_beta2"]), "exp_avg_sq/"
+    for step in run.checkpoints():
+        state = load_file(run.folder / f"checkpoint-{step}/hone_state.safetensors")
+        yield step, {name.split(mark)[1]: (tensor / (1 - beta2**step)).sqrt() for name, tensor in state.items() if mark in name}
+
+
+def movement_of_rounding(run):
+    """By parameter, how far rounding of its gradients may move each weight. Adam divides a gradient by the root of its mean square, so a weight
+    whose gradient is nearly zero in an early step is moved as far as any other, by the share of it that is rounding."""
+    rates = [event["learning_rate"] for event in run.log() if "learning_rate" in event]
+    moved = {}
+    for step, sizes in gradient_sizes(run):
+        for name, size in sizes.items():
+            share = (GRADIENT_ROUNDING * size.max() / (size + ADAM_EPSILON)).clamp(max=2) * (size > 0)  # what nothing reaches is not moved at all
+            moved[name] = moved.get(name, 0) + rates[step - 1] * share
+    return moved
+
+
 def assert_same_training(run, other, tolerance=1e-5):
+    """`other` is the same training in one process."""
     import torch
 
     assert run.code == 0, run.err
     assert run.losses() == pytest.approx(other.losses(), abs=tolerance)
-    ours, theirs = weights(run), weights(other)
+    ours, theirs, moved = weights(run), weights(other), movement_of_rounding(other)
     assert ours.keys() == theirs.keys()
     for name, tensor in ours.items():
-        torch.testing.assert_close(tensor, theirs[name], rtol=0, atol=tolerance, msg=lambda text: f"{name}: {text}")
+        allowed = moved.get(name.removeprefix("base_model.model."), torch.zeros(()))
+        assert (allowed > tolerance).float().mean() < 0.02, f"{name}: rounding decides over too many weights for this to tell anything"
+        beyond = (tensor - theirs[name]).abs() - allowed
+        assert beyond.max() <= tolerance, f"{name}: {int((beyond > tolerance).sum())} of {tensor.numel()} weights differ, by up to {float(beyond.max()):.2e} more than rounding allows"

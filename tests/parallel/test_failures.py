@@ -102,7 +102,8 @@ def test_a_slow_rank_is_named(running):
 @pytest.mark.parametrize("place, strategy", [("train.loss", {}), ("train.loss", dict(deepspeed="zero3")), ("train.gradient", dict(deepspeed="zero2"))])
 def test_nan_on_one_rank_is_everyones(model_folder, dataset, tmp_path, place, strategy):
     """The step is skipped on all ranks before the optimizer moves, also when it is not logged."""
-    from test_launching import finish, free_port
+    from test_launching import finish
+    from workers import free_port
     from test_launching import start as begin
 
     shared = dict(WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())

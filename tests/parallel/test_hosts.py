@@ -5,10 +5,10 @@ import subprocess
 import threading
 import time
 
-import pytest
 from parallel_testing import assert_same_training, environment, hone_binary, words, Run
 from processes import Started, steps_logged, wait_for
-from test_launching import finish, free_port, start
+from test_launching import finish, start
+from workers import free_port
 
 
 def node(network, host, count, line, log, **more):

@@ -1,9 +1,12 @@
 """The example manifests fit the schemas of what reads them, and the environment those set starts the right processes."""
 import pathlib
 
+import jsonschema
 import pytest
+import yaml
 from parallel_testing import assert_same_training, environment, hone_binary, words
-from test_launching import finish, free_port, start
+from test_launching import finish, start
+from workers import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -58,7 +61,7 @@ def fits(name, manifest):
         built("KubeflowOrgV1PyTorchJob", {**manifest, "spec": {"runPolicy": {}, **manifest["spec"]}}, "job")  # which the operator's defaults fill in
         assert manifest["spec"]["pytorchReplicaSpecs"].keys() <= {"Master", "Worker"}
     else:
-        pytest.importorskip("jsonschema").validate(manifest, VOLCANO)
+        jsonschema.validate(manifest, VOLCANO)
         built("V1ObjectMeta", manifest["metadata"], "metadata")
         for task in manifest["spec"]["tasks"]:
             built("V1PodTemplateSpec", task["template"], f"task {task['name']}")
@@ -66,8 +69,6 @@ def fits(name, manifest):
 
 @pytest.mark.parametrize("name", ["pytorchjob.yaml", "volcano.yaml"])
 def test_manifest_fits_its_schema_and_its_command_parses(hone, name):
-    yaml = pytest.importorskip("yaml")
-    pytest.importorskip("kubeflow.training")
     manifest = yaml.safe_load((ROOT / "cookbook/kubernetes" / name).read_text())
     fits(name, manifest)
     spec = manifest["spec"]
@@ -84,8 +85,6 @@ def test_manifest_fits_its_schema_and_its_command_parses(hone, name):
 @pytest.mark.parametrize("name, place, key", [("pytorchjob.yaml", ["spec", "pytorchReplicaSpecs", "Master"], "replica"), ("volcano.yaml", ["spec", "tasks", 0], "replica"),
                                               ("volcano.yaml", ["spec", "tasks", 0, "template", "spec"], "volume")])
 def test_a_wrong_field_would_be_found(name, place, key):
-    yaml, jsonschema = pytest.importorskip("yaml"), pytest.importorskip("jsonschema")
-    pytest.importorskip("kubeflow.training")
     manifest = yaml.safe_load((ROOT / "cookbook/kubernetes" / name).read_text())
     inner = manifest
     for step in place:

@@ -2,18 +2,12 @@
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 
 import pytest
 from parallel_testing import GLOBAL_BATCH, Run, assert_same_training, environment, hone_binary, words
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from workers import free_port
 
 
 def start(line, env):

@@ -6,12 +6,8 @@ import subprocess
 import sys
 import tempfile
 
-import pytest
 from parallel_testing import assert_same_training, environment, hone_binary, words
 from test_launching import finish, start
-
-pytest.importorskip("ray", reason="Ray is not installed")
-
 
 ENVIRONMENT = dict(HONE_PYTHON=sys.executable, RAY_DEDUP_LOGS=0, RAY_DISABLE_IMPORT_WARNING=1, RAY_USAGE_STATS_ENABLED=0, RAY_AUTH_MODE="disabled")
 

@@ -28,7 +28,7 @@ def test_goes_on_in_another_layout(train, reference, tmp_path, change, tuner):
 
 def test_sharded_files_are_ordinary_ones(train, tmp_path, model_folder):
     """transformers reads what four processes wrote, in shards, and no process wrote more state than its part."""
-    transformers = pytest.importorskip("transformers")
+    import transformers
     run = train(tmp_path, 4, tuner_type="full", deepspeed="zero3", max_shard_size="100KB", max_steps=2)
     assert run.code == 0, run.err
     folder = run.folder / "checkpoint-2"

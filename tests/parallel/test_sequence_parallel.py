@@ -6,7 +6,7 @@ from parallel_testing import GLOBAL_BATCH, ROWS, assert_same_training
 @pytest.fixture(scope="module")
 def two_heads(tmp_path_factory, model_folder):
     """Two query heads that share one key head: four processes make a ring of two beside them."""
-    torch = pytest.importorskip("torch")
+    import torch
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
     folder = tmp_path_factory.mktemp("two-heads")

@@ -9,7 +9,8 @@ import time
 
 import pytest
 from parallel_testing import assert_same_training, environment, hone_binary, words
-from test_launching import finish, free_port, start
+from test_launching import finish, start
+from workers import free_port
 
 
 @contextlib.contextmanager
@@ -17,7 +18,7 @@ def cluster(folder, nodes, on=lambda node, line: line):
     """The daemons of Slurm for `nodes` of (name, address); on(node, line) is how a line runs on one of them. Gives the environment of its clients."""
     for program in ("slurmctld", "slurmd", "srun", "munged"):
         if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
+            pytest.fail(f"{program} is not installed; make setup-tests")
     if os.getuid() != 0:
         pytest.skip("the daemons want to be root")
     key = folder / "key"
@@ -49,7 +50,7 @@ def cluster(folder, nodes, on=lambda node, line: line):
                 break
             time.sleep(0.2)
         else:
-            pytest.skip(f"Slurm does not come up here; see {folder}")
+            pytest.fail(f"Slurm does not come up; see the logs in {folder}")
         yield env["SLURM_CONF"]
     finally:
         for daemon in reversed(daemons):

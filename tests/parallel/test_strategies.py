@@ -4,6 +4,7 @@ import random
 
 import pytest
 from parallel_testing import assert_same_training, sentence, small_tokenizer
+from workers import made_once
 
 STRATEGIES = {
     "ddp": {},
@@ -77,16 +78,18 @@ def test_a_base_in_four_bits(train, reference, tmp_path, strategy):
 
 @pytest.fixture(scope="module")
 def mixture(tmp_path_factory):
-    torch = pytest.importorskip("torch")
+    import torch
     from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM
 
-    folder, tokenizer = tmp_path_factory.mktemp("mixture"), small_tokenizer()
-    torch.manual_seed(0)
-    Qwen2MoeForCausalLM(Qwen2MoeConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
-                                       num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40, mlp_only_layers=[0],
-                                       max_position_embeddings=512, tie_word_embeddings=False, eos_token_id=tokenizer.eos_token_id)).float().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    def make(folder):
+        tokenizer = small_tokenizer()
+        torch.manual_seed(0)
+        Qwen2MoeForCausalLM(Qwen2MoeConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                                           num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40, mlp_only_layers=[0],
+                                           max_position_embeddings=512, tie_word_embeddings=False, eos_token_id=tokenizer.eos_token_id)).float().save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+    return made_once(tmp_path_factory, "mixture", make)
 
 
 @pytest.mark.parametrize("strategy", ["zero1", "zero2", "zero3", "fsdp"])
@@ -103,7 +106,7 @@ def test_adapters_of_experts(train, reference, tmp_path, mixture):
 
 
 def untied_model(folder):
-    torch = pytest.importorskip("torch")
+    import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     tokenizer = small_tokenizer()

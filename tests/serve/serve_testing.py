@@ -27,7 +27,7 @@ class Server:
     """A running `hone deploy`. Its log is collected; `stop()` gives the exit code."""
 
     def __init__(self, *words, program="hone", verb="deploy", env=None, model=MODEL, any_port=True):
-        environment = {**os.environ, "NO_COLOR": "1", "OMP_NUM_THREADS": "2", **(env or {})}
+        environment = {**os.environ, "NO_COLOR": "1", **(env or {})}
         flag = "--model_name_or_path" if program == "llamafactory-cli" else "--model"
         port = [] if not any_port or any(str(w) == "--port" for w in words) else ["--port", "0"]
         command = [BINARY.parent / program, verb, *([flag, model] if model else []), *port, *words]
