@@ -44,7 +44,6 @@ def first_loss(hone, case, tmp_path, name):
 
 
 def test_first_losses_are_those_of_ms_swift(hone, model, tmp_path):  # noqa: F811
-    pytest.importorskip("torch")
     questions = cases(model, tmp_path)
     wanted = ask("swift", "ask_swift_losses.py", questions, tmp_path)
     found = [first_loss(hone, case, tmp_path, f"run{i}") for i, case in enumerate(questions)]

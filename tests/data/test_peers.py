@@ -5,10 +5,9 @@ import random
 import subprocess
 from pathlib import Path
 
+import datasets
+import numpy as np
 import pytest
-
-np = pytest.importorskip("numpy")
-datasets = pytest.importorskip("datasets")
 
 ROOT = Path(__file__).resolve().parents[2]
 HELD_OUT = "all_exhausted_without_replacement"

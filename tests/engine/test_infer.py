@@ -28,7 +28,7 @@ def mixture(request, tmp_path_factory):
 
 
 def peer_answers(folder, new_tokens):
-    transformers = pytest.importorskip("transformers")
+    import transformers
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     answers = []
@@ -143,7 +143,8 @@ def answer(hone, small, tmp_path):
 
 
 def test_logprobs_are_transformers(answer, small):
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    import torch
+    import transformers
     rows, done = answer("--logprobs", "true", "--top_logprobs", 3)
     assert done.returncode == 0, done.stderr
     tokenizer, model = transformers.AutoTokenizer.from_pretrained(small), transformers.AutoModelForCausalLM.from_pretrained(small)

@@ -5,10 +5,10 @@ import re
 import shutil
 
 import pytest
+import torch
 
 from serve_testing import MODEL, ROOT
 
-torch = pytest.importorskip("torch")
 QUESTION = [{"role": "user", "content": "Who are you?"}]
 PERSON = {"type": "object", "properties": {"name": {"enum": ["Ann", "Bo"]}}, "required": ["name"], "additionalProperties": False}
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"], "additionalProperties": False}}}

@@ -5,10 +5,8 @@ import random
 import re
 from concurrent.futures import ThreadPoolExecutor
 
+import jsonschema
 import pytest
-
-jsonschema = pytest.importorskip("jsonschema")
-
 
 FORMATS = jsonschema.FormatChecker(["date", "email", "ipv4", "ipv6", "uuid"])
 FORMATS.checks("date-time", ValueError)(lambda text: datetime.datetime.fromisoformat(text).tzinfo is not None)

@@ -3,11 +3,11 @@ import json
 import shutil
 
 import pytest
+import torch
 
 from field_testing import refuse_wrong_fields
 from serve_testing import MODEL, Server
 
-torch = pytest.importorskip("torch")
 PLAIN = ("--use_chat_template", "false")
 
 

@@ -8,7 +8,6 @@ import pytest
 from serve_testing import ROOT
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 SHOWCASE = """## Sorting
 
@@ -34,7 +33,9 @@ def sort(values):
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
+    import playwright.sync_api as playwright
+
+    assert CHROMIUM, "Chromium is not installed; make setup-tests"
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser

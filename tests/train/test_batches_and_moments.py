@@ -11,7 +11,7 @@ ROWS = 64  # of the dataset fixture
 
 def peer_trainer(tmp_path, iterable=False, **settings):
     """transformers' Trainer on rows without meaning: only its steps and epochs are looked at."""
-    torch = pytest.importorskip("torch")
+    import torch
     from transformers import Trainer, TrainingArguments
 
     class Rows(torch.utils.data.IterableDataset if iterable else torch.utils.data.Dataset):

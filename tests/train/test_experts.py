@@ -2,10 +2,10 @@
 import json
 
 import pytest
+import torch
 from test_resume import digest
 from train_testing import plain_steps, small_tokenizer, texts_of
 
-torch = pytest.importorskip("torch")
 STEPS, RATE, BATCH, COEFFICIENT = 20, 1e-3, 2, 0.5
 
 
@@ -80,7 +80,7 @@ def test_full_tuning_follows_transformers(sft, mixtures, texts, tmp_path, family
 
 
 def test_adapters_on_experts_follow_peft(sft, mixtures, texts, tmp_path):
-    peft = pytest.importorskip("peft")
+    import peft
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     path, rows = texts
@@ -119,7 +119,7 @@ def test_continued_equals_uninterrupted(sft, mixtures, tmp_path, options):
 
 def test_llamafactory_spells_the_coefficient_and_layers_its_own_way(factory, mixtures, tmp_path):
     """Targets that name experts' layers mean the stacked parameters, in the shapes that peft gives them."""
-    peft = pytest.importorskip("peft")
+    import peft
     from safetensors.torch import load_file
     from transformers import AutoModelForCausalLM
 

@@ -1,8 +1,8 @@
 """The loss of every step against a plain transformers (and peft) loop over the same rows in the same order."""
 import pytest
+import torch
 from train_testing import plain_steps, texts_of
 
-torch = pytest.importorskip("torch")
 STEPS, RATE, BATCH = 50, 1e-3, 2
 
 
@@ -47,7 +47,7 @@ def test_full_tuning_follows_transformers(sft, model_folder, texts, tmp_path):
 
 
 def test_lora_follows_peft_from_the_same_adapter(sft, model_folder, texts, tmp_path):
-    peft = pytest.importorskip("peft")
+    import peft
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     path, rows = texts

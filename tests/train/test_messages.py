@@ -211,7 +211,6 @@ def post_office():
     offices = []
 
     def open_one(*args):
-        pytest.importorskip("aiosmtpd")
         offices.append(PostOffice(*args))
         return offices[-1]
 

@@ -53,7 +53,6 @@ def judged_by_math_verify(text, solution):
 
 
 def test_accuracy_is_math_verifys(hone, tmp_path):
-    pytest.importorskip("math_verify")
     rng = random.Random(3)
     pairs = TEXTS + [(f"so \\boxed{{{answer}}}.", gold) for answer in BOXED for gold in GOLD if rng.random() < 0.12]
     pairs += [(f"so \\boxed{{{gold.strip('$')}}}.", gold) for gold in GOLD]

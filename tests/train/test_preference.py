@@ -6,12 +6,12 @@ import random
 import subprocess
 import types
 
+import numpy
 import pytest
+import torch
+import trl
 from train_testing import ENVIRONMENT, hone_binary, sentence
 
-torch = pytest.importorskip("torch")
-trl = pytest.importorskip("trl")
-numpy = pytest.importorskip("numpy")
 torch.set_num_threads(1)
 
 BATCH, RATE, BETA, STEPS = 2, 1e-3, 0.3, 12
@@ -103,7 +103,7 @@ def test_full_tuning_follows_trl(rlhf, model_folder, pairs, tmp_path):
 
 
 def test_lora_follows_trl_and_needs_no_second_model(rlhf, model_folder, pairs, tmp_path):
-    peft = pytest.importorskip("peft")
+    import peft
     from transformers import AutoModelForCausalLM
 
     torch.manual_seed(3)

@@ -50,7 +50,7 @@ def rounded(weight, way):
         return half_quadratic(weight, way["bits"], way.get("axis", 1))
     if way.get("method") == "quanto":
         return quanto(weight, way["bits"])
-    functional = pytest.importorskip("bitsandbytes").functional
+    from bitsandbytes import functional
     if way["bits"] == 4:
         packed, state = functional.quantize_4bit(weight.contiguous(), quant_type=way.get("type", "nf4"), compress_statistics=way.get("double", True))
         return functional.dequantize_4bit(packed, state)

@@ -5,10 +5,10 @@ import shutil
 import subprocess
 
 import pytest
+import torch
 
 from train_testing import ENVIRONMENT, hone_binary
 
-torch = pytest.importorskip("torch")
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 GROUP = 32
 
@@ -112,7 +112,6 @@ def test_a_format_is_read_as_it_says(model_folder, tmp_path, form):
 
 def bnb_folder(model_folder, tmp_path, bits):
     """As transformers and bitsandbytes save it."""
-    pytest.importorskip("bitsandbytes")
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
     settings = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.float32) if bits == 4 else BitsAndBytesConfig(load_in_8bit=True)
     model = AutoModelForCausalLM.from_pretrained(model_folder, quantization_config=settings, device_map="cpu", dtype=torch.float32)
@@ -235,7 +234,6 @@ def test_calibration_beats_the_nearest_where_it_counts(model_folder, dataset, tm
 
 @pytest.mark.parametrize("bits", [4, 8])
 def test_an_export_for_bitsandbytes_is_loaded_by_it(model_folder, tmp_path, bits):
-    pytest.importorskip("bitsandbytes")
     from transformers import AutoModelForCausalLM
     run("export", "--model", model_folder, "--quant_method", "bnb", "--quant_bits", bits, "--output_dir", tmp_path / "packed")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "packed", device_map="cpu", dtype=torch.float32)

@@ -3,13 +3,13 @@ import json
 import random
 import subprocess
 
+import numpy
 import pytest
+import torch
+import trl
 from test_tasks import ask, classifier, verdicts, write_rows
 from train_testing import ENVIRONMENT, hone_binary, sentence
 
-torch = pytest.importorskip("torch")
-trl = pytest.importorskip("trl")
-numpy = pytest.importorskip("numpy")
 F = torch.nn.functional
 BATCH, STEPS, RATE = 4, 6, 1e-3
 PLAIN = dict(verb="rlhf", tuner_type="full", max_steps=STEPS, per_device_train_batch_size=BATCH, learning_rate=RATE, lr_scheduler_type="constant", warmup_ratio=0, weight_decay=0,

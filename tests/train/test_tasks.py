@@ -5,10 +5,10 @@ import random
 import subprocess
 
 import pytest
+import torch
 
 from train_testing import ENVIRONMENT, hone_binary, sentence
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 PLAIN = dict(use_chat_template="false", tuner_type="full", optim="sgd", max_grad_norm=0, weight_decay=0, warmup_ratio=0, lr_scheduler_type="constant", learning_rate="0.1",
              gradient_checkpointing="false", max_steps=1, save_steps=1, train_dataloader_shuffle="false", dataset_shuffle="false")

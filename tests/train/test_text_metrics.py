@@ -4,12 +4,12 @@ import os
 import random
 import subprocess
 
+import jieba
+import nltk.translate.bleu_score as bleu
 import pytest
+import rouge_chinese
 from train_testing import ROOT, WORDS, hone_binary
 
-jieba = pytest.importorskip("jieba")
-rouge_chinese = pytest.importorskip("rouge_chinese")
-bleu = pytest.importorskip("nltk.translate.bleu_score")
 CHINESE = "今天天气很好我们去公园散步你喜欢什么颜色"
 
 

@@ -60,7 +60,7 @@ def small_tokenizer():
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory):
     """Qwen2 of a few thousand weights, float32, byte-level BPE, ChatML."""
-    torch = pytest.importorskip("torch")
+    import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     folder = tmp_path_factory.mktemp("model") / "qwen2-mini"

@@ -26,7 +26,6 @@ def base(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def loftq_on_the_host(monkeypatch):
     """peft's own function with its hard-wired accelerator replaced by the host."""
-    pytest.importorskip("bitsandbytes")
     source = inspect.getsource(loftq_utils.loftq_init).replace('"cuda"', '"cpu"')
     namespace = dict(vars(loftq_utils))
     exec(source, namespace)
