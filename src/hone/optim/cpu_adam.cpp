@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/adam.h"
 
 namespace hone::optim {
@@ -69,7 +70,7 @@ void update_all(const AdamUpdate& u, const AdamConfig& config, AdamRounding roun
     for (const auto* changed : {&u.parameters[i], &u.first[i], &u.second[i]}) changed->unsafeGetTensorImpl()->bump_version();
   }
   const auto blocks = blocks_of(u.parameters);
-  at::parallel_for(0, static_cast<int64_t>(blocks.size()), 1, [&](int64_t first, int64_t last) {
+  ops::cpu::parallel_pieces(static_cast<int64_t>(blocks.size()), 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       const auto& [tensor, begin, end] = blocks[static_cast<size_t>(block)];
       const auto& p = pointers[tensor];

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
@@ -44,7 +45,7 @@ void cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& wei
   with_type(logits.scalar_type(), [&](auto type) {
     using T = decltype(type);
     auto* rows = logits.mutable_data_ptr<T>();
-    at::parallel_for(0, logits.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+    parallel_pieces(logits.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         auto result = cross_entropy_row(rows + row * width, width, target[row], weight ? weight[row] : 1.0f, static_cast<float>(smoothing), into_gradient);
         loss[row] = result.loss;

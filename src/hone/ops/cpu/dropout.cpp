@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "hone/device/tensor.h"
+#include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
@@ -25,7 +26,7 @@ void fill_dropout_mask(Tensor& mask, double kept) {
   auto limit = static_cast<uint32_t>(std::min(kept * 4294967296.0, 4294967295.0));
   auto* values = mask.mutable_data_ptr<float>();
   int64_t total = mask.numel();
-  at::parallel_for(0, (total + kGrain - 1) / kGrain, 1, [&](int64_t first, int64_t last) {
+  parallel_pieces((total + kGrain - 1) / kGrain, 1, [&](int64_t first, int64_t last) {
     int64_t begin = first * kGrain, end = std::min(last * kGrain, total);
     dropout_span(values + begin, static_cast<uint64_t>(begin), end - begin, seed, limit, static_cast<float>(1 / kept));
   });

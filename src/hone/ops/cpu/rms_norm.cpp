@@ -1,6 +1,7 @@
 #include "hone/ops/cpu/rms_norm.h"
 
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
@@ -17,7 +18,7 @@ void rms_norm(const Tensor& x, const Tensor& weight, double eps, Tensor& y, Tens
     auto *from = x.const_data_ptr<T>(), *scale = weight.const_data_ptr<T>();
     auto* to = y.mutable_data_ptr<T>();
     auto* inverse = rstd.mutable_data_ptr<float>();
-    at::parallel_for(0, rows, row_grain(width), [&](int64_t begin, int64_t end) {
+    parallel_pieces(rows, row_grain(width), [&](int64_t begin, int64_t end) {
       rms_norm_rows(from + begin * width, scale, to + begin * width, inverse + begin, end - begin, width, static_cast<float>(eps));
     });
   });
@@ -33,7 +34,7 @@ void rms_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, 
     auto* to = dx.mutable_data_ptr<T>();
     auto* inverse = rstd.const_data_ptr<float>();
     auto* sums = partial.defined() ? partial.mutable_data_ptr<float>() : nullptr;
-    at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+    parallel_pieces(blocks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
         int64_t row = block * kRowsPerPartialSum, count = std::min(kRowsPerPartialSum, rows - row);
         rms_norm_backward_rows(grad + row * width, from + row * width, scale, inverse + row, to + row * width,

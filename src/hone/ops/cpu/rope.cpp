@@ -1,6 +1,7 @@
 #include "hone/ops/cpu/rope.h"
 
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
@@ -11,7 +12,7 @@ void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction
     auto* from = x.const_data_ptr<T>();
     auto* to = y.mutable_data_ptr<T>();
     auto *cosines = cos.const_data_ptr<float>(), *sines = sin.const_data_ptr<float>();
-    at::parallel_for(0, rows, row_grain(width), [&](int64_t begin, int64_t end) {
+    parallel_pieces(rows, row_grain(width), [&](int64_t begin, int64_t end) {
       rope_rows(from + begin * width, cosines + begin * half, sines + begin * half, direction, to + begin * width, end - begin,
                 width / (2 * half), half);
     });

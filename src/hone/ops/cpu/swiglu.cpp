@@ -1,6 +1,7 @@
 #include "hone/ops/cpu/swiglu.h"
 
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
@@ -20,9 +21,9 @@ void swiglu(const Tensor& gate, const Tensor& up, Tensor& y) {
     auto *g = gate.const_data_ptr<T>(), *u = up.const_data_ptr<T>();
     auto* to = y.mutable_data_ptr<T>();
     if (gate.is_contiguous() && up.is_contiguous()) {
-      at::parallel_for(0, gate.numel(), kGrain, [&](int64_t begin, int64_t end) { swiglu_span(g + begin, u + begin, to + begin, end - begin); });
+      parallel_pieces(gate.numel(), kGrain, [&](int64_t begin, int64_t end) { swiglu_span(g + begin, u + begin, to + begin, end - begin); });
     } else {
-      at::parallel_for(0, gate.size(0), row_grain(gate.size(1)), [&](int64_t begin, int64_t end) {
+      parallel_pieces(gate.size(0), row_grain(gate.size(1)), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
           swiglu_span(g + row * gate.stride(0), u + row * up.stride(0), to + row * gate.size(1), gate.size(1));
       });
@@ -35,7 +36,7 @@ void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, Ten
     using T = decltype(type);
     auto *d = dy.const_data_ptr<T>(), *g = gate.const_data_ptr<T>(), *u = up.const_data_ptr<T>();
     auto *to_gate = dgate.mutable_data_ptr<T>(), *to_up = dup.mutable_data_ptr<T>();
-    at::parallel_for(0, gate.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    parallel_pieces(gate.numel(), kGrain, [&](int64_t begin, int64_t end) {
       swiglu_backward_span(d + begin, g + begin, u + begin, to_gate + begin, to_up + begin, end - begin);
     });
   });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hone/base/error.h"
+#include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
@@ -68,14 +69,14 @@ class TiledPass {
     int64_t slices = std::clamp<int64_t>(kTasks / blocks, 1, std::max<int64_t>(tiles / 8, 1));
     auto row_range = [&](int64_t block) { return Range{rows * block / blocks, rows * (block + 1) / blocks}; };
     std::vector<Part> parts(static_cast<size_t>(blocks * slices));
-    at::parallel_for(0, blocks * slices, 1, [&](int64_t first, int64_t last) {
+    parallel_pieces(blocks * slices, 1, [&](int64_t first, int64_t last) {
       at::NoGradGuard no_grad;
       for (int64_t task = first; task < last; ++task) {
         int64_t slice = task % slices;
         parts[static_cast<size_t>(task)] = look_at(row_range(task / slices), {tiles * slice / slices, tiles * (slice + 1) / slices});
       }
     });
-    at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+    parallel_pieces(blocks, 1, [&](int64_t first, int64_t last) {
       for (int64_t block = first; block < last; ++block) {
         auto& whole = parts[static_cast<size_t>(block * slices)];
         for (int64_t slice = 1; slice < slices; ++slice) merge(whole, parts[static_cast<size_t>(block * slices + slice)]);
