@@ -46,6 +46,7 @@ std::optional<std::string> run_of(const fs::path& checkpoint) {
 }
 
 bool is_weights_file(std::string_view name) {
+  name.remove_prefix(name.rfind('/') + 1);  // ms-swift's own adapters lie in a folder of their own
   return name == "adapter_model.safetensors" || name == "model.safetensors" || name == "model.safetensors.index.json";
 }
 
