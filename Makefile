@@ -31,7 +31,7 @@ demo: build ## teach the embedded model something, and see the difference
 unit-test: setup
 	@[ -e $(BUILD)/build.ninja ] || $(call configure,$(PRESET))
 	@ninja -C $(BUILD) -j $(JOBS)
-	@OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive ctest --test-dir $(BUILD) -j $(WORKERS) --output-on-failure
+	@OMP_WAIT_POLICY=passive ctest --test-dir $(BUILD) -j $(WORKERS) --output-on-failure
 
 # A worker that has run its share takes over half of what another still has to do.
 pytest = $(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal
