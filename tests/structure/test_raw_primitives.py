@@ -14,7 +14,7 @@ DOORS = {
         "hub/file_lock.cpp": "a lock needs a descriptor", "hub/part_file.cpp": "downloads", "parallel/supervision.cpp": "what ranks leave for their supervisor",
         "train/event_file.cpp": "TensorBoard", "train/checkpoint.cpp": "syncs its own files", "train/run_lock.cpp": "a lock needs a descriptor",
         "train/node_copies.cpp": "pieces between nodes", "train/rl/completions_log.cpp": "appends and truncates its own log", "data/write_rows.cpp": "rows it makes",
-        "hub/with_curl/http.cpp": "certificates", "parallel/rank_process.cpp": "output of ranks", "device/memory.cpp": "/proc", "device/inventory.cpp": "/proc and /sys",
+        "hub/with_curl/http.cpp": "certificates", "parallel/rank_process.cpp": "output of ranks", "device/memory.cpp": "/proc", "base/usable_cores.cpp": "/proc and /sys", "device/inventory.cpp": "/proc and /sys",
         "device/cpu_features.cpp": "/proc", "device/npu_install.cpp": "version files", "cli/with_libedit/line_editor.cpp": "the history of the chat"}),
     "maps memory": (r"(?<![\w.>])(?:::)?mmap\s*\(", {"base/file.cpp": "the door", "io/safetensors.cpp": "weights", "device/cpu_buffers.cpp": "memory without a file"}),
     "connects": (r"(?<![\w.>])(?:::(?:connect|socket|getaddrinfo)|getaddrinfo)\s*\(|asio::(?:async_)?connect\s*\(|curl_easy_init", {

@@ -13,9 +13,11 @@
 #include <string>
 
 namespace hone {
-namespace {
 
 namespace fs = std::filesystem;
+
+namespace {
+
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 std::optional<double> number_in(const fs::path& file) {
