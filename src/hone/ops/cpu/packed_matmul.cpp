@@ -5,6 +5,7 @@
 #include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/packed_kernels.h"
 #include "hone/ops/cpu/panel_dots.h"
+#include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/split_dots.h"
 #include "hone/ops/matmul.h"
 
@@ -78,7 +79,7 @@ struct RoundedInput {
         scales(at::empty({x.size(0), x.size(1) / 8}, x.options())),
         sums(at::empty({x.size(0), padded_groups(x.size(1))}, x.options())) {
     const int64_t width = x.size(1), groups = sums.size(1);
-    at::parallel_for(0, x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+    parallel_pieces(x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
       const auto all = rows();
       round_rows(x.const_data_ptr<float>() + begin * width, {all.codes + begin * width, all.scales + begin * width / 8, all.sums + begin * groups}, end - begin, width);
     });
@@ -107,7 +108,7 @@ struct SplitInput {
   explicit SplitInput(const Tensor& x)
       : high(at::empty(x.sizes(), at::kChar)), low(at::empty(x.sizes(), at::kChar)), scales(at::empty({x.size(0), x.size(1) / kSplitGroup}, x.options())) {
     const int64_t width = x.size(1);
-    at::parallel_for(0, x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+    parallel_pieces(x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
       const auto all = rows();
       const int64_t at = begin * width;
       split_rows(x.const_data_ptr<float>() + at, {all.high + at, all.low + at, all.scales + at / kSplitGroup}, end - begin, width);

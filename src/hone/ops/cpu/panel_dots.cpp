@@ -36,7 +36,7 @@ class Int8Panels {
     scales_ = at::empty({up_to(rows, kPanelRows) * groups}, at::kFloat);
     auto* words = words_.mutable_data_ptr<int32_t>();
     auto* scales = scales_.mutable_data_ptr<float>();
-    at::parallel_for(0, pieces_of(rows, kPanelRows), std::max<int64_t>(1, 256 / groups), [&](int64_t begin, int64_t end) {
+    parallel_pieces(pieces_of(rows, kPanelRows), std::max<int64_t>(1, 256 / groups), [&](int64_t begin, int64_t end) {
       for_panels<kPanelRows>(begin * kPanelRows, std::min(rows, end * kPanelRows), [&](int64_t, int64_t row, int64_t lines) {
         auto* to = words + row * groups * kInt8RowWords;
         for (int64_t g = 0; g < groups; ++g) {
@@ -81,7 +81,7 @@ class Int4Panels {
     auto* words = words_.mutable_data_ptr<int32_t>();
     auto *scales = scales_.mutable_data_ptr<float>(), *sums = scales + scales_.size(1);
     const int64_t width = groups * kGroup, padded = padded_groups(width);
-    at::parallel_for(0, pieces_of(rows, kPanelRows), std::max<int64_t>(1, 512 / groups), [&](int64_t begin, int64_t end) {
+    parallel_pieces(pieces_of(rows, kPanelRows), std::max<int64_t>(1, 512 / groups), [&](int64_t begin, int64_t end) {
       for_panels<kPanelRows>(begin * kPanelRows, std::min(rows, end * kPanelRows), [&](int64_t, int64_t row, int64_t lines) {
         auto* to = words + row * groups * kInt4Words;
         for (int64_t g = 0; g < groups; ++g) {

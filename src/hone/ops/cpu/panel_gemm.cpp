@@ -26,7 +26,7 @@ Tensor packed_rows(const Tensor& a) {
   const int64_t piece = 8 * kPanelRows, pieces = pieces_of(rows, piece);
   auto packed = at::empty({padded * depth}, a.options().dtype(at::kFloat));
   auto* to = packed.mutable_data_ptr<float>();
-  at::parallel_for(0, slabs * pieces, std::max<int64_t>(1, 32768 / (piece * std::min(depth, kPanelDepth))), [&](int64_t begin, int64_t end) {
+  parallel_pieces(slabs * pieces, std::max<int64_t>(1, 32768 / (piece * std::min(depth, kPanelDepth))), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t step = i / pieces * kPanelDepth, row = i % pieces * piece, steps = std::min(kPanelDepth, depth - step);
       pack(a, 0, row, std::min(piece, rows - row), step, steps,

@@ -1,7 +1,7 @@
 // How a product of panels is shared out among threads: its sums in blocks. Their values do not depend on it.
 #pragma once
-#include "hone/device/tensor.h"
 #include "hone/ops/cpu/panel_gemm_kernels.h"
+#include "hone/ops/cpu/parallel.h"
 
 namespace hone::ops::cpu {
 
@@ -21,7 +21,7 @@ class PanelGrid {
 
   PanelGrid(int64_t rows, int64_t columns, int64_t depth) : rows_(rows), columns_(columns) {
     int64_t down = pieces_of(rows, kRows), across = pieces_of(columns, kColumns);
-    const int64_t wanted = std::min(2 * int64_t{at::get_num_threads()}, rows * columns * depth / kLeastProducts);
+    const int64_t wanted = std::min(4 * int64_t{at::get_num_threads()}, rows * columns * depth / kLeastProducts);
     while (down * across < wanted && (rows > 8 * kPanelRows * down || columns > 4 * kPanelColumns * across))
       rows * across > columns * down ? ++down : ++across;
     block_rows_ = up_to(pieces_of(rows, down), kPanelRows);
@@ -32,7 +32,7 @@ class PanelGrid {
   template <class Compute>
   void for_blocks(Compute compute) const {
     const int64_t across = pieces_of(columns_, block_columns_), count = pieces_of(rows_, block_rows_) * across;
-    at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    parallel_pieces(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i / across * block_rows_, column = i % across * block_columns_;
         compute(PanelBlock{row, std::min(block_rows_, rows_ - row), column, std::min(block_columns_, columns_ - column)});
