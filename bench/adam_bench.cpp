@@ -3,7 +3,7 @@
 // same bytes with the same root and division.
 #include <benchmark/benchmark.h>
 
-#include "hone/device/cores.h"
+#include "hone/device/num_threads.h"
 #include "hone/device/memory.h"
 #include "hone/optim/cpu_adam.h"
 
@@ -19,8 +19,8 @@ AdamUpdate state_of(int64_t size) {
 enum class Way { vectors, libtorch, addition };
 
 void step(benchmark::State& state, Way way) {
-  device::keep_cpu_buffers();
-  device::use_cores(static_cast<int>(state.range(1)));
+  device::enable_cpu_caching_allocator();
+  device::set_num_threads(static_cast<int>(state.range(1)));
   const auto u = state_of(state.range(0));
   const AdamConfig config;
   if (way == Way::vectors && !serves_cpu_adam(u, config)) return state.SkipWithError("this libtorch rounds in another way");
@@ -35,7 +35,7 @@ void step(benchmark::State& state, Way way) {
 void sizes(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"elements", "threads"})->UseRealTime()->Unit(benchmark::kMillisecond);
   for (int64_t elements : {1 << 16, 1 << 25})
-    for (int threads = 1; threads <= device::cores(); threads *= 2) bench->Args({elements, threads});
+    for (int threads = 1; threads <= device::num_threads(); threads *= 2) bench->Args({elements, threads});
 }
 
 BENCHMARK_CAPTURE(step, hone, Way::vectors)->Apply(sizes);

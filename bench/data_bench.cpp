@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "hone/base/thread_pool.h"
-#include "hone/data/make_loader.h"
-#include "hone/data/open_datasets.h"
+#include "hone/data/batches/make_loader.h"
+#include "hone/data/datasets/open_datasets.h"
 
 namespace {
 
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   }
   auto start = std::chrono::steady_clock::now();
   auto dialect = argc > 4 && std::string(argv[4]) == "factory" ? Dialect::factory : Dialect::swift;
-  auto config = peer_defaults(dialect);
+  auto config = dialect_defaults(dialect);
   config.template_name = argc > 3 ? argv[3] : "";
   auto encoder = Encoder::make(config, text::Tokenizer::load(argv[1]), read_model_identity(argv[1]));
   DatasetConfig dataset{.datasets = {argv[2]}, .shuffle = false};

@@ -14,7 +14,7 @@
 #include "hone/device/memory.h"
 #include "hone/engine/engine.h"
 #include "hone/model/causal_lm.h"
-#include "hone/ops/cpu/lanes.h"
+#include "hone/ops/cpu/simd.h"
 
 namespace hone {
 namespace {
@@ -41,12 +41,12 @@ Settings parse(int argc, char** argv) {
     if (key == "--mixed") s.mixed = number();
     if (key == "--temperature") s.temperature = std::stod(value);
     if (key == "--quant_bits") s.engine.quant_bits = static_cast<int>(number());
-    if (key == "--graphs") s.engine.graphs = number() != 0;
-    if (key == "--cache_tokens") s.engine.cache_tokens = number();
-    if (key == "--step_tokens") s.engine.max_step_tokens = number();
+    if (key == "--graphs") s.engine.use_cuda_graphs = number() != 0;
+    if (key == "--cache_tokens") s.engine.kv_cache_tokens = number();
+    if (key == "--step_tokens") s.engine.max_num_batched_tokens = number();
     if (key == "--speculative") s.engine.speculative_tokens = number();
-    if (key == "--prefix_cache") s.engine.prefix_cache = number() != 0;
-    if (key == "--max_context") s.engine.max_context = number();
+    if (key == "--prefix_cache") s.engine.enable_prefix_caching = number() != 0;
+    if (key == "--max_context") s.engine.max_model_len = number();
   }
   return s;
 }
@@ -54,7 +54,7 @@ Settings parse(int argc, char** argv) {
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::unique_ptr<model::CausalLM> load(const Settings& s) {
-  model::LoadOptions options{.device = device::pick(s.device)};
+  model::LoadOptions options{.device = device::select_device(s.device)};
   if (s.dtype == "bfloat16") options.dtype = at::kBFloat16;
   if (s.dtype == "float16") options.dtype = at::kHalf;
   if (s.dtype == "float32") options.dtype = at::kFloat;
@@ -62,12 +62,13 @@ std::unique_ptr<model::CausalLM> load(const Settings& s) {
 }
 
 engine::Request random_request(const Settings& s, Rng& rng, int64_t vocabulary, int64_t prompt, int64_t tokens) {
-  engine::Request request{.want_text = false};
-  for (int64_t i = 0; i < prompt; ++i) request.prompt.push_back(static_cast<text::TokenId>(rng.below(static_cast<uint64_t>(std::min<int64_t>(vocabulary, 10000)))));
+  engine::Request request{.detokenize = false};
+  for (int64_t i = 0; i < prompt; ++i)
+    request.prompt.push_back(static_cast<text::TokenId>(rng.below(static_cast<uint64_t>(std::min<int64_t>(vocabulary, 10000)))));
   request.sampling.temperature = s.temperature;
   request.sampling.seed = rng.next();
   request.sampling.max_tokens = tokens;
-  request.sampling.ignore_end = true;
+  request.sampling.ignore_eos = true;
   return request;
 }
 
@@ -105,9 +106,9 @@ Json answers(engine::Engine& engine, const Settings& s) {
   auto prompts = parse_json(read_file(s.answers)).or_throw(ExitCode::bad_data, s.answers);
   std::vector<engine::Request> requests;
   for (const auto& prompt : prompts) {
-    engine::Request request{.prompt = prompt.get<std::vector<text::TokenId>>(), .want_text = false};
+    engine::Request request{.prompt = prompt.get<std::vector<text::TokenId>>(), .detokenize = false};
     request.sampling.max_tokens = s.tokens;
-    request.sampling.ignore_end = true;
+    request.sampling.ignore_eos = true;
     requests.push_back(std::move(request));
   }
   Json result = Json::array();
@@ -135,7 +136,7 @@ HONE_CPU_KERNEL int64_t sum_of(const int64_t* words, int64_t steps) {
 // Bytes a second over 1 GB on huge pages, by all threads. The best of several passes.
 double memory_rate() {
   constexpr int64_t kSteps = 75'000;
-  device::keep_cpu_buffers();
+  device::enable_cpu_caching_allocator();
   auto block = at::ones({kSteps * kStepWords}, at::TensorOptions(at::kLong));
   const auto* words = block.const_data_ptr<int64_t>();
   std::atomic<int64_t> total = 0;
@@ -161,7 +162,7 @@ int main_of(const Settings& s) {
     return 0;
   }
   Rng rng(0);
-  auto vocabulary = model->config().vocabulary;
+  auto vocabulary = model->config().vocab_size;
   auto round = [&](int64_t tokens) {
     std::vector<engine::Request> requests;
     for (int64_t i = 0; i < std::max(s.mixed, s.batch); ++i) {

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "hone/device/memory.h"
-#include "hone/ops/matmul.h"
+#include "hone/ops/linear/matmul.h"
 
 namespace hone::ops {
 namespace {
@@ -17,7 +17,7 @@ struct Layers {
   std::vector<Tensor> weights;
 
   explicit Layers(at::ScalarType type) {
-    device::keep_cpu_buffers();
+    device::enable_cpu_caching_allocator();
     for (int64_t layer = 0; layer < kLayers; ++layer)
       for (auto [outputs, inputs] : kShapes) weights.push_back(at::randn({outputs, inputs}).to(type));
   }

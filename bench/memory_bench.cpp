@@ -10,7 +10,7 @@
 #include "hone/base/json.h"
 #include "hone/device/memory.h"
 #include "hone/model/causal_lm.h"
-#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
 
 namespace hone {
 namespace {

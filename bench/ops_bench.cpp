@@ -2,12 +2,12 @@
 #include <benchmark/benchmark.h>
 
 #include "hone/device/memory.h"
-#include "hone/ops/attention.h"
-#include "hone/ops/experts.h"
-#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/attention/attention.h"
+#include "hone/ops/moe/moe.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/ops/rms_norm.h"
-#include "hone/ops/rope.h"
-#include "hone/ops/swiglu_linear.h"
+#include "hone/ops/attention/rope.h"
+#include "hone/ops/linear/swiglu_linear.h"
 
 namespace hone::ops {
 namespace {
@@ -18,7 +18,7 @@ Tensor leaf(std::initializer_list<int64_t> shape) { return at::randn(shape).requ
 
 template <class Operator>
 void forward_and_backward(benchmark::State& state, Operator op) {
-  device::keep_cpu_buffers();
+  device::enable_cpu_caching_allocator();
   for (auto _ : state) op().sum().backward();
   state.SetItemsProcessed(state.iterations() * kTokens);
 }
@@ -42,7 +42,7 @@ void mlp(benchmark::State& state, bool fused) {
 
 void attend(benchmark::State& state, bool fused) {
   auto q = leaf({kTokens, kHeads * kHeadDim}), k = leaf({kTokens, kKvHeads * kHeadDim}), v = leaf({kTokens, kKvHeads * kHeadDim});
-  AttentionPlan plan;
+  AttentionMetadata plan;
   for (int i = 0; i < 4; ++i) plan.segments.append(kTokens / 4);
   AttentionShape shape{kHeads, kKvHeads, kHeadDim, 0.125};
   forward_and_backward(state, [&] { return (fused ? attention : attention_plain)(q, k, v, plan, shape); });
@@ -53,7 +53,7 @@ void experts(benchmark::State& state, bool grouped, bool trained, int64_t tokens
   constexpr int64_t kExperts = 128, kWidth = 768, kInput = 2048, kChosen = 8;
   auto x = leaf({tokens, kInput});
   auto gate_up = at::randn({kExperts, 2 * kWidth, kInput}).requires_grad_(trained), down = at::randn({kExperts, kInput, kWidth}).requires_grad_(trained);
-  auto choice = choose_experts(at::randn({tokens, kExperts}), kChosen, true);
+  auto choice = route_top_k(at::randn({tokens, kExperts}), kChosen, true);
   forward_and_backward(state, [&] { return (grouped ? expert_mlp : expert_mlp_plain)(x, choice, {gate_up, {}}, {down, {}}); });
   state.SetItemsProcessed(state.iterations() * tokens);
 }

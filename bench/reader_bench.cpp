@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "hone/data/open_datasets.h"
+#include "hone/data/datasets/open_datasets.h"
 
 namespace {
 
@@ -24,7 +24,10 @@ std::string bench_file() {
     std::ofstream out(file, std::ios::binary);
     for (size_t written = 0, i = 0; written < bytes; ++i) {
       auto answer = std::string(200 + i * 37 % 1200, 'a');
-      auto row = fmt::format("{{\"messages\": [{{\"role\": \"user\", \"content\": \"question {}\"}}, {{\"role\": \"assistant\", \"content\": \"{}\\n\"}}]}}\n", i, answer);
+      auto row = fmt::format(
+          "{{\"messages\": [{{\"role\": \"user\", \"content\": \"question {}\"}}, {{\"role\": \"assistant\", \"content\": "
+          "\"{}\\n\"}}]}}\n",
+          i, answer);
       out << row;
       written += row.size();
     }

@@ -8,7 +8,7 @@
 #include "hone/device/device.h"
 #include "hone/device/memory.h"
 #include "hone/model/causal_lm.h"
-#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
 
 namespace hone {
 namespace {
@@ -50,10 +50,10 @@ TensorList attach_lora(model::CausalLM& model, int64_t rank) {
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 int run(const Settings& s) {
-  if (s.device == "cpu") device::keep_cpu_buffers();
+  if (s.device == "cpu") device::enable_cpu_caching_allocator();
   device::seed(0);
   double began = seconds();
-  model::LoadOptions load{.device = device::pick(s.device)};
+  model::LoadOptions load{.device = device::select_device(s.device)};
   if (s.dtype == "bfloat16") load.dtype = at::kBFloat16;
   if (s.dtype == "float32") load.dtype = at::kFloat;
   auto model = model::CausalLM::load(s.model, load);
@@ -61,10 +61,10 @@ int run(const Settings& s) {
   auto trained = attach_lora(*model, s.rank);
   model->set_training(true);
 
-  model::Input input;
+  model::ModelInput input;
   for (int64_t i = 0; i < s.sequences; ++i) input.segments.append(s.length);
   int64_t tokens = input.segments.total();
-  input.tokens_t = at::randint(model->config().vocabulary, {tokens}, at::kLong).to(model->device());
+  input.tokens_t = at::randint(model->config().vocab_size, {tokens}, at::kLong).to(model->device());
   input.positions_t = at::arange(s.length).repeat({s.sequences}).to(model->device());
   auto labelled = (at::arange(tokens) % 100 < 100 * s.labelled).to(model->device());
   auto targets = at::where(labelled, input.tokens_t.roll({-1}), at::full_like(input.tokens_t, ops::kIgnoredTarget));
@@ -72,7 +72,7 @@ int run(const Settings& s) {
   double loss = 0, fastest = 1e30;
   for (int64_t step = 0; step <= s.steps; ++step) {  // the first warms up
     double start = seconds();
-    auto entropy = ops::linear_cross_entropy(model->hidden(input), model->head().weight, model->head().bias, targets);
+    auto entropy = ops::linear_cross_entropy(model->hidden_states(input), model->head().weight, model->head().bias, targets);
     (entropy.sum / static_cast<double>(tokens * s.labelled)).backward();
     for (auto& parameter : trained) parameter.mutable_grad().reset();
     device::synchronize(model->device());

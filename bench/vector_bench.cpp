@@ -1,11 +1,11 @@
-// Element-wise kernels on Google Highway (ops/cpu/vector) beside the same formulas in the compiler's vector types (lanes.h), which they replaced: one thread, rows
-// that stay in the cache.
+// Element-wise kernels on Google Highway (ops/cpu/vector) beside the same formulas in the compiler's vector types (lanes.h),
+// which they replaced: one thread, rows that stay in the cache.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
 #include <vector>
 
-#include "hone/ops/cpu/lanes.h"
+#include "hone/ops/cpu/simd.h"
 #include "hone/ops/cpu/vector/kernels.h"
 
 namespace hone::ops::cpu {
@@ -13,21 +13,22 @@ namespace {
 
 template <class T>
 HONE_INLINE void swiglu_body(const T* gate, const T* up, T* y, int64_t count) {
-  for_lanes(count, HONE_LANES(auto g = load(gate + i, extent); store(y + i, rounded<T>(g * (1.0f / (1.0f + exp(-g)))) * load(up + i, extent), extent)));
+  for_each_vector(count, HONE_VECTOR_LOOP(auto g = load(gate + i, extent); store(
+                                              y + i, rounded<T>(g * (1.0f / (1.0f + exp(-g)))) * load(up + i, extent), extent)));
 }
 HONE_CPU_KERNEL void swiglu_lanes(const float* gate, const float* up, float* y, int64_t count) { swiglu_body(gate, up, y, count); }
 HONE_CPU_KERNEL void swiglu_lanes(const c10::BFloat16* gate, const c10::BFloat16* up, c10::BFloat16* y, int64_t count) { swiglu_body(gate, up, y, count); }
 HONE_CPU_KERNEL void norm_lanes(const float* x, const float* weight, float* y, int64_t width) {
-  Lane squares{};
-  for_lanes(width, HONE_LANES(auto v = load(x + i, extent); squares += v * v));
+  F32x16 squares{};
+  for_each_vector(width, HONE_VECTOR_LOOP(auto v = load(x + i, extent); squares += v * v));
   float scale = 1.0f / std::sqrt(sum(squares) / static_cast<float>(width) + 1e-6f);
-  for_lanes(width, HONE_LANES(store(y + i, load(x + i, extent) * scale * load(weight + i, extent), extent)));
+  for_each_vector(width, HONE_VECTOR_LOOP(store(y + i, load(x + i, extent) * scale * load(weight + i, extent), extent)));
 }
 HONE_CPU_KERNEL float softmax_lanes(const float* x, int64_t width) {
-  Lane largest = splat(-INFINITY), exponentials{};
-  for_lanes(width, HONE_LANES(largest = max(largest, load(x + i, extent))));
+  F32x16 largest = splat(-INFINITY), exponentials{};
+  for_each_vector(width, HONE_VECTOR_LOOP(largest = max(largest, load(x + i, extent))));
   const float peak = max(largest);
-  for_lanes(width, HONE_LANES(exponentials += exp(load(x + i, extent) - peak)));
+  for_each_vector(width, HONE_VECTOR_LOOP(exponentials += exp(load(x + i, extent) - peak)));
   return sum(exponentials);
 }
 

@@ -30,7 +30,7 @@ add_library(hone_gloo INTERFACE)
 target_include_directories(hone_gloo SYSTEM INTERFACE ${CMAKE_SOURCE_DIR}/cmake/gloo_shim)
 target_compile_definitions(hone_gloo INTERFACE USE_C10D_GLOO)
 # Kernels of our own for NVIDIA GPUs need nvcc and its headers beside a libtorch made for CUDA; without either, compositions of
-# libtorch's run there, and its CUDA part is loaded when the program starts (device/cuda_part.h).
+# libtorch's run there, and its CUDA part is loaded when the program starts (device/cuda_library.h).
 set(HONE_WITH_CUDA OFF)
 if(HONE_TORCH_HAS_CUDA)
   include(CheckLanguage)

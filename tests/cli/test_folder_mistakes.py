@@ -46,7 +46,7 @@ def test_a_stream_has_no_share_to_hold_out(factory, rows, tmp_path):
 
 @pytest.mark.parametrize("field, value, expected", [
     ("do_sample", "yes", "true or false"), ("temperature", "warm", "a number"), ("eos_token_id", "<|im_end|>", "a token id or a list of them"),
-    ("max_new_tokens", 1.5, "a whole number"),
+    ("max_new_tokens", 1.5, "an integer"),
 ])
 def test_a_generation_config_of_wrong_types_is_named(hone, tmp_path, field, value, expected):
     model = tmp_path / "model"

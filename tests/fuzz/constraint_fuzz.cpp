@@ -43,7 +43,7 @@ void follow(const Constraint& constraint, uint64_t seed) try {
     if (token == kEnd) return;
     state = constraint.next(state, token);
   }
-} catch (const engine::CannotGoOn&) {
+} catch (const engine::ConstraintError&) {
 }
 
 }  // namespace

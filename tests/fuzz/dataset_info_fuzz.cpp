@@ -1,7 +1,7 @@
 // Any JSON as a dataset_info entry and as rows of it, of both front ends.
 #include <string>
 
-#include "hone/data/dataset_info.h"
+#include "hone/data/datasets/dataset_info.h"
 #include "hone/data/formats/python_literal.h"
 
 using namespace hone;

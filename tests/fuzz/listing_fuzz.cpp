@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (auto path = file_name_from_server(text);
       path && (path->is_absolute() || path->lexically_normal().begin()->string() == ".."))
     __builtin_trap();
-  if (auto files = read_tree(text)) (void)wanted_files(*files, {{text}, {}}, Kind::model);
-  if (auto page = read_files(text)) (void)wanted_files(page->files, {}, Kind::dataset);
+  if (auto files = read_tree(text)) (void)filter_files(*files, {{text}, {}}, Kind::model);
+  if (auto page = read_files(text)) (void)filter_files(page->files, {}, Kind::dataset);
   return 0;
 }

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "hone/serve/chat/conversation.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/body.h"
 
 namespace {
@@ -19,8 +19,8 @@ void read(Endpoint endpoint, const hone::Json& body) {
     read_tool_choice(fields.json("tool_choice"), tools);
     if (fields.has("chat_template_kwargs")) read_template_values(fields.json("chat_template_kwargs"));
     fields.texts("stop", 16, 256);
-    read_shape(fields, kChat);
-  } catch (const Problem&) {
+    read_response_format(fields, kChat);
+  } catch (const ApiError&) {
   }
 }
 

@@ -41,7 +41,7 @@ def test_named_adapters_answer_by_their_name(serve, adapter):
     server = serve("--adapters", f"loud={adapter}", "--infer_backend", "vllm", "--served_model_name", "plain", "--torch_dtype", "float32")
     assert models(server) == ["plain", "loud"]
     assert answer(server, "plain") != answer(server, "loud")
-    assert "there is one engine" in server.log()
+    assert "hone runs its own engine" in server.log()
     alone = serve("--adapters", adapter, "--torch_dtype", "float32")
     merged = serve("--adapters", adapter, "--merge_lora", "true", "--torch_dtype", "float32")
     assert answer(server, "loud") == answer(alone, "nano") == answer(merged, "nano")

@@ -6,9 +6,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-BELOW = {"base": [], "device": ["base"], "text": ["base"], "io": ["device"], "ops": ["device"], "hub": ["base"], "data": ["text", "io", "ops", "hub"],
-         "model": ["text", "io", "ops", "hub"], "tuner": ["data", "model"], "optim": ["data", "model"], "parallel": ["data", "model"],
-         "engine": ["tuner", "optim", "parallel"], "train": ["engine"], "serve": ["train"], "cli": ["serve"]}
+BELOW = {"base": [], "device": ["base"], "text": ["base"], "io": ["device"], "ops": ["device"], "hub": ["base"], "notify": ["hub"],
+         "data": ["text", "ops", "hub"], "model": ["text", "io", "ops"], "tuner": ["model"], "optim": ["ops"], "parallel": ["model"],
+         "engine": ["tuner"], "train": ["data", "optim", "parallel", "engine", "notify"], "serve": ["data", "engine"], "cli": ["train", "serve"]}
 
 
 def allowed(component):
@@ -52,8 +52,14 @@ def test_files_stay_readable():
 
 
 def test_folders_introduce_themselves():
-    for folder in (ROOT / "src/hone").iterdir():
-        if folder.is_dir() and any(f.suffix == ".cpp" for f in folder.iterdir()):
+    for folder in (ROOT / "src/hone").rglob("*"):
+        if folder.is_dir() and not re.match("with(out)?_", folder.name) and any(f.suffix in (".cpp", ".h") for f in folder.iterdir()):
             readme = folder / "README.md"
             assert readme.exists(), folder
             assert len(readme.read_text().splitlines()) <= 10, folder
+
+
+def test_folders_have_at_most_forty_files():
+    wrong = {str(folder.relative_to(ROOT)): count for folder in (ROOT / "src").rglob("*")
+             if folder.is_dir() and (count := sum(f.is_file() for f in folder.iterdir())) > 40}
+    assert not wrong, wrong

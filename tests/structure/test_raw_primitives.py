@@ -11,27 +11,27 @@ ROOT = Path(__file__).resolve().parents[2] / "src/hone"
 DOORS = {
     "opens files": (r"(?<![\w.>])(?:::open|fopen|freopen|open64|creat)\s*\(|std::(?:basic_)?(?:if|of|f)stream\b", {
         "base/file.cpp": "the door", "io/safetensors.cpp": "weights", "io/safetensors_writer.cpp": "weights", "data/readers/plain_file.cpp": "rows",
-        "hub/file_lock.cpp": "a lock needs a descriptor", "hub/part_file.cpp": "downloads", "parallel/supervision.cpp": "what ranks leave for their supervisor",
-        "train/event_file.cpp": "TensorBoard", "train/checkpoint.cpp": "syncs its own files", "train/run_lock.cpp": "a lock needs a descriptor",
-        "train/node_copies.cpp": "pieces between nodes", "train/rl/completions_log.cpp": "appends and truncates its own log", "data/write_rows.cpp": "rows it makes",
-        "hub/with_curl/http.cpp": "certificates", "parallel/rank_process.cpp": "output of ranks", "device/memory.cpp": "/proc", "base/usable_cores.cpp": "/proc and /sys", "device/inventory.cpp": "/proc and /sys",
+        "hub/file_lock.cpp": "a lock needs a descriptor", "hub/partial_file.cpp": "downloads", "parallel/launch/rank_files.cpp": "what ranks leave for their supervisor",
+        "train/reports/event_file.cpp": "TensorBoard", "train/checkpoints/checkpoint.cpp": "syncs its own files", "train/run_lock.cpp": "a lock needs a descriptor",
+        "train/checkpoints/node_replication.cpp": "pieces between nodes", "train/rl/completions_log.cpp": "appends and truncates its own log", "data/datasets/write_rows.cpp": "rows it makes",
+        "hub/with_curl/http.cpp": "certificates", "parallel/launch/rank_process.cpp": "output of ranks", "device/memory.cpp": "/proc", "base/usable_cores.cpp": "/proc and /sys", "device/inventory.cpp": "/proc and /sys",
         "device/cpu_features.cpp": "/proc", "device/npu_install.cpp": "version files", "cli/with_libedit/line_editor.cpp": "the history of the chat"}),
-    "maps memory": (r"(?<![\w.>])(?:::)?mmap\s*\(", {"base/file.cpp": "the door", "io/safetensors.cpp": "weights", "device/cpu_buffers.cpp": "memory without a file"}),
+    "maps memory": (r"(?<![\w.>])(?:::)?mmap\s*\(", {"base/file.cpp": "the door", "io/safetensors.cpp": "weights", "device/cpu_caching_allocator.cpp": "memory without a file"}),
     "connects": (r"(?<![\w.>])(?:::(?:connect|socket|getaddrinfo)|getaddrinfo)\s*\(|asio::(?:async_)?connect\s*\(|curl_easy_init", {
-        "hub/with_curl/http.cpp": "the door to hubs, rewards and messages", "hub/with_curl/mail.cpp": "mail", "hub/with_curl/post_json.cpp": "rewards and messages", "serve/relay/upstream.cpp": "the server a person named",
-        "serve/bench/client.cpp": "the server a person named", "parallel/rendezvous.cpp": "ranks of a run", "parallel/supervisor.cpp": "ranks of a run",
+        "hub/with_curl/http.cpp": "the door to hubs, rewards and messages", "notify/with_curl/mail.cpp": "mail", "hub/with_curl/post_json.cpp": "rewards and messages", "serve/proxy/upstream.cpp": "the server a person named",
+        "serve/bench/client.cpp": "the server a person named", "parallel/launch/rendezvous.cpp": "ranks of a run", "parallel/launch/supervisor.cpp": "ranks of a run",
         "cli/doctor/machine.cpp": "doctor"}),
     "starts programs": (r"(?<![\w.>:])(?:std::system|popen|posix_spawnp?)\s*\(|(?<!\w)::(?:system|posix_spawnp?|exec[vl]p?e?)\s*\(", {
-        "parallel/rank_process.cpp": "ranks, by argument vector", "cli/main.cpp": "itself, anew", "cli/commands/ray_submit.cpp": "by argument vector",
-        "cli/commands/emulate_npu.cpp": "by argument vector", "train/swanlab.cpp": "by argument vector"}),
+        "parallel/launch/rank_process.cpp": "ranks, by argument vector", "cli/main.cpp": "itself, anew", "cli/commands/ray_submit.cpp": "by argument vector",
+        "cli/commands/emulate_npu.cpp": "by argument vector", "train/reports/swanlab.cpp": "by argument vector"}),
     "runs code of others": (r"\bdlopen\s*\(|torch::(?:jit::)?load\s*\(|\bUnpickler\b|pickle_load", {
         "device/npu.cpp": "drivers of this machine", "device/npu_dcmi.cpp": "drivers of this machine", "device/nvml.cpp": "drivers of this machine",
-        "device/without_cuda/cuda_part.cpp": "our own library"}),
+        "device/without_cuda/cuda_library.cpp": "our own library"}),
     "trusts the text of a number": (r"\b(?:std::)?(?:atoi|atol|atoll|stoi|stol|stoll|stoul|stoull)\s*\(|\bsscanf\s*\(", {
         "cli/": "options that were checked, and the environment", "base/terminal.cpp": "the environment", "device/": "the environment and drivers", "parallel/": "the environment",
         "hub/access.cpp": "the environment", "hub/with_curl/http.cpp": "the environment", "hub/with_curl/hugging_face_api.cpp": "digits, and a throw is an error", "engine/constraints/decimal.cpp": "digits it has counted",
-        "optim/block_adam.cpp": "names of our own", "text/jinja/repr.cpp": "what it has printed", "text/tokenizer/folder.cpp": "ids, which are looked up", "train/run_folder.cpp": "names of our own",
-        "train/run_log.cpp": "lines of our own", "tuner/initial.cpp": "options that were checked", "tuner/model_folder.cpp": "names of our own"}),
+        "optim/optimizers/block_adam.cpp": "names of our own", "text/jinja/repr.cpp": "what it has printed", "text/tokenizer/formats/load_tokenizer.cpp": "ids, which are looked up", "train/run_folder.cpp": "names of our own",
+        "train/reports/run_log.cpp": "lines of our own", "tuner/lora_init.cpp": "options that were checked", "tuner/model_folder.cpp": "names of our own"}),
     "copies by pointer": (r"\b(?:strcpy|strcat|sprintf|gets|alloca)\s*\(", {}),
 }
 

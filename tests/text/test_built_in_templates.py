@@ -53,6 +53,6 @@ def test_mistakes(hone):
     done = hone("render", "--template", "qwen25", stdin=json.dumps(TALK))
     assert done.returncode == 2 and "neither a file nor a built-in template" in done.stderr
     done = hone("render", "--template", "chatml", "--add_generation_prompt", stdin=json.dumps(TALK[:3]))
-    assert done.returncode == 2 and "ends with an answer" in done.stderr
+    assert done.returncode == 2 and "ends with an assistant message" in done.stderr
     done = hone("render", "--template", "chatml", stdin='[{"role": "user"}]')
     assert done.returncode == 3 and "standard input:1" in done.stderr

@@ -58,7 +58,7 @@ def test_llamafactory_writes_its_tokenized_path_once_and_reads_it_then(model_fol
     assert (tmp_path / "tokens/train").is_dir() and (tmp_path / "tokens/validation").is_dir()
     (tmp_path / "rows.json").unlink()
     second, again = train("second")
-    assert again == losses and "left aside" in second.stderr
+    assert again == losses and "ignored" in second.stderr
 
 
 def encoded(folder):

@@ -47,7 +47,7 @@ def test_the_same_command_continues_a_killed_run(train, tmp_path):
     assert killed.returncode == -signal.SIGKILL
     again = train()
     assert again.returncode == 0, again.stderr
-    assert "continuing from" in again.stderr and "checkpoint-4" in again.stderr
+    assert "resuming from" in again.stderr and "checkpoint-4" in again.stderr
     steps = [json.loads(line)["current_steps"] for line in (tmp_path / "out/trainer_log.jsonl").read_text().splitlines()]
     assert steps[-5:-1] == [5, 6, 7, 8]
 

@@ -277,7 +277,7 @@ def test_what_judges_texts_is_no_model_to_write(rlhf, model_folder, tmp_path):
     (tmp_path / "judge/config.json").write_text(json.dumps({**config, "architectures": [config["architectures"][0].replace("CausalLM", "SequenceClassification")]}))
     for options in (dict(model=tmp_path / "judge"), dict(model=tmp_path / "judge", rlhf_type="kto"), dict(model=tmp_path / "judge", rlhf_type="grpo", reward_funcs="format"),
                     dict(model=tmp_path / "judge", task_type="causal_lm"), dict(ref_model=tmp_path / "judge")):
-        assert "judges texts and writes none" in rlhf(code=2, **options), options
+        assert "is not a generative model" in rlhf(code=2, **options), options
 
 
 def test_what_has_no_effect_is_told(rlhf, model_folder, pairs, tmp_path):
@@ -341,7 +341,7 @@ def test_rows_without_two_answers(model_folder, pairs, tmp_path):
     (tmp_path / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = hone("rlhf", model=model_folder, dataset=tmp_path / "odd.jsonl", output_dir=tmp_path / "odd", max_steps=1, max_length=256, torch_dtype="float32", save_strategy="no")
     assert done.returncode == 0, done.stderr
-    for said in ("no rejected answer", "equals the chosen one", "max_length is 256"):
+    for said in ("no rejected response", "equals the chosen one", "max_length is 256"):
         assert said in done.stderr + done.stdout, said
 
 

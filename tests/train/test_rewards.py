@@ -180,8 +180,8 @@ def test_kto_follows_trl_in_every_layout_and_goes_on_bit_for_bit(sft, model_fold
 
 def test_kto_needs_two_rows_a_label_and_the_whole_data(sft, feedback, pairs, tmp_path):
     options = dict(verb="rlhf", rlhf_type="kto", max_steps=1)
-    for more, said in ((dict(dataset=feedback[0], per_device_train_batch_size=1), "an update has one row"), (dict(dataset=pairs[0]), "the row has no \"label\""),
-                       (dict(dataset=feedback[0], streaming="true"), "which a stream does not have at hand"), (dict(dataset=feedback[0], loss_type="sigmoid"), "expected kto, apo_zero_unpaired")):
+    for more, said in ((dict(dataset=feedback[0], per_device_train_batch_size=1), "needs at least 2 rows per optimizer step"), (dict(dataset=pairs[0]), "the row has no \"label\""),
+                       (dict(dataset=feedback[0], streaming="true"), "which a stream does not have"), (dict(dataset=feedback[0], loss_type="sigmoid"), "expected kto, apo_zero_unpaired")):
         refused = sft(tmp_path / "refused", **options, **more)
         assert refused.code != 0 and said in refused.err, refused.err
 

@@ -32,9 +32,9 @@ def test_another_rate_is_another_run(sft, tmp_path):
     kept = {path.name: run_id(path) for path in second.folder.glob("checkpoint-*")}
     assert list(kept.values()).count(of_first) == 2, kept  # none of the first run's is gone, whatever it is called now
     mine = sft(tmp_path / "run", **slow, resume_from_checkpoint="true")
-    assert f"continuing from {tmp_path}/run/checkpoint-4" in mine.err and "and is now" not in mine.err, mine.err
+    assert f"resuming from {tmp_path}/run/checkpoint-4" in mine.err and "and is now" not in mine.err, mine.err
     longer = sft(tmp_path / "run", **{**slow, "max_steps": 6}, resume_from_checkpoint="true")
-    assert longer.code == 0 and f"continuing from {tmp_path}/run/checkpoint-4" in longer.err, longer.err  # settings differ least
+    assert longer.code == 0 and f"resuming from {tmp_path}/run/checkpoint-4" in longer.err, longer.err  # settings differ least
     assert "max_steps was 4 and is now 6" in longer.err and "learning_rate was" not in longer.err
 
 
@@ -46,7 +46,7 @@ def test_the_same_command_again_goes_on_or_begins(sft, tmp_path, versions):
     assert killed.code == -signal.SIGKILL and "starts from the beginning" in killed.err, killed.err
     again = sft(tmp_path / "out", **settings)
     assert again.code == 0, again.err
-    assert "continuing from" in again.err and "checkpoint-4" in again.err
+    assert "resuming from" in again.err and "checkpoint-4" in again.err
     folders = sorted(tmp_path.glob("out/v*")) if versions == "true" else [tmp_path / "out"]
     assert len(folders) == 1 and (folders[0] / "checkpoint-6").exists(), "it goes on where it was"
     again.folder = folders[0]

@@ -95,7 +95,7 @@ def ask(*words, env=None):
 def verdicts(folder_words, rows, tmp_path, name, *more):
     done = ask("infer", *folder_words, "--val_dataset", rows, "--result_path", tmp_path / name, *more)
     assert done.returncode == 0, done.stderr
-    assert "starts anew" not in done.stderr  # the head that was trained is used
+    assert "newly initialized" not in done.stderr  # the head that was trained is used
     return [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
 
 
@@ -106,7 +106,7 @@ def test_a_language_model_becomes_a_classifier_that_transformers_and_peft_load(s
     options = dict(dataset=rows, task_type="seq_cls", num_labels=2, use_chat_template="false", max_steps=30, save_steps=30, per_device_train_batch_size=12, learning_rate="1e-2")
     full, lora = sft(tmp_path / "full", tuner_type="full", **options), sft(tmp_path / "lora", lora_rank=4, **options)
     assert full.code == 0 and lora.code == 0, full.err + lora.err
-    assert "the head that gives 2 scores starts anew" in full.err + full.out
+    assert "the head with 2 outputs is newly initialized" in full.err + full.out
     checkpoint = {"full": full.folder / "checkpoint-30", "lora": lora.folder / "checkpoint-30"}
     saved = json.loads((checkpoint["lora"] / "adapter_config.json").read_text())
     assert saved["task_type"] == "SEQ_CLS" and saved["modules_to_save"] == ["classifier", "score"]
@@ -305,7 +305,7 @@ def test_a_reranker_takes_so_many_candidates_and_gives_scores(sft, model_folder,
         assert run.code == 0, run.err
         event = run.log()[0]
         lengths[positives] = event["acc"] * 4 * positives * (1 + negatives)
-        assert lengths[positives] == pytest.approx(round(lengths[positives]), abs=1e-4)  # a whole number of candidates was judged
+        assert lengths[positives] == pytest.approx(round(lengths[positives]), abs=1e-4)  # an integer of candidates was judged
     pairs = write_rows(tmp_path / "pairs.jsonl", [{"messages": user("the cat ") + [{"role": "assistant", "content": text}]} for text in texts(3)])
     checkpoint = tmp_path / "run1" / "checkpoint-1"
     raw = verdicts(["--model", checkpoint], pairs, tmp_path, "raw.jsonl", "--use_chat_template", "false", "--task_type", "reranker", "--reranker_use_activation", "false")

@@ -162,4 +162,4 @@ def test_full_tuning_in_float16_computes_in_float16(sft, model_folder, tmp_path)
 
 def test_plateau_says_that_it_does_not_warm_up(sft, tmp_path):
     run = sft(tmp_path / "run", lr_scheduler_type="reduce_lr_on_plateau", warmup_ratio=0.5, max_steps=2)
-    assert run.code == 0 and "warmup_ratio is left aside" in run.err + run.out, run.err
+    assert run.code == 0 and "warmup_ratio is ignored" in run.err + run.out, run.err

@@ -7,7 +7,7 @@
 
 #include "cann_emulator/hccl/communicator.h"
 #include "cann_emulator/machine/errors.h"
-#include "cann_emulator/machine/faults.h"
+#include "cann_emulator/machine/fault_injection.h"
 #include "cann_emulator/machine/memory.h"
 #include "cann_emulator/machine/report.h"
 
@@ -33,7 +33,7 @@ c10d::ReduceOp reduction(int op) {
 
 Tensor wrap(const void* buffer, uint64_t count, int type) {
   auto dtype = type_of(type);
-  void* at = memory::reach(buffer, count * c10::elementSize(dtype));
+  void* at = memory::host_pointer(buffer, count * c10::elementSize(dtype));
   if (count && !at) throw std::invalid_argument("a buffer reaches outside device memory");
   return at::from_blob(at, {static_cast<int64_t>(count)}, at::TensorOptions(dtype));
 }

@@ -63,7 +63,7 @@ class Locked {
 
 }  // namespace
 
-bool take(int card, int64_t bytes) {
+bool reserve_memory(int card, int64_t bytes) {
   Locked table;
   auto& rows = table.rows(card);
   int64_t total = 0;

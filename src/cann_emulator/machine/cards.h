@@ -15,7 +15,7 @@ struct Process {
 
 // Adds (or gives back, when negative) memory in this process's name. False, and nothing changes, when the card has not that much
 // left.
-bool take(int card, int64_t bytes);
+bool reserve_memory(int card, int64_t bytes);
 int64_t used(int card);
 std::vector<Process> processes(int card);
 

@@ -60,7 +60,7 @@ struct Physical {
   size_t at, bytes;
 };
 
-// One card, in units of its memory: two of addresses for allocate(), since guard pages and holes lie between allocations, then
+// One card, in units of its memory: two of addresses for allocate(), since guard pages and holes are between allocations, then
 // thirty for reserve(), whose users ask for more than they will map. The file behind them holds two units for each kind of
 // memory.
 struct Card {
@@ -144,11 +144,11 @@ Status allocate(int card, size_t bytes, void** address) {
   auto& all = space();
   if (!all.usable()) return fail(kOutOfMemory, "no address space for the emulated cards");
   size_t size = pages(bytes), at = 0;
-  if (!cards::take(card, static_cast<int64_t>(size))) return out_of_memory(card, bytes);
+  if (!cards::reserve_memory(card, static_cast<int64_t>(size))) return out_of_memory(card, bytes);
   std::lock_guard lock(all.mutex);
   auto& own = all.card(card);
   if (!own.ranges.take(size, at) || !all.show(all.address(card, at), size, own.file, at)) {
-    cards::take(card, -static_cast<int64_t>(size));
+    cards::reserve_memory(card, -static_cast<int64_t>(size));
     return out_of_memory(card, bytes);
   }
   *address = all.address(card, at);
@@ -165,7 +165,7 @@ Status release(void* address) {
   all.hide(address, found->second);
   punch(card.file, all.offset(address), found->second);
   card.ranges.give(all.offset(address), found->second);
-  cards::take(card.number, -static_cast<int64_t>(found->second));
+  cards::reserve_memory(card.number, -static_cast<int64_t>(found->second));
   all.live.erase(found);
   return kOk;
 }
@@ -193,10 +193,10 @@ Status unreserve(void* address) {
 Status create_physical(int card, size_t bytes, void** handle) {
   auto& all = space();
   size_t size = pages(bytes), at = 0;
-  if (!cards::take(card, static_cast<int64_t>(size))) return out_of_memory(card, bytes);
+  if (!cards::reserve_memory(card, static_cast<int64_t>(size))) return out_of_memory(card, bytes);
   std::lock_guard lock(all.mutex);
   if (!all.usable() || !all.card(card).physical.take(size, at)) {
-    cards::take(card, -static_cast<int64_t>(size));
+    cards::reserve_memory(card, -static_cast<int64_t>(size));
     return out_of_memory(card, bytes);
   }
   *handle = new Physical{card, at, size};
@@ -211,7 +211,7 @@ Status destroy_physical(void* handle) {
   auto& card = all.card(own->card);
   punch(card.file, own->at, own->bytes);
   card.physical.give(own->at, own->bytes);
-  cards::take(own->card, -static_cast<int64_t>(own->bytes));
+  cards::reserve_memory(own->card, -static_cast<int64_t>(own->bytes));
   return kOk;
 }
 
@@ -243,7 +243,7 @@ Use use(int card) {
 
 bool is_device(const void* address) { return space().contains(address); }
 
-void* reach(const void* address, size_t bytes) {
+void* host_pointer(const void* address, size_t bytes) {
   auto& all = space();
   if (!all.contains(address)) return const_cast<void*>(address);
   std::lock_guard lock(all.mutex);

@@ -1,6 +1,6 @@
-// Memory of the cards. A device address lies in a range that the host can neither read nor write; the emulator reaches the bytes
+// Memory of the cards. A device address is in a range that the host can neither read nor write; the emulator reaches the bytes
 // through a second mapping at a fixed distance. A program that touches device memory from the host therefore faults here as it
-// does with a card, and what lies between two allocations is mapped nowhere.
+// does with a card, and what is between two allocations is mapped nowhere.
 #pragma once
 #include "cann_emulator/acl/types.h"
 
@@ -25,6 +25,6 @@ Use use(int card);  // by all processes that share the machine
 
 bool is_device(const void* address);
 // Where the emulator reads and writes these bytes; null when any of them is not allocated. A host address is returned as it is.
-void* reach(const void* address, size_t bytes);
+void* host_pointer(const void* address, size_t bytes);
 
 }  // namespace cann::memory

@@ -9,7 +9,7 @@ namespace cann::report {
 void prepared();  // an operator's first phase
 void launched(std::string_view op);
 void missing(std::string_view what);
-void fell_back(std::string_view op);  // computed on the CPU by torch_npu or hone, for want of a kernel
+void fell_back(std::string_view op);  // computed on the CPU by torch_npu or hone, for lack of a kernel
 void copied(int kind, size_t bytes);
 void became_deterministic();
 void waited();  // the host waited for a stream, an event or a device

@@ -44,10 +44,10 @@ void packed_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
                     const Shape& shape, Tensor most, Tensor sum, Tensor out) {
   check_packed(q, k, v, mask, q_ends, k_ends, shape);
   for_each_sequence(q_ends, k_ends, [&](int64_t q_start, int64_t queries, int64_t k_start, int64_t keys) {
-    Sequence s{wide(slice(q, q_start, queries)), wide(slice(k, k_start, keys)), wide(slice(v, k_start, keys))};
-    auto result = forward(s, hidden_pairs(queries, keys, mask, shape), shape);
+    Sequence s{to_float32(slice(q, q_start, queries)), to_float32(slice(k, k_start, keys)), to_float32(slice(v, k_start, keys))};
+    auto result = forward(s, attention_mask(queries, keys, mask, shape), shape);
     slice(out, q_start, queries).copy_(result.out);
-    slice(most, q_start, queries).copy_(result.most.expand({-1, -1, 8}));
+    slice(most, q_start, queries).copy_(result.row_max.expand({-1, -1, 8}));
     slice(sum, q_start, queries).copy_(result.sum.expand({-1, -1, 8}));
   });
 }
@@ -58,9 +58,9 @@ void packed_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Te
   check_packed(q, k, v, mask, q_ends, k_ends, shape);
   dk.zero_(), dv.zero_(), dq.zero_();
   for_each_sequence(q_ends, k_ends, [&](int64_t q_start, int64_t queries, int64_t k_start, int64_t keys) {
-    Sequence s{wide(slice(q, q_start, queries)), wide(slice(k, k_start, keys)), wide(slice(v, k_start, keys))};
-    auto result = backward(s, hidden_pairs(queries, keys, mask, shape), wide(slice(dy, q_start, queries)),
-                           {wide(slice(out, q_start, queries)), slice(most, q_start, queries).narrow(2, 0, 1),
+    Sequence s{to_float32(slice(q, q_start, queries)), to_float32(slice(k, k_start, keys)), to_float32(slice(v, k_start, keys))};
+    auto result = backward(s, attention_mask(queries, keys, mask, shape), to_float32(slice(dy, q_start, queries)),
+                           {to_float32(slice(out, q_start, queries)), slice(most, q_start, queries).narrow(2, 0, 1),
                             slice(sum, q_start, queries).narrow(2, 0, 1)},
                            shape);
     slice(dq, q_start, queries).copy_(result.dq);
@@ -85,9 +85,9 @@ ACLNN(FlashAttentionScore,
         auto dq = dense(q, layout, heads), dk = dense(k, layout, kv_heads), dv = dense(v, layout, kv_heads),
              to = dense(out, layout, heads);
         for (int64_t b = 0; b < dq.size(0); ++b) {
-          auto hidden = hidden_pairs(dq.size(2), dk.size(2), mask_of(mask, b, shape), shape);
-          auto result = forward({wide(dq[b]), wide(dk[b]), wide(dv[b])}, hidden, shape);
-          to[b].copy_(result.out), most[b].copy_(result.most.expand({-1, -1, 8})), sum[b].copy_(result.sum.expand({-1, -1, 8}));
+          auto hidden = attention_mask(dq.size(2), dk.size(2), mask_of(mask, b, shape), shape);
+          auto result = forward({to_float32(dq[b]), to_float32(dk[b]), to_float32(dv[b])}, hidden, shape);
+          to[b].copy_(result.out), most[b].copy_(result.row_max.expand({-1, -1, 8})), sum[b].copy_(result.sum.expand({-1, -1, 8}));
         }
       })
 ACLNN(FlashAttentionScoreGrad, [](Tensor q, Tensor k, Tensor v, Tensor dy, Tensor, Tensor, Tensor, Tensor mask, Tensor most,
@@ -100,10 +100,10 @@ ACLNN(FlashAttentionScoreGrad, [](Tensor q, Tensor k, Tensor v, Tensor dy, Tenso
   auto at_q = [&](const Tensor& x) { return dense(x, layout, heads); };
   auto at_k = [&](const Tensor& x) { return dense(x, layout, kv_heads); };
   for (int64_t b = 0; b < at_q(q).size(0); ++b) {
-    Sequence s{wide(at_q(q)[b]), wide(at_k(k)[b]), wide(at_k(v)[b])};
-    auto hidden = hidden_pairs(s.q.size(1), s.k.size(1), mask_of(mask, b, shape), shape);
+    Sequence s{to_float32(at_q(q)[b]), to_float32(at_k(k)[b]), to_float32(at_k(v)[b])};
+    auto hidden = attention_mask(s.q.size(1), s.k.size(1), mask_of(mask, b, shape), shape);
     auto result =
-        backward(s, hidden, wide(at_q(dy)[b]), {wide(at_q(out)[b]), most[b].narrow(2, 0, 1), sum[b].narrow(2, 0, 1)}, shape);
+        backward(s, hidden, to_float32(at_q(dy)[b]), {to_float32(at_q(out)[b]), most[b].narrow(2, 0, 1), sum[b].narrow(2, 0, 1)}, shape);
     at_q(dq)[b].copy_(result.dq), at_k(dk)[b].copy_(result.dk), at_k(dv)[b].copy_(result.dv);
   }
 })

@@ -30,7 +30,7 @@ void check_heads(int64_t heads, int64_t kv_heads, int64_t head_dim) {
     throw BadParameter(kParameterInvalid, c10::str("head dimension ", head_dim, "; 1 to 768 are supported"));
 }
 
-Tensor hidden_pairs(int64_t queries, int64_t keys, const Tensor& mask, const Shape& shape) {
+Tensor attention_mask(int64_t queries, int64_t keys, const Tensor& mask, const Shape& shape) {
   auto row = at::arange(queries).unsqueeze(1), column = at::arange(keys).unsqueeze(0);
   switch (shape.sparse_mode) {
     case 0:
@@ -68,7 +68,7 @@ Forward forward(const Sequence& s, const Tensor& hidden, const Shape& shape) {
 }
 
 Backward backward(const Sequence& s, const Tensor& hidden, const Tensor& dy, const Forward& kept, const Shape& shape) {
-  auto weights = (scores(s, hidden, shape) - kept.most).exp() / kept.sum;
+  auto weights = (scores(s, hidden, shape) - kept.row_max).exp() / kept.sum;
   auto dweights = at::matmul(dy, repeated(s.v, shape.heads).transpose(1, 2));
   auto dscores = weights * (dweights - (dy * kept.out).sum(-1, true)) * shape.scale;
   auto shared = [&](const Tensor& x, const Tensor& like) {
@@ -86,7 +86,7 @@ Tensor dense(const Tensor& x, const std::string& layout, int64_t heads) {
   throw BadParameter(kParameterInvalid, "input layout " + layout + " is not supported");
 }
 
-Tensor wide(const Tensor& x) { return x.to(at::kFloat); }
+Tensor to_float32(const Tensor& x) { return x.to(at::kFloat); }
 
 int64_t key_heads(const Tensor& q, const Tensor& k, const std::string& layout, int64_t heads) {
   if (layout == "BNSD") return k.size(1);

@@ -15,7 +15,7 @@ struct Shape {
 };
 
 struct Forward {
-  Tensor out, most, sum;  // with the softmax's maximum and sum of every row
+  Tensor out, row_max, sum;  // with the softmax's maximum and sum of every row
 };
 struct Backward {
   Tensor dq, dk, dv;
@@ -28,7 +28,7 @@ void check_compressed(const Tensor& mask, int64_t sparse_mode);
 
 // True where a pair is hidden: [queries, keys], or as the given mask has it, broadcast over heads. Undefined when nothing is
 // hidden.
-Tensor hidden_pairs(int64_t queries, int64_t keys, const Tensor& mask, const Shape& shape);
+Tensor attention_mask(int64_t queries, int64_t keys, const Tensor& mask, const Shape& shape);
 
 Forward forward(const Sequence& s, const Tensor& hidden, const Shape& shape);
 Backward backward(const Sequence& s, const Tensor& hidden, const Tensor& dy, const Forward& kept, const Shape& shape);
@@ -36,6 +36,6 @@ Backward backward(const Sequence& s, const Tensor& hidden, const Tensor& dy, con
 // A dense layout as [batch, heads, length, dim]; the same call on an output gives the view to write into.
 Tensor dense(const Tensor& x, const std::string& layout, int64_t heads);
 int64_t key_heads(const Tensor& q, const Tensor& k, const std::string& layout, int64_t heads);
-Tensor wide(const Tensor& x);
+Tensor to_float32(const Tensor& x);
 
 }  // namespace cann::attention

@@ -70,9 +70,9 @@ ACLNN(ScatterValue, [](Tensor x, int64_t dim, Tensor index, Scalar value, int64_
 })
 ACLNN(ScatterAdd,
       [](Tensor x, int64_t dim, Tensor index, Tensor source, Tensor out) { store(out, at::scatter_add(x, dim, index, source)); })
-ACLNN(Nonzero, [](Tensor x, ShapedOut out) { out.store(at::nonzero(x)); })
-ACLNN(NonzeroV2, [](Tensor x, ShapedOut out) { out.store(at::nonzero(x).t().contiguous()); })
-ACLNN(MaskedSelect, [](Tensor x, Tensor mask, ShapedOut out) { out.store(at::masked_select(x, mask)); })
+ACLNN(Nonzero, [](Tensor x, DynamicOutput out) { out.store(at::nonzero(x)); })
+ACLNN(NonzeroV2, [](Tensor x, DynamicOutput out) { out.store(at::nonzero(x).t().contiguous()); })
+ACLNN(MaskedSelect, [](Tensor x, Tensor mask, DynamicOutput out) { out.store(at::masked_select(x, mask)); })
 ACLNN(Sort, [](Tensor x, bool stable, int64_t dim, bool descending, Tensor values, Tensor indices) {
   auto [value, index] = at::sort(x, stable, dim, descending);
   store(values, value), store(indices, index);

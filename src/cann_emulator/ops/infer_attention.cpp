@@ -41,11 +41,11 @@ ACLNN(FusedInferAttentionScoreV3,
         for (int64_t b = 0; b < queries.size(0); ++b) {
           auto of = [&](const Tensors& all) {
             int64_t length = lengths.empty() ? -1 : lengths[static_cast<size_t>(lengths.size() == 1 ? 0 : b)];
-            if (table.defined()) return wide(paged(all[0], table[b], length, kv_heads));
+            if (table.defined()) return to_float32(paged(all[0], table[b], length, kv_heads));
             auto whole = dense(all[0], layout, kv_heads)[b];
-            return wide(length < 0 ? whole : whole.narrow(1, 0, length));
+            return to_float32(length < 0 ? whole : whole.narrow(1, 0, length));
           };
-          Sequence s{wide(queries[b]), of(keys), of(values)};
-          to[b].copy_(forward(s, hidden_pairs(s.q.size(1), s.k.size(1), mask, shape), shape).out);
+          Sequence s{to_float32(queries[b]), of(keys), of(values)};
+          to[b].copy_(forward(s, attention_mask(s.q.size(1), s.k.size(1), mask, shape), shape).out);
         }
       })

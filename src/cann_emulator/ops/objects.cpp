@@ -58,7 +58,7 @@ at::Tensor view(const aclTensor* tensor) {
   if (!memory::is_device(tensor->data)) throw BadParameter(kParameterInvalid, "a tensor does not lie in device memory");
   if (reinterpret_cast<uintptr_t>(tensor->data) % 32)
     throw BadParameter(kParameterInvalid, "a tensor's storage is not aligned to 32 bytes");
-  auto* base = static_cast<char*>(memory::reach(tensor->data, static_cast<size_t>(elements * item)));
+  auto* base = static_cast<char*>(memory::host_pointer(tensor->data, static_cast<size_t>(elements * item)));
   if (!base) throw BadParameter(kAicoreException, "The DDR address of the MTE instruction is out of range");
   return at::from_blob(base + tensor->offset * item, tensor->sizes, tensor->strides, at::TensorOptions(type));
 }

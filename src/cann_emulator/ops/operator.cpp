@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cann_emulator/machine/errors.h"
-#include "cann_emulator/machine/faults.h"
+#include "cann_emulator/machine/fault_injection.h"
 #include "cann_emulator/machine/memory.h"
 #include "cann_emulator/machine/report.h"
 #include "cann_emulator/runtime/state.h"
@@ -27,10 +27,10 @@ Status bad_parameter(const char* name, Status code, const std::string& text) {
 
 Status meet_fault(faults::Kind kind, const char* name, Stream* stream) {
   if (kind == faults::Kind::lost) {
-    lose_card(stream ? stream->device : std::max(0, current_device()));
+    mark_card_lost(stream ? stream->device : std::max(0, current_device()));
     return status_of(stream);
   }
-  if (stream) stream->trouble = kAicoreException;
+  if (stream) stream->error = kAicoreException;
   fail(kAicoreException,
        std::string("EZ9999: Inner Error!\nThe error from device(chipId:0, dieId:0), serial number is 1, there is an aicore "
                    "error exception, core id is 0, error code = 0x800000, kernel_name=") +
@@ -47,7 +47,7 @@ void store(Tensor out, const Tensor& value) {
   out.copy_(value);
 }
 
-void ShapedOut::store(const Tensor& value) const {
+void DynamicOutput::store(const Tensor& value) const {
   object->sizes = value.sizes().vec();
   object->strides = value.contiguous().strides().vec();
   view(object).copy_(value);
@@ -71,7 +71,7 @@ Status launch(aclOpExecutor* executor, void* opaque_stream) {
   auto* stream = static_cast<Stream*>(opaque_stream);
   if (stream && card_lost(stream->device)) return status_of(stream);
   report::launched(own->name);
-  if (auto fault = faults::at_launch(own->name); fault != faults::Kind::none) return meet_fault(fault, own->name, stream);
+  if (auto fault = faults::fault_at_launch(own->name); fault != faults::Kind::none) return meet_fault(fault, own->name, stream);
   try {
     PlainComputation plain;
     own->run();

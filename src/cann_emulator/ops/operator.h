@@ -25,59 +25,59 @@ using OptionalScalar = std::optional<Scalar>;
 struct DataType {  // an aclDataType passed by value
   c10::ScalarType type;
 };
-struct ShapedOut {  // an output whose shape the operator finds out
+struct DynamicOutput {  // an output whose shape the operator finds out
   aclTensor* object;
   void store(const Tensor& value) const;
 };
 
 // How a kernel's parameter crosses the C border: its C type, and how that is kept until the second phase.
 template <class T>
-struct Border {
+struct CArgument {
   using C = T;
-  static T keep(C value) { return value; }
+  static T from_c(C value) { return value; }
 };
 template <>
-struct Border<Tensor> {
+struct CArgument<Tensor> {
   using C = const aclTensor*;
-  static Tensor keep(C value) { return view(value); }
+  static Tensor from_c(C value) { return view(value); }
 };
 template <>
-struct Border<Scalar> {
+struct CArgument<Scalar> {
   using C = const aclScalar*;
-  static Scalar keep(C value) {
+  static Scalar from_c(C value) {
     if (!value) throw BadParameter(kParameterNull, "a scalar is null");
     return value->value;
   }
 };
 template <>
-struct Border<OptionalScalar> {
+struct CArgument<OptionalScalar> {
   using C = const aclScalar*;
-  static OptionalScalar keep(C value) { return value ? OptionalScalar(value->value) : std::nullopt; }
+  static OptionalScalar from_c(C value) { return value ? OptionalScalar(value->value) : std::nullopt; }
 };
 template <>
-struct Border<Ints> {
+struct CArgument<Ints> {
   using C = const aclIntArray*;
-  static Ints keep(C value) { return value ? value->values : Ints(); }
+  static Ints from_c(C value) { return value ? value->values : Ints(); }
 };
 template <>
-struct Border<OptionalInts> {
+struct CArgument<OptionalInts> {
   using C = const aclIntArray*;
-  static OptionalInts keep(C value) { return value ? OptionalInts(value->values) : std::nullopt; }
+  static OptionalInts from_c(C value) { return value ? OptionalInts(value->values) : std::nullopt; }
 };
 template <>
-struct Border<Floats> {
+struct CArgument<Floats> {
   using C = const aclFloatArray*;
-  static Floats keep(C value) { return value ? value->values : Floats(); }
+  static Floats from_c(C value) { return value ? value->values : Floats(); }
 };
 template <>
-struct Border<Bools> {
+struct CArgument<Bools> {
   using C = const aclBoolArray*;
-  static Bools keep(C value) { return value ? value->values : Bools(); }
+  static Bools from_c(C value) { return value ? value->values : Bools(); }
 };
 template <>
-struct Border<Tensors> {
+struct CArgument<Tensors> {
   using C = const aclTensorList*;
-  static Tensors keep(C value) {
+  static Tensors from_c(C value) {
     Tensors out;
     if (value)
       for (const auto* tensor : value->values) out.push_back(view(tensor));
@@ -85,9 +85,9 @@ struct Border<Tensors> {
   }
 };
 template <>
-struct Border<Scalars> {
+struct CArgument<Scalars> {
   using C = const aclScalarList*;
-  static Scalars keep(C value) {
+  static Scalars from_c(C value) {
     Scalars out;
     if (value)
       for (const auto* scalar : value->values) out.push_back(scalar->value);
@@ -95,19 +95,19 @@ struct Border<Scalars> {
   }
 };
 template <>
-struct Border<std::string> {
+struct CArgument<std::string> {
   using C = const char*;
-  static std::string keep(C value) { return value ? value : ""; }
+  static std::string from_c(C value) { return value ? value : ""; }
 };
 template <>
-struct Border<DataType> {
+struct CArgument<DataType> {
   using C = int;
-  static DataType keep(C value) { return {scalar_type(value)}; }
+  static DataType from_c(C value) { return {scalar_type(value)}; }
 };
 template <>
-struct Border<ShapedOut> {
+struct CArgument<DynamicOutput> {
   using C = aclTensor*;
-  static ShapedOut keep(C value) { return {value}; }
+  static DynamicOutput from_c(C value) { return {value}; }
 };
 
 // Writes a result into the tensor the caller gave; their shapes must agree.
@@ -130,9 +130,9 @@ template <class Op, class Call = decltype(&Op::Kernel::operator())>
 struct FirstPhase;
 template <class Op, class Kernel, class... A>
 struct FirstPhase<Op, void (Kernel::*)(A...) const> {
-  static Status call(typename Border<A>::C... values, uint64_t* workspace, aclOpExecutor** executor) {
+  static Status call(typename CArgument<A>::C... values, uint64_t* workspace, aclOpExecutor** executor) {
     return prepared(Op::kName, workspace, executor, [&]() -> std::function<void()> {
-      return [kept = std::tuple<A...>(Border<A>::keep(values)...)] { std::apply(Kernel{}, kept); };
+      return [kept = std::tuple<A...>(CArgument<A>::from_c(values)...)] { std::apply(Kernel{}, kept); };
     });
   }
 };

@@ -43,14 +43,14 @@ Context* context_of(int device) {
   return &contexts[static_cast<size_t>(device)];
 }
 
-void lose_card(int device) { lost[static_cast<size_t>(device)] = true; }
+void mark_card_lost(int device) { lost[static_cast<size_t>(device)] = true; }
 bool card_lost(int device) { return lost[static_cast<size_t>(device)]; }
 
 Status status_of(const Stream* stream) {
   int device = stream ? stream->device : std::max(0, current_device());
   if (card_lost(device))
     return fail(kLostHeartbeat, "EE9999: Inner Error! device lost heartbeat, device_id=" + std::to_string(device));
-  return stream ? stream->trouble.load() : kOk;
+  return stream ? stream->error.load() : kOk;
 }
 
 }  // namespace cann

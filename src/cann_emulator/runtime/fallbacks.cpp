@@ -29,7 +29,7 @@ bool on_npu(const c10::IValue& value) {
   return std::any_of(list.begin(), list.end(), [](const at::Tensor& tensor) { return tensor.is_privateuseone(); });
 }
 
-std::unique_ptr<at::ObserverContext> look_at(const at::RecordFunction& call) {
+std::unique_ptr<at::ObserverContext> record_fallback(const at::RecordFunction& call) {
   static thread_local std::unordered_map<std::string, bool> known;
   auto name = call.operator_name();
   if (!name) return nullptr;
@@ -44,7 +44,7 @@ std::unique_ptr<at::ObserverContext> look_at(const at::RecordFunction& call) {
 }  // namespace
 
 void watch_fallbacks() {
-  at::addGlobalCallback(at::RecordFunctionCallback(look_at).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  at::addGlobalCallback(at::RecordFunctionCallback(record_fallback).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
 }
 
 }  // namespace cann

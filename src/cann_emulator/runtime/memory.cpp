@@ -23,8 +23,8 @@ Status copy(void* to, size_t room, const void* from, size_t bytes, int kind, con
   bool to_device = direction == CopyKind::host_to_device || direction == CopyKind::device_to_device;
   if (kind >= 0 && kind <= 3 && (memory::is_device(from) != from_device || memory::is_device(to) != to_device))
     return fail(kRuntimeParameter, "EE1001: the copy's kind does not fit its addresses");
-  void* target = memory::reach(to, bytes);
-  const void* source = memory::reach(from, bytes);
+  void* target = memory::host_pointer(to, bytes);
+  const void* source = memory::host_pointer(from, bytes);
   if (!target || !source) return fail(kRuntimeParameter, "EE1001: copy outside an allocation");
   std::memmove(target, source, bytes);
   report::copied(kind, bytes);
@@ -69,7 +69,7 @@ CANN_EXPORT Status aclrtMemcpyAsyncWithCondition(void* to, size_t room, const vo
 
 CANN_EXPORT Status aclrtMemset(void* address, size_t room, int32_t value, size_t bytes) {
   if (bytes > room) return fail(kRuntimeParameter, "EE1001: aclrtMemset of more bytes than there are");
-  void* target = memory::reach(address, bytes);
+  void* target = memory::host_pointer(address, bytes);
   if (!target) return fail(kRuntimeParameter, "EE1001: aclrtMemset outside an allocation");
   std::memset(target, value, bytes);
   return kOk;

@@ -14,7 +14,7 @@ struct Context {
 
 struct Stream {
   int device, id;
-  std::atomic<Status> trouble = kOk;
+  std::atomic<Status> error = kOk;
 };
 
 struct Event {
@@ -28,7 +28,7 @@ Context* context_of(int device);
 
 // The stream's error, or that of its card: a lost card answers every question so.
 Status status_of(const Stream* stream);
-void lose_card(int device);
+void mark_card_lost(int device);
 bool card_lost(int device);
 
 }  // namespace cann

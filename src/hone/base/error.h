@@ -77,7 +77,7 @@ Error error(fmt::format_string<Args...> format, Args&&... args) {
   return Error{fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// A broken promise of our own code.
+// A violated internal invariant, which is a bug in hone.
 class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };

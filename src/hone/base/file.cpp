@@ -55,7 +55,7 @@ class Descriptor {
 
 namespace {
 
-// Opening a named pipe waits for whoever writes into it, perhaps for ever. A shell's <(command) is one without a name of its own.
+// Opening a named pipe waits for whoever writes into it, perhaps forever. A shell's <(command) is one without a name of its own.
 void refuse_named_pipe(const fs::path& path) {
   struct stat info {};
   const auto folder = path.parent_path();

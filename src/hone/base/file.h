@@ -1,4 +1,4 @@
-// Files: whole reads, read-only maps, and writes that exist whole or not at all.
+// Files: whole reads, read-only maps, and writes that exist completely or not at all.
 #pragma once
 #include <cstddef>
 #include <filesystem>

@@ -112,7 +112,7 @@ void ProgressBar::draw() {
   put("\r\x1b[2K" + terminal::truncate(line, width > 1 ? width - 1 : 1));
 }
 
-void ProgressBar::tell_active(std::string_view note) {
+void ProgressBar::set_active_status(std::string_view note) {
   std::lock_guard lock(g_mutex);
   if (g_active && g_active->live_) g_active->update(g_active->done_, note);
 }

@@ -19,7 +19,7 @@ class ProgressBar {
   void finish();
 
   // What the bar on screen, if there is one, says meanwhile: its own next update takes the note back.
-  static void tell_active(std::string_view note);
+  static void set_active_status(std::string_view note);
 
   // Called by the logger around a line so that it does not tear the bar.
   static void erase_active();

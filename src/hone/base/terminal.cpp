@@ -39,7 +39,7 @@ size_t escape_length(std::string_view text) {
 
 bool is_terminal(int fd) { return ::isatty(fd) == 1; }
 
-bool colours(int fd) {
+bool has_colors(int fd) {
   const char* kind = std::getenv("TERM");
   return is_terminal(fd) && !std::getenv("NO_COLOR") && kind && std::strcmp(kind, "dumb") != 0;
 }
@@ -87,7 +87,7 @@ std::string truncate(std::string_view text, size_t cells) {
 
 std::string styled(std::string_view text, Style style, int fd) {
   static constexpr const char* kCodes[] = {"", "1", "2", "31", "32", "33", "34", "36"};
-  if (style == Style::plain || !colours(fd)) return std::string(text);
+  if (style == Style::plain || !has_colors(fd)) return std::string(text);
   return std::string("\x1b[") + kCodes[static_cast<int>(style)] + "m" + std::string(text) + "\x1b[0m";
 }
 

@@ -6,14 +6,14 @@
 namespace hone::terminal {
 
 bool is_terminal(int fd);          // 1 stdout, 2 stderr
-bool colours(int fd);              // a terminal, NO_COLOR unset, TERM not dumb
+bool has_colors(int fd);              // a terminal, NO_COLOR unset, TERM not dumb
 bool has_width(int fd);            // a terminal, or COLUMNS says how wide the reader is
 int columns();                     // width of the terminal on stderr, 80 when unknown
 size_t display_width(std::string_view text);  // cells, counting CJK as two and escape sequences as none
 std::string truncate(std::string_view text, size_t cells);
 
 enum class Style { plain, bold, dim, red, green, yellow, blue, cyan };
-// `text` wrapped in escape codes when `fd` shows colours, else unchanged.
+// `text` wrapped in escape codes when `fd` shows colors, else unchanged.
 std::string styled(std::string_view text, Style style, int fd = 1);
 
 }  // namespace hone::terminal

@@ -39,7 +39,7 @@ double limit_v1(const fs::path& group) {
   return share(number_in(group / "cpu.cfs_quota_us").value_or(-1), number_in(group / "cpu.cfs_period_us").value_or(0));
 }
 
-// The smallest limit of a group and all that it lies in. Inside a container the path may name a group of the host's, which is not there.
+// The smallest limit of a group and all that it is in. Inside a container the path may name a group of the host's, which is not there.
 template <class Limit>
 double smallest_limit(const fs::path& mount, const std::string& path, Limit limit) {
   double smallest = limit(mount);

@@ -1,4 +1,4 @@
-// The cores this process may use: what the scheduler's mask names, as far as the control group's CPU quota goes, and where they lie in the machine.
+// The cores this process may use: what the scheduler's mask names, as far as the control group's CPU quota goes, and where they are in the machine.
 #pragma once
 #include <filesystem>
 #include <string_view>
@@ -21,7 +21,7 @@ int usable_cores();
 // The cores of each NUMA node that are among `allowed`, node by node; one node with all of them where the kernel names none.
 std::vector<std::vector<int>> numa_nodes(const std::vector<int>& allowed, const std::filesystem::path& root = "/");
 
-// The cores of one of several processes that share a machine: neighbours in as few nodes as possible, all shares of nearly the same size. With more
+// The cores of one of several processes that share a machine: neighbors in as few nodes as possible, all shares of nearly the same size. With more
 // processes than cores some get the same core.
 std::vector<int> share_of_cores(const std::vector<std::vector<int>>& nodes, int index, int count);
 

@@ -27,7 +27,7 @@ constexpr const char* kEditingHelp = "\nkeys           up and Ctrl-R recall earl
 
 class Chat {
  public:
-  Chat(const ChatManner& manner, data::Conversation start, const Answer& answer) : manner_(manner), start_(std::move(start)), answer_(answer), now_(start_) {
+  Chat(const ChatStyle& manner, data::Conversation start, const ChatReply& answer) : manner_(manner), start_(std::move(start)), answer_(answer), now_(start_) {
     if (can_edit_lines()) editor_.emplace(LineEditorConfig{.history_file = history_file(), .words = {std::begin(kChatCommands), std::end(kChatCommands)}});
   }
 
@@ -70,7 +70,11 @@ class Chat {
   }
 
   std::optional<std::string> read_turn() {
-    std::string prompt = terminal::styled(awaiting_system_ ? manner_.system_prompt : multi_line_ ? manner_.multi_line_prompt : manner_.prompt, terminal::Style::bold), text;
+    std::string prompt = terminal::styled(awaiting_system_ ? manner_.system_prompt
+                                          : multi_line_    ? manner_.multi_line_prompt
+                                                           : manner_.prompt,
+                                          terminal::Style::bold),
+                text;
     while (auto line = read_line(prompt)) {
       if (!multi_line_) return line;
       bool last = trimmed(*line).ends_with('#');
@@ -124,9 +128,9 @@ class Chat {
     fmt::print("\n{}", manner_.separator);
   }
 
-  const ChatManner& manner_;
+  const ChatStyle& manner_;
   data::Conversation start_;
-  const Answer& answer_;
+  const ChatReply& answer_;
   data::Conversation now_;
   std::optional<LineEditor> editor_;
   bool multi_line_ = false, awaiting_system_ = false;
@@ -139,9 +143,9 @@ constexpr const char* kWords = "/clear         forget the conversation\n"
                                "/multi-line    read up to a line that ends in #; /single-line undoes it\n"
                                "/help, /exit   show this again; leave, as Ctrl-D does";
 
-ChatManner swift_manner() { return {"<<< ", "<<<[M] ", "<<<[S] ", "", std::string(50, '-') + "\n", kWords}; }
-ChatManner factory_manner() { return {"\nUser: ", "\nUser: ", "\nSystem: ", "Assistant: ", "", kWords}; }
+ChatStyle swift_manner() { return {"<<< ", "<<<[M] ", "<<<[S] ", "", std::string(50, '-') + "\n", kWords}; }
+ChatStyle factory_manner() { return {"\nUser: ", "\nUser: ", "\nSystem: ", "Assistant: ", "", kWords}; }
 
-int chat(const ChatManner& manner, data::Conversation start, const Answer& answer) { return Chat(manner, std::move(start), answer).run(); }
+int chat(const ChatStyle& manner, data::Conversation start, const ChatReply& answer) { return Chat(manner, std::move(start), answer).run(); }
 
 }  // namespace hone::cli

@@ -1,6 +1,6 @@
 #include "hone/cli/commands.h"
 
-#include "hone/base/spelling.h"
+#include "hone/base/edit_distance.h"
 
 namespace hone::cli {
 namespace {
@@ -10,7 +10,7 @@ constexpr Command kCommands[] = {
     {"pt", kPt, "Continued pre-training on plain text.", train_command},
     {"rlhf", kRlhf, "Preference and reinforcement training.", train_command},
     {"train", kTrain, "LLaMA-Factory's training command; `stage` says which kind.", train_command},
-    {"infer", kInfer, "Chat in the terminal, or answer a dataset.", infer_command},
+    {"infer", kInfer, "Chat in the terminal, or batch inference over a dataset.", infer_command},
     {"deploy", kDeploy, "Server: OpenAI's and Anthropic's interfaces, and a chat page.", deploy_command},
     {"app", kDeploy, "Chat page in the browser.", app_command},
     {"export", kExport, "Merge adapters, write a model folder.", export_command},
@@ -18,8 +18,8 @@ constexpr Command kCommands[] = {
     {"tokenize", kTokenize, "Text to token ids and back.", tokenize_command, "[file]", 1},
     {"render", kRender, "A conversation as the model will see it.", render_command, "[file]", 1},
     {"preview", kPreview, "Rows of a dataset as a training command will see them.", preview_command, "[command line | file]", 4096, false, true, true},
-    {"bench", kBench, "Load a server and print how it fares.", bench_command, "serve", 1},
-    {"doctor", kDoctor, "What is installed, what is wrong, how to mend it.", doctor_command},
+    {"bench", kBench, "Load test of a server: throughput and latency.", bench_command, "serve", 1},
+    {"doctor", kDoctor, "What is installed, what is wrong, and how to fix it.", doctor_command},
     {"devices", kDevices, "Devices with memory, use and health.", devices_command},
     {"plan", kPlan, "Whether a command fits its devices, how long a step takes, and what else would do; nothing is run.", plan_command,
      "[command line | file]", 4096, false, true, true},
@@ -27,7 +27,7 @@ constexpr Command kCommands[] = {
      convert_config_command, "command line | file", 4096, false, true},
     {"download", kDownload, "A model or dataset from ModelScope or Hugging Face.", download_command, "owner/name", 1},
     {"models", kCaches, "Model families hone knows, and the models in the caches.", models_command},
-    {"scan-cache", kCaches, "What lies in the hubs' caches, with sizes.", scan_cache_command},
+    {"scan-cache", kCaches, "Contents of the hubs' caches, with sizes.", scan_cache_command},
     {"docker-run", kOther, "The docker line for the devices of this machine.", docker_run_command, "[command line]", 4096, false, true},
     {"emulate-npu", kOther, "Run any command on emulated Ascend cards.", emulate_npu_command, "command line", 4096, false, true},
     {"ray-submit", kOther, "Start the processes of a command on a Ray cluster.", ray_submit_command, "processes [--address …] -- command", 4096, false, true},
@@ -36,12 +36,12 @@ constexpr Command kCommands[] = {
     {"version", kOther, "Version of hone and of what it runs on.", version_command},
     {"help", kOther, "Help on a command, or on one of its groups of options.", help_command, "[command [group | all]]", 4},
     {"logits", kLogits, "Logits of given token ids.", logits_command, {}, 0, true},
-    {"optim-trace", kOptimTrace, "Course of an optimizer over given gradients.", optim_trace_command, {}, 0, true},
-    {"policy-trace", kOther, "Rewards, advantages and losses of given answers.", policy_trace_command, "file", 1, true},
+    {"optim-trace", kOptimTrace, "Trace of an optimizer over given gradients.", optim_trace_command, {}, 0, true},
+    {"policy-trace", kOther, "Rewards, advantages and losses of given completions.", policy_trace_command, "file", 1, true},
     {"check-args", kOther, "Whether a command line parses.", check_args_command, "command line", 4096, true, true},
     {"rollout", kRollout, "Rollout server for reinforcement training.", nullptr},
     {"eval", kEval, "Benchmarks.", nullptr},
-    {"sample", kSample, "Sample and filter many answers.", nullptr},
+    {"sample", kSample, "Sample and filter completions.", nullptr},
     {"web-ui", kDeploy, "Studio in the browser.", nullptr},
 };
 

@@ -1,6 +1,6 @@
 // Completion scripts for bash, zsh and fish: commands, then the options of the command, then an option's choices.
 #include "hone/cli/commands.h"
-#include "hone/cli/document.h"
+#include "hone/cli/generate_docs.h"
 
 namespace hone::cli {
 namespace {
@@ -16,7 +16,7 @@ std::string verbs_for(FrontEnd front_end) {
 std::string options_for(FrontEnd front_end, Verbs verb) {
   std::string words;
   for (const auto& option : options_table())
-    if (option.verbs & verb && option.status != Status::refused && belongs_to(option, front_end))
+    if (option.verbs & verb && option.status != Status::rejected && belongs_to(option, front_end))
       words += fmt::format("{}--{}", words.empty() ? "" : " ", shown_name(option, front_end));
   return words;
 }
@@ -102,7 +102,7 @@ std::string fish_script() {
       out += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", program, command.name,
                          fish_quoted(command.help));
       for (const auto& option : options_table()) {
-        if (!(option.verbs & command.verb) || option.status == Status::refused || !belongs_to(option, front_end)) continue;
+        if (!(option.verbs & command.verb) || option.status == Status::rejected || !belongs_to(option, front_end)) continue;
         auto values =
             option.type.kind == Kind::choice ? fmt::format(" -x -a {}", fish_quoted(spaced(option.type.choices))) : std::string();
         out += fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n", program, command.name,

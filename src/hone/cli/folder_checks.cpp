@@ -12,35 +12,39 @@ bool holds_model(const fs::path& folder) { return fs::is_regular_file(folder / "
 
 // "--adapters output/run/checkpoint-8", whichever option the checkpoint is for.
 std::string as_option(const Options& options, const fs::path& checkpoint) {
-  return fmt::format("{} {}", options.shown(io::adapter_files_in(checkpoint) ? "adapters" : "model"), checkpoint.string());
+  return fmt::format("{} {}", options.display_name(io::adapter_files_in(checkpoint) ? "adapters" : "model"), checkpoint.string());
 }
 
 }  // namespace
 
 void require_adapter_folder(const Options& options, const std::string& folder) {
-  const auto option = options.shown("adapters");
+  const auto option = options.display_name("adapters");
   if (!fs::exists(folder)) {
     auto beside = io::newest_checkpoint_in(fs::path(folder).parent_path());
-    auto otherwise = beside ? fmt::format("the newest checkpoint there is {}", beside->string()) : "pass a folder with adapter_config.json, or a hub's owner/name";
+    auto otherwise = beside ? fmt::format("the newest checkpoint there is {}", beside->string())
+                            : "pass a folder with adapter_config.json, or a hub's owner/name";
     throw UserError(ExitCode::usage, fmt::format("{} {}: there is no such folder", option, folder), hub::spelling_hint(folder, otherwise));
   }
   if (io::adapter_files_in(folder)) return;
   if (holds_model(folder))
-    throw UserError(ExitCode::usage, fmt::format("{} {} holds a model, not an adapter", option, folder), fmt::format("pass it as {} {}", options.shown("model"), folder));
+    throw UserError(ExitCode::usage, fmt::format("{} {} holds a model, not an adapter", option, folder),
+                    fmt::format("pass it as {} {}", options.display_name("model"), folder));
   io::read_adapter_config(folder);  // says what it holds instead
 }
 
 void require_model_folder(const Options& options) {
-  if (!(options.verb() & kModelUsers) || !options.knows("model") || !options.knows("adapters") || !options.has("model")) return;
-  const auto folder = options.text("model"), option = options.shown("model");
+  if (!(options.verb() & kModelUsers) || !options.has_option("model") || !options.has_option("adapters") || !options.has("model")) return;
+  const auto folder = options.text("model"), option = options.display_name("model");
   if (!fs::is_directory(folder) || holds_model(folder)) return;
   if (io::adapter_files_in(folder)) {
     auto base = io::read_adapter_config(folder).base_model;
     throw UserError(ExitCode::usage, fmt::format("{} {} holds an adapter, not a model", option, folder),
-                    fmt::format("pass it as {} {}{}", options.shown("adapters"), folder, base.empty() ? "" : fmt::format("; its base model is {}", base)));
+                    fmt::format("pass it as {} {}{}", options.display_name("adapters"), folder,
+                                base.empty() ? "" : fmt::format("; its base model is {}", base)));
   }
   if (auto newest = io::newest_checkpoint_in(folder))
-    throw UserError(ExitCode::usage, fmt::format("{} {} is a run; expected one of its checkpoints", option, folder), fmt::format("the newest is {}", as_option(options, *newest)));
+    throw UserError(ExitCode::usage, fmt::format("{} {} is a run; expected one of its checkpoints", option, folder),
+                    fmt::format("the newest is {}", as_option(options, *newest)));
 }
 
 }  // namespace hone::cli

@@ -1,4 +1,4 @@
-// Whether the folders given as --model and --adapters hold what they should, before anything is read from them.
+// Checks the folders given as --model and --adapters before anything is read from them.
 #pragma once
 #include "hone/cli/options.h"
 

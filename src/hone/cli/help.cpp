@@ -82,7 +82,7 @@ std::string option_help(const Option& option, FrontEnd front_end, Verbs verb, si
 }
 
 bool in_help(const Option& option, FrontEnd front_end, Verbs verb) {
-  return (option.verbs & verb) && option.status == Status::honoured && belongs_to(option, front_end);
+  return (option.verbs & verb) && option.status == Status::supported && belongs_to(option, front_end);
 }
 
 std::string search_form(std::string_view text) {
@@ -111,15 +111,19 @@ std::string all_groups(FrontEnd front_end, const Command& command) {
   for (const auto& option : options_table()) {
     if (!(option.verbs & command.verb)) continue;
     if (!listed(option, front_end, command)) {
-      left_out += option.status != Status::honoured && belongs_to(option, front_end) && !command.passes_options;
+      left_out += option.status != Status::supported && belongs_to(option, front_end) && !command.passes_options;
       continue;
     }
     if (option.group != group) out += "\n" + styled(option.group, Style::bold) + "\n", group = option.group;
     out += option_help(option, front_end, command.verb, width);
   }
   if (command.passes_options)
-    out += "\n" + wrap(fmt::format("Every other option is the command's that is looked at: {0} sft --model … --dataset …, {0} rlhf --rlhf_type dpo …, {0} run.yaml. Without a command, sft is meant.",
-                                   command.name), width, 0) + "\n";
+    out += "\n" +
+           wrap(fmt::format("Every other option is the command's that is looked at: {0} sft --model … --dataset …, {0} rlhf "
+                            "--rlhf_type dpo …, {0} run.yaml. Without a command, sft is meant.",
+                            command.name),
+                width, 0) +
+           "\n";
   if (left_out)
     out += "\n" +
            wrap(fmt::format("{} more options are taken for compatibility, or refused with the way to go; hone options lists them "
@@ -149,16 +153,23 @@ std::vector<GroupSize> groups_of(FrontEnd front_end, const Command& command) {
 // What most runs need; the rest is named by its groups.
 std::string short_help(FrontEnd front_end, const Command& command, std::string_view typed, const CommonOptions& common) {
   auto width = page_width();
-  auto out = fmt::format("\n{}\n  {}\n\n{}\n", styled("Example", Style::bold), wrap(common.example, width - 6, 6), styled("Options that most runs need", Style::bold));
+  auto out = fmt::format("\n{}\n  {}\n\n{}\n", styled("Example", Style::bold), wrap(common.example, width - 6, 6),
+                         styled("Options that most runs need", Style::bold));
   for (auto name : common.names)
     for (const auto& option : options_table())
       if (option.name == name && listed(option, front_end, command)) out += option_help(option, front_end, command.verb, width);
   std::string titles;
   size_t count = 0;
-  for (const auto& group : groups_of(front_end, command)) titles += fmt::format("{}{} ({})", titles.empty() ? "" : ", ", group.title, group.options), count += group.options;
+  for (const auto& group : groups_of(front_end, command))
+    titles += fmt::format("{}{} ({})", titles.empty() ? "" : ", ", group.title, group.options), count += group.options;
   out += fmt::format("\n{}\n  {}\n", styled("Groups of options", Style::bold), wrap(titles, width - 2, 2));
   auto call = fmt::format("{} {} --help", program_name(front_end), typed);
-  out += "\n" + wrap(fmt::format("{0} GROUP shows one of them, {0} all the {1} options; hone options WORD searches names and explanations.", call, count), width, 0) + "\n";
+  out +=
+      "\n" +
+      wrap(fmt::format("{0} GROUP shows one of them, {0} all the {1} options; hone options WORD searches names and explanations.",
+                       call, count),
+           width, 0) +
+      "\n";
   return out;
 }
 
@@ -173,7 +184,9 @@ std::string group_help(FrontEnd front_end, const Command& command, std::string_v
       if (option.group == group.title && listed(option, front_end, command)) out += option_help(option, front_end, command.verb, page_width());
   }
   if (out.empty())
-    throw UserError(ExitCode::usage, fmt::format("{} {} has no group of options called \"{}\"", program_name(front_end), typed, topic), "expected all, or one of " + titles);
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {} has no group of options called \"{}\"", program_name(front_end), typed, topic),
+                    "expected all, or one of " + titles);
   return out;
 }
 
@@ -183,11 +196,12 @@ std::string found_option(const Option& option) {
   std::string commands;
   Verbs seen = 0;
   for (const auto& command : all_commands())
-    if (!command.hidden && command.run && option.verbs & command.verb && !(seen & command.verb)) commands += (commands.empty() ? "" : ", ") + std::string(command.name), seen |= command.verb;
+    if (!command.hidden && command.run && option.verbs & command.verb && !(seen & command.verb))
+      commands += (commands.empty() ? "" : ", ") + std::string(command.name), seen |= command.verb;
   auto note = fmt::format("{}: {}", option.group, option.verbs == kEveryVerb ? "every command" : commands);
   std::string names;
   for (const auto& alias : option.other_names()) names += (names.empty() ? "; also " : ", ") + std::string(alias.name);
-  if (option.status != Status::honoured) note += fmt::format("; {}", option.reason);
+  if (option.status != Status::supported) note += fmt::format("; {}", option.reason);
   const auto indent = name_column(page_width());
   return text + std::string(indent, ' ') + styled(wrap(note + names, page_width() - indent, indent), Style::dim) + "\n";
 }
@@ -242,7 +256,8 @@ std::string program_help(FrontEnd front_end) {
     out += fmt::format("  {0} sft --model models/nano --dataset train.jsonl\n  {0} infer --adapters output/v0-…/checkpoint-100\n",
                        program);
   out += "\n" +
-         wrap(fmt::format("{} <command> --help shows a command's usual options, --help all every one, hone options WORD searches them. --show_config prints what a "
+         wrap(fmt::format("{} <command> --help shows a command's usual options, --help all every one, hone options WORD searches "
+                          "them. --show_config prints what a "
                           "command line resolves to and stops.",
                           program),
               width, 0) +
@@ -268,7 +283,8 @@ std::string matching_options(std::string_view word) {
   }
   if (by_name.empty() && by_text.empty()) {
     const auto near = NameIndex(FrontEnd::hone, kEveryVerb).nearest(std::string(word));
-    throw UserError(ExitCode::usage, fmt::format("no option has \"{}\" in its name or explanation", word), near.empty() ? "hone options lists them all" : "did you mean " + near);
+    throw UserError(ExitCode::usage, fmt::format("no option has \"{}\" in its name or explanation", word),
+                    near.empty() ? "hone options lists them all" : "did you mean " + near);
   }
   return by_name + by_text;
 }
@@ -277,25 +293,29 @@ std::string config_table(const Options& options, bool as_json) {
   constexpr const char* kHidden = "(hidden)";
   auto hidden = [](const Setting& s) { return is_secret(s.option->name) && !s.value.is_null(); };
   auto origin = [](const Setting& s) {
-    if (s.source == Source::built_in) return std::string(s.undecided ? "decided later" : "default");
+    if (s.source == Source::built_in) return std::string(s.is_auto ? "decided later" : "default");
     return s.source == Source::environment ? "$" + s.where : s.where;
   };
   if (as_json) {
     Json object = Json::object();
     for (const auto* s : options.in_order())
-      object[std::string(s->option->name)] = Json{{"value", hidden(*s) ? Json(kHidden) : without_passwords(s->value)}, {"source", source_name(s->source)}, {"where", s->where}};
+      object[std::string(s->option->name)] = Json{{"value", hidden(*s) ? Json(kHidden) : without_passwords(s->value)},
+                                                  {"source", source_name(s->source)},
+                                                  {"where", s->where}};
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   std::string out;
   std::string_view group;
-  auto [name_width, value_width] = page_width() < 80 ? std::pair<size_t, size_t>{26, 12} : page_width() < 100 ? std::pair<size_t, size_t>{30, 20} : std::pair<size_t, size_t>{36, 30};
+  auto [name_width, value_width] = page_width() < 80    ? std::pair<size_t, size_t>{26, 12}
+                                   : page_width() < 100 ? std::pair<size_t, size_t>{30, 20}
+                                                        : std::pair<size_t, size_t>{36, 30};
   for (const auto* s : options.in_order()) {
-    if (s->option->status != Status::honoured || !belongs_to(*s->option, options.front_end())) continue;
+    if (s->option->status != Status::supported || !belongs_to(*s->option, options.front_end())) continue;
     if (s->option->group != group) {
       out += fmt::format("{}{}\n", group.empty() ? "" : "\n", styled(s->option->group, Style::bold));
       group = s->option->group;
     }
-    auto value = hidden(*s) ? std::string(kHidden) : s->undecided ? std::string("auto") : show_value(without_passwords(s->value));
+    auto value = hidden(*s) ? std::string(kHidden) : s->is_auto ? std::string("auto") : show_value(without_passwords(s->value));
     // The value is the row's own, so a name that means the opposite would mislead.
     bool opposite = shown_negated(*s->option, options.front_end());
     auto name = padded(opposite ? s->option->name : shown_name(*s->option, options.front_end()), name_width);

@@ -20,14 +20,14 @@ bool is_on(const char* variable) {
 
 // LLaMA-Factory's switch counts where --use_hf or USE_HF says nothing.
 hub::Site chosen_site(const Options& options) {
-  if (!options.knows("use_hf")) return is_on("USE_HF") ? hub::Site::hugging_face : hub::Site::modelscope;
+  if (!options.has_option("use_hf")) return is_on("USE_HF") ? hub::Site::hugging_face : hub::Site::modelscope;
   bool hugging_face = options.flag("use_hf");
-  if (!options.given("use_hf") && is_on("USE_MODELSCOPE_HUB")) hugging_face = false;
+  if (!options.is_set("use_hf") && is_on("USE_MODELSCOPE_HUB")) hugging_face = false;
   return hugging_face ? hub::Site::hugging_face : hub::Site::modelscope;
 }
 
 std::string text_or_none(const Options& options, std::string_view name) {
-  return options.knows(name) && options.has(name) ? options.text(name) : "";
+  return options.has_option(name) && options.has(name) ? options.text(name) : "";
 }
 
 // "name=folder" serves the adapter under that name.
@@ -52,7 +52,7 @@ void configure_hub(const Options& options) {
 }
 
 void find_checkpoint(Options& options) {
-  if (!options.knows("ckpt_dir") || !options.has("ckpt_dir")) return;
+  if (!options.has_option("ckpt_dir") || !options.has("ckpt_dir")) return;
   auto folder = options.text("ckpt_dir");
   bool adapter = io::adapter_files_in(folder).has_value();
   const auto& given = options.setting("ckpt_dir");
@@ -61,7 +61,7 @@ void find_checkpoint(Options& options) {
 }
 
 void find_adapters(Options& options) {
-  if (!options.knows("adapters") || !options.has("adapters")) return;
+  if (!options.has_option("adapters") || !options.has("adapters")) return;
   auto subfolder = text_or_none(options, "adapter_folder");
   Json folders = Json::array();
   for (const auto& word : options.list("adapters")) folders.push_back(found_adapter(options, word, subfolder));
@@ -76,7 +76,7 @@ std::string base_of_adapter(const std::string& adapter) {
 }
 
 void find_base(Options& options) {
-  if (options.verb() & kExport || !options.knows("adapters") || !options.has("adapters") || options.has("model")) return;
+  if (options.verb() & kExport || !options.has_option("adapters") || !options.has("adapters") || options.has("model")) return;
   auto adapter = options.list("adapters").front();
   if (auto equals = adapter.find('='); equals != adapter.npos && !std::filesystem::exists(adapter)) adapter = adapter.substr(equals + 1);
   auto files = io::adapter_files_in(adapter);

@@ -14,11 +14,13 @@ namespace {
 struct Setting {
   const char *entry, *also;  // also: another name of the same choice
 };
-constexpr Setting kSettings[] = {{"GOMP_SPINCOUNT=2000", "OMP_WAIT_POLICY="}, {"LRU_CACHE_CAPACITY=64", nullptr}, {"ONEDNN_PRIMITIVE_CACHE_CAPACITY=64", nullptr}};
+constexpr Setting kSettings[] = {{"GOMP_SPINCOUNT=2000", "OMP_WAIT_POLICY="},
+                                 {"LRU_CACHE_CAPACITY=64", nullptr},
+                                 {"ONEDNN_PRIMITIVE_CACHE_CAPACITY=64", nullptr}};
 
 bool names_same(const char* entry, const char* setting) { return !std::strncmp(entry, setting, static_cast<size_t>(std::strchr(setting, '=') - setting) + 1); }
 
-// Starts the program anew with those settings that the person did not make; with all of them made it goes on.
+// Starts the program again with those settings that the person did not make; with all of them made it continues.
 void settle_environment(int, char** words, char** environment) {
   std::vector<char*> all;
   for (char** entry = environment; *entry; ++entry) all.push_back(*entry);

@@ -72,7 +72,7 @@ constexpr Type Choice(std::string_view choices) { return {Kind::choice, 0, 0, ch
 
 // honoured: does what it says. always: hone does it whether asked or not, and `reason` says so to who asks for something else.
 // accepted: cannot matter here, `reason` says why. refused: `reason` names what to use instead.
-enum class Status { honoured, always, accepted, refused };
+enum class Status { supported, always_on, no_effect, rejected };
 
 // How the value under another name becomes this row's value.
 struct Alias {
@@ -98,7 +98,7 @@ struct Option {
   std::array<VerbDefault, 2> verb_defaults{};
   bool factory_differs = false;
   std::string_view factory_fallback = {};
-  Status status = Status::honoured;
+  Status status = Status::supported;
   std::string_view reason = {};
   std::string_view always_value = {};  // what hone does anyway, as typed
   std::string_view variable = {};  // environment variable that sets it
@@ -157,17 +157,17 @@ struct environment {
   std::string_view variable;
   constexpr void apply(Option& o) const { o.variable = variable; }
 };
-struct accepted {
+struct no_effect {
   std::string_view reason;
-  constexpr void apply(Option& o) const { o.status = Status::accepted, o.reason = reason; }
+  constexpr void apply(Option& o) const { o.status = Status::no_effect, o.reason = reason; }
 };
-struct always {
+struct always_on {
   std::string_view value, reason;
-  constexpr void apply(Option& o) const { o.status = Status::always, o.always_value = value, o.reason = reason; }
+  constexpr void apply(Option& o) const { o.status = Status::always_on, o.always_value = value, o.reason = reason; }
 };
-struct refused {
+struct rejected {
   std::string_view reason;
-  constexpr void apply(Option& o) const { o.status = Status::refused, o.reason = reason; }
+  constexpr void apply(Option& o) const { o.status = Status::rejected, o.reason = reason; }
 };
 struct only_factory {
   constexpr void apply(Option& o) const { o.factory_only = true; }

@@ -28,8 +28,8 @@ Options::Options(FrontEnd front_end, std::string command, Verbs verb)
     if (!(option.verbs & verb)) continue;
     auto text = default_text(option, front_end, verb);
     Setting setting{.option = &option};
-    setting.undecided = text == "auto";
-    if (setting.undecided || text.empty()) {
+    setting.is_auto = text == "auto";
+    if (setting.is_auto || text.empty()) {
       setting.value = option.type.kind == Kind::list ? Json::array() : Json();
     } else {
       auto value = read_value(option, Json(text), true);
@@ -59,13 +59,13 @@ bool Options::has(std::string_view name) const {
   return !value.is_null() && !(value.is_array() && value.empty());
 }
 
-bool Options::given(std::string_view name) const {
+bool Options::is_set(std::string_view name) const {
   auto source = setting(name).source;
   return source != Source::built_in && source != Source::automatic;
 }
 
 std::string Options::text(std::string_view name) const {
-  if (setting(name).undecided) return "auto";
+  if (setting(name).is_auto) return "auto";
   const auto& value = setting(name).value;
   return value.is_null() ? std::string() : value.is_string() ? value.get<std::string>() : show_value(value);
 }
@@ -89,7 +89,7 @@ std::vector<double> Options::reals(std::string_view name) const {
   for (const auto& word : list(name)) {
     auto number = read_value(kNumber, word);
     if (!number || number->is_null())
-      throw UserError(ExitCode::usage, fmt::format("{} holds \"{}\"; expected numbers", shown(name), word));
+      throw UserError(ExitCode::usage, fmt::format("{} holds \"{}\"; expected numbers", display_name(name), word));
     numbers.push_back(number->get<double>());
   }
   return numbers;
@@ -100,20 +100,20 @@ Json Options::json(std::string_view name) const {
   if (!value.is_string()) return value;
   auto path = value.get<std::string>();
   if (!fs::exists(path))
-    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; expected JSON, or a path to a JSON file", shown(name), path));
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; expected JSON, or a path to a JSON file", display_name(name), path));
   return read_config_file(path);
 }
 
 std::string Options::required(std::string_view name) const {
   if (!has(name))
-    throw UserError(ExitCode::usage, fmt::format("{} is required", shown(name)),
+    throw UserError(ExitCode::usage, fmt::format("{} is required", display_name(name)),
                     fmt::format("hone {} --help lists the options", command_));
   return text(name);
 }
 
 Source Options::source(std::string_view name) const { return setting(name).source; }
 
-std::string Options::shown(std::string_view name) const {
+std::string Options::display_name(std::string_view name) const {
   return fmt::format("--{}", shown_name(*setting(name).option, front_end_));
 }
 
@@ -121,15 +121,15 @@ void Options::set(std::string_view name, Json value, Source source, std::string 
   auto found = settings_.find(name);
   HONE_CHECK(found != settings_.end(), "no option {} in {}", name, command_);
   auto& setting = found->second;
-  setting.value = std::move(value), setting.source = source, setting.where = std::move(where), setting.undecided = false;
+  setting.value = std::move(value), setting.source = source, setting.where = std::move(where), setting.is_auto = false;
 }
 
 void Options::leave_undecided(std::string_view name) {
   set(name, nullptr, Source::built_in, "");
-  settings_.find(name)->second.undecided = true;
+  settings_.find(name)->second.is_auto = true;
 }
 
-void Options::decide(std::string_view name, Json value) {
+void Options::resolve(std::string_view name, Json value) {
   set(name, std::move(value), Source::automatic, "auto");
 }
 
@@ -154,7 +154,7 @@ std::vector<const Setting*> Options::given_but_unread() const {
   for (const auto* setting : in_order()) {
     bool by_hand = setting->source == Source::file || setting->source == Source::command_line;
     bool for_parsing = setting->option->group == "Every command";
-    if (by_hand && !for_parsing && !setting->read && setting->option->status == Status::honoured) rows.push_back(setting);
+    if (by_hand && !for_parsing && !setting->read && setting->option->status == Status::supported) rows.push_back(setting);
   }
   return rows;
 }

@@ -17,7 +17,7 @@ struct Setting {
   Json value;
   Source source = Source::built_in;
   std::string where;       // "train.yaml:7", "--learning_rate", "LOG_LEVEL", "checkpoint-5/args.json"
-  bool undecided = false;  // the default is "auto" and nobody has worked it out yet
+  bool is_auto = false;  // the default is "auto" and nobody has worked it out yet
   mutable bool read = false;
 };
 
@@ -32,7 +32,7 @@ class Options {
   // Asking for a name that the command does not have, or for a value that is none, is a mistake of ours (HONE_CHECK).
   // Names are the table's own, whatever the front end called them.
   bool has(std::string_view name) const;          // not none, not an undecided "auto", not an empty list
-  bool given(std::string_view name) const;        // by anything but a default
+  bool is_set(std::string_view name) const;        // by anything but a default
   std::string text(std::string_view name) const;  // "" when none, "auto" when undecided
   double real(std::string_view name) const;
   int64_t integer(std::string_view name) const;  // also bytes
@@ -46,14 +46,14 @@ class Options {
 
   Source source(std::string_view name) const;
   const Setting& setting(std::string_view name) const;
-  bool knows(std::string_view name) const { return settings_.contains(name); }
-  const std::vector<std::string>& words() const { return words_; }  // what was no option: a file, a topic
-  std::string shown(std::string_view name) const;                   // "--model_name_or_path": for messages
+  bool has_option(std::string_view name) const { return settings_.contains(name); }
+  const std::vector<std::string>& positional() const { return words_; }  // what was no option: a file, a topic
+  std::string display_name(std::string_view name) const;                   // "--model_name_or_path": for messages
 
   void set(std::string_view name, Json value, Source source, std::string where);
   void leave_undecided(std::string_view name);  // somebody wrote "auto"
   // Fills an undecided value as coming from "auto".
-  void decide(std::string_view name, Json value);
+  void resolve(std::string_view name, Json value);
   void add_word(std::string word) { words_.push_back(std::move(word)); }
 
   // In the table's order, for --show_config and args.json.

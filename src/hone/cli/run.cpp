@@ -10,26 +10,26 @@
 #include "hone/base/log.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/accelerate.h"
-#include "hone/cli/environment_numbers.h"
+#include "hone/cli/parsing/check_environment.h"
 #include "hone/cli/folder_checks.h"
 #include "hone/cli/help.h"
 #include "hone/cli/hub_options.h"
-#include "hone/cli/peers/foreign_words.h"
-#include "hone/cli/variables.h"
-#include "hone/device/cores.h"
-#include "hone/device/cuda_part.h"
+#include "hone/cli/compat/foreign_words.h"
+#include "hone/cli/parsing/variables.h"
+#include "hone/device/num_threads.h"
+#include "hone/device/cuda_library.h"
 #include "hone/device/npu.h"
 #include "hone/device/npu_errors.h"
 #include "hone/device/npu_fallback.h"
 #include "hone/device/tensor.h"
-#include "hone/parallel/supervision.h"
-#include "hone/parallel/supervisor.h"
-#include "hone/text/tokenizer/utf8.h"
+#include "hone/parallel/launch/rank_files.h"
+#include "hone/parallel/launch/supervisor.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::cli {
 namespace {
 
-// Cursor shown, colours reset, a fresh line: whatever was on screen, the shell's prompt starts clean.
+// Cursor shown, colors reset, a fresh line: whatever was on screen, the shell's prompt starts clean.
 void leave_on_interrupt(int) {
   constexpr char kReset[] = "\x1b[?25h\x1b[0m\n";
   if (::isatty(2)) [[maybe_unused]]
@@ -40,7 +40,7 @@ void leave_on_interrupt(int) {
 int report(ExitCode code, std::string_view message, std::string_view hint) {
   using terminal::Style, terminal::styled;
   fmt::print(stderr, "{} {}\n", styled("error:", Style::red, 2), message);
-  parallel::note_failure(std::string(message));
+  parallel::write_error_file(std::string(message));
   if (!hint.empty()) fmt::print(stderr, "  {} {}\n", styled("hint:", Style::cyan, 2), hint);
   return static_cast<int>(code);
 }
@@ -79,7 +79,7 @@ std::string log_level(const Options& options) {
     const char* text = std::getenv(name);
     return text ? std::atoi(text) : 0;
   };
-  if (!options.knows("log_level_replica")) return options.text("log_level");
+  if (!options.has_option("log_level_replica")) return options.text("log_level");
   bool speaks = number("LOCAL_RANK") == 0 && (number("NODE_RANK") == 0 || options.flag("log_on_each_node"));
   auto replica = options.text("log_level_replica");
   return speaks || replica == "passive" ? options.text("log_level") : replica;
@@ -91,7 +91,7 @@ void configure_log(const Options& options) {
 }
 
 int run_invocation(const Invocation& invocation) {
-  auto parsed = parse_invocation(invocation, real_world());
+  auto parsed = parse_invocation(invocation, system_access());
   if (parsed.help) {
     fmt::print("{}", command_help(invocation.front_end, *invocation.command, invocation.typed, parsed.help_topic));
     return 0;
@@ -100,7 +100,7 @@ int run_invocation(const Invocation& invocation) {
   if (!resolved) return 0;
   const auto& options = *resolved;
   if (options.verb() & kModelUsers && !parallel::is_supervised())
-    if (auto absent = absent_family(real_world()); !absent.empty()) log::warning("{}", absent);
+    if (auto absent = absent_family(system_access()); !absent.empty()) log::warning("{}", absent);
   int code = invocation.command->run(options);
   if (auto fallen = device::npu::fallback_summary(); !fallen.empty()) log::warning("{}", fallen);
   if (code == 0)
@@ -136,7 +136,7 @@ Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
   return invocation;
 }
 
-Parsed parse_invocation(const Invocation& invocation, const World& world) {
+Parsed parse_invocation(const Invocation& invocation, const SystemAccess& world) {
   Syntax syntax{.front_end = invocation.front_end,
                 .command = invocation.typed,
                 .verb = invocation.command->verb,
@@ -153,19 +153,19 @@ std::optional<Options> resolve(Parsed parsed) {
   for (const auto& list : {parsed.environment, variables_of(options)})
     for (const auto& [name, value] : list) ::setenv(name.c_str(), value.c_str(), 0);
   for (const auto& remark : parsed.remarks) log::warning("{}", remark);
-  if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(real_world());
-  bool shows_config = options.knows("show_config") && options.flag("show_config");
+  if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(system_access());
+  bool shows_config = options.has_option("show_config") && options.flag("show_config");
   configure_hub(options);
   find_checkpoint(options);
   if (!shows_config) find_adapters(options), require_model_folder(Options(options));
-  reread_checkpoint(options);
+  load_checkpoint_args(options);
   find_base(options);
-  decide_automatic(options, world_size());
+  resolve_auto_values(options, world_size());
   if (shows_config) {
     fmt::print("{}", config_table(options, options.text("log_format") == "json"));
     return std::nullopt;
   }
-  check_combinations(Options(options));  // a copy, so that looking does not count as use
+  check_option_conflicts(Options(options));  // a copy, so that looking does not count as use
   return std::move(options);
 }
 
@@ -173,7 +173,7 @@ int run_program(const std::string& program, std::vector<std::string> words) {
   std::signal(SIGINT, leave_on_interrupt);
   try {
     device::settle_threads();
-    device::load_cuda_part();
+    device::load_cuda_library();
     return dispatch(front_end_of(program), words);
   } catch (const UserError& error) {
     return report(error.code(), error.what(), error.hint());
@@ -184,13 +184,16 @@ int run_program(const std::string& program, std::vector<std::string> words) {
                   "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
   } catch (const c10::Error& error) {
     bool full = std::string_view(error.what_without_backtrace()).find("not enough memory") != std::string_view::npos;
-    if (full) return report(ExitCode::out_of_memory, "this machine's memory is used up", "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
+    if (full)
+      return report(ExitCode::out_of_memory, "this machine's memory is used up",
+                    "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
     return report_failure(error.what_without_backtrace());
   } catch (const std::system_error& error) {
     bool full = error.code() == std::errc::no_space_on_device || error.code() == std::error_code(EDQUOT, std::generic_category());
     return full ? report(ExitCode::out_of_space, error.what(), "free some space, or choose another folder") : report_failure(error.what());
   } catch (const std::bad_alloc&) {
-    return report(ExitCode::out_of_memory, "this machine's memory is used up", "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
+    return report(ExitCode::out_of_memory, "this machine's memory is used up",
+                  "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
   } catch (const std::exception& error) {
     return report_failure(error.what());
   }

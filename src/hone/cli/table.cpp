@@ -1,6 +1,6 @@
 #include "hone/cli/table.h"
 
-#include "hone/base/spelling.h"
+#include "hone/base/edit_distance.h"
 
 namespace hone::cli {
 
@@ -13,12 +13,12 @@ void add_group(Rows& rows, std::string_view title, Verbs verbs, std::initializer
   }
 }
 
-void add_later_group(Rows& rows, std::string_view title, Verbs verbs, std::string_view reason,
+void add_unsupported_group(Rows& rows, std::string_view title, Verbs verbs, std::string_view reason,
                      std::initializer_list<Option> options) {
   auto first = static_cast<std::ptrdiff_t>(rows.size());
   add_group(rows, title, verbs, options);
   std::for_each(rows.begin() + first, rows.end(), [reason](Option& option) {
-    if (option.status == Status::honoured) option.status = Status::accepted, option.reason = reason;
+    if (option.status == Status::supported) option.status = Status::no_effect, option.reason = reason;
   });
 }
 }  // namespace table
@@ -28,7 +28,7 @@ const std::vector<Option>& options_table() {
     table::Rows all;
     for (auto add : {table::add_model, table::add_hub, table::add_data, table::add_template, table::add_training, table::add_tuners,
                      table::add_optimizers, table::add_output, table::add_generation, table::add_serving, table::add_export,
-                     table::add_distributed, table::add_preference, table::add_grpo, table::add_rare, table::add_tools, table::add_common})
+                     table::add_distributed, table::add_preference, table::add_grpo, table::add_compat_only, table::add_tools, table::add_common})
       add(all);
     return all;
   }();

@@ -48,7 +48,7 @@ std::string_view default_text(const Option& option, FrontEnd front_end, Verbs ve
 bool belongs_to(const Option& option, FrontEnd front_end);
 
 // Why rows about images, video and audio are only accepted.
-constexpr std::string_view kLaterModels = "only read by multimodal models, which are not in this version";
+constexpr std::string_view kMultimodalUnsupported = "only read by multimodal models, which are not in this version";
 // The same of methods.
 constexpr std::string_view kLaterPpo = "only read by ppo, which is not in this version", kLaterGkd = "only read by gkd, which is not in this version";
 
@@ -57,7 +57,7 @@ namespace table {
 using Rows = std::vector<Option>;
 void add_group(Rows& rows, std::string_view title, Verbs verbs, std::initializer_list<Option> options);
 // The same for options of what is not in this version: they are accepted, and `reason` says why they do nothing yet.
-void add_later_group(Rows& rows, std::string_view title, Verbs verbs, std::string_view reason,
+void add_unsupported_group(Rows& rows, std::string_view title, Verbs verbs, std::string_view reason,
                      std::initializer_list<Option> options);
 void add_common(Rows& rows);
 void add_model(Rows& rows);
@@ -74,7 +74,7 @@ void add_export(Rows& rows);
 void add_distributed(Rows& rows);
 void add_preference(Rows& rows);
 void add_grpo(Rows& rows);
-void add_rare(Rows& rows);
+void add_compat_only(Rows& rows);
 void add_tools(Rows& rows);
 }  // namespace table
 

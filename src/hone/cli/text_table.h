@@ -1,4 +1,4 @@
-// Rows of cells lined up for a terminal; colours do not disturb the columns.
+// Rows of cells lined up for a terminal; colors do not disturb the columns.
 #pragma once
 #include <string>
 #include <vector>

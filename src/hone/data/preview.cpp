@@ -6,7 +6,7 @@
 
 #include "hone/base/thread_pool.h"
 #include "hone/base/usable_cores.h"
-#include "hone/data/loader_plan.h"
+#include "hone/data/batches/batch_sampler.h"
 #include "hone/data/prompt_rows.h"
 
 namespace hone::data {
@@ -85,7 +85,7 @@ std::vector<Looked> look_at_all(const RowView& view, int64_t count) {
 
 }  // namespace
 
-LengthSummary summarise(std::vector<int64_t> lengths, size_t bars) {
+LengthSummary summarize(std::vector<int64_t> lengths, size_t bars) {
   LengthSummary summary;
   if (lengths.empty()) return summary;
   std::sort(lengths.begin(), lengths.end());
@@ -106,8 +106,8 @@ LengthSummary summarise(std::vector<int64_t> lengths, size_t bars) {
   return summary;
 }
 
-std::vector<TextRun> text_runs(const text::Tokenizer& tokenizer, const Sample& sample) {
-  std::vector<TextRun> runs;
+std::vector<TextSpan> text_runs(const text::Tokenizer& tokenizer, const Sample& sample) {
+  std::vector<TextSpan> runs;
   for (size_t begin = 0; begin < sample.ids.size();) {
     auto kind = [&](size_t i) { return std::pair(sample.labels[i] != kIgnore, tokenizer.is_special(sample.ids[i])); };
     size_t end = begin + 1;
@@ -118,8 +118,8 @@ std::vector<TextRun> text_runs(const text::Tokenizer& tokenizer, const Sample& s
   return runs;
 }
 
-DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, const EncodeConfig& encode, std::shared_ptr<const text::Tokenizer> tokenizer,
-                       const ModelIdentity& model, RowReport& report) {
+DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, const EncodeConfig& encode,
+                       std::shared_ptr<const text::Tokenizer> tokenizer, const ModelIdentity& model, RowReport& report) {
   auto encoder = Encoder::make(encode, tokenizer, model);
   auto without_limit = encode;
   without_limit.max_length = 0;
@@ -142,8 +142,8 @@ DatasetPreview preview(const ConversationSource& source, const PreviewConfig& co
     if (static_cast<int64_t>(preview.rows.size()) == config.shown) continue;
     if (auto shown = view.shown(static_cast<int64_t>(row))) preview.rows.push_back(std::move(*shown));
   }
-  preview.lengths = summarise(std::move(lengths));
-  preview.learned = summarise(std::move(learned));
+  preview.lengths = summarize(std::move(lengths));
+  preview.is_trained = summarize(std::move(learned));
   return preview;
 }
 

@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "hone/data/encode/encoder.h"
-#include "hone/data/make_loader.h"
+#include "hone/data/batches/make_loader.h"
 #include "hone/data/row_report.h"
-#include "hone/data/source.h"
+#include "hone/data/datasets/source.h"
 
 namespace hone::data {
 
@@ -17,14 +17,14 @@ struct LengthSummary {
   };
   std::vector<Bar> histogram;
 };
-LengthSummary summarise(std::vector<int64_t> lengths, size_t bars = 10);
+LengthSummary summarize(std::vector<int64_t> lengths, size_t bars = 10);
 
 // A stretch of a sample's text: learned or masked, ordinary or a special token.
-struct TextRun {
+struct TextSpan {
   std::string text;
-  bool learned, special;
+  bool is_trained, special;
 };
-std::vector<TextRun> text_runs(const text::Tokenizer& tokenizer, const Sample& sample);
+std::vector<TextSpan> text_runs(const text::Tokenizer& tokenizer, const Sample& sample);
 
 struct DatasetPreview {
   struct Row {
@@ -33,7 +33,7 @@ struct DatasetPreview {
     Json extra;  // columns that no message holds: what rewards are computed from
   };
   std::vector<Row> rows;           // the first usable ones
-  LengthSummary lengths, learned;  // tokens a row before cutting, and how many of them are learned
+  LengthSummary lengths, is_trained;  // tokens a row before cutting, and how many of them are learned
   int64_t scanned = 0, too_long = 0, without_target = 0;
 };
 
@@ -46,7 +46,7 @@ struct PreviewConfig {
 
 // Looks at the first `scan` rows on all cores and keeps the first `shown` usable ones, encoded by the run's own encoder. Bad rows, those that
 // the run would leave out for their length too, go to `report`.
-DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, const EncodeConfig& encode, std::shared_ptr<const text::Tokenizer> tokenizer,
-                       const ModelIdentity& model, RowReport& report);
+DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, const EncodeConfig& encode,
+                       std::shared_ptr<const text::Tokenizer> tokenizer, const ModelIdentity& model, RowReport& report);
 
 }  // namespace hone::data

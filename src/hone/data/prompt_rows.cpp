@@ -7,7 +7,7 @@ namespace hone::data {
 Result<std::vector<text::TokenId>> encode_rollout_prompt(const Encoder& encoder, Conversation& row, int64_t most_tokens) {
   auto& messages = row.messages;
   while (!messages.empty() && (messages.back().role == "assistant" || messages.back().role == "tool_call")) messages.pop_back();
-  if (messages.empty()) return row_error(RowProblem::order, row.origin.str(), "nothing stands before the answer");
+  if (messages.empty()) return row_error(RowProblem::order, row.origin.str(), "there is no prompt before the response");
   auto ids = encoder.encode_prompt(row);
   if (!ids) return ids;
   const auto& config = encoder.config();
@@ -19,7 +19,8 @@ Result<std::vector<text::TokenId>> encode_rollout_prompt(const Encoder& encoder,
     length = config.max_length;
   }
   if (length > most_tokens)
-    return row_error(RowProblem::too_long, row.origin.str(), fmt::format("a prompt of {} tokens; behind {} there is no room for an answer", length, most_tokens));
+    return row_error(RowProblem::too_long, row.origin.str(),
+                     fmt::format("a prompt of {} tokens; after {} there is no room for a completion", length, most_tokens));
   return ids;
 }
 

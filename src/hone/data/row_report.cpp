@@ -15,19 +15,19 @@ constexpr std::array<std::string_view, 13> kNames = {"broken JSON", "bad encodin
                                                      "unknown role", "roles out of order", "empty answer", "row too long",
                                                      "duplicate key", "bad preference pair", "unreadable file", "media", "other"};
 
-struct Place {
+struct RowPosition {
   std::string_view file;
   int64_t line = 0;
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const RowPosition&) const = default;
 };
 
 // "train.jsonl:12: wrong type: …"; a path may hold colons of its own.
-Place place_of(std::string_view message) {
+RowPosition place_of(std::string_view message) {
   for (size_t colon = message.find(':'); colon != message.npos; colon = message.find(':', colon + 1)) {
     size_t end = colon + 1;
     while (end < message.size() && message[end] >= '0' && message[end] <= '9') ++end;
     if (end == colon + 1 || end == message.size() || message[end] != ':') continue;
-    Place place{message.substr(0, colon)};
+    RowPosition place{message.substr(0, colon)};
     std::from_chars(message.data() + colon + 1, message.data() + end, place.line);
     return place;
   }
@@ -69,7 +69,7 @@ RowProblem problem_of(std::string_view message) {
 bool stands_before(std::string_view a, std::string_view b) { return place_of(a) < place_of(b); }
 
 void RowReport::bad_row(const std::string& message) {
-  if (strict_) throw UserError(ExitCode::bad_data, message, "mend the row, or skip such rows with --strict false");
+  if (strict_) throw UserError(ExitCode::bad_data, message, "fix the row, or skip such rows with --strict false");
   std::lock_guard lock(mutex_);
   ++counts_[problem_of(message)];
   auto key = sort_of(message);
@@ -111,7 +111,8 @@ std::vector<std::string> RowReport::messages() const {
   for (const auto& sort : sorts_) {
     lines.push_back(sort.first);
     if (sort.count > 1)
-      lines.back() += fmt::format(" ({} rows like this; next {}{})", sort.count, fmt::join(sort.next, ", "), sort.count > static_cast<int64_t>(kNextPlaces) + 1 ? ", …" : "");
+      lines.back() += fmt::format(" ({} rows like this; next {}{})", sort.count, fmt::join(sort.next, ", "),
+                                  sort.count > static_cast<int64_t>(kNextPlaces) + 1 ? ", …" : "");
   }
   return lines;
 }

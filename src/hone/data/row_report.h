@@ -1,4 +1,4 @@
-// What was wrong with a run's data: bad rows counted by kind, one message for rows that fail alike. No row is dropped without passing through here.
+// Counts invalid rows by kind and keeps the first ten in full. No row is dropped without being counted here.
 #pragma once
 #include <atomic>
 #include <map>

@@ -12,7 +12,7 @@ namespace hone::device {
 const CpuFeatures& cpu_features() {
   static const CpuFeatures features{.arm_bf16 = (::getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0,
                                     .scalar_16_bit_gemm = true,
-                                    .byte_dots = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0};
+                                    .int8_dot = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0};
   return features;
 }
 
@@ -48,7 +48,7 @@ const CpuFeatures& cpu_features() {
     return CpuFeatures{.amx_bf16 = flags.contains("amx_bf16"),
                        .avx512_bf16 = flags.contains("avx512_bf16"),
                        .avx512_fp16 = flags.contains("avx512_fp16"),
-                       .byte_dots = flags.contains("avx512_vnni")};
+                       .int8_dot = flags.contains("avx512_vnni")};
   }();
   return features;
 }

@@ -53,7 +53,7 @@ int own_index(std::string_view name, std::string_view list) {
 
 }  // namespace
 
-at::Device pick(std::string_view name) {
+at::Device select_device(std::string_view name) {
   bool automatic = name == "auto" || name.empty();
   if (name.starts_with("npu") || (automatic && npu::present())) npu::load();
   auto accelerator = at::getAccelerator();
@@ -69,7 +69,7 @@ at::Device pick(std::string_view name) {
   if (!of_this_kind || name.ends_with(':') || count == 0 || (count <= index && !by_rank)) fail_unavailable(name);
   if (count <= index) fail_beyond(index, count);
   if (npu::loaded())
-    if (auto cores = npu::bind_near(index); !cores.empty()) log::debug("npu:{}: on the cores near it, {}", index, cores);
+    if (auto cores = npu::bind_to_local_cores(index); !cores.empty()) log::debug("npu:{}: on the cores near it, {}", index, cores);
   // Before the first tensor: a process that has not said which NPU it uses takes memory on the first.
   at::accelerator::setDeviceIndex(static_cast<at::DeviceIndex>(index));
   return at::Device(*accelerator, static_cast<at::DeviceIndex>(index));
@@ -83,14 +83,14 @@ std::string describe(at::Device device) {
   return fmt::format("cpu ({} threads{})", at::get_num_threads(), bf16);
 }
 
-bool computes_bfloat16(at::Device device) {
+bool supports_bfloat16(at::Device device) {
   if (device.is_privateuseone()) return npu::computes_bfloat16();
   return !device.is_cpu() || cpu_features().bfloat16();
 }
-bool computes_float16(at::Device device) { return !device.is_cpu() || cpu_features().avx512_fp16; }
+bool supports_float16(at::Device device) { return !device.is_cpu() || cpu_features().avx512_fp16; }
 
-at::ScalarType fitting_type(at::ScalarType wanted, at::Device device) {
-  if (wanted != at::kBFloat16 || device.is_cpu() || computes_bfloat16(device)) return wanted;
+at::ScalarType supported_dtype(at::ScalarType wanted, at::Device device) {
+  if (wanted != at::kBFloat16 || device.is_cpu() || supports_bfloat16(device)) return wanted;
   log::warn_once(fmt::format("{} has no bfloat16: weights are float16", describe(device)));
   return at::kHalf;
 }

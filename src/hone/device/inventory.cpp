@@ -82,7 +82,7 @@ DeviceRecord cpu_record() {
   out.memory_total = memory_field("MemTotal:");
   out.memory_used = out.memory_total - memory_field("MemAvailable:");
   if (after.total > before.total)
-    out.busy_percent = static_cast<int>(100 * (after.busy - before.busy) / (after.total - before.total));
+    out.utilization_percent = static_cast<int>(100 * (after.busy - before.busy) / (after.total - before.total));
   return out;
 }
 

@@ -11,8 +11,8 @@ struct DeviceRecord {
   std::string name;   // "cpu", "cuda:0", "npu:0"
   std::string model;  // "Neoverse-N1, 2 cores", "NVIDIA H200", "Ascend 910B3"
   int64_t memory_total = 0, memory_used = 0;
-  std::optional<int> busy_percent, celsius, watts;
-  std::string trouble;  // empty when healthy
+  std::optional<int> utilization_percent, celsius, watts;
+  std::string error;  // empty when healthy
 };
 
 // The links between devices, as nvidia-smi and npu-smi name them: NV4, HCCS, SIO, PIX, PXB, PHB, NODE, SYS; X on the diagonal.

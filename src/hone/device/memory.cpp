@@ -39,8 +39,8 @@ void reset_peak_memory(at::Device device) {
   }
 }
 
-void give_back_memory(at::Device device) {
-  if (device.is_cpu()) drop_kept_cpu_buffers();
+void empty_cache(at::Device device) {
+  if (device.is_cpu()) empty_cpu_cache();
   else at::accelerator::emptyCache();
 }
 

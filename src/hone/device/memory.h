@@ -13,11 +13,11 @@ struct MemoryUse {
 MemoryUse memory_use(at::Device device);
 void reset_peak_memory(at::Device device);
 // Returns to the device, or the system, what is kept for later and unused now.
-void give_back_memory(at::Device device);
+void empty_cache(at::Device device);
 
 // Training and generation ask for the same large buffers again every step. Keeps freed ones, on huge pages, instead of returning them to the
 // system, where each new page would cost a fault. Tensors made before the call stay where they are.
-void keep_cpu_buffers();
-void drop_kept_cpu_buffers();  // returns what is kept and unused to the system
+void enable_cpu_caching_allocator();
+void empty_cpu_cache();  // returns what is kept and unused to the system
 
 }  // namespace hone::device

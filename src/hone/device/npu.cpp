@@ -69,17 +69,20 @@ void check_installed(const Install& install) {
         ExitCode::usage, fmt::format("torch_npu {} does not fit libtorch {}", install.torch_npu_version, TORCH_VERSION),
         fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
   if (libtorch_made_for_cuda())
-    throw UserError(ExitCode::usage, "torch_npu cannot be used with a libtorch made for CUDA, which this one is",
-                    fmt::format("install torch {}'s build for CPUs (its version ends in +cpu) into the Python hone was built with, then make build", TORCH_VERSION));
+    throw UserError(
+        ExitCode::usage, "torch_npu cannot be used with a libtorch made for CUDA, which this one is",
+        fmt::format(
+            "install torch {}'s build for CPUs (its version ends in +cpu) into the Python hone was built with, then make build",
+            TORCH_VERSION));
   if (install.runtime.empty())
     throw UserError(ExitCode::usage, "npu was asked for, but CANN's libascendcl.so is not on the library path",
                     install.toolkit.empty() ? "install CANN, or try the command on emulated cards: hone emulate-npu -- …"
                                             : fmt::format("source {}/set_env.sh", install.toolkit));
   if (!install.absent_nodes.empty() && !install.emulated)
     throw UserError(ExitCode::usage, fmt::format("{} is missing beside the cards", fmt::join(install.absent_nodes, ", ")),
-                    "give the container these devices: hone docker-run prints the whole line");
-  if (!install.forbidden.empty())
-    throw UserError(ExitCode::usage, fmt::format("no permission to open {}", fmt::join(install.forbidden, ", ")),
+                    "give the container these devices: hone docker-run prints the full command");
+  if (!install.inaccessible_nodes.empty())
+    throw UserError(ExitCode::usage, fmt::format("no permission to open {}", fmt::join(install.inaccessible_nodes, ", ")),
                     "add your user to the group HwHiAiUser, or give the container these devices");
 }
 
@@ -98,14 +101,14 @@ bool g_loaded = false;
 }  // namespace
 
 bool present() {
-  auto install = look();
+  auto install = find_installation();
   return !install.torch_npu.empty() && !install.runtime.empty() && (install.emulated || !install.cards.empty());
 }
 
 void load() {
   static std::once_flag once;
   std::call_once(once, [] {
-    auto install = look();
+    auto install = find_installation();
     check_installed(install);
     check_visible_list();
     if (const char* processes = std::getenv("WORLD_SIZE"); processes && std::atoi(processes) > 1)

@@ -31,7 +31,7 @@ LinkMatrix card_links() {
   return dcmi ? dcmi->links() : smi_links();
 }
 
-std::string bind_near(int visible_index) {
+std::string bind_to_local_cores(int visible_index) {
   if (std::getenv("CPU_AFFINITY_CONF")) return "";
   auto near = card_links().cpus;
   auto card = static_cast<size_t>(logic_number(visible_index));

@@ -12,6 +12,6 @@ LinkMatrix card_links();
 
 // The process and all threads it starts stay on the cores near the card that it sees under this number. Returns these cores, as a
 // list; empty when the machine does not say, when that is all cores, or when CPU_AFFINITY_CONF leaves the matter to torch_npu.
-std::string bind_near(int visible_index);
+std::string bind_to_local_cores(int visible_index);
 
 }  // namespace hone::device::npu

@@ -89,11 +89,11 @@ bool Dcmi::open() {
       places_.push_back({card, chip, logic});
     }
   }
-  std::ranges::sort(places_, {}, &Place::logic);
+  std::ranges::sort(places_, {}, &ChipId::logic);
   return !places_.empty();
 }
 
-void Dcmi::read_memory(const Place& place, DeviceRecord& out) const {
+void Dcmi::read_memory(const ChipId& place, DeviceRecord& out) const {
   const auto& call = Functions::all();
   Functions::Hbm hbm{};
   if (call.hbm && call.hbm(place.card, place.chip, &hbm) == 0 && hbm.total > 0) {
@@ -107,7 +107,7 @@ void Dcmi::read_memory(const Place& place, DeviceRecord& out) const {
   }
 }
 
-DeviceRecord Dcmi::record(const Place& place) const {
+DeviceRecord Dcmi::record(const ChipId& place) const {
   const auto& call = Functions::all();
   DeviceRecord out{.name = fmt::format("npu:{}", place.logic), .model = "Ascend"};
   if (Functions::Chip chip{}; call.chip && call.chip(place.card, place.chip, &chip) == 0) {
@@ -117,12 +117,12 @@ DeviceRecord Dcmi::record(const Place& place) const {
   read_memory(place, out);
   unsigned number = 0;
   int reading = 0;
-  if (call.use && call.use(place.card, place.chip, kAicoreUse, &number) == 0) out.busy_percent = static_cast<int>(number);
+  if (call.use && call.use(place.card, place.chip, kAicoreUse, &number) == 0) out.utilization_percent = static_cast<int>(number);
   if (call.power && call.power(place.card, place.chip, &reading) == 0) out.watts = reading / 10;
   if (call.celsius && call.celsius(place.card, place.chip, &reading) == 0) out.celsius = reading;
   static constexpr std::array kStates{"", "warning", "alarm", "critical"};
   if (call.health && call.health(place.card, place.chip, &number) == 0 && number != 0)
-    out.trouble = fmt::format("the driver says {}", number < kStates.size() ? kStates[number] : "unknown");
+    out.error = fmt::format("the driver says {}", number < kStates.size() ? kStates[number] : "unknown");
   return out;
 }
 
@@ -132,7 +132,7 @@ std::vector<DeviceRecord> Dcmi::devices() const {
   return records;
 }
 
-std::string Dcmi::link(const Place& a, const Place& b) const {
+std::string Dcmi::link(const ChipId& a, const ChipId& b) const {
   static constexpr std::array kNames{"X", "SYS", "PHB", "HCCS", "PXB", "PIX", "SIO", "HCCS_SW", "UB"};
   const auto& call = Functions::all();
   int kind = -1;

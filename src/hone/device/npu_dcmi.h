@@ -19,16 +19,16 @@ class Dcmi {
 
  private:
   struct Functions;
-  struct Place {
+  struct ChipId {
     int card, chip, logic;
   };
   Dcmi() = default;
   bool open();
-  DeviceRecord record(const Place& place) const;
-  void read_memory(const Place& place, DeviceRecord& out) const;
-  std::string link(const Place& a, const Place& b) const;
+  DeviceRecord record(const ChipId& place) const;
+  void read_memory(const ChipId& place, DeviceRecord& out) const;
+  std::string link(const ChipId& a, const ChipId& b) const;
 
-  std::vector<Place> places_;
+  std::vector<ChipId> places_;
 };
 
 }  // namespace hone::device::npu

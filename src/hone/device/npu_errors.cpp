@@ -73,7 +73,7 @@ std::optional<Explanation> explain(std::string_view text) {
     if (text.find(known.mark) != text.npos) {
       bool waiting = known.code == ExitCode::lost_peer;
       return Explanation{known.code, std::string(known.cause),
-                         std::string(known.advice) + (waiting ? "; here " + hccl_patience() : "")};
+                         std::string(known.advice) + (waiting ? "; here " + describe_hccl_timeouts() : "")};
     }
   return std::nullopt;
 }

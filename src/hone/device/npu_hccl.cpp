@@ -53,7 +53,7 @@ void check_network() {
   auto pattern = hccl_variable("HCCL_SOCKET_IFNAME");
   if (pattern.empty()) return;
   for (const auto& interface : network.interfaces)
-    if (takes_interface(pattern, interface)) return;
+    if (interface_matches(pattern, interface)) return;
   throw UserError(
       ExitCode::usage, fmt::format("HCCL_SOCKET_IFNAME={} takes no network interface of this machine", pattern),
       fmt::format("it has {}; \"eth\" takes those whose names start so, \"=eth0\" that one, \"^\" in front all others",
@@ -123,7 +123,7 @@ void check_rank_table(int processes) {
 
 }  // namespace
 
-bool takes_interface(const std::string& pattern, const std::string& interface) {
+bool interface_matches(const std::string& pattern, const std::string& interface) {
   bool others = pattern.starts_with("^"), exactly = pattern.substr(others).starts_with("=");
   auto names = pattern.substr(others + exactly) + ",";
   bool named = false;
@@ -141,7 +141,7 @@ void check_hccl_environment(int processes) {
   check_rank_table(processes);
 }
 
-std::string hccl_patience() {
+std::string describe_hccl_timeouts() {
   auto connect = hccl_variable("HCCL_CONNECT_TIMEOUT"), execute = hccl_variable("HCCL_EXEC_TIMEOUT");
   return fmt::format(
       "ranks wait {} s for each other to join (HCCL_CONNECT_TIMEOUT) and {} s inside a collective (HCCL_EXEC_TIMEOUT)",

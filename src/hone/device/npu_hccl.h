@@ -10,9 +10,9 @@ void check_hccl_environment(int processes);
 
 // Whether HCCL_SOCKET_IFNAME's pattern takes an interface: "eth" prefix, "=eth0" that one, "^eth" all but these, "^=eth0" all but
 // that one.
-bool takes_interface(const std::string& pattern, const std::string& interface);
+bool interface_matches(const std::string& pattern, const std::string& interface);
 
 // How long HCCL waits here, for messages about time-outs: "ranks wait 120 s for each other (HCCL_CONNECT_TIMEOUT), …".
-std::string hccl_patience();
+std::string describe_hccl_timeouts();
 
 }  // namespace hone::device::npu

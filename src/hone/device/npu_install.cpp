@@ -111,7 +111,7 @@ void look_at_nodes(Install& out) {
     if (!may(node, F_OK))
       out.absent_nodes.push_back(node);
     else if (!may(node, R_OK | W_OK))
-      out.forbidden.push_back(node);
+      out.inaccessible_nodes.push_back(node);
   }
 }
 
@@ -121,7 +121,7 @@ void look_at_mounts(Install& out) {
   out.in_container = fs::exists(on_machine("/.dockerenv"), ignored) || fs::exists(on_machine("/run/.containerenv"), ignored);
   if (!out.in_container) return;
   for (const char* path : {"/usr/local/Ascend/driver", "/usr/local/dcmi", "/usr/local/bin/npu-smi", "/etc/ascend_install.info"})
-    if (!fs::exists(on_machine(path), ignored)) out.unmounted.emplace_back(path);
+    if (!fs::exists(on_machine(path), ignored)) out.missing_mounts.emplace_back(path);
 }
 
 std::array<int, 3> release_of(const std::string& version) {
@@ -166,7 +166,7 @@ std::optional<std::string> version_line(const std::string& path) {
   return std::nullopt;
 }
 
-Install look() {
+Install find_installation() {
   Install out;
   auto package = find_torch_npu();
   if (!package.empty())

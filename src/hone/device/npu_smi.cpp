@@ -78,10 +78,10 @@ std::vector<DeviceRecord> parse_smi_info(const std::string& text) {
     DeviceRecord record{.name = fmt::format("npu:{}", out.size()), .model = name.starts_with("Ascend") ? name : "Ascend " + name};
     auto memory = memory_of(lower[2]);
     record.memory_total = memory.total << 20, record.memory_used = memory.used << 20;
-    if (!load.empty()) record.busy_percent = whole(load[0]);
+    if (!load.empty()) record.utilization_percent = whole(load[0]);
     if (!readings.empty()) record.watts = whole(readings[0]);
     if (readings.size() > 1) record.celsius = whole(readings[1]);
-    if (health.empty() || health[0] != "OK") record.trouble = health.empty() ? "unknown" : "npu-smi says " + health[0];
+    if (health.empty() || health[0] != "OK") record.error = health.empty() ? "unknown" : "npu-smi says " + health[0];
     out.push_back(record);
   }
   return out;

@@ -98,14 +98,14 @@ DeviceRecord Nvml::record(unsigned index) const {
   out.model = name;
   if (Functions::Memory memory{}; call.memory && call.memory(handle, &memory) == 0)
     out.memory_total = static_cast<int64_t>(memory.total), out.memory_used = static_cast<int64_t>(memory.used);
-  if (Functions::Utilization use{}; call.utilization && call.utilization(handle, &use) == 0) out.busy_percent = static_cast<int>(use.gpu);
+  if (Functions::Utilization use{}; call.utilization && call.utilization(handle, &use) == 0) out.utilization_percent = static_cast<int>(use.gpu);
   unsigned number = 0;
   if (call.temperature && call.temperature(handle, kDieTemperature, &number) == 0) out.celsius = static_cast<int>(number);
   if (call.power && call.power(handle, &number) == 0) out.watts = static_cast<int>(number / 1000);
   unsigned long long bits = 0;
-  if (call.slowdown && call.slowdown(handle, &bits) == 0 && (bits & kSlowedByHeat)) out.trouble = "slowed down by heat";
+  if (call.slowdown && call.slowdown(handle, &bits) == 0 && (bits & kSlowedByHeat)) out.error = "slowed down by heat";
   if (call.ecc_errors && call.ecc_errors(handle, kUncorrected, kSinceBoot, &bits) == 0 && bits > 0)
-    out.trouble = fmt::format("{} uncorrected memory errors since boot", bits);
+    out.error = fmt::format("{} uncorrected memory errors since boot", bits);
   return out;
 }
 

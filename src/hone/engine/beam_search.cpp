@@ -9,19 +9,19 @@ BeamSearch::BeamSearch(std::unique_ptr<Sequence> prompt) : id_(prompt->id) {
   prompt->search = this;
   auto& beam = beams_.emplace_back();
   beam.sequence = std::move(prompt);
-  beam.said = {.id = id_, .prompt_tokens = beam.sequence->prompt_size};
-  width_ = static_cast<size_t>(params().beams);
-  kept_ = std::max<size_t>(2, 1 + params().end_tokens.size()) * width_;
+  beam.output = {.id = id_, .prompt_tokens = beam.sequence->prompt_size};
+  width_ = static_cast<size_t>(params().num_beams);
+  kept_ = std::max<size_t>(2, 1 + params().eos_token_ids.size()) * width_;
 }
 
-void BeamSearch::consider(Sequence& sequence, std::span<float> logits) {
+void BeamSearch::add_candidates(Sequence& sequence, std::span<float> logits) {
   auto beam = std::ranges::find_if(beams_, [&](const Beam& each) { return each.sequence.get() == &sequence; });
   const auto& wanted = params().logprobs;
   std::vector<float> raw;
   if (wanted) raw.assign(logits.begin(), logits.end());
   try {
     beam->continuations = sequence.sampler.continuations(logits, kept_, static_cast<uint64_t>(beam - beams_.begin()));
-  } catch (const CannotGoOn& problem) {
+  } catch (const ConstraintError& problem) {
     beam->continuations.clear();  // this beam ends here
     beam->problem = problem.what();
   }
@@ -29,41 +29,41 @@ void BeamSearch::consider(Sequence& sequence, std::span<float> logits) {
   if (wanted)
     for (const auto& way : beam->continuations) beam->logprobs.push_back(position_logprobs(raw, way.token, *wanted));
   if (sequence.generated() == 0) {
-    beam->said.prompt_logprobs = std::move(sequence.prompt_logprobs);
-    beam->said.cached_tokens = sequence.cached.value_or(0);
+    beam->output.prompt_logprobs = std::move(sequence.prompt_logprobs);
+    beam->output.cached_tokens = sequence.num_cached_tokens.value_or(0);
   }
-  sequence.held = true;
+  sequence.waits_for_beams = true;
 }
 
 bool BeamSearch::ready() const {
-  return std::ranges::all_of(beams_, [](const Beam& beam) { return beam.sequence->held; });
+  return std::ranges::all_of(beams_, [](const Beam& beam) { return beam.sequence->waits_for_beams; });
 }
 
 float BeamSearch::by_length(float score, int64_t length) const {
   return score / static_cast<float>(std::pow(static_cast<double>(length), params().length_penalty));
 }
 
-std::vector<BeamSearch::Way> BeamSearch::best_ways() const {
-  std::vector<Way> ways;
+std::vector<BeamSearch::RankedCandidate> BeamSearch::best_candidates() const {
+  std::vector<RankedCandidate> ways;
   for (size_t i = 0; i < beams_.size(); ++i)
     for (size_t j = 0; j < beams_[i].continuations.size(); ++j) {
       const auto& next = beams_[i].continuations[j];
       ways.push_back({i, j, beams_[i].score + next.logprob, beams_[i].score + next.order});
     }
-  std::ranges::stable_sort(ways, std::greater(), &Way::order);
+  std::ranges::stable_sort(ways, std::greater(), &RankedCandidate::order);
   ways.resize(std::min(ways.size(), kept_));
   return ways;
 }
 
-BeamSearch::Branch BeamSearch::grow(const Way& way) const {
+BeamSearch::Branch BeamSearch::grow(const RankedCandidate& way) const {
   const auto& beam = beams_[way.beam];
-  Branch branch{way.beam, std::make_unique<Sequence>(*beam.sequence), beam.said, way.score};
-  if (!beam.logprobs.empty()) branch.said.logprobs.push_back(beam.logprobs[way.place]);
-  branch.sequence->advance(beam.continuations[way.place].token, branch.said);
+  Branch branch{way.beam, std::make_unique<Sequence>(*beam.sequence), beam.output, way.score};
+  if (!beam.logprobs.empty()) branch.output.logprobs.push_back(beam.logprobs[way.place]);
+  branch.sequence->advance(beam.continuations[way.place].token, branch.output);
   return branch;
 }
 
-void BeamSearch::keep_finished(Output said, float score) {
+void BeamSearch::keep_finished(RequestOutput said, float score) {
   auto place = std::ranges::upper_bound(finished_, score, std::greater(), &Finished::score);
   finished_.insert(place, {std::move(said), score});
   if (finished_.size() > width_) finished_.pop_back();
@@ -72,26 +72,26 @@ void BeamSearch::keep_finished(Output said, float score) {
 bool BeamSearch::advance(Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies) {
   ++length_;
   std::vector<Branch> going;
-  auto ways = best_ways();
+  auto ways = best_candidates();
   for (const auto& beam : beams_)
     if (!beam.problem.empty()) problem_ = beam.problem;
   for (size_t i = 0; i < ways.size(); ++i) {
     Branch branch;
     try {
       branch = grow(ways[i]);
-    } catch (const CannotGoOn& problem) {
+    } catch (const ConstraintError& problem) {
       problem_ = problem.what();
       continue;
     }
-    if (branch.said.finish == FinishReason::none)
+    if (branch.output.finish == FinishReason::none)
       going.push_back(std::move(branch));
     else if (i < width_)
-      keep_finished(std::move(branch.said), by_length(branch.score, length_));  // the rest only stood by
+      keep_finished(std::move(branch.output), by_length(branch.score, length_));  // the rest only stood by
   }
   std::ranges::stable_sort(going, std::greater(), &Branch::score);
   if (going.size() > width_) going.erase(going.begin() + static_cast<ptrdiff_t>(width_), going.end());
   if (is_over(going)) return false;
-  go_on(std::move(going), scheduler, next_id, copies);
+  fork_beams(std::move(going), scheduler, next_id, copies);
   return true;
 }
 
@@ -104,7 +104,7 @@ bool BeamSearch::is_over(const std::vector<Branch>& going) const {
 }
 
 // A parent's first child takes its place and its blocks; the others fork from it. Beams without a child give up theirs before.
-void BeamSearch::go_on(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies) {
+void BeamSearch::fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies) {
   std::vector<const Sequence*> parents;
   for (const auto& beam : beams_) parents.push_back(beam.sequence.get());
   for (size_t i = 0; i < beams_.size(); ++i)
@@ -113,30 +113,30 @@ void BeamSearch::go_on(std::vector<Branch> going, Scheduler& scheduler, RequestI
   for (auto& branch : going) {
     auto sequence = std::move(beams_[branch.parent].sequence);
     if (sequence) {
-      sequence->continue_as(std::move(*branch.sequence));
+      sequence->take_over(std::move(*branch.sequence));
     } else {
       sequence = std::move(branch.sequence);
       sequence->id = next_id++;
       sequence->running = false;
       sequence->blocks.clear();
-      sequence->computed = sequence->published = 0;
+      sequence->num_computed_tokens = sequence->published = 0;
       scheduler.fork(*parents[branch.parent], *sequence, copies);
     }
-    sequence->held = false;
-    next.push_back({.sequence = std::move(sequence), .said = std::move(branch.said), .score = branch.score});
+    sequence->waits_for_beams = false;
+    next.push_back({.sequence = std::move(sequence), .output = std::move(branch.output), .score = branch.score});
   }
   beams_ = std::move(next);
 }
 
-std::vector<Output> BeamSearch::answers() {
-  std::vector<Output> answers;
-  for (size_t i = 0; i < static_cast<size_t>(params().beam_answers); ++i) {
+std::vector<RequestOutput> BeamSearch::answers() {
+  std::vector<RequestOutput> answers;
+  for (size_t i = 0; i < static_cast<size_t>(params().num_return_sequences); ++i) {
     auto output = i < finished_.size()
-                      ? std::move(finished_[i].said)
-                      : Output{.id = id_,
+                      ? std::move(finished_[i].output)
+                      : RequestOutput{.id = id_,
                                .finish = finished_.empty() && !problem_.empty() ? FinishReason::error : FinishReason::stop,
                                .error = finished_.empty() ? problem_ : "",
-                               .prompt_tokens = beams_[0].said.prompt_tokens};
+                               .prompt_tokens = beams_[0].output.prompt_tokens};
     output.answer = i;
     answers.push_back(std::move(output));
   }

@@ -1,4 +1,4 @@
-// Beam search: several continuations of one prompt, computed together; the likeliest go on. It follows transformers' generate.
+// Beam search: several candidates of one prompt, computed together; the most likely continue. It follows transformers' generate.
 #pragma once
 #include <memory>
 #include <span>
@@ -14,47 +14,47 @@ class BeamSearch {
   explicit BeamSearch(std::unique_ptr<Sequence> prompt);
 
   // What may follow one beam. Different beams may be looked at by different threads.
-  void consider(Sequence& beam, std::span<float> logits);
+  void add_candidates(Sequence& beam, std::span<float> logits);
   bool ready() const;  // every beam has been considered
   // Chooses the beams that go on, which need new ids and blocks. False: the search is over.
   bool advance(Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
 
   // As many as were asked for, best first; the search is over.
-  std::vector<Output> answers();
+  std::vector<RequestOutput> answers();
   const Request& request() const { return beams_[0].sequence->request; }
   std::vector<Sequence*> sequences() const;
 
  private:
   struct Beam {
     std::unique_ptr<Sequence> sequence;
-    Output said;      // its answer so far
+    RequestOutput output;      // its answer so far
     float score = 0;  // log-probability of it
-    std::vector<Continuation> continuations;
+    std::vector<BeamCandidate> continuations;
     std::vector<PositionLogprobs> logprobs;  // of the continuations, when asked for
     std::string problem;                     // why it has none, when it has none
   };
   struct Branch {  // a beam and one token more
     size_t parent = 0;
     std::unique_ptr<Sequence> sequence;
-    Output said;
+    RequestOutput output;
     float score = 0;
   };
-  struct Way {
+  struct RankedCandidate {
     size_t beam, place;  // which continuation of which beam
     float score, order;
   };
   struct Finished {
-    Output said;
+    RequestOutput output;
     float score;  // by the length penalty
   };
 
   const SamplingParams& params() const { return request().sampling; }
   float by_length(float score, int64_t length) const;
-  std::vector<Way> best_ways() const;
-  Branch grow(const Way& way) const;
-  void keep_finished(Output said, float score);
+  std::vector<RankedCandidate> best_candidates() const;
+  Branch grow(const RankedCandidate& way) const;
+  void keep_finished(RequestOutput said, float score);
   bool is_over(const std::vector<Branch>& going) const;
-  void go_on(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
+  void fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
 
   RequestId id_;
   size_t width_, kept_;  // beams; continuations looked at, so many that enough are left when some end

@@ -28,7 +28,7 @@ BlockId BlockManager::allocate() {
     id = static_cast<BlockId>(blocks_.size());
     blocks_.emplace_back().place = empty_.insert(empty_.end(), id);
   } else {
-    id = kept_.front();
+    id = evictable_.front();
   }
   take(id);
   unpublish(blocks_[static_cast<size_t>(id)]);
@@ -39,7 +39,7 @@ BlockId BlockManager::allocate() {
 void BlockManager::take(BlockId id) {
   auto& block = blocks_[static_cast<size_t>(id)];
   if (block.references++ > 0) return;
-  (block.hash ? kept_ : empty_).erase(block.place);
+  (block.hash ? evictable_ : empty_).erase(block.place);
   ++used_;
 }
 
@@ -53,7 +53,7 @@ void BlockManager::release(std::vector<BlockId>& held) {
     auto& block = blocks_[static_cast<size_t>(*id)];
     HONE_CHECK(block.references > 0, "block {} is released twice", *id);
     if (--block.references > 0) continue;
-    auto& list = block.hash ? kept_ : empty_;
+    auto& list = block.hash ? evictable_ : empty_;
     block.place = list.insert(list.end(), *id);
     --used_;
   }
@@ -67,8 +67,8 @@ void BlockManager::unpublish(Block& block) {
   block.tokens.clear();
 }
 
-uint64_t BlockManager::root(std::string_view origin) const {
-  return keyed_hash(key_, std::as_bytes(std::span(origin.data(), origin.size())));
+uint64_t BlockManager::root(std::string_view extra_key) const {
+  return keyed_hash(key_, std::as_bytes(std::span(extra_key.data(), extra_key.size())));
 }
 
 uint64_t BlockManager::chain(uint64_t parent, std::span<const text::TokenId> tokens) const {
@@ -86,8 +86,8 @@ BlockId BlockManager::lookup(uint64_t hash, uint64_t parent, std::span<const tex
 
 // visit(index, hash, parent's hash, tokens) for each full block but one that would end the sequence, until it returns false.
 template <class Visit>
-void BlockManager::for_full_blocks(std::span<const text::TokenId> tokens, std::string_view origin, Visit visit) const {
-  uint64_t parent = root(origin);
+void BlockManager::for_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, Visit visit) const {
+  uint64_t parent = root(extra_key);
   auto size = static_cast<size_t>(block_size_);
   for (size_t i = 0; (i + 1) * size < tokens.size(); ++i) {
     auto part = tokens.subspan(i * size, size);
@@ -97,10 +97,10 @@ void BlockManager::for_full_blocks(std::span<const text::TokenId> tokens, std::s
   }
 }
 
-std::vector<BlockId> BlockManager::find_prefix(std::span<const text::TokenId> tokens, std::string_view origin) {
+std::vector<BlockId> BlockManager::find_prefix(std::span<const text::TokenId> tokens, std::string_view extra_key) {
   std::vector<BlockId> found;
   if (!prefix_cache_) return found;
-  for_full_blocks(tokens, origin, [&](size_t, uint64_t hash, uint64_t parent, auto part) {
+  for_full_blocks(tokens, extra_key, [&](size_t, uint64_t hash, uint64_t parent, auto part) {
     auto id = lookup(hash, parent, part);
     if (id >= 0) found.push_back(id);
     return id >= 0;
@@ -109,10 +109,10 @@ std::vector<BlockId> BlockManager::find_prefix(std::span<const text::TokenId> to
   return found;
 }
 
-bool BlockManager::is_announced(std::span<const text::TokenId> tokens, std::string_view origin) const {
+bool BlockManager::is_pending(std::span<const text::TokenId> tokens, std::string_view extra_key) const {
   if (announced_.empty()) return false;
   bool waiting = false;
-  for_full_blocks(tokens, origin, [&](size_t, uint64_t hash, uint64_t parent, auto part) {
+  for_full_blocks(tokens, extra_key, [&](size_t, uint64_t hash, uint64_t parent, auto part) {
     if (lookup(hash, parent, part) >= 0) return true;
     waiting = announced_.contains(hash);
     return false;
@@ -120,18 +120,18 @@ bool BlockManager::is_announced(std::span<const text::TokenId> tokens, std::stri
   return waiting;
 }
 
-void BlockManager::announce(std::span<const text::TokenId> tokens, std::string_view origin) {
+void BlockManager::mark_pending(std::span<const text::TokenId> tokens, std::string_view extra_key) {
   if (!prefix_cache_) return;
-  for_full_blocks(tokens, origin, [&](size_t, uint64_t hash, uint64_t, auto) {
+  for_full_blocks(tokens, extra_key, [&](size_t, uint64_t hash, uint64_t, auto) {
     announced_.insert(hash);
     return true;
   });
 }
 
-void BlockManager::publish(std::span<const text::TokenId> tokens, std::string_view origin, const std::vector<BlockId>& blocks,
+void BlockManager::cache_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, const std::vector<BlockId>& blocks,
                            int64_t known, int64_t computed) {
   if (!prefix_cache_ || computed / block_size_ <= known) return;
-  uint64_t parent = root(origin);
+  uint64_t parent = root(extra_key);
   auto size = static_cast<size_t>(block_size_);
   for (size_t i = 0; i < static_cast<size_t>(computed / block_size_); ++i) {
     auto part = tokens.subspan(i * size, size);
@@ -146,11 +146,11 @@ void BlockManager::publish(std::span<const text::TokenId> tokens, std::string_vi
   }
 }
 
-void BlockManager::forget() {
+void BlockManager::reset_prefix_cache() {
   published_.clear();
   announced_.clear();
   for (auto& block : blocks_) block.hash = 0, block.tokens.clear();
-  empty_.splice(empty_.end(), kept_);
+  empty_.splice(empty_.end(), evictable_);
 }
 
 void BlockManager::check(std::span<const std::vector<BlockId>* const> holders) const {
@@ -166,7 +166,7 @@ void BlockManager::check(std::span<const std::vector<BlockId>* const> holders) c
     used += references[i] > 0;
   }
   HONE_CHECK(used == used_, "{} blocks are used, {} counted", used, used_);
-  HONE_CHECK(empty_.size() + kept_.size() + static_cast<size_t>(used_) == blocks_.size(), "a block is in no list");
+  HONE_CHECK(empty_.size() + evictable_.size() + static_cast<size_t>(used_) == blocks_.size(), "a block is in no list");
 }
 
 }  // namespace hone::engine

@@ -1,4 +1,4 @@
-// Which block of the cache holds what: reference counts, and full blocks found again by what they hold (the prefix cache).
+// The KV blocks of the paged cache: reference counts, and the prefix cache, which finds full blocks by a hash of their tokens.
 #pragma once
 #include <cstdint>
 #include <list>
@@ -31,19 +31,19 @@ class BlockManager {
 
   // The longest run of full blocks already computed for the beginning of `tokens`, never all of it: a step must compute
   // something. `origin` sets apart what is computed differently (the adapter). Takes a reference to each.
-  std::vector<BlockId> find_prefix(std::span<const text::TokenId> tokens, std::string_view origin);
+  std::vector<BlockId> find_prefix(std::span<const text::TokenId> tokens, std::string_view extra_key);
   // Prompts that begin alike and come together: one announces what it computes in this step, the others wait until it is
   // published.
-  void announce(std::span<const text::TokenId> tokens, std::string_view origin);
-  bool is_announced(std::span<const text::TokenId> tokens,
-                    std::string_view origin) const;  // the first block that find_prefix misses
+  void mark_pending(std::span<const text::TokenId> tokens, std::string_view extra_key);
+  bool is_pending(std::span<const text::TokenId> tokens,
+                    std::string_view extra_key) const;  // the first block that find_prefix misses
   void clear_announcements() { announced_.clear(); }
 
   // The full blocks among the first `computed` tokens can be found from now on; those before `known` blocks already were
   // published.
-  void publish(std::span<const text::TokenId> tokens, std::string_view origin, const std::vector<BlockId>& blocks, int64_t known,
+  void cache_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, const std::vector<BlockId>& blocks, int64_t known,
                int64_t computed);
-  void forget();  // every published block: the weights changed
+  void reset_prefix_cache();  // every published block: the weights changed
 
   // Throws InternalError when counts, lists and tables disagree. For tests and idle checks.
   void check(std::span<const std::vector<BlockId>* const> holders) const;
@@ -55,11 +55,11 @@ class BlockManager {
     std::vector<text::TokenId> tokens;
     std::list<BlockId>::iterator place;  // in one of the lists below while nobody refers to it
   };
-  uint64_t root(std::string_view origin) const;
+  uint64_t root(std::string_view extra_key) const;
   uint64_t chain(uint64_t parent, std::span<const text::TokenId> tokens) const;
   BlockId lookup(uint64_t hash, uint64_t parent, std::span<const text::TokenId> tokens) const;  // -1: not there
   template <class Visit>
-  void for_full_blocks(std::span<const text::TokenId> tokens, std::string_view origin, Visit visit) const;
+  void for_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, Visit visit) const;
   void take(BlockId id);
   void unpublish(Block& block);
 
@@ -68,7 +68,7 @@ class BlockManager {
   HashKey key_;
   std::vector<Block> blocks_;  // grows as blocks are first used, so that a large cache costs nothing until then
   std::list<BlockId> empty_;   // free and not published
-  std::list<BlockId> kept_;    // free but published, least recently used first
+  std::list<BlockId> evictable_;    // free but published, least recently used first
   std::unordered_map<uint64_t, BlockId> published_;
   std::unordered_set<uint64_t> announced_;
 };

@@ -1,10 +1,9 @@
-// Decode steps captured once per batch size and replayed, where the device can: a small model's step is mostly the launching of
-// kernels.
+// CUDA graphs of decode steps, captured once per batch size and replayed: the step of a small model is mostly kernel launches.
 #pragma once
 #include <memory>
 
 #include "hone/model/causal_lm.h"
-#include "hone/model/paged_cache.h"
+#include "hone/model/inference/paged_kv_cache.h"
 
 namespace hone::engine {
 
@@ -15,7 +14,7 @@ class DecodeGraphs {
 
   // Hidden states of one new token per sequence, given on the host; undefined when this batch must be computed the plain way.
   // Valid until the next call.
-  Tensor hidden(const model::Input& input, const ops::PagedPlan& plan, model::PagedCache& cache);
+  Tensor hidden(const model::ModelInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache);
   void clear();
 
  private:

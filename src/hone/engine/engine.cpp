@@ -4,11 +4,11 @@
 #include <set>
 
 #include "hone/base/log.h"
-#include "hone/device/cores.h"
+#include "hone/device/num_threads.h"
 #include "hone/device/memory.h"
-#include "hone/engine/cache_size.h"
+#include "hone/engine/kv_cache_size.h"
 #include "hone/engine/replica_thread.h"
-#include "hone/tuner/detach.h"
+#include "hone/tuner/multi_adapter.h"
 
 namespace hone::engine {
 namespace {
@@ -16,19 +16,19 @@ namespace {
 // Linear layers are rounded and joined once, whichever replicas share them.
 void prepare_for_inference(model::CausalLM& model, const EngineConfig& config) {
   model.set_training(false);
-  if (model.device().is_cpu()) device::keep_cpu_buffers();
+  if (model.device().is_cpu()) device::enable_cpu_caching_allocator();
   if (config.quant_bits) model.quantize(config.quant_bits);
-  if (config.lays_out_weights) model.join_projections();
-  for (auto device : model.devices()) device::give_back_memory(device);  // what the weights left behind
+  if (config.fuse_projections) model.fuse_projections();
+  for (auto device : model.devices()) device::empty_cache(device);  // what the weights left behind
 }
 
 // Each slice has blocks of its own.
-bool is_sliced(const model::CausalLM& model) { return static_cast<int64_t>(model.block_devices().size()) > model.config().layers; }
+bool is_tensor_parallel(const model::CausalLM& model) { return static_cast<int64_t>(model.block_devices().size()) > model.config().layers; }
 
 Stats sum_of(const Stats& a, const Stats& b) {
   auto sum = a;
   for (auto field : {&Stats::running, &Stats::waiting, &Stats::blocks, &Stats::blocks_used, &Stats::steps, &Stats::prompt_tokens,
-                     &Stats::cached_tokens, &Stats::generated_tokens, &Stats::preemptions, &Stats::guessed_tokens,
+                     &Stats::cached_tokens, &Stats::generated_tokens, &Stats::preemptions, &Stats::num_draft_tokens,
                      &Stats::accepted_tokens})
     sum.*field += b.*field;
   return sum;
@@ -51,14 +51,14 @@ struct Engine::Impl {
   EngineConfig config;
   std::vector<model::CausalLM*> models;  // each once
   std::vector<std::unique_ptr<Replica>> replicas;
-  Bell bell;
+  StepEvent bell;
   std::vector<std::unique_ptr<ReplicaThread>> threads;  // none for a single replica, which steps on the caller's
   bool quiet = false;                                   // the threads are paused: asleep, or a step failed
   std::unordered_map<RequestId, Live> live;
   std::vector<Load> loads;  // of each replica
   static constexpr int kStrikes = 3;
   std::vector<int> strikes;  // failures in a row, of each replica
-  std::vector<Output> kept;  // told together with a failure: the next step's
+  std::vector<RequestOutput> kept;  // told together with a failure: the next step's
   std::set<std::string> adapters;
   RequestId next_id = 1;
 
@@ -72,11 +72,11 @@ struct Engine::Impl {
     }
     for (auto* model : copies) {
       auto share = config;
-      if (model->device().is_cpu()) share.memory_utilization /= static_cast<double>(std::ranges::count(copies, model));
-      replicas.push_back(std::make_unique<Replica>(*model, tokenizer, completed(share, *model)));
+      if (model->device().is_cpu()) share.gpu_memory_utilization /= static_cast<double>(std::ranges::count(copies, model));
+      replicas.push_back(std::make_unique<Replica>(*model, tokenizer, resolve_engine_config(share, *model)));
     }
     if (copies.size() == 1) return;
-    int cores = std::max(1, device::cores() / static_cast<int>(copies.size()));
+    int cores = std::max(1, device::num_threads() / static_cast<int>(copies.size()));
     for (auto& replica : replicas) threads.push_back(std::make_unique<ReplicaThread>(*replica, bell, cores));
   }
 
@@ -117,7 +117,7 @@ struct Engine::Impl {
   bool asleep() const { return replicas[0]->stats().asleep; }
 
   // A replica that failed ends its own requests, while the others go on. One that keeps failing gets no more of them.
-  void give_up_requests_of(size_t index, const std::string& why, std::vector<Output>& outputs) {
+  void give_up_requests_of(size_t index, const std::string& why, std::vector<RequestOutput>& outputs) {
     log::error("copy {} of the model failed; its answers are given up: {}", index, why);
     if (++strikes[index] == kStrikes) log::error("copy {} of the model failed {} times in a row: it gets no more requests", index, kStrikes);
     std::ranges::move(threads[index]->collect(), std::back_inserter(outputs));  // of its steps before
@@ -131,7 +131,7 @@ struct Engine::Impl {
   }
 
   // Where none is left that works, the caller decides about requests that stand still.
-  std::vector<Output> gathered() {
+  std::vector<RequestOutput> gathered() {
     if (live.empty()) return std::exchange(kept, {});
     if (quiet && !asleep()) set_quiet(false);
     if (!quiet) bell.wait();
@@ -161,7 +161,7 @@ struct Engine::Impl {
     std::rethrow_exception(failure);
   }
 
-  void count_out(const Output& output) {
+  void count_out(const RequestOutput& output) {
     auto found = live.find(output.id);
     if (found == live.end() || output.finish == FinishReason::none) return;
     if (--found->second.answers > 0) return;
@@ -174,13 +174,13 @@ struct Engine::Impl {
   // Why the adapter cannot serve rows of this model, now that it is known what it is attached to. Empty when it can.
   std::string why_not_on(model::CausalLM& model, const std::string& name) const {
     if (tuner::changes_experts(model, name)) return "it changes experts, and only layers that all rows pass can tell the rows' adapters apart";
-    if (!tuner::carries_magnitudes(model, name)) return "";
+    if (!tuner::uses_dora(model, name)) return "";
     if (config.quant_bits) return "DoRA needs the weights before rounding";
-    return is_sliced(model) ? "DoRA needs the whole weights, and this model is cut into slices" : "";
+    return is_tensor_parallel(model) ? "DoRA adapters do not support tensor parallelism" : "";
   }
 
   void attach(model::CausalLM& model, const std::string& name, const std::filesystem::path& folder) {
-    auto refusal = tuner::why_not_beside_others(folder);
+    auto refusal = tuner::multi_adapter_conflict(folder);
     if (refusal.empty()) {
       tuner::load_adapter(model, folder, {.name = name, .dtype = model.dtype()});
       tuner::set_inactive(model, name);
@@ -203,9 +203,9 @@ RequestId Engine::add(Request request) {
   if (!request.adapter.empty() && !self.adapters.contains(request.adapter))
     throw UserError(ExitCode::bad_data, fmt::format("no adapter is called \"{}\"", request.adapter));
   auto replica = self.least_loaded();
-  self.replicas[replica]->fit(request);
+  self.replicas[replica]->validate_and_clamp(request);
   auto id = self.next_id++;
-  Impl::Live live{replica, request.sampling.beams, static_cast<int64_t>(request.prompt.size()), request.sampling.beam_answers,
+  Impl::Live live{replica, request.sampling.num_beams, static_cast<int64_t>(request.prompt.size()), request.sampling.num_return_sequences,
                   request.adapter};
   self.loads[replica].sequences += live.sequences;
   self.loads[replica].prompt_tokens += live.prompt_tokens;
@@ -219,21 +219,21 @@ void Engine::cancel(RequestId id) {
   if (found != impl_->live.end()) impl_->on_replica(found->second.replica, [id](Replica& replica) { replica.cancel(id); });
 }
 
-std::vector<Output> Engine::step() {
+std::vector<RequestOutput> Engine::step() {
   auto outputs = impl_->threads.empty() ? impl_->replicas[0]->step() : impl_->gathered();
   for (const auto& output : outputs) impl_->count_out(output);
   return outputs;
 }
 
-void Engine::nudge() { impl_->bell.ring(); }
+void Engine::wake_step() { impl_->bell.notify(); }
 
 bool Engine::idle() const { return impl_->live.empty() && impl_->kept.empty(); }
-bool Engine::at_rest() const {
+bool Engine::has_no_work() const {
   if (idle()) return true;
   bool still = impl_->threads.empty() || impl_->quiet;
   return still && impl_->asleep() && impl_->kept.empty() && std::ranges::none_of(impl_->replicas, &Replica::reports);
 }
-int64_t Engine::max_context() const { return impl_->replicas[0]->config().max_context; }
+int64_t Engine::max_model_len() const { return impl_->replicas[0]->config().max_model_len; }
 
 Stats Engine::stats() const {
   auto of = [&](size_t i) {
@@ -244,7 +244,7 @@ Stats Engine::stats() const {
   return stats;
 }
 
-std::chrono::milliseconds Engine::in_step() const {
+std::chrono::milliseconds Engine::current_step_time() const {
   std::chrono::milliseconds longest{};
   for (const auto& thread : impl_->threads) longest = std::max(longest, thread->in_step());
   return longest;
@@ -258,7 +258,7 @@ void Engine::load_adapter(const std::string& name, const std::filesystem::path& 
     try {
       for (auto* model : self.models) self.attach(*model, name, folder);
     } catch (...) {
-      for (auto* model : self.models) tuner::detach_adapter(*model, name);  // on all of them or on none
+      for (auto* model : self.models) tuner::delete_adapter(*model, name);  // on all of them or on none
       throw;
     }
   });
@@ -272,7 +272,7 @@ void Engine::unload_adapter(const std::string& name) {
   if (std::ranges::any_of(self.live, [&](const auto& each) { return each.second.adapter == name; }))
     throw UserError(ExitCode::usage, fmt::format("the adapter \"{}\" is in use", name), "wait until its requests are done");
   self.between_steps([&] {
-    for (auto* model : self.models) tuner::detach_adapter(*model, name);
+    for (auto* model : self.models) tuner::delete_adapter(*model, name);
     for (auto& replica : self.replicas) replica->forget_prefixes();  // another adapter may come under the same name
   });
   self.adapters.erase(found);
@@ -283,7 +283,8 @@ std::vector<std::string> Engine::adapters() const { return {impl_->adapters.begi
 void Engine::update_weights(int64_t version) {
   auto& self = *impl_;
   HONE_CHECK(!self.config.quant_bits, "rounded weights cannot follow a trainer");
-  HONE_CHECK(std::ranges::none_of(self.models, [](const auto* model) { return is_sliced(*model); }), "slices are copies, which cannot follow a trainer");
+  HONE_CHECK(std::ranges::none_of(self.models, [](const auto* model) { return is_tensor_parallel(*model); }),
+             "weights cannot be updated in place with tensor parallelism");
   self.between_steps([&] {
     for (auto& replica : self.replicas) replica->update_weights(version);
   });

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "hone/engine/request.h"
-#include "hone/ops/cache_code.h"
+#include "hone/ops/attention/kv_cache_dtype.h"
 
 namespace hone::model {
 class CausalLM;
@@ -19,24 +19,24 @@ namespace hone::engine {
 
 struct EngineConfig {
   int64_t block_size = 16;          // tokens per block of the cache
-  int64_t cache_tokens = 0;         // size of the cache; 0: what memory_utilization leaves beside the weights
-  double memory_utilization = 0.9;  // of an accelerator's memory, weights included; of the CPU's free memory a quarter of it
-  int64_t max_context = 0;          // longest prompt and answer together; 0: the model's
-  int64_t max_sequences = 256;      // generated together
-  int64_t max_step_tokens = 0;      // computed in one step, prompts in parts if need be; 0: chosen by the device
-  bool prefix_cache = true;         // prompts that begin alike are computed once
-  bool graphs = true;               // replay captured decode steps where the device can
+  int64_t kv_cache_tokens = 0;         // size of the cache; 0: what gpu_memory_utilization leaves beside the weights
+  double gpu_memory_utilization = 0.9;  // of an accelerator's memory, weights included; of the CPU's free memory a quarter of it
+  int64_t max_model_len = 0;          // longest prompt and answer together; 0: the model's
+  int64_t max_num_seqs = 256;      // generated together
+  int64_t max_num_batched_tokens = 0;      // computed in one step, prompts in parts if need be; 0: chosen by the device
+  bool enable_prefix_caching = true;         // prompts that begin alike are computed once
+  bool use_cuda_graphs = true;               // replay captured decode steps where the device can
   int64_t speculative_tokens = 0;   // guessed from the text so far and checked in one step; 0: none
-  ops::CacheCode cache_code = ops::CacheCode::plain;  // how keys and values are kept
+  ops::KvCacheDtype kv_cache_dtype = ops::KvCacheDtype::plain;  // how keys and values are kept
   int quant_bits = 0;               // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
-  bool lays_out_weights = true;     // where reading them is fast; false: they stay the very tensors that somebody trains
+  bool fuse_projections = true;     // where reading them is fast; false: they stay the very tensors that somebody trains
 };
 
 struct Stats {
   int64_t running = 0, waiting = 0;     // requests
   int64_t blocks = 0, blocks_used = 0;  // of the cache; blocks kept only for their prefix count as free
   int64_t steps = 0, prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0, preemptions = 0;  // since the start
-  int64_t guessed_tokens = 0, accepted_tokens = 0;                                                 // speculation
+  int64_t num_draft_tokens = 0, accepted_tokens = 0;                                                 // speculation
   int64_t weights_version = 0;
   bool asleep = false;
 };
@@ -58,15 +58,15 @@ class Engine {
   void cancel(RequestId id);
 
   // With several replicas: waits until one of them has made a step, and tells what all of them made since the last call.
-  std::vector<Output> step();
+  std::vector<RequestOutput> step();
   // Any thread may call: a step() that waits for replicas returns now, the next one at once.
-  void nudge();
+  void wake_step();
   bool idle() const;    // nothing to compute and nothing to report
-  bool at_rest() const;  // a step would do nothing: idle, or asleep with nothing to report
+  bool has_no_work() const;  // a step would do nothing: idle, or asleep with nothing to report
   Stats stats() const;  // of all replicas
   // How long the longest step at work on a replica's own thread has been running. Any thread may ask.
-  std::chrono::milliseconds in_step() const;
-  int64_t max_context() const;
+  std::chrono::milliseconds current_step_time() const;
+  int64_t max_model_len() const;
 
   // PEFT folders, usable by name from the next request on. Throw UserError; an adapter in use is not unloaded.
   void load_adapter(const std::string& name, const std::filesystem::path& folder);

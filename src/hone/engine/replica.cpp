@@ -8,14 +8,14 @@
 namespace hone::engine {
 namespace {
 
-constexpr int64_t kPriorityStep = 256;  // one level of priority is worth so many later arrivals, so that nothing waits for ever
+constexpr int64_t kPriorityStep = 256;  // one level of priority is worth so many later arrivals, so that nothing waits forever
 constexpr RequestId kFirstBeam = RequestId{1} << 63;
 
-text::TokenId chosen_from(Sequence& sequence, std::span<float> logits, Output& output) {
+text::TokenId chosen_from(Sequence& sequence, std::span<float> logits, RequestOutput& output) {
   const auto& wanted = sequence.request.sampling.logprobs;
-  if (!wanted) return sequence.sampler.choose(logits);
+  if (!wanted) return sequence.sampler.sample(logits);
   std::vector<float> raw(logits.begin(), logits.end());
-  auto token = sequence.sampler.choose(logits);
+  auto token = sequence.sampler.sample(logits);
   output.logprobs.push_back(position_logprobs(raw, token, *wanted));
   return token;
 }
@@ -26,48 +26,49 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
     : model_(model),
       tokenizer_(std::move(tokenizer)),
       config_(config),
-      blocks_(config.cache_tokens / config.block_size, config.block_size, config.prefix_cache),
-      scheduler_({config.max_sequences, config.max_step_tokens, config.speculative_tokens}, blocks_),
-      runner_(model, config.graphs && config.cache_code == ops::CacheCode::plain && model.devices().size() == 1, blocks_.blocks_for(config.max_context)),
+      blocks_(config.kv_cache_tokens / config.block_size, config.block_size, config.enable_prefix_caching),
+      scheduler_({config.max_num_seqs, config.max_num_batched_tokens, config.speculative_tokens}, blocks_),
+      runner_(model, config.use_cuda_graphs && config.kv_cache_dtype == ops::KvCacheDtype::plain && model.devices().size() == 1,
+              blocks_.blocks_for(config.max_model_len)),
       next_beam_(kFirstBeam) {
   make_cache();
 }
 
 void Replica::make_cache() {
-  cache_ = std::make_unique<model::PagedCache>(model_.config(), blocks_.blocks(), config_.block_size, model_.dtype(),
-                                               model_.block_devices(), config_.cache_code);
+  cache_ = std::make_unique<model::PagedKvCache>(model_.config(), blocks_.blocks(), config_.block_size, model_.dtype(),
+                                               model_.block_devices(), config_.kv_cache_dtype);
 }
 
-void Replica::fit(Request& request) const {
+void Replica::validate_and_clamp(Request& request) const {
   auto size = static_cast<int64_t>(request.prompt.size());
   if (size == 0) throw UserError(ExitCode::bad_data, "the prompt holds no token");
-  if (size >= config_.max_context)
+  if (size >= config_.max_model_len)
     throw UserError(ExitCode::bad_data,
-                    fmt::format("the prompt has {} tokens; the model's context holds {}", size, config_.max_context),
+                    fmt::format("the prompt has {} tokens; the model's context holds {}", size, config_.max_model_len),
                     "shorten it, or clear the history");
-  if (request.sampling.beams > config_.max_sequences)
-    throw UserError(ExitCode::bad_data, fmt::format("{} beams are asked for; {} sequences are computed at a time",
-                                                    request.sampling.beams, config_.max_sequences));
-  if (request.sampling.beam_answers > request.sampling.beams)
+  if (request.sampling.num_beams > config_.max_num_seqs)
+    throw UserError(ExitCode::bad_data, fmt::format("num_beams is {}; expected at most max_num_seqs, which is {}",
+                                                    request.sampling.num_beams, config_.max_num_seqs));
+  if (request.sampling.num_return_sequences > request.sampling.num_beams)
     throw UserError(ExitCode::bad_data,
-                    fmt::format("{} beams cannot give {} answers", request.sampling.beams, request.sampling.beam_answers));
+                    fmt::format("{} beams cannot give {} answers", request.sampling.num_beams, request.sampling.num_return_sequences));
   for (auto token : request.prompt)
-    if (token < 0 || token >= model_.config().vocabulary)
+    if (token < 0 || token >= model_.config().vocab_size)
       throw UserError(ExitCode::bad_data,
-                      fmt::format("the prompt holds token {}; the model knows 0 to {}", token, model_.config().vocabulary - 1));
-  if (size >= config_.cache_tokens)
-    throw UserError(ExitCode::bad_data, fmt::format("the prompt has {} tokens; the cache holds {}", size, config_.cache_tokens),
+                      fmt::format("the prompt holds token {}; the model knows 0 to {}", token, model_.config().vocab_size - 1));
+  if (size >= config_.kv_cache_tokens)
+    throw UserError(ExitCode::bad_data, fmt::format("the prompt has {} tokens; the cache holds {}", size, config_.kv_cache_tokens),
                     "shorten it, or give the engine more memory");
   auto& max_tokens = request.sampling.max_tokens;
-  max_tokens = std::max<int64_t>(1, std::min({max_tokens, config_.max_context - size, config_.cache_tokens - size}));
+  max_tokens = std::max<int64_t>(1, std::min({max_tokens, config_.max_model_len - size, config_.kv_cache_tokens - size}));
 }
 
 void Replica::add(RequestId id, Request request) {
   auto rank = static_cast<int64_t>(id) + request.priority * kPriorityStep;
-  request.sampling.repeatable &= model_.device().is_cpu();
+  request.sampling.batch_invariant &= model_.device().is_cpu();
   auto sequence = std::make_unique<Sequence>(id, std::move(request), rank, *tokenizer_);
   scheduler_.add(*sequence);
-  if (sequence->request.sampling.beams > 1)
+  if (sequence->request.sampling.num_beams > 1)
     searches_.emplace(id, std::make_unique<BeamSearch>(std::move(sequence)));
   else
     sequences_.emplace(id, std::move(sequence));
@@ -76,7 +77,7 @@ void Replica::add(RequestId id, Request request) {
 void Replica::cancel(RequestId id) {
   if (auto search = searches_.find(id); search != searches_.end()) {
     for (auto* sequence : search->second->sequences()) scheduler_.remove(*sequence);
-    auto answers = static_cast<size_t>(search->second->request().sampling.beam_answers);
+    auto answers = static_cast<size_t>(search->second->request().sampling.num_return_sequences);
     for (size_t i = 0; i < answers; ++i) reports_.push_back({.id = id, .answer = i, .finish = FinishReason::cancelled});
     searches_.erase(search);
     return;
@@ -90,24 +91,24 @@ void Replica::cancel(RequestId id) {
 
 void Replica::abandon(RequestId id) {
   cancel(id);
-  std::erase_if(reports_, [&](const Output& report) { return report.id == id; });
+  std::erase_if(reports_, [&](const RequestOutput& report) { return report.id == id; });
 }
 
-std::vector<Output> Replica::step() {
+std::vector<RequestOutput> Replica::step() {
   at::InferenceMode inference;
   auto batch = cache_ ? scheduler_.schedule() : StepBatch();
   auto logits = batch.empty() ? StepLogits() : runner_.compute(batch, *cache_);
   auto outputs = std::exchange(reports_, {});  // behind what may throw: a report is not lost
   if (batch.empty()) return outputs;
-  std::vector<Output> results(batch.slices.size());
+  std::vector<RequestOutput> results(batch.chunks.size());
   auto count = static_cast<int64_t>(results.size());
   auto grain = logits.on_host.empty() ? count : 1;  // tokens chosen on the device are only written down: not worth waking a thread
   at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) results[i] = taken(batch.slices[i], logits, i);
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) results[i] = sample_or_fail(batch.chunks[i], logits, i);
   });
   for (size_t i = 0; i < results.size(); ++i) {
-    bool chose = logits.slices[i].count > 0 && !batch.slices[i].sequence->search;
-    settle(batch.slices[i], results[i]);
+    bool chose = logits.chunks[i].count > 0 && !batch.chunks[i].sequence->search;
+    commit_chunk(batch.chunks[i], results[i]);
     if (chose) outputs.push_back(std::move(results[i]));
   }
   advance_searches(outputs);
@@ -116,59 +117,62 @@ std::vector<Output> Replica::step() {
 }
 
 // A request may ask for what cannot be: that ends it, and no other.
-Output Replica::taken(const Slice& slice, const StepLogits& logits, size_t index) {
+RequestOutput Replica::sample_or_fail(const ScheduledChunk& slice, const StepLogits& logits, size_t index) {
   try {
-    return take(slice, logits, index);
-  } catch (const CannotGoOn& problem) {
+    return sample_chunk(slice, logits, index);
+  } catch (const ConstraintError& problem) {
     auto row = logits.row(index, 0);
     bool no_numbers = std::ranges::any_of(row, [](float logit) { return std::isnan(logit); });
-    return {.id = slice.sequence->id, .finish = FinishReason::error, .error = no_numbers ? "the model computes NaN: its weights or its adapter's are broken" : problem.what(), .model_broken = no_numbers};
+    return {.id = slice.sequence->id,
+            .finish = FinishReason::error,
+            .error = no_numbers ? "the model computes NaN: its weights or its adapter's are broken" : problem.what(),
+            .model_broken = no_numbers};
   }
 }
 
 // What the samplers make of one slice's logits.
-Output Replica::take(const Slice& slice, const StepLogits& logits, size_t index) {
+RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogits& logits, size_t index) {
   auto& sequence = *slice.sequence;
-  Output output{.id = sequence.id,
+  RequestOutput output{.id = sequence.id,
                 .prompt_tokens = sequence.prompt_size,
-                .cached_tokens = sequence.cached.value_or(0),
+                .cached_tokens = sequence.num_cached_tokens.value_or(0),
                 .weights_version = totals_.weights_version};
-  int64_t rows = logits.slices[index].count, accepted = 0;
+  int64_t rows = logits.chunks[index].count, accepted = 0;
   if (rows == 0) {
-    sequence.computed += slice.count;
+    sequence.num_computed_tokens += slice.count;
     return output;
   }
   if (sequence.search) {
-    sequence.search->consider(sequence, logits.row(index, 0));
-    sequence.computed += slice.count;
+    sequence.search->add_candidates(sequence, logits.row(index, 0));
+    sequence.num_computed_tokens += slice.count;
     return output;
   }
   if (sequence.generated() == 0) output.prompt_logprobs = std::move(sequence.prompt_logprobs);
-  sequence.computed += slice.count - rows;  // what stands before the first row that is looked at
+  sequence.num_computed_tokens += slice.count - rows;  // what stands before the first row that is looked at
   for (int64_t i = 0; i < rows; ++i) {
     auto token =
-        logits.slices[index].chosen >= 0 ? logits.slices[index].chosen : chosen_from(sequence, logits.row(index, i), output);
-    bool as_guessed = i + 1 < rows && token == sequence.guess[static_cast<size_t>(i)];
+        logits.chunks[index].chosen >= 0 ? logits.chunks[index].chosen : chosen_from(sequence, logits.row(index, i), output);
+    bool as_guessed = i + 1 < rows && token == sequence.draft_tokens[static_cast<size_t>(i)];
     sequence.advance(token, output);
     ++accepted;
     if (output.finish != FinishReason::none || !as_guessed) break;
   }
-  sequence.computed += accepted;
+  sequence.num_computed_tokens += accepted;
   return output;
 }
 
-void Replica::settle(const Slice& slice, const Output& output) {
+void Replica::commit_chunk(const ScheduledChunk& slice, const RequestOutput& output) {
   auto& sequence = *slice.sequence;
-  blocks_.publish(sequence.tokens, sequence.request.adapter, sequence.blocks, sequence.published, sequence.computed);
-  sequence.published = sequence.computed / config_.block_size;
+  blocks_.cache_full_blocks(sequence.tokens, sequence.request.adapter, sequence.blocks, sequence.published, sequence.num_computed_tokens);
+  sequence.published = sequence.num_computed_tokens / config_.block_size;
   if (sequence.search) return;
   auto added = static_cast<int64_t>(output.tokens.size());
   totals_.generated_tokens += added;
-  totals_.guessed_tokens += static_cast<int64_t>(sequence.guess.size());
-  totals_.accepted_tokens += sequence.guess.empty() ? 0 : std::max<int64_t>(0, added - 1);
+  totals_.num_draft_tokens += static_cast<int64_t>(sequence.draft_tokens.size());
+  totals_.accepted_tokens += sequence.draft_tokens.empty() ? 0 : std::max<int64_t>(0, added - 1);
   if (added > 0 && sequence.generated() == added) {
     totals_.prompt_tokens += sequence.prompt_size;
-    totals_.cached_tokens += sequence.cached.value_or(0);
+    totals_.cached_tokens += sequence.num_cached_tokens.value_or(0);
   }
   if (output.finish == FinishReason::none) return;
   scheduler_.remove(sequence);
@@ -176,7 +180,7 @@ void Replica::settle(const Slice& slice, const Output& output) {
 }
 
 // The searches whose beams have all been computed choose which go on.
-void Replica::advance_searches(std::vector<Output>& outputs) {
+void Replica::advance_searches(std::vector<RequestOutput>& outputs) {
   std::vector<BlockCopy> copies;
   for (auto place = searches_.begin(); place != searches_.end();) {
     auto& search = *place->second;
@@ -217,16 +221,16 @@ Stats Replica::stats() const {
 
 void Replica::update_weights(int64_t version) {
   scheduler_.preempt_all();
-  blocks_.forget();
+  blocks_.reset_prefix_cache();
   totals_.weights_version = version;
 }
 
 void Replica::sleep() {
   scheduler_.preempt_all();
-  blocks_.forget();
+  blocks_.reset_prefix_cache();
   runner_.forget_graphs();
   cache_.reset();
-  for (auto device : model_.devices()) device::give_back_memory(device);
+  for (auto device : model_.devices()) device::empty_cache(device);
 }
 
 void Replica::wake() {

@@ -1,4 +1,4 @@
-// One copy of the model with a scheduler and a cache of its own: what an engine has one or several of.
+// One replica of the model with its own scheduler and KV cache; an engine has one or several.
 #pragma once
 #include <map>
 #include <memory>
@@ -7,7 +7,7 @@
 
 #include "hone/engine/beam_search.h"
 #include "hone/engine/engine.h"
-#include "hone/engine/runner.h"
+#include "hone/engine/model_runner.h"
 
 namespace hone::engine {
 
@@ -18,17 +18,17 @@ class Replica {
 
   // Cuts max_tokens to what the context and the cache leave. Throws UserError(bad_data) for a request that can never run. Any thread
   // may ask.
-  void fit(Request& request) const;
+  void validate_and_clamp(Request& request) const;
 
   void add(RequestId id, Request request);  // one that fits
   void cancel(RequestId id);
   void abandon(RequestId id);  // cancelled, and told to nobody: whoever asks has done so
-  std::vector<Output> step();
+  std::vector<RequestOutput> step();
   bool idle() const;  // nothing to compute and nothing to report
   bool reports() const { return !reports_.empty(); }  // something, whether or not it computes
   Stats stats() const;
 
-  void forget_prefixes() { blocks_.forget(); }
+  void forget_prefixes() { blocks_.reset_prefix_cache(); }
   void update_weights(int64_t version);
   void sleep();
   void wake();
@@ -37,10 +37,10 @@ class Replica {
 
  private:
   void make_cache();
-  Output taken(const Slice& slice, const StepLogits& logits, size_t index);
-  Output take(const Slice& slice, const StepLogits& logits, size_t index);
-  void settle(const Slice& slice, const Output& output);
-  void advance_searches(std::vector<Output>& outputs);
+  RequestOutput sample_or_fail(const ScheduledChunk& slice, const StepLogits& logits, size_t index);
+  RequestOutput sample_chunk(const ScheduledChunk& slice, const StepLogits& logits, size_t index);
+  void commit_chunk(const ScheduledChunk& slice, const RequestOutput& output);
+  void advance_searches(std::vector<RequestOutput>& outputs);
   void copy(const std::vector<BlockCopy>& copies);
 
   model::CausalLM& model_;
@@ -48,11 +48,11 @@ class Replica {
   const EngineConfig config_;
   BlockManager blocks_;
   Scheduler scheduler_;
-  Runner runner_;
-  std::unique_ptr<model::PagedCache> cache_;  // none while asleep
+  ModelRunner runner_;
+  std::unique_ptr<model::PagedKvCache> cache_;  // none while asleep
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::map<RequestId, std::unique_ptr<BeamSearch>> searches_;  // their beams are not among the sequences
-  std::vector<Output> reports_;                                // what happened between steps
+  std::vector<RequestOutput> reports_;                                // what happened between steps
   Stats totals_;
   RequestId next_beam_;  // beams have ids of their own, beyond those of requests
 };

@@ -2,14 +2,14 @@
 
 #include <iterator>
 
-#include "hone/device/cores.h"
+#include "hone/device/num_threads.h"
 #include "hone/device/device.h"
 
 namespace hone::engine {
 
 using SteadyClock = std::chrono::steady_clock;
 
-void Bell::ring() {
+void StepEvent::notify() {
   {
     std::lock_guard lock(mutex_);
     rang_ = true;
@@ -17,13 +17,13 @@ void Bell::ring() {
   heard_.notify_one();
 }
 
-void Bell::wait() {
+void StepEvent::wait() {
   std::unique_lock lock(mutex_);
   heard_.wait(lock, [&] { return rang_; });
   rang_ = false;
 }
 
-ReplicaThread::ReplicaThread(Replica& replica, Bell& bell, int cores)
+ReplicaThread::ReplicaThread(Replica& replica, StepEvent& bell, int cores)
     : replica_(replica), bell_(bell), stats_(replica.stats()), thread_([this, cores] { run(cores); }) {}
 
 ReplicaThread::~ReplicaThread() {
@@ -36,8 +36,8 @@ ReplicaThread::~ReplicaThread() {
 }
 
 void ReplicaThread::run(int cores) {
-  device::use_cores(cores);
-  device::pick(replica_.model().device().str());  // an accelerator is chosen by each thread for itself
+  device::set_num_threads(cores);
+  device::select_device(replica_.model().device().str());  // an accelerator is chosen by each thread for itself
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stopping_ || (!paused_ && (!posted_.empty() || !replica_.idle())); });
@@ -51,7 +51,7 @@ void ReplicaThread::step(std::unique_lock<std::mutex>& lock) {
   stepping_ = true;
   lock.unlock();
   began_ = SteadyClock::now().time_since_epoch().count();
-  std::vector<Output> outputs;
+  std::vector<RequestOutput> outputs;
   std::exception_ptr failure;
   try {
     for (auto& work : posted) work(replica_);
@@ -66,7 +66,7 @@ void ReplicaThread::step(std::unique_lock<std::mutex>& lock) {
   if (failure) failure_ = failure, paused_ = true;
   stepping_ = false;
   changed_.notify_all();
-  bell_.ring();
+  bell_.notify();
 }
 
 void ReplicaThread::post(std::function<void(Replica&)> work) {
@@ -92,7 +92,7 @@ void ReplicaThread::resume() {
   changed_.notify_all();
 }
 
-std::vector<Output> ReplicaThread::collect() {
+std::vector<RequestOutput> ReplicaThread::collect() {
   std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   return std::exchange(outputs_, {});

@@ -1,4 +1,4 @@
-// A replica that steps on a thread of its own, as long as it has something to compute.
+// Steps a replica on its own thread while it has work.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -12,9 +12,9 @@
 namespace hone::engine {
 
 // Rung by every replica behind each of its steps, and by who has news; heard by the one who waits for any of them.
-class Bell {
+class StepEvent {
  public:
-  void ring();
+  void notify();
   void wait();  // returns at once when it rang since the last wait
 
  private:
@@ -25,7 +25,7 @@ class Bell {
 
 class ReplicaThread {
  public:
-  ReplicaThread(Replica& replica, Bell& bell, int cores);
+  ReplicaThread(Replica& replica, StepEvent& bell, int cores);
   ~ReplicaThread();  // behind the present step
 
   void post(std::function<void(Replica&)> work);  // between two steps; at once while paused
@@ -34,7 +34,7 @@ class ReplicaThread {
   void resume();
 
   // What its steps reported since the last call. Rethrows what a step threw: the replica has been paused since.
-  std::vector<Output> collect();
+  std::vector<RequestOutput> collect();
   Stats stats() const;  // after the last step
   std::chrono::milliseconds in_step() const;
 
@@ -43,11 +43,11 @@ class ReplicaThread {
   void step(std::unique_lock<std::mutex>& lock);
 
   Replica& replica_;
-  Bell& bell_;
+  StepEvent& bell_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::function<void(Replica&)>> posted_;
-  std::vector<Output> outputs_;
+  std::vector<RequestOutput> outputs_;
   std::exception_ptr failure_;
   Stats stats_;
   bool stepping_ = false, paused_ = false, stopping_ = false;

@@ -1,4 +1,4 @@
-// What goes into the engine and what comes out of it.
+// Requests to the engine and their outputs.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ struct Request {
   SamplingParams sampling;
   std::string adapter;    // "" is the base model
   int64_t priority = 0;   // lower goes first; equal ones in the order they came
-  bool want_text = true;  // false: token ids only, and stop strings are not looked for
+  bool detokenize = true;  // false: token ids only, and stop strings are not looked for
 };
 
 enum class FinishReason { none, stop, length, cancelled, error };
@@ -25,12 +25,12 @@ struct TokenLogprob {
 };
 struct PositionLogprobs {
   TokenLogprob chosen;
-  int64_t rank = 0;               // of the chosen token, 1 is the likeliest
-  std::vector<TokenLogprob> top;  // likeliest first, as many as were asked for
+  int64_t token_rank = 0;               // of the chosen token, 1 is the most likely
+  std::vector<TokenLogprob> top;  // most likely first, as many as were asked for
 };
 
 // What one step added to one request. The last of a request has a finish reason; nothing follows it.
-struct Output {
+struct RequestOutput {
   RequestId id = 0;
   size_t answer = 0;                              // which one of a beam search's, the best is 0
   std::vector<text::TokenId> tokens;              // new ones, end tokens left out
@@ -40,7 +40,7 @@ struct Output {
   FinishReason finish = FinishReason::none;
   std::string stop_string;                       // the stop string that ended it, if one did
   text::TokenId stop_token = -1;                 // the stop or end token that ended it, if one did
-  std::optional<float> end_logprob;              // of an end token, which is no part of the answer, when logprobs were asked for
+  std::optional<float> eos_logprob;              // of an end token, which is no part of the answer, when logprobs were asked for
   std::string error;                             // why, for FinishReason::error
   bool model_broken = false;                     // … which is not the request's doing: the model computes no numbers, or its copy failed
   int64_t prompt_tokens = 0, cached_tokens = 0;  // of the prompt; how many of them were found in the prefix cache

@@ -10,7 +10,7 @@ namespace {
 
 using text::TokenId;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr double kColdest = 1e-5;  // below it logits divided by it leave the range of floats, and the likeliest token is certain
+constexpr double kColdest = 1e-5;  // below it logits divided by it leave the range of floats, and the most likely token is certain
 
 bool contains(const std::vector<TokenId>& tokens, TokenId token) { return std::ranges::find(tokens, token) != tokens.end(); }
 
@@ -26,11 +26,11 @@ float largest_of(std::span<const float> logits) {
   return *std::ranges::max_element(largest);
 }
 
-[[noreturn]] void refuse_to_choose() { throw CannotGoOn("no token may follow: each is forbidden by what was asked for, or its logit is no number"); }
+[[noreturn]] void fail_to_sample() { throw ConstraintError("no token can be sampled: the request's constraints mask all tokens, or their logits are NaN"); }
 
-TokenId likeliest(std::span<const float> logits) {
+TokenId most_likely(std::span<const float> logits) {
   auto largest = largest_of(logits);
-  if (largest == kNever) refuse_to_choose();
+  if (largest == kNever) fail_to_sample();
   return static_cast<TokenId>(std::ranges::find(logits, largest) - logits.begin());
 }
 
@@ -43,7 +43,7 @@ struct Candidate {
   float logit;
   double weight = 0;  // exp(logit - the largest)
 };
-bool likelier(const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.token < b.token; }
+bool more_likely(const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.token < b.token; }
 
 // The k best in order.
 std::vector<Candidate> ranked(std::span<const float> logits, size_t k) {
@@ -53,8 +53,8 @@ std::vector<Candidate> ranked(std::span<const float> logits, size_t k) {
     if (logits[i] > kNever) all.push_back({static_cast<TokenId>(i), logits[i]});  // nor is it no number
   k = std::min(k, all.size());
   auto end = all.begin() + static_cast<ptrdiff_t>(k);
-  if (k < all.size()) std::nth_element(all.begin(), end, all.end(), likelier);
-  std::sort(all.begin(), end, likelier);
+  if (k < all.size()) std::nth_element(all.begin(), end, all.end(), more_likely);
+  std::sort(all.begin(), end, more_likely);
   all.resize(k);
   return all;
 }
@@ -109,18 +109,18 @@ std::vector<Candidate> candidates_of(std::span<const float> logits, const Sampli
 // Every token may be drawn: no order is needed.
 TokenId draw_from_all(std::span<const float> logits, double uniform) {
   float largest = largest_of(logits);
-  if (largest == kNever) refuse_to_choose();
+  if (largest == kNever) fail_to_sample();
   std::vector<double> weights(logits.size());
   double total = 0;
   for (size_t i = 0; i < logits.size(); ++i) total += weights[i] = std::exp(static_cast<double>(logits[i] - largest));
   double left = uniform * total;
   for (size_t i = 0; i < weights.size(); ++i)
     if ((left -= weights[i]) < 0) return static_cast<TokenId>(i);
-  return likeliest(logits);
+  return most_likely(logits);
 }
 
 TokenId draw(const std::vector<Candidate>& candidates, double uniform) {
-  if (candidates.empty()) refuse_to_choose();
+  if (candidates.empty()) fail_to_sample();
   double total = 0;
   for (const auto& c : candidates) total += c.weight;
   double left = uniform * total;
@@ -130,7 +130,7 @@ TokenId draw(const std::vector<Candidate>& candidates, double uniform) {
 }
 
 bool is_plain_but_for_filters(const SamplingParams& p) {
-  return p.beams == 1 && p.min_p <= 0 && p.repetition_penalty == 1.0 && p.presence_penalty == 0 && p.frequency_penalty == 0 &&
+  return p.num_beams == 1 && p.min_p <= 0 && p.repetition_penalty == 1.0 && p.presence_penalty == 0 && p.frequency_penalty == 0 &&
          p.logit_bias.empty() && p.bad_words.empty() && !p.constraint && !p.logprobs;
 }
 
@@ -148,7 +148,7 @@ Sampler::Sampler(const SamplingParams& params, std::span<const TokenId> prompt)
 
 bool Sampler::is_end(TokenId token) const {
   // Under a constraint an end token is only chosen where the text is complete and often nothing else may follow.
-  return (!params_.ignore_end || params_.constraint) && contains(params_.end_tokens, token);
+  return (!params_.ignore_eos || params_.constraint) && contains(params_.eos_token_ids, token);
 }
 bool Sampler::is_stop(TokenId token) const { return contains(params_.stop_tokens, token); }
 
@@ -183,21 +183,21 @@ void Sampler::mask(std::span<float> logits) const {
       if (!allowed->allows(static_cast<TokenId>(i))) logits[i] = kNever;
   }
   // A constraint goes before the least length: where only the end is left, it comes.
-  if (needs_length() && (!params_.constraint || more_can_follow(logits))) {
-    for (auto token : params_.end_tokens) forbid(logits, token);
+  if (needs_length() && (!params_.constraint || can_continue(logits))) {
+    for (auto token : params_.eos_token_ids) forbid(logits, token);
     for (auto token : params_.stop_tokens) forbid(logits, token);
   }
 }
 
-bool Sampler::more_can_follow(std::span<const float> logits) const {
+bool Sampler::can_continue(std::span<const float> logits) const {
   for (size_t i = 0; i < logits.size(); ++i) {
     auto token = static_cast<TokenId>(i);
-    if (logits[i] > kNever && !contains(params_.end_tokens, token) && !contains(params_.stop_tokens, token)) return true;
+    if (logits[i] > kNever && !contains(params_.eos_token_ids, token) && !contains(params_.stop_tokens, token)) return true;
   }
   return false;
 }
 
-void Sampler::penalise(std::span<float> logits) const {
+void Sampler::penalize(std::span<float> logits) const {
   auto repeat = static_cast<float>(params_.repetition_penalty);
   auto repeated = [&](TokenId token) {
     if (static_cast<size_t>(token) >= logits.size()) return;
@@ -214,24 +214,24 @@ void Sampler::penalise(std::span<float> logits) const {
       logits[static_cast<size_t>(token)] -= static_cast<float>(params_.presence_penalty + params_.frequency_penalty * count);
 }
 
-TokenId Sampler::choose(std::span<float> logits) const {
+TokenId Sampler::sample(std::span<float> logits) const {
   mask(logits);
-  penalise(logits);
-  if (params_.temperature <= 0) return likeliest(logits);
+  penalize(logits);
+  if (params_.temperature <= 0) return most_likely(logits);
   for (float& logit : logits) logit /= static_cast<float>(params_.temperature);
   double uniform = static_cast<double>(draw_key() >> 11) * 0x1.0p-53;
   if (params_.top_k == 0 && params_.top_p >= 1.0 && params_.min_p <= 0) return draw_from_all(logits, uniform);
   return draw(candidates_of(logits, params_), uniform);
 }
 
-std::vector<Continuation> Sampler::continuations(std::span<float> logits, size_t count, uint64_t beam) const {
+std::vector<BeamCandidate> Sampler::continuations(std::span<float> logits, size_t count, uint64_t beam) const {
   float largest = largest_of(logits);
   auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
   for (float& logit : logits) logit -= normaliser;
   mask(logits);
-  penalise(logits);
-  if (largest_of(logits) == kNever) refuse_to_choose();
-  std::vector<Continuation> found;
+  penalize(logits);
+  if (largest_of(logits) == kNever) fail_to_sample();
+  std::vector<BeamCandidate> found;
   if (params_.temperature <= 0) {
     for (const auto& c : ranked(logits, count)) found.push_back({c.token, c.logit, c.logit});
     return found;
@@ -243,12 +243,12 @@ std::vector<Continuation> Sampler::continuations(std::span<float> logits, size_t
     found.push_back({c.token, c.logit, c.logit + gumbel});
   }
   count = std::min(count, found.size());
-  std::ranges::partial_sort(found, found.begin() + static_cast<ptrdiff_t>(count), std::greater(), &Continuation::order);
+  std::ranges::partial_sort(found, found.begin() + static_cast<ptrdiff_t>(count), std::greater(), &BeamCandidate::order);
   found.resize(count);
   return found;
 }
 
-SamplingParams completed(SamplingParams params) {
+SamplingParams complete_sampling_params(SamplingParams params) {
   if (params.temperature < kColdest) params.temperature = 0;
   return params;
 }
@@ -259,7 +259,7 @@ PositionLogprobs position_logprobs(std::span<const float> logits, TokenId chosen
   auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
   float own = logits[static_cast<size_t>(chosen)];
   PositionLogprobs result{.chosen = {chosen, own - normaliser}};
-  result.rank = 1 + std::ranges::count_if(logits, [&](float logit) { return logit > own; });
+  result.token_rank = 1 + std::ranges::count_if(logits, [&](float logit) { return logit > own; });
   if (count > 0)
     for (const auto& c : ranked(logits, static_cast<size_t>(count))) result.top.push_back({c.token, c.logit - normaliser});
   return result;

@@ -1,4 +1,4 @@
-// One row of logits to one token, for one request: its penalties, masks, constraint and random stream.
+// Samples one token from one row of logits for one request: penalties, masks, constraint and random stream.
 #pragma once
 #include <optional>
 #include <span>
@@ -13,29 +13,29 @@ namespace hone::engine {
 
 // A token that may come next in a beam search, and how likely it is; `order` decides who is kept (the same, or with noise when
 // sampling).
-struct Continuation {
+struct BeamCandidate {
   text::TokenId token = 0;
   float logprob = 0, order = 0;
 };
 
-// What is asked for, as samplers and devices take it: a temperature so low that only the likeliest token has a chance is 0.
-SamplingParams completed(SamplingParams params);
+// What is asked for, as samplers and devices take it: a temperature so low that only the most likely token has a chance is 0.
+SamplingParams complete_sampling_params(SamplingParams params);
 
 class Sampler {
  public:
   Sampler(const SamplingParams& params, std::span<const text::TokenId> prompt);
 
   // The token that follows the `chosen` ones accepted so far. `logits` are the model's own and are changed in place. Throws
-  // CannotGoOn, as the next two do, where nothing may follow or a constraint cannot be followed further.
-  text::TokenId choose(std::span<float> logits) const;
+  // ConstraintError, as the next two do, where nothing may follow or a constraint cannot be followed further.
+  text::TokenId sample(std::span<float> logits) const;
   // For beams: the `count` best of what may follow, best first. Masks and penalties work on log-probabilities, as in
   // transformers; at a temperature the tokens are drawn without replacement, differently for each `beam`.
-  std::vector<Continuation> continuations(std::span<float> logits, size_t count, uint64_t beam) const;
+  std::vector<BeamCandidate> continuations(std::span<float> logits, size_t count, uint64_t beam) const;
   void accept(text::TokenId token);
 
   // True when the choice needs nothing but temperature and seed: a device can make it.
-  bool is_plain() const { return plain_ && !needs_length(); }
-  bool is_plain_but_filters() const { return plain_but_filters_ && !needs_length(); }  // top_k and top_p besides
+  bool needs_only_temperature() const { return plain_ && !needs_length(); }
+  bool needs_only_top_k_top_p() const { return plain_but_filters_ && !needs_length(); }  // top_k and top_p besides
   uint64_t draw_key() const;  // for such a device: differs for every position of every seed
 
   bool is_end(text::TokenId token) const;   // ends the answer, not part of it
@@ -44,9 +44,9 @@ class Sampler {
  private:
   bool needs_length() const { return static_cast<int64_t>(chosen_.size()) < params_.min_tokens; }
   void mask(std::span<float> logits) const;
-  bool more_can_follow(std::span<const float> logits) const;
+  bool can_continue(std::span<const float> logits) const;
   void forbid_bad_words(std::span<float> logits) const;
-  void penalise(std::span<float> logits) const;
+  void penalize(std::span<float> logits) const;
 
   SamplingParams params_;
   bool plain_but_filters_, plain_;
@@ -56,7 +56,7 @@ class Sampler {
   Constraint::State state_ = Constraint::kStart;
 };
 
-// Log-probabilities of the raw logits: of `chosen`, and of the `count` likeliest.
+// Log-probabilities of the raw logits: of `chosen`, and of the `count` most likely.
 PositionLogprobs position_logprobs(std::span<const float> logits, text::TokenId chosen, int64_t count);
 
 }  // namespace hone::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/engine/speculation.h"
+#include "hone/engine/prompt_lookup.h"
 
 namespace hone::engine {
 
@@ -11,90 +11,91 @@ StepBatch Scheduler::schedule() {
   int64_t budget = limits_.max_step_tokens;
   for (auto* sequence : running_) sequence->scheduled = false;
   blocks_.clear_announcements();
-  schedule_answers(batch, budget);
-  schedule_prompts(batch, budget);
+  schedule_decodes(batch, budget);
+  schedule_prefills(batch, budget);
   admit(batch, budget);
-  std::ranges::stable_sort(batch.slices, {}, [](const Slice& slice) { return slice.continues() ? 0 : slice.is_repeatable() ? 1 : 2; });
+  std::ranges::stable_sort(batch.chunks, {}, [](const ScheduledChunk& slice) { return slice.is_decode() ? 0 : slice.is_batch_invariant() ? 1 : 2; });
   return batch;
 }
 
-void Scheduler::schedule_answers(StepBatch& batch, int64_t& budget) {
+void Scheduler::schedule_decodes(StepBatch& batch, int64_t& budget) {
   for (auto* sequence : std::vector(running_)) {  // a copy: making room takes sequences out
     if (budget <= 0) return;
-    if (!sequence->running || sequence->held || !sequence->is_decoding()) continue;
+    if (!sequence->running || sequence->waits_for_beams || !sequence->is_decoding()) continue;
     int64_t room = sequence->search ? 0
                                     : std::min({limits_.speculative_tokens,
                                                 sequence->request.sampling.max_tokens - sequence->generated() - 1, budget - 1});
-    sequence->guess = guess_following(sequence->tokens, room);
-    auto count = 1 + static_cast<int64_t>(sequence->guess.size());
-    if (make_room(*sequence, count)) compute(*sequence, count, batch, budget);
+    sequence->draft_tokens = propose_draft_tokens(sequence->tokens, room);
+    auto count = 1 + static_cast<int64_t>(sequence->draft_tokens.size());
+    if (allocate_blocks(*sequence, count)) compute(*sequence, count, batch, budget);
   }
 }
 
-void Scheduler::schedule_prompts(StepBatch& batch, int64_t& budget) {
+void Scheduler::schedule_prefills(StepBatch& batch, int64_t& budget) {
   for (auto* sequence : std::vector(running_)) {
     if (budget <= 0) return;
-    if (!sequence->running || sequence->held || sequence->scheduled) continue;
-    int64_t count = next_part(*sequence, budget);
+    if (!sequence->running || sequence->waits_for_beams || sequence->scheduled) continue;
+    int64_t count = next_prefill_chunk(*sequence, budget);
     if (count == 0) budget = 0;  // nobody overtakes it: the room comes
-    else if (make_room(*sequence, count)) compute(*sequence, count, batch, budget);
+    else if (allocate_blocks(*sequence, count)) compute(*sequence, count, batch, budget);
   }
 }
 
 void Scheduler::admit(StepBatch& batch, int64_t& budget) {
   for (auto place = waiting_.begin(); place != waiting_.end() && budget > 0 && active() < limits_.max_sequences;) {
     auto& sequence = **place;
-    bool shares = !sequence.request.sampling.repeatable;
-    if (sequence.held || (shares && blocks_.is_announced(sequence.tokens, sequence.request.adapter))) {
+    bool shares = !sequence.request.sampling.batch_invariant;
+    if (sequence.waits_for_beams || (shares && blocks_.is_pending(sequence.tokens, sequence.request.adapter))) {
       ++place;  // another computes the same beginning in this step
       continue;
     }
-    if (next_part(sequence, budget) == 0) return;
+    if (next_prefill_chunk(sequence, budget) == 0) return;
     if (!try_admit(sequence)) {
       if (preempt_held()) continue;
       return;  // no overtaking: a large request is not starved by small ones
     }
     place = waiting_.erase(place);
     start(sequence);
-    compute(sequence, next_part(sequence, budget), batch, budget);
+    compute(sequence, next_prefill_chunk(sequence, budget), batch, budget);
   }
 }
 
 // What of a prompt comes next. A repeatable one is cut at places of its own, whatever room the others leave; 0: it waits for more.
-int64_t Scheduler::next_part(const Sequence& sequence, int64_t budget) const {
-  if (!sequence.request.sampling.repeatable) return std::min(sequence.remaining(), budget);
+int64_t Scheduler::next_prefill_chunk(const Sequence& sequence, int64_t budget) const {
+  if (!sequence.request.sampling.batch_invariant) return std::min(sequence.remaining(), budget);
   int64_t part = std::max<int64_t>(1, limits_.max_step_tokens / 2);
-  int64_t count = std::min(sequence.remaining(), part - sequence.computed % part);
+  int64_t count = std::min(sequence.remaining(), part - sequence.num_computed_tokens % part);
   return count <= budget ? count : 0;
 }
 
 // Takes what the prefix cache has; refuses when the rest of the sequence finds no room.
 bool Scheduler::try_admit(Sequence& sequence) {
-  if (!sequence.wants_prompt_logprobs() && !sequence.request.sampling.repeatable) sequence.blocks = blocks_.find_prefix(sequence.tokens, sequence.request.adapter);
+  if (!sequence.wants_prompt_logprobs() && !sequence.request.sampling.batch_invariant)
+    sequence.blocks = blocks_.find_prefix(sequence.tokens, sequence.request.adapter);
   auto found = static_cast<int64_t>(sequence.blocks.size());
   if (blocks_.free_blocks() < blocks_.blocks_for(sequence.size()) - found) {
     blocks_.release(sequence.blocks);
     return false;
   }
-  sequence.computed = found * blocks_.block_size();
+  sequence.num_computed_tokens = found * blocks_.block_size();
   sequence.published = found;
-  if (!sequence.cached) sequence.cached = sequence.computed;
+  if (!sequence.num_cached_tokens) sequence.num_cached_tokens = sequence.num_computed_tokens;
   return true;
 }
 
 void Scheduler::start(Sequence& sequence) {
   sequence.running = true;
-  running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, ByRank()), &sequence);
+  running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, ByQueuePriority()), &sequence);
 }
 
 int64_t Scheduler::active() const {
-  return std::ranges::count_if(running_, [](const Sequence* sequence) { return !sequence->held; });
+  return std::ranges::count_if(running_, [](const Sequence* sequence) { return !sequence->waits_for_beams; });
 }
 
 // Beams that are done with their step give way to those they wait for; else two searches could wait for each other's blocks for
 // ever.
 bool Scheduler::preempt_held() {
-  auto last = std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* sequence) { return sequence->held; });
+  auto last = std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* sequence) { return sequence->waits_for_beams; });
   if (last == running_.rend()) return false;
   preempt(**last);
   return true;
@@ -102,14 +103,14 @@ bool Scheduler::preempt_held() {
 
 void Scheduler::fork(const Sequence& parent, Sequence& child, std::vector<BlockCopy>& copies) {
   if (!parent.running || running() >= limits_.max_sequences) return add(child);
-  int64_t full = parent.computed / blocks_.block_size();
+  int64_t full = parent.num_computed_tokens / blocks_.block_size();
   child.blocks.assign(parent.blocks.begin(), parent.blocks.begin() + full);
   blocks_.share(child.blocks);
-  child.computed = full * blocks_.block_size();
+  child.num_computed_tokens = full * blocks_.block_size();
   child.published = std::min(parent.published, full);
-  if (child.computed < parent.computed && blocks_.free_blocks() > 0) {
+  if (child.num_computed_tokens < parent.num_computed_tokens && blocks_.free_blocks() > 0) {
     child.blocks.push_back(blocks_.allocate());
-    child.computed = parent.computed;
+    child.num_computed_tokens = parent.num_computed_tokens;
     copies.push_back({parent.blocks[static_cast<size_t>(full)], child.blocks.back()});
   }
   start(child);
@@ -117,7 +118,7 @@ void Scheduler::fork(const Sequence& parent, Sequence& child, std::vector<BlockC
 
 // When blocks run out, the sequence of the highest rank that is not in this step yet gives up its own; that may be the asking
 // one.
-bool Scheduler::make_room(Sequence& sequence, int64_t count) {
+bool Scheduler::allocate_blocks(Sequence& sequence, int64_t count) {
   while (blocks_.free_blocks() < missing_blocks(sequence, count)) {
     auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* other) { return !other->scheduled; });
     auto* chosen = *victim;  // the asking sequence itself is not scheduled, so there is one
@@ -128,14 +129,14 @@ bool Scheduler::make_room(Sequence& sequence, int64_t count) {
 }
 
 int64_t Scheduler::missing_blocks(const Sequence& sequence, int64_t count) const {
-  return blocks_.blocks_for(sequence.computed + count) - static_cast<int64_t>(sequence.blocks.size());
+  return blocks_.blocks_for(sequence.num_computed_tokens + count) - static_cast<int64_t>(sequence.blocks.size());
 }
 
 void Scheduler::compute(Sequence& sequence, int64_t count, StepBatch& batch, int64_t& budget) {
   while (missing_blocks(sequence, count) > 0) sequence.blocks.push_back(blocks_.allocate());
   sequence.scheduled = true;
-  if (!sequence.is_decoding()) blocks_.announce(sequence.tokens, sequence.request.adapter);
-  batch.slices.push_back({&sequence, count});
+  if (!sequence.is_decoding()) blocks_.mark_pending(sequence.tokens, sequence.request.adapter);
+  batch.chunks.push_back({&sequence, count});
   budget -= count;
 }
 
@@ -148,8 +149,8 @@ void Scheduler::preempt(Sequence& sequence) {
 
 void Scheduler::release(Sequence& sequence) {
   blocks_.release(sequence.blocks);
-  sequence.computed = sequence.published = 0;
-  sequence.guess.clear();
+  sequence.num_computed_tokens = sequence.published = 0;
+  sequence.draft_tokens.clear();
   sequence.prompt_logprobs.clear();
   sequence.running = false;
   std::erase(running_, &sequence);

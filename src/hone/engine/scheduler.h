@@ -1,4 +1,4 @@
-// Who computes what in the next step: running answers first, then prompts, in parts if need be, as far as tokens and blocks
+// Continuous batching: decodes first, then prefill chunks, within the token budget and the free KV blocks.
 // reach.
 #pragma once
 #include <set>
@@ -13,18 +13,18 @@ struct SchedulerLimits {
 };
 
 // The tokens [sequence.computed, + count) of a sequence; a guess counts as tokens behind its last one.
-struct Slice {
+struct ScheduledChunk {
   Sequence* sequence;
   int64_t count;
-  bool reaches_end() const { return sequence->computed + count >= sequence->size(); }
-  // Each of its rows goes on from what the cache holds, as if it came alone; a guess does, too.
-  bool continues() const { return count == 1 || sequence->is_decoding(); }
-  bool is_repeatable() const { return sequence->request.sampling.repeatable; }
+  bool samples_token() const { return sequence->num_computed_tokens + count >= sequence->size(); }
+  // Each of its rows resumes from what the cache holds, as if it came alone; a guess does, too.
+  bool is_decode() const { return count == 1 || sequence->is_decoding(); }
+  bool is_batch_invariant() const { return sequence->request.sampling.batch_invariant; }
 };
 
 struct StepBatch {
-  std::vector<Slice> slices;  // those that continue first, then repeatable prompts, then the others
-  bool empty() const { return slices.empty(); }
+  std::vector<ScheduledChunk> chunks;  // those that continue first, then repeatable prompts, then the others
+  bool empty() const { return chunks.empty(); }
 };
 
 struct BlockCopy {
@@ -37,7 +37,7 @@ class Scheduler {
 
   void add(Sequence& sequence) { waiting_.insert(&sequence); }
   StepBatch schedule();
-  // `child`, which holds nothing yet, goes on from what is computed of `parent`: full blocks are shared, a last one that is not
+  // `child`, which holds nothing yet, resumes from what is computed of `parent`: full blocks are shared, a last one that is not
   // full is to be copied before the next step.
   void fork(const Sequence& parent, Sequence& child, std::vector<BlockCopy>& copies);
   void remove(Sequence& sequence);  // finished or cancelled: its blocks are free at once
@@ -48,18 +48,20 @@ class Scheduler {
   int64_t preemptions() const { return preemptions_; }
 
  private:
-  struct ByRank {
-    bool operator()(const Sequence* a, const Sequence* b) const { return a->rank != b->rank ? a->rank < b->rank : a->id < b->id; }
+  struct ByQueuePriority {
+    bool operator()(const Sequence* a, const Sequence* b) const {
+      return a->queue_priority != b->queue_priority ? a->queue_priority < b->queue_priority : a->id < b->id;
+    }
   };
-  void schedule_answers(StepBatch& batch, int64_t& budget);
-  void schedule_prompts(StepBatch& batch, int64_t& budget);
+  void schedule_decodes(StepBatch& batch, int64_t& budget);
+  void schedule_prefills(StepBatch& batch, int64_t& budget);
   void admit(StepBatch& batch, int64_t& budget);
   bool try_admit(Sequence& sequence);
-  int64_t next_part(const Sequence& sequence, int64_t budget) const;
+  int64_t next_prefill_chunk(const Sequence& sequence, int64_t budget) const;
   bool preempt_held();
   void start(Sequence& sequence);
   int64_t active() const;
-  bool make_room(Sequence& sequence, int64_t count);
+  bool allocate_blocks(Sequence& sequence, int64_t count);
   int64_t missing_blocks(const Sequence& sequence, int64_t count) const;
   void preempt(Sequence& sequence);
   void release(Sequence& sequence);
@@ -67,7 +69,7 @@ class Scheduler {
 
   SchedulerLimits limits_;
   BlockManager& blocks_;
-  std::set<Sequence*, ByRank> waiting_;
+  std::set<Sequence*, ByQueuePriority> waiting_;
   std::vector<Sequence*> running_;  // in the order of ranks
   int64_t preemptions_ = 0;
 };

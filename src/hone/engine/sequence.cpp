@@ -4,7 +4,7 @@ namespace hone::engine {
 namespace {
 
 Request with_completed_sampling(Request request) {
-  request.sampling = completed(std::move(request.sampling));
+  request.sampling = complete_sampling_params(std::move(request.sampling));
   return request;
 }
 
@@ -12,21 +12,21 @@ Request with_completed_sampling(Request request) {
 
 Sequence::Sequence(RequestId id, Request asked, int64_t rank, const text::Tokenizer& tokenizer)
     : id(id),
-      rank(rank),
+      queue_priority(rank),
       request(with_completed_sampling(std::move(asked))),
       prompt_size(static_cast<int64_t>(request.prompt.size())),
       tokens(request.prompt),
       sampler(request.sampling, request.prompt) {
   const auto& sampling = request.sampling;
-  if (request.want_text) text.emplace(tokenizer, sampling.stop, sampling.include_stop, sampling.skip_special_tokens);
+  if (request.detokenize) text.emplace(tokenizer, sampling.stop, sampling.include_stop_str_in_output, sampling.skip_special_tokens);
 }
 
-void Sequence::advance(text::TokenId token, Output& output) {
+void Sequence::advance(text::TokenId token, RequestOutput& output) {
   const auto& sampling = request.sampling;
   if (sampler.is_end(token)) {
     output.stop_token = token;
     if (!output.logprobs.empty()) {
-      output.end_logprob = output.logprobs.back().chosen.logprob;
+      output.eos_logprob = output.logprobs.back().chosen.logprob;
       output.logprobs.pop_back();
     }
     return finish(FinishReason::stop, output);
@@ -46,13 +46,13 @@ void Sequence::advance(text::TokenId token, Output& output) {
   }
 }
 
-void Sequence::continue_as(Sequence&& other) {
+void Sequence::take_over(Sequence&& other) {
   tokens = std::move(other.tokens);
   sampler = std::move(other.sampler);
   if (other.text) text.emplace(std::move(*other.text));
 }
 
-void Sequence::finish(FinishReason reason, Output& output) {
+void Sequence::finish(FinishReason reason, RequestOutput& output) {
   output.finish = reason;
   if (text) output.text += text->finish();
 }

@@ -1,4 +1,4 @@
-// One request on its way: its tokens, what of them is in the cache, and how the next one is chosen.
+// A running request: its tokens, how many of them are in the KV cache, and its sampler.
 #pragma once
 #include <optional>
 #include <vector>
@@ -17,35 +17,35 @@ struct Sequence {
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
   int64_t generated() const { return size() - prompt_size; }
-  int64_t remaining() const { return size() - computed; }  // tokens whose keys are not in the cache yet
+  int64_t remaining() const { return size() - num_computed_tokens; }  // tokens whose keys are not in the cache yet
   bool is_decoding() const { return remaining() == 1 && generated() > 0; }
   bool wants_prompt_logprobs() const { return request.sampling.prompt_logprobs.has_value() && generated() == 0; }
 
   RequestId id;
-  int64_t rank;  // lower goes first
+  int64_t queue_priority;  // lower goes first
   Request request;
   int64_t prompt_size;
   std::vector<text::TokenId> tokens;  // prompt and answer
-  std::vector<text::TokenId> guess;   // what may follow, computed in the same step and checked against what the sampler chooses
+  std::vector<text::TokenId> draft_tokens;   // what may follow, computed in the same step and checked against what the sampler chooses
   Sampler sampler;
   std::optional<TextStream> text;
 
   bool running = false, scheduled = false;  // the scheduler's: admitted; part of the step being made
   BeamSearch* search = nullptr;             // whose beam it is, if it is one
-  bool held = false;                        // a beam that waits for the others of its search: nothing of it is computed
+  bool waits_for_beams = false;                        // a beam that waits for the others of its search: nothing of it is computed
   std::vector<BlockId> blocks;
-  int64_t computed = 0;           // tokens whose keys and values are in the blocks
+  int64_t num_computed_tokens = 0;           // tokens whose keys and values are in the blocks
   int64_t published = 0;          // blocks
-  std::optional<int64_t> cached;  // prompt tokens found in the prefix cache when first admitted
+  std::optional<int64_t> num_cached_tokens;  // prompt tokens found in the prefix cache when first admitted
   std::vector<PositionLogprobs> prompt_logprobs;
 
   // Takes the next token: what it adds to the answer goes into `output`, which gets a finish reason when it was the last.
-  void advance(text::TokenId token, Output& output);
-  void continue_as(
+  void advance(text::TokenId token, RequestOutput& output);
+  void take_over(
       Sequence&& other);  // takes over another's tokens and what follows from them; id, blocks and what is computed stay
 
  private:
-  void finish(FinishReason reason, Output& output);
+  void finish(FinishReason reason, RequestOutput& output);
 };
 
 }  // namespace hone::engine

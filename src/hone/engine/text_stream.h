@@ -1,4 +1,4 @@
-// Tokens to text as they come: whole characters only, and nothing that may still turn out to be a stop string.
+// Incremental detokenization: complete characters only, and no text that may still become a stop string.
 #pragma once
 #include <string>
 #include <string_view>

@@ -60,7 +60,7 @@ std::string endpoint_of(Site site) {
   return address(own.empty() ? setting("MODELSCOPE_DOMAIN") : own, "https://modelscope.cn");
 }
 
-std::chrono::seconds patience_of(Site site) {
+std::chrono::seconds read_timeout_of(Site site) {
   int seconds =
       std::atoi(setting(site == Site::hugging_face ? "HF_HUB_DOWNLOAD_TIMEOUT" : "MODELSCOPE_DOWNLOAD_TIMEOUT").c_str());
   return std::chrono::seconds(seconds > 0 ? seconds : 30);
@@ -92,7 +92,7 @@ fs::path cache_of(Site site) {
 Access access_to(Site site) {
   auto own = site == Site::hugging_face ? hugging_face_token() : modelscope_token();
   bool given = site == g_config.site && !g_config.token.empty();  // a token goes to the hub it was given for, and to no other
-  return {site, endpoint_of(site), given ? g_config.token : own, cache_of(site), patience_of(site)};
+  return {site, endpoint_of(site), given ? g_config.token : own, cache_of(site), read_timeout_of(site)};
 }
 
 }  // namespace hone::hub

@@ -23,7 +23,7 @@ struct Access {
   std::string endpoint;  // "https://huggingface.co", without a slash at the end
   std::string token;
   std::filesystem::path cache;
-  std::chrono::seconds patience{30};  // without a byte
+  std::chrono::seconds read_timeout{30};  // without a byte
 };
 Access access_to(Site site);
 

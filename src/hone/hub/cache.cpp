@@ -20,7 +20,7 @@ bool holds_something(const fs::path& folder) {
   return !error && entry != fs::directory_iterator();
 }
 
-// A plain folder in ModelScope's cache is a repository when files lie in it; its tools also keep prepared tables there, in deeper
+// A plain folder in ModelScope's cache is a repository when files are in it; its tools also keep prepared tables there, in deeper
 // folders.
 bool holds_files(const fs::path& folder) {
   std::error_code error;
@@ -38,20 +38,20 @@ std::vector<fs::path> filled_folders_in(const fs::path& parent) {
 }
 
 // models--Qwen--Qwen2-7B/refs/main names the snapshot; without refs a single snapshot is unambiguous.
-std::optional<Place> find_hugging_face(const Repo& repo, const fs::path& cache) {
+std::optional<CacheLocation> find_hugging_face(const Repo& repo, const fs::path& cache) {
   fs::path root = cache / hugging_face_folder(repo), snapshots = root / "snapshots";
   if (!fs::is_directory(snapshots)) return {};
   auto wanted = repo.branch();
-  if (holds_something(snapshots / wanted)) return Place{root, snapshots / wanted, true};
+  if (holds_something(snapshots / wanted)) return CacheLocation{root, snapshots / wanted, true};
   if (fs::path ref = root / "refs" / wanted; fs::is_regular_file(ref)) {
     auto commit = read_file(ref);
     while (!commit.empty() && std::isspace(static_cast<unsigned char>(commit.back()))) commit.pop_back();
     if (is_revision(commit) && commit.find('/') == commit.npos && holds_something(snapshots / commit))
-      return Place{root, snapshots / commit, true};
+      return CacheLocation{root, snapshots / commit, true};
   }
   if (wanted != "main") return {};
   auto found = filled_folders_in(snapshots);
-  return found.size() == 1 ? std::optional(Place{root, found[0], true}) : std::nullopt;
+  return found.size() == 1 ? std::optional(CacheLocation{root, found[0], true}) : std::nullopt;
 }
 
 struct ModelScopePaths {
@@ -75,19 +75,19 @@ ModelScopePaths modelscope_paths(const Repo& repo, const fs::path& cache) {
   return paths;
 }
 
-std::optional<Place> find_modelscope(const Repo& repo, const fs::path& cache) {
+std::optional<CacheLocation> find_modelscope(const Repo& repo, const fs::path& cache) {
   auto paths = modelscope_paths(repo, cache);
   bool main_branch = repo.branch() == "master";  // the plain folders do not say which revision they hold
   if (main_branch)
     for (const auto& folder : paths.preferred)
-      if (holds_files(folder)) return Place{folder, folder};
+      if (holds_files(folder)) return CacheLocation{folder, folder};
   fs::path snapshots = paths.repo / "snapshots";
   for (const auto& name : main_branch ? std::vector<std::string>{"master", "main"} : std::vector{repo.branch()})
-    if (holds_something(snapshots / name)) return Place{paths.repo, snapshots / name};
+    if (holds_something(snapshots / name)) return CacheLocation{paths.repo, snapshots / name};
   if (!main_branch) return {};
-  if (auto found = filled_folders_in(snapshots); found.size() == 1) return Place{paths.repo, found[0]};
+  if (auto found = filled_folders_in(snapshots); found.size() == 1) return CacheLocation{paths.repo, found[0]};
   for (const auto& folder : paths.older)
-    if (holds_files(folder)) return Place{folder, folder};
+    if (holds_files(folder)) return CacheLocation{folder, folder};
   return {};
 }
 
@@ -116,7 +116,7 @@ void miss_weights(const fs::path& folder, std::set<std::string>& missing) {
 }
 
 // Hugging Face's tools note a commit's files before they fetch them; ours link a snapshot when all are there.
-void miss_listed(const Place& place, std::set<std::string>& missing) {
+void miss_listed(const CacheLocation& place, std::set<std::string>& missing) {
   fs::path tree = place.root / "trees" / (place.snapshot.filename().string() + ".json");
   if (!place.blobs || !fs::is_regular_file(tree)) return;
   auto parsed = parse_json(read_file(tree));
@@ -131,12 +131,12 @@ std::string hugging_face_folder(const Repo& repo) {
   return (repo.kind == Kind::model ? "models--" : "datasets--") + replace_all(repo.id, "/", "--");
 }
 
-std::optional<Place> find_place(const Repo& repo, const fs::path& cache) {
+std::optional<CacheLocation> find_place(const Repo& repo, const fs::path& cache) {
   if (!is_repo_id(repo.id) || !is_revision(repo.branch())) return {};
   return repo.site == Site::modelscope ? find_modelscope(repo, cache) : find_hugging_face(repo, cache);
 }
 
-Place new_place(const Repo& repo, const fs::path& cache, const std::string& commit) {
+CacheLocation new_place(const Repo& repo, const fs::path& cache, const std::string& commit) {
   if (repo.site == Site::hugging_face) {
     fs::path root = cache / hugging_face_folder(repo);
     return {root, root / "snapshots" / commit, true};
@@ -149,7 +149,7 @@ Place new_place(const Repo& repo, const fs::path& cache, const std::string& comm
   return {paths.repo, paths.repo / "snapshots" / repo.branch()};
 }
 
-std::vector<std::string> missing_files(const Place& place, Kind kind, const fs::path& inside) {
+std::vector<std::string> missing_files(const CacheLocation& place, Kind kind, const fs::path& inside) {
   std::set<std::string> missing;
   if (kind == Kind::model)
     miss_weights(place.snapshot / inside, missing);

@@ -10,7 +10,7 @@
 namespace hone::hub {
 
 // Where the files of a repository lie, or will lie.
-struct Place {
+struct CacheLocation {
   std::filesystem::path root;      // what belongs to the repository and nothing else; partial downloads live in root/.hone
   std::filesystem::path snapshot;  // the folder a person is given
   bool blobs = false;              // files are root/blobs/<checksum>, the snapshot holds links to them
@@ -21,13 +21,13 @@ struct Place {
 };
 
 // The place of `repo` below `cache` when something is there.
-std::optional<Place> find_place(const Repo& repo, const std::filesystem::path& cache);
+std::optional<CacheLocation> find_place(const Repo& repo, const std::filesystem::path& cache);
 // Where its site's own tools would put it. `commit` is what the revision stands for (Hugging Face).
-Place new_place(const Repo& repo, const std::filesystem::path& cache, const std::string& commit);
+CacheLocation new_place(const Repo& repo, const std::filesystem::path& cache, const std::string& commit);
 
 // What is known to be missing: shards that the index names, weights, files of an interrupted download. Empty means whole.
 // `inside` is the folder of the repository that is wanted, when it is not all of it.
-std::vector<std::string> missing_files(const Place& place, Kind kind, const std::filesystem::path& inside = {});
+std::vector<std::string> missing_files(const CacheLocation& place, Kind kind, const std::filesystem::path& inside = {});
 
 std::string hugging_face_folder(const Repo& repo);  // "models--Qwen--Qwen2-7B"
 

@@ -134,7 +134,7 @@ Result<FilePage> read_files(std::string_view json) {
   return page;
 }
 
-std::string revision_address(const Access& access, const Repo& repo) {
+std::string revision_url(const Access& access, const Repo& repo) {
   return fmt::format("{}/api/{}/{}/revision/{}", access.endpoint, plural(repo.kind), repo.id, encoded(repo.branch(), false));
 }
 
@@ -149,14 +149,14 @@ std::string files_address(const Access& access, const Repo& repo, int page) {
   return base + "tree" + query + fmt::format("&PageNumber={}&PageSize={}", page, kDatasetPage);
 }
 
-std::string file_address(const Access& access, const Repo& repo, const std::string& commit, const std::string& path) {
+std::string file_url(const Access& access, const Repo& repo, const std::string& commit, const std::string& path) {
   if (access.site == Site::hugging_face)
     return fmt::format("{}/{}/resolve/{}/{}", access.endpoint, repo_path(repo), commit, encoded(path, true));
   return fmt::format("{}/api/v1/{}/{}/repo?Revision={}&FilePath={}", access.endpoint, plural(repo.kind), repo.id,
                      encoded(repo.branch(), false), encoded(path, false));
 }
 
-std::string page_of_repo(const Access& access, const Repo& repo) {
+std::string repo_url(const Access& access, const Repo& repo) {
   if (access.site == Site::hugging_face) return fmt::format("{}/{}", access.endpoint, repo_path(repo));
   return fmt::format("{}/{}/{}", access.endpoint, plural(repo.kind), repo.id);
 }

@@ -39,11 +39,11 @@ struct FilePage {
 Result<FilePage> read_files(std::string_view json);
 
 // Addresses. `page` counts from 1.
-std::string revision_address(const Access& access, const Repo& repo);
+std::string revision_url(const Access& access, const Repo& repo);
 std::string tree_address(const Access& access, const Repo& repo, const std::string& commit);
 std::string files_address(const Access& access, const Repo& repo, int page);
-std::string file_address(const Access& access, const Repo& repo, const std::string& commit, const std::string& path);
-std::string page_of_repo(const Access& access, const Repo& repo);  // for people
+std::string file_url(const Access& access, const Repo& repo, const std::string& commit, const std::string& path);
+std::string repo_url(const Access& access, const Repo& repo);  // for people
 inline constexpr int kDatasetPage = 200;                           // entries that a page of a ModelScope dataset holds
 inline constexpr size_t kMostModelFiles = 3000;                    // ModelScope cuts a model's listing here without saying so
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "hone/base/spelling.h"
+#include "hone/base/edit_distance.h"
 
 namespace hone::hub {
 namespace {

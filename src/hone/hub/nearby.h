@@ -1,4 +1,4 @@
-// What a path that does not exist may be a misspelling of.
+// Suggests what a path that does not exist may be a misspelling of.
 #pragma once
 #include <filesystem>
 #include <string>

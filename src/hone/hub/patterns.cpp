@@ -22,7 +22,7 @@ bool matches(const std::string& pattern, const std::string& path) {
   return ::fnmatch(whole.c_str(), path.c_str(), FNM_NOESCAPE) == 0;
 }
 
-std::vector<std::string> unwanted_by_default(const std::vector<RemoteFile>& files, Kind kind) {
+std::vector<std::string> default_ignore_patterns(const std::vector<RemoteFile>& files, Kind kind) {
   if (kind == Kind::dataset) return {};
   std::vector<std::string> unwanted{"*.zip",     "*.gguf", "*.pth", "*.pt", "consolidated*", "onnx/*", "*.safetensors.md",
                                     "*.msgpack", "*.onnx", "*.ot",  "*.h5"};
@@ -30,9 +30,9 @@ std::vector<std::string> unwanted_by_default(const std::vector<RemoteFile>& file
   return unwanted;
 }
 
-std::vector<RemoteFile> wanted_files(const std::vector<RemoteFile>& files, const Patterns& patterns, Kind kind) {
+std::vector<RemoteFile> filter_files(const std::vector<RemoteFile>& files, const Patterns& patterns, Kind kind) {
   bool own = !patterns.include.empty() || !patterns.exclude.empty();
-  auto unwanted = own ? patterns.exclude : unwanted_by_default(files, kind);
+  auto unwanted = own ? patterns.exclude : default_ignore_patterns(files, kind);
   std::vector<RemoteFile> wanted;
   for (const auto& file : files)
     if ((patterns.include.empty() || any_matches(patterns.include, file.path)) && !any_matches(unwanted, file.path))

@@ -16,9 +16,9 @@ struct Patterns {
 };
 
 // Other frameworks' weights, archives, and pickled weights where safetensors lie beside them.
-std::vector<std::string> unwanted_by_default(const std::vector<RemoteFile>& files, Kind kind);
+std::vector<std::string> default_ignore_patterns(const std::vector<RemoteFile>& files, Kind kind);
 // Patterns of a person's own replace the default ones.
-std::vector<RemoteFile> wanted_files(const std::vector<RemoteFile>& files, const Patterns& patterns, Kind kind);
+std::vector<RemoteFile> filter_files(const std::vector<RemoteFile>& files, const Patterns& patterns, Kind kind);
 
 // Weights are there, but only in files that hone does not read because loading them can run code.
 bool only_pickled_weights(const std::vector<RemoteFile>& files);

@@ -16,20 +16,20 @@ struct PostAddress {
 // Nothing where it is no http or https address.
 std::optional<PostAddress> read_address(const std::string& address);
 
-struct Posting {
-  std::chrono::seconds patience{60};  // all tries together
-  std::function<bool()> give_up;      // asked while it lasts
+struct PostOptions {
+  std::chrono::seconds timeout{60};  // all tries together
+  std::function<bool()> is_cancelled;      // asked while it lasts
 };
-class PostGivenUp : public std::runtime_error {
+class PostCancelled : public std::runtime_error {
  public:
-  PostGivenUp() : std::runtime_error("it was given up") {}
+  PostCancelled() : std::runtime_error("it was given up") {}
 };
 
 // Through no proxy and to no other address, whatever the answer says. Tries again where a failure may pass (no connection, 429, 5xx), so
-// that the text may arrive twice. Throws PostGivenUp, or std::runtime_error that says why there is no 2xx answer.
-std::string post_json(const std::string& address, const std::string& body, const Posting& posting);
+// that the text may arrive twice. Throws PostCancelled, or std::runtime_error that says why there is no 2xx answer.
+std::string post_json(const std::string& address, const std::string& body, const PostOptions& posting);
 
 // Opens a connection and closes it again, trying for `patience`. Throws std::runtime_error that says why there is none.
-void require_listener(const std::string& address, std::chrono::seconds patience);
+void require_listener(const std::string& address, std::chrono::seconds timeout);
 
 }  // namespace hone::hub

@@ -1,4 +1,4 @@
-// Everything that lies in the two caches, with sizes.
+// Everything that is in the two caches, with sizes.
 #pragma once
 #include <cstdint>
 #include <filesystem>

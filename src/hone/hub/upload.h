@@ -13,7 +13,7 @@ struct UploadRequest {
   bool private_repo = false;
   std::filesystem::path folder;
   std::vector<std::filesystem::path> files;  // of the folder
-  std::string into;                          // a folder of the repository; "" is its top
+  std::string path_in_repo;                          // a folder of the repository; "" is its top
   std::string message;                       // of the commit
 };
 
@@ -25,6 +25,6 @@ std::string upload(const UploadRequest& request);
 void require_upload(Site site);
 
 // "name" becomes "owner/name" for the owner of the token.
-std::string whole_id(Site site, const std::string& name);
+std::string qualified_repo_id(Site site, const std::string& name);
 
 }  // namespace hone::hub

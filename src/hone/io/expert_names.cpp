@@ -38,11 +38,16 @@ StackedEntry stack_of(const std::string& layer, std::string_view name, const std
     for (const auto& kind : kinds) {
       auto part = part_name(layer, names, expert, kind);
       auto found = entries.find(part);
-      if (found == entries.end()) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: there are {} experts, and \"{}\" is missing", folder, experts, part), "fetch the folder again");
+      if (found == entries.end())
+        throw UserError(ExitCode::bad_checkpoint,
+                        fmt::format("{}: there are {} experts, and \"{}\" is missing", folder, experts, part),
+                        "fetch the folder again");
       const auto& entry = *found->second;
       if (!first) first = &entry;
       if (entry.shape.size() != 2 || entry.shape != first->shape || entry.dtype != first->dtype)
-        throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: \"{}\" has another shape or type than \"{}\"", folder, part, first->name), "fetch the folder again");
+        throw UserError(ExitCode::bad_checkpoint,
+                        fmt::format("{}: \"{}\" has another shape or type than \"{}\"", folder, part, first->name),
+                        "fetch the folder again");
       stacked.parts.push_back(std::move(part));
     }
   stacked.entry.dtype = first->dtype;
@@ -52,7 +57,8 @@ StackedEntry stack_of(const std::string& layer, std::string_view name, const std
 }
 
 // The parts of one stacked tensor: rows [begin, begin + rows) of each expert's matrix.
-void append_parts(std::vector<TensorSource>& list, const TensorSource& source, const std::string& layer, const std::vector<std::string>& kinds, const ExpertNames& names) {
+void append_parts(std::vector<TensorSource>& list, const TensorSource& source, const std::string& layer,
+                  const std::vector<std::string>& kinds, const ExpertNames& names) {
   auto whole = std::make_shared<Tensor>();
   const int64_t experts = source.shape[0], rows = source.shape[1] / static_cast<int64_t>(kinds.size());
   for (int64_t expert = 0; expert < experts; ++expert)
@@ -96,7 +102,7 @@ StackedFolder stacked_entries(const EntryMap& entries, const std::string& folder
   return found;
 }
 
-Tensor stacked_tensor(const StackedEntry& entry, const ReadTensor& read) {
+Tensor stack_experts(const StackedEntry& entry, const ReadTensor& read) {
   if (entry.entry.shape.size() < 3) return read(entry.parts.front());
   auto first = read(entry.parts.front());
   auto whole = at::empty(entry.entry.shape, first.options());
@@ -105,7 +111,7 @@ Tensor stacked_tensor(const StackedEntry& entry, const ReadTensor& read) {
   return whole;
 }
 
-std::vector<TensorSource> one_by_one(std::vector<TensorSource> tensors, const ExpertNames& names) {
+std::vector<TensorSource> unstack_experts(std::vector<TensorSource> tensors, const ExpertNames& names) {
   std::vector<TensorSource> list;
   for (auto& tensor : tensors) {
     const bool stacked = tensor.shape.size() == 3;

@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 
-#include "hone/io/packed/folder.h"
+#include "hone/io/quantized/quantized_folder.h"
 
 namespace hone::io {
 
@@ -27,9 +27,9 @@ struct StackedFolder {
 
 // Throws UserError(bad_checkpoint) where an expert lacks a weight or has one of another shape.
 StackedFolder stacked_entries(const EntryMap& entries, const std::string& folder);
-Tensor stacked_tensor(const StackedEntry& entry, const ReadTensor& read);
+Tensor stack_experts(const StackedEntry& entry, const ReadTensor& read);
 
 // Tensors under the model's names as files hold them one by one. Each stacked one is loaded once for all its parts.
-std::vector<TensorSource> one_by_one(std::vector<TensorSource> tensors, const ExpertNames& names);
+std::vector<TensorSource> unstack_experts(std::vector<TensorSource> tensors, const ExpertNames& names);
 
 }  // namespace hone::io

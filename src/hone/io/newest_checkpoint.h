@@ -1,4 +1,4 @@
-// Where people name the run instead of its checkpoint.
+// Finds the newest checkpoint of a run's folder, where a user names the run instead of its checkpoint.
 #pragma once
 #include <optional>
 

@@ -150,7 +150,7 @@ Json lora_json(const AdapterConfig& config) {
       {"megatron_config", nullptr},
       {"megatron_core", "megatron.core"},
       {"modules_to_save", list_or_null(config.modules_to_save)},
-      {"peft_type", config.method},
+      {"peft_type", config.peft_type},
       {"r", config.rank},
       {"rank_pattern", map_json(config.rank_pattern)},
       {"revision", nullptr},
@@ -164,8 +164,8 @@ Json lora_json(const AdapterConfig& config) {
 
 Json common_json(const AdapterConfig& config) {
   Json json{{"base_model_name_or_path", config.base_model}, {"target_modules", pattern_json(config.targets)}};
-  if (config.of_swift) {
-    json["swift_type"] = config.method;
+  if (config.is_swift_tuner) {
+    json["swift_type"] = config.peft_type;
     return json;
   }
   json.update({{"auto_mapping", nullptr},
@@ -174,7 +174,7 @@ Json common_json(const AdapterConfig& config) {
                {"layers_pattern", list_or_null(config.layers_pattern)},
                {"layers_to_transform", list_or_null(config.layers_to_transform)},
                {"modules_to_save", list_or_null(config.modules_to_save)},
-               {"peft_type", config.method},
+               {"peft_type", config.peft_type},
                {"revision", nullptr},
                {"task_type", config.task_type.empty() ? Json() : Json(config.task_type)}});
   if (!config.excluded.empty()) json["exclude_modules"] = pattern_json(config.excluded);
@@ -182,8 +182,8 @@ Json common_json(const AdapterConfig& config) {
 }
 
 Result<AdapterConfig> check(AdapterConfig config) {
-  if (!config.is_lora() && config.method != "ADALORA") {
-    if (config.bias != "none") return error("\"bias\" is \"{}\", which hone does not support with {}", config.bias, config.method);
+  if (!config.is_lora() && config.peft_type != "ADALORA") {
+    if (config.bias != "none") return error("\"bias\" is \"{}\", which hone does not support with {}", config.bias, config.peft_type);
     return config;
   }
   if (config.rank < 1 || config.rank > (1 << 20)) return error("\"r\" is {}, expected a positive rank", config.rank);
@@ -214,10 +214,10 @@ Result<AdapterConfig> parse_adapter_config(std::string_view text) {
 
   AdapterConfig config;
   Fields fields(json);
-  config.of_swift = !json.contains("peft_type") && json.contains("swift_type");
-  config.method.clear();
-  fields.read(config.of_swift ? "swift_type" : "peft_type", config.method);
-  if (config.method.empty()) return error("it has no \"peft_type\"");
+  config.is_swift_tuner = !json.contains("peft_type") && json.contains("swift_type");
+  config.peft_type.clear();
+  fields.read(config.is_swift_tuner ? "swift_type" : "peft_type", config.peft_type);
+  if (config.peft_type.empty()) return error("it has no \"peft_type\"");
   fields.read("base_model_name_or_path", config.base_model);
   fields.read("bias", config.bias);
   fields.read_pattern("target_modules", config.targets);
@@ -226,7 +226,7 @@ Result<AdapterConfig> parse_adapter_config(std::string_view text) {
   fields.read_list("layers_to_transform", config.layers_to_transform);
   fields.read_list("layers_pattern", config.layers_pattern);
   fields.read("task_type", config.task_type);
-  if (config.is_lora() || config.method == "ADALORA") {
+  if (config.is_lora() || config.peft_type == "ADALORA") {
     fields.read("r", config.rank);
     fields.read("lora_alpha", config.alpha);
     fields.read("lora_dropout", config.dropout);
@@ -240,16 +240,16 @@ Result<AdapterConfig> parse_adapter_config(std::string_view text) {
     fields.read_map("rank_pattern", config.rank_pattern);
     fields.read_map("alpha_pattern", config.alpha_pattern);
   } else {
-    config.own = json;
-    for (const char* key : kCommonKeys) config.own.erase(key);
+    config.extra_fields = json;
+    for (const char* key : kCommonKeys) config.extra_fields.erase(key);
   }
   if (!fields.problem().empty()) return error("{}", fields.problem());
   return check(std::move(config));
 }
 
 Json to_json(const AdapterConfig& config) {
-  Json json = config.is_lora() || config.method == "ADALORA" ? lora_json(config) : common_json(config);
-  json.update(config.own);
+  Json json = config.is_lora() || config.peft_type == "ADALORA" ? lora_json(config) : common_json(config);
+  json.update(config.extra_fields);
   return json;
 }
 
@@ -265,7 +265,7 @@ AdapterConfig read_adapter_config(const fs::path& folder) {
     throw UserError(ExitCode::bad_checkpoint, folder.string() + " is a run; expected one of its checkpoints", "the newest is " + inside->string());
   if (!files && fs::exists(folder / "reft" / kConfigFile))
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds ReFT as ms-swift keeps it: in pickles, which hone never reads", (folder / "reft").string()),
-                    "train it anew with --tuner_type reft, which is kept as safetensors");
+                    "train it again with --tuner_type reft, which is saved as safetensors");
   if (!files)
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kConfigFile),
                     "an adapter folder is a checkpoint of a LoRA run, e.g. output/…/checkpoint-100");
@@ -280,10 +280,10 @@ Adapter read_adapter(const fs::path& folder) {
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", files.string(), kWeightsFile),
                     fs::exists(files / "adapter_model.bin")
                         ? "adapter_model.bin is a pickle, which hone never reads; save it with safe_serialization=True"
-                        : "the folder is not a whole checkpoint");
+                        : "the folder is not a complete checkpoint");
   SafetensorsFile file(path);
   for (const auto& entry : file.entries()) {
-    if (!adapter.config.of_swift && !entry.name.starts_with(kOutside))
+    if (!adapter.config.is_swift_tuner && !entry.name.starts_with(kOutside))
       throw UserError(ExitCode::bad_checkpoint,
                       fmt::format("{}: tensor \"{}\" does not start with {}", path.string(), entry.name, kPrefix));
     const bool of_module = entry.name.starts_with(kPrefix);
@@ -293,11 +293,11 @@ Adapter read_adapter(const fs::path& folder) {
 }
 
 void write_adapter(const fs::path& folder, const Adapter& adapter) {
-  const fs::path files = adapter.config.of_swift ? folder / kSwiftFolder : folder;
+  const fs::path files = adapter.config.is_swift_tuner ? folder / kSwiftFolder : folder;
   fs::create_directories(files);
   std::vector<TensorSource> sources;
   for (const auto& [name, tensor] : adapter.tensors) {
-    const bool whole_name = adapter.config.of_swift || name.starts_with(kOutside);
+    const bool whole_name = adapter.config.is_swift_tuner || name.starts_with(kOutside);
     sources.push_back(TensorSource::of(whole_name ? name : std::string(kPrefix) + name, tensor));
   }
   write_safetensors(files / kWeightsFile, sources);

@@ -19,9 +19,9 @@ struct ModulePattern {
 };
 
 struct AdapterConfig {
-  std::string method = "LORA";  // peft_type, or the swift_type of ms-swift's own tuners
-  bool of_swift = false;        // the latter
-  Json own = Json::object();    // fields of a method other than LoRA, as the file has them; its tuner reads them
+  std::string peft_type = "LORA";  // peft_type, or the swift_type of ms-swift's own tuners
+  bool is_swift_tuner = false;        // the latter
+  Json extra_fields = Json::object();    // fields of a method other than LoRA, as the file has them; its tuner reads them
   std::string base_model;
   int64_t rank = 8;
   double alpha = 8, dropout = 0;
@@ -38,7 +38,7 @@ struct AdapterConfig {
   std::vector<std::string> layers_pattern;
   std::string task_type = "CAUSAL_LM";
 
-  bool is_lora() const { return method == "LORA"; }
+  bool is_lora() const { return peft_type == "LORA"; }
   double scale(int64_t layer_rank, double layer_alpha) const;
 };
 

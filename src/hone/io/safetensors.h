@@ -1,4 +1,4 @@
-// The safetensors format: reading by memory map, writing whole or not at all. Headers are untrusted; every size is checked.
+// The safetensors format: reading by memory map, writing completely or not at all. Headers are untrusted; every size is checked.
 #pragma once
 #include <filesystem>
 #include <functional>

@@ -7,26 +7,26 @@
 #include "hone/device/memory.h"
 #include "hone/model/decoder.h"
 #include "hone/model/loader.h"
-#include "hone/model/recompute.h"
+#include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/rope_frequencies.h"
-#include "hone/model/sliced_decoder.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 
 namespace hone::model {
 namespace {
 
 // Tells the residency, if there is one, where a pass is; the way back, by hooks on what flows between two parts.
-struct Passage {
-  Residency* residency;
+struct HookCalls {
+  WeightHooks* weight_hooks;
 
   void enter(size_t part) const {
-    if (residency) residency->before_forward(part);
+    if (weight_hooks) weight_hooks->before_forward(part);
   }
   void leave(size_t part) const {
-    if (residency) residency->after_forward(part);
+    if (weight_hooks) weight_hooks->after_forward(part);
   }
-  void on_way_back(const Tensor& x, std::optional<size_t> done, std::optional<size_t> next) const {
-    if (!residency || !x.requires_grad()) return;
-    x.register_hook([residency = residency, done, next](const Tensor&) {
+  void register_backward_hooks(const Tensor& x, std::optional<size_t> done, std::optional<size_t> next) const {
+    if (!weight_hooks || !x.requires_grad()) return;
+    x.register_hook([residency = weight_hooks, done, next](const Tensor&) {
       if (done) residency->after_backward(*done);
       if (next) residency->before_backward(*next);
     });
@@ -39,15 +39,15 @@ struct ByPlace {
 
 // Nothing trains the layer, and it is computed with its weight as it stands.
 bool is_free(const Linear* layer) {
-  return !layer->weight.requires_grad() && !layer->is_tuned() && !layer->quantized && !layer->compressed;
+  return !layer->weight.requires_grad() && !layer->is_tuned() && !layer->quantized && !layer->quantized_base;
 }
 
-void append(Part& part, Linear& linear) {
+void append(ParameterUnit& part, Linear& linear) {
   part.parameters.push_back({linear.name + ".weight", &linear.weight});
   if (linear.bias.defined()) part.parameters.push_back({linear.name + ".bias", &linear.bias});
 }
 
-void append_adapters(Part& part, const std::string& owner, std::vector<ops::LoraWeights>& adapters) {
+void append_adapters(ParameterUnit& part, const std::string& owner, std::vector<ops::LoraWeights>& adapters) {
   for (auto& adapter : adapters) {
     part.parameters.push_back({fmt::format("{}.lora_A.{}", owner, adapter.adapter), &adapter.a});
     part.parameters.push_back({fmt::format("{}.lora_B.{}", owner, adapter.adapter), &adapter.b});
@@ -70,17 +70,17 @@ std::vector<NamedParameter> tuner_parameters(Linear& linear) {
 
 struct CausalLM::Impl {
   Decoder decoder;
-  Residency* residency = nullptr;
-  SplitAttention* split = nullptr;
+  WeightHooks* weight_hooks = nullptr;
+  DistributedAttention* split = nullptr;
   bool training = false;
   Recompute recompute = Recompute::none;
   std::vector<int64_t> recomputed_blocks;  // empty: all
-  std::optional<ActivationStore> store;
+  std::optional<ActivationOffloader> store;
   double neftune = 0.0;
   bool shifted = false;
   RopeFrequencies frequencies;
   std::optional<RopeFrequencies> window_frequencies;
-  std::unique_ptr<SlicedDecoder> sliced;  // none: computed whole
+  std::unique_ptr<TensorParallelDecoder> sliced;  // none: computed whole
 
   explicit Impl(Decoder loaded) : decoder(std::move(loaded)) {
     const auto& config = decoder.config;
@@ -102,12 +102,12 @@ struct CausalLM::Impl {
   // A tuner that replaces the embedding of a tied model thereby replaces the head. Nothing is written while nothing changes: several
   // threads may compute with one model.
   void tie() {
-    if (decoder.config.tied && !decoder.head.weight.is_same(decoder.embedding.weight)) decoder.head.weight = decoder.embedding.weight;
+    if (decoder.config.tie_word_embeddings && !decoder.head.weight.is_same(decoder.embedding.weight)) decoder.head.weight = decoder.embedding.weight;
   }
 
-  // On a CPU, reading the weights is what a step costs, and a mapped file lies on small pages. Copies lie on huge ones where buffers are kept
+  // On a CPU, reading the weights is what a step costs, and a mapped file is on small pages. Copies are on huge ones where buffers are kept
   // (device/memory.h). A model that fills the machine stays in its file, whose pages the system can drop.
-  void settle_weights() {
+  void copy_weights_to_huge_pages() {
     tie();
     auto& head = decoder.head;
     if (!head.weight.is_cpu() || !is_free(&head)) return;
@@ -120,7 +120,7 @@ struct CausalLM::Impl {
       for (auto* layer : {&block.attention.o, block.mlp ? &block.mlp->down : nullptr})
         if (layer && is_free(layer) && layer->weight.is_cpu()) layer->weight = layer->weight.clone();
     head.weight = head.weight.clone();
-    if (decoder.config.tied) decoder.embedding.weight = head.weight;
+    if (decoder.config.tie_word_embeddings) decoder.embedding.weight = head.weight;
   }
 
   std::vector<Block*> computing_blocks() {
@@ -141,24 +141,28 @@ struct CausalLM::Impl {
 
   static ops::RopeTable moved(const ops::RopeTable& table, at::Device device) { return {table.cos.to(device), table.sin.to(device)}; }
 
-  Rotations rotations(const Input& input) {
+  Rotations rotations(const ModelInput& input) {
     if (!window_frequencies) return {rope(input), {}};
     return {rope(input), ops::rope_table(input.positions_t, window_frequencies->inverse, window_frequencies->magnitude)};
   }
 
-  // What the blocks of a pass share, on the device that they lie on.
-  std::shared_ptr<Pass> pass_on(at::Device device, const Input& input, const Rotations& rotations, PagedCache* cache) {
-    auto pass = std::make_shared<Pass>(Pass{cache || input.offsets_s.defined() ? ops::AttentionPlan{input.segments, {}} : ops::attention_plan(input.segments, device), moved(rotations.rope, device),
-                                            cache, {training, cache ? &input.adapters : nullptr}});
-    if (window_frequencies) pass->window_rope = moved(rotations.window_rope, device);
+  // What the blocks of a pass share, on the device that they are on.
+  std::shared_ptr<ForwardContext> forward_context_on(at::Device device, const ModelInput& input, const Rotations& rotations, PagedKvCache* cache) {
+    auto pass = std::make_shared<ForwardContext>(ForwardContext{cache || input.offsets_s.defined()
+                                                                    ? ops::AttentionMetadata{input.segments, {}}
+                                                                    : ops::attention_metadata(input.segments, device),
+                                                                moved(rotations.rope, device),
+                                                                cache,
+                                                                {training, cache ? &input.adapters : nullptr}});
+    if (window_frequencies) pass->local_rope = moved(rotations.window_rope, device);
     if (!cache && input.offsets_s.defined()) pass->plan.offsets = input.offsets_s;
     if (!cache) pass->split = split;
-    if (!cache && shifted && training) pass->shifted = std::make_shared<ops::ShiftedPlan>(ops::shifted_plan(input.segments, device));
+    if (!cache && shifted && training) pass->shifted = std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_plan(input.segments, device));
     if (store) pass->store = &*store;
     return pass;
   }
 
-  ops::RopeTable rope(const Input& input) {
+  ops::RopeTable rope(const ModelInput& input) {
     if (decoder.config.rope.kind != RopeKind::dynamic) return ops::rope_table(input.positions_t, frequencies.inverse, frequencies.magnitude);
     // Dynamic scaling follows each sequence's own length, whatever it is packed with.
     TensorList cos, sin;
@@ -173,7 +177,7 @@ struct CausalLM::Impl {
   }
 
   // Uniform noise of size alpha / sqrt(length * width) on every sequence's embeddings.
-  Tensor with_noise(const Tensor& x_th, const ops::Segments& segments) const {
+  Tensor with_noise(const Tensor& x_th, const ops::CuSeqlens& segments) const {
     if (!training || neftune <= 0) return x_th;
     auto lengths = at::empty({x_th.size(0), 1}, at::TensorOptions(at::kFloat));
     for (int64_t i = 0; i < segments.count(); ++i)
@@ -194,22 +198,22 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
   return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(random_decoder(config, seed, options))));
 }
 
-Tensor CausalLM::hidden(const Input& input, PagedCache* cache, TensorList* router_logits) {
+Tensor CausalLM::hidden_states(const ModelInput& input, PagedKvCache* cache, TensorList* router_logits) {
   auto& self = *impl_;
   self.tie();
   const auto rotations = self.rotations(input);
   if (self.sliced) {
-    self.sliced->follow(self.decoder);
-    return self.sliced->hidden(input.tokens_t, input.adapters, [&](at::Device place) { return self.pass_on(place, input, rotations, cache); });
+    self.sliced->sync_adapters(self.decoder);
+    return self.sliced->hidden(input.tokens_t, input.adapters, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
   }
-  std::map<at::Device, std::shared_ptr<Pass>, ByPlace> passes;
-  Passage passage{self.residency};
+  std::map<at::Device, std::shared_ptr<ForwardContext>, ByPlace> passes;
+  HookCalls passage{self.weight_hooks};
   c10::OptionalDeviceGuard current;  // for kernels that ask for it
-  const size_t last = self.decoder.blocks.size(), first = self.decoder.config.tied ? last : last + 1;
+  const size_t last = self.decoder.blocks.size(), first = self.decoder.config.tie_word_embeddings ? last : last + 1;
   passage.enter(first);
   auto x_th = self.with_noise(self.decoder.embedding(input.tokens_t, input.adapters), input.segments);
   if (first != last) passage.leave(first);
-  passage.on_way_back(x_th, 0, {});
+  passage.register_backward_hooks(x_th, 0, {});
   bool recompute = self.training && at::GradMode::is_enabled() && !cache;
   for (size_t i = 0; i < last; ++i) {
     const auto& block = self.decoder.blocks[i];
@@ -217,7 +221,7 @@ Tensor CausalLM::hidden(const Input& input, PagedCache* cache, TensorList* route
     const auto place = block.device();
     auto& pass = passes[place];
     if (!pass) {
-      pass = self.pass_on(place, input, rotations, cache);
+      pass = self.forward_context_on(place, input, rotations, cache);
       pass->router_logits = router_logits;
     }
     if (x_th.device() != place) {
@@ -227,55 +231,55 @@ Tensor CausalLM::hidden(const Input& input, PagedCache* cache, TensorList* route
     x_th = recompute ? block_forward(block, x_th, pass, self.recompute_in(i)) : block_forward(block, x_th, *pass);
     passage.leave(i);
     bool before_last = i + 1 == last, last_is_done = before_last && first != last;  // a tied one waits for the embedding's gradient
-    passage.on_way_back(x_th, before_last ? last_is_done ? std::optional(last) : std::nullopt : std::optional(i + 1), i);
+    passage.register_backward_hooks(x_th, before_last ? last_is_done ? std::optional(last) : std::nullopt : std::optional(i + 1), i);
   }
-  passage.enter(last);  // and stays: whoever asked for hidden states goes on with the head
+  passage.enter(last);  // and stays: whoever asked for hidden states continues with the head
   return self.decoder.norm(x_th.to(self.decoder.norm.weight.device()));
 }
 
 Block& CausalLM::block(int64_t index) { return impl_->decoder.blocks.at(static_cast<size_t>(index)); }
 
-Pass CausalLM::pass_over(const Input& input) {
+ForwardContext CausalLM::forward_context(const ModelInput& input) {
   auto rotations = impl_->rotations(input);
-  Pass pass{ops::attention_plan(input.segments, device()), std::move(rotations.rope), nullptr, {}};
-  pass.window_rope = std::move(rotations.window_rope);
+  ForwardContext pass{ops::attention_metadata(input.segments, device()), std::move(rotations.rope), nullptr, {}};
+  pass.local_rope = std::move(rotations.window_rope);
   return pass;
 }
 
-Tensor CausalLM::logits(const Tensor& hidden_th, const ops::AdapterRows& adapters) {
+Tensor CausalLM::logits(const Tensor& hidden_th, const ops::LoraMapping& adapters) {
   impl_->tie();
   if (impl_->sliced) return impl_->sliced->logits(hidden_th, {impl_->training, &adapters});
   c10::OptionalDeviceGuard current(hidden_th.device());
   return impl_->decoder.head(hidden_th, {impl_->training, &adapters});
 }
 
-void CausalLM::cut_into_slices(const std::vector<at::Device>& devices) {
+void CausalLM::apply_tensor_parallel(const std::vector<at::Device>& devices) {
   impl_->tie();
-  impl_->sliced = std::make_unique<SlicedDecoder>(impl_->decoder, devices);
+  impl_->sliced = std::make_unique<TensorParallelDecoder>(impl_->decoder, devices);
   impl_->place_frequencies(device());
 }
 
-void CausalLM::join_projections() {
-  if (!impl_->sliced) impl_->settle_weights();
+void CausalLM::fuse_projections() {
+  if (!impl_->sliced) impl_->copy_weights_to_huge_pages();
   auto is_rounded = [](const Linear* layer) { return layer->quantized && !layer->is_tuned(); };
-  auto join = [&](Joined& joined, std::vector<Linear*> layers) {
-    if (std::ranges::all_of(layers, is_free) || std::ranges::all_of(layers, is_rounded)) joined = Joined::of(layers);
+  auto join = [&](FusedProjection& joined, std::vector<Linear*> layers) {
+    if (std::ranges::all_of(layers, is_free) || std::ranges::all_of(layers, is_rounded)) joined = FusedProjection::of(layers);
   };
   for (auto* each : impl_->computing_blocks()) {
     auto& block = *each;
     auto& a = block.attention;
-    if (!a.q.quantized && !ops::gains_from_joining(a.q.weight, block.shape)) return;
-    const bool norms_are_plain = !a.q_norm || !a.q_norm->from_one;  // others are not part of what follows a joined product
-    if (norms_are_plain && !a.qkv.serves({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
-    if (auto& mlp = block.mlp; mlp && !mlp->gate_up.serves({&mlp->gate, &mlp->up})) join(mlp->gate_up, {&mlp->gate, &mlp->up});
+    if (!a.q.quantized && !ops::benefits_from_fused_qkv(a.q.weight, block.shape)) return;
+    const bool norms_are_plain = !a.q_norm || !a.q_norm->zero_centered;  // others are not part of what follows a joined product
+    if (norms_are_plain && !a.qkv.is_current_for({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
+    if (auto& mlp = block.mlp; mlp && !mlp->gate_up.is_current_for({&mlp->gate, &mlp->up})) join(mlp->gate_up, {&mlp->gate, &mlp->up});
   }
 }
 
 void CausalLM::join_trained_projections() {
-  if (!device().is_cuda() || impl_->sliced || impl_->residency) return;
-  auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized && !layer->compressed && !layer->float8; };
-  auto join = [&](Joined& joined, std::vector<Linear*> layers) {
-    if (std::ranges::all_of(layers, is_plain)) joined = Joined::of(layers);
+  if (!device().is_cuda() || impl_->sliced || impl_->weight_hooks) return;
+  auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized && !layer->quantized_base && !layer->float8; };
+  auto join = [&](FusedProjection& joined, std::vector<Linear*> layers) {
+    if (std::ranges::all_of(layers, is_plain)) joined = FusedProjection::of(layers);
   };
   for (auto& block : impl_->decoder.blocks) {
     join(block.attention.qkv, {&block.attention.q, &block.attention.k, &block.attention.v});
@@ -284,7 +288,9 @@ void CausalLM::join_trained_projections() {
 }
 
 void CausalLM::quantize(int bits) {
-  if (!device().is_cpu()) throw UserError(ExitCode::usage, fmt::format("weights of {} bits on {}", bits, device().str()), "rounded weights are for the CPU; leave --quant_bits out here");
+  if (!device().is_cpu())
+    throw UserError(ExitCode::usage, fmt::format("weights of {} bits on {}", bits, device().str()),
+                    "rounded weights are for the CPU; leave --quant_bits out here");
   impl_->tie();
   auto round = [&](Linear& linear, bool keep) {
     linear.quantized = ops::quantize_weight(linear.weight, bits);
@@ -294,7 +300,7 @@ void CausalLM::quantize(int bits) {
     for (auto* linear : block->linears()) round(*linear, false);
     if (block->mixture) block->mixture->gate_up.quantize(bits), block->mixture->down.quantize(bits);
   }
-  if (!impl_->sliced) return round(impl_->decoder.head, impl_->decoder.config.tied);
+  if (!impl_->sliced) return round(impl_->decoder.head, impl_->decoder.config.tie_word_embeddings);
   for (auto& slice : impl_->sliced->slices()) round(slice.head, false);
 }
 
@@ -307,7 +313,7 @@ const Linear* CausalLM::value_head() const { return impl_->decoder.value_head ? 
 
 void CausalLM::untie_head() {
   impl_->tie();
-  impl_->decoder.config.tied = false;
+  impl_->decoder.config.tie_word_embeddings = false;
 }
 
 const DecoderConfig& CausalLM::config() const { return impl_->decoder.config; }
@@ -337,7 +343,7 @@ std::vector<Linear*> CausalLM::linears() {
     auto more = block.linears();
     list.insert(list.end(), more.begin(), more.end());
   }
-  if (!impl_->decoder.config.tied) list.push_back(&impl_->decoder.head);
+  if (!impl_->decoder.config.tie_word_embeddings) list.push_back(&impl_->decoder.head);
   return list;
 }
 
@@ -363,23 +369,24 @@ std::vector<AdapterSlot> CausalLM::slots() {
   std::vector<AdapterSlot> list{{decoder.embedding.name, decoder.embedding.name, SlotKind::embedding, &decoder.embedding.weight, &decoder.embedding.adapters}};
   for (auto& block : decoder.blocks)
     for (auto& slot : block.slots()) list.push_back(std::move(slot));
-  if (!decoder.config.tied) list.push_back({decoder.head.name, decoder.head.name, SlotKind::linear, &decoder.head.weight, &decoder.head.adapters});
+  if (!decoder.config.tie_word_embeddings)
+    list.push_back({decoder.head.name, decoder.head.name, SlotKind::linear, &decoder.head.weight, &decoder.head.adapters});
   return list;
 }
 
-std::vector<Part> CausalLM::parts() {
+std::vector<ParameterUnit> CausalLM::parameter_units() {
   auto& decoder = impl_->decoder;
-  std::vector<Part> parts;
+  std::vector<ParameterUnit> parts;
   for (auto& block : decoder.blocks) {
-    auto& part = parts.emplace_back(Part{block.parameters()});
+    auto& part = parts.emplace_back(ParameterUnit{block.parameters()});
     for (auto& slot : block.slots()) append_adapters(part, slot.path, *slot.adapters);
     for (auto* linear : block.linears())
       for (auto& parameter : tuner_parameters(*linear)) part.parameters.push_back(parameter);
   }
-  Part embedding{{{decoder.embedding.name + ".weight", &decoder.embedding.weight}}};
+  ParameterUnit embedding{{{decoder.embedding.name + ".weight", &decoder.embedding.weight}}};
   append_adapters(embedding, decoder.embedding.name, decoder.embedding.adapters);
-  Part last{{{decoder.norm.name + ".weight", &decoder.norm.weight}}};
-  if (decoder.config.tied) {
+  ParameterUnit last{{{decoder.norm.name + ".weight", &decoder.norm.weight}}};
+  if (decoder.config.tie_word_embeddings) {
     last.parameters.insert(last.parameters.end(), embedding.parameters.begin(), embedding.parameters.end());
   } else {
     append(last, decoder.head);
@@ -387,19 +394,19 @@ std::vector<Part> CausalLM::parts() {
   }
   if (decoder.value_head) append(last, *decoder.value_head);
   parts.push_back(std::move(last));
-  if (!decoder.config.tied) parts.push_back(std::move(embedding));
+  if (!decoder.config.tie_word_embeddings) parts.push_back(std::move(embedding));
   return parts;
 }
 
-void CausalLM::set_split_attention(SplitAttention* split) { impl_->split = split; }
-void CausalLM::set_residency(Residency* residency) { impl_->residency = residency; }
+void CausalLM::set_distributed_attention(DistributedAttention* split) { impl_->split = split; }
+void CausalLM::set_weight_hooks(WeightHooks* residency) { impl_->weight_hooks = residency; }
 
 bool CausalLM::repeats_launches() const {
   auto& self = *impl_;
   const auto& config = self.decoder.config;
-  if (self.residency || self.split || self.sliced || self.store || self.shifted || self.neftune > 0) return false;
+  if (self.weight_hooks || self.split || self.sliced || self.store || self.shifted || self.neftune > 0) return false;
   if (config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1) return false;
-  auto repeats = [](const Linear* layer) { return layer->tuners.empty() && !layer->compressed && !layer->quantized && !layer->float8; };
+  auto repeats = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized_base && !layer->quantized && !layer->float8; };
   return std::ranges::all_of(self.decoder.blocks, [&](Block& block) {
     return std::ranges::all_of(block.linears(), repeats) && (self.recompute == Recompute::none || !block.draws());
   });

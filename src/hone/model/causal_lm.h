@@ -1,4 +1,4 @@
-// A decoder-only language model: single-device code that knows nothing of ranks, optimizers or files' layouts.
+// A decoder-only language model in one process; it knows nothing of ranks, optimizers or file layouts.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -6,34 +6,34 @@
 #include <string>
 #include <vector>
 
-#include "hone/model/changes.h"
+#include "hone/model/model_overrides.h"
 #include "hone/model/config.h"
 #include "hone/model/layers.h"
-#include "hone/model/placement.h"
-#include "hone/model/recompute.h"
-#include "hone/model/residency.h"
-#include "hone/model/split_attention.h"
-#include "hone/ops/segments.h"
+#include "hone/model/memory/placement.h"
+#include "hone/model/memory/activation_checkpointing.h"
+#include "hone/model/weight_hooks.h"
+#include "hone/model/distributed_attention.h"
+#include "hone/ops/attention/cu_seqlens.h"
 
 namespace hone::model {
 
-class PagedCache;
+class PagedKvCache;
 struct Block;
-struct Pass;
+struct ForwardContext;
 
 // One packed row: tokens [T], positions [T] (int64 or int32), on the model's device.
-struct Input {
+struct ModelInput {
   Tensor tokens_t, positions_t;
-  ops::Segments segments;
-  ops::AdapterRows adapters;  // inference: rows that add an adapter which is not active for all
-  Tensor offsets_s = {};      // the segments' offsets where they lie on the device already (int32); undefined elsewhere
+  ops::CuSeqlens segments;
+  ops::LoraMapping adapters;  // inference: rows that add an adapter which is not active for all
+  Tensor offsets_s = {};      // the segments' offsets where they are on the device already (int32); undefined elsewhere
 };
 
 struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
   at::Device device{at::kCPU};
-  ModelChanges changes;
-  Placement places = {};  // what does not lie on `device`. A block lies on one device, and the norm behind the last one with the head.
+  ModelOverrides changes;
+  DeviceMap places = {};  // what does not lie on `device`. A block is on one device, and the norm behind the last one with the head.
 };
 
 class CausalLM {
@@ -46,19 +46,19 @@ class CausalLM {
 
   // Hidden states after the final norm, [T, hidden]. With a cache, the segments continue the sequences of its plan.
   // `router_logits`, where given, gets [T, experts] of every layer that has experts, from the first to the last.
-  Tensor hidden(const Input& input, PagedCache* cache = nullptr, TensorList* router_logits = nullptr);
+  Tensor hidden_states(const ModelInput& input, PagedKvCache* cache = nullptr, TensorList* router_logits = nullptr);
   // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
-  Tensor logits(const Tensor& hidden_th, const ops::AdapterRows& adapters = {});
+  Tensor logits(const Tensor& hidden_th, const ops::LoraMapping& adapters = {});
   // Inference: projections that read the same input become one product, where that pays and nothing trains them.
-  void join_projections();
-  // Training on a GPU: the same, for whatever trains them (ops/joint_linear.h). Tensors that train stay the same tensors.
+  void fuse_projections();
+  // Training on a GPU: the same, for whatever trains them (ops/linear/joint_linear.h). Tensors that train stay the same tensors.
   void join_trained_projections();
   // Inference: from now on every layer is computed in slices, one on each device and all at a time; the devices may be the same. The
   // weights as they are stay behind, for adapters to be attached to. Throws UserError(usage) where heads cannot be divided.
-  void cut_into_slices(const std::vector<at::Device>& devices);
-  // One block by itself, for calibration: block_forward(block(i), x, pass_over(input)).
+  void apply_tensor_parallel(const std::vector<at::Device>& devices);
+  // One block by itself, for calibration: block_forward(block(i), x, forward_context(input)).
   Block& block(int64_t index);
-  Pass pass_over(const Input& input);
+  ForwardContext forward_context(const ModelInput& input);
   // Inference on the CPU: linear layers compute with weights of 8 or 4 bits from now on, and the originals are let go.
   void quantize(int bits);
   const Linear& head() const;              // when tied, its weight is the embedding's tensor
@@ -91,9 +91,9 @@ class CausalLM {
   void use_float8();
 
   // Every parameter and adapter tensor, by what is used together: the blocks in order, then the rest.
-  std::vector<Part> parts();
-  void set_split_attention(SplitAttention* split);  // without a cache, tokens and positions are then a part of what the segments describe
-  void set_residency(Residency* residency);  // told of each part as parts() numbers them; null: all weights are always here
+  std::vector<ParameterUnit> parameter_units();
+  void set_distributed_attention(DistributedAttention* split);  // without a cache, tokens and positions are then a part of what the segments describe
+  void set_weight_hooks(WeightHooks* residency);  // told of each part as parts() numbers them; null: all weights are always here
 
  private:
   struct Impl;

@@ -77,10 +77,12 @@ void check(const DecoderConfig& config) {
   if (attention.head_dim < 2 || attention.head_dim % 2 != 0) fail(fmt::format("head_dim {} is not even", attention.head_dim));
   constexpr int64_t kMost = int64_t{1} << 31;
   const auto& experts = config.experts;
-  for (int64_t size : {config.vocabulary, config.hidden, config.intermediate, attention.heads * attention.head_dim, experts.count, experts.width, experts.shared_width})
+  for (int64_t size : {config.vocab_size, config.hidden_size, config.intermediate_size, attention.heads * attention.head_dim,
+                       experts.count, experts.width, experts.shared_expert_intermediate_size})
     if (size > kMost) fail(fmt::format("a size of {} is beyond any model", size));
-  if (config.context > kMost) fail(fmt::format("a context of {} tokens is beyond any model", config.context));
-  if (experts.per_token > experts.count) fail(fmt::format("num_experts_per_tok is {}, and there are {} experts", experts.per_token, experts.count));
+  if (config.max_position_embeddings > kMost) fail(fmt::format("a context of {} tokens is beyond any model", config.max_position_embeddings));
+  if (experts.num_experts_per_tok > experts.count)
+    fail(fmt::format("num_experts_per_tok is {}, and there are {} experts", experts.num_experts_per_tok, experts.count));
 }
 
 }  // namespace
@@ -94,7 +96,8 @@ int64_t size_or(const Json& hf, const char* name, int64_t otherwise) {
 
 int64_t required_size(const Json& hf, const char* name) {
   int64_t size = size_or(hf, name, 0);
-  if (size <= 0 || size > int64_t{1} << 31) fail(fmt::format("\"{}\" is {}; expected a positive number", name, field(hf, name) ? std::to_string(size) : "missing"));
+  if (size <= 0 || size > int64_t{1} << 31)
+    fail(fmt::format("\"{}\" is {}; expected a positive number", name, field(hf, name) ? std::to_string(size) : "missing"));
   return size;
 }
 
@@ -122,7 +125,7 @@ bool flag_or(const Json& hf, const char* name, bool otherwise) {
 
 int64_t DecoderConfig::widest_inner() const {
   const bool all_sparse = experts.count > 0 && std::ranges::all_of(experts.in_layer, [](bool sparse) { return sparse; });
-  return std::max(all_sparse ? 0 : intermediate, experts.per_token * experts.width + experts.shared_width);
+  return std::max(all_sparse ? 0 : intermediate_size, experts.num_experts_per_tok * experts.width + experts.shared_expert_intermediate_size);
 }
 
 std::vector<std::string> supported_architectures() {
@@ -169,10 +172,10 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
       fail(fmt::format("num_hidden_layers is {}; at most {} are read", layers->dump(), kMostLayers));
     auto config = family.config(hf);
     config.architecture = architecture;
-    config.rope = parse_rope(hf, config.context, config.rope.theta);
+    config.rope = parse_rope(hf, config.max_position_embeddings, config.rope.theta);
     config.dtype = parse_dtype(hf);
     config.source = hf;
-    if (architecture.ends_with(kClassifier)) config.labels = label_count(hf), config.tied = false;
+    if (architecture.ends_with(kClassifier)) config.num_labels = label_count(hf), config.tie_word_embeddings = false;
     check(config);
     return config;
   }

@@ -1,4 +1,4 @@
-// What a decoder looks like: the part of config.json that decides shapes and arithmetic, in one form for every family.
+// The part of config.json that decides shapes and arithmetic, in one form for every family.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -35,41 +35,41 @@ struct AttentionConfig {
 };
 
 // Experts in place of an MLP.
-struct ExpertsConfig {
+struct MoeConfig {
   int64_t count = 0;             // 0: no layer has any
-  int64_t per_token = 0;
+  int64_t num_experts_per_tok = 0;
   int64_t width = 0;             // inside each of them
-  int64_t shared_width = 0;      // inside the one that every token goes through; 0: there is none
-  bool normalized = false;       // the weights of a token's experts sum to 1
-  double jitter = 0;             // in training, what experts and router read is scaled by 1 - jitter … 1 + jitter
+  int64_t shared_expert_intermediate_size = 0;      // inside the one that every token goes through; 0: there is none
+  bool norm_topk_prob = false;       // the weights of a token's experts sum to 1
+  double router_jitter_noise = 0;             // in training, what experts and router read is scaled by 1 - jitter … 1 + jitter
   std::vector<bool> in_layer;    // per layer; the others have an MLP
   io::ExpertNames stored_as;     // what their weights are called where they are saved
 };
 
 struct DecoderConfig {
   std::string architecture;  // "Qwen2ForCausalLM"
-  int64_t vocabulary = 0, hidden = 0, intermediate = 0, layers = 0, context = 0;
+  int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, layers = 0, max_position_embeddings = 0;
   AttentionConfig attention;
-  ExpertsConfig experts;
+  MoeConfig experts;
   RopeConfig rope;
   std::optional<RopeConfig> window_rope;  // of layers with a window, where they have one of their own
-  std::vector<int64_t> windows;  // per layer; 0 sees everything
+  std::vector<int64_t> sliding_windows;  // per layer; 0 sees everything
   Activation activation = Activation::silu;
   double embedding_scale = 1;    // what a token starts as is its row of the embedding times this
-  bool norms_from_one = false;   // norms store how far their weights are from 1
-  bool norms_behind = false;     // what attention and MLP give is normed too, before it is added
+  bool zero_centered_norms = false;   // norms store how far their weights are from 1
+  bool has_post_norms = false;     // RMSNorm on the outputs of attention and MLP, before the residual add (Gemma)
   double residual_scale = 1;     // what they give is added times this
-  double final_scale = 1;        // what the head reads is the last norm's answer times this
+  double logits_scale = 1;        // what the head reads is the last norm's answer times this
   bool mlp_bias = false;
-  bool tied = false;             // the head is the embedding
-  int64_t labels = 0;            // above 0: the head gives so many scores of a whole text, read at its last token, instead of tokens
+  bool tie_word_embeddings = false;             // the head is the embedding
+  int64_t num_labels = 0;            // above 0: the head gives so many scores of a whole text, read at its last token, instead of tokens
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
   std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
   Json source;                   // config.json as read, for saving beside weights
 
   bool has_experts(int64_t layer) const { return experts.count > 0 && experts.in_layer[static_cast<size_t>(layer)]; }
-  bool adds_answers_as_they_are() const { return !norms_behind && residual_scale == 1; }
+  bool has_plain_residual() const { return !has_post_norms && residual_scale == 1; }
   // How wide a token is at most between the two products of a layer's MLP, or of all experts it goes to.
   int64_t widest_inner() const;
 };

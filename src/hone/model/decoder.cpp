@@ -5,7 +5,7 @@
 
 #include "hone/ops/rms_norm.h"
 #include "hone/ops/swiglu.h"
-#include "hone/ops/swiglu_linear.h"
+#include "hone/ops/linear/swiglu_linear.h"
 
 namespace hone::model {
 namespace {
@@ -18,41 +18,41 @@ Linear linear(const std::string& name, int64_t in, int64_t out, bool bias) {
 }
 
 Norm norm(const std::string& name, int64_t width, const DecoderConfig& config) {
-  return {name, placeholder({width}), config.norm_eps, config.norms_from_one};
+  return {name, placeholder({width}), config.norm_eps, config.zero_centered_norms};
 }
 
 Mlp mlp_skeleton(const DecoderConfig& config, const std::string& prefix, int64_t inner) {
-  return {linear(prefix + "gate_proj", config.hidden, inner, config.mlp_bias), linear(prefix + "up_proj", config.hidden, inner, config.mlp_bias),
-          linear(prefix + "down_proj", inner, config.hidden, config.mlp_bias), {}, config.activation};
+  return {linear(prefix + "gate_proj", config.hidden_size, inner, config.mlp_bias), linear(prefix + "up_proj", config.hidden_size, inner, config.mlp_bias),
+          linear(prefix + "down_proj", inner, config.hidden_size, config.mlp_bias), {}, config.activation};
 }
 
 // An MLP, experts, or experts and the MLP that they share.
 void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefix) {
   if (!config.has_experts(block.layer)) {
-    block.mlp = mlp_skeleton(config, prefix, config.intermediate);
+    block.mlp = mlp_skeleton(config, prefix, config.intermediate_size);
     return;
   }
   const auto& experts = config.experts;
   auto& mixture = block.mixture.emplace();
-  mixture.router = linear(prefix + "gate", config.hidden, experts.count, false);
-  mixture.gate_up = {prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden}), {}, {}};
-  mixture.down = {prefix + "experts.down_proj", placeholder({experts.count, config.hidden, experts.width}), {}, {}};
-  mixture.per_token = experts.per_token;
-  mixture.normalized = experts.normalized;
-  mixture.jitter = experts.jitter;
-  if (experts.shared_width == 0) return;
-  block.mlp = mlp_skeleton(config, prefix + "shared_expert.", experts.shared_width);
-  block.shared_gate = linear(prefix + "shared_expert_gate", config.hidden, 1, false);
+  mixture.router = linear(prefix + "gate", config.hidden_size, experts.count, false);
+  mixture.gate_up = {prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden_size}), {}, {}};
+  mixture.down = {prefix + "experts.down_proj", placeholder({experts.count, config.hidden_size, experts.width}), {}, {}};
+  mixture.per_token = experts.num_experts_per_tok;
+  mixture.normalized = experts.norm_topk_prob;
+  mixture.jitter = experts.router_jitter_noise;
+  if (experts.shared_expert_intermediate_size == 0) return;
+  block.mlp = mlp_skeleton(config, prefix + "shared_expert.", experts.shared_expert_intermediate_size);
+  block.shared_gate = linear(prefix + "shared_expert_gate", config.hidden_size, 1, false);
 }
 
 // With norms behind them too, the one before the MLP needs a name of its own.
 void add_norms(Block& block, const DecoderConfig& config, const std::string& prefix) {
-  auto add = [&](const char* name) { return norm(prefix + name, config.hidden, config); };
+  auto add = [&](const char* name) { return norm(prefix + name, config.hidden_size, config); };
   block.input_norm = add("input_layernorm");
-  block.attention_norm = add(config.norms_behind ? "pre_feedforward_layernorm" : "post_attention_layernorm");
-  if (!config.norms_behind) return;
-  block.behind_attention = add("post_attention_layernorm");
-  block.behind_mlp = add("post_feedforward_layernorm");
+  block.pre_mlp_norm = add(config.has_post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+  if (!config.has_post_norms) return;
+  block.post_attention_norm = add("post_attention_layernorm");
+  block.post_mlp_norm = add("post_feedforward_layernorm");
 }
 
 Block block_skeleton(const DecoderConfig& config, int64_t layer) {
@@ -62,15 +62,15 @@ Block block_skeleton(const DecoderConfig& config, int64_t layer) {
   Block block;
   block.layer = layer;
   const double scale = a.scale.value_or(1.0 / std::sqrt(static_cast<double>(a.head_dim)));
-  block.shape = {a.heads, a.kv_heads, a.head_dim, scale, config.windows[static_cast<size_t>(layer)]};
-  block.turns_as_windows = config.window_rope && block.shape.window > 0;
+  block.shape = {a.heads, a.kv_heads, a.head_dim, scale, config.sliding_windows[static_cast<size_t>(layer)]};
+  block.uses_local_rope = config.window_rope && block.shape.window > 0;
   block.residual_scale = config.residual_scale;
   add_norms(block, config, prefix);
   auto& attention = block.attention;
-  attention.q = linear(prefix + "self_attn.q_proj", config.hidden, q_width, a.qkv_bias);
-  attention.k = linear(prefix + "self_attn.k_proj", config.hidden, kv_width, a.qkv_bias);
-  attention.v = linear(prefix + "self_attn.v_proj", config.hidden, kv_width, a.qkv_bias);
-  attention.o = linear(prefix + "self_attn.o_proj", q_width, config.hidden, a.output_bias);
+  attention.q = linear(prefix + "self_attn.q_proj", config.hidden_size, q_width, a.qkv_bias);
+  attention.k = linear(prefix + "self_attn.k_proj", config.hidden_size, kv_width, a.qkv_bias);
+  attention.v = linear(prefix + "self_attn.v_proj", config.hidden_size, kv_width, a.qkv_bias);
+  attention.o = linear(prefix + "self_attn.o_proj", q_width, config.hidden_size, a.output_bias);
   if (a.qk_norm) {
     attention.q_norm = norm(prefix + "self_attn.q_norm", a.head_dim, config);
     attention.k_norm = norm(prefix + "self_attn.k_norm", a.head_dim, config);
@@ -88,8 +88,8 @@ Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_
   return norm ? (*norm)(x.view({x.size(0), -1, head_dim})).reshape(x.sizes()) : x;
 }
 
-ops::HeadNorms head_norms(const Attention& a) {
-  return a.q_norm ? ops::HeadNorms{a.q_norm->weight, a.k_norm->weight, a.q_norm->eps} : ops::HeadNorms();
+ops::QkNorm head_norms(const Attention& a) {
+  return a.q_norm ? ops::QkNorm{a.q_norm->weight, a.k_norm->weight, a.q_norm->eps} : ops::QkNorm();
 }
 
 struct Heads {
@@ -97,7 +97,7 @@ struct Heads {
 };
 
 // Queries and keys are normed where the family has it, and rotated.
-Heads queries_keys_values(const Block& block, const Tensor& x_th, const Pass& pass, const ops::RopeTable& rope) {
+Heads queries_keys_values(const Block& block, const Tensor& x_th, const ForwardContext& pass, const ops::RopeTable& rope) {
   const auto& a = block.attention;
   const bool turns_there = !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing stands between the product and the rotation
   auto parts = pass.cache ? TensorList() : a.qkv.trained({&a.q, &a.k, &a.v}, x_th, pass.mode, turns_there ? &rope : nullptr);
@@ -107,10 +107,10 @@ Heads queries_keys_values(const Block& block, const Tensor& x_th, const Pass& pa
   return {turned(a.q_norm, parts[0]), turned(a.k_norm, parts[1]), parts[2]};
 }
 
-Tensor attend(const Block& block, const Tensor& x_th, const Pass& pass) {
+Tensor attend(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   const auto& a = block.attention;
-  const auto& rope = block.turns_as_windows ? pass.window_rope : pass.rope;
-  if (pass.cache && a.qkv.serves({&a.q, &a.k, &a.v}))
+  const auto& rope = block.uses_local_rope ? pass.local_rope : pass.rope;
+  if (pass.cache && a.qkv.is_current_for({&a.q, &a.k, &a.v}))
     return a.o(pass.cache->attend(block.layer, a.qkv(x_th), head_norms(a), rope, block.shape), pass.mode);
   auto [q, k, v] = queries_keys_values(block, x_th, pass, rope);
   if (pass.shifted) return a.o(ops::shifted_attention(q, k, v, *pass.shifted, block.shape), pass.mode);
@@ -122,8 +122,8 @@ Tensor gated(const Mlp& mlp, const Tensor& gate, const Tensor& up) {
   return mlp.activation == Activation::silu ? ops::swiglu(gate, up) : at::gelu(gate, "tanh") * up;
 }
 
-Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
-  if (!at::GradMode::is_enabled() && mlp.gate_up.serves({&mlp.gate, &mlp.up})) {
+Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearContext& mode) {
+  if (!at::GradMode::is_enabled() && mlp.gate_up.is_current_for({&mlp.gate, &mlp.up})) {
     auto both = mlp.gate_up(x_th).chunk(2, 1);
     return mlp.down(gated(mlp, both[0], both[1]), mode);
   }
@@ -133,15 +133,15 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearMode& mode) {
   const bool fuses = at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.float8;
   if (!fuses) return mlp.down(gated(mlp, gate, up), mode);
   auto down = mode.unread ? ops::swiglu_linear_unread : ops::swiglu_linear;
-  return down(gate, up, mlp.down.values(), mlp.down.bias, mlp.down.adapters, mode.training);
+  return down(gate, up, mlp.down.compute_weight(), mlp.down.bias, mlp.down.adapters, mode.training);
 }
 
-Tensor mix(const Block& block, const Tensor& x_th, const Pass& pass) {
+Tensor mix(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits);
   return block.mlp ? y_th + at::sigmoid((*block.shared_gate)(x_th, pass.mode)) * transform(*block.mlp, x_th, pass.mode) : y_th;
 }
 
-Tensor whole(const Tensor& result_th, const Pass& pass) { return pass.sums ? pass.sums->total(result_th) : result_th; }
+Tensor whole(const Tensor& result_th, const ForwardContext& pass) { return pass.sums ? pass.sums->all_reduce(result_th) : result_th; }
 
 // What a half of a block adds, out of what it computed.
 Tensor addend(const Block& block, const std::optional<Norm>& behind, const Tensor& result_th) {
@@ -149,24 +149,25 @@ Tensor addend(const Block& block, const std::optional<Norm>& behind, const Tenso
   return block.residual_scale == 1 ? normed_th : normed_th * block.residual_scale;
 }
 
-Tensor attention_half(const Block& block, const Tensor& x_th, const Pass& pass) {
-  return x_th + addend(block, block.behind_attention, whole(attend(block, block.input_norm(x_th), pass), pass));
+Tensor attention_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+  return x_th + addend(block, block.post_attention_norm, whole(attend(block, block.input_norm(x_th), pass), pass));
 }
 
-Tensor mlp_half(const Block& block, const Tensor& x_th, const Pass& pass) {
-  auto normed_th = block.attention_norm(x_th);
+Tensor mlp_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+  auto normed_th = block.pre_mlp_norm(x_th);
   if (block.mixture) return x_th + whole(mix(block, normed_th, pass), pass);
   auto mode = pass.mode;
-  if (!block.behind_mlp && block.residual_scale == 1) mode.added_to = &x_th;
+  if (!block.post_mlp_norm && block.residual_scale == 1) mode.added_to = &x_th;
   // It ends the part that runs again: adding what it computes needs no values.
-  mode.unread = runs_again() && !block.behind_mlp && !pass.sums;
-  return x_th + addend(block, block.behind_mlp, whole(transform(*block.mlp, normed_th, mode), pass));
+  mode.unread = runs_again() && !block.post_mlp_norm && !pass.sums;
+  return x_th + addend(block, block.post_mlp_norm, whole(transform(*block.mlp, normed_th, mode), pass));
 }
 
 // What a recomputed part gives: its answer, and what its router said where that is asked for.
-TensorList with_router_logits(Tensor (*part)(const Block&, const Tensor&, const Pass&), const Block& block, const Tensor& x_th, const Pass& pass) {
+TensorList with_router_logits(Tensor (*part)(const Block&, const Tensor&, const ForwardContext&), const Block& block,
+                              const Tensor& x_th, const ForwardContext& pass) {
   TensorList logits;
-  Pass own = pass;
+  ForwardContext own = pass;
   if (pass.router_logits) own.router_logits = &logits;
   TensorList outputs{part(block, x_th, own)};
   outputs.insert(outputs.end(), logits.begin(), logits.end());
@@ -196,9 +197,9 @@ std::vector<Norm*> Block::norms() {
   };
   add(attention.q_norm), add(attention.k_norm);
   list.push_back(&input_norm);
-  add(behind_attention);
-  list.push_back(&attention_norm);
-  add(behind_mlp);
+  add(post_attention_norm);
+  list.push_back(&pre_mlp_norm);
+  add(post_mlp_norm);
   return list;
 }
 
@@ -250,29 +251,31 @@ std::vector<NamedParameter> Decoder::parameters() {
     list.insert(list.end(), more.begin(), more.end());
   }
   list.push_back({norm.name + ".weight", &norm.weight});
-  if (!config.tied) append(list, head);
+  if (!config.tie_word_embeddings) append(list, head);
   if (value_head) append(list, *value_head);
   return list;
 }
 
 Decoder decoder_skeleton(const DecoderConfig& config) {
   Decoder decoder{.config = config};
-  decoder.embedding = {"model.embed_tokens", placeholder({config.vocabulary, config.hidden}), {}, config.embedding_scale};
+  decoder.embedding = {"model.embed_tokens", placeholder({config.vocab_size, config.hidden_size}), {}, config.embedding_scale};
   for (int64_t layer = 0; layer < config.layers; ++layer) decoder.blocks.push_back(block_skeleton(config, layer));
-  decoder.norm = norm("model.norm", config.hidden, config);
-  decoder.norm.scale = config.final_scale;
-  decoder.head = config.labels ? linear("score", config.hidden, config.labels, false) : linear("lm_head", config.hidden, config.vocabulary, false);
+  decoder.norm = norm("model.norm", config.hidden_size, config);
+  decoder.norm.scale = config.logits_scale;
+  decoder.head = config.num_labels ? linear("score", config.hidden_size, config.num_labels, false)
+                                   : linear("lm_head", config.hidden_size, config.vocab_size, false);
   return decoder;
 }
 
-Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass) {
+Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   return mlp_half(block, attention_half(block, x_th, pass), pass);
 }
 
-Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const Pass>& pass, Recompute again) {
-  const auto run = [&](Tensor (*part)(const Block&, const Tensor&, const Pass&), const Tensor& x, Recompute name) {
+Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const ForwardContext>& pass, Recompute again) {
+  const auto run = [&](Tensor (*part)(const Block&, const Tensor&, const ForwardContext&), const Tensor& x, Recompute name) {
     if (again != name) return part(block, x, *pass);
-    auto outputs = recomputed([part, &block, pass](const Tensor& kept) { return with_router_logits(part, block, kept, *pass); }, x, block.trained(), pass->store, block.draws());
+    auto outputs = checkpoint([part, &block, pass](const Tensor& kept) { return with_router_logits(part, block, kept, *pass); },
+                              x, block.trained(), pass->store, block.draws());
     if (pass->router_logits) pass->router_logits->insert(pass->router_logits->end(), outputs.begin() + 1, outputs.end());
     return outputs.front();
   };

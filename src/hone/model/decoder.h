@@ -5,42 +5,42 @@
 #include <vector>
 
 #include "hone/model/config.h"
-#include "hone/model/joined.h"
+#include "hone/model/inference/fused_projection.h"
 #include "hone/model/layers.h"
-#include "hone/model/mixture.h"
-#include "hone/model/paged_cache.h"
-#include "hone/model/partial_sums.h"
-#include "hone/model/recompute.h"
-#include "hone/model/split_attention.h"
-#include "hone/ops/attention.h"
-#include "hone/ops/rope.h"
-#include "hone/ops/shifted_attention.h"
+#include "hone/model/moe.h"
+#include "hone/model/inference/paged_kv_cache.h"
+#include "hone/model/inference/all_reduce.h"
+#include "hone/model/memory/activation_checkpointing.h"
+#include "hone/model/distributed_attention.h"
+#include "hone/ops/attention/attention.h"
+#include "hone/ops/attention/rope.h"
+#include "hone/ops/attention/shifted_attention.h"
 
 namespace hone::model {
 
 struct Attention {
   Linear q, k, v, o;
   std::optional<Norm> q_norm, k_norm;
-  Joined qkv;  // inference, once joined
+  FusedProjection qkv;  // inference, once joined
 };
 
 struct Mlp {
   Linear gate, up, down;
-  Joined gate_up;  // inference, once joined
+  FusedProjection gate_up;  // inference, once joined
   Activation activation = Activation::silu;
 };
 
 struct Block {
-  Norm input_norm, attention_norm;  // before attention, before the MLP
-  std::optional<Norm> behind_attention, behind_mlp;
+  Norm input_norm, pre_mlp_norm;  // before attention, before the MLP
+  std::optional<Norm> post_attention_norm, post_mlp_norm;
   Attention attention;
   std::optional<Mlp> mlp;          // beside experts: the one that every token goes through, weighted by shared_gate
-  std::optional<Mixture> mixture;  // absent in a dense block
+  std::optional<SparseMoe> mixture;  // absent in a dense block
   std::optional<Linear> shared_gate;
   ops::AttentionShape shape;
   int64_t layer = 0;
   double residual_scale = 1;      // of what its halves add
-  bool turns_as_windows = false;  // its rotation is that of layers with a window
+  bool uses_local_rope = false;  // its rotation is that of layers with a window
 
   at::Device device() const { return input_norm.weight.device(); }
   std::vector<Linear*> linears();                 // in Hugging Face's order
@@ -66,21 +66,21 @@ struct Decoder {
 Decoder decoder_skeleton(const DecoderConfig& config);
 
 // What all blocks of one forward pass share.
-struct Pass {
-  ops::AttentionPlan plan;
+struct ForwardContext {
+  ops::AttentionMetadata plan;
   ops::RopeTable rope;
-  PagedCache* cache = nullptr;
-  LinearMode mode;
-  SplitAttention* split = nullptr;   // null: all positions are here
-  PartialSums* sums = nullptr;       // null: what a block computes is whole
-  std::shared_ptr<const ops::ShiftedPlan> shifted;  // null: attention is full
-  ActivationStore* store = nullptr;  // null: inputs of recomputed blocks stay on the device
+  PagedKvCache* cache = nullptr;
+  LinearContext mode;
+  DistributedAttention* split = nullptr;   // null: all positions are here
+  AllReduce* sums = nullptr;       // null: what a block computes is whole
+  std::shared_ptr<const ops::ShiftedAttentionMetadata> shifted;  // null: attention is full
+  ActivationOffloader* store = nullptr;  // null: inputs of recomputed blocks stay on the device
   TensorList* router_logits = nullptr;  // gets those of every layer that has experts
-  ops::RopeTable window_rope = {};      // of layers that turn as windows
+  ops::RopeTable local_rope = {};      // of layers that turn as windows
 };
 
-Tensor block_forward(const Block& block, const Tensor& x_th, const Pass& pass);
+Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);
 // The same, keeping less for the backward pass, which holds on to `pass` and runs that part again.
-Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const Pass>& pass, Recompute again);
+Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const ForwardContext>& pass, Recompute again);
 
 }  // namespace hone::model

@@ -38,9 +38,9 @@ Block silent_copy(const Block& block) {
 void expand_blocks(Decoder& decoder, int64_t stride) {
   at::NoGradGuard no_grad;
   std::vector<Block> blocks;
-  auto& windows = decoder.config.windows;
+  auto& windows = decoder.config.sliding_windows;
   auto& sparse = decoder.config.experts.in_layer;
-  decltype(decoder.config.windows) new_windows;
+  decltype(decoder.config.sliding_windows) new_windows;
   std::vector<bool> new_sparse;
   for (size_t i = 0; i < decoder.blocks.size(); ++i) {
     const bool doubled = (static_cast<int64_t>(i) + 1) % stride == 0;
@@ -61,7 +61,10 @@ Json expanded_config(const Json& config, int64_t stride) {
   Json changes{{"num_hidden_layers", layers + layers / stride}};
   for (const char* unlike : {"decoder_sparse_step", "mlp_only_layers"})
     if (auto found = config.find(unlike); found != config.end() && *found != Json(1) && *found != Json::array() && !found->is_null())
-      throw UserError(ExitCode::usage, fmt::format("blocks are inserted into a model whose layers are not alike (\"{}\" is {})", unlike, found->dump()), "use another way of tuning");
+      throw UserError(
+          ExitCode::usage,
+          fmt::format("blocks are inserted into a model whose layers are not alike (\"{}\" is {})", unlike, found->dump()),
+          "use another way of tuning");
   if (!config.contains("layer_types") || !config["layer_types"].is_array()) return changes;
   Json types = Json::array();
   int64_t seen = 0;

@@ -8,7 +8,7 @@ namespace hone::model {
 
 struct Decoder;
 
-// A new block after every `stride` old ones. Layers are numbered and named anew.
+// A new block after every `stride` old ones. Layers are numbered and named again.
 void expand_blocks(Decoder& decoder, int64_t stride);
 // What config.json says differently of the expanded model.
 Json expanded_config(const Json& config, int64_t stride);

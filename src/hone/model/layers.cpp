@@ -1,56 +1,56 @@
 #include "hone/model/layers.h"
 
-#include "hone/ops/float8_linear.h"
+#include "hone/ops/linear/float8_linear.h"
 #include "hone/ops/rms_norm.h"
 
 namespace hone::model {
 
 // A distance from 1 has more digits than the sum would keep in a short type.
 Tensor Norm::operator()(const Tensor& x) const {
-  auto y = from_one ? ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type()) : ops::rms_norm(x, weight, eps);
+  auto y = zero_centered ? ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type()) : ops::rms_norm(x, weight, eps);
   return scale == 1 ? y : y * scale;
 }
 
 void Norm::divide(const Tensor& by) {
-  const double base = from_one ? 1 : 0;
+  const double base = zero_centered ? 1 : 0;
   weight = ((weight.to(at::kFloat) + base) / by - base).to(weight.scalar_type());
 }
 
-Tensor Linear::operator()(const Tensor& x, const LinearMode& mode) const { return tuned(x, mode, tuners.size()); }
+Tensor Linear::operator()(const Tensor& x, const LinearContext& mode) const { return tuned(x, mode, tuners.size()); }
 
-Tensor Linear::tuned(const Tensor& x, const LinearMode& mode, size_t count) const {
+Tensor Linear::tuned(const Tensor& x, const LinearContext& mode, size_t count) const {
   while (count > 0 && !tuners[count - 1]->active) --count;
   if (count == 0) return product(x, mode);
   auto beneath = [&](const Tensor& input) { return tuned(input, mode, count - 1); };
   return tuners[count - 1]->forward({x, beneath, bias, mode.training, mode.added_to});
 }
 
-Tensor Linear::product(const Tensor& x, const LinearMode& mode) const {
+Tensor Linear::product(const Tensor& x, const LinearContext& mode) const {
   Tensor y;
   if (quantized) {
-    ops::AdapterRows all;
+    ops::LoraMapping all;
     for (const auto& adapter : adapters)
       if (adapter.active) all.push_back({adapter.adapter, 0, x.size(0)});
     y = ops::quantized_linear(x, *quantized, bias);
-    ops::add_adapter_rows(y, x, weight, bias, adapters, all);
+    ops::add_multi_lora(y, x, weight, bias, adapters, all);
   } else if (float8) {
-    auto weights = values();
+    auto weights = compute_weight();
     y = ops::with_updates_plain(ops::float8_linear(x, weights, bias), x, weights, bias, adapters, mode.training);
   } else {
-    y = ops::lora_linear(x, values(), bias, adapters, mode.training);
+    y = ops::lora_linear(x, compute_weight(), bias, adapters, mode.training);
   }
-  if (mode.rows) ops::add_adapter_rows(y, x, values(), bias, adapters, *mode.rows);
+  if (mode.rows) ops::add_multi_lora(y, x, compute_weight(), bias, adapters, *mode.rows);
   return y;
 }
 
-Tensor Linear::values() const { return compressed ? compressed->restored(weight.scalar_type()) : weight; }
+Tensor Linear::compute_weight() const { return quantized_base ? quantized_base->dequantize(weight.scalar_type()) : weight; }
 
-void Linear::compress(const ops::Compression& how) {
-  compressed = std::make_shared<ops::CompressedWeight>(weight, how);
+void Linear::quantize_base(const ops::WeightQuantization& how) {
+  quantized_base = std::make_shared<ops::QuantizedTensor>(weight, how);
   weight = at::empty({1, 1}, weight.options()).expand(weight.sizes());
 }
 
-Tensor Embedding::operator()(const Tensor& tokens, const ops::AdapterRows& rows) const {
+Tensor Embedding::operator()(const Tensor& tokens, const ops::LoraMapping& rows) const {
   auto result = at::embedding(weight, tokens);
   for (const auto& range : rows) {
     auto found = std::ranges::find(adapters, range.adapter, &ops::LoraWeights::adapter);

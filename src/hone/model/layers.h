@@ -6,16 +6,16 @@
 
 #include "hone/device/tensor.h"
 #include "hone/model/linear_tuner.h"
-#include "hone/ops/compressed_weight.h"
-#include "hone/ops/adapter_rows.h"
-#include "hone/ops/quantized_linear.h"
+#include "hone/ops/quantization/quantized_tensor.h"
+#include "hone/ops/linear/multi_lora.h"
+#include "hone/ops/quantization/quantized_linear.h"
 
 namespace hone::model {
 
 // How a layer is called: dropout of adapters acts in training; `rows`, in inference, says which rows add an adapter that is not active.
-struct LinearMode {
+struct LinearContext {
   bool training = false;
-  const ops::AdapterRows* rows = nullptr;
+  const ops::LoraMapping* rows = nullptr;
   const Tensor* added_to = nullptr;  // of a block's last layer: what its answer is added to
   bool unread = false;               // of a block's last layer: only the gradients of its answer are asked for
 };
@@ -24,20 +24,20 @@ struct Linear {
   std::string name;  // "model.layers.0.self_attn.q_proj": the parameter is name + ".weight"
   Tensor weight, bias;
   std::vector<ops::LoraWeights> adapters;
-  std::shared_ptr<const ops::CompressedWeight> compressed;  // what `weight`, then only a shape without memory, is restored from
-  std::shared_ptr<const ops::QuantizedWeight> quantized;  // computed with instead of `weight` once set, which then is a shape only
+  std::shared_ptr<const ops::QuantizedTensor> quantized_base;  // what `weight`, then only a shape without memory, is restored from
+  std::shared_ptr<const ops::PackedWeight> quantized;  // computed with instead of `weight` once set, which then is a shape only
   bool float8 = false;  // the product is one of 8-bit floats
   std::vector<std::shared_ptr<LinearTuner>> tuners;  // around the product, the first innermost
 
-  Tensor operator()(const Tensor& x, const LinearMode& mode) const;
-  Tensor values() const;  // the weight to compute with
-  void compress(const ops::Compression& how);
+  Tensor operator()(const Tensor& x, const LinearContext& mode) const;
+  Tensor compute_weight() const;  // the weight to compute with
+  void quantize_base(const ops::WeightQuantization& how);
   // Adapters or tuners: its product alone is not what it computes.
   bool is_tuned() const { return !adapters.empty() || !tuners.empty(); }
 
  private:
-  Tensor product(const Tensor& x, const LinearMode& mode) const;
-  Tensor tuned(const Tensor& x, const LinearMode& mode, size_t count) const;  // through the first `count` tuners
+  Tensor product(const Tensor& x, const LinearContext& mode) const;
+  Tensor tuned(const Tensor& x, const LinearContext& mode, size_t count) const;  // through the first `count` tuners
 };
 
 // A weight that can carry low-rank updates.
@@ -54,7 +54,7 @@ struct Norm {
   std::string name;
   Tensor weight;
   double eps = 1e-6;
-  bool from_one = false;  // `weight` is the distance from 1
+  bool zero_centered = false;  // `weight` is the distance from 1
   double scale = 1;       // of what it gives
 
   Tensor operator()(const Tensor& x) const;
@@ -67,7 +67,7 @@ struct Embedding {
   std::vector<ops::LoraWeights> adapters;  // PEFT's lora_embedding_A / _B
   double scale = 1;  // of what it gives
 
-  Tensor operator()(const Tensor& tokens, const ops::AdapterRows& rows = {}) const;
+  Tensor operator()(const Tensor& tokens, const ops::LoraMapping& rows = {}) const;
 };
 
 }  // namespace hone::model

@@ -17,7 +17,7 @@ class LinearTuner {
     const Product& product;
     const Tensor& bias;  // undefined where the layer has none
     bool training;
-    const Tensor* added_to;  // what the block adds the answer to, where the layer ends a block; else null
+    const Tensor* residual;  // what the block adds the answer to, where the layer ends a block; else null
   };
 
   virtual ~LinearTuner() = default;
@@ -32,7 +32,7 @@ class LinearTuner {
   // What all layers of the adapter share and nothing trains, under whole names in the file.
   virtual std::vector<NamedParameter> shared() { return {}; }
   // Its block must add the layer's answer as it is.
-  virtual bool ends_a_block() const { return false; }
+  virtual bool needs_plain_residual() const { return false; }
 
   std::string adapter = "default";
   bool active = true;

@@ -5,7 +5,7 @@
 
 #include "hone/base/log.h"
 #include "hone/device/device.h"
-#include "hone/io/hf_index.h"
+#include "hone/io/weight_folder.h"
 #include "hone/model/expansion.h"
 #include "hone/model/value_head.h"
 
@@ -23,7 +23,7 @@ std::string some_of(const std::vector<std::string>& names) {
 
 // What older exports leave in a file although the model computes it.
 bool is_harmless(const std::string& name, const DecoderConfig& config) {
-  return name.ends_with("rotary_emb.inv_freq") || ((config.tied || config.labels) && name == "lm_head.weight");
+  return name.ends_with("rotary_emb.inv_freq") || ((config.tie_word_embeddings || config.num_labels) && name == "lm_head.weight");
 }
 
 void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& wanted, const DecoderConfig& config, const std::string& folder,
@@ -44,9 +44,9 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
   for (const auto& [name, entry] : weights.entries())
     if (!known.contains(name) && !is_harmless(name, config)) extra.push_back(name);
   if (!extra.empty()) log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
-  if (config.labels) std::erase(missing, kScores);  // it starts anew, or an adapter brings it
+  if (config.num_labels) std::erase(missing, kScores);  // it starts from scratch, or an adapter brings it
   if (may_lack && !missing.empty()) {
-    log::warning("{}: {} weights are missing and start anew: {}", folder, missing.size(), some_of(missing));
+    log::warning("{}: {} weights are missing and newly initialized: {}", folder, missing.size(), some_of(missing));
     missing.clear();
   }
   if (missing.empty() && misshapen.empty()) return;
@@ -85,15 +85,15 @@ Tensor new_head(const Tensor& shape, const DecoderConfig& config, uint64_t seed)
 // placement must mean something.
 void check_places(Decoder& decoder, const LoadOptions& options) {
   if (options.places.empty()) return;
-  auto place = [&](const std::string& name) { return device_for(options.places, name, options.device); };
+  auto place = [&](const std::string& name) { return lookup_device(options.places, name, options.device); };
   auto together = [&](const std::string& first, const std::string& second) {
     if (place(first) != place(second))
-      throw UserError(ExitCode::usage, fmt::format("{} would lie on {} and {} on {}", first, place(first).str(), second, place(second).str()),
-                      "a block lies on one device, and the final norm with the head (with the embedding, where they share a weight)");
+      throw UserError(ExitCode::usage, fmt::format("{} would be on {} and {} on {}", first, place(first).str(), second, place(second).str()),
+                      "a decoder block is on one device, and the final norm with the head (with the embedding, where they share a weight)");
   };
   for (auto& block : decoder.blocks)
     for (auto& parameter : block.parameters()) together(block.input_norm.name + ".weight", parameter.name);
-  together(decoder.norm.name + ".weight", (decoder.config.tied ? decoder.embedding.name : decoder.head.name) + ".weight");
+  together(decoder.norm.name + ".weight", (decoder.config.tie_word_embeddings ? decoder.embedding.name : decoder.head.name) + ".weight");
   for (const auto& [beginning, device] : options.places) {
     auto begins = [&](const NamedParameter& parameter) {
       return beginning.empty() || parameter.name == beginning || parameter.name.starts_with(beginning + ".");
@@ -114,27 +114,27 @@ at::ScalarType stored_type(const io::WeightFolder& weights, const NamedParameter
 Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& options) {
   auto decoder = decoder_skeleton(read_config(folder, options.changes.config));
   for (auto& block : decoder.blocks)
-    if (block.mixture) block.mixture->one_by_one = options.changes.experts_one_by_one;
+    if (block.mixture) block.mixture->is_eager = options.changes.experts_one_by_one;
   io::WeightFolder weights(folder);
   check_places(decoder, options);
   auto parameters = decoder.parameters();
-  const auto& fill = options.changes.missing_weights;
+  const auto& fill = options.changes.init_strategy;
   check_names(weights, parameters, decoder.config, folder.string(), !fill.empty());
-  auto dtype = device::fitting_type(options.dtype.value_or(stored_type(weights, parameters.front(), decoder.config)), options.device);
+  auto dtype = device::supported_dtype(options.dtype.value_or(stored_type(weights, parameters.front(), decoder.config)), options.device);
   std::map<const Tensor*, Linear*> compressible;
   if (options.changes.compression)
     for (auto& block : decoder.blocks)
       for (auto* linear : block.linears()) compressible[&linear->weight] = linear;
   for (auto& parameter : parameters) {
-    auto device = device_for(options.places, parameter.name, options.device);
+    auto device = lookup_device(options.places, parameter.name, options.device);
     auto value = weights.find(parameter.name)                     ? weights.tensor(parameter.name)
                  : fill.empty() && parameter.name == kScores ? new_head(*parameter.value, decoder.config, options.changes.head_seed)
                                                              : initial_weight(fill, *parameter.value);
     *parameter.value = value.to(device, dtype);
-    if (auto found = compressible.find(parameter.value); found != compressible.end()) found->second->compress(*options.changes.compression);
+    if (auto found = compressible.find(parameter.value); found != compressible.end()) found->second->quantize_base(*options.changes.compression);
   }
-  if (decoder.config.tied) decoder.head.weight = decoder.embedding.weight;
-  grow_vocabulary(decoder, options.changes.vocabulary);
+  if (decoder.config.tie_word_embeddings) decoder.head.weight = decoder.embedding.weight;
+  resize_token_embeddings(decoder, options.changes.vocabulary);
   if (options.changes.block_stride > 0) expand_blocks(decoder, options.changes.block_stride);
   if (options.changes.value_head) add_value_head(decoder, *options.changes.value_head, options.changes.head_seed);
   return decoder;
@@ -143,20 +143,20 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
 Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOptions& options) {
   auto decoder = decoder_skeleton(config);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  auto dtype = device::fitting_type(options.dtype.value_or(config.dtype.value_or(at::kFloat)), options.device);
+  auto dtype = device::supported_dtype(options.dtype.value_or(config.dtype.value_or(at::kFloat)), options.device);
   for (auto& parameter : decoder.parameters()) {
     auto value = at::empty(parameter.value->sizes(), at::TensorOptions(at::kFloat));
     if (parameter.name.ends_with("norm.weight")) {
-      value.fill_(config.norms_from_one ? 0.0 : 1.0);
+      value.fill_(config.zero_centered_norms ? 0.0 : 1.0);
     } else if (parameter.name.ends_with(".bias")) {
       value.zero_();
     } else {
       value.normal_(0.0, config.initializer_range, generator);
     }
-    *parameter.value = value.to(device_for(options.places, parameter.name, options.device), dtype);
+    *parameter.value = value.to(lookup_device(options.places, parameter.name, options.device), dtype);
   }
-  if (config.tied) decoder.head.weight = decoder.embedding.weight;
-  grow_vocabulary(decoder, options.changes.vocabulary);
+  if (config.tie_word_embeddings) decoder.head.weight = decoder.embedding.weight;
+  resize_token_embeddings(decoder, options.changes.vocabulary);
   if (options.changes.value_head) add_value_head(decoder, *options.changes.value_head, options.changes.head_seed);
   return decoder;
 }

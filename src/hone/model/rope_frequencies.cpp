@@ -58,7 +58,7 @@ RopeFrequencies rope_frequencies(const RopeConfig& rope, const DecoderConfig& co
     case RopeKind::llama3: return {llama3(inverse, rope), 1.0};
     case RopeKind::yarn: return {yarn(inverse, rope, head_dim), yarn_magnitude(rope)};
     case RopeKind::dynamic: {
-      double context = static_cast<double>(config.context), seen = std::max(context, static_cast<double>(length));
+      double context = static_cast<double>(config.max_position_embeddings), seen = std::max(context, static_cast<double>(length));
       double dim = static_cast<double>(head_dim);
       double theta = rope.theta * std::pow(rope.factor * seen / context - (rope.factor - 1), dim / (dim - 2));
       return {powers(theta, head_dim), 1.0};

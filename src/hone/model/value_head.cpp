@@ -19,7 +19,7 @@ io::ValueHead new_value_head(int64_t hidden, uint64_t seed) {
 }  // namespace
 
 void add_value_head(Decoder& decoder, const std::filesystem::path& folder, uint64_t seed) {
-  const int64_t hidden = decoder.config.hidden;
+  const int64_t hidden = decoder.config.hidden_size;
   auto head = io::holds_value_head(folder) ? io::read_value_head(folder, hidden) : new_value_head(hidden, seed);
   const auto device = decoder.norm.weight.device();
   decoder.value_head.emplace();

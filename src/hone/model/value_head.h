@@ -5,7 +5,7 @@
 
 namespace hone::model {
 
-// Out of the folder's value_head.safetensors; where it has none, anew as torch starts a linear layer.
+// Out of the folder's value_head.safetensors; where it has none, again as torch starts a linear layer.
 void add_value_head(Decoder& decoder, const std::filesystem::path& folder, uint64_t seed);
 
 // Of hidden states [N, hidden], float32 [N], differentiable. In training a tenth of each state is dropped, as trl does.

@@ -5,7 +5,7 @@ namespace hone::ops {
 
 struct FusedOperators {
   bool rms_norm = true, rope = true, swiglu = true;
-  bool cross_entropy = true;         // of logits that exist as a whole
+  bool cross_entropy = true;         // of logits that exist as one
   bool linear_cross_entropy = true;  // logits exist a few rows at a time
 };
 

@@ -1,6 +1,6 @@
 // AdamW on the CPU at the speed of its memory, for weights there and for optimizer state that was offloaded to it: bit for bit libtorch's fused one.
 #pragma once
-#include "hone/optim/adam.h"
+#include "hone/optim/optimizers/adam.h"
 
 namespace hone::optim {
 

@@ -9,18 +9,18 @@
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/base/trimmed.h"
-#include "hone/optim/adafactor.h"
-#include "hone/optim/adam8bit.h"
-#include "hone/optim/adam_mini.h"
-#include "hone/optim/apollo.h"
-#include "hone/optim/block_adam.h"
-#include "hone/optim/classic.h"
-#include "hone/optim/galore.h"
-#include "hone/optim/lion.h"
-#include "hone/optim/masked_adam.h"
-#include "hone/optim/muon.h"
-#include "hone/optim/per_parameter.h"
-#include "hone/optim/quantized_galore.h"
+#include "hone/optim/optimizers/adafactor.h"
+#include "hone/optim/optimizers/adam8bit.h"
+#include "hone/optim/optimizers/adam_mini.h"
+#include "hone/optim/optimizers/apollo.h"
+#include "hone/optim/optimizers/block_adam.h"
+#include "hone/optim/optimizers/sgd_rmsprop_adagrad.h"
+#include "hone/optim/optimizers/galore.h"
+#include "hone/optim/optimizers/lion.h"
+#include "hone/optim/optimizers/masked_adam.h"
+#include "hone/optim/optimizers/muon.h"
+#include "hone/optim/optimizers/optimizer_in_backward.h"
+#include "hone/optim/optimizers/quantized_galore.h"
 
 namespace hone::optim {
 namespace {
@@ -140,7 +140,7 @@ GaloreConfig galore_config(const OptimizerConfig& c, Arguments& a) {
   config.scale = a.number("scale", config.scale);
   config.projection = a.word("proj_type", config.projection);
   config.targets = c.target_modules;
-  config.alone_at = c.alone_at;
+  config.alone_at = c.parameter_index;
   return config;
 }
 
@@ -149,12 +149,12 @@ std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups
 std::unique_ptr<Optimizer> quantized_galore(const OptimizerConfig& c, Arguments& a, Groups g) {
   QuantizedGaloreConfig config;
   config.galore = galore_config(c, a);
-  config.coarse_projector = a.truth("proj_quant", config.coarse_projector);
+  config.quantize_projector = a.truth("proj_quant", config.quantize_projector);
   config.bits = a.positive("proj_bits", config.bits);
   config.group = a.positive("proj_group_size", config.group);
-  config.steady = a.number("cos_threshold", config.steady);
-  config.growth = a.positive("gamma_proj", config.growth);
-  config.remembered = a.positive("queue_size", config.remembered);
+  config.cos_threshold = a.number("cos_threshold", config.cos_threshold);
+  config.gamma_proj = a.positive("gamma_proj", config.gamma_proj);
+  config.queue_size = a.positive("queue_size", config.queue_size);
   return std::make_unique<QuantizedGalore>(std::move(g), config);
 }
 
@@ -170,7 +170,7 @@ std::unique_ptr<Optimizer> apollo(const OptimizerConfig& c, Arguments& a, Groups
   config.scale_front = a.truth("scale_front", config.scale_front);
   config.projection = a.word("proj_type", config.projection);
   config.targets = c.target_modules;
-  config.alone_at = c.alone_at;
+  config.alone_at = c.parameter_index;
   return std::make_unique<Apollo>(std::move(g), config);
 }
 
@@ -263,7 +263,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
   if (entry == maker_table().end())
     throw UserError(ExitCode::usage, fmt::format("optim is \"{}\"", config.name),
                     fmt::format("one of {}", fmt::join(optimizer_names(), ", ")));
-  if (config.per_parameter) return std::make_unique<PerParameter>(config, std::move(groups));
+  if (config.per_parameter) return std::make_unique<OptimizerInBackward>(config, std::move(groups));
   if (config.name.starts_with("paged_"))
     log::warn_once(fmt::format("optim {}: the state stays in device memory; there is nothing to page", config.name));
   Arguments arguments(config);

@@ -57,7 +57,7 @@ void Optimizer::zero_grad() {
     for (auto& parameter : group.parameters) parameter.mutable_grad().reset();
 }
 
-Tensor Optimizer::clip(double max_norm, const AddAcross& across) {
+Tensor Optimizer::clip_grad_norm(double max_norm, const AllReduceNorm& across) {
   at::NoGradGuard no_grad;
   TensorList gradients;
   clipping_.reset();
@@ -73,7 +73,7 @@ Tensor Optimizer::clip(double max_norm, const AddAcross& across) {
   if (gradients.empty()) return norm;
   if (max_norm <= 0) return norm;
   Tensor coefficient = at::clamp_max(max_norm / (norm + 1e-6), 1.0);
-  // On the host the value is at hand: multiplying by one would only cost a pass over memory.
+  // On the host the value is available: multiplying by one would only cost a pass over memory.
   if (norm.is_cpu() && coefficient.item<float>() == 1.0F) return norm;
   if (scales_gradients()) {
     clipping_ = coefficient;

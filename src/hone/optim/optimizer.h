@@ -14,7 +14,7 @@ namespace hone::optim {
 struct ParameterGroup {
   std::vector<std::string> names;  // checkpoint names, parallel to `parameters`
   TensorList parameters;
-  double rate_ratio = 1.0;  // this group's learning rate over the schedule's (LoRA+)
+  double lr_scale = 1.0;  // this group's learning rate over the schedule's (LoRA+)
   double weight_decay = 0.0;
 };
 
@@ -26,9 +26,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   // Before the last backward pass of a step: for optimizers that update while gradients come.
-  virtual void expect_gradients(double /*learning_rate*/) {}
+  virtual void before_last_backward(double /*learning_rate*/) {}
   // Once a step, when the loss's gradients are complete and not yet clipped: adds those of penalties on the weights themselves.
-  virtual void complete_gradients() {}
+  virtual void add_penalty_gradients() {}
   virtual void step(double learning_rate) = 0;
   NamedTensors state();                        // "exp_avg/<parameter name>" …; tensors, not copies
   void load_state(const NamedTensors& state);  // throws UserError(bad_checkpoint) naming what is missing
@@ -36,8 +36,8 @@ class Optimizer {
   void zero_grad();  // sets gradients to none
   // Norm of all gradients (float32, on the parameters' device) before scaling them down to `max_norm`; 0 means no clipping. Where
   // parameters are spread over processes, `across` adds up the squared norms of all.
-  using AddAcross = std::function<void(Tensor& squared_norm)>;
-  Tensor clip(double max_norm, const AddAcross& across = {});
+  using AllReduceNorm = std::function<void(Tensor& squared_norm)>;
+  Tensor clip_grad_norm(double max_norm, const AllReduceNorm& across = {});
   // Whether step() reads gradients once, scaling them down as `clip` found, so that they are left as they are until then; it then takes gradients
   // of bfloat16 too.
   virtual bool scales_gradients() const { return false; }

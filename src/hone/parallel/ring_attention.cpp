@@ -9,7 +9,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // int64 [2, own]: position in the row and number of the sequence, for every own position. Travels with keys and values.
-Tensor places_of(const RingRow& row, at::Device device) {
+Tensor places_of(const RingContext& row, at::Device device) {
   auto sequence = at::empty({row.segments.total()}, at::kLong);
   for (int64_t i = 0; i < row.segments.count(); ++i)
     sequence.narrow(0, row.segments.offsets[static_cast<size_t>(i)], row.segments.length(i)).fill_(i);
@@ -34,7 +34,7 @@ struct Ring : torch::CustomClassHolder {
     for (const auto& tensor : tensors) {
       auto sent = tensor.contiguous();
       received.push_back(at::empty_like(sent));
-      group.pass_on(received.back(), sent)->wait();
+      group.ring_shift(received.back(), sent)->wait();
     }
     return received;
   }
@@ -85,7 +85,7 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
 
 }  // namespace
 
-Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingRow& row, const ops::AttentionShape& shape) {
+Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingContext& row, const ops::AttentionShape& shape) {
   auto by_head = [&](const Tensor& x, int64_t heads) {
     auto split = x.to(at::kFloat).view({x.size(0), heads, -1}).transpose(0, 1);
     return (heads == shape.heads ? split : split.repeat_interleave(shape.heads / heads, 0)).contiguous();

@@ -1,17 +1,17 @@
-// Attention whose keys and values travel round a circle of processes while each keeps its queries: no process ever holds the whole row.
+// Ring attention: every rank keeps its queries while keys and values shift around the ring, so no rank holds the full sequence.
 #pragma once
-#include "hone/ops/attention.h"
-#include "hone/parallel/process_group.h"
+#include "hone/ops/attention/attention.h"
+#include "hone/parallel/collectives/process_group.h"
 
 namespace hone::parallel {
 
-struct RingRow {
+struct RingContext {
   ProcessGroup& ring;
-  const ops::Segments& segments;  // of the whole row
+  const ops::CuSeqlens& segments;  // of the whole row
   Tensor positions;               // which of its positions this process keeps
 };
 
 // q, k, v [own positions, heads * head_dim]. Scores in float32, merged step by step with the weights of those before.
-Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingRow& row, const ops::AttentionShape& shape);
+Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingContext& row, const ops::AttentionShape& shape);
 
 }  // namespace hone::parallel

@@ -78,7 +78,7 @@ std::string SequenceParallel::str() const {
 }
 
 // In a ring, a process keeps a piece from the front and its mirror image from the back, so that all have as much to look at.
-int64_t SequenceParallel::multiple() const { return heads_->size() * ring_->size() * (ring_->size() > 1 ? 2 : 1); }
+int64_t SequenceParallel::padding_multiple() const { return heads_->size() * ring_->size() * (ring_->size() > 1 ? 2 : 1); }
 
 Tensor SequenceParallel::ring_positions(int64_t padded) const {
   int64_t ring = ring_->size();
@@ -89,11 +89,11 @@ Tensor SequenceParallel::ring_positions(int64_t padded) const {
 }
 
 Tensor SequenceParallel::positions(int64_t padded) const {
-  HONE_CHECK(padded % multiple() == 0, "{} positions over {}", padded, multiple());
+  HONE_CHECK(padded % padding_multiple() == 0, "{} positions over {}", padded, padding_multiple());
   return ring_positions(padded).chunk(heads_->size())[static_cast<size_t>(heads_->rank())];
 }
 
-Tensor SequenceParallel::attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionPlan& plan,
+Tensor SequenceParallel::attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan,
                                 const ops::AttentionShape& shape) {
   int64_t sharing = heads_->size(), times = sharing / std::gcd(shape.kv_heads, sharing);
   auto own_q = exchange(q, *heads_, true);

@@ -1,50 +1,50 @@
 #include "hone/serve/admission.h"
 
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 
 void Admission::refuse() const {
   metrics_.refused();
-  Problem problem(429, "the server is full; try again", "", "overloaded");
+  ApiError problem(429, "the server is full; try again", "", "overloaded");
   problem.retry_after = 1;
   throw problem;
 }
 
-Admission::Place Admission::enter() {
+Admission::Permit Admission::acquire() {
   if (!loop_.has_room(places_ + 1)) refuse();
   ++places_;
-  return Place(*this);
+  return Permit(*this);
 }
 
 void Admission::check_fits(const EngineLoop::Load& load) const {
   const auto& limits = loop_.limits();
-  if (load.answers > limits.live_answers)
-    throw Problem(
+  if (load.answers > limits.live_sequences)
+    throw ApiError(
         400,
-        fmt::format("the request asks for {} answers; this server holds at most {} (--vllm_max_num_seqs and --max_queue)",
-                    load.answers, limits.live_answers),
+        fmt::format("the request asks for {} completions; this server holds at most {} (--vllm_max_num_seqs and --max_queue)",
+                    load.answers, limits.live_sequences),
         "n", "too_many_answers");
   if (load.tokens > limits.live_tokens)
-    throw Problem(
+    throw ApiError(
         400,
-        fmt::format("its prompts and longest answers have {} tokens together; this server holds at most {} (--max_live_tokens)",
+        fmt::format("its prompts and maximum completions have {} tokens together; this server holds at most {} (--max_live_tokens)",
                     load.tokens, limits.live_tokens),
         "max_tokens", "too_many_tokens");
 }
 
-void Admission::Place::hold_tokens(size_t tokens) {
-  house_->check_fits({.tokens = tokens});
-  if (house_->loop_.live_tokens() + house_->tokens_ + tokens > house_->loop_.limits().live_tokens) house_->refuse();
+void Admission::Permit::hold_tokens(size_t tokens) {
+  owner_->check_fits({.tokens = tokens});
+  if (owner_->loop_.live_tokens() + owner_->tokens_ + tokens > owner_->loop_.limits().live_tokens) owner_->refuse();
   tokens_ += tokens;
-  house_->tokens_ += tokens;
+  owner_->tokens_ += tokens;
 }
 
-void Admission::Place::leave() {
-  if (!house_) return;
-  --house_->places_;
-  house_->tokens_ -= tokens_;
-  house_ = nullptr;
+void Admission::Permit::leave() {
+  if (!owner_) return;
+  --owner_->places_;
+  owner_->tokens_ -= tokens_;
+  owner_ = nullptr;
 }
 
 }  // namespace hone::serve

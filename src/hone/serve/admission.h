@@ -12,10 +12,10 @@ class Admission {
   Admission(const Admission&) = delete;
 
   // A request's place until its answers are the engine's business, or until it is answered. Given back with the value.
-  class Place {
+  class Permit {
    public:
-    Place(Place&& other) noexcept : house_(std::exchange(other.house_, nullptr)), tokens_(std::exchange(other.tokens_, 0)) {}
-    ~Place() { leave(); }
+    Permit(Permit&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), tokens_(std::exchange(other.tokens_, 0)) {}
+    ~Permit() { leave(); }
     // Tokens that the engine is asked to compute besides generating. Throws Problem(429) when they are too many, 400 when they
     // always will be.
     void hold_tokens(size_t tokens);
@@ -23,13 +23,13 @@ class Admission {
 
    private:
     friend class Admission;
-    explicit Place(Admission& house) : house_(&house) {}
-    Admission* house_;
+    explicit Permit(Admission& house) : owner_(&house) {}
+    Admission* owner_;
     size_t tokens_ = 0;
   };
 
   // Throws Problem(429) when there is no room for one more.
-  [[nodiscard]] Place enter();
+  [[nodiscard]] Permit acquire();
   // Throws Problem(400) naming the limit when they would not fit an empty server: to try again would not help.
   void check_fits(const EngineLoop::Load& load) const;
   size_t places() const { return places_; }

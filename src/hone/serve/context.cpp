@@ -7,12 +7,12 @@ namespace hone::serve {
 Context::Target Context::target_of(const std::string& model) const {
   if (adapters.knows(model)) return {model, model};
   if (model.empty() || model == served.name || served.any_name) return {served.name, served.base_adapter};
-  throw Problem(404, fmt::format("the model \"{}\" does not exist here; /v1/models lists what does", model.substr(0, 128)),
+  throw ApiError(404, fmt::format("the model \"{}\" does not exist here; /v1/models lists what does", model.substr(0, 128)),
                 "model", "model_not_found");
 }
 
-std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Place& place, std::vector<engine::Request> requests) {
-  if (served.judge) throw Problem(400, fmt::format("{} judges texts and writes none", served.name), "model", "wrong_task");
+std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Permit& place, std::vector<engine::Request> requests) {
+  if (served.pool) throw ApiError(400, fmt::format("{} is not a generative model", served.name), "model", "wrong_task");
   admission.check_fits(EngineLoop::load_of(requests));
   place.leave();
   auto generation = loop.submit(std::move(requests));
@@ -25,21 +25,21 @@ std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Place&
 }
 
 Json parsed_body(const Exchange& exchange) {
-  if (exchange.gone()) throw Problem(499, "the client has left");
+  if (exchange.gone()) throw ApiError(499, "the client has left");
   auto body = parse_body(exchange.request().body);
-  if (!body) throw Problem(400, body.error(), "", "invalid_json");
+  if (!body) throw ApiError(400, body.error(), "", "invalid_json");
   return std::move(*body);
 }
 
 int64_t unix_time() { return static_cast<int64_t>(std::time(nullptr)); }
 
-Problem failure_of(const Event& event) {
+ApiError failure_of(const Event& event) {
   if (event.refused) return {400, event.output.error, "", "invalid_value"};
-  return {500, "the model could not produce an answer; the request may be sent again", "", "engine_error"};
+  return {500, "the model could not generate; the request may be sent again", "", "engine_error"};
 }
 
-Problem interruption() {
-  Problem problem(503, "the server is shutting down", "", "shutting_down");
+ApiError interruption() {
+  ApiError problem(503, "the server is shutting down", "", "shutting_down");
   problem.retry_after = 5;
   return problem;
 }

@@ -7,7 +7,7 @@
 #include "hone/serve/engine_loop.h"
 #include "hone/serve/http/connection.h"
 #include "hone/serve/http/head.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/body.h"
 #include "hone/serve/workers.h"
 
@@ -30,24 +30,24 @@ struct Context {
   };
   Target target_of(const std::string& model) const;
   // Before any work is spent on a request. Problem(429) when the server is full.
-  [[nodiscard]] Admission::Place enter(const Exchange&) const { return admission.enter(); }
+  [[nodiscard]] Admission::Permit enter(const Exchange&) const { return admission.acquire(); }
   // Hands the answers to the engine, which counts them from here on, and watches for the client leaving. Problem(429) when there
   // is no room, 400 when there never will be.
-  std::shared_ptr<Generation> admit(Exchange& exchange, Admission::Place& place, std::vector<engine::Request> requests);
+  std::shared_ptr<Generation> admit(Exchange& exchange, Admission::Permit& place, std::vector<engine::Request> requests);
 };
 
 // Runs `work` on a worker thread, so that a large request holds up nobody; what it throws arrives here.
 template <class Work>
-asio::awaitable<std::invoke_result_t<Work>> aside(Context& context, Work work) {
+asio::awaitable<std::invoke_result_t<Work>> run_on_worker(Context& context, Work work) {
   return context.workers.run(std::move(work));
 }
 
 // Writes so many parts of an answer (texts, log-probabilities): many of them aside, a few where it stands.
 template <class Write>
-asio::awaitable<std::invoke_result_t<Write>> where_it_fits(Context& context, size_t parts, Write write) {
+asio::awaitable<std::invoke_result_t<Write>> run_inline_or_on_worker(Context& context, size_t parts, Write write) {
   constexpr size_t kFew = 1024;
   if (parts <= kFew) co_return write();
-  co_return co_await aside(context, std::move(write));
+  co_return co_await run_on_worker(context, std::move(write));
 }
 
 // Problem(400) when it is no JSON object. The first thing a worker does for a request: one whose client has left meanwhile ends
@@ -56,7 +56,7 @@ Json parsed_body(const Exchange& exchange);
 int64_t unix_time();
 
 // Why an answer that ended with an error, or was interrupted, is not given.
-Problem failure_of(const Event& event);
-Problem interruption();
+ApiError failure_of(const Event& event);
+ApiError interruption();
 
 }  // namespace hone::serve

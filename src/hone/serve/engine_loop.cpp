@@ -2,13 +2,13 @@
 
 #include <boost/asio/post.hpp>
 
-#include "hone/base/fault.h"
+#include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 
 namespace hone::serve {
 namespace {
 
-size_t weight(const engine::Output& output) {
+size_t weight(const engine::RequestOutput& output) {
   size_t bytes = 64 + output.text.size();
   for (const auto* positions : {&output.logprobs, &output.prompt_logprobs})
     for (const auto& position : *positions) bytes += 64 * (1 + position.top.size());
@@ -16,11 +16,11 @@ size_t weight(const engine::Output& output) {
 }
 
 size_t tokens_of(const engine::Request& request) {
-  auto beams = static_cast<size_t>(request.sampling.beams);
+  auto beams = static_cast<size_t>(request.sampling.num_beams);
   return (request.prompt.size() + static_cast<size_t>(std::max<int64_t>(request.sampling.max_tokens, 0))) * beams;
 }
 
-size_t answers_of(const engine::Request& request) { return static_cast<size_t>(request.sampling.beam_answers); }
+size_t completions_of(const engine::Request& request) { return static_cast<size_t>(request.sampling.num_return_sequences); }
 
 // For the watchdog: since when the engine's thread has been at what it does.
 class AtWork {
@@ -88,14 +88,14 @@ void EngineLoop::stop() {
 
 EngineLoop::Load EngineLoop::load_of(const std::vector<engine::Request>& requests) {
   Load load;
-  for (const auto& request : requests) load.tokens += tokens_of(request), load.answers += answers_of(request);
+  for (const auto& request : requests) load.tokens += tokens_of(request), load.answers += completions_of(request);
   return load;
 }
 
 std::shared_ptr<Generation> EngineLoop::submit(std::vector<engine::Request> requests) {
   auto [answers, tokens] = load_of(requests);
   if (!has_room(answers) || live_tokens_ + tokens > limits_.live_tokens) return nullptr;
-  live_answers_ += answers;
+  live_sequences_ += answers;
   live_tokens_ += tokens;
   auto generation = std::make_shared<Generation>(*this, ++last_ticket_, answers, io_.get_executor());
   enqueue([this, weak = std::weak_ptr(generation), ticket = last_ticket_, requests = std::move(requests)]() mutable {
@@ -138,7 +138,7 @@ std::chrono::milliseconds EngineLoop::in_step() const {
   if (began == 0) return {};
   auto own =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch() - std::chrono::nanoseconds(began));
-  return std::max(own, engine_.in_step());
+  return std::max(own, engine_.current_step_time());
 }
 
 void EngineLoop::push(Commands& queue, std::function<void()> command) {
@@ -152,7 +152,7 @@ void EngineLoop::push(Commands& queue, std::function<void()> command) {
 // From either wait: for something to do, or for a copy of the model to end its step while another could begin one.
 void EngineLoop::wake() {
   ready_.notify_one();
-  engine_.nudge();
+  engine_.wake_step();
 }
 
 void EngineLoop::run() {
@@ -165,7 +165,7 @@ bool EngineLoop::run_commands() {
   Commands commands;
   {
     std::unique_lock lock(mutex_);
-    ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || !calls_.empty() || !engine_.at_rest(); });
+    ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || !calls_.empty() || !engine_.has_no_work(); });
     if (stopping_) return false;
     commands.swap(commands_);
     if (!calls_.empty()) {
@@ -184,7 +184,7 @@ void EngineLoop::add(std::weak_ptr<Generation> generation, uint64_t ticket, std:
   std::vector<Delivery> deliveries;
   size_t choice = 0;
   for (auto& request : requests) {
-    Live live{generation, ticket, choice, answers_of(request), tokens_of(request)};
+    Live live{generation, ticket, choice, completions_of(request), tokens_of(request)};
     choice += live.answers;
     try {
       auto id = engine_.add(std::move(request));
@@ -207,9 +207,9 @@ void EngineLoop::cancel(uint64_t ticket) {
 }
 
 // Counts the answer out when this is its last output, and its tokens with the request's last answer.
-void EngineLoop::report(const Live& live, engine::Output output, bool refused, std::vector<Delivery>& deliveries) {
+void EngineLoop::report(const Live& live, engine::RequestOutput output, bool refused, std::vector<Delivery>& deliveries) {
   if (output.finish != engine::FinishReason::none) {
-    --live_answers_;
+    --live_sequences_;
     if (output.answer + 1 == live.answers) live_tokens_ -= live.tokens;
   }
   auto choice = live.choice + output.answer;
@@ -221,7 +221,7 @@ void EngineLoop::report_failure(const Live& live, const std::string& why, bool r
     report(live, {.answer = i, .finish = engine::FinishReason::error, .error = why}, refused, deliveries);
 }
 
-void EngineLoop::tell(engine::Output output, std::vector<Delivery>& deliveries) {
+void EngineLoop::tell(engine::RequestOutput output, std::vector<Delivery>& deliveries) {
   auto found = live_.find(output.id);
   if (found == live_.end()) return;
   auto live = found->second;
@@ -237,7 +237,7 @@ void EngineLoop::tell(engine::Output output, std::vector<Delivery>& deliveries) 
 }
 
 // Answers that break off because of the model tell about the model: a server whose last ones all did is not ready.
-void EngineLoop::note_health(const engine::Output& output) {
+void EngineLoop::note_health(const engine::RequestOutput& output) {
   if (output.model_broken) {
     if (++broken_answers_ <= limits_.failures_in_a_row) log::error("an answer broke off: {}", output.error);
   } else if (!output.tokens.empty()) {
@@ -246,7 +246,7 @@ void EngineLoop::note_health(const engine::Output& output) {
 }
 
 void EngineLoop::step() {
-  if (engine_.at_rest()) return note(engine_.stats());
+  if (engine_.has_no_work()) return note(engine_.stats());
   std::vector<Delivery> deliveries;
   bool failed = false;
   {
@@ -256,7 +256,7 @@ void EngineLoop::step() {
       for (auto& output : engine_.step()) tell(std::move(output), deliveries);
     } catch (const std::exception& error) {
       failed = true;
-      fail_everything(error.what());
+      fail_all_requests(error.what());
     }
   }
   auto stats = engine_.stats();
@@ -271,8 +271,8 @@ void EngineLoop::note(const engine::Stats& stats) {
 }
 
 // A step that throws leaves no request in a known state: all of them end, the engine starts empty.
-void EngineLoop::fail_everything(const std::string& why) {
-  log::error("a step of the engine failed; {} answers are given up: {}", live_.size(), why);
+void EngineLoop::fail_all_requests(const std::string& why) {
+  log::error("an engine step failed; {} sequences are aborted: {}", live_.size(), why);
   std::vector<Delivery> deliveries;
   for (auto& [id, live] : live_) {
     engine_.cancel(id);

@@ -19,7 +19,7 @@ class EngineLoop;
 // One step's addition to one of a request's answers.
 struct Event {
   size_t choice = 0;
-  engine::Output output;
+  engine::RequestOutput output;
   bool refused = false;  // the engine would not take the request: its fault, not ours
 };
 
@@ -54,7 +54,7 @@ class Generation {
 };
 
 struct EngineLoopLimits {
-  size_t live_answers = 1280;         // generated or waiting for it
+  size_t live_sequences = 1280;         // generated or waiting for it
   size_t live_tokens = 16u << 20;     // their prompts and the longest answers they may become, together
   size_t unread_bytes = 1u << 20;     // of one request, until its client is cut
   int failures_in_a_row = 3;          // steps that throw, until the engine counts as broken
@@ -75,7 +75,7 @@ class EngineLoop {
     size_t answers = 0, tokens = 0;
   };
   static Load load_of(const std::vector<engine::Request>& requests);
-  bool has_room(size_t answers) const { return live_answers_ + answers <= limits_.live_answers; }
+  bool has_room(size_t answers) const { return live_sequences_ + answers <= limits_.live_sequences; }
   // Null when there is no room: the caller answers 429. I/O thread only.
   std::shared_ptr<Generation> submit(std::vector<engine::Request> requests);
 
@@ -85,7 +85,7 @@ class EngineLoop {
   asio::awaitable<void> call(std::function<void(engine::Engine&)> work);
 
   engine::Stats stats() const;
-  size_t live_answers() const { return live_answers_; }
+  size_t live_sequences() const { return live_sequences_; }
   size_t live_tokens() const { return live_tokens_; }
   // How long the present step, or call between steps, has been running; 0 while there is none.
   std::chrono::milliseconds in_step() const;
@@ -112,14 +112,14 @@ class EngineLoop {
   void push(Commands& queue, std::function<void()> command);
   void wake();
   bool run_commands();  // false: time to stop
-  void tell(engine::Output output, std::vector<Delivery>& deliveries);
+  void tell(engine::RequestOutput output, std::vector<Delivery>& deliveries);
   void add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> requests);
   void cancel(uint64_t ticket);
   void step();
   void note(const engine::Stats& stats);
-  void note_health(const engine::Output& output);
-  void fail_everything(const std::string& why);
-  void report(const Live& live, engine::Output output, bool refused, std::vector<Delivery>& deliveries);
+  void note_health(const engine::RequestOutput& output);
+  void fail_all_requests(const std::string& why);
+  void report(const Live& live, engine::RequestOutput output, bool refused, std::vector<Delivery>& deliveries);
   void report_failure(const Live& live, const std::string& why, bool refused, std::vector<Delivery>& deliveries);
   void deliver(std::vector<Delivery> deliveries);
 
@@ -140,7 +140,7 @@ class EngineLoop {
 
   mutable std::mutex stats_mutex_;
   engine::Stats stats_;
-  std::atomic<size_t> live_answers_{0}, live_tokens_{0};
+  std::atomic<size_t> live_sequences_{0}, live_tokens_{0};
   std::atomic<int64_t> step_began_{0};  // steady clock, nanoseconds
   std::atomic<bool> broken_{false}, stopped_{false};
   std::atomic<int> broken_answers_{0};  // in a row

@@ -6,7 +6,7 @@
 #include "hone/serve/openai/completions.h"
 #include "hone/serve/openai/embeddings.h"
 #include "hone/serve/openai/infer.h"
-#include "hone/serve/openai/judged.h"
+#include "hone/serve/openai/pooling.h"
 #include "hone/serve/openai/responses.h"
 #include "hone/serve/page/page.h"
 

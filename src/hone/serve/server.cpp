@@ -10,7 +10,7 @@
 #include "hone/serve/anthropic/models.h"
 #include "hone/serve/http/access.h"
 #include "hone/serve/http/listener.h"
-#include "hone/serve/http/under_way.h"
+#include "hone/serve/http/in_flight.h"
 #include "hone/serve/routes.h"
 
 namespace hone::serve {
@@ -26,7 +26,7 @@ bool speaks_anthropic(const HttpRequest& request) {
   return request.path.starts_with("/v1/messages") || asks_as_anthropic(request);
 }
 
-HttpResponse answer_to(const Problem& problem, const HttpRequest& request) {
+HttpResponse answer_to(const ApiError& problem, const HttpRequest& request) {
   return speaks_anthropic(request) ? anthropic_problem(problem) : problem_response(problem);
 }
 
@@ -68,7 +68,7 @@ class Server : public Service {
     if (head.method == "OPTIONS" && !methods.empty() && access_.allows_origin(head.header("origin"))) return preflight(head);
     bool open = route && route->audience == Audience::everyone;
     if (auto problem = access_.wrong_origin(head); problem && !open) return answer_to(*problem, head);
-    if (!open && access_.has_key() && !access_.carries_key(head)) return Access::asking_for_key(answer_to(wrong_key(), head), head);
+    if (!open && access_.has_key() && !access_.has_valid_key(head)) return Access::unauthorized_response(answer_to(wrong_key(), head), head);
     if (!route && methods.empty())
       return answer_to({404, "there is nothing at this path; /openapi.json lists what there is", "", "not_found"}, head);
     if (!route) return wrong_method(head, methods);
@@ -76,16 +76,16 @@ class Server : public Service {
     return std::nullopt;
   }
 
-  void turned_away(const HttpRequest& head, int status) override {
+  void on_rejected(const HttpRequest& head, int status) override {
     const Route* route = find_route(head.method, head.path);
-    metrics_.turned_away(route ? route->path : std::string_view(), status);
+    metrics_.on_rejected(route ? route->path : std::string_view(), status);
     if (status == 429) metrics_.refused();
-    if (config_.log_requests) log::info("{} {}", asked(head), status);
+    if (config_.log_requests) log::info("{} {}", request_line(head), status);
   }
 
   asio::awaitable<void> handle(Exchange& exchange) override {
     auto began = Clock::now();
-    UnderWay::Counted counted(under_way_);
+    InFlightRequests::Counted counted(under_way_);
     auto origin = exchange.request().header("origin");
     if (!origin.empty() && access_.allows_origin(origin)) exchange.add_header("Access-Control-Allow-Origin", std::string(origin));
     const Route* route = find_route(exchange.request().method, exchange.request().path);
@@ -107,7 +107,7 @@ class Server : public Service {
     log::info("{} is served at {} ({})", served_.name, listener_.address(),
               config_.open_page ? "open it in a browser; Ctrl-C ends it"
                                 : "chat page at /, OpenAI's API under /v1, Anthropic's at /v1/messages");
-    access_.warn_when_open();
+    access_.warn_if_unauthenticated();
   }
 
   // Ready, or why not. /live only tells that the process answers.
@@ -138,12 +138,12 @@ class Server : public Service {
     metrics_.answered(route.path, status, seconds);
     if (!config_.log_requests || !route.handler) return;
     auto user = exchange.user().empty() ? "" : fmt::format(" user {}", dump(exchange.user()));  // quoted: it may say anything
-    log::info("{} {} {:.0f} ms {}{}", asked(exchange.request()), status, seconds * 1e3, exchange.id(), user);
+    log::info("{} {} {:.0f} ms {}{}", request_line(exchange.request()), status, seconds * 1e3, exchange.id(), user);
   }
 
   void start_draining(int signal) {
     draining_ = true;
-    log::info("signal {}: no new requests; {} answers are finished first", signal, loop_.live_answers());
+    log::info("signal {}: no new requests; {} running requests finish first", signal, loop_.live_sequences());
     end_at_next(signals_);
     listener_.send_idle_clients_away();
     asio::co_spawn(io_, drain(config_.drain, 0), asio::detached);
@@ -197,7 +197,7 @@ class Server : public Service {
   asio::awaitable<void> give_up_hung_engine() {
     auto stats = loop_.stats();
     log::error("a step of the engine has run for {} ms, longer than --watchdog allows", loop_.in_step().count());
-    log::error("{}", dump({{"live_answers", loop_.live_answers()},
+    log::error("{}", dump({{"live_answers", loop_.live_sequences()},
                            {"running", stats.running},
                            {"waiting", stats.waiting},
                            {"steps", stats.steps},
@@ -221,7 +221,7 @@ class Server : public Service {
   std::shared_ptr<asio::ssl::context> tls_;
   Listener listener_;
   asio::signal_set signals_;
-  UnderWay under_way_;
+  InFlightRequests under_way_;
   bool draining_ = false;
   int exit_code_ = 0;
 };

@@ -1,4 +1,4 @@
-// The server: routes, who may come in, starting, draining, watching the engine.
+// The server: routes, authentication, start, shutdown, watching the engine.
 #pragma once
 #include <filesystem>
 #include <map>

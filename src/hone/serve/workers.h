@@ -1,4 +1,4 @@
-// Threads for what takes long and needs no engine: reading large requests, writing large answers.
+// Worker threads for work without the engine: parsing large requests, formatting large responses.
 #pragma once
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "hone/base/fault.h"
+#include "hone/base/fault_injection.h"
 #include "hone/serve/http/signal.h"
 
 namespace hone::serve {

@@ -17,7 +17,7 @@ struct GenerationSpan {
 
 struct Rendered {
   std::string text;
-  std::vector<GenerationSpan> answers;
+  std::vector<GenerationSpan> generation_spans;
 };
 
 // What a hostile or broken template may cost before it is refused.

@@ -1,4 +1,4 @@
-// Everything a person can set about the training loop itself. Front ends fill it with their own defaults.
+// Settings of the training loop. Front ends fill it with their own defaults.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "hone/base/file.h"
-#include "hone/train/profiler.h"
-#include "hone/train/swanlab.h"
+#include "hone/train/loop/profiler.h"
+#include "hone/train/reports/swanlab.h"
 
 namespace hone::train {
 
 enum class Layout { swift, factory };  // whose output folder: ms-swift's or LLaMA-Factory's
-enum class Every { never, steps, epoch, best };  // best: after an evaluation that was better than all before
+enum class IntervalStrategy { never, steps, epoch, best };  // best: after an evaluation that was better than all before
 enum class NonFinite { skip, stop };
 enum class Spike { warn, skip, stop };
 enum class Precision { float32, bfloat16, float16 };
@@ -28,17 +28,17 @@ struct TrainerConfig {
   double epochs = 3;
   int64_t max_steps = -1;
   std::optional<double> max_epochs;  // ends the run early, a stream's too; the schedule does not know
-  int64_t accumulation = 1;
+  int64_t gradient_accumulation_steps = 1;
   int64_t micro_batch_size = 1;  // per_device_train_batch_size, as trainer_state.json reports it
   bool find_batch_size = false;  // halve it and begin again when memory runs out
   double max_grad_norm = 1.0;    // 0: no clipping
   uint64_t seed = 42;
   bool deterministic = false;
-  bool graphs = true;  // passes of small models are captured and replayed, where the device can
+  bool use_cuda_graphs = true;  // passes of small models are captured and replayed, where the device can
 
   // Numbers. Without `pure`, half-precision weights that are trained get float32 masters; float16 scales its loss.
   Precision precision = Precision::float32;
-  bool pure = false;
+  bool no_master_weights = false;
   std::optional<LayerSamplingConfig> layer_sampling;
   NonFinite on_non_finite = NonFinite::skip;
   int64_t max_skips_in_a_row = 10;
@@ -46,16 +46,16 @@ struct TrainerConfig {
   double spike_sigmas = 20;
 
   // When. Values in (0, 1) are a share of all steps.
-  Every logging = Every::steps;
+  IntervalStrategy logging = IntervalStrategy::steps;
   double logging_steps = 5;  // 0: never
   bool log_short_runs = false;  // nobody said how often: a run of few steps logs each of them
   bool logging_first_step = true;
-  Every save = Every::steps;
+  IntervalStrategy save = IntervalStrategy::steps;
   double save_steps = 500;
   std::optional<int64_t> save_total_limit;
   bool save_only_model = false;
-  bool async_save = false;  // checkpoints are copied and written while training goes on
-  Every eval = Every::never;
+  bool async_save = false;  // checkpoints are copied and written while training continues
+  IntervalStrategy eval = IntervalStrategy::never;
   double eval_steps = 500;
   double eval_delay = 0;  // no evaluation before so many steps, or epochs when it happens by epoch
   bool eval_on_start = false;
@@ -73,7 +73,7 @@ struct TrainerConfig {
   Layout layout = Layout::swift;
   fs::path output_dir = "output";
   bool add_version = true;             // ms-swift: a folder vN-date inside output_dir
-  bool overwrite_output_dir = false;   // LLaMA-Factory: start anew although checkpoints are there
+  bool overwrite_output_dir = false;   // LLaMA-Factory: starts from scratch although checkpoints are there
   bool checkpoint_links = false;       // `last` and `best` beside the checkpoints
   std::vector<std::string> report_to;  // "tensorboard"; others are named once as not available
   fs::path logging_dir;                // empty: runs/ in the run folder
@@ -89,7 +89,7 @@ struct TrainerConfig {
   // Going on.
   std::optional<fs::path> resume_from_checkpoint;
   bool auto_resume = false;  // LLaMA-Factory: the newest whole checkpoint in output_dir
-  std::optional<fs::path> continue_run;  // a restarted process goes on in the folder of the attempt before
+  std::optional<fs::path> continue_run;  // a restarted process continues in the folder of the attempt before
   bool resume_only_model = false;
   bool ignore_data_skip = false;
 };

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "hone/base/log.h"
-#include "hone/train/checkpoint.h"
-#include "hone/train/companions.h"
+#include "hone/train/checkpoints/checkpoint.h"
+#include "hone/train/checkpoints/checkpoint_assets.h"
 
 namespace hone::train {
 namespace {
@@ -79,7 +79,10 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const RunSubject
   auto runs = runs_in(folder);
   for (const auto& run : runs)
     if (!run.trains_on.empty() && run.trains_on != subject.trains_on)
-      log::warning("{} is passed over: it belongs to another run (other model, data or tuner); name it in --resume_from_checkpoint to continue it", run.newest.string());
+      log::warning(
+          "{} is passed over: it belongs to another run (other model, data or tuner); name it in --resume_from_checkpoint to "
+          "continue it",
+          run.newest.string());
   std::erase_if(runs, [&](const FoundRun& run) { return !run.trains_on.empty() && run.trains_on != subject.trains_on; });
   std::ranges::stable_sort(runs, {}, [&](const FoundRun& run) { return changed_settings(run.newest, subject.settings).size(); });
   for (const auto& run : runs)

@@ -35,7 +35,7 @@ std::optional<fs::path> newest_of_any(const fs::path& folder);
 // change no step are left out.
 std::vector<std::string> changed_settings(const fs::path& checkpoint, const Json& settings);
 
-// The id under which a run goes on from `checkpoint`: its own, or a fresh one where the checkpoint has none, or is not the last of its
+// The id under which a run resumes from `checkpoint`: its own, or a fresh one where the checkpoint has none, or is not the last of its
 // run, whose later checkpoints then stay what they are.
 std::string id_to_continue(const fs::path& checkpoint);
 std::string fresh_run_id();

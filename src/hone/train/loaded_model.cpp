@@ -7,20 +7,23 @@
 namespace hone::train {
 namespace {
 
-// Sequences that lie on several processes: attention is told, the rest works position by position.
-std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const Processes& processes, model::CausalLM& model) {
+// Sequences that are on several processes: attention is told, the rest works position by position.
+std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const DistributedContext& processes, model::CausalLM& model) {
   if (processes.mesh.size("sp") == 1) return nullptr;
   if (job.neftune_alpha > 0 || job.shifted_attention || model.config().rope.kind == model::RopeKind::dynamic)
-    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with NEFTune noise, shift_attn or dynamic RoPE scaling, which look at whole sequences",
+    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with NEFTune noise, shift_attn or dynamic RoPE scaling, which need full sequences",
                     "leave one of them out");
-  if (job.sft.router_balance > 0 && model.config().experts.count > 0)
-    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with router_aux_loss_coef, which looks at all tokens of a batch", "leave one of them out");
+  if (job.sft.router_aux_loss_coef > 0 && model.config().experts.count > 0)
+    throw UserError(ExitCode::usage,
+                    "sequence_parallel_size is above 1 with router_aux_loss_coef, which looks at all tokens of a batch",
+                    "leave one of them out");
   if (job.sft.channel_loss || job.sft.sequence_accuracy)
-    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with enable_channel_loss or acc_strategy seq, which follow answers from end to end",
+    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with enable_channel_loss or acc_strategy seq, which need full sequences",
                     "leave one of them out");
-  auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, "sp"), model.config().attention.heads);
+  auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, "sp"),
+                                                               model.config().attention.heads);
   if (processes.world.is_main()) log::info("{}", sequence->str());
-  model.set_split_attention(sequence.get());
+  model.set_distributed_attention(sequence.get());
   return sequence;
 }
 
@@ -48,28 +51,29 @@ tuner::ReadWeight copies_of(const tuner::Tuned& tuned) {
 
 }  // namespace
 
-LoadedModel spread(const TrainingJob& job, const Processes& processes, std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned) {
+LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned) {
   std::unique_ptr<parallel::ShardedModel> sharded;
   if (processes.shards_model())
-    sharded = std::make_unique<parallel::ShardedModel>(*model, job.parallel.sharding, *processes.shards, processes.replicas.get(), job.trainer.pure);
+    sharded = std::make_unique<parallel::ShardedModel>(*model, job.parallel.sharding, *processes.shards, processes.replicas.get(),
+                                                       job.trainer.no_master_weights);
   if (sharded && processes.world.is_main() && !sharded->units().empty()) log::info("gathered in {}", sharded->units());
   auto sequence = split_sequences(job, processes, *model);
   return {std::move(model), std::move(tuned), std::move(sharded), std::move(sequence), nullptr};
 }
 
-std::unique_ptr<Group> group_of(const TrainingJob& job, const Processes& processes, LoadedModel& loaded,
+std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
                                 const std::vector<optim::ParameterGroup>& working, const std::vector<optim::ParameterGroup>& updated) {
-  if (!processes.group) return std::make_unique<SoloGroup>();
-  if (loaded.sharded) return std::make_unique<ShardedGroup>(*processes.group, *processes.shards, processes.replicas.get(), *loaded.sharded);
+  if (!processes.group) return std::make_unique<SingleProcess>();
+  if (loaded.sharded) return std::make_unique<ShardedDataParallel>(*processes.group, *processes.shards, processes.replicas.get(), *loaded.sharded);
   std::unordered_map<const void*, Tensor> targets;
   for (size_t g = 0; g < working.size(); ++g)
     for (size_t i = 0; i < working[g].parameters.size(); ++i) targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
   std::vector<parallel::GradientBuckets::Parameter> parameters;
   for (const auto& [name, tensor] : loaded.tuned.trainable) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
-  return std::make_unique<DataParallelGroup>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
+  return std::make_unique<DataParallel>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
 }
 
-WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const Companions& companions, bool main) {
+WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const CheckpointAssets& companions, bool main) {
   auto reader = std::make_shared<tuner::ReadWeight>();
   auto* sharded = loaded.sharded.get();
   WeightFiles files{
@@ -79,29 +83,29 @@ WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const Comp
                             sharded ? [=](const Tensor& parameter, const Tensor& values) { sharded->fill(parameter, values); } : tuner::CopyWeight());
       },
       [&](const fs::path& folder) { companions.write(folder); }};
-  bool whole = !sharded || !parallel::PartLender::is_needed(*sharded);
+  bool whole = !sharded || !parallel::GatheredParameters::is_needed(*sharded);
   if (main && whole && !loaded.tuned.adapter)
     files.copy = [&, sharded]() -> std::function<void(const fs::path&)> {
-      if (sharded) sharded->settle();
+      if (sharded) sharded->wait_for_sync();
       return [&, read = copies_of(loaded.tuned)](const fs::path& folder) {
         tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes, read);
       };
     };
   if (!sharded) return files;
   files.gather = [&, sharded, reader, main](const std::function<void()>& write) {
-    sharded->settle();
+    sharded->wait_for_sync();
     if (loaded.tuned.adapter) {
       GatheredAdapter gathered(*sharded);
       if (main) write();
-    } else if (!parallel::PartLender::is_needed(*sharded)) {
+    } else if (!parallel::GatheredParameters::is_needed(*sharded)) {
       if (main) write();
     } else if (main) {
-      parallel::PartLender lender(*sharded);
+      parallel::GatheredParameters lender(*sharded);
       *reader = [&lender](const Tensor& parameter) { return lender(parameter); };
       write();
       *reader = {};
     } else {
-      parallel::PartLender::follow(*sharded);
+      parallel::GatheredParameters::participate(*sharded);
     }
   };
   return files;

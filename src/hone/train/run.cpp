@@ -5,23 +5,23 @@
 #include "hone/base/progress.h"
 #include "hone/device/device.h"
 #include "hone/device/memory.h"
-#include "hone/parallel/supervisor.h"
-#include "hone/train/base_gradients.h"
-#include "hone/train/checkpoint.h"
-#include "hone/train/companions.h"
+#include "hone/parallel/launch/supervisor.h"
+#include "hone/train/loop/base_gradients.h"
+#include "hone/train/checkpoints/checkpoint.h"
+#include "hone/train/checkpoints/checkpoint_assets.h"
 #include "hone/train/loaded_model.h"
-#include "hone/train/make_method.h"
-#include "hone/train/measure.h"
-#include "hone/train/node_copies.h"
-#include "hone/train/overview.h"
-#include "hone/train/plot.h"
-#include "hone/train/rank_schedule.h"
-#include "hone/train/run_log.h"
-#include "hone/train/prepare.h"
-#include "hone/train/reference.h"
-#include "hone/train/results.h"
+#include "hone/train/methods/make_loss.h"
+#include "hone/train/evaluation/final_evaluation.h"
+#include "hone/train/checkpoints/node_replication.h"
+#include "hone/train/reports/run_summary.h"
+#include "hone/train/reports/plot.h"
+#include "hone/train/loop/adalora.h"
+#include "hone/train/reports/run_log.h"
+#include "hone/train/run_setup.h"
+#include "hone/train/methods/reference.h"
+#include "hone/train/evaluation/results.h"
 #include "hone/train/rl/rewards/reward.h"
-#include "hone/train/trainer.h"
+#include "hone/train/loop/trainer.h"
 #include "hone/tuner/tuner.h"
 
 namespace hone::train {
@@ -31,20 +31,20 @@ std::string type_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
 }
 
-// Log-probabilities of two models are compared as they are; adapter_config.json keeps what was asked for, as the peers have it.
+// Log-probabilities of two models are compared as they are; adapter_config.json keeps what was asked for, as ms-swift and LLaMA-Factory have it.
 void switch_off_dropout(model::CausalLM& model) {
   for (const auto& slot : model.slots())
     for (auto& adapter : *slot.adapters) adapter.dropout = 0;
 }
 
-LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Processes& processes) {
+LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const DistributedContext& processes) {
   auto options = job.load;
-  if (job.room_for_tokens) options.changes.vocabulary = job.room_for_tokens(*ready.tokenizer);
+  if (job.resize_embeddings) options.changes.vocabulary = job.resize_embeddings(*ready.tokenizer);
   auto model = job.from_scratch ? model::CausalLM::random(model::read_config(job.model_folder, options.changes.config), job.trainer.seed, options)
                                 : model::CausalLM::load(job.model_folder, options);
   device::seed(job.trainer.seed);
   auto tuning = job.tuner;
-  tuning.borrow_weights = processes.shards_model();
+  tuning.share_base_storage = processes.shards_model();
   tuning.resumed = ready.resume;
   tuning.steps = ready.plan.max_steps;
   model->set_recompute(job.gradient_checkpointing ? job.recompute : model::Recompute::none, job.recomputed_blocks);
@@ -61,7 +61,7 @@ LoadedModel load_model(const TrainingJob& job, const Prepared& ready, const Proc
   if (job.print_parameters && processes.world.is_main())
     for (const auto& [name, value] : model->parameters())
       log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(), value->requires_grad());
-  auto loaded = spread(job, processes, std::move(model), std::move(tuned));
+  auto loaded = shard_model(job, processes, std::move(model), std::move(tuned));
   loaded.reference = std::move(reference);
   return loaded;
 }
@@ -74,11 +74,11 @@ double flops_per_token(model::CausalLM& model) {
   return 6 * weights;
 }
 
-Companions companions_of(const TrainingJob& job, const Prepared& ready, const LoadedModel& loaded) {
-  Companions companions{.model_folder = job.model_folder,
+CheckpointAssets assets_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded) {
+  CheckpointAssets companions{.model_folder = job.model_folder,
                         .model_name = job.model_name.empty() ? job.model_folder.string() : job.model_name,
                         .tuner = tuner_name(job.tuner),
-                        .adapter = job.tuner.kind == tuner::Kind::adapter,
+                        .adapter = job.tuner.kind == tuner::TunerType::adapter,
                         .weights_type = type_name(loaded.model->dtype()),
                         .layout = job.trainer.layout,
                         .args = job.args,
@@ -86,17 +86,17 @@ Companions companions_of(const TrainingJob& job, const Prepared& ready, const Lo
                         .config_changes = job.load.changes.config,
                         .new_tokens = job.new_tokens,
                         .tokenizer = ready.tokenizer};
-  companions.config_changes["vocab_size"] = loaded.model->config().vocabulary;
+  companions.config_changes["vocab_size"] = loaded.model->config().vocab_size;
   if (auto stride = job.load.changes.block_stride)
     companions.config_changes.update(model::expanded_config(read_config_file((job.model_folder / "config.json").string()), stride));
-  if (job.tuner.method == "LORA" && job.tuner.kind == tuner::Kind::adapter && job.trainer.layout == Layout::swift)
+  if (job.tuner.method == "LORA" && job.tuner.kind == tuner::TunerType::adapter && job.trainer.layout == Layout::swift)
     companions.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
                              {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
                              {"lorap_emb_lr", job.groups.loraplus_embedding_rate}};
   return companions;
 }
 
-int exit_code(const Finished& finished) {
+int exit_code(const RunResult& finished) {
   if (!finished.kept()) return static_cast<int>(ExitCode::out_of_space);
   switch (finished.outcome) {
     case Outcome::preempted:
@@ -109,7 +109,7 @@ int exit_code(const Finished& finished) {
 }
 
 // "train.jsonl:12" for reports about a batch.
-std::function<std::string(int64_t)> row_namer(const Prepared& ready) {
+std::function<std::string(int64_t)> row_namer(const RunSetup& ready) {
   auto source = ready.data.train;
   if (!source) return {};
   return [source](int64_t row) {
@@ -119,7 +119,7 @@ std::function<std::string(int64_t)> row_namer(const Prepared& ready) {
 }
 
 // The head of ms-swift's summary line.
-Json about_run(const Prepared& ready, const LoadedModel& loaded) {
+Json about_run(const RunSetup& ready, const LoadedModel& loaded) {
   auto millions = [](int64_t count) { return static_cast<double>(count) / 1e6; };
   const auto& tuned = loaded.tuned;
   Json about{{"model_parameter_info",
@@ -131,7 +131,7 @@ Json about_run(const Prepared& ready, const LoadedModel& loaded) {
   return about;
 }
 
-RunFacts facts_of(const TrainingJob& job, const Prepared& ready, const LoadedModel& loaded, int processes) {
+RunFacts facts_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded, int processes) {
   RunFacts facts{.model = job.model_name.empty() ? job.model_folder.string() : job.model_name,
                  .tuner = tuner_name(job.tuner),
                  .device = device::describe(job.load.device),
@@ -142,7 +142,7 @@ RunFacts facts_of(const TrainingJob& job, const Prepared& ready, const LoadedMod
   if (!ready.data.train) return facts;
   const auto& report = *ready.report;
   facts.examples = ready.data.train->size() - report.bad();
-  if (report.good() < facts.examples) return facts;  // large inputs are read while the run goes on
+  if (report.good() < facts.examples) return facts;  // large inputs are read while the run continues
   facts.tokens = report.tokens();
   facts.trained_tokens = report.trained_tokens();
   facts.longest_row = report.longest();
@@ -151,20 +151,22 @@ RunFacts facts_of(const TrainingJob& job, const Prepared& ready, const LoadedMod
 
 // The checkpoint that a run of ms-swift's layout comes to.
 std::string result_of(const TrainState& state) {
-  if (state.last_model_checkpoint.empty()) throw UserError(ExitCode::usage, "there is no checkpoint to send to the hub", "set --save_strategy to steps or epoch");
+  if (state.last_model_checkpoint.empty())
+    throw UserError(ExitCode::usage, "there is no checkpoint to send to the hub", "set --save_strategy to steps or epoch");
   return state.last_model_checkpoint;
 }
 
 // Updates in the backward pass need gradients that are complete there, in the weights' own scale.
-optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const Processes& processes) {
+optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const DistributedContext& processes) {
   auto recipe = job.optimizer;
   if (!recipe.per_parameter) return recipe;
-  const bool scaled = job.trainer.precision == Precision::float16 && !job.trainer.pure;
+  const bool scaled = job.trainer.precision == Precision::float16 && !job.trainer.no_master_weights;
   if (processes.world.distributed() || scaled) {
-    log::warning("{}: parameters are updated after the backward pass, with the same numbers", processes.world.distributed() ? "several processes add up gradients first" : "float16 scales its losses");
+    log::warning("{}: parameters are updated after the backward pass, with the same numbers",
+                 processes.world.distributed() ? "several processes add up gradients first" : "float16 scales its losses");
     recipe.per_parameter = false;
   } else if (job.trainer.max_grad_norm > 0) {
-    log::warning("max_grad_norm is left aside: parameters are updated before the norm of all gradients is known");
+    log::warning("max_grad_norm is ignored: per-parameter updates run before the global gradient norm is known; set it to 0");
   }
   return recipe;
 }
@@ -175,35 +177,38 @@ TensorList trained_tensors(const tuner::Tuned& tuned) {
   return tensors;
 }
 
-Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, const Processes& processes) {
+RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, const DistributedContext& processes) {
   const auto& config = job.trainer;
   if (!processes.group && !loaded.sharded) loaded.model->join_trained_projections();
-  auto groups = optim::make_groups(loaded.tuned.trainable, job.groups);
-  if (loaded.sharded) groups = piece_groups(groups, *loaded.sharded);
+  auto groups = optim::make_param_groups(loaded.tuned.trainable, job.groups);
+  if (loaded.sharded) groups = shard_param_groups(groups, *loaded.sharded);
   auto working = groups;
-  MasterWeights masters = config.pure ? MasterWeights() : MasterWeights(groups);
+  MasterWeights masters = config.no_master_weights ? MasterWeights() : MasterWeights(groups);
   auto optimizer = with_rank_allocation(optim::make_optimizer(optimizer_recipe(job, processes), std::move(groups)), loaded.tuned, ready.plan.max_steps);
   masters.let_write(*optimizer);
-  auto method = make_method(job, *ready.tokenizer, loaded.reference.get());
-  auto group = group_of(job, processes, loaded, working, optimizer->groups());
+  auto method = make_loss(job, *ready.tokenizer, loaded.reference.get());
+  auto group = make_strategy(job, processes, loaded, working, optimizer->groups());
   if (ready.rollouts)
-    ready.rollouts->begin({*loaded.model, loaded.reference.get(), *group, loaded.sharded != nullptr, ready.encoder, ready.tokenizer, ready.rollouts->longest_prompt(), ready.run.root, config.seed});
-  auto savers = processes.savers ? std::make_unique<JoinedGroup>(*processes.savers) : nullptr;
-  auto companions = companions_of(job, ready, loaded);
+    ready.rollouts->begin({*loaded.model, loaded.reference.get(), *group, loaded.sharded != nullptr, ready.encoder,
+                           ready.tokenizer, ready.rollouts->longest_prompt(), ready.run.root, config.seed});
+  auto savers = processes.checkpoint_group ? std::make_unique<MultiProcess>(*processes.checkpoint_group) : nullptr;
+  auto companions = assets_of(job, ready, loaded);
   auto weights = weight_files(job, loaded, companions, processes.world.is_main());
-  Share share{processes.data_rank(), processes.data_size()};
+  DataShard share{processes.data_rank(), processes.data_size()};
   std::optional<HubPush> push;
   if (job.push && processes.world.is_main()) push.emplace(*job.push);
   auto tell_hub = [&push](const fs::path& checkpoint, int64_t step) {
     if (push) push->saved(checkpoint, step);
   };
-  NodeCopies copies(processes.leaders.get());
+  NodeReplicator copies(processes.leaders.get());
   const bool passes_repeat = !processes.group && !optimizer_recipe(job, processes).per_parameter;
-  Share everyone{processes.world.rank, processes.world.size};  // answers are generated by whole models, also where sequences are split
+  DataShard everyone{processes.world.rank, processes.world.size};  // answers are generated by whole models, also where sequences are split
   Trainer trainer(config, ready.run,
-                  {*loaded.model, *method, *ready.loader, *optimizer, *ready.schedule, masters, *group, savers ? *savers : *group, weights,
-                   evaluations_of(job, ready, share), job.predict_with_generate ? predictor_of(job, ready, *loaded.model, everyone) : Predict(),
-                   row_namer(ready), flops_per_token(*loaded.model), loaded.sequence.get(), tell_hub, ready.folder_per_node ? &copies : nullptr, passes_repeat ? trained_tensors(loaded.tuned) : TensorList()});
+                  {*loaded.model, *method, *ready.loader, *optimizer, *ready.schedule, masters, *group, savers ? *savers : *group,
+                   weights, evaluations_of(job, ready, share),
+                   job.predict_with_generate ? make_predictor(job, ready, *loaded.model, everyone) : Predict(), row_namer(ready),
+                   flops_per_token(*loaded.model), loaded.sequence.get(), tell_hub, ready.folder_per_node ? &copies : nullptr,
+                   passes_repeat ? trained_tensors(loaded.tuned) : TensorList()});
   // Weights began alike on all processes; dropout must not.
   if (int rank = processes.world.rank; rank > 0) device::seed(job.trainer.seed + static_cast<uint64_t>(rank));
   if (ready.resume) trainer.resume(*ready.resume);
@@ -212,7 +217,7 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
     log::info("{}", running_block(config, ready.plan, facts_of(job, ready, loaded, group->size()), loaded.tuned));
   }
   auto outcome = trainer.train();
-  Finished finished{outcome,      trainer.state(), ready.run, {}, job.program, job.model_folder, loaded.tuned.adapter.has_value(),
+  RunResult finished{outcome,      trainer.state(), ready.run, {}, job.program, job.model_folder, loaded.tuned.adapter.has_value(),
                     config.layout, config.load_best_model_at_end, method->state()};
   if (!finished.complete()) return finished;
   if (config.layout == Layout::factory) {
@@ -223,32 +228,32 @@ Finished train(const TrainingJob& job, Prepared& ready, LoadedModel& loaded, con
     };
     if (weights.gather) weights.gather(write);
     else if (processes.world.is_main()) write();
-    if (processes.world.is_main()) weights.save_companions(ready.run.root);
-    if (ready.folder_per_node) copies.share(ready.run.root, NodeCopies::Depth::folder_alone);
+    if (processes.world.is_main()) weights.save_assets(ready.run.root);
+    if (ready.folder_per_node) copies.replicate(ready.run.root, NodeReplicator::Depth::folder_alone);
   }
   if (!processes.world.is_main()) return finished;
   if (config.plot_loss) finished.plots = plot_history(finished.state.log_history, config.layout, ready.run.root);
-  if (config.swanlab.on) hand_to_swanlab(config.swanlab, event_folder(config, ready.run));
+  if (config.swanlab.enabled) upload_to_swanlab(config.swanlab, event_folder(config, ready.run));
   write_train_results(config, ready.run, finished.state, trainer.results(), about_run(ready, loaded));
   if (push) log::info("sent to {}", push->finish(config.layout == Layout::factory ? ready.run.root : fs::path(result_of(finished.state))));
   return finished;
 }
 
-void check_method(const TrainingJob& job, const Processes& processes) {
+void check_method(const TrainingJob& job, const DistributedContext& processes) {
   if (job.reinforcement && job.parallel.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "answers that the model writes itself are not split over processes", "leave --sequence_parallel_size out");
-  if (job.reinforcement && job.do_eval && (!job.do_train || job.trainer.eval == Every::never))
-    throw UserError(ExitCode::usage, "answers that the model writes itself are judged while it trains, in evaluations and after the last step",
+    throw UserError(ExitCode::usage, "sequence parallelism does not support generated completions", "leave --sequence_parallel_size out");
+  if (job.reinforcement && job.do_eval && (!job.do_train || job.trainer.eval == IntervalStrategy::never))
+    throw UserError(ExitCode::usage, "generated completions are scored during training, in evaluations and after the last step",
                     "train with --eval_strategy steps, and leave --do_eval out");
   if (job.reinforcement && job.trainer.find_batch_size)
-    throw UserError(ExitCode::usage, "auto_find_batch_size changes how many answers are compared with each other", "set --per_device_train_batch_size");
-  if (!job.task.writes() && job.parallel.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "texts that are judged as wholes are not split over processes", "leave --sequence_parallel_size out");
+    throw UserError(ExitCode::usage, "auto_find_batch_size would change the group size", "set --per_device_train_batch_size");
+  if (!job.task.is_generative() && job.parallel.sequence_parallel > 1)
+    throw UserError(ExitCode::usage, "pooling tasks need full sequences, which sequence parallelism splits", "leave --sequence_parallel_size out");
   if (job.preference.method != Preference::none && job.parallel.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "answers that are compared as wholes are not split over processes", "leave --sequence_parallel_size out");
+    throw UserError(ExitCode::usage, "this loss compares full sequences, which sequence parallelism splits", "leave --sequence_parallel_size out");
   if (processes.shards_model()) require_elementwise(job.optimizer.name);
   if (processes.shards_model() && job.tuner.method == "ADALORA")
-    throw UserError(ExitCode::usage, "AdaLoRA weighs the ranks of whole matrices against each other, which are spread over processes here", "leave --deepspeed and --fsdp out");
+    throw UserError(ExitCode::usage, "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave --deepspeed and --fsdp out");
   if (processes.world.distributed() && job.optimizer.name == "badam")
     throw UserError(ExitCode::usage, "BAdam moves gradients from layer to layer, which several processes cannot follow",
                     "train in one process, or use adamw_torch");
@@ -257,8 +262,8 @@ void check_method(const TrainingJob& job, const Processes& processes) {
 }
 
 // One attempt. `folder` is where the run is written as soon as that is known.
-int attempt(const TrainingJob& job, const Processes& processes, fs::path& folder) {
-  auto ready = prepare(job, processes);
+int attempt(const TrainingJob& job, const DistributedContext& processes, fs::path& folder) {
+  auto ready = set_up_run(job, processes);
   folder = ready.run.root;
   bool main = processes.world.is_main();
   if (main && !job.chosen.empty()) log::info("auto: {}", job.chosen);
@@ -266,10 +271,10 @@ int attempt(const TrainingJob& job, const Processes& processes, fs::path& folder
     write_args(ready.run.root, job.args);
   try {
     auto loaded = load_model(job, ready, processes);
-    std::optional<Finished> finished;
+    std::optional<RunResult> finished;
     if (job.do_train) finished = train(job, ready, loaded, processes);
-    if (!finished || finished->complete()) measure(job, ready, loaded, finished ? &*finished : nullptr, main);
-    if (main && finished) fmt::print("\n{}", closing_summary(*finished));
+    if (!finished || finished->complete()) evaluate_after_training(job, ready, loaded, finished ? &*finished : nullptr, main);
+    if (main && finished) fmt::print("\n{}", final_summary(*finished));
     return finished ? exit_code(*finished) : static_cast<int>(ExitCode::ok);
   } catch (const c10::OutOfMemoryError& error) {
     auto use = device::memory_use(job.load.device);
@@ -295,7 +300,7 @@ TrainingJob with_split_batches(TrainingJob job, int processes) {
   return job;
 }
 
-int attempts(const TrainingJob& job, const Processes& processes, fs::path& folder) {
+int attempts(const TrainingJob& job, const DistributedContext& processes, fs::path& folder) {
   auto smaller = job;
   for (;;) {
     try {
@@ -306,28 +311,29 @@ int attempts(const TrainingJob& job, const Processes& processes, fs::path& folde
     smaller.loader.batch_size /= 2;
     smaller.trainer.micro_batch_size = smaller.loader.batch_size;
     smaller.trainer.continue_run = folder;
-    device::give_back_memory(job.load.device);
+    device::empty_cache(job.load.device);
     log::warning("out of memory: again with --per_device_train_batch_size {}", smaller.loader.batch_size);
   }
 }
 
 }  // namespace
 
-std::string spoken_name(const TrainingJob& job) { return fmt::format("{} of {}", job.stage, job.model_name); }
+std::string display_name(const TrainingJob& job) { return fmt::format("{} of {}", job.stage, job.model_name); }
 
 int run_training(const TrainingJob& job) {
-  if (job.load.device.is_cpu()) device::keep_cpu_buffers();
-  auto processes = Processes::join(job.parallel, job.args, job.load.device);
+  if (job.load.device.is_cpu()) device::enable_cpu_caching_allocator();
+  auto processes = DistributedContext::join(job.parallel, job.args, job.load.device);
   check_method(job, processes);
   if (job.reinforcement && job.do_train && processes.world.is_main()) rl::probe_rewards(job.reinforcement->rewards);
   fs::path folder;
   // A supervisor speaks for its ranks, since it outlives them; before there is a folder, only who typed the command wants to know.
   auto tell = [&](const std::string& error) {
-    if (processes.world.is_main() && !parallel::is_supervised() && !folder.empty()) tell_people(job.trainer.swanlab, folder, spoken_name(job), error);
+    if (processes.world.is_main() && !parallel::is_supervised() && !folder.empty())
+      send_run_notification(job.trainer.swanlab, folder, display_name(job), error);
   };
   try {
     int code = attempts(job.split_batches ? with_split_batches(job, processes.data_size()) : job, processes, folder);
-    tell(cause_of(code));
+    tell(describe_exit_code(code));
     return code;
   } catch (const std::exception& problem) {
     tell(problem.what());

@@ -3,22 +3,22 @@
 #include <string>
 
 #include "hone/data/encode/encoder.h"
-#include "hone/data/make_loader.h"
-#include "hone/data/open_datasets.h"
+#include "hone/data/batches/make_loader.h"
+#include "hone/data/datasets/open_datasets.h"
 #include "hone/model/causal_lm.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/optim/factory.h"
-#include "hone/optim/groups.h"
-#include "hone/optim/schedule.h"
+#include "hone/optim/param_groups.h"
+#include "hone/optim/lr_scheduler.h"
 #include "hone/train/config.h"
-#include "hone/train/hub_push.h"
+#include "hone/train/checkpoints/hub_push.h"
 #include "hone/train/losses/sft.h"
-#include "hone/train/predict.h"
-#include "hone/train/preference.h"
+#include "hone/train/evaluation/predict.h"
+#include "hone/train/methods/preference.h"
 #include "hone/text/new_tokens.h"
-#include "hone/train/processes.h"
+#include "hone/train/distributed/distributed_context.h"
 #include "hone/train/rl/config.h"
-#include "hone/train/task.h"
+#include "hone/train/methods/task.h"
 #include "hone/tuner/config.h"
 
 namespace hone::train {
@@ -28,14 +28,14 @@ struct TrainingJob {
   std::string stage = "sft";                                  // sft, pt, or the preference method
   bool do_train = true, do_eval = false, do_predict = false;  // after training; evaluation during it is the trainer's
   bool predict_with_generate = false;
-  std::optional<at::ScalarType> measured_in;  // weights become this for evaluation and prediction after training or without it
+  std::optional<at::ScalarType> eval_dtype;  // weights become this for evaluation and prediction after training or without it
 
   fs::path model_folder;
   std::string model_name;  // as given, for cards and messages
   model::LoadOptions load;
   bool from_scratch = false;  // random weights in the shape of config.json
   text::NewTokens new_tokens;
-  std::function<model::VocabularyGrowth(const text::Tokenizer&)> room_for_tokens;  // empty: the vocabulary stays as it is
+  std::function<model::EmbeddingResize(const text::Tokenizer&)> resize_embeddings;  // empty: the vocabulary stays as it is
   bool gradient_checkpointing = true;
   bool offload_activations = false;                      // what it keeps waits in host memory
   model::Recompute recompute = model::Recompute::block;  // what it runs again …
@@ -48,14 +48,14 @@ struct TrainingJob {
 
   data::DatasetConfig datasets;
   data::EncodeConfig encode;
-  fs::path keep_encoded;  // rows are written here as token ids; empty: nowhere
+  fs::path tokenized_path;  // rows are written here as token ids; empty: nowhere
   data::LoaderConfig loader, eval_loader;
   GenerationConfig generation;
 
   tuner::TunerConfig tuner;
   optim::OptimizerConfig optimizer;
-  optim::GroupConfig groups;
-  optim::ScheduleConfig schedule;  // total and warm-up steps are filled in when the number of steps is known
+  optim::ParamGroupConfig groups;
+  optim::LrSchedulerConfig schedule;  // total and warm-up steps are filled in when the number of steps is known
   double warmup_steps = 0, warmup_ratio = 0;
   TaskConfig task;  // what the model is for; other than writing, it has a loss of its own
   SftConfig sft;
@@ -75,7 +75,7 @@ struct TrainingJob {
 std::string run_identity(const TrainingJob& job);
 
 // "sft of Qwen2.5-7B-Instruct": what a message about the run calls it.
-std::string spoken_name(const TrainingJob& job);
+std::string display_name(const TrainingJob& job);
 
 // Checks everything that can be known, loads the model, trains, saves and says where. Returns the process's exit code; a
 // UserError carries its own.

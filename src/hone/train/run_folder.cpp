@@ -8,7 +8,7 @@
 #include <ctime>
 
 #include "hone/base/log.h"
-#include "hone/train/checkpoint.h"
+#include "hone/train/checkpoints/checkpoint.h"
 
 namespace hone::train {
 namespace {
@@ -57,7 +57,7 @@ fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
 // LLaMA-Factory's way: a folder with checkpoints is continued unasked.
 std::optional<fs::path> automatic_checkpoint(const fs::path& output_dir, const RunSubject& subject) {
   auto newest = find_checkpoint(output_dir, subject);
-  if (newest) log::info("continuing from {}; start anew with --overwrite_output_dir true", newest->string());
+  if (newest) log::info("resuming from {}; start from scratch with --overwrite_output_dir true", newest->string());
   if (!newest && holds_final_weights(output_dir))
     throw UserError(ExitCode::usage, fmt::format("{} already holds a trained model and no checkpoint to continue from", output_dir.string()),
                     "name another --output_dir, or write over it with --overwrite_output_dir true");
@@ -117,7 +117,7 @@ Beginning begin_run(const TrainerConfig& config, const RunSubject& subject) {
   if (!from && config.resume_from_checkpoint == "true") {
     from = find_checkpoint(config.output_dir, subject);
     if (from && !beginning.folder) beginning.folder = fs::absolute(*from).lexically_normal().parent_path();
-    if (from) log::info("continuing from {}", from->string());
+    if (from) log::info("resuming from {}", from->string());
     else log::info("{} holds no checkpoint of this run yet: it starts from the beginning", config.output_dir.string());
   } else if (!from && config.resume_from_checkpoint) {
     from = asked_checkpoint(*config.resume_from_checkpoint, config.resume_only_model);

@@ -28,11 +28,11 @@ struct RunFolder {
 // Removes the version folder of a run that failed before it logged or saved anything.
 void discard_unused(const TrainerConfig& config, const fs::path& run_folder);
 
-// How a run begins: anew, or from a checkpoint.
+// How a run begins: again, or from a checkpoint.
 struct Beginning {
   std::optional<fs::path> checkpoint;  // verified
   std::string run_id;
-  std::optional<fs::path> folder;  // where it goes on, when that is decided: files are added to those of the run it continues
+  std::optional<fs::path> folder;  // where it continues, when that is decided: files are added to those of the run it continues
 };
 
 // The folder a run writes into as far as it is known before its data is read; none: a version folder that is made when all is well.

@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
-#include "hone/tuner/adapter_parts.h"
-#include "hone/tuner/detach.h"
-#include "hone/tuner/initial.h"
+#include "hone/tuner/adapter_state_dict.h"
+#include "hone/tuner/multi_adapter.h"
+#include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/attach.h"
 #include "hone/tuner/single_experts.h"
 #include "hone/tuner/targets.h"
@@ -23,16 +23,16 @@ using model::SlotKind;
 bool is_embedding(const AdapterSlot& slot) { return slot.kind == SlotKind::embedding; }
 int64_t experts_of(const AdapterSlot& slot) { return slot.kind == SlotKind::experts ? slot.weight->size(0) : 0; }
 
-void require_whole_weights(model::CausalLM& model, std::string_view why) {
+void require_unquantized_weights(model::CausalLM& model, std::string_view why) {
   for (const model::Linear* linear : model.linears())
-    if (linear->compressed)
-      throw UserError(ExitCode::usage, fmt::format("the base was loaded in few bits, and {}", why), "leave --quant_bits out");
+    if (linear->quantized_base)
+      throw UserError(ExitCode::usage, fmt::format("the base model is quantized, and {}", why), "leave --quant_bits out");
 }
 
 // An adapter that changes the embedding or the head changes that one alone, as in PEFT: a tied model becomes untied.
 template <class Touches>
 void untie_if_touched(model::CausalLM& model, Touches touches) {
-  if (model.config().tied && (touches(model.embedding().name) || touches(model.head().name))) model.untie_head();
+  if (model.config().tie_word_embeddings && (touches(model.embedding().name) || touches(model.head().name))) model.untie_head();
 }
 
 // PiSSA's randomised start must come out the same when the adapter is loaded, where the run's seed is not known.
@@ -42,22 +42,22 @@ void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
 
 // The start of one layer and the base weight that goes with it.
 LoraPair start_of(const AdapterSlot& site, const io::AdapterConfig& config, int64_t rank, double scale, const AttachOptions& options,
-                  const std::map<std::string, LayerAdapter>& known) {
+                  const std::map<std::string, LoraLayer>& known) {
   auto generator = layer_generator(site.path, seed_for(config.init, options.seed));
   if (is_embedding(site)) return initial_embedding_lora(*site.weight, rank, config.init, generator);
-  if (site.kind == SlotKind::experts) return initial_lora(site.weight->select(0, 0), rank * experts_of(site), scale, config, generator);
-  if (config.init != kGradientStart) return initial_lora(*site.weight, rank, scale, config, generator);
+  if (site.kind == SlotKind::experts) return init_lora(site.weight->select(0, 0), rank * experts_of(site), scale, config, generator);
+  if (config.init != kLoraGa) return init_lora(*site.weight, rank, scale, config, generator);
   const auto device = site.weight->device();
   if (auto pair = known.find(site.path); pair != known.end())
-    return taken_out(*site.weight, pair->second.weights.a.to(device, at::kFloat), pair->second.weights.b.to(device, at::kFloat), scale);
+    return subtract_from_base(*site.weight, pair->second.weights.a.to(device, at::kFloat), pair->second.weights.b.to(device, at::kFloat), scale);
   auto gradient = options.gradients.find(site.path);
   HONE_CHECK(gradient != options.gradients.end(), "a start by gradients has one for every target");
-  return gradient_lora(*site.weight, gradient->second, rank, scale, options.gradient_start, generator);
+  return lora_ga_init(*site.weight, gradient->second, rank, scale, options.gradient_start, generator);
 }
 
-LayerAdapter fresh_layer(const AdapterSlot& site, const io::AdapterConfig& config, const TargetMatcher& matcher, const AttachOptions& options,
-                         const std::map<std::string, LayerAdapter>& known, Tensor* residual) {
-  LayerAdapter layer;
+LoraLayer fresh_layer(const AdapterSlot& site, const io::AdapterConfig& config, const TargetMatcher& matcher, const AttachOptions& options,
+                         const std::map<std::string, LoraLayer>& known, Tensor* residual) {
+  LoraLayer layer;
   layer.embedding = is_embedding(site);
   layer.experts = experts_of(site);
   const int64_t rank = matcher.rank(site.path);
@@ -69,7 +69,7 @@ LayerAdapter fresh_layer(const AdapterSlot& site, const io::AdapterConfig& confi
   weights.b = pair.b;
   *residual = pair.residual;
   const Tensor& base = pair.residual.defined() ? pair.residual : *site.weight;
-  if (config.dora && !is_embedding(site)) weights.magnitude = direction_lengths(base, pair.a, pair.b, weights.scale);
+  if (config.dora && !is_embedding(site)) weights.magnitude = dora_magnitudes(base, pair.a, pair.b, weights.scale);
   return layer;
 }
 
@@ -85,8 +85,8 @@ void put(const AdapterSlot& site, ops::LoraWeights weights, const AttachOptions&
   site.adapters->push_back(std::move(weights));
 }
 
-void remember_initial(AttachedAdapter& adapter, const std::string& path, const LayerAdapter& layer) {
-  if (!starts_inside_base(adapter.config.init) && adapter.config.init != kGradientStart) return;
+void remember_initial(AttachedAdapter& adapter, const std::string& path, const LoraLayer& layer) {
+  if (!inits_from_base(adapter.config.init) && adapter.config.init != kLoraGa) return;
   adapter.initial.emplace_back(path + ".lora_A.weight", layer.weights.a.detach().clone());
   adapter.initial.emplace_back(path + ".lora_B.weight", layer.weights.b.detach().clone());
 }
@@ -97,8 +97,8 @@ bool trains_bias(const io::AdapterConfig& config, const TargetMatcher& matcher, 
 }
 
 // Gives the adapter its own copy of a base weight, in the base's type: the layers around it compute in that.
-void take_whole(AttachedAdapter& adapter, const model::NamedParameter& parameter, const Tensor& value) {
-  adapter.whole.push_back({parameter.name, parameter.value, *parameter.value});
+void take_modules_to_save(AttachedAdapter& adapter, const model::NamedParameter& parameter, const Tensor& value) {
+  adapter.modules_to_save.push_back({parameter.name, parameter.value, *parameter.value});
   move_in(*parameter.value,
           value.to(parameter.value->device(), parameter.value->scalar_type(), /*non_blocking=*/false, /*copy=*/true));
 }
@@ -123,15 +123,19 @@ void require_matches(const io::AdapterConfig& config, const std::vector<AdapterS
 // A parameter's update is part of the weight, not of what goes through a layer: what PEFT refuses of it.
 void require_plain_updates(const io::AdapterConfig& config) {
   if (config.target_parameters.empty()) return;
-  if (config.dropout != 0) throw UserError(ExitCode::usage, fmt::format("target_parameters with lora_dropout {}", config.dropout), "an update of a parameter has no input to drop: pass --lora_dropout 0");
+  if (config.dropout != 0)
+    throw UserError(ExitCode::usage, fmt::format("target_parameters with lora_dropout {}", config.dropout),
+                    "an update of a parameter has no input to drop: pass --lora_dropout 0");
   if (config.dora || (config.init != "true" && config.init != "false" && config.init != "gaussian"))
-    throw UserError(ExitCode::usage, fmt::format("target_parameters with {}", config.dora ? "use_dora" : "init_weights " + config.init), "parameters take plain LoRA updates");
+    throw UserError(ExitCode::usage,
+                    fmt::format("target_parameters with {}", config.dora ? "use_dora" : "init_weights " + config.init),
+                    "parameters take plain LoRA updates");
 }
 
 // Gives every module that the config means its low-rank pair.
 void attach_pairs(model::CausalLM& model, AttachedAdapter& adapter, const TargetMatcher& matcher, const AttachOptions& options) {
   const auto all = model.slots();
-  const auto known = options.started_in ? initial_pairs(*options.started_in, adapter.config) : std::map<std::string, LayerAdapter>();
+  const auto known = options.started_in ? initial_pairs(*options.started_in, adapter.config) : std::map<std::string, LoraLayer>();
   size_t adapted = 0;
   for (const auto& site : all) {
     if (!matcher.slot(site)) continue;
@@ -151,9 +155,10 @@ void attach_pairs(model::CausalLM& model, AttachedAdapter& adapter, const Target
 
 AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options) {
   check_init(config.init);
-  if (changes_base(config.init) || config.init == kGradientStart || config.dora) require_whole_weights(model, "this kind of adapter reads them");
+  if (changes_base(config.init) || config.init == kLoraGa || config.dora) require_unquantized_weights(model, "this kind of adapter reads them");
   for (const model::Linear* linear : model.linears())
-    if (linear->compressed && saves_parameter(config.modules_to_save, linear->name + ".weight")) require_whole_weights(model, linear->name + " is to be trained whole");
+    if (linear->quantized_base && saves_parameter(config.modules_to_save, linear->name + ".weight"))
+      require_unquantized_weights(model, linear->name + " is to be trained whole");
   require_plain_updates(config);
   const TargetMatcher matcher(config);
   AttachedAdapter adapter{options.name, config, {}, {}};
@@ -163,30 +168,30 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
   else put_tuners(model, make_tuners(layer_shapes(model), config, options.seed), options);
   for (const auto& parameter : model.parameters())
     if (saves_parameter(config.modules_to_save, parameter.name) || trains_bias(config, matcher, parameter.name))
-      take_whole(adapter, parameter, *parameter.value);
+      take_modules_to_save(adapter, parameter, *parameter.value);
   return adapter;
 }
 
 AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options) try {
   io::Adapter files = io::read_adapter(folder);
   if (files.config.is_lora()) stack_single_experts(files, folder.string());
-  AdapterParts parts;
-  if (files.config.is_lora()) parts = split_adapter(files, folder.string());
-  else put_tuners(model, read_tuners(layer_shapes(model), files, folder.string(), parts.whole), options);
-  if (files.config.is_lora() && changes_base(files.config.init)) require_whole_weights(model, "this kind of adapter reads them");
+  AdapterStateDict parts;
+  if (files.config.is_lora()) parts = parse_adapter_state_dict(files, folder.string());
+  else put_tuners(model, read_tuners(layer_shapes(model), files, folder.string(), parts.modules_to_save), options);
+  if (files.config.is_lora() && changes_base(files.config.init)) require_unquantized_weights(model, "this kind of adapter reads them");
   AttachedAdapter adapter{options.name, files.config, {}, {}};
   untie_if_touched(
-      model, [&](const std::string& path) { return parts.layers.contains(path) || parts.whole.contains(path + ".weight"); });
+      model, [&](const std::string& path) { return parts.layers.contains(path) || parts.modules_to_save.contains(path + ".weight"); });
   // Before the pairs: a file may bring its own base weight for a layer it adapts.
   for (const auto& parameter : model.parameters()) {
-    auto found = parts.whole.find(parameter.name);
-    if (found == parts.whole.end()) continue;
+    auto found = parts.modules_to_save.find(parameter.name);
+    if (found == parts.modules_to_save.end()) continue;
     if (found->second.sizes() != parameter.value->sizes())
       throw UserError(ExitCode::bad_checkpoint,
                       fmt::format("{}: {} has shape {}, the base has {}", folder.string(), parameter.name,
                                   fmt::join(found->second.sizes(), "x"), fmt::join(parameter.value->sizes(), "x")));
-    take_whole(adapter, parameter, found->second);
-    parts.whole.erase(found);
+    take_modules_to_save(adapter, parameter, found->second);
+    parts.modules_to_save.erase(found);
   }
   const auto known = initial_pairs(folder, files.config);
   for (const auto& site : model.slots()) {
@@ -202,15 +207,15 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
     put(site, found->second.weights, options);
     parts.layers.erase(found);
   }
-  if (!parts.layers.empty() || !parts.whole.empty())
+  if (!parts.layers.empty() || !parts.modules_to_save.empty())
     throw UserError(
         ExitCode::bad_checkpoint,
         fmt::format("{}: the base model has no \"{}\"", folder.string(),
-                    parts.layers.empty() ? parts.whole.begin()->first : parts.layers.begin()->first),
+                    parts.layers.empty() ? parts.modules_to_save.begin()->first : parts.layers.begin()->first),
         fmt::format("the adapter was made for {}", files.config.base_model.empty() ? "another model" : files.config.base_model));
   return adapter;
 } catch (...) {
-  detach_adapter(model, options.name);  // a server that was offered a wrong one goes on with the model as it was
+  delete_adapter(model, options.name);  // a server that was offered a wrong one continues with the model as it was
   throw;
 }
 
@@ -227,7 +232,7 @@ std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const
     for (const auto& own : tuner.tensors()) tensors.push_back({owner + "." + own.name, own.value});
   });
   const TargetMatcher matcher(adapter.config);
-  for (const auto& whole : adapter.whole) {
+  for (const auto& whole : adapter.modules_to_save) {
     // PEFT keeps an adapted module's own parameters one level down.
     const size_t dot = whole.name.rfind('.');
     const std::string path = whole.name.substr(0, dot), leaf = whole.name.substr(dot);
@@ -255,7 +260,7 @@ void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const 
   io::write_adapter(folder, files);
 }
 
-void save_initial_pairs(const AttachedAdapter& adapter, const fs::path& folder) {
+void save_init_lora(const AttachedAdapter& adapter, const fs::path& folder) {
   io::Adapter files{adapter.config, adapter.initial};
   files.config.init = "true";
   files.config.dora = false;  // the pairs alone: magnitudes are trained
@@ -304,13 +309,13 @@ void set_active(model::CausalLM& model, const std::vector<std::string>& adapters
                       fmt::format("loaded: {}", fmt::join(known, ", ")));
 }
 
-bool answers_faster_merged(model::CausalLM& model, const AttachedAdapter& adapter) {
+bool should_merge_for_inference(model::CausalLM& model, const AttachedAdapter& adapter) {
   if (adapter.config.is_lora() || !merges(adapter.config)) return false;
-  return std::ranges::none_of(model.linears(), [](const model::Linear* linear) { return linear->compressed || linear->quantized; });
+  return std::ranges::none_of(model.linears(), [](const model::Linear* linear) { return linear->quantized_base || linear->quantized; });
 }
 
 void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
-  require_whole_weights(model, "an adapter cannot be merged into them");
+  require_unquantized_weights(model, "an adapter cannot be merged into them");
   require_merges(adapter.config);
   at::NoGradGuard no_grad;
   for (const auto& site : model.slots()) {
@@ -318,8 +323,10 @@ void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
       if (weights.adapter == adapter.name) move_in(*site.weight, merged_weight(*site.weight, {weights, is_embedding(site), experts_of(site)}));
     std::erase_if(*site.adapters, [&](const auto& weights) { return weights.adapter == adapter.name; });
   }
-  for_each_tuner(model, adapter, [](model::Linear& linear, const std::string&, model::LinearTuner& tuner) { move_in(linear.weight, merged_by(tuner, linear.weight)); });
-  detach_adapter(model, adapter.name);
+  for_each_tuner(model, adapter, [](model::Linear& linear, const std::string&, model::LinearTuner& tuner) {
+    move_in(linear.weight, merged_by(tuner, linear.weight));
+  });
+  delete_adapter(model, adapter.name);
 }
 
 }  // namespace hone::tuner

@@ -7,7 +7,7 @@
 
 #include "hone/io/peft.h"
 #include "hone/model/causal_lm.h"
-#include "hone/tuner/gradient_start.h"
+#include "hone/tuner/lora_ga.h"
 
 namespace hone::tuner {
 
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 // A base weight that belongs to the adapter (modules_to_save, a trained bias): its place in the model and what stood there
 // before.
-struct WholeParameter {
+struct SavedModule {
   std::string name;
   Tensor* value;
   Tensor base;
@@ -24,7 +24,7 @@ struct WholeParameter {
 struct AttachedAdapter {
   std::string name = "default";
   io::AdapterConfig config;
-  std::vector<WholeParameter> whole;
+  std::vector<SavedModule> modules_to_save;
   io::NamedTensorList initial;  // the matrices PiSSA, OLoRA and LoRA-GA took out of the base, under the names of the file; else empty
 };
 
@@ -34,7 +34,7 @@ struct AttachOptions {
   uint64_t seed = 42;
   // LoRA-GA alone: gradients of the targets and what to make of them, or the folder of a run that began with them.
   BaseGradients gradients = {};
-  GradientStart gradient_start = {};
+  LoraGaConfig gradient_start = {};
   std::optional<fs::path> started_in = std::nullopt;
 };
 
@@ -50,14 +50,14 @@ std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const
 std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config);
 void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
 // What a start that follows gradients took out of the base: needed beside the adapter, since the base alone does not tell.
-void save_initial_pairs(const AttachedAdapter& adapter, const fs::path& folder);
+void save_init_lora(const AttachedAdapter& adapter, const fs::path& folder);
 // The same change as a plain LoRA of twice the rank over the untouched base, for adapters that took their start out of it.
 void save_converted_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
 
 void set_active(model::CausalLM& model,
                 const std::vector<std::string>& adapters);  // others are switched off; unknown names throw
 // Its change costs more at every token than LoRA's, and the weights can take it in.
-bool answers_faster_merged(model::CausalLM& model, const AttachedAdapter& adapter);
+bool should_merge_for_inference(model::CausalLM& model, const AttachedAdapter& adapter);
 // Adds the adapter's change to the base weights and removes it.
 void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter);
 

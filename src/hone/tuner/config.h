@@ -12,7 +12,7 @@ namespace hone::tuner {
 
 namespace fs = std::filesystem;
 
-enum class Kind { full, adapter, freeze };
+enum class TunerType { full, adapter, freeze };
 
 // Full tuning with parts switched off: everything trains, then the freeze_* fields switch off, then the trainable_* fields on
 // again.
@@ -30,14 +30,14 @@ struct FreezeLayers {
 };
 
 // LoRA-GA's start: how the gradient's singular directions are shared out, and how long the matrices' rows are.
-struct GradientStart {
+struct LoraGaConfig {
   std::string direction = "ArB2r";  // ArBr, A2rBr, ArB2r, random
   std::string scale = "stable";     // gd, unit, stable, weights
   double gamma = 16;                // of stable
   int64_t batch_size = 2, batches = 2, max_length = 1024;  // of the rows whose gradient is taken
 };
 
-struct Lora {
+struct LoraConfig {
   int64_t rank = 8;
   double alpha = 32, dropout = 0.05;
   std::string bias = "none";                          // none, all, lora_only
@@ -48,7 +48,7 @@ struct Lora {
   std::vector<std::string> modules_to_save;           // trained whole; also all-embedding, all-norm
   bool rslora = false, dora = false;
   std::string init = "true";            // true, false, gaussian, pissa, pissa_niter_N, olora, loftq, lora_ga
-  GradientStart gradient_start;         // of lora_ga
+  LoraGaConfig gradient_start;         // of lora_ga
   bool convert_at_end = false;          // LLaMA-Factory's pissa_convert
   int64_t loftq_bits = 4, loftq_iterations = 1;
   std::optional<at::ScalarType> dtype;  // unset: float32
@@ -57,8 +57,8 @@ struct Lora {
 };
 
 struct TunerConfig {
-  Kind kind = Kind::adapter;
-  Lora lora;                                      // targets and modules_to_save are for every method
+  TunerType kind = TunerType::adapter;
+  LoraConfig lora;                                      // targets and modules_to_save are for every method
   std::string method = "LORA";                    // of Kind::adapter, as adapter_config.json spells it; see methods/
   Json method_fields = Json::object();            // its own, by their names there
   int64_t steps = 0;                              // of the run, for methods that follow a schedule
@@ -68,8 +68,8 @@ struct TunerConfig {
   std::vector<fs::path> adapters;                 // all but the last are merged; the last is continued
   bool create_new_adapter = false;                // merge them all and start a fresh one
   std::optional<at::ScalarType> trainable_dtype;  // of base weights that train; unset: as loaded
-  bool borrow_weights = false;                    // what trains stays where it was loaded: whoever shards it copies what it keeps
-  std::optional<fs::path> resumed;                // the checkpoint this run goes on from: it knows a start that follows gradients
+  bool share_base_storage = false;                    // what trains stays where it was loaded: whoever shards it copies what it keeps
+  std::optional<fs::path> resumed;                // the checkpoint this run resumes from: it knows a start that follows gradients
   std::string base_model;                         // written into adapter_config.json
   std::string peft_task = "CAUSAL_LM";            // the same; "" is none
   uint64_t seed = 42;

@@ -1,12 +1,12 @@
 #include "hone/tuner/loftq.h"
 
-#include "hone/ops/compressed_weight.h"
+#include "hone/ops/quantization/quantized_tensor.h"
 
 namespace hone::tuner {
 
-Tensor rounded_to_nf4(const Tensor& weight) { return ops::CompressedWeight(weight, {ops::WeightCode::nf4}).restored(at::kFloat); }
+Tensor rounded_to_nf4(const Tensor& weight) { return ops::QuantizedTensor(weight, {ops::QuantType::nf4}).dequantize(at::kFloat); }
 
-Tensor rounded_to_int8(const Tensor& weight) { return ops::CompressedWeight(weight, {ops::WeightCode::int8}).restored(at::kFloat); }
+Tensor rounded_to_int8(const Tensor& weight) { return ops::QuantizedTensor(weight, {ops::QuantType::int8}).dequantize(at::kFloat); }
 
 LoraPair loftq(const Tensor& weight, int64_t rank, double scale, int64_t bits, int64_t rounds) {
   const Tensor full = weight.to(at::kFloat);

@@ -7,11 +7,11 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
-#include "hone/io/hf_index.h"
+#include "hone/io/weight_folder.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
-#include "hone/tuner/adapter_parts.h"
-#include "hone/tuner/initial.h"
+#include "hone/tuner/adapter_state_dict.h"
+#include "hone/tuner/lora_init.h"
 #include "hone/tuner/model_folder.h"
 #include "hone/tuner/methods/attach.h"
 #include "hone/tuner/single_experts.h"
@@ -26,13 +26,13 @@ constexpr const char* kEmbedding = "model.embed_tokens.weight";
 // One adapter's share in one tensor: a replacement, a low-rank change, or both.
 struct Change {
   Tensor replacement;
-  std::optional<LayerAdapter> layer;
-  std::optional<LayerAdapter> taken;                // what a start by gradients took out of the base
+  std::optional<LoraLayer> layer;
+  std::optional<LoraLayer> taken;                // what a start by gradients took out of the base
   std::shared_ptr<const io::AdapterConfig> config;  // of the layer
   std::shared_ptr<const model::LinearTuner> tuner;  // of a method beside LoRA
 };
 
-struct Plan {
+struct MergeEdits {
   std::map<std::string, std::vector<Change>> changes;  // by parameter name, in the order of the adapters
   bool untie = false;  // the embedding or the head is changed alone, so that a tied model has to be written with both
   Tensor scores;       // the head of a classifier that was trained on a language model
@@ -57,10 +57,10 @@ Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::strin
     const auto& pair = change.layer->weights;
     if (changes_base(change.config->init)) {
       auto generator = layer_generator(path, 0);
-      weight = initial_lora(weight, pair.a.size(0), pair.scale, *change.config, generator).residual;
+      weight = init_lora(weight, pair.a.size(0), pair.scale, *change.config, generator).residual;
     }
     if (change.taken)
-      weight = taken_out(weight, change.taken->weights.a.to(at::kFloat), change.taken->weights.b.to(at::kFloat), pair.scale).residual;
+      weight = subtract_from_base(weight, change.taken->weights.a.to(at::kFloat), change.taken->weights.b.to(at::kFloat), pair.scale).residual;
     weight = merged_weight(weight.to(at::kFloat), *change.layer);
   }
   return weight;
@@ -76,16 +76,16 @@ std::vector<LayerShape> layers_in(const io::WeightFolder& base) {
   return layers;
 }
 
-void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folder, bool tied) {
+void add_adapter(MergeEdits& plan, const io::WeightFolder& base, const fs::path& folder, bool tied) {
   io::Adapter adapter = io::read_adapter(folder);
-  AdapterParts parts;
+  AdapterStateDict parts;
   MadeTuners made;
   if (adapter.config.is_lora()) {
     stack_single_experts(adapter, folder.string());
-    parts = split_adapter(adapter, folder.string());
+    parts = parse_adapter_state_dict(adapter, folder.string());
   } else {
     require_merges(adapter.config);
-    made = read_tuners(layers_in(base), adapter, folder.string(), parts.whole);
+    made = read_tuners(layers_in(base), adapter, folder.string(), parts.modules_to_save);
   }
   const auto config = std::make_shared<const io::AdapterConfig>(adapter.config);
   const auto taken = initial_pairs(folder, adapter.config);
@@ -98,7 +98,7 @@ void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folde
     return entry->shape;
   };
   std::map<std::string, Change> changes;
-  for (const auto& [parameter, value] : parts.whole) {
+  for (const auto& [parameter, value] : parts.modules_to_save) {
     if (parameter == kScores && !base.find(kScores)) {
       plan.scores = value;
       continue;
@@ -126,7 +126,7 @@ void add_adapter(Plan& plan, const io::WeightFolder& base, const fs::path& folde
   }
 }
 
-std::vector<io::TensorSource> sources(const io::WeightFolder& base, const Plan& plan, std::optional<at::ScalarType> dtype) {
+std::vector<io::TensorSource> sources(const io::WeightFolder& base, const MergeEdits& plan, std::optional<at::ScalarType> dtype) {
   std::vector<io::TensorSource> all;
   const auto add = [&](const std::string& name, const std::string& stored_as) {
     const io::TensorEntry& entry = *base.find(stored_as);
@@ -149,7 +149,7 @@ std::vector<io::TensorSource> sources(const io::WeightFolder& base, const Plan& 
   return all;
 }
 
-void write_config(const fs::path& base, const fs::path& output, const Plan& plan, std::optional<at::ScalarType> dtype, const Json& changes) {
+void write_config(const fs::path& base, const fs::path& output, const MergeEdits& plan, std::optional<at::ScalarType> dtype, const Json& changes) {
   Json config = read_config_file((base / "config.json").string());
   config.update(changes);
   config.erase("quantization_config");  // what is read from few bits is written whole
@@ -198,14 +198,14 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   refuse_own_source(output, base, adapters);
   const io::WeightFolder weights(base);
   const bool tied = is_tied(base, weights);
-  Plan plan;
+  MergeEdits plan;
   if (const auto* embedding = weights.find(kEmbedding); embedding && options.changes.vocabulary.rows > embedding->shape[0])
     plan.vocabulary = options.changes.vocabulary.rows;
   for (const auto& adapter : adapters) add_adapter(plan, weights, adapter, tied);
 
   Staging staging(output);
   auto tensors = sources(weights, plan, options.dtype);
-  if (weights.expert_names()) tensors = io::one_by_one(std::move(tensors), *weights.expert_names());
+  if (weights.expert_names()) tensors = io::unstack_experts(std::move(tensors), *weights.expert_names());
   io::write_sharded(staging.folder(), tensors, options.max_shard_bytes);
   copy_small_files(base, staging.folder(), nullptr);
   if (!adapters.empty()) write_file_atomically(staging.folder() / "README.md", merged_model_card(base, adapters));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hone/device/tensor.h"
-#include "hone/model/changes.h"
+#include "hone/model/model_overrides.h"
 
 namespace hone::tuner {
 
@@ -17,7 +17,7 @@ struct MergeOptions {
   std::optional<at::ScalarType> dtype;  // unset: each tensor keeps the base's
   size_t max_shard_bytes = 5'000'000'000;
   bool exist_ok = false;  // write into a folder that is already there
-  model::ModelChanges changes;  // of the base: config.json, and rows of the vocabulary, which start as the mean of the others
+  model::ModelOverrides changes;  // of the base: config.json, and rows of the vocabulary, which start as the mean of the others
   std::function<void(const fs::path&)> finish;  // adds files before the folder appears
 };
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "hone/base/fault.h"
+#include "hone/base/fault_injection.h"
 #include "hone/base/file.h"
 
 namespace hone::tuner {

@@ -28,7 +28,9 @@ Pair stacked(const Pairs& pairs, const std::vector<std::string>& kinds, const st
     for (const auto& kind : kinds) {
       auto found = pairs.find(expert);
       auto pair = found == pairs.end() ? Pair() : found->second.contains(kind) ? found->second.at(kind) : Pair();
-      if (!is_whole(pair)) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}.experts.{}.{} has no whole pair of matrices", origin, block, expert, kind));
+      if (!is_whole(pair))
+        throw UserError(ExitCode::bad_checkpoint,
+                        fmt::format("{}: {}.experts.{}.{} has no complete pair of matrices", origin, block, expert, kind));
       own_a.push_back(pair.a), own_b.push_back(pair.b);
     }
     a.push_back(at::cat(own_a)), b.push_back(at::block_diag(own_b));
@@ -51,7 +53,9 @@ void add_both_ranks(io::AdapterConfig& config) {
 
 // Modules that the adapter still has a pair of; names of others would be missed in the model.
 void keep_targets_of(io::AdapterConfig& config, const std::set<std::string>& modules) {
-  std::erase_if(config.targets.names, [&](const std::string& name) { return std::ranges::none_of(modules, [&](const auto& module) { return ends_in(module, name); }); });
+  std::erase_if(config.targets.names, [&](const std::string& name) {
+    return std::ranges::none_of(modules, [&](const auto& module) { return ends_in(module, name); });
+  });
   if (!config.targets.regex.empty()) config.targets = {{modules.begin(), modules.end()}, ""};
 }
 
@@ -59,7 +63,8 @@ void keep_targets_of(io::AdapterConfig& config, const std::set<std::string>& mod
 Tensor& half_named(Pair& pair, std::string_view name, const std::string& origin) {
   if (name.ends_with(".lora_A.weight")) return pair.a;
   if (name.ends_with(".lora_B.weight")) return pair.b;
-  throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: \"{}\" belongs to a single expert", origin, name), "experts take plain LoRA pairs, lora_A and lora_B");
+  throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: \"{}\" belongs to a single expert", origin, name),
+                  "experts take plain LoRA pairs, lora_A and lora_B");
 }
 
 bool any_expert_has(const Pairs& pairs, const std::string& kind) {
@@ -117,7 +122,7 @@ void stack_single_experts(io::Adapter& adapter, const std::string& origin) {
   adapter.tensors = std::move(others);
 }
 
-void target_stacked_experts(io::AdapterConfig& config, const std::vector<std::string>& modules, const model::ExpertsConfig& experts) {
+void target_stacked_experts(io::AdapterConfig& config, const std::vector<std::string>& modules, const model::MoeConfig& experts) {
   if (experts.count == 0) return;
   const auto& stored = experts.stored_as;
   const auto takes = [&](const std::string& kind) {

@@ -11,6 +11,6 @@ void stack_single_experts(io::Adapter& adapter, const std::string& origin);
 
 // Targets of a fresh adapter that name experts' layers (gate_proj, up_proj, down_proj, w1 …, gate) where the model has no such modules mean the
 // stacked parameters. Throws UserError(usage) when gate or up is named alone: they are one parameter.
-void target_stacked_experts(io::AdapterConfig& config, const std::vector<std::string>& modules, const model::ExpertsConfig& experts);
+void target_stacked_experts(io::AdapterConfig& config, const std::vector<std::string>& modules, const model::MoeConfig& experts);
 
 }  // namespace hone::tuner

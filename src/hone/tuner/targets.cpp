@@ -60,7 +60,7 @@ TargetMatcher::TargetMatcher(const io::AdapterConfig& config)
       rank_keys_(pattern_keys(config.rank_pattern, "rank_pattern")),
       alpha_keys_(pattern_keys(config.alpha_pattern, "alpha_pattern")) {}
 
-bool TargetMatcher::is_saved_whole(const std::string& path) const {
+bool TargetMatcher::is_module_to_save(const std::string& path) const {
   return std::ranges::any_of(config_.modules_to_save, [&](const std::string& name) {
     return ends_in(path, name) || ("." + path).find("." + name + ".") != std::string::npos;
   });
@@ -79,7 +79,7 @@ bool TargetMatcher::in_chosen_layer(const std::string& path) const {
 
 bool TargetMatcher::operator()(const std::string& path) const {
   if (config_.excluded.regex.empty() ? any_ends(config_.excluded.names, path) : std::regex_match(path, excluded_)) return false;
-  if (is_saved_whole(path)) return false;
+  if (is_module_to_save(path)) return false;
   if (!config_.targets.regex.empty()) return std::regex_match(path, target_);
   // A full path in the list wins over the choice of layers, as in PEFT.
   if (std::ranges::count(config_.targets.names, path)) return true;

@@ -30,7 +30,7 @@ class TargetMatcher {
 
  private:
   bool in_chosen_layer(const std::string& path) const;
-  bool is_saved_whole(const std::string& path) const;
+  bool is_module_to_save(const std::string& path) const;
 
   const io::AdapterConfig config_;
   std::regex target_, excluded_;

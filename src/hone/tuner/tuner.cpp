@@ -7,7 +7,7 @@
 #include <set>
 
 #include "hone/base/log.h"
-#include "hone/io/hf_index.h"
+#include "hone/io/weight_folder.h"
 #include "hone/io/value_head.h"
 #include "hone/tuner/freeze.h"
 #include "hone/tuner/methods/attach.h"
@@ -33,7 +33,7 @@ void train_chosen(model::CausalLM& model, const std::vector<bool>& trained, cons
   const auto parameters = model.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!trained[i] && !io::is_of_value_head(parameters[i].name)) continue;
-    make_trainable(*parameters[i].value, config.trainable_dtype, !config.borrow_weights);
+    make_trainable(*parameters[i].value, config.trainable_dtype, !config.share_base_storage);
     tuned.trainable.emplace_back(parameters[i].name, *parameters[i].value);
   }
 }
@@ -85,7 +85,7 @@ std::vector<std::string> expanded_modules_to_save(model::CausalLM& model, const 
 // What a start by gradients needs: those of this run's first step, or the checkpoint that remembers them.
 void find_start(model::CausalLM& model, const io::AdapterConfig& adapter, const TunerConfig& config, const GradientSource& gradients,
                 AttachOptions& options) {
-  if (adapter.init != kGradientStart) return;
+  if (adapter.init != kLoraGa) return;
   options.gradient_start = config.lora.gradient_start;
   options.started_in = config.resumed;
   if (config.resumed) return;
@@ -101,7 +101,7 @@ AttachedAdapter start_adapter(model::CausalLM& model, const TunerConfig& config,
     auto loaded = load_adapter(model, config.adapters[i], options);
     if (i + 1 == config.adapters.size() && !config.create_new_adapter) {
       if (loaded.config.is_lora()) log::info("continuing adapter {} (rank {}, alpha {})", config.adapters[i].string(), loaded.config.rank, loaded.config.alpha);
-      else log::info("continuing adapter {} ({})", config.adapters[i].string(), loaded.config.method);
+      else log::info("continuing adapter {} ({})", config.adapters[i].string(), loaded.config.peft_type);
       return loaded;
     }
     merge_adapter(model, loaded);
@@ -120,12 +120,12 @@ void train_adapter(model::CausalLM& model, const TunerConfig& config, const Grad
   }
   for (const auto& parameter : model.parameters()) {
     if (!io::is_of_value_head(parameter.name)) continue;
-    make_trainable(*parameter.value, std::nullopt, !config.borrow_weights);
+    make_trainable(*parameter.value, std::nullopt, !config.share_base_storage);
     tuned.trainable.emplace_back(parameter.name, *parameter.value);
   }
 }
 
-// A value head lies in a file of its own, beside weights and adapters alike.
+// A value head is in a file of its own, beside weights and adapters alike.
 void save_value_head(model::CausalLM& model, const fs::path& folder, const ReadWeight& read) {
   std::vector<io::TensorSource> sources;
   for (const auto& parameter : model.parameters()) {
@@ -146,17 +146,19 @@ constexpr const char* kSameOptions = "continue with the target_modules and modul
 
 // Said for what it is before shapes are; a pair that the run has no place for would be lost without a word.
 void require_same_adapter(const io::Adapter& saved, const Tuned& own, const fs::path& folder) {
-  if (saved.config.method != own.adapter->config.method)
+  if (saved.config.peft_type != own.adapter->config.peft_type)
     throw UserError(ExitCode::bad_checkpoint,
-                    fmt::format("{}: its adapter is of the kind {}, this run's is {}", folder.string(), saved.config.method, own.adapter->config.method),
+                    fmt::format("{}: its adapter is of the kind {}, this run's is {}", folder.string(), saved.config.peft_type, own.adapter->config.peft_type),
                     "continue with the --tuner_type of the run that saved it; its args.json has it");
   if (int64_t rank = saved.config.rank, other = own.adapter->config.rank; rank != other)
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: its adapter has rank {}, this run's has rank {}", folder.string(), rank, other),
-                    fmt::format("continue with --lora_rank {}, or start anew without the checkpoint", rank));
+                    fmt::format("continue with --lora_rank {}, or start from scratch without the checkpoint", rank));
   for (const auto& [name, tensor] : saved.tensors) {
     bool trained = std::ranges::any_of(own.trainable, [&](const auto& parameter) { return parameter.first == name; });
     if (!trained && name.find(".lora_") != name.npos)
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter holds \"{}\", which this run does not train", folder.string(), name), kSameOptions);
+      throw UserError(ExitCode::bad_checkpoint,
+                      fmt::format("{}: the adapter holds \"{}\", which this run does not train", folder.string(), name),
+                      kSameOptions);
   }
 }
 
@@ -178,12 +180,12 @@ std::string Tuned::summary() const {
 }
 
 io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& config) {
-  const Lora& lora = config.lora;
+  const LoraConfig& lora = config.lora;
   io::AdapterConfig made;
   made.base_model = config.base_model;
   made.task_type = config.peft_task;
-  made.method = config.method;
-  made.own = config.method_fields;
+  made.peft_type = config.method;
+  made.extra_fields = config.method_fields;
   made.rank = lora.rank;
   made.alpha = lora.alpha;
   made.dropout = lora.dropout;
@@ -197,7 +199,7 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   made.modules_to_save = expanded_modules_to_save(model, lora.modules_to_save);
   made.rslora = lora.rslora;
   made.dora = lora.dora;
-  made.init = !made.is_lora() ? "true" : lora.init == "lora-ga" ? kGradientStart : lora.init;
+  made.init = !made.is_lora() ? "true" : lora.init == "lora-ga" ? kLoraGa : lora.init;
   made.loftq_bits = lora.loftq_bits;
   made.loftq_iterations = lora.loftq_iterations;
   made.rank_pattern = lora.rank_pattern;
@@ -206,38 +208,38 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   if (config.use_llama_pro)
     made.layers_to_transform = trained_layers(count_layers(parameter_sizes(model)), config.layers.trainable_layers, true);
   if (!made.is_lora())
-    if (auto complete = method_of_type(made.method).complete) complete(made, layer_shapes(model), config.steps);
+    if (auto complete = method_of_type(made.peft_type).complete) complete(made, layer_shapes(model), config.steps);
   return made;
 }
 
 Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients) {
-  if (!config.adapters.empty() && config.kind != Kind::adapter)
+  if (!config.adapters.empty() && config.kind != TunerType::adapter)
     throw UserError(ExitCode::usage, "adapters are given, yet the tuner trains the model's own weights",
                     "train with --tuner_type lora, or merge them first: hone export --merge_lora true");
   Tuned tuned;
   for (const auto& parameter : model.parameters()) parameter.value->requires_grad_(false);
   const auto sizes = parameter_sizes(model);
   switch (config.kind) {
-    case Kind::full:
+    case TunerType::full:
       train_chosen(model, trained_by_prefix(sizes, config.parameters), config, tuned);
       break;
-    case Kind::freeze:
+    case TunerType::freeze:
       train_chosen(model, trained_by_layer(sizes, config.layers, config.use_llama_pro), config, tuned);
       break;
-    case Kind::adapter:
+    case TunerType::adapter:
       train_adapter(model, config, gradients, tuned);
       break;
   }
   for (const auto& size : sizes) tuned.total_count += size.elements;
   for (const auto& [name, tensor] : tuned.trainable) tuned.trainable_count += tensor.numel();
-  if (config.kind == Kind::adapter) tuned.total_count += tuned.trainable_count;
+  if (config.kind == TunerType::adapter) tuned.total_count += tuned.trainable_count;
   return tuned;
 }
 
 void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes, const ReadWeight& read) {
   if (tuned.adapter) {
     save_adapter(model, *tuned.adapter, folder);
-    if (tuned.adapter->config.init == kGradientStart) save_initial_pairs(*tuned.adapter, folder / kInitialFolder);
+    if (tuned.adapter->config.init == kLoraGa) save_init_lora(*tuned.adapter, folder / kInitialFolder);
     if (!tuned.adapter->initial.empty()) save_converted_adapter(model, *tuned.adapter, folder / "converted" / "default");
     save_value_head(model, folder, read);
     return;
@@ -248,13 +250,13 @@ void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
     sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
     if (read) sources.back().load = [read, value = *parameter.value] { return read(value); };
   }
-  if (const auto& experts = model.config().experts; experts.count > 0) sources = io::one_by_one(std::move(sources), experts.stored_as);
+  if (const auto& experts = model.config().experts; experts.count > 0) sources = io::unstack_experts(std::move(sources), experts.stored_as);
   io::write_sharded(folder, sources, max_shard_bytes);
   save_value_head(model, folder, read);
 }
 
 void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder) {
-  save_initial_pairs(adapter, folder / "pissa_init");
+  save_init_lora(adapter, folder / "pissa_init");
   save_adapter(model, adapter, folder / "pissa_backup");
   save_converted_adapter(model, adapter, folder / "pissa_converted");
 }
@@ -262,7 +264,7 @@ void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapte
 void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, const CopyWeight& copy) {
   std::map<std::string, Tensor> values;
   if (model.value_head()) {
-    auto head = io::read_value_head(folder, model.config().hidden);
+    auto head = io::read_value_head(folder, model.config().hidden_size);
     values = {{fmt::format("{}.weight", io::kValueHead), head.weight}, {fmt::format("{}.bias", io::kValueHead), head.bias}};
   }
   if (tuned.adapter) {

@@ -38,7 +38,7 @@ TEST(UsableCores, TheSmallestQuotaAroundTheProcessCounts) {
                                      {"sys/fs/cgroup/pod/cpu.max", "150000 100000"},
                                      {"sys/fs/cgroup/pod/app/cpu.max", "800000 100000"}})),
             1.5);
-  // Inside a container the group's path is the host's, and its own limit lies at the top.
+  // Inside a container the group's path is the host's, and its own limit is at the top.
   EXPECT_EQ(cpu_quota(machine("inside", {{"proc/self/cgroup", "0::/kubepods/x"}, {"sys/fs/cgroup/cpu.max", "400000 100000"}})), 4);
   EXPECT_EQ(cpu_quota(machine("v1", {{"proc/self/cgroup", "9:memory:/m\n3:cpu,cpuacct:/docker/y"},
                                      {"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1"},

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "hone/cli/commands/convert_config.h"
-#include "hone/cli/peers/names.h"
+#include "hone/cli/compat/names.h"
 
 namespace hone::cli {
 namespace {
@@ -14,7 +14,7 @@ using testing::Pair;
 struct Scene {
   std::map<std::string, std::string> files, variables;
 
-  World world() const {
+  SystemAccess world() const {
     return {[this](const std::string& path) {
               auto found = files.find(path);
               if (found == files.end()) throw UserError(ExitCode::bad_data, path + ": no such file");
@@ -42,7 +42,9 @@ TEST(CommandLine, VariablesStandInFront) {
 }
 
 TEST(CommandLine, AFileAloneSaysWhoseItIs) {
-  Scene scene{.files = {{"a.yaml", "model_name_or_path: m\nstage: sft\n"}, {"b.yaml", "model: m\ndataset: d\n"}, {"c.yaml", "model_name_or_path: m\nexport_dir: o\n"}}};
+  Scene scene{.files = {{"a.yaml", "model_name_or_path: m\nstage: sft\n"},
+                        {"b.yaml", "model: m\ndataset: d\n"},
+                        {"c.yaml", "model_name_or_path: m\nexport_dir: o\n"}}};
   EXPECT_EQ(scene.read({"a.yaml"}).invocation.typed, "train");
   EXPECT_EQ(scene.read({"b.yaml"}).invocation.front_end, FrontEnd::swift);
   EXPECT_EQ(scene.read({"c.yaml"}).invocation.typed, "export");
@@ -68,7 +70,8 @@ TEST(CommandLine, LaunchersAndScripts) {
 }
 
 TEST(ConvertConfig, OnlyWhatDiffersIsSaid) {
-  EXPECT_EQ(Scene{}.native({"swift", "sft", "--model", "m", "--lora_rank", "8", "--train_type", "lora", "--lr", "1e-4"}), "hone sft --model m --learning_rate 0.0001");
+  EXPECT_EQ(Scene{}.native({"swift", "sft", "--model", "m", "--lora_rank", "8", "--train_type", "lora", "--lr", "1e-4"}),
+            "hone sft --model m --learning_rate 0.0001");
 }
 
 TEST(ConvertConfig, FactoryDefaultsAreSpelledOut) {

@@ -1,5 +1,5 @@
 // Hints to words of other tools name things that exist.
-#include "hone/cli/peers/foreign_words.h"
+#include "hone/cli/compat/foreign_words.h"
 
 #include <gtest/gtest.h>
 

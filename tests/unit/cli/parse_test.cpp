@@ -14,7 +14,7 @@ struct ParseScene {
   FrontEnd front_end = FrontEnd::hone;
 
   Parsed parse(std::vector<std::string> words) const {
-    World world{[this](const std::string& path) {
+    SystemAccess world{[this](const std::string& path) {
                   auto found = files.find(path);
                   if (found == files.end()) throw UserError(ExitCode::bad_data, path + ": no such file");
                   return found->second;
@@ -45,8 +45,8 @@ TEST(Parse, TypedValues) {
   EXPECT_THAT(options.list("dataset"), ElementsAre("a", "b"));
   EXPECT_TRUE(options.flag("streaming"));
   EXPECT_EQ(options.integer("max_shard_size"), 2'000'000'000);
-  EXPECT_TRUE(options.given("lora_rank"));
-  EXPECT_FALSE(options.given("lora_alpha"));
+  EXPECT_TRUE(options.is_set("lora_rank"));
+  EXPECT_FALSE(options.is_set("lora_alpha"));
 }
 
 TEST(Parse, NoneAndAutoAreAbsent) {
@@ -65,7 +65,7 @@ TEST(Parse, AskingForWhatIsNotThereIsOurMistake) {
 TEST(Parse, FlagBeforeAFileName) {
   auto options = ParseScene{}.options({"tokenize", "--model", "m", "--lines", "input.txt"});
   EXPECT_TRUE(options.flag("lines"));
-  EXPECT_THAT(options.words(), ElementsAre("input.txt"));
+  EXPECT_THAT(options.positional(), ElementsAre("input.txt"));
 }
 
 TEST(Parse, LastOccurrenceWins) { EXPECT_EQ(ParseScene{}.options({"sft", "--seed", "1", "--seed", "2"}).integer("seed"), 2); }

@@ -1,4 +1,4 @@
-// Promises about the options table as a whole.
+// Promises about the options table as one.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -30,7 +30,7 @@ TEST(Table, NamesOfOneFrontEndAreUnambiguous) {
 
 TEST(Table, AcceptedAndRefusedRowsGiveAReason) {
   for (const auto& option : options_table()) {
-    EXPECT_EQ(option.status == Status::honoured, option.reason.empty()) << option.name;
+    EXPECT_EQ(option.status == Status::supported, option.reason.empty()) << option.name;
     EXPECT_FALSE(option.help.empty()) << option.name;
   }
 }

@@ -3,13 +3,13 @@
 #include <set>
 
 #include "data/temporary_folder.h"
-#include "hone/data/dataset_files.h"
-#include "hone/data/dataset_info.h"
-#include "hone/data/dataset_word.h"
-#include "hone/data/mixing.h"
-#include "hone/data/open_datasets.h"
+#include "hone/data/datasets/dataset_files.h"
+#include "hone/data/datasets/dataset_info.h"
+#include "hone/data/datasets/dataset_spec.h"
+#include "hone/data/datasets/mixing.h"
+#include "hone/data/datasets/open_datasets.h"
 #include "hone/data/row_report.h"
-#include "hone/data/self_cognition.h"
+#include "hone/data/datasets/self_cognition.h"
 
 namespace hone::data {
 namespace {
@@ -39,22 +39,22 @@ std::vector<std::string> rest_of(ConversationStream& stream, size_t at_most = 1'
   return list;
 }
 
-TEST(DatasetWord, Forms) {
+TEST(DatasetSpec, Forms) {
   TemporaryFolder folder;
   auto file = folder.write("odd#5:x.jsonl", "{}");
-  auto word = parse_dataset_word(file);
+  auto word = parse_dataset_spec(file);
   EXPECT_EQ(word.name, file);
   EXPECT_FALSE(word.sample);
-  word = parse_dataset_word(file + "#7");
+  word = parse_dataset_spec(file + "#7");
   EXPECT_EQ(word.name, file);
   EXPECT_EQ(word.sample, 7);
-  word = parse_dataset_word("HF::org/name:sub1/ sub2#500");
+  word = parse_dataset_spec("HF::org/name:sub1/ sub2#500");
   EXPECT_EQ(word.hub, "hf");
   EXPECT_EQ(word.name, "org/name");
   EXPECT_EQ(word.subsets, (std::vector<std::string>{"sub1", "sub2"}));
   EXPECT_EQ(word.sample, 500);
-  EXPECT_EQ(parse_dataset_word("ms::a/b").hub, "ms");
-  for (auto bad : {"a.jsonl#x", "a.jsonl#0", "a.jsonl#-3", "", "#5"}) EXPECT_THROW(parse_dataset_word(bad), UserError) << bad;
+  EXPECT_EQ(parse_dataset_spec("ms::a/b").hub, "ms");
+  for (auto bad : {"a.jsonl#x", "a.jsonl#0", "a.jsonl#-3", "", "#5"}) EXPECT_THROW(parse_dataset_spec(bad), UserError) << bad;
 }
 
 TEST(DatasetFiles, SplitsAndSubsetsByName) {
@@ -117,7 +117,8 @@ TEST(OpenDatasets, FolderSubsetSplitAndCustomInfo) {
   folder.write("repo/train.jsonl", "{\"frage\":\"q\",\"antwort\":\"a\"}\n");
   folder.write("repo/test.jsonl", "{\"frage\":\"t\",\"antwort\":\"a\"}\n");
   DatasetConfig config;
-  config.custom_dataset_info = {folder.write("info.json", R"([{"dataset_path":"repo","dataset_name":"mine","columns":{"frage":"query","antwort":"response"}}])")};
+  config.custom_dataset_info = {folder.write(
+      "info.json", R"([{"dataset_path":"repo","dataset_name":"mine","columns":{"frage":"query","antwort":"response"}}])")};
   config.datasets = {"mine"};
   EXPECT_EQ(questions(*open_datasets(config).train), std::vector<std::string>{"q"});
   config.datasets = {folder / "repo:test"};
@@ -161,7 +162,9 @@ TEST(FactoryDatasets, EntriesSamplesAndValidation) {
   std::string list = "[";
   for (int i = 0; i < 20; ++i) list += fmt::format("{}{{\"instruction\":\"q{}\",\"input\":\"\",\"output\":\"a\"}}", i ? "," : "", i);
   folder.write("d/a.json", list + "]");
-  folder.write("d/dataset_info.json", R"({"a":{"file_name":"a.json"},"more":{"file_name":"a.json","num_samples":30},"rank":{"file_name":"a.json","ranking":true},"bad":{"file_name":3}})");
+  folder.write(
+      "d/dataset_info.json",
+      R"({"a":{"file_name":"a.json"},"more":{"file_name":"a.json","num_samples":30},"rank":{"file_name":"a.json","ranking":true},"bad":{"file_name":3}})");
   DatasetConfig config;
   config.dialect = DatasetConfig::Dialect::factory;
   config.dataset_dir = folder / "d";
@@ -227,9 +230,13 @@ TEST(Streaming, LimitsAndHoldsOut) {
 
 TEST(RowReport, OneMessageForEachSortOfMistake) {
   RowReport report;
-  for (int i = 1; i < 30; ++i) report.bad_row(row_error(RowProblem::too_long, fmt::format("a.jsonl:{}", i), fmt::format("{} tokens; max_length is 8", 10 + i)).message);
+  for (int i = 1; i < 30; ++i)
+    report.bad_row(
+        row_error(RowProblem::too_long, fmt::format("a.jsonl:{}", i), fmt::format("{} tokens; max_length is 8", 10 + i)).message);
   report.bad_row(row_error(RowProblem::too_long, "b.jsonl:4", "99 tokens; max_length is 8").message);
-  EXPECT_THAT(report.messages(), testing::ElementsAre("a.jsonl:1: row too long: 11 tokens; max_length is 8 (30 rows like this; next line 2, line 3, line 4, …)"));
+  EXPECT_THAT(report.messages(),
+              testing::ElementsAre(
+                  "a.jsonl:1: row too long: 11 tokens; max_length is 8 (30 rows like this; next line 2, line 3, line 4, …)"));
   for (int i = 0; i < 20; ++i) report.bad_row(row_error(RowProblem::role, "a.jsonl:1", std::string(static_cast<size_t>(i) + 1, 'x')).message);
   EXPECT_EQ(report.messages().size(), RowReport::kRemembered);
   EXPECT_EQ(report.unlisted(), 11);
@@ -248,7 +255,8 @@ TEST(RowReport, CountsByKindAndStopsWhenStrict) {
   EXPECT_EQ(report.bad(), 13);
   EXPECT_EQ(report.by_kind().at(RowProblem::json), 12);
   EXPECT_EQ(report.summary(),
-            "skipped 13 of 14 rows: 12 broken JSON, 1 unknown role\n  f:0: broken JSON: x; expected y (12 rows like this; next line 1, line 2, line 3, …)\n  f:99: unknown role: x");
+            "skipped 13 of 14 rows: 12 broken JSON, 1 unknown role\n  f:0: broken JSON: x; expected y (12 rows like this; next "
+            "line 1, line 2, line 3, …)\n  f:99: unknown role: x");
   EXPECT_EQ(report.unlisted(), 0);
   RowReport strict(true);
   EXPECT_THROW(strict.bad_row("f:1: broken JSON: x"), UserError);

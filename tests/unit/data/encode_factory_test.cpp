@@ -13,7 +13,10 @@ std::shared_ptr<const Encoder> factory_encoder(EncodeConfig config) {
   return Encoder::make(std::move(config), chatml_tokenizer(), {});
 }
 
-const Conversation kTwoRounds = {.messages = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "bc"}, {.role = "user", .content = "d"}, {.role = "assistant", .content = "e"}}};
+const Conversation kTwoRounds = {.messages = {{.role = "user", .content = "a"},
+                                              {.role = "assistant", .content = "bc"},
+                                              {.role = "user", .content = "d"},
+                                              {.role = "assistant", .content = "e"}}};
 
 std::string labels(const std::shared_ptr<const Encoder>& encoder, const Conversation& conversation) {
   auto sample = encoder->encode(conversation);
@@ -21,7 +24,9 @@ std::string labels(const std::shared_ptr<const Encoder>& encoder, const Conversa
   return sample ? learned(encoder->tokenizer(), sample->labels) : "";
 }
 
-TEST(FactoryEncode, EveryAnswerIsLearned) { EXPECT_EQ(labels(factory_encoder({.template_name = "qwen3_nothink"}), kTwoRounds), "[20]bc<|im_end|>\n[20]e<|im_end|>\n"); }
+TEST(FactoryEncode, EveryAnswerIsLearned) {
+  EXPECT_EQ(labels(factory_encoder({.template_name = "qwen3_nothink"}), kTwoRounds), "[20]bc<|im_end|>\n[20]e<|im_end|>\n");
+}
 
 TEST(FactoryEncode, MaskHistoryLearnsTheLastAnswer) {
   EXPECT_EQ(labels(factory_encoder({.template_name = "qwen3_nothink", .mask_history = true}), kTwoRounds), "[44]e<|im_end|>\n");
@@ -34,13 +39,13 @@ TEST(FactoryEncode, TrainOnPromptLearnsEverything) {
 
 TEST(FactoryEncode, BudgetIsShared) {
   using Shares = std::pair<int64_t, int64_t>;
-  EXPECT_EQ(share_budget(3000, 2000, 1000), Shares(600, 400));
-  EXPECT_EQ(share_budget(2000, 3000, 1000), Shares(400, 600));
-  EXPECT_EQ(share_budget(1000, 100, 1000), Shares(900, 100));
-  EXPECT_EQ(share_budget(100, 1000, 1000), Shares(100, 900));
-  EXPECT_EQ(share_budget(100, 500, 1000), Shares(100, 500));
-  EXPECT_EQ(share_budget(500, 100, 1000), Shares(500, 100));
-  EXPECT_EQ(share_budget(10, 10, 1000), Shares(10, 10));
+  EXPECT_EQ(infer_seqlen(3000, 2000, 1000), Shares(600, 400));
+  EXPECT_EQ(infer_seqlen(2000, 3000, 1000), Shares(400, 600));
+  EXPECT_EQ(infer_seqlen(1000, 100, 1000), Shares(900, 100));
+  EXPECT_EQ(infer_seqlen(100, 1000, 1000), Shares(100, 900));
+  EXPECT_EQ(infer_seqlen(100, 500, 1000), Shares(100, 500));
+  EXPECT_EQ(infer_seqlen(500, 100, 1000), Shares(500, 100));
+  EXPECT_EQ(infer_seqlen(10, 10, 1000), Shares(10, 10));
 }
 
 TEST(FactoryEncode, LateTurnsAreCutByBudget) {

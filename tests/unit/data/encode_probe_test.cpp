@@ -7,7 +7,7 @@
 #include "hone/base/file.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/text/templates/agent_format.h"
-#include "hone/text/templates/dialog.h"
+#include "hone/text/templates/template_tables.h"
 
 namespace hone::data {
 namespace {
@@ -32,18 +32,23 @@ Conversation conversation_of(const Json& row) {
 }
 
 EncodeConfig config_of(const Json& json) {
-  auto config = peer_defaults(json.at("dialect") == "factory" ? Dialect::factory : json.at("dialect") == "jinja" ? Dialect::jinja : Dialect::swift);
+  auto config = dialect_defaults(json.at("dialect") == "factory" ? Dialect::factory : json.at("dialect") == "jinja" ? Dialect::jinja : Dialect::swift);
   config.template_name = json.value("template", std::string());
   if (json.contains("system")) config.system = json["system"].get<std::string>();
   config.max_length = json.value("max_length", config.max_length);
   auto truncation = json.value("truncation", std::string("drop"));
-  config.truncation = truncation == "left" ? Truncation::left : truncation == "right" ? Truncation::right : truncation == "split" ? Truncation::split : Truncation::drop;
+  config.truncation = truncation == "left"    ? Truncation::left
+                      : truncation == "right" ? Truncation::right
+                      : truncation == "split" ? Truncation::split
+                                              : Truncation::drop;
   config.loss_scale = json.value("loss_scale", config.loss_scale);
   config.train_on_prompt = json.value("train_on_prompt", false);
   config.mask_history = json.value("mask_history", false);
   config.pretraining = json.value("pretraining", false);
   config.use_chat_template = json.value("use_chat_template", true);
-  if (json.contains("enable_thinking")) config.enable_thinking = json["enable_thinking"].is_null() ? std::nullopt : std::optional(json["enable_thinking"].get<bool>());
+  if (json.contains("enable_thinking"))
+    config.enable_thinking =
+        json["enable_thinking"].is_null() ? std::nullopt : std::optional(json["enable_thinking"].get<bool>());
   if (json.contains("preserve_thinking")) config.preserve_thinking = json["preserve_thinking"].get<bool>();
   config.tool_format = json.value("tool_format", std::string());
   return config;
@@ -60,7 +65,7 @@ Json encoded(const Encoder& encoder, const Json& row) {
     if (!pair) return {{"error", pair.error()}};
     return {{"ids", pair->first.ids}, {"labels", pair->first.labels}, {"rejected_ids", pair->second.ids}, {"rejected_labels", pair->second.labels}};
   }
-  auto parts = encoder.encode_parts(conversation);
+  auto parts = encoder.encode_split(conversation);
   if (!parts) return {{"error", parts.error()}};
   Json answer = {{"ids", Json::array()}, {"labels", Json::array()}, {"loss_scale", Json::array()}};
   for (const auto& sample : *parts) {
@@ -92,7 +97,10 @@ TEST(EncodeProbe, Answers) {
 TEST(TemplateProbe, Answers) {
   const char* path = std::getenv("HONE_TEMPLATE_PROBE");
   if (!path) GTEST_SKIP() << "only for tests/data/test_template_names.py";
-  Json answer{{"templates", text::swift_dialog_names()}, {"factory", text::factory_dialog_names()}, {"agents", text::agent_format_names()}, {"chosen", Json::array()}};
+  Json answer{{"templates", text::swift_dialog_names()},
+              {"factory", text::factory_dialog_names()},
+              {"agents", text::agent_format_names()},
+              {"chosen", Json::array()}};
   for (const auto& model : parse_json(read_file(path)).or_throw(ExitCode::bad_data, path))
     answer["chosen"].push_back(default_template(Dialect::swift, {.name = model.at("name"), .model_type = model.at("model_type")}));
   write_file_atomically(std::string(path) + ".answer", answer.dump());

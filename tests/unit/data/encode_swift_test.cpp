@@ -13,7 +13,10 @@ std::shared_ptr<const Encoder> encoder(EncodeConfig config) { return Encoder::ma
 
 std::string text_of(const Encoder& encoder, const Sample& sample) { return encoder.tokenizer().decode(sample.ids, false); }
 
-const std::vector<Message> kSwiftRounds = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "bc"}, {.role = "user", .content = "d"}, {.role = "assistant", .content = "e"}};
+const std::vector<Message> kSwiftRounds = {{.role = "user", .content = "a"},
+                                           {.role = "assistant", .content = "bc"},
+                                           {.role = "user", .content = "d"},
+                                           {.role = "assistant", .content = "e"}};
 
 TEST(SwiftEncode, LearnsAnswersAndWhatEndsThem) {
   auto swift = encoder({.template_name = "qwen3_nothinking"});
@@ -81,7 +84,9 @@ TEST(SwiftEncode, WeightsOfAgentWords) {
 
 TEST(SwiftEncode, LengthRules) {
   std::vector<Message> messages = {{.role = "user", .content = "q"}, {.role = "assistant", .content = std::string(100, 'x')}};
-  auto with = [&](Truncation rule) { return encoder({.template_name = "qwen3_nothinking", .max_length = 30, .truncation = rule})->encode_parts(talk(messages)); };
+  auto with = [&](Truncation rule) {
+    return encoder({.template_name = "qwen3_nothinking", .max_length = 30, .truncation = rule})->encode_split(talk(messages));
+  };
   auto dropped = with(Truncation::drop);
   ASSERT_FALSE(dropped);
   EXPECT_NE(dropped.error().find("t.jsonl:1"), std::string::npos);

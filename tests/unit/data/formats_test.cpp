@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/data/dataset_info.h"
+#include "hone/data/datasets/dataset_info.h"
 #include "hone/data/formats/format.h"
 #include "hone/data/formats/python_literal.h"
 #include "hone/data/row_report.h"
@@ -51,7 +51,10 @@ const std::string kHello = "user: hi\nassistant: hello\n";
 TEST(SwiftFormat, MessageLists) {
   EXPECT_EQ(swift_messages(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]})"), kHello);
   EXPECT_EQ(swift_messages(R"({"conversations":[{"from":"human","value":"hi"},{"from":"gpt","value":"hello"}]})"), kHello);
-  EXPECT_EQ(swift_messages(R"({"Conversation":[{"from":"human","value":"hi"},{"from":"bot","value":"hello"}],"conversation":null})"), "error: f.jsonl:7: missing columns: columns \"Conversation\"; expected messages, or a question and an answer: did you mean \"conversations\" by \"Conversation\"? --columns '{\"Conversation\": \"conversations\"}' says so");
+  EXPECT_EQ(
+      swift_messages(R"({"Conversation":[{"from":"human","value":"hi"},{"from":"bot","value":"hello"}],"conversation":null})"),
+      "error: f.jsonl:7: missing columns: columns \"Conversation\"; expected messages, or a query and a response: did you mean "
+      "\"conversations\" by \"Conversation\"? --columns '{\"Conversation\": \"conversations\"}' says so");
   EXPECT_EQ(swift_messages(R"({"conversation":[{"human":"hi","assistant":"hello"}],"system":"be kind"})"), "system: be kind\n" + kHello);
   EXPECT_EQ(swift_messages(R"({"messages":"[{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': \"hello\"}]"})"), kHello);
 }
@@ -67,25 +70,33 @@ TEST(SwiftFormat, ColumnsThatCouldBeMeantAreNamed) {
   EXPECT_EQ(swift_messages(R"({"question":"hi","prompt":"hey","answer":"hello"})"),
             "error: f.jsonl:7: missing columns: \"question\" and \"prompt\" could each be the question; choose one with --columns '{\"prompt\": \"query\"}'");
   EXPECT_EQ(swift_messages(R"({"question":"hi","reply":"hello"})"),
-            "error: f.jsonl:7: missing columns: none of the columns \"question\" and \"reply\" is known to hold the answer; name it with --columns '{\"reply\": \"response\"}'");
+            "error: f.jsonl:7: missing columns: none of the columns \"question\" and \"reply\" is known to hold the answer; name "
+            "it with --columns '{\"reply\": \"response\"}'");
   EXPECT_EQ(swift_messages(R"({"mesages":[{"role":"user","content":"hi"}]})"),
-            "error: f.jsonl:7: missing columns: columns \"mesages\"; expected messages, or a question and an answer: did you mean \"messages\" by \"mesages\"? --columns '{\"mesages\": "
+            "error: f.jsonl:7: missing columns: columns \"mesages\"; expected messages, or a query and a response: did you mean "
+            "\"messages\" by \"mesages\"? --columns '{\"mesages\": "
             "\"messages\"}' says so");
   EXPECT_EQ(swift_messages(R"({"frage":"hi","antwort":"hello"})"),
-            "error: f.jsonl:7: missing columns: columns \"frage\" and \"antwort\"; expected messages, or a question and an answer: --columns '{\"frage\": \"query\", \"antwort\": "
+            "error: f.jsonl:7: missing columns: columns \"frage\" and \"antwort\"; expected messages, or a query and a response: "
+            "--columns '{\"frage\": \"query\", \"antwort\": "
             "\"response\"}' says which is which");
   EXPECT_EQ(swift_messages(R"({"question;answer":"hi;hello"})"),
-            "error: f.jsonl:7: missing columns: the first line is one column, \"question;answer\", whose parts \";\" separates; expected commas, or tabs in a file called .tsv");
+            "error: f.jsonl:7: missing columns: the first line is one column, \"question;answer\", whose parts \";\" separates; "
+            "expected commas, or tabs in a file called .tsv");
 }
 
 TEST(SwiftFormat, SystemColumnYieldsToASystemMessage) {
-  EXPECT_EQ(swift_messages(R"({"messages":[{"role":"system","content":"a"},{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"system_prompt":"b"})"),
-            "system: a\n" + kHello);
+  EXPECT_EQ(
+      swift_messages(
+          R"({"messages":[{"role":"system","content":"a"},{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"system_prompt":"b"})"),
+      "system: a\n" + kHello);
 }
 
 TEST(SwiftFormat, PerMessageLoss) {
-  EXPECT_EQ(swift_messages(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a","loss":false},{"role":"user","content":"x"},{"role":"assistant","content":"b","loss_scale":2.5}]})"),
-            "user: hi\nassistant(no loss): a\nuser: x\nassistant(x2.5): b\n");
+  EXPECT_EQ(
+      swift_messages(
+          R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a","loss":false},{"role":"user","content":"x"},{"role":"assistant","content":"b","loss_scale":2.5}]})"),
+      "user: hi\nassistant(no loss): a\nuser: x\nassistant(x2.5): b\n");
 }
 
 TEST(SwiftFormat, AlpacaAndQueryResponse) {
@@ -142,12 +153,14 @@ TEST(SwiftFormat, PreferencePairs) {
   auto row = swift(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"rejected_response":"no"})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(shown(row->rejected), "user: hi\nassistant: no\n");
-  row = swift(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"rejected_messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"no"}]})");
+  row = swift(
+      R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"rejected_messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"no"}]})");
   EXPECT_EQ(shown(row->rejected), "user: hi\nassistant: no\n");
   row = swift(R"({"prompt":"hi","chosen":"hello","rejected":"no"})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(shown(row->messages) + shown(row->rejected), kHello + "user: hi\nassistant: no\n");
-  row = swift(R"({"chosen":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"rejected":[{"role":"user","content":"hi"},{"role":"assistant","content":"no"}]})");
+  row = swift(
+      R"({"chosen":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"rejected":[{"role":"user","content":"hi"},{"role":"assistant","content":"no"}]})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(shown(row->messages) + shown(row->rejected), kHello + "user: hi\nassistant: no\n");
   row = swift(R"({"conversations":[{"from":"human","value":"hi"}],"chosen":{"from":"gpt","value":"hello"},"rejected":{"from":"gpt","value":"no"}})");
@@ -158,7 +171,9 @@ TEST(SwiftFormat, PreferencePairs) {
 
 TEST(SwiftFormat, ComplaintsNameColumnsAsTheyAreWritten) {
   EXPECT_TRUE(swift(R"({"prompt":["hi"],"answer":"hello"})").error().ends_with("\"prompt\" is a list; expected text"));
-  EXPECT_TRUE(swift(R"({"query":"hi","response":"hello","rejected_response":["no"]})").error().ends_with("\"rejected_response\" is a list that holds a string; expected text or messages"));
+  EXPECT_TRUE(swift(R"({"query":"hi","response":"hello","rejected_response":["no"]})")
+                  .error()
+                  .ends_with("\"rejected_response\" is a list that holds a string; expected text or messages"));
   EXPECT_TRUE(swift(R"({"prompt":"hi","chosen":"hello","rejected":7})").error().ends_with("\"rejected\" is a number; expected text or messages"));
   EXPECT_TRUE(swift(R"({"query":"hi","solution":2})").error().ends_with("\"solution\" is a number; expected text"));
   SwiftFormatOptions questions;
@@ -169,7 +184,8 @@ TEST(SwiftFormat, ComplaintsNameColumnsAsTheyAreWritten) {
 }
 
 TEST(SwiftFormat, KtoToolsMediaAndExtraColumns) {
-  auto row = swift(R"({"messages":[{"role":"user","content":"<image>hi"},{"role":"assistant","content":"hello"}],"label":true,"image":"a.png","videos":[["f1","f2"]],"tools":[{"name":"f"}],"channel":"c"})");
+  auto row = swift(
+      R"({"messages":[{"role":"user","content":"<image>hi"},{"role":"assistant","content":"hello"}],"label":true,"image":"a.png","videos":[["f1","f2"]],"tools":[{"name":"f"}],"channel":"c"})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(row->label, true);
   EXPECT_EQ(row->images, std::vector<std::string>{"a.png"});
@@ -180,14 +196,27 @@ TEST(SwiftFormat, KtoToolsMediaAndExtraColumns) {
 
 TEST(SwiftFormat, ToolCallsOfEveryShape) {
   std::string expected = "user: w?\ntool_call: {\"name\": \"f\", \"arguments\": {\"a\": 1}}\ntool: 22\nassistant: warm\n";
-  EXPECT_EQ(swift_messages(R"({"messages":[{"role":"user","content":"w?"},{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]},{"role":"tool","content":"22"},{"role":"assistant","content":"warm"}]})"), expected);
-  EXPECT_EQ(swift_messages(R"({"conversations":[{"from":"human","value":"w?"},{"from":"function_call","value":"{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},{"from":"observation","value":"22"},{"from":"gpt","value":"warm"}]})"), expected);
-  EXPECT_EQ(swift_messages(R"({"messages":[{"role":"user","content":"w?"},{"role":"tool_call","content":{"name":"f","arguments":{"a":1}}},{"role":"tool_response","content":"22"},{"role":"assistant","content":"warm"}]})"), expected);
-  EXPECT_EQ(swift_messages(R"({"messages":[{"role":"user","content":"w?"},{"role":"assistant","content":[{"type":"tool_use","name":"f","input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"22"}]}]},{"role":"assistant","content":"warm"}]})"), expected);
+  EXPECT_EQ(
+      swift_messages(
+          R"({"messages":[{"role":"user","content":"w?"},{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]},{"role":"tool","content":"22"},{"role":"assistant","content":"warm"}]})"),
+      expected);
+  EXPECT_EQ(
+      swift_messages(
+          R"({"conversations":[{"from":"human","value":"w?"},{"from":"function_call","value":"{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},{"from":"observation","value":"22"},{"from":"gpt","value":"warm"}]})"),
+      expected);
+  EXPECT_EQ(
+      swift_messages(
+          R"({"messages":[{"role":"user","content":"w?"},{"role":"tool_call","content":{"name":"f","arguments":{"a":1}}},{"role":"tool_response","content":"22"},{"role":"assistant","content":"warm"}]})"),
+      expected);
+  EXPECT_EQ(
+      swift_messages(
+          R"({"messages":[{"role":"user","content":"w?"},{"role":"assistant","content":[{"type":"tool_use","name":"f","input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"22"}]}]},{"role":"assistant","content":"warm"}]})"),
+      expected);
 }
 
 TEST(SwiftFormat, ContentPartsBecomeTagsAndMedia) {
-  auto row = swift(R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u.png"}},{"type":"text","text":"what?"},{"type":"audio","audio":"a.wav"}]},{"role":"assistant","content":"x"}]})");
+  auto row = swift(
+      R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u.png"}},{"type":"text","text":"what?"},{"type":"audio","audio":"a.wav"}]},{"role":"assistant","content":"x"}]})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(row->messages[0].content, "<image>what?<audio>");
   EXPECT_EQ(row->images, std::vector<std::string>{"u.png"});
@@ -198,8 +227,14 @@ TEST(SwiftFormat, BadRowsNameTheirKind) {
   EXPECT_EQ(swift_problem(R"({"messages":[{"role":"boss","content":"hi"},{"role":"assistant","content":"x"}]})"), RowProblem::role);
   EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":""}]})"), RowProblem::empty_answer);
   EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"}]})"), RowProblem::empty_answer);
-  EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"},{"role":"system","content":"s"},{"role":"assistant","content":"x"}]})"), RowProblem::order);
-  EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"},{"role":"tool","content":"s"},{"role":"assistant","content":"x"}]})"), RowProblem::order);
+  EXPECT_EQ(
+      swift_problem(
+          R"({"messages":[{"role":"user","content":"hi"},{"role":"system","content":"s"},{"role":"assistant","content":"x"}]})"),
+      RowProblem::order);
+  EXPECT_EQ(
+      swift_problem(
+          R"({"messages":[{"role":"user","content":"hi"},{"role":"tool","content":"s"},{"role":"assistant","content":"x"}]})"),
+      RowProblem::order);
   EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":5},{"role":"assistant","content":"x"}]})"), RowProblem::type);
   EXPECT_EQ(swift_problem(R"({"messages":[]})"), RowProblem::columns);
   EXPECT_EQ(swift_problem(R"({"messages":7})"), RowProblem::type);
@@ -223,7 +258,7 @@ TEST(SwiftFormat, PretrainingAndPrompts) {
 
 FactoryEntry entry(const std::string& json) { return parse_factory_entry("e", Json::parse(json)).or_throw(ExitCode::bad_data, "e"); }
 
-std::string factory_messages(const std::string& info, const std::string& row, RowDemands demands = {}) {
+std::string factory_messages(const std::string& info, const std::string& row, RowRequirements demands = {}) {
   auto options = entry(info).format;
   options.demands = demands;
   auto conversation = convert(*factory_format(options), row);
@@ -241,7 +276,9 @@ TEST(FactoryFormat, Alpaca) {
   EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","output":""})"), "error: empty answer");
   EXPECT_EQ(factory_messages(plain, R"({"output":"c"})"), "error: missing columns");
   auto why = convert(*factory_format(entry(plain).format), R"({"instruction":"a","reply":"c"})");
-  EXPECT_EQ(why.error(), "f.jsonl:7: missing columns: no column \"output\", only \"instruction\" and \"reply\"; dataset_info.json says which one holds what: \"columns\": {\"response\": \"reply\"}");
+  EXPECT_EQ(why.error(),
+            "f.jsonl:7: missing columns: no column \"output\", only \"instruction\" and \"reply\"; dataset_info.json says which "
+            "one holds what: \"columns\": {\"response\": \"reply\"}");
 }
 
 TEST(FactoryFormat, AlpacaRankingAndKto) {
@@ -257,24 +294,35 @@ TEST(FactoryFormat, AlpacaRankingAndKto) {
 
 TEST(FactoryFormat, SharegptAlternatesStrictly) {
   const std::string info = R"({"file_name":"x","formatting":"sharegpt","columns":{"messages":"conversations","tools":"tools"}})";
-  EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"system","value":"s"},{"from":"human","value":"a"},{"from":"function_call","value":"{}"},{"from":"observation","value":"o"},{"from":"gpt","value":"b"}],"tools":"[]"})"),
-            "system: s\nuser: a\ntool_call: {}\ntool: o\nassistant: b\n");
+  EXPECT_EQ(
+      factory_messages(
+          info,
+          R"({"conversations":[{"from":"system","value":"s"},{"from":"human","value":"a"},{"from":"function_call","value":"{}"},{"from":"observation","value":"o"},{"from":"gpt","value":"b"}],"tools":"[]"})"),
+      "system: s\nuser: a\ntool_call: {}\ntool: o\nassistant: b\n");
   EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"gpt","value":"a"},{"from":"human","value":"b"}]})"), "error: roles out of order");
   EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"human","value":"a"}]})"), "error: roles out of order");
   EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"user","value":"a"},{"from":"gpt","value":"b"}]})"), "error: unknown role");
 }
 
 TEST(FactoryFormat, SharegptRanking) {
-  auto info = entry(R"({"file_name":"x","formatting":"sharegpt","ranking":true,"columns":{"messages":"conversations","chosen":"chosen","rejected":"rejected"}})");
-  auto row = convert(*factory_format(info.format), R"({"conversations":[{"from":"human","value":"a"}],"chosen":{"from":"gpt","value":"good"},"rejected":{"from":"gpt","value":"bad"}})");
+  auto info = entry(
+      R"({"file_name":"x","formatting":"sharegpt","ranking":true,"columns":{"messages":"conversations","chosen":"chosen","rejected":"rejected"}})");
+  auto row = convert(
+      *factory_format(info.format),
+      R"({"conversations":[{"from":"human","value":"a"}],"chosen":{"from":"gpt","value":"good"},"rejected":{"from":"gpt","value":"bad"}})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(shown(row->messages) + shown(row->rejected), "user: a\nassistant: good\nuser: a\nassistant: bad\n");
 }
 
 TEST(FactoryFormat, OpenaiMergesToolResults) {
-  const std::string info = R"({"file_name":"x","formatting":"openai","columns":{"messages":"messages","tools":"tools"},"tags":{"role_tag":"role","content_tag":"content","user_tag":"user","assistant_tag":"assistant","observation_tag":"tool","function_tag":"function","system_tag":"system"}})";
-  EXPECT_EQ(factory_messages(info, R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"1"},{"role":"tool","content":"2"},{"role":"assistant","content":"b"}],"tools":[{"x":1}]})"),
-            "user: a\ntool_call: [{\"name\": \"f\", \"arguments\": \"{}\"}]\ntool: 1\n</tool_response>\n<tool_response>\n2\nassistant: b\n");
+  const std::string info =
+      R"({"file_name":"x","formatting":"openai","columns":{"messages":"messages","tools":"tools"},"tags":{"role_tag":"role","content_tag":"content","user_tag":"user","assistant_tag":"assistant","observation_tag":"tool","function_tag":"function","system_tag":"system"}})";
+  EXPECT_EQ(
+      factory_messages(
+          info,
+          R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"1"},{"role":"tool","content":"2"},{"role":"assistant","content":"b"}],"tools":[{"x":1}]})"),
+      "user: a\ntool_call: [{\"name\": \"f\", \"arguments\": \"{}\"}]\ntool: 1\n</tool_response>\n<tool_response>\n2\nassistant: "
+      "b\n");
   EXPECT_EQ(factory_messages(info, R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]})"),
             "system: detailed thinking off\nuser: a\nassistant: b\n");
 }
@@ -292,7 +340,8 @@ TEST(PythonLiteral, ReadsWhatPythonWrites) {
 }
 
 TEST(PythonJson, WritesWhatPythonWrites) {
-  EXPECT_EQ(text::python_dumps(Json::parse(R"({"a":[1,2.5,null,true],"é":"\n\"","e":{},"l":[]})")), R"({"a": [1, 2.5, null, true], "é": "\n\"", "e": {}, "l": []})");
+  EXPECT_EQ(text::python_dumps(Json::parse(R"({"a":[1,2.5,null,true],"é":"\n\"","e":{},"l":[]})")),
+            R"({"a": [1, 2.5, null, true], "é": "\n\"", "e": {}, "l": []})");
   EXPECT_EQ(text::python_dumps(Json::parse("[1e15, 1e16, 0.0001, 0.00001]")), "[1000000000000000.0, 1e+16, 0.0001, 1e-05]");
 }
 

@@ -1,7 +1,7 @@
 // Every file under tests/hostile/data: rows are conversations or errors with a place and a kind; opening may refuse with a UserError.
 #include <gtest/gtest.h>
 
-#include "hone/data/open_datasets.h"
+#include "hone/data/datasets/open_datasets.h"
 #include "hone/data/readers/row_reader.h"
 #include "hone/data/row_report.h"
 
@@ -47,8 +47,12 @@ TEST(HostileFiles, NeverCrashAndNeverLoseARow) {
 
 TEST(HostileFiles, GoodRowsBetweenBadOnesSurvive) {
   auto folder = fs::path(HONE_SOURCE_DIR) / "tests/hostile/data";
-  for (auto [file, good, bad] : std::initializer_list<std::tuple<const char*, int, int>>{
-           {"broken_lines.jsonl", 1, 6}, {"bad_utf8.jsonl", 1, 2}, {"deep.jsonl", 1, 1}, {"wrong_types.jsonl", 0, 9}, {"roles.jsonl", 0, 4}, {"duplicate_keys.jsonl", 0, 2}}) {
+  for (auto [file, good, bad] : std::initializer_list<std::tuple<const char*, int, int>>{{"broken_lines.jsonl", 1, 6},
+                                                                                         {"bad_utf8.jsonl", 1, 2},
+                                                                                         {"deep.jsonl", 1, 1},
+                                                                                         {"wrong_types.jsonl", 0, 9},
+                                                                                         {"roles.jsonl", 0, 4},
+                                                                                         {"duplicate_keys.jsonl", 0, 2}}) {
     auto outcome = read_all(folder / file);
     EXPECT_EQ(outcome.good, good) << file;
     EXPECT_EQ(outcome.bad, bad) << file;

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "byte_tokenizer.h"
-#include "hone/data/make_loader.h"
+#include "hone/data/batches/make_loader.h"
 
 namespace hone::data {
 namespace {
@@ -36,11 +36,11 @@ struct NumberStream : ConversationStream {
   void seek(const Json& position) override { at = position.get<int64_t>(); }
 };
 
-enum class Kind { exact, lazy, stream };
+enum class SwiftRowKind { exact, lazy, stream };
 
 struct Case {
   const char* name;
-  Kind kind;
+  SwiftRowKind kind;
   LoaderConfig config;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -50,12 +50,17 @@ struct Fixture {
   std::unique_ptr<Loader> loader;
   Fixture(const Case& c, int64_t rows, std::set<int64_t> bad = {}) {
     auto config = c.config;
-    if (c.kind == Kind::lazy) config.scan_bytes = -1;
+    if (c.kind == SwiftRowKind::lazy) config.index_limit_bytes = -1;
     EncodeConfig encode{.template_name = "qwen3_nothinking", .max_length = 64};
-    if (config.packing == Packing::blocks) encode = {.dialect = Dialect::factory, .template_name = "default", .max_length = 64, .pretraining = true, .concatenate_text = true};
+    if (config.packing == Packing::blocks)
+      encode = {.dialect = Dialect::factory,
+                .template_name = "default",
+                .max_length = 64,
+                .pretraining = true,
+                .concatenate_text = true};
     auto encoder = Encoder::make(encode, chatml_tokenizer(), {});
     Numbers numbers(rows, std::move(bad));
-    if (c.kind == Kind::stream) loader = make_loader(std::make_unique<NumberStream>(numbers), encoder, config, report);
+    if (c.kind == SwiftRowKind::stream) loader = make_loader(std::make_unique<NumberStream>(numbers), encoder, config, report);
     else loader = make_loader(std::make_shared<Numbers>(numbers), encoder, config, report);
   }
 };
@@ -75,17 +80,17 @@ std::vector<std::string> take(Loader& loader, int count) {
 }
 
 const Case kCases[] = {
-    {"exact", Kind::exact, {.batch_size = 3}},
-    {"exact_in_order", Kind::exact, {.batch_size = 2, .shuffle = false}},
-    {"exact_packed", Kind::exact, {.batch_size = 1, .packing = Packing::best_fit}},
-    {"exact_joined", Kind::exact, {.batch_size = 1, .packing = Packing::joined}},
-    {"exact_blocks", Kind::exact, {.batch_size = 2, .packing = Packing::blocks}},
-    {"exact_grouped", Kind::exact, {.batch_size = 2, .group_by_length = true}},
-    {"lazy", Kind::lazy, {.batch_size = 3}},
-    {"lazy_packed", Kind::lazy, {.batch_size = 1, .packing = Packing::best_fit}},
-    {"lazy_blocks", Kind::lazy, {.batch_size = 1, .packing = Packing::blocks}},
-    {"stream", Kind::stream, {.batch_size = 3, .shuffle_buffer = 10}},
-    {"stream_packed", Kind::stream, {.batch_size = 1, .packing = Packing::next_fit, .shuffle_buffer = 10}},
+    {"exact", SwiftRowKind::exact, {.batch_size = 3}},
+    {"exact_in_order", SwiftRowKind::exact, {.batch_size = 2, .shuffle = false}},
+    {"exact_packed", SwiftRowKind::exact, {.batch_size = 1, .packing = Packing::best_fit}},
+    {"exact_joined", SwiftRowKind::exact, {.batch_size = 1, .packing = Packing::joined}},
+    {"exact_blocks", SwiftRowKind::exact, {.batch_size = 2, .packing = Packing::blocks}},
+    {"exact_grouped", SwiftRowKind::exact, {.batch_size = 2, .group_by_length = true}},
+    {"lazy", SwiftRowKind::lazy, {.batch_size = 3}},
+    {"lazy_packed", SwiftRowKind::lazy, {.batch_size = 1, .packing = Packing::best_fit}},
+    {"lazy_blocks", SwiftRowKind::lazy, {.batch_size = 1, .packing = Packing::blocks}},
+    {"stream", SwiftRowKind::stream, {.batch_size = 3, .shuffle_buffer = 10}},
+    {"stream_packed", SwiftRowKind::stream, {.batch_size = 1, .packing = Packing::next_fit, .shuffle_buffer = 10}},
 };
 
 class EveryLoader : public testing::TestWithParam<Case> {};
@@ -110,7 +115,8 @@ TEST_P(EveryLoader, ResumesFromAnyBatch) {
   for (int at = 0; at < kSteps; ++at) {
     Fixture resumed(GetParam(), 40, {5});
     resumed.loader->restore(states[static_cast<size_t>(at)]);
-    for (int i = at; i < std::min(at + 4, kSteps); ++i) ASSERT_EQ(text_of(resumed.loader->next()), batches[static_cast<size_t>(i)]) << "from " << at << ", batch " << i;
+    for (int i = at; i < std::min(at + 4, kSteps); ++i)
+      ASSERT_EQ(text_of(resumed.loader->next()), batches[static_cast<size_t>(i)]) << "from " << at << ", batch " << i;
   }
 }
 
@@ -133,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Loader, EveryLoader, testing::ValuesIn(kCases), [](cons
 TEST(Loader, RanksShareAnEpoch) {
   std::multiset<int64_t> rows;
   for (int rank = 0; rank < 3; ++rank) {
-    Fixture setup({"", Kind::exact, {.batch_size = 2, .rank = rank, .world = 3}}, 30);
+    Fixture setup({"", SwiftRowKind::exact, {.batch_size = 2, .rank = rank, .world_size = 3}}, 30);
     EXPECT_EQ(setup.loader->batches_per_epoch(), 5);
     for (int i = 0; i < 5; ++i)
       for (auto row : setup.loader->next().rows) rows.insert(row);
@@ -143,13 +149,13 @@ TEST(Loader, RanksShareAnEpoch) {
 }
 
 TEST(Loader, EpochsDiffer) {
-  Fixture setup({"", Kind::exact, {.batch_size = 30}}, 30);
+  Fixture setup({"", SwiftRowKind::exact, {.batch_size = 30}}, 30);
   auto first = text_of(setup.loader->next()), second = text_of(setup.loader->next());
   EXPECT_NE(first, second);
 }
 
 TEST(Loader, BatchesShiftTargetsInsideASample) {
-  Fixture setup({"", Kind::exact, {.batch_size = 2, .shuffle = false}}, 2);
+  Fixture setup({"", SwiftRowKind::exact, {.batch_size = 2, .shuffle = false}}, 2);
   auto batch = setup.loader->next();
   EXPECT_EQ(batch.segments.count(), 2);
   EXPECT_EQ(batch.positions_t[batch.segments.offsets[1]].item<int64_t>(), 0);
@@ -161,13 +167,13 @@ TEST(Loader, BatchesShiftTargetsInsideASample) {
 }
 
 TEST(Loader, NothingUsableIsAnError) {
-  EXPECT_THROW(Fixture({"", Kind::exact, {}}, 2, {0, 1}), UserError);
-  Fixture lazy({"", Kind::lazy, {}}, 2, {0, 1});
+  EXPECT_THROW(Fixture({"", SwiftRowKind::exact, {}}, 2, {0, 1}), UserError);
+  Fixture lazy({"", SwiftRowKind::lazy, {}}, 2, {0, 1});
   EXPECT_THROW(lazy.loader->next(), UserError);
 }
 
 TEST(Loader, APositionBeyondTheDataIsAnError) {
-  Fixture fixture({"", Kind::exact, {.batch_size = 2}}, 6);  // three batches an epoch
+  Fixture fixture({"", SwiftRowKind::exact, {.batch_size = 2}}, 6);  // three batches an epoch
   for (const char* state : {R"({"epoch":0,"unit":3,"offset":0})", R"({"epoch":0,"unit":-1,"offset":0})", R"({"epoch":0,"unit":1,"offset":2})"})
     EXPECT_THROW(fixture.loader->restore(Json::parse(state)), UserError) << state;
 }

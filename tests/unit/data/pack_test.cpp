@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "hone/base/rng.h"
-#include "hone/data/pack.h"
+#include "hone/data/batches/pack.h"
 
 namespace hone::data {
 namespace {

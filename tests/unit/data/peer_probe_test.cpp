@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "hone/base/file.h"
-#include "hone/data/mixing.h"
-#include "hone/data/open_datasets.h"
-#include "hone/data/python_random.h"
+#include "hone/data/datasets/mixing.h"
+#include "hone/data/datasets/open_datasets.h"
+#include "hone/data/datasets/python_random.h"
 
 namespace hone::data {
 namespace {

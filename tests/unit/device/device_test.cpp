@@ -9,8 +9,8 @@ namespace hone::device {
 namespace {
 
 TEST(Device, PicksByName) {
-  EXPECT_EQ(pick("cpu"), at::Device(at::kCPU));
-  for (const char* name : {"cuda:99", "npu:x", "tpu", "cuda:", "cpu:1:2"}) EXPECT_THROW(pick(name), UserError) << name;
+  EXPECT_EQ(select_device("cpu"), at::Device(at::kCPU));
+  for (const char* name : {"cuda:99", "npu:x", "tpu", "cuda:", "cpu:1:2"}) EXPECT_THROW(select_device(name), UserError) << name;
 }
 
 TEST(Device, SeedRepeats) {
@@ -30,16 +30,16 @@ TEST(Memory, PeakFollowsALargeTensor) {
 }
 
 TEST(Memory, KeptBuffersAreReusedAndGivenBack) {
-  keep_cpu_buffers();
+  enable_cpu_caching_allocator();
   void* first = at::ones({1 << 20}).data_ptr();
   EXPECT_EQ(at::ones({1 << 20}).data_ptr(), first);
   auto kept = memory_use(at::kCPU).current;
-  drop_kept_cpu_buffers();
+  empty_cpu_cache();
   EXPECT_LT(memory_use(at::kCPU).current, kept);
 }
 
 TEST(Memory, KeptBuffersServeCallersThatFreeByPointer) {
-  keep_cpu_buffers();
+  enable_cpu_caching_allocator();
   for (size_t size : {size_t{64}, size_t{4} << 20}) {
     auto* allocator = c10::GetCPUAllocator();
     void* block = allocator->raw_allocate(size);

@@ -32,11 +32,11 @@ TEST(NpuSmi, ReadsA2) {
   EXPECT_EQ(cards[0].model, "Ascend 910B3");
   EXPECT_EQ(cards[0].memory_used, 41697LL << 20);
   EXPECT_EQ(cards[0].memory_total, 65536LL << 20);
-  EXPECT_EQ(cards[0].busy_percent, 7);
+  EXPECT_EQ(cards[0].utilization_percent, 7);
   EXPECT_EQ(cards[0].watts, 90);
   EXPECT_EQ(cards[0].celsius, 32);
-  EXPECT_TRUE(cards[0].trouble.empty());
-  EXPECT_EQ(cards[1].trouble, "npu-smi says Alarm");
+  EXPECT_TRUE(cards[0].error.empty());
+  EXPECT_EQ(cards[1].error, "npu-smi says Alarm");
 }
 
 TEST(NpuSmi, ReadsTwoDiesAndMemoryWithoutHbm) {
@@ -73,14 +73,14 @@ TEST(NpuSmi, ReadsLinks) {
 }
 
 TEST(NpuNetwork, PatternsOfInterfaces) {
-  EXPECT_TRUE(takes_interface("eth", "eth0"));
-  EXPECT_FALSE(takes_interface("eth", "lo"));
-  EXPECT_TRUE(takes_interface("=eth0", "eth0"));
-  EXPECT_FALSE(takes_interface("=eth", "eth0"));
-  EXPECT_TRUE(takes_interface("^eth", "lo"));
-  EXPECT_FALSE(takes_interface("^eth", "eth1"));
-  EXPECT_TRUE(takes_interface("^=eth0", "eth1"));
-  EXPECT_TRUE(takes_interface("enp,eth", "eth0"));
+  EXPECT_TRUE(interface_matches("eth", "eth0"));
+  EXPECT_FALSE(interface_matches("eth", "lo"));
+  EXPECT_TRUE(interface_matches("=eth0", "eth0"));
+  EXPECT_FALSE(interface_matches("=eth", "eth0"));
+  EXPECT_TRUE(interface_matches("^eth", "lo"));
+  EXPECT_FALSE(interface_matches("^eth", "eth1"));
+  EXPECT_TRUE(interface_matches("^=eth0", "eth1"));
+  EXPECT_TRUE(interface_matches("enp,eth", "eth0"));
 }
 
 // The texts as torch_npu and CANN print them.

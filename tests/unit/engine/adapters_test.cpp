@@ -98,7 +98,7 @@ TEST_F(AdaptersTest, PairsOfSingleExpertsAreRefused) {
               {"moe_intermediate_size", 16}, {"tie_word_embeddings", false}, {"max_position_embeddings", 256}, {"initializer_range", 0.3}};
   model_ = model::CausalLM::random(model::parse_config(config, "test"), 4);
   io::Adapter adapter;
-  adapter.config.method = "LORA";
+  adapter.config.peft_type = "LORA";
   adapter.config.rank = 2;
   adapter.config.targets.names = {"down_proj"};
   for (int expert : {0, 1}) {

@@ -13,19 +13,19 @@ class BeamSearchTest : public EngineTest {
  protected:
   static std::vector<Request> with_beams(int64_t beams, int64_t tokens = 20) {
     auto list = requests(tokens, 4);
-    for (auto& request : list) request.sampling.beams = beams, request.sampling.end_tokens = {17, 40, 99};
+    for (auto& request : list) request.sampling.num_beams = beams, request.sampling.eos_token_ids = {17, 40, 99};
     return list;
   }
 
-  std::vector<Output> all_answers(Engine& engine, const Request& request) {
+  std::vector<RequestOutput> all_answers(Engine& engine, const Request& request) {
     engine.add(request);
-    std::vector<Output> found;
+    std::vector<RequestOutput> found;
     while (!engine.idle())
       for (auto& output : engine.step()) found.push_back(std::move(output));
     return found;
   }
 
-  // Log-probability of an answer, each token by the whole model.
+  // Log-probability of an answer, each token by the full model.
   double log_probability(const Request& request, const Tokens& answer) {
     auto asked = request;
     asked.prompt.insert(asked.prompt.end(), answer.begin(), answer.end());
@@ -42,14 +42,14 @@ TEST_F(BeamSearchTest, EveryWayOfComputingGivesTheSameAnswers) {
   auto plain = this->engine();
   auto wanted = answers(plain, with_beams(4));
   for (auto [name, config] : std::vector<std::pair<std::string, EngineConfig>>{
-           {"no prefix cache", {.prefix_cache = false}},
-           {"prompts in parts", {.max_step_tokens = 5}},
-           {"one step at a time", {.max_step_tokens = 1}},
+           {"no prefix cache", {.enable_prefix_caching = false}},
+           {"prompts in parts", {.max_num_batched_tokens = 5}},
+           {"one step at a time", {.max_num_batched_tokens = 1}},
            {"blocks of one", {.block_size = 1}},
-           {"one search at a time", {.max_sequences = 4}},
-           {"searches that share", {.max_sequences = 6}},
-           {"tiny cache", {.block_size = 4, .cache_tokens = 84}},
-           {"tiny cache, parts", {.block_size = 4, .cache_tokens = 84, .max_step_tokens = 7}},
+           {"one search at a time", {.max_num_seqs = 4}},
+           {"searches that share", {.max_num_seqs = 6}},
+           {"tiny cache", {.block_size = 4, .kv_cache_tokens = 84}},
+           {"tiny cache, parts", {.block_size = 4, .kv_cache_tokens = 84, .max_num_batched_tokens = 7}},
            {"guesses", {.speculative_tokens = 4}}}) {
     auto engine = this->engine(config);
     EXPECT_EQ(answers(engine, with_beams(4)), wanted) << name;
@@ -60,10 +60,10 @@ TEST_F(BeamSearchTest, EveryWayOfComputingGivesTheSameAnswers) {
 
 TEST_F(BeamSearchTest, AWiderSearchFindsNothingWorse) {
   for (auto request : with_beams(1, 6)) {
-    request.sampling.end_tokens.clear();  // answers of one length compare by their probability alone
+    request.sampling.eos_token_ids.clear();  // answers of one length compare by their probability alone
     auto engine = this->engine();
     double greedy = log_probability(request, generate(engine, {request})[0].tokens);
-    request.sampling.beams = 40;
+    request.sampling.num_beams = 40;
     double best = log_probability(request, generate(engine, {request})[0].tokens);
     EXPECT_GE(best, greedy - 1e-4);
   }
@@ -71,8 +71,8 @@ TEST_F(BeamSearchTest, AWiderSearchFindsNothingWorse) {
 
 TEST_F(BeamSearchTest, AnswersComeBestFirstAndDiffer) {
   auto request = with_beams(6, 8)[1];
-  request.sampling.beam_answers = 5;
-  request.sampling.end_tokens.clear();
+  request.sampling.num_return_sequences = 5;
+  request.sampling.eos_token_ids.clear();
   request.sampling.logprobs = 2;
   auto engine = this->engine();
   auto found = all_answers(engine, request);
@@ -98,8 +98,8 @@ TEST_F(BeamSearchTest, AnswersComeBestFirstAndDiffer) {
 TEST_F(BeamSearchTest, ConstraintsStopsAndSeedsHold) {
   ConstraintCompiler compiler(*tokenizer_, {kEnd});
   auto request = requests(30)[1];
-  request.sampling.beams = 3;
-  request.sampling.end_tokens = {kEnd};
+  request.sampling.num_beams = 3;
+  request.sampling.eos_token_ids = {kEnd};
   request.sampling.constraint = compiler.regex("(yes|no), [0-9]{3}").or_throw(ExitCode::failure, "regex");
   auto engine = this->engine();
   auto text = generate(engine, {request})[0].text;
@@ -121,7 +121,7 @@ TEST_F(BeamSearchTest, ConstraintsStopsAndSeedsHold) {
 TEST_F(BeamSearchTest, CancelledSearchesLeaveNothing) {
   auto engine = this->engine();
   auto request = with_beams(4)[0];
-  request.sampling.beam_answers = 2;
+  request.sampling.num_return_sequences = 2;
   auto id = engine.add(request);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine.step().empty()) << "nothing is told before the search is over";
   engine.cancel(id);
@@ -133,12 +133,12 @@ TEST_F(BeamSearchTest, CancelledSearchesLeaveNothing) {
 }
 
 TEST_F(BeamSearchTest, RefusesWhatCannotRun) {
-  auto engine = this->engine({.max_sequences = 4});
+  auto engine = this->engine({.max_num_seqs = 4});
   Request request{.prompt = {1}};
-  request.sampling.beams = 5;
+  request.sampling.num_beams = 5;
   EXPECT_THROW(engine.add(request), UserError);
-  request.sampling.beams = 2;
-  request.sampling.beam_answers = 3;
+  request.sampling.num_beams = 2;
+  request.sampling.num_return_sequences = 3;
   EXPECT_THROW(engine.add(request), UserError);
 }
 

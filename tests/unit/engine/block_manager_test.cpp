@@ -24,7 +24,7 @@ std::vector<BlockId> compute(BlockManager& manager, const Tokens& tokens, const 
   auto known = static_cast<int64_t>(blocks.size());
   while (static_cast<int64_t>(blocks.size()) < manager.blocks_for(static_cast<int64_t>(tokens.size())))
     blocks.push_back(manager.allocate());
-  manager.publish(tokens, origin, blocks, known, static_cast<int64_t>(tokens.size()));
+  manager.cache_full_blocks(tokens, origin, blocks, known, static_cast<int64_t>(tokens.size()));
   return blocks;
 }
 
@@ -53,7 +53,7 @@ TEST(BlockManager, OriginsAndContentSetApart) {
   auto held = compute(manager, counting(0, 8), "adapter");
   EXPECT_TRUE(manager.find_prefix(counting(0, 8), "").empty());
   EXPECT_TRUE(manager.find_prefix(counting(1, 8), "adapter").empty());
-  manager.forget();
+  manager.reset_prefix_cache();
   EXPECT_TRUE(manager.find_prefix(counting(0, 8), "adapter").empty());
 }
 
@@ -69,11 +69,11 @@ TEST(BlockManager, TakesTheLeastRecentlyUsedWhenFull) {
 
 TEST(BlockManager, AnnouncedPrefixesAreWaitedFor) {
   BlockManager manager(16, 4, true);
-  manager.announce(counting(0, 9), "");
-  EXPECT_TRUE(manager.is_announced(counting(0, 9), ""));
-  EXPECT_FALSE(manager.is_announced(counting(5, 9), ""));
+  manager.mark_pending(counting(0, 9), "");
+  EXPECT_TRUE(manager.is_pending(counting(0, 9), ""));
+  EXPECT_FALSE(manager.is_pending(counting(5, 9), ""));
   auto held = compute(manager, counting(0, 9));
-  EXPECT_FALSE(manager.is_announced(counting(0, 9), "")) << "it can be found now";
+  EXPECT_FALSE(manager.is_pending(counting(0, 9), "")) << "it can be found now";
 }
 
 TEST(BlockManager, WithoutPrefixCacheNothingIsFound) {
@@ -111,7 +111,7 @@ TEST(BlockManager, InvariantsHoldUnderRandomUse) {
         while (static_cast<int64_t>(held.blocks.size()) < manager.blocks_for(size)) held.blocks.push_back(manager.allocate());
         for (size_t i = known; i < held.tokens.size() / 4; ++i)
           content[held.blocks[i]] = Tokens(held.tokens.begin(), held.tokens.begin() + static_cast<ptrdiff_t>((i + 1) * 4));
-        manager.publish(held.tokens, "", held.blocks, static_cast<int64_t>(known), size);
+        manager.cache_full_blocks(held.tokens, "", held.blocks, static_cast<int64_t>(known), size);
         requests.push_back(std::move(held));
       }
     } else {

@@ -13,7 +13,7 @@ namespace hone::engine {
 namespace {
 
 Automaton automaton(std::string_view expression, const AutomatonLimits& limits, size_t bytes) {
-  return Automaton::make(parse_regex(expression).or_throw(ExitCode::failure, "regex"), limits, std::make_shared<ByteBudget>(bytes))
+  return Automaton::make(parse_regex(expression).or_throw(ExitCode::failure, "regex"), limits, std::make_shared<MemoryBudget>(bytes))
       .or_throw(ExitCode::failure, "automaton");
 }
 
@@ -72,7 +72,7 @@ TEST(ConstraintLimits, BoundsOfAnySize) {
 // Each text of 19 letters is a state of its own; nobody may make the server keep them all.
 TEST(ConstraintLimits, MemoryIsBounded) {
   auto many = automaton("(a|b)*a(a|b){19}", {}, 100'000);
-  EXPECT_THROW(follow(many, 20'000), CannotGoOn);
+  EXPECT_THROW(follow(many, 20'000), ConstraintError);
   EXPECT_NE(many.step(Automaton::kStart, 'a'), Automaton::kDead) << "what is known stays";
 }
 
@@ -90,12 +90,12 @@ Json referring(const Json& definition, int times) {
 }
 
 TEST(ConstraintLimits, ThePatternIsCounted) {
-  auto memory = std::make_shared<ByteBudget>(1 << 26);
+  auto memory = std::make_shared<MemoryBudget>(1 << 26);
   auto pattern = parse_regex(std::string(10'000, 'a') + "(b?c?){7}").or_throw(ExitCode::failure, "regex");
   auto made = Automaton::make(pattern, {}, memory);
   EXPECT_GE(pattern_bytes(pattern), 10'000 * sizeof(Pattern));
   EXPECT_GE(memory->used(), pattern_bytes(pattern));
-  auto refused = Automaton::make(pattern, {}, std::make_shared<ByteBudget>(pattern_bytes(pattern) - 1));
+  auto refused = Automaton::make(pattern, {}, std::make_shared<MemoryBudget>(pattern_bytes(pattern) - 1));
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().find("too much memory"), std::string::npos);
 }
@@ -147,12 +147,12 @@ TEST(ConstraintLimits, ALongConstantBeforeManyAlternatives) {
 
 TEST(ConstraintLimits, PlacesOfOneTextAreBounded) {
   auto ambiguous = automaton("([ab]{0,90}){0,1000}", {.places = 1000}, 1 << 26);
-  EXPECT_THROW(follow(ambiguous, 500), CannotGoOn);
+  EXPECT_THROW(follow(ambiguous, 500), ConstraintError);
 }
 
 TEST(ConstraintLimits, WorkForOneTokenIsBounded) {
   auto costly = automaton("(a?b?){0,90}([ab]{0,90}){0,100}", {.work = 5000}, 1 << 26);
-  EXPECT_THROW(follow(costly, 500), CannotGoOn);
+  EXPECT_THROW(follow(costly, 500), ConstraintError);
 }
 
 TEST(ConstraintLimits, AFirstMaskThatCostsTooMuchIsRefused) {
@@ -188,7 +188,7 @@ TEST(ConstraintLimits, AConstraintThatHasGrownIsMadeAnew) {
       {
         for (int i = 0; i < 2000; ++i) state = first->next(state, 'a');
       },
-      CannotGoOn);
+      ConstraintError);
   EXPECT_NE(first, *own.regex("[ab]{0,2000}"));
 }
 

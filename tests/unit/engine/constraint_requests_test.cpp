@@ -10,7 +10,7 @@ class ConstraintRequests : public EngineTest {
   static Request asking(std::shared_ptr<const Constraint> constraint) {
     auto request = requests(20, 1)[0];
     request.sampling.constraint = std::move(constraint);
-    request.sampling.end_tokens = {kEnd};
+    request.sampling.eos_token_ids = {kEnd};
     return request;
   }
 };
@@ -38,7 +38,7 @@ TEST_F(ConstraintRequests, WhatCannotGoOnEndsAlone) {
     auto engine = this->engine();
     auto found = generate(engine, {impossible, other});
     EXPECT_EQ(found[0].finish, FinishReason::error);
-    EXPECT_NE(found[0].error.find("no token may follow"), std::string::npos);
+    EXPECT_NE(found[0].error.find("no token can be sampled"), std::string::npos);
     EXPECT_EQ(found[1].tokens, expected(other));
     EXPECT_EQ(engine.stats().blocks_used, 0);
   }
@@ -47,11 +47,11 @@ TEST_F(ConstraintRequests, WhatCannotGoOnEndsAlone) {
 TEST_F(ConstraintRequests, BeamsThatCannotGoOnSayWhy) {
   auto impossible = asking(regex("xy"));
   impossible.sampling.bad_words = {{'y'}};
-  impossible.sampling.beams = 3;
+  impossible.sampling.num_beams = 3;
   auto engine = this->engine();
   auto found = generate(engine, {impossible, requests(20, 2)[1]});
   EXPECT_EQ(found[0].finish, FinishReason::error);
-  EXPECT_NE(found[0].error.find("no token may follow"), std::string::npos);
+  EXPECT_NE(found[0].error.find("no token can be sampled"), std::string::npos);
   EXPECT_EQ(found[1].finish, FinishReason::length);
 }
 
@@ -61,7 +61,7 @@ TEST_F(ConstraintRequests, AShapeThatGrowsTooLargeEndsAlone) {
   growing.sampling.max_tokens = 150;
   growing.sampling.temperature = 1;
   for (int64_t beams : {1, 2}) {
-    growing.sampling.beams = beams;
+    growing.sampling.num_beams = beams;
     auto engine = this->engine();
     auto found = generate(engine, {growing, requests(20, 2)[1]});
     EXPECT_EQ(found[0].finish, FinishReason::error) << beams;

@@ -45,16 +45,16 @@ class EngineTest : public testing::Test {
     return list;
   }
 
-  // The definition: the whole sequence is computed again for every token.
+  // The definition: the full sequences is computed again for every token.
   Tokens expected(const Request& request) {
     at::NoGradGuard no_grad;
     auto tokens = request.prompt;
     for (int64_t i = 0; i < request.sampling.max_tokens; ++i) {
-      model::Input input;
+      model::ModelInput input;
       input.segments.append(static_cast<int64_t>(tokens.size()));
       input.tokens_t = at::tensor(std::vector<int64_t>(tokens.begin(), tokens.end()));
       input.positions_t = at::arange(static_cast<int64_t>(tokens.size()));
-      tokens.push_back(static_cast<text::TokenId>(model_->logits(model_->hidden(input)).select(0, -1).argmax().item<int64_t>()));
+      tokens.push_back(static_cast<text::TokenId>(model_->logits(model_->hidden_states(input)).select(0, -1).argmax().item<int64_t>()));
     }
     return {tokens.begin() + static_cast<ptrdiff_t>(request.prompt.size()), tokens.end()};
   }

@@ -14,12 +14,12 @@ TEST_F(EngineTest, EveryWayOfComputingGivesTheSameAnswers) {
   for (const auto& request : requests()) wanted.push_back(expected(request));
   for (auto [name, config] : std::vector<std::pair<std::string, EngineConfig>>{
            {"plain", {}},
-           {"one at a time", {.max_sequences = 1}},
-           {"no prefix cache", {.prefix_cache = false}},
-           {"prompts in parts", {.max_step_tokens = 5}},
+           {"one at a time", {.max_num_seqs = 1}},
+           {"no prefix cache", {.enable_prefix_caching = false}},
+           {"prompts in parts", {.max_num_batched_tokens = 5}},
            {"blocks of one", {.block_size = 1}},
-           {"tiny cache", {.block_size = 4, .cache_tokens = 84}},
-           {"tiny cache, parts", {.block_size = 4, .cache_tokens = 84, .max_step_tokens = 7}},
+           {"tiny cache", {.block_size = 4, .kv_cache_tokens = 84}},
+           {"tiny cache, parts", {.block_size = 4, .kv_cache_tokens = 84, .max_num_batched_tokens = 7}},
            {"guesses", {.speculative_tokens = 4}}}) {
     auto engine = this->engine(config);
     EXPECT_EQ(answers(engine, requests()), wanted) << name;
@@ -27,7 +27,7 @@ TEST_F(EngineTest, EveryWayOfComputingGivesTheSameAnswers) {
     EXPECT_EQ(stats.blocks_used, 0) << name;
     EXPECT_EQ(stats.preemptions > 0, name.starts_with("tiny")) << name;
     EXPECT_EQ(answers(engine, requests()), wanted) << name << ", again";
-    if (config.prefix_cache && config.cache_tokens == 0) {
+    if (config.enable_prefix_caching && config.kv_cache_tokens == 0) {
       EXPECT_GT(engine.stats().cached_tokens, 0) << name;
     }
   }
@@ -41,7 +41,7 @@ TEST_F(EngineTest, WeightsThatSomebodyTrainsStayTheTensorsTheyWere) {
     return list;
   };
   auto before = addresses();
-  auto beside = engine({.lays_out_weights = false});
+  auto beside = engine({.fuse_projections = false});
   auto found = answers(beside, requests());
   EXPECT_EQ(addresses(), before);
   auto alone = engine();
@@ -51,17 +51,18 @@ TEST_F(EngineTest, WeightsThatSomebodyTrainsStayTheTensorsTheyWere) {
 
 // What a cache in fewer bits keeps does not depend on how prompts were cut, shared or computed again.
 TEST_F(EngineTest, ACacheInFewerBitsAnswersTheSameHoweverItIsFilled) {
-  using ops::CacheCode;
-  for (auto code : {CacheCode::fp8_e5m2, CacheCode::fp8_e4m3, CacheCode::int8, CacheCode::int4}) {
-    auto whole = engine({.prefix_cache = false, .cache_code = code});
+  using ops::KvCacheDtype;
+  for (auto code : {KvCacheDtype::fp8_e5m2, KvCacheDtype::fp8_e4m3, KvCacheDtype::int8, KvCacheDtype::int4}) {
+    auto whole = engine({.enable_prefix_caching = false, .kv_cache_dtype = code});
     auto wanted = answers(whole, requests());
-    for (auto config : {EngineConfig{.max_step_tokens = 5}, EngineConfig{.block_size = 4, .cache_tokens = 84}, EngineConfig{.speculative_tokens = 4}}) {
-      config.cache_code = code;
+    for (auto config : {EngineConfig{.max_num_batched_tokens = 5}, EngineConfig{.block_size = 4, .kv_cache_tokens = 84},
+                        EngineConfig{.speculative_tokens = 4}}) {
+      config.kv_cache_dtype = code;
       auto other = engine(config);
       EXPECT_EQ(answers(other, requests()), wanted) << static_cast<int>(code);
       auto beams = requests(10, 2);
-      for (auto& request : beams) request.sampling.beams = 3;  // their last blocks are copied, scales and all
-      auto alone = engine({.prefix_cache = false, .cache_code = code});
+      for (auto& request : beams) request.sampling.num_beams = 3;  // their last blocks are copied, scales and all
+      auto alone = engine({.enable_prefix_caching = false, .kv_cache_dtype = code});
       EXPECT_EQ(answers(other, beams), answers(alone, beams)) << static_cast<int>(code);
     }
   }
@@ -87,7 +88,7 @@ TEST_F(EngineTest, ASeedGivesTheSameAnswerInAnyCompany) {
   auto engine = this->engine();
   auto together = answers(engine, with_seed(requests()));
   for (size_t i = 0; i < together.size(); ++i) {
-    auto alone = this->engine({.max_step_tokens = 6});
+    auto alone = this->engine({.max_num_batched_tokens = 6});
     EXPECT_EQ(answers(alone, {with_seed(requests())[i]})[0], together[i]) << i;
   }
   auto guessing = this->engine({.speculative_tokens = 3});
@@ -101,7 +102,7 @@ TEST_F(EngineTest, ARepeatableAnswerIsTheSameToTheLastBit) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (int64_t j = 0; j < 90; ++j) list[i].prompt.push_back(list[i].prompt[static_cast<size_t>(j) % 5]);
       auto& sampling = list[i].sampling;
-      sampling.temperature = 1.0, sampling.seed = i, sampling.logprobs = 3, sampling.prompt_logprobs = 1, sampling.repeatable = repeatable;
+      sampling.temperature = 1.0, sampling.seed = i, sampling.logprobs = 3, sampling.prompt_logprobs = 1, sampling.batch_invariant = repeatable;
     }
     return list;
   };
@@ -114,11 +115,11 @@ TEST_F(EngineTest, ARepeatableAnswerIsTheSameToTheLastBit) {
   auto company = asked(true);
   for (int copies = 0; copies < 12; ++copies) std::ranges::copy(asked(false), std::back_inserter(company));
   for (int64_t guesses : {0, 3}) {
-    EngineConfig config{.max_step_tokens = 160, .speculative_tokens = guesses};
+    EngineConfig config{.max_num_batched_tokens = 160, .speculative_tokens = guesses};
     auto crowded = engine(config);
     auto together = generate(crowded, company);
     for (size_t i = 0; i < 4; ++i) {
-      auto quiet = engine({.max_step_tokens = 160});
+      auto quiet = engine({.max_num_batched_tokens = 160});
       EXPECT_EQ(bits(generate(quiet, {company[i]})[0]), bits(together[i])) << i << ", " << guesses << " guesses";
     }
   }
@@ -133,15 +134,15 @@ TEST_F(EngineTest, StopsAndLengths) {
     auto engine = this->engine();
     return generate(engine, {asked})[0];
   };
-  auto ended = ask([&](auto& sampling) { sampling.end_tokens = {whole[7]}; });
+  auto ended = ask([&](auto& sampling) { sampling.eos_token_ids = {whole[7]}; });
   auto first = static_cast<size_t>(std::ranges::find(whole, whole[7]) - whole.begin());
   EXPECT_EQ(ended.tokens, Tokens(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(first)));
   EXPECT_EQ(ended.finish, FinishReason::stop);
   auto stopped = ask([&](auto& sampling) { sampling.stop_tokens = {whole[7]}; });
   EXPECT_EQ(stopped.tokens.size(), first + 1);
-  EXPECT_EQ(ask([&](auto& sampling) { sampling.end_tokens = {whole[7]}, sampling.ignore_end = true; }).finish,
+  EXPECT_EQ(ask([&](auto& sampling) { sampling.eos_token_ids = {whole[7]}, sampling.ignore_eos = true; }).finish,
             FinishReason::length);
-  EXPECT_EQ(ask([&](auto& sampling) { sampling.end_tokens = {whole[7]}, sampling.min_tokens = 30; }).tokens.size() >= 30, true);
+  EXPECT_EQ(ask([&](auto& sampling) { sampling.eos_token_ids = {whole[7]}, sampling.min_tokens = 30; }).tokens.size() >= 30, true);
   auto text = ask([](auto&) {}).text;
   ASSERT_GT(text.size(), 8u);
   auto word = text.substr(4, 2);
@@ -154,12 +155,12 @@ TEST_F(EngineTest, LogprobsOfAnswerAndPrompt) {
   auto request = requests(5)[1];
   request.sampling.logprobs = 3;
   request.sampling.prompt_logprobs = 2;
-  auto engine = this->engine({.max_step_tokens = 3});
+  auto engine = this->engine({.max_num_batched_tokens = 3});
   auto found = generate(engine, {request})[0];
   ASSERT_EQ(found.logprobs.size(), found.tokens.size());
   for (size_t i = 0; i < found.tokens.size(); ++i) {
     EXPECT_EQ(found.logprobs[i].chosen.token, found.tokens[i]);
-    EXPECT_EQ(found.logprobs[i].rank, 1) << "greedy";
+    EXPECT_EQ(found.logprobs[i].token_rank, 1) << "greedy";
     EXPECT_EQ(found.logprobs[i].top.size(), 3u);
   }
   EXPECT_EQ(found.prompt_logprobs.size(), request.prompt.size() - 1);
@@ -168,7 +169,7 @@ TEST_F(EngineTest, LogprobsOfAnswerAndPrompt) {
 TEST_F(EngineTest, ConstrainedAnswersObey) {
   ConstraintCompiler compiler(*tokenizer_, {kEnd});
   auto request = requests(60)[1];
-  request.sampling.end_tokens = {kEnd};
+  request.sampling.eos_token_ids = {kEnd};
   request.sampling.constraint = compiler.regex("(yes|no), [0-9]{3}").or_throw(ExitCode::failure, "regex");
   for (double temperature : {0.0, 2.0}) {
     request.sampling.temperature = temperature;
@@ -195,7 +196,7 @@ TEST_F(EngineTest, CancelFreesAtOnceAndIsReported) {
 }
 
 TEST_F(EngineTest, PriorityGoesFirst) {
-  auto engine = this->engine({.max_sequences = 1});
+  auto engine = this->engine({.max_num_seqs = 1});
   auto list = requests(3, 3);
   list[2].priority = -1;
   std::map<RequestId, int> order;
@@ -235,7 +236,7 @@ TEST_F(EngineTest, NewWeightsAndSleepComputeAgain) {
 }
 
 TEST_F(EngineTest, RefusesWhatCannotRun) {
-  auto engine = this->engine({.block_size = 4, .cache_tokens = 40});
+  auto engine = this->engine({.block_size = 4, .kv_cache_tokens = 40});
   EXPECT_THROW(engine.add({}), UserError);
   EXPECT_THROW(engine.add({.prompt = Tokens(300, 1)}), UserError);
   EXPECT_THROW(engine.add({.prompt = Tokens(50, 1)}), UserError) << "beyond the cache";

@@ -6,7 +6,7 @@
 
 #include "hone/base/json.h"
 #include "hone/text/tokenizer.h"
-#include "hone/text/tokenizer/byte_level.h"
+#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 
 namespace hone::engine {
 

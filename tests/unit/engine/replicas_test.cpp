@@ -20,12 +20,12 @@ TEST_F(ReplicasTest, AnswerAsOneEngineDoes) {
   for (size_t i = 0; i < list.size(); ++i) {
     list[i].sampling.temperature = i % 3 == 1 ? 1.0 : 0.0;
     list[i].sampling.seed = i;
-    if (i % 3 == 2) list[i].sampling.beams = 3;
+    if (i % 3 == 2) list[i].sampling.num_beams = 3;
   }
   auto one = engine();
   auto wanted = answers(one, list);
   for (size_t count : {2, 3})
-    for (auto config : {EngineConfig{}, EngineConfig{.block_size = 4, .cache_tokens = 400, .max_step_tokens = 7}}) {
+    for (auto config : {EngineConfig{}, EngineConfig{.block_size = 4, .kv_cache_tokens = 400, .max_num_batched_tokens = 7}}) {
       auto several = replicas(count, config);
       for (int again = 0; again < 2; ++again) EXPECT_EQ(answers(several, list), wanted) << count;
       EXPECT_TRUE(several.idle());
@@ -105,9 +105,9 @@ TEST_F(ReplicasTest, ANudgeEndsTheWaitForALongStep) {
     mutable std::promise<void> reached;
     std::shared_future<void> go_on;
     mutable bool first = true;
-    std::shared_ptr<const Mask> mask(State) const override {
+    std::shared_ptr<const TokenBitmask> mask(State) const override {
       if (std::exchange(first, false)) reached.set_value(), go_on.wait();
-      return std::make_shared<Mask>(Mask{std::vector<uint64_t>(64, ~0ull)});
+      return std::make_shared<TokenBitmask>(TokenBitmask{std::vector<uint64_t>(64, ~0ull)});
     }
     State next(State state, text::TokenId) const override { return state; }
   };
@@ -120,7 +120,7 @@ TEST_F(ReplicasTest, ANudgeEndsTheWaitForALongStep) {
   list[0].sampling.constraint = held;
   engine.add(list[0]);
   held->reached.get_future().wait();
-  std::thread visitor([&] { engine.nudge(); });
+  std::thread visitor([&] { engine.wake_step(); });
   EXPECT_TRUE(engine.step().empty()) << "the step goes on, and its caller is free";
   visitor.join();
   auto second = engine.add(list[1]);
@@ -139,7 +139,7 @@ TEST_F(ReplicasTest, ANudgeEndsTheWaitForALongStep) {
 // A copy whose step throws ends its own requests; those of the others go on, and it takes new ones.
 TEST_F(ReplicasTest, AFailureCostsTheRequestsOfItsCopy) {
   struct Broken : Constraint {
-    std::shared_ptr<const Mask> mask(State) const override { throw std::runtime_error("broken"); }
+    std::shared_ptr<const TokenBitmask> mask(State) const override { throw std::runtime_error("broken"); }
     State next(State state, text::TokenId) const override { return state; }
   };
   auto engine = replicas(2);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "hone/ops/choose_tokens.h"
+#include "hone/ops/sample_tokens.h"
 
 namespace hone::engine {
 namespace {
@@ -18,7 +18,7 @@ std::map<TokenId, int> draws(const SamplingParams& params, const std::vector<flo
   Sampler sampler(params, {});
   for (int i = 0; i < count; ++i) {
     auto row = logits;
-    auto token = sampler.choose(row);
+    auto token = sampler.sample(row);
     ++seen[token];
     sampler.accept(token);  // moves the random stream on
   }
@@ -29,7 +29,7 @@ TokenId first(const SamplingParams& params, std::vector<float> logits, std::vect
               const std::vector<TokenId>& answer = {}) {
   Sampler sampler(params, prompt);
   for (auto token : answer) sampler.accept(token);
-  return sampler.choose(logits);
+  return sampler.sample(logits);
 }
 
 TEST(Sampler, GreedyTakesTheLikeliestAndTheFirstOfEquals) { EXPECT_EQ(first({}, {1, 5, 5, 2}), 1); }
@@ -95,8 +95,8 @@ TEST(Sampler, BiasBadWordsAndMinimumLength) {
   EXPECT_EQ(first({.bad_words = {{0}}}, {2, 1, 0}), 1);
   EXPECT_EQ(first({.bad_words = {{1, 0}}}, {2, 1, 0}), 0);
   EXPECT_EQ(first({.bad_words = {{1, 0}}}, {2, 1, 0}, {}, {1}), 1) << "0 would complete the bad words";
-  EXPECT_EQ(first({.min_tokens = 2, .end_tokens = {0}}, {2, 1, 0}, {}, {1}), 1);
-  EXPECT_EQ(first({.min_tokens = 2, .end_tokens = {0}}, {2, 1, 0}, {}, {1, 1}), 0);
+  EXPECT_EQ(first({.min_tokens = 2, .eos_token_ids = {0}}, {2, 1, 0}, {}, {1}), 1);
+  EXPECT_EQ(first({.min_tokens = 2, .eos_token_ids = {0}}, {2, 1, 0}, {}, {1, 1}), 0);
 }
 
 // Lets these tokens through, wherever it stands.
@@ -104,36 +104,40 @@ struct Only : Constraint {
   explicit Only(std::vector<TokenId> tokens) {
     for (auto token : tokens) allowed->bits[0] |= uint64_t{1} << token;
   }
-  std::shared_ptr<const Mask> mask(State) const override { return allowed; }
+  std::shared_ptr<const TokenBitmask> mask(State) const override { return allowed; }
   State next(State state, TokenId) const override { return state; }
-  std::shared_ptr<Mask> allowed = std::make_shared<Mask>(Mask{{0}});
+  std::shared_ptr<TokenBitmask> allowed = std::make_shared<TokenBitmask>(TokenBitmask{{0}});
 };
 std::shared_ptr<const Constraint> only(std::vector<TokenId> tokens) { return std::make_shared<Only>(std::move(tokens)); }
 
 TEST(Sampler, AConstraintGoesBeforeTheMinimumLength) {
   for (double temperature : {0.0, 1.0}) {
-    EXPECT_EQ(first({.temperature = temperature, .top_k = 2, .constraint = only({0}), .min_tokens = 9, .end_tokens = {0}}, {2, 1, 0}), 0);
-    EXPECT_EQ(first({.temperature = temperature, .constraint = only({0, 2}), .min_tokens = 9, .end_tokens = {0}}, {2, 1, 0}), 2);
+    EXPECT_EQ(first({.temperature = temperature, .top_k = 2, .constraint = only({0}), .min_tokens = 9, .eos_token_ids = {0}}, {2, 1, 0}), 0);
+    EXPECT_EQ(first({.temperature = temperature, .constraint = only({0, 2}), .min_tokens = 9, .eos_token_ids = {0}}, {2, 1, 0}), 2);
   }
 }
 
 TEST(Sampler, WhereNothingMayFollowItSaysSo) {
-  for (SamplingParams params : {SamplingParams{}, {.temperature = 1}, {.temperature = 1, .top_k = 2}, {.temperature = 1, .top_p = 0.5}, {.temperature = 1, .min_p = 0.5}}) {
+  for (SamplingParams params : {SamplingParams{},
+                                {.temperature = 1},
+                                {.temperature = 1, .top_k = 2},
+                                {.temperature = 1, .top_p = 0.5},
+                                {.temperature = 1, .min_p = 0.5}}) {
     params.bad_words = {{0}, {1}, {2}};
-    EXPECT_THROW(first(params, {2, 1, 0}), CannotGoOn);
-    EXPECT_THROW(first(params, {NAN, NAN, NAN}), CannotGoOn);
+    EXPECT_THROW(first(params, {2, 1, 0}), ConstraintError);
+    EXPECT_THROW(first(params, {NAN, NAN, NAN}), ConstraintError);
     std::vector<float> logits{2, 1, 0};
-    EXPECT_THROW(Sampler(params, {}).continuations(logits, 2, 0), CannotGoOn);
+    EXPECT_THROW(Sampler(params, {}).continuations(logits, 2, 0), ConstraintError);
   }
   EXPECT_EQ(first({.temperature = 1, .min_p = 0.9, .constraint = only({2})}, {2, 1, 0}), 2);
 }
 
 TEST(Sampler, ATemperatureNextToZeroIsZero) {
   for (double temperature : {1e-300, 1e-46, 1e-9}) {
-    EXPECT_EQ(completed({.temperature = temperature}).temperature, 0);
-    EXPECT_EQ(first(completed({.temperature = temperature}), {1, 5, 5, 2}), 1);
+    EXPECT_EQ(complete_sampling_params({.temperature = temperature}).temperature, 0);
+    EXPECT_EQ(first(complete_sampling_params({.temperature = temperature}), {1, 5, 5, 2}), 1);
   }
-  EXPECT_EQ(completed({.temperature = 0.01}).temperature, 0.01);
+  EXPECT_EQ(complete_sampling_params({.temperature = 0.01}).temperature, 0.01);
   EXPECT_EQ(first({.temperature = 1e-5}, {1, 5, 4.999f, 2}), 1);
 }
 
@@ -148,7 +152,7 @@ TEST(Sampler, LogprobsAreOfTheRawLogits) {
   std::vector<float> logits{std::log(0.5f), std::log(0.3f), std::log(0.2f)};
   auto found = position_logprobs(logits, 1, 2);
   EXPECT_NEAR(found.chosen.logprob, std::log(0.3), 1e-6);
-  EXPECT_EQ(found.rank, 2);
+  EXPECT_EQ(found.token_rank, 2);
   ASSERT_EQ(found.top.size(), 2u);
   EXPECT_EQ(found.top[0].token, 0);
   EXPECT_NEAR(found.top[0].logprob, std::log(0.5), 1e-6);
@@ -157,9 +161,9 @@ TEST(Sampler, LogprobsAreOfTheRawLogits) {
 TEST(Sampler, WhatADeviceMayDrawIsWhatTheHostDraws) {
   at::manual_seed(5);
   auto logits_rv = at::randn({4, 300}) * 3;
-  ops::DrawSettings settings{
+  ops::SamplingTensors settings{
       .temperatures = {0.7f, 1.5f, 1.0f, 2.0f}, .keys = {1, 2, 3, 4}, .top_k = {5, 0, 20, 0}, .top_p = {1, 0.6f, 0.8f, 1}};
-  auto kept_rv = ops::filtered_logits(logits_rv, settings).isneginf().logical_not();
+  auto kept_rv = ops::top_k_top_p_logits(logits_rv, settings).isneginf().logical_not();
   for (int64_t row = 0; row < 4; ++row) {
     auto i = static_cast<size_t>(row);
     SamplingParams params{.temperature = settings.temperatures[i], .top_k = settings.top_k[i], .top_p = settings.top_p[i]};
@@ -167,7 +171,7 @@ TEST(Sampler, WhatADeviceMayDrawIsWhatTheHostDraws) {
     for (uint64_t seed = 0; seed < 3000; ++seed) {
       params.seed = seed;
       auto logits = logits_rv[row].clone();
-      auto token = Sampler(params, {}).choose({logits.data_ptr<float>(), 300});
+      auto token = Sampler(params, {}).sample({logits.data_ptr<float>(), 300});
       drawn[token] += 1;
     }
     EXPECT_EQ((drawn > 0).logical_and(kept_rv[row].logical_not()).sum().item<int64_t>(), 0) << "row " << row;

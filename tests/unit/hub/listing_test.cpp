@@ -62,11 +62,11 @@ TEST(Listing, ReadsModelScopeFiles) {
 TEST(Listing, Addresses) {
   Access hf{.site = Site::hugging_face, .endpoint = "http://h", .token = {}, .cache = {}};
   Access ms{.site = Site::modelscope, .endpoint = "http://m", .token = {}, .cache = {}};
-  EXPECT_EQ(revision_address(hf, {Site::hugging_face, Kind::model, "a/b", "refs/pr/1"}),
+  EXPECT_EQ(revision_url(hf, {Site::hugging_face, Kind::model, "a/b", "refs/pr/1"}),
             "http://h/api/models/a/b/revision/refs%2Fpr%2F1");
-  EXPECT_EQ(file_address(hf, {Site::hugging_face, Kind::dataset, "a/b", ""}, "c", "d/e #.json"),
+  EXPECT_EQ(file_url(hf, {Site::hugging_face, Kind::dataset, "a/b", ""}, "c", "d/e #.json"),
             "http://h/datasets/a/b/resolve/c/d/e%20%23.json");
-  EXPECT_EQ(file_address(ms, {Site::modelscope, Kind::model, "a/b", "main"}, "", "d/e&f"),
+  EXPECT_EQ(file_url(ms, {Site::modelscope, Kind::model, "a/b", "main"}, "", "d/e&f"),
             "http://m/api/v1/models/a/b/repo?Revision=master&FilePath=d%2Fe%26f");
   EXPECT_EQ(next_page("<http://h/x?cursor=2>; rel=\"next\""), "http://h/x?cursor=2");
   EXPECT_EQ(next_page("<http://h/a>; rel=\"prev\", <http://h/b>; rel=\"next\""), "http://h/b");
@@ -83,13 +83,13 @@ TEST(Patterns, LeaveOutWhatIsNotReadUnlessAsked) {
   std::vector<RemoteFile> files;
   for (const char* name : {"config.json", "model.safetensors", "pytorch_model.bin", "model.gguf", "onnx/model.onnx", "sub/a.txt"})
     files.push_back({.path = name, .size = 1, .sha256 = {}, .blob = {}});
-  EXPECT_EQ(names(wanted_files(files, {}, Kind::model)),
+  EXPECT_EQ(names(filter_files(files, {}, Kind::model)),
             (std::vector<std::string>{"config.json", "model.safetensors", "sub/a.txt"}));
-  EXPECT_EQ(names(wanted_files(files, {{"*.bin", "sub/"}, {}}, Kind::model)),
+  EXPECT_EQ(names(filter_files(files, {{"*.bin", "sub/"}, {}}, Kind::model)),
             (std::vector<std::string>{"pytorch_model.bin", "sub/a.txt"}));
-  EXPECT_EQ(names(wanted_files(files, {{}, {"*.[bgs]*", "onnx/*"}}, Kind::model)),
+  EXPECT_EQ(names(filter_files(files, {{}, {"*.[bgs]*", "onnx/*"}}, Kind::model)),
             (std::vector<std::string>{"config.json", "sub/a.txt"}));
-  EXPECT_EQ(wanted_files(files, {}, Kind::dataset).size(), files.size());
+  EXPECT_EQ(filter_files(files, {}, Kind::dataset).size(), files.size());
   EXPECT_FALSE(only_pickled_weights(files));
   std::erase_if(files, [](const RemoteFile& file) { return file.path == "model.safetensors"; });
   EXPECT_TRUE(only_pickled_weights(files));

@@ -11,7 +11,8 @@ std::map<std::string, Tensor> single_experts(const ExpertNames& names) {
   float value = 0;
   for (int expert = 0; expert < 2; ++expert)
     for (const auto& [kind, rows, columns] : {std::tuple(names.gate, 3, 4), {names.up, 3, 4}, {names.down, 4, 3}})
-      tensors[fmt::format("model.layers.0.{}.experts.{}.{}.weight", names.block, expert, kind)] = at::full({rows, columns}, value++, at::TensorOptions(at::kFloat));
+      tensors[fmt::format("model.layers.0.{}.experts.{}.{}.weight", names.block, expert, kind)] =
+          at::full({rows, columns}, value++, at::TensorOptions(at::kFloat));
   tensors[fmt::format("model.layers.0.{}.gate.weight", names.block)] = at::full({2, 4}, value, at::TensorOptions(at::kFloat));
   return tensors;
 }
@@ -36,13 +37,13 @@ TEST(ExpertNames, SinglesAreStackedAndWrittenBackAsTheyWere) {
     ASSERT_TRUE(found.names && *found.names == names);
     std::vector<TensorSource> sources;
     for (const auto& stacked : found.entries) {
-      auto whole = stacked_tensor(stacked, [&](const std::string& part) { return tensors.at(part); });
+      auto whole = stack_experts(stacked, [&](const std::string& part) { return tensors.at(part); });
       EXPECT_EQ(whole.sizes(), at::IntArrayRef(stacked.entry.shape));
       sources.push_back(TensorSource::of(stacked.entry.name, whole));
     }
     if (names.block == "mlp") sources.push_back(TensorSource::of("model.layers.0.mlp.gate.weight", tensors.at("model.layers.0.mlp.gate.weight")));
     std::map<std::string, Tensor> written;
-    for (const auto& source : one_by_one(std::move(sources), names)) written[source.name] = source.load();
+    for (const auto& source : unstack_experts(std::move(sources), names)) written[source.name] = source.load();
     ASSERT_EQ(written.size(), tensors.size());
     for (const auto& [name, tensor] : tensors) EXPECT_TRUE(written.contains(name) && at::equal(written.at(name), tensor)) << name;
   }
@@ -52,7 +53,7 @@ TEST(ExpertNames, GateComesBeforeUp) {
   auto tensors = single_experts({});
   auto entries = entries_of(tensors);
   auto found = stacked_entries(map_of(entries), "folder");
-  auto whole = stacked_tensor(found.entries[0], [&](const std::string& part) { return tensors.at(part); });
+  auto whole = stack_experts(found.entries[0], [&](const std::string& part) { return tensors.at(part); });
   EXPECT_EQ(found.entries[0].entry.name, "model.layers.0.mlp.experts.gate_up_proj");
   EXPECT_TRUE(at::equal(whole[1].slice(0, 0, 3), tensors.at("model.layers.0.mlp.experts.1.gate_proj.weight")));
   EXPECT_TRUE(at::equal(whole[1].slice(0, 3, 6), tensors.at("model.layers.0.mlp.experts.1.up_proj.weight")));
@@ -75,8 +76,10 @@ TEST(ExpertNames, WhatDoesNotFitIsNamed) {
 
 TEST(ExpertNames, OtherNamesAreLeftAlone) {
   std::map<std::string, Tensor> tensors;
-  for (const char* name : {"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.experts.x.gate_proj.weight", "model.layers.0.mlp.experts.-1.gate_proj.weight",
-                           "model.layers.0.mlp.experts.99999999999999999999.gate_proj.weight", "model.layers.0.mlp.experts.1.gate_proj.bias", "experts.1.weight", ""})
+  for (const char* name :
+       {"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.experts.x.gate_proj.weight",
+        "model.layers.0.mlp.experts.-1.gate_proj.weight", "model.layers.0.mlp.experts.99999999999999999999.gate_proj.weight",
+        "model.layers.0.mlp.experts.1.gate_proj.bias", "experts.1.weight", ""})
     tensors[name] = at::zeros({2, 2});
   auto entries = entries_of(tensors);
   auto found = stacked_entries(map_of(entries), "folder");

@@ -8,7 +8,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
-#include "hone/io/hf_index.h"
+#include "hone/io/weight_folder.h"
 
 namespace hone::io {
 namespace {

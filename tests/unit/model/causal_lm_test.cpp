@@ -7,9 +7,9 @@
 #include <fstream>
 
 #include "hone/base/file.h"
-#include "hone/io/hf_index.h"
-#include "hone/model/paged_cache.h"
-#include "hone/ops/linear_cross_entropy.h"
+#include "hone/io/weight_folder.h"
+#include "hone/model/inference/paged_kv_cache.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
 
 namespace hone::model {
 namespace {
@@ -18,17 +18,27 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 Json tiny_json(const std::string& architecture = "Qwen2ForCausalLM") {
-  return {{"architectures", {architecture}}, {"vocab_size", 50}, {"hidden_size", 32}, {"intermediate_size", 48}, {"num_hidden_layers", 2},
-          {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"tie_word_embeddings", true}, {"rope_theta", 10000.0},
-          {"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}, {"shared_expert_intermediate_size", 40}};  // of those that have experts
+  return {{"architectures", {architecture}},
+          {"vocab_size", 50},
+          {"hidden_size", 32},
+          {"intermediate_size", 48},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"tie_word_embeddings", true},
+          {"rope_theta", 10000.0},
+          {"num_local_experts", 4},
+          {"num_experts_per_tok", 2},
+          {"moe_intermediate_size", 24},
+          {"shared_expert_intermediate_size", 40}};  // of those that have experts
 }
 
 std::unique_ptr<CausalLM> tiny_model(const std::string& architecture = "Qwen2ForCausalLM") {
   return CausalLM::random(parse_config(tiny_json(architecture), "test"), 4);
 }
 
-Input packed(std::initializer_list<int64_t> lengths) {
-  Input input;
+ModelInput packed(std::initializer_list<int64_t> lengths) {
+  ModelInput input;
   TensorList positions;
   for (int64_t length : lengths) {
     input.segments.append(length);
@@ -40,20 +50,22 @@ Input packed(std::initializer_list<int64_t> lengths) {
   return input;
 }
 
-Tensor slice(const Tensor& rows, const ops::Segments& segments, int64_t i) { return rows.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i)); }
+Tensor slice(const Tensor& rows, const ops::CuSeqlens& segments, int64_t i) {
+  return rows.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i));
+}
 
 TEST(CausalLM, PackedSequencesDoNotSeeEachOther) {
   at::NoGradGuard no_grad;
   for (const auto& architecture : supported_architectures()) {
     auto model = tiny_model(architecture);
     auto all = packed({5, 1, 9});
-    auto together = model->hidden(all);
+    auto together = model->hidden_states(all);
     for (int64_t i = 0; i < 3; ++i) {
-      Input alone;
+      ModelInput alone;
       alone.segments.append(all.segments.length(i));
       alone.tokens_t = slice(all.tokens_t, all.segments, i);
       alone.positions_t = slice(all.positions_t, all.segments, i);
-      EXPECT_TRUE(at::allclose(model->hidden(alone), slice(together, all.segments, i), 1e-4, 1e-5)) << architecture << " sequence " << i;
+      EXPECT_TRUE(at::allclose(model->hidden_states(alone), slice(together, all.segments, i), 1e-4, 1e-5)) << architecture << " sequence " << i;
     }
   }
 }
@@ -65,7 +77,7 @@ TEST(CausalLM, RoutersAreHeardWithAndWithoutRecomputation) {
   auto heard = [&](Recompute what) {
     model->set_recompute(what);
     TensorList logits;
-    model->hidden(packed({5, 3}), nullptr, &logits);
+    model->hidden_states(packed({5, 3}), nullptr, &logits);
     EXPECT_EQ(logits.size(), 2u);
     at::cat(logits).square().sum().backward();  // nothing but the routers is asked: what else a block gives has no gradient
     auto grad = model->parameters().front().value->grad().clone();
@@ -84,17 +96,17 @@ TEST(CausalLM, CacheGivesTheSameHiddenStates) {
   at::NoGradGuard no_grad;
   auto model = tiny_model("Qwen3ForCausalLM");
   auto whole = packed({8});
-  auto expected = model->hidden(whole);
-  PagedCache cache(model->config(), 8, 4, model->dtype(), model->device());
+  auto expected = model->hidden_states(whole);
+  PagedKvCache cache(model->config(), 8, 4, model->dtype(), model->device());
   std::vector<int32_t> blocks{5, 2};
   TensorList parts;
   for (auto [begin, count] : {std::pair<int64_t, int64_t>{0, 3}, {3, 2}, {5, 1}, {6, 1}, {7, 1}}) {
-    Input part;
+    ModelInput part;
     part.segments.append(count);
     part.tokens_t = whole.tokens_t.narrow(0, begin, count);
     part.positions_t = whole.positions_t.narrow(0, begin, count);
-    cache.set_plan(ops::paged_plan({{begin, count, blocks}}, 4, model->device()));
-    parts.push_back(model->hidden(part, &cache));
+    cache.set_metadata(ops::paged_plan({{begin, count, blocks}}, 4, model->device()));
+    parts.push_back(model->hidden_states(part, &cache));
   }
   EXPECT_TRUE(at::allclose(at::cat(parts), expected, 1e-4, 1e-5));
 }
@@ -103,35 +115,38 @@ TEST(CausalLM, RowsUseTheAdapterTheyName) {
   at::NoGradGuard no_grad;
   auto model = tiny_model("Qwen2ForCausalLM");
   auto input = packed({3, 4, 2});
-  auto base = model->hidden(input);
+  auto base = model->hidden_states(input);
   auto attach = [&](const std::string& name, double size, bool active) {
     for (auto* linear : model->linears())
-      linear->adapters.push_back({.adapter = name, .a = at::ones({2, linear->weight.size(1)}) * size, .b = at::ones({linear->weight.size(0), 2}) * size, .active = active});
+      linear->adapters.push_back({.adapter = name,
+                                  .a = at::ones({2, linear->weight.size(1)}) * size,
+                                  .b = at::ones({linear->weight.size(0), 2}) * size,
+                                  .active = active});
   };
   auto with_one = [&](const std::string& name, double size) {
     attach(name, size, true);
-    auto result = model->hidden(input);
+    auto result = model->hidden_states(input);
     for (auto* linear : model->linears()) linear->adapters.clear();
     return result;
   };
   auto first = with_one("first", 0.01), second = with_one("second", 0.02);
   attach("first", 0.01, false);
   attach("second", 0.02, false);
-  PagedCache cache(model->config(), 8, 4, model->dtype(), model->device());
+  PagedKvCache cache(model->config(), 8, 4, model->dtype(), model->device());
   std::vector<int32_t> a{0}, b{1}, c{2};
-  cache.set_plan(ops::paged_plan({{0, 3, a}, {0, 4, b}, {0, 2, c}}, 4, model->device()));
+  cache.set_metadata(ops::paged_plan({{0, 3, a}, {0, 4, b}, {0, 2, c}}, 4, model->device()));
   input.adapters = {{"first", 0, 3}, {"second", 7, 9}};
-  auto mixed = model->hidden(input, &cache);
+  auto mixed = model->hidden_states(input, &cache);
   EXPECT_TRUE(at::allclose(mixed.narrow(0, 0, 3), first.narrow(0, 0, 3), 1e-4, 1e-5));
   EXPECT_TRUE(at::allclose(mixed.narrow(0, 3, 4), base.narrow(0, 3, 4), 1e-4, 1e-5));
   EXPECT_TRUE(at::allclose(mixed.narrow(0, 7, 2), second.narrow(0, 7, 2), 1e-4, 1e-5));
 }
 
-TensorList gradients(CausalLM& model, const Input& input) {
+TensorList gradients(CausalLM& model, const ModelInput& input) {
   for (auto& parameter : model.parameters()) parameter.value->requires_grad_().mutable_grad().reset();
   at::manual_seed(8);
   auto targets = at::roll(input.tokens_t, {-1});
-  auto hidden = model.hidden(input);
+  auto hidden = model.hidden_states(input);
   ops::linear_cross_entropy(hidden, model.head().weight, {}, targets).sum.backward();
   TensorList grads;
   for (auto& parameter : model.parameters()) grads.push_back(parameter.value->grad().clone());
@@ -164,7 +179,7 @@ TEST(CausalLM, RecomputationReachesAdaptersOfAFrozenModel) {
   model->set_recompute(Recompute::block);
   auto* linear = model->linears().front();
   linear->adapters.push_back({.a = at::randn({2, 32}).requires_grad_(), .b = at::randn({32, 2}).requires_grad_()});
-  ops::linear_cross_entropy(model->hidden(packed({7})), model->head().weight, {}, packed({7}).tokens_t).sum.backward();
+  ops::linear_cross_entropy(model->hidden_states(packed({7})), model->head().weight, {}, packed({7}).tokens_t).sum.backward();
   EXPECT_GT(linear->adapters[0].a.grad().abs().sum().item<float>(), 0);
 }
 
@@ -221,7 +236,7 @@ class ModelFolder : public testing::Test {
 TEST_F(ModelFolder, LoadsWhatWasSaved) {
   auto saved = tiny_model(), loaded = CausalLM::load(folder_);
   at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(saved->hidden(packed({9})), loaded->hidden(packed({9}))));
+  EXPECT_TRUE(at::equal(saved->hidden_states(packed({9})), loaded->hidden_states(packed({9}))));
   EXPECT_EQ(CausalLM::load(folder_, {.dtype = at::kBFloat16})->dtype(), at::kBFloat16);
 }
 
@@ -246,9 +261,15 @@ TEST_F(ModelFolder, UnknownArchitectureNamesTheKnown) {
 }
 
 TEST_F(ModelFolder, HostileConfigsAreRefused) {
-  for (auto [field, value] : std::vector<std::pair<std::string, Json>>{{"hidden_size", 0}, {"hidden_size", "64"}, {"num_attention_heads", 0}, {"num_key_value_heads", 3},
-                                                                       {"vocab_size", 1ull << 62}, {"num_hidden_layers", -1}, {"rope_scaling", {{"type", "magic"}}},
-                                                                       {"num_key_value_heads", 0}, {"num_hidden_layers", 1 << 30}}) {
+  for (auto [field, value] : std::vector<std::pair<std::string, Json>>{{"hidden_size", 0},
+                                                                       {"hidden_size", "64"},
+                                                                       {"num_attention_heads", 0},
+                                                                       {"num_key_value_heads", 3},
+                                                                       {"vocab_size", 1ull << 62},
+                                                                       {"num_hidden_layers", -1},
+                                                                       {"rope_scaling", {{"type", "magic"}}},
+                                                                       {"num_key_value_heads", 0},
+                                                                       {"num_hidden_layers", 1 << 30}}) {
     auto config = tiny_json();
     config[field] = value;
     write_file_atomically(folder_ / "config.json", config.dump());

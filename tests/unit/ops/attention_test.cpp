@@ -1,13 +1,13 @@
-#include "hone/ops/attention.h"
+#include "hone/ops/attention/attention.h"
 
-#include "hone/ops/matmul.h"
+#include "hone/ops/linear/matmul.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
 namespace {
 
-Segments segments_of(std::initializer_list<int64_t> lengths) {
-  Segments segments;
+CuSeqlens segments_of(std::initializer_list<int64_t> lengths) {
+  CuSeqlens segments;
   for (int64_t length : lengths) segments.append(length);
   return segments;
 }
@@ -19,14 +19,14 @@ class Attention : public testing::TestWithParam<at::ScalarType> {
     return {random({tokens, shape.heads * shape.head_dim}, GetParam()), random({tokens, shape.kv_heads * shape.head_dim}, GetParam()),
             random({tokens, shape.kv_heads * shape.head_dim}, GetParam())};
   }
-  void compare(const Segments& segments, const AttentionShape& shape) const {
-    auto plan = attention_plan(segments, at::kCPU);
+  void compare(const CuSeqlens& segments, const AttentionShape& shape) const {
+    auto plan = attention_metadata(segments, at::kCPU);
     for (bool widened : {false, true}) {  // with instructions for 16-bit numbers, and without
-      force_widening(widened);
+      force_upcast(widened);
       expect_same([&](auto& in) { return attention(in[0], in[1], in[2], plan, shape); },
                   [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape); }, inputs(segments.total(), shape), tolerance_of(GetParam()));
     }
-    force_widening(std::nullopt);
+    force_upcast(std::nullopt);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Types, Attention, testing::Values(at::kFloat, at::kBFloat16), [](const auto& info) { return c10::toString(info.param); });

@@ -21,7 +21,7 @@ TEST(DropoutMask, KeepsItsShareEverywhere) {
     EXPECT_TRUE((stays.logical_or(mask == 0)).all().item<bool>());
     double deviation = std::sqrt(kept * (1 - kept));
     EXPECT_NEAR(stays.to(at::kDouble).mean().item<double>(), kept, 5 * deviation / std::sqrt(500 * 1001));
-    // No row and no column is favoured.
+    // No row and no column is favored.
     EXPECT_LT((stays.to(at::kDouble).mean(0) - kept).abs().max().item<double>(), 6 * deviation / std::sqrt(500));
     EXPECT_LT((stays.to(at::kDouble).mean(1) - kept).abs().max().item<double>(), 6 * deviation / std::sqrt(1001));
   }

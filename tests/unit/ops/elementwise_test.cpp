@@ -1,5 +1,5 @@
 #include "hone/ops/rms_norm.h"
-#include "hone/ops/rope.h"
+#include "hone/ops/attention/rope.h"
 #include "hone/ops/swiglu.h"
 #include "ops/ops_testing.h"
 

@@ -1,12 +1,12 @@
 #include "hone/ops/fused_operators.h"
 
 #include "hone/device/autograd.h"
-#include "hone/ops/float8_linear.h"
-#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/linear/float8_linear.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/ops/rms_norm.h"
-#include "hone/ops/rope.h"
+#include "hone/ops/attention/rope.h"
 #include "hone/ops/swiglu.h"
-#include "hone/ops/swiglu_linear.h"
+#include "hone/ops/linear/swiglu_linear.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -71,8 +71,8 @@ TEST(Float8, RoundingsAreThoseOfTheNumberTypes) {
   at::manual_seed(3);
   for (auto [format, type] : {std::pair{kE4m3, at::kFloat8_e4m3fn}, std::pair{kE5m2, at::kFloat8_e5m2}}) {
     auto edges = at::pow(2.0, at::arange(-24, 17).to(at::kFloat));
-    auto values = at::cat({at::randn({20000}) * 100, at::randn({20000}) * 1e-2, at::randn({5000}) * 1e-6, edges, edges * 0.99999994, edges * 1.0000001, edges * 1.0625,
-                           edges * 1.125, edges * 1.1875, at::zeros({1})});
+    auto values = at::cat({at::randn({20000}) * 100, at::randn({20000}) * 1e-2, at::randn({5000}) * 1e-6, edges,
+                           edges * 0.99999994, edges * 1.0000001, edges * 1.0625, edges * 1.125, edges * 1.1875, at::zeros({1})});
     values = at::cat({values, -values}).clamp(-format.largest, format.largest);
     EXPECT_TRUE(at::equal(rounded_to(values, format), values.to(type).to(at::kFloat)));
   }

@@ -2,12 +2,12 @@
 #include "hone/ops/cuda/training.h"
 
 #include "hone/ops/cuda/adam.h"
-#include "hone/ops/even_attention.h"
-#include "hone/ops/joint_linear.h"
-#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/attention/even_attention.h"
+#include "hone/ops/linear/joint_linear.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/ops/rms_norm.h"
-#include "hone/ops/rounded_low_rank.h"
-#include "hone/ops/swiglu_linear.h"
+#include "hone/ops/linear/rounded_low_rank.h"
+#include "hone/ops/linear/swiglu_linear.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -16,7 +16,8 @@ namespace {
 class GpuTraining : public testing::Test {
  protected:
   void SetUp() override {
-    if (!at::hasCUDA() || !cuda::serves_rows(at::zeros({8, 8}, at::TensorOptions(at::kFloat).device(at::kCUDA)))) GTEST_SKIP() << "no GPU, or no kernels for it";
+    if (!at::hasCUDA() || !cuda::serves_rows(at::zeros({8, 8}, at::TensorOptions(at::kFloat).device(at::kCUDA))))
+      GTEST_SKIP() << "no GPU, or no kernels for it";
     at::manual_seed(5);
   }
 };
@@ -60,7 +61,8 @@ constexpr int64_t kGpuTokens = 200, kGpuIn = 128, kGpuRank = 8;
 TensorList gpu_layers(std::initializer_list<int64_t> widths) {
   TensorList list{on_gpu({kGpuTokens, kGpuIn})};
   for (int64_t width : widths)
-    list.insert(list.end(), {on_gpu({width, kGpuIn}, at::kBFloat16, 0.1), on_gpu({width}), on_gpu({kGpuRank, kGpuIn}, at::kFloat, 0.1), on_gpu({width, kGpuRank}, at::kFloat, 0.1)});
+    list.insert(list.end(), {on_gpu({width, kGpuIn}, at::kBFloat16, 0.1), on_gpu({width}),
+                             on_gpu({kGpuRank, kGpuIn}, at::kFloat, 0.1), on_gpu({width, kGpuRank}, at::kFloat, 0.1)});
   return list;
 }
 
@@ -92,30 +94,33 @@ TEST_F(GpuTraining, JointLayersMatchTheirDefinition) {
 
 TEST_F(GpuTraining, JointLayersRotateQueriesAndKeys) {
   auto rope = gpu_table(64);
-  expect_near_on_gpu([&](auto& in) { return joint_linear(in[0], joint_of(in), false, &rope); }, [&](auto& in) { return joint_linear_plain(in[0], joint_of(in), false, &rope); },
-              gpu_layers({256, 64, 64}));
+  expect_near_on_gpu([&](auto& in) { return joint_linear(in[0], joint_of(in), false, &rope); },
+                     [&](auto& in) { return joint_linear_plain(in[0], joint_of(in), false, &rope); }, gpu_layers({256, 64, 64}));
 }
 
 TEST_F(GpuTraining, RotationMatchesItsDefinition) {
   auto rope_of = gpu_table(32);
-  expect_near_on_gpu([&](auto& in) { return TensorList{rope(in[0], rope_of)}; }, [&](auto& in) { return TensorList{rope_plain(in[0], rope_of)}; }, {on_gpu({kGpuTokens, 128})});
+  expect_near_on_gpu([&](auto& in) { return TensorList{rope(in[0], rope_of)}; },
+                     [&](auto& in) { return TensorList{rope_plain(in[0], rope_of)}; }, {on_gpu({kGpuTokens, 128})});
 }
 
 TEST_F(GpuTraining, SwigluLinearMatchesItsDefinition) {
-  TensorList inputs{on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuTokens, kGpuIn}), on_gpu({64, kGpuIn}), on_gpu({kGpuRank, kGpuIn}, at::kFloat, 0.1), on_gpu({64, kGpuRank}, at::kFloat, 0.1)};
+  TensorList inputs{on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuTokens, kGpuIn}), on_gpu({64, kGpuIn}),
+                    on_gpu({kGpuRank, kGpuIn}, at::kFloat, 0.1), on_gpu({64, kGpuRank}, at::kFloat, 0.1)};
   auto adapters = [](auto& in) { return std::vector<LoraWeights>{{.a = in[3], .b = in[4], .scale = 2}}; };
   expect_near_on_gpu([&](auto& in) { return TensorList{swiglu_linear(in[0], in[1], in[2], {}, adapters(in), false)}; },
               [&](auto& in) { return TensorList{swiglu_linear_plain(in[0], in[1], in[2], {}, adapters(in), false)}; }, inputs);
 }
 
 TEST_F(GpuTraining, AttentionOfOneLengthMatchesItsDefinition) {
-  Segments segments;
+  CuSeqlens segments;
   for (int i = 0; i < 2; ++i) segments.append(256);
-  auto plan = attention_plan(segments, at::kCUDA);
+  auto plan = attention_metadata(segments, at::kCUDA);
   AttentionShape shape{4, 2, 64, 0.125};
   EXPECT_TRUE(serves_even(on_gpu({512, 256}), plan, shape));
   expect_near_on_gpu([&](auto& in) { return TensorList{attention(in[0], in[1], in[2], plan, shape)}; },
-                     [&](auto& in) { return TensorList{attention_plain(in[0], in[1], in[2], plan, shape)}; }, {on_gpu({512, 256}), on_gpu({512, 128}), on_gpu({512, 128})});
+                     [&](auto& in) { return TensorList{attention_plain(in[0], in[1], in[2], plan, shape)}; },
+                     {on_gpu({512, 256}), on_gpu({512, 128}), on_gpu({512, 128})});
 }
 
 TEST_F(GpuTraining, UpdatesAreAddedAsProductsAre) {
@@ -208,7 +213,9 @@ TEST_F(GpuTraining, LossMatchesItsDefinition) {
     auto targets = at::randint(kGpuVocabulary, {kGpuTokens}, options);
     auto ignored = at::rand({kGpuTokens}, options.dtype(at::kFloat)) >= labelled;
     targets.masked_fill_(ignored, kIgnoredTarget);
-    CrossEntropyOptions how{.weights_t = at::rand({kGpuTokens}, options.dtype(at::kFloat)) + 0.5, .label_smoothing = 0.1, .target_count = (targets != kIgnoredTarget).sum().item<int64_t>()};
+    CrossEntropyOptions how{.weights_t = at::rand({kGpuTokens}, options.dtype(at::kFloat)) + 0.5,
+                            .label_smoothing = 0.1,
+                            .target_count = (targets != kIgnoredTarget).sum().item<int64_t>()};
     TensorList inputs{on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuVocabulary, kGpuIn}, at::kBFloat16, 0.1)};
     for (size_t chunk : {size_t{1} << 30, size_t{1} << 17}) {
       how.chunk_bytes = chunk;

@@ -1,4 +1,4 @@
-#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
 
 #include "ops/allocations_testing.h"
 #include "ops/ops_testing.h"
@@ -45,7 +45,8 @@ TEST(LinearCrossEntropyHead, AdaptersAndBiasGetTheirGradients) {
       return compute(in[0], in[1], in[2], targets, options).sum;
     };
   };
-  expect_same(run(linear_cross_entropy), run(linear_cross_entropy_plain), {random({60, 12}), random({37, 12}), random({37}), random({3, 12}), random({37, 3})}, 2e-5);
+  expect_same(run(linear_cross_entropy), run(linear_cross_entropy_plain),
+              {random({60, 12}), random({37, 12}), random({37}), random({3, 12}), random({37, 3})}, 2e-5);
 }
 
 // A frozen head's vocabulary goes by in tiles: several of them, a part at the end, and blocks of rows of unequal size.

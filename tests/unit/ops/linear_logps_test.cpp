@@ -1,4 +1,4 @@
-#include "hone/ops/linear_logps.h"
+#include "hone/ops/loss/linear_logps.h"
 
 #include <gtest/gtest.h>
 

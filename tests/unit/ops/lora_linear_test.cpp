@@ -1,7 +1,7 @@
-#include "hone/ops/lora_linear.h"
+#include "hone/ops/linear/lora_linear.h"
 
-#include "hone/ops/matmul.h"
-#include "hone/ops/swiglu_linear.h"
+#include "hone/ops/linear/matmul.h"
+#include "hone/ops/linear/swiglu_linear.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -66,10 +66,10 @@ TEST_P(LoraLinear, AfterSwigluMatchesItsDefinition) {
 }
 
 TEST_P(LoraLinear, WidenedWeightsGiveTheSame) {
-  force_widening(true);
+  force_upcast(true);
   expect_same([&](auto& in) { return lora_linear(in[0], in[1], bias(in), adapters(in), false); },
               [&](auto& in) { return lora_linear_plain(in[0], in[1], bias(in), adapters(in), false); }, inputs(), tolerance());
-  force_widening(std::nullopt);
+  force_upcast(std::nullopt);
 }
 
 TEST(LoraLinearGradient, FrozenWeightGetsNone) {

@@ -1,11 +1,11 @@
-#include "hone/ops/matmul.h"
+#include "hone/ops/linear/matmul.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <fstream>
 
-#include "hone/ops/cpu/upcast_gemm.h"
+#include "hone/ops/cpu/gemm/upcast_gemm.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -41,8 +41,8 @@ TEST(Matmul, ProductsOfManyLengthsKeepNoMemory) {
 }
 
 struct Widening {
-  explicit Widening(bool on) { force_widening(on); }
-  ~Widening() { force_widening(std::nullopt); }
+  explicit Widening(bool on) { force_upcast(on); }
+  ~Widening() { force_upcast(std::nullopt); }
 };
 
 // Blocks of rows, of columns, and sums over blocks of the inner dimension: what does not fit one block is cut.
@@ -72,7 +72,8 @@ TEST(Matmul, LibtorchsOwnProductsAreUpcast) {
     auto product = [](const TensorList& in) { return at::addmm(in[2], in[0], in[1], 0.5, 2.0).matmul(in[1].t()); };
     auto batched = [](const TensorList& in) { return at::baddbmm(in[5], in[3], in[4], 0.5, 2.0).matmul(in[4].transpose(1, 2)); };
     TensorList given;
-    for (auto sizes : std::vector<std::vector<int64_t>>{{9, 24}, {24, 10}, {9, 10}, {3, 9, 24}, {3, 24, 10}, {3, 9, 10}}) given.push_back(at::randn(sizes).to(type));
+    for (auto sizes : std::vector<std::vector<int64_t>>{{9, 24}, {24, 10}, {9, 10}, {3, 9, 24}, {3, 24, 10}, {3, 9, 10}})
+      given.push_back(at::randn(sizes).to(type));
     auto gradients = [&](auto function, at::ScalarType computed) {
       TensorList in;
       for (auto& x : given) in.push_back(x.to(computed).detach().requires_grad_());

@@ -3,16 +3,16 @@
 #include "hone/device/npu.h"
 #include "hone/device/device.h"
 #include "hone/device/npu_fallback.h"
-#include "hone/ops/attention.h"
-#include "hone/ops/choose_tokens.h"
-#include "hone/ops/expert_rows.h"
-#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/attention/attention.h"
+#include "hone/ops/sample_tokens.h"
+#include "hone/ops/moe/moe_permute.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/ops/npu/boxed.h"
-#include "hone/ops/paged_attention.h"
+#include "hone/ops/attention/paged_attention.h"
 #include "hone/ops/rms_norm.h"
-#include "hone/ops/rope.h"
+#include "hone/ops/attention/rope.h"
 #include "hone/ops/swiglu.h"
-#include "hone/ops/swiglu_linear.h"
+#include "hone/ops/linear/swiglu_linear.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -22,7 +22,7 @@ class NpuOperators : public testing::Test {
  protected:
   void SetUp() override {
     if (!device::npu::present()) GTEST_SKIP() << "no NPU, real or emulated";
-    npu_ = device::pick("npu:0");
+    npu_ = device::select_device("npu:0");
     at::manual_seed(3);
   }
   // The operator on the NPU, given and giving tensors of the CPU, so that gradients cross too.
@@ -75,12 +75,12 @@ TEST_F(NpuOperators, LinearLayerWithAdapters) {
 }
 
 TEST_F(NpuOperators, AttentionOverPackedSequences) {
-  Segments segments;
+  CuSeqlens segments;
   for (int64_t length : {5, 1, 12}) segments.append(length);
   for (int64_t window : {0, 4}) {
     AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = 16, .scale = 0.25, .window = window};
-    expect_agreement([&](auto& in) { return attention(in[0], in[1], in[2], attention_plan(segments, npu_), shape); },
-                     [&](auto& in) { return attention_plain(in[0], in[1], in[2], attention_plan(segments, at::kCPU), shape); },
+    expect_agreement([&](auto& in) { return attention(in[0], in[1], in[2], attention_metadata(segments, npu_), shape); },
+                     [&](auto& in) { return attention_plain(in[0], in[1], in[2], attention_metadata(segments, at::kCPU), shape); },
                      {random({18, 64}), random({18, 32}), random({18, 32})});
   }
 }
@@ -104,10 +104,10 @@ TEST_F(NpuOperators, TokensThroughExperts) {
   auto mixture = [&](auto& to, auto& product, auto& from, at::Device device) {
     return [&, device](const TensorList& in) {
       auto sent = to(in[0], experts.to(device));
-      return from(product(sent.rows_rh, in[1], counts.to(device)), sent.places_r, in[2]);
+      return from(product(sent.rows_rh, in[1], counts.to(device)), sent.permutation_r, in[2]);
     };
   };
-  expect_agreement(mixture(to_experts, grouped_matmul, from_experts, npu_),
+  expect_agreement(mixture(moe_permute, grouped_matmul, moe_unpermute, npu_),
                    mixture(to_experts_plain, grouped_matmul_plain, from_experts_plain, at::kCPU),
                    {random({10, 16}), random({4, 16, 8}), at::rand({10, 2})});
 }
@@ -118,10 +118,10 @@ TEST_F(NpuOperators, PagedCache) {
   std::vector<int32_t> first{2, 0}, second{1};
   std::vector<PagedSequence> sequences{{19, 1, first}, {6, 1, second}};
   auto past = [&](at::Device device) {
-    return PagedKeys{random({3, 2, kBlock, 16}, at::kHalf).to(device), random({3, 2, kBlock, 16}, at::kHalf).to(device)};
+    return KvCacheLayer{random({3, 2, kBlock, 16}, at::kHalf).to(device), random({3, 2, kBlock, 16}, at::kHalf).to(device)};
   };
   auto here = past(at::kCPU);
-  PagedKeys there{here.keys.to(npu_), here.values.to(npu_)};
+  KvCacheLayer there{here.keys.to(npu_), here.values.to(npu_)};
   auto q = random({2, 64}, at::kHalf), k = random({2, 32}, at::kHalf), v = random({2, 32}, at::kHalf);
   auto expected = paged_attention_plain(q, k, v, here, paged_plan(sequences, kBlock, at::kCPU), shape);
   auto found =
@@ -136,12 +136,12 @@ TEST_F(NpuOperators, DrawnTokensStayInsideTheirFilters) {
   auto allowed = at::isfinite(top_k_top_p_plain(logits, at::tensor(k), at::tensor(p)));
   for (bool mixed : {false, true}) {  // rows with and without a k: sorted here instead of by the kernel
     if (mixed) k[0] = 0, p[0] = 1;
-    DrawSettings draws{std::vector<float>(64, 1.5F), {}, k, p};
+    SamplingTensors draws{std::vector<float>(64, 1.5F), {}, k, p};
     draws.temperatures[1] = 0;
     for (int64_t i = 0; i < 64; ++i) draws.keys.push_back(static_cast<int64_t>(static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15u));
     auto warm = logits / at::tensor(draws.temperatures).clamp_min(0.001).unsqueeze(1);
     allowed = at::isfinite(top_k_top_p_plain(warm, at::tensor(k), at::tensor(p)));
-    auto drawn = choose_tokens(logits.to(npu_), draws).to(at::kCPU);
+    auto drawn = sample_tokens(logits.to(npu_), draws).to(at::kCPU);
     EXPECT_TRUE(allowed.gather(1, drawn.unsqueeze(1)).all().item<bool>());
     EXPECT_EQ(drawn[1].item<int64_t>(), logits[1].argmax().item<int64_t>());
     EXPECT_GT((drawn != logits.argmax(1)).sum().item<int64_t>(), 5);  // it draws

@@ -1,4 +1,4 @@
-#include "hone/ops/paged_attention.h"
+#include "hone/ops/attention/paged_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@ class Paged : public testing::TestWithParam<at::ScalarType> {
  protected:
   void SetUp() override { at::manual_seed(3); }
   Tensor random(at::IntArrayRef shape) const { return at::randn(shape).to(GetParam()); }
-  PagedKeys cache(int64_t blocks, int64_t block_size, const AttentionShape& shape) const {
+  KvCacheLayer cache(int64_t blocks, int64_t block_size, const AttentionShape& shape) const {
     return {random({blocks, shape.kv_heads, block_size, shape.head_dim}), random({blocks, shape.kv_heads, block_size, shape.head_dim})};
   }
 };
 
-// Three sequences fed in parts of every kind, over blocks in no order: each part sees what whole sequences would.
+// Three sequences fed in parts of every kind, over blocks in no order: each part sees what full sequences would.
 TEST_P(Paged, PartsOfASequenceSeeAllBeforeThem) {
   for (int64_t window : {0, 6}) {
     AttentionShape shape{6, 2, 24, 0.2, window};
@@ -27,7 +27,7 @@ TEST_P(Paged, PartsOfASequenceSeeAllBeforeThem) {
       q.push_back(random({length, 6 * 24}));
       k.push_back(random({length, 2 * 24}));
       v.push_back(random({length, 2 * 24}));
-      expected.push_back(attention_continued_plain(q.back(), k.back(), v.back(), shape));
+      expected.push_back(attention_with_prefix_plain(q.back(), k.back(), v.back(), shape));
     }
     auto pages = cache(17, 4, shape);
     std::vector<int64_t> done{0, 0, 0};
@@ -47,7 +47,7 @@ TEST_P(Paged, PartsOfASequenceSeeAllBeforeThem) {
         done[i] += counts[i];
       }
       auto plan = paged_plan(sequences, 4, at::kCPU);
-      auto copy = PagedKeys{pages.keys.clone(), pages.values.clone()};
+      auto copy = KvCacheLayer{pages.keys.clone(), pages.values.clone()};
       auto plain = paged_attention_plain(at::cat(rows_q), at::cat(rows_k), at::cat(rows_v), copy, plan, shape);
       auto fast = paged_attention(at::cat(rows_q), at::cat(rows_k), at::cat(rows_v), pages, plan, shape);
       EXPECT_LT(relative_difference(plain, at::cat(wanted)), tolerance_of(GetParam())) << "plain, window " << window;
@@ -67,7 +67,7 @@ TEST_P(Paged, LongSequencesAreSharedAmongThreads) {
   paged_attention(q.narrow(0, 0, kLength - 1), k.narrow(0, 0, kLength - 1), v.narrow(0, 0, kLength - 1), pages, plan, shape);
   auto last = [&](const Tensor& x) { return x.narrow(0, kLength - 1, 1); };
   auto found = paged_attention(last(q), last(k), last(v), pages, paged_plan({{kLength - 1, 1, blocks}}, kBlock, at::kCPU), shape);
-  EXPECT_LT(relative_difference(found, attention_continued_plain(last(q), k, v, shape)), tolerance_of(GetParam()));
+  EXPECT_LT(relative_difference(found, attention_with_prefix_plain(last(q), k, v, shape)), tolerance_of(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Paged, testing::Values(at::kFloat, at::kBFloat16), [](const auto& info) { return c10::toString(info.param); });
@@ -82,13 +82,17 @@ TEST(CodedCache, FewerBitsGiveNearlyTheSame) {
   for (size_t i = 0; i < 3; ++i)
     for (int64_t j = 0; j < (lengths[i] + 15) / 16; ++j) blocks[i].push_back(next++);
   struct Kind {
-    CacheCode code;
+    KvCacheDtype code;
     double tolerance, bytes;  // of the answers; of a head's key and value
   };
-  for (auto [code, tolerance, bytes] : {Kind{CacheCode::plain, 1e-5, 2 * 48 * 4}, {CacheCode::int8, 0.02, 2 * (48 + 8)}, {CacheCode::fp8_e4m3, 0.1, 2 * 48},
-                                        {CacheCode::fp8_e5m2, 0.18, 2 * 48}, {CacheCode::int4, 0.3, 2 * (24 + 8)}}) {
-    auto fast = empty_pages(next, 2, 16, 48, at::TensorOptions(at::kFloat), code), plain = empty_pages(next, 2, 16, 48, at::TensorOptions(at::kFloat), code);
-    EXPECT_EQ(static_cast<double>(bytes_of_a_position(1, 48, at::kFloat, code)), bytes);
+  for (auto [code, tolerance, bytes] : {Kind{KvCacheDtype::plain, 1e-5, 2 * 48 * 4},
+                                        {KvCacheDtype::int8, 0.02, 2 * (48 + 8)},
+                                        {KvCacheDtype::fp8_e4m3, 0.1, 2 * 48},
+                                        {KvCacheDtype::fp8_e5m2, 0.18, 2 * 48},
+                                        {KvCacheDtype::int4, 0.3, 2 * (24 + 8)}}) {
+    auto fast = allocate_kv_cache_layer(next, 2, 16, 48, at::TensorOptions(at::kFloat), code),
+         plain = allocate_kv_cache_layer(next, 2, 16, 48, at::TensorOptions(at::kFloat), code);
+    EXPECT_EQ(static_cast<double>(kv_bytes_per_token(1, 48, at::kFloat, code)), bytes);
     std::vector<int64_t> done(3);
     std::vector<Tensor> keys(3), values(3);
     // A prompt in two parts, then single tokens.
@@ -100,7 +104,7 @@ TEST(CodedCache, FewerBitsGiveNearlyTheSame) {
         q.push_back(at::randn({counts[i], 6 * 48})), k.push_back(at::randn({counts[i], 2 * 48}) * 3 + 1), v.push_back(at::randn({counts[i], 2 * 48}));
         keys[i] = keys[i].defined() ? at::cat({keys[i], k.back()}) : k.back();
         values[i] = values[i].defined() ? at::cat({values[i], v.back()}) : v.back();
-        wanted.push_back(attention_continued_plain(q.back(), keys[i], values[i], shape));
+        wanted.push_back(attention_with_prefix_plain(q.back(), keys[i], values[i], shape));
         done[i] += counts[i];
       }
       auto plan = paged_plan(sequences, 16, at::kCPU);
@@ -110,7 +114,7 @@ TEST(CodedCache, FewerBitsGiveNearlyTheSame) {
       auto error = (found - at::cat(wanted)).norm() / at::cat(wanted).norm();
       EXPECT_LT(error.item<double>(), tolerance) << static_cast<int>(code);
     }
-    if (code != CacheCode::plain) EXPECT_TRUE(at::equal(fast.keys.narrow(0, 0, 2), plain.keys.narrow(0, 0, 2))) << "the same codes";
+    if (code != KvCacheDtype::plain) EXPECT_TRUE(at::equal(fast.keys.narrow(0, 0, 2), plain.keys.narrow(0, 0, 2))) << "the same codes";
   }
 }
 

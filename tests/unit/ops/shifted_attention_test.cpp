@@ -1,4 +1,4 @@
-#include "hone/ops/shifted_attention.h"
+#include "hone/ops/attention/shifted_attention.h"
 
 #include "ops/ops_testing.h"
 
@@ -6,7 +6,7 @@ namespace hone::ops {
 namespace {
 
 // By its definition: scores of all pairs, of which a head sees those of its own group, in the order it sees them.
-Tensor by_masks(const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape) {
+Tensor by_masks(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape) {
   TensorList texts;
   for (int64_t s = 0; s < segments.count(); ++s) {
     const int64_t begin = segments.offsets[static_cast<size_t>(s)], length = segments.length(s), padded = (length + 7) / 8 * 8, size = padded / 4;
@@ -31,13 +31,16 @@ Tensor by_masks(const Tensor& q, const Tensor& k, const Tensor& v, const Segment
 TEST(ShiftedAttention, IsAttentionWithinGroups) {
   at::manual_seed(5);
   for (auto [heads, kv_heads] : {std::pair<int64_t, int64_t>{4, 2}, {4, 4}, {4, 1}, {5, 1}, {3, 3}, {6, 2}, {1, 1}}) {
-    Segments segments;
+    CuSeqlens segments;
     for (int64_t length : {1, 2, 7, 8, 13, 16, 40, 61}) segments.append(length);
     AttentionShape shape{heads, kv_heads, 8, 0.3, 0};
     auto plan = shifted_plan(segments, at::kCPU);
     SCOPED_TRACE(fmt::format("{} heads, {} of keys", heads, kv_heads));
-    expect_same([&](auto& in) { return shifted_attention(in[0], in[1], in[2], plan, shape); }, [&](auto& in) { return by_masks(in[0], in[1], in[2], segments, shape); },
-                {random({segments.total(), heads * 8}), random({segments.total(), kv_heads * 8}), random({segments.total(), kv_heads * 8})}, 2e-5);
+    expect_same([&](auto& in) { return shifted_attention(in[0], in[1], in[2], plan, shape); },
+                [&](auto& in) { return by_masks(in[0], in[1], in[2], segments, shape); },
+                {random({segments.total(), heads * 8}), random({segments.total(), kv_heads * 8}),
+                 random({segments.total(), kv_heads * 8})},
+                2e-5);
   }
 }
 

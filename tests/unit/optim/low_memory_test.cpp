@@ -2,7 +2,7 @@
 
 #include "hone/base/error.h"
 #include "hone/optim/factory.h"
-#include "hone/optim/groups.h"
+#include "hone/optim/param_groups.h"
 
 namespace hone::optim {
 namespace {
@@ -38,7 +38,7 @@ std::vector<bool> trained(const NamedTensors& parameters) {
 
 TEST(BlockAdam, OneLayerAtATimeHasGradientsInOrderOfTheirNumbers) {
   auto parameters = two_layers();
-  auto optimizer = make_optimizer({.name = "badam", .arguments = {{"switch_interval", 2}}}, make_groups(parameters, {}));
+  auto optimizer = make_optimizer({.name = "badam", .arguments = {{"switch_interval", 2}}}, make_param_groups(parameters, {}));
   EXPECT_THAT(trained(parameters), ElementsAre(false, true, false, false));
   step(parameters, *optimizer);
   EXPECT_THAT(trained(parameters), ElementsAre(false, false, true, false));
@@ -51,7 +51,7 @@ TEST(BlockAdam, OneLayerAtATimeHasGradientsInOrderOfTheirNumbers) {
 TEST(BlockAdam, HalfPrecisionWeightsAreUpdatedInFloat32) {
   auto parameters = two_layers(at::kBFloat16);
   const Tensor before = parameters[1].second.detach().clone();
-  auto optimizer = make_optimizer({.name = "badam", .arguments = {{"switch_mode", "fixed"}}}, make_groups(parameters, {}));
+  auto optimizer = make_optimizer({.name = "badam", .arguments = {{"switch_mode", "fixed"}}}, make_param_groups(parameters, {}));
   for (int i = 0; i < 40; ++i) {
     Tensor first = parameters[1].second;
     first.mutable_grad() = at::full_like(first, 1e-3).detach();
@@ -69,13 +69,13 @@ TEST(BlockAdam, HalfPrecisionWeightsAreUpdatedInFloat32) {
 TEST(BlockAdam, RefusesWhatHasNoSuchBlock) {
   auto parameters = two_layers();
   OptimizerConfig config{.name = "badam", .arguments = {{"start_block", 3}}};
-  EXPECT_THROW(make_optimizer(config, make_groups(parameters, {})), UserError);
-  EXPECT_THROW(make_optimizer({.name = "badam"}, make_groups({parameters.front()}, {})), UserError);
+  EXPECT_THROW(make_optimizer(config, make_param_groups(parameters, {})), UserError);
+  EXPECT_THROW(make_optimizer({.name = "badam"}, make_param_groups({parameters.front()}, {})), UserError);
 }
 
 TEST(Arguments, AWordOutsideItsChoicesIsNamed) {
   try {
-    make_optimizer({.name = "badam", .arguments = {{"switch_mode", "sideways"}}}, make_groups(two_layers(), {}));
+    make_optimizer({.name = "badam", .arguments = {{"switch_mode", "sideways"}}}, make_param_groups(two_layers(), {}));
     FAIL() << "accepted";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("sideways"));
@@ -84,7 +84,7 @@ TEST(Arguments, AWordOutsideItsChoicesIsNamed) {
 
 TEST(Apollo, MomentsHaveTheSizeOfTheProjection) {
   auto parameters = two_layers();
-  auto optimizer = make_optimizer({.name = "apollo_adamw", .arguments = {{"rank", 2}}}, make_groups(parameters, {}));
+  auto optimizer = make_optimizer({.name = "apollo_adamw", .arguments = {{"rank", 2}}}, make_param_groups(parameters, {}));
   step(parameters, *optimizer);
   optimizer->visit_state([&](const std::string& name, Tensor& tensor) {
     if (name == "exp_avg/model.layers.0.mlp.up_proj.weight") EXPECT_EQ(tensor.sizes(), at::IntArrayRef({12, 2}));

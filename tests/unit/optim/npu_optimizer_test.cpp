@@ -5,7 +5,7 @@
 #include "hone/device/device.h"
 #include "hone/device/npu.h"
 #include "hone/optim/factory.h"
-#include "hone/optim/groups.h"
+#include "hone/optim/param_groups.h"
 
 namespace hone::optim {
 namespace {
@@ -38,10 +38,10 @@ TensorList trained(const std::string& name, at::Device device) {
   for (const auto& [parameter, shape] : shapes())
     parameters.emplace_back(parameter, at::randn(shape).to(device).requires_grad_(true));
   auto optimizer =
-      make_optimizer({.name = name, .arguments = arguments_of(name)}, make_groups(parameters, {.weight_decay = 0.1}));
+      make_optimizer({.name = name, .arguments = arguments_of(name)}, make_param_groups(parameters, {.weight_decay = 0.1}));
   for (int step = 0; step < kSteps; ++step) {
     for (auto& [parameter, tensor] : parameters) tensor.mutable_grad() = (at::randn(tensor.sizes()) * 0.1).to(device);
-    optimizer->clip(1.0);
+    optimizer->clip_grad_norm(1.0);
     optimizer->step(1e-2);
     optimizer->zero_grad();
   }
@@ -52,7 +52,7 @@ TensorList trained(const std::string& name, at::Device device) {
 
 TEST(NpuOptimizers, StepAsOnTheCpu) {
   if (!device::npu::present()) GTEST_SKIP() << "no NPU, real or emulated";
-  auto npu = device::pick("npu:0");
+  auto npu = device::select_device("npu:0");
   for (const auto& name : optimizer_names()) {
     auto here = trained(name, at::kCPU), there = trained(name, npu);
     for (size_t i = 0; i < here.size(); ++i)

@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 
 #include "hone/base/error.h"
-#include "hone/optim/block_quantized.h"
+#include "hone/optim/optimizers/blockwise_quantized.h"
 #include "hone/optim/factory.h"
-#include "hone/optim/groups.h"
-#include "hone/optim/schedule.h"
+#include "hone/optim/param_groups.h"
+#include "hone/optim/lr_scheduler.h"
 
 namespace hone::optim {
 namespace {
@@ -35,20 +35,20 @@ TEST(Groups, DecayIsNotForBiasesAndNorms) {
 }
 
 TEST(Groups, EmptyGroupsAreLeftOut) {
-  auto groups = make_groups(two_parameters(), {.weight_decay = 0.1});
+  auto groups = make_param_groups(two_parameters(), {.weight_decay = 0.1});
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_THAT(groups[1].names, ElementsAre("model.norm.weight"));
   EXPECT_EQ(groups[1].weight_decay, 0.0);
-  EXPECT_EQ(make_groups({two_parameters().front()}, {}).size(), 1U);
+  EXPECT_EQ(make_param_groups({two_parameters().front()}, {}).size(), 1U);
 }
 
 TEST(Optimizer, ClipScalesToTheNormAndReportsTheOldOne) {
   auto parameters = two_parameters();
-  auto optimizer = make_optimizer({.name = "sgd"}, make_groups(parameters, {}));
+  auto optimizer = make_optimizer({.name = "sgd"}, make_param_groups(parameters, {}));
   set_gradients(parameters, 2.0);
-  EXPECT_NEAR(optimizer->clip(0).item<float>(), 12.0, 1e-5);  // 36 elements of 2
+  EXPECT_NEAR(optimizer->clip_grad_norm(0).item<float>(), 12.0, 1e-5);  // 36 elements of 2
   EXPECT_EQ(parameters[0].second.grad()[0][0].item<float>(), 2.0F);
-  EXPECT_NEAR(optimizer->clip(6.0).item<float>(), 12.0, 1e-5);
+  EXPECT_NEAR(optimizer->clip_grad_norm(6.0).item<float>(), 12.0, 1e-5);
   EXPECT_NEAR(parameters[0].second.grad()[0][0].item<float>(), 1.0, 1e-5);
   optimizer->zero_grad();
   EXPECT_FALSE(parameters[0].second.grad().defined());
@@ -57,7 +57,7 @@ TEST(Optimizer, ClipScalesToTheNormAndReportsTheOldOne) {
 TEST(Optimizer, ParameterWithoutGradientStaysAsItIs) {
   for (const auto& name : optimizer_names()) {
     auto parameters = two_parameters();
-    auto optimizer = make_optimizer({.name = name}, make_groups(parameters, {.weight_decay = 0.1}));
+    auto optimizer = make_optimizer({.name = name}, make_param_groups(parameters, {.weight_decay = 0.1}));
     Tensor first = parameters[0].second, second = parameters[1].second, before = second.detach().clone();
     first.mutable_grad() = at::ones_like(first).detach();
     optimizer->step(1e-2);
@@ -67,8 +67,8 @@ TEST(Optimizer, ParameterWithoutGradientStaysAsItIs) {
 
 TEST(Optimizer, StateOfAnotherOptimizerIsRefusedByName) {
   auto parameters = two_parameters();
-  auto adam = make_optimizer({.name = "adamw_torch"}, make_groups(parameters, {}));
-  auto lion = make_optimizer({.name = "lion_32bit"}, make_groups(parameters, {}));
+  auto adam = make_optimizer({.name = "adamw_torch"}, make_param_groups(parameters, {}));
+  auto lion = make_optimizer({.name = "lion_32bit"}, make_param_groups(parameters, {}));
   try {
     adam->load_state(lion->state());
     FAIL();
@@ -84,54 +84,54 @@ TEST(Optimizer, ArgumentsAreCheckedByName) {
   auto parameters = two_parameters();
   EXPECT_EQ(parse_optim_args(" rank=64, scale = 2.0 "), (Json{{"rank", "64"}, {"scale", "2.0"}}));
   EXPECT_THROW(parse_optim_args("rank"), UserError);
-  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentun", 0.9}}}, make_groups(parameters, {})), UserError);
-  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "much"}}}, make_groups(parameters, {})), UserError);
-  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "0.9x"}}}, make_groups(parameters, {})), UserError);
+  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentun", 0.9}}}, make_param_groups(parameters, {})), UserError);
+  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "much"}}}, make_param_groups(parameters, {})), UserError);
+  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "0.9x"}}}, make_param_groups(parameters, {})), UserError);
 }
 
 TEST(Optimizer, AProjectionNeedsARankAndAnInterval) {
   for (const char* name : {"galore_adamw", "apollo_adamw"})
     for (const char* key : {"rank", "update_proj_gap"})
-      EXPECT_THROW(make_optimizer({.name = name, .arguments = {{key, 0}}}, make_groups(two_parameters(), {})), UserError) << name << " " << key;
+      EXPECT_THROW(make_optimizer({.name = name, .arguments = {{key, 0}}}, make_param_groups(two_parameters(), {})), UserError) << name << " " << key;
 }
 
-TEST(BlockQuantized, KeepsValuesToACodeStepAndZeroExactly) {
+TEST(BlockwiseQuantized, KeepsValuesToACodeStepAndZeroExactly) {
   at::manual_seed(1);
   Tensor values = at::randn({70, 100});
   values[0].zero_();
-  BlockQuantized quantized(values, true);
-  EXPECT_EQ(quantized.values().abs().max().item<float>(), 0.0F);
-  quantized.assign(values);
-  EXPECT_LT((quantized.values() - values).abs().max().item<float>(), 0.04);
-  EXPECT_EQ(quantized.values()[0].abs().max().item<float>(), 0.0F);
-  BlockQuantized squares(values, false);
-  squares.assign(values.square());
-  EXPECT_GE(squares.values().min().item<float>(), 0.0F);
+  BlockwiseQuantized quantized(values, true);
+  EXPECT_EQ(quantized.dequantize().abs().max().item<float>(), 0.0F);
+  quantized.quantize(values);
+  EXPECT_LT((quantized.dequantize() - values).abs().max().item<float>(), 0.04);
+  EXPECT_EQ(quantized.dequantize()[0].abs().max().item<float>(), 0.0F);
+  BlockwiseQuantized squares(values, false);
+  squares.quantize(values.square());
+  EXPECT_GE(squares.dequantize().min().item<float>(), 0.0F);
 }
 
-TEST(Schedule, ChecksNamesAndArguments) {
-  EXPECT_THROW(Schedule({.name = "cosin"}), UserError);
-  EXPECT_THROW(Schedule({.name = "cosine", .arguments = {{"min_lr", 1e-6}}}), UserError);
-  EXPECT_THROW(Schedule({.name = "cosine_with_min_lr"}), UserError);
-  EXPECT_THROW(Schedule({.name = "warmup_stable_decay", .arguments = {{"decay_type", "exp"}}}), UserError);
+TEST(LrScheduler, ChecksNamesAndArguments) {
+  EXPECT_THROW(LrScheduler({.name = "cosin"}), UserError);
+  EXPECT_THROW(LrScheduler({.name = "cosine", .arguments = {{"min_lr", 1e-6}}}), UserError);
+  EXPECT_THROW(LrScheduler({.name = "cosine_with_min_lr"}), UserError);
+  EXPECT_THROW(LrScheduler({.name = "warmup_stable_decay", .arguments = {{"decay_type", "exp"}}}), UserError);
 }
 
-TEST(Schedule, WarmUpAsStepsShareOrRatio) {
+TEST(LrScheduler, WarmUpAsStepsShareOrRatio) {
   EXPECT_EQ(warmup_step_count(10, 0.5, 100), 10);
   EXPECT_EQ(warmup_step_count(0.1, 0, 95), 10);
   EXPECT_EQ(warmup_step_count(0, 0.1, 95), 10);
   EXPECT_EQ(warmup_step_count(0, 0, 95), 0);
 }
 
-TEST(Schedule, PlateauStateSurvivesASave) {
-  ScheduleConfig config{.name = "reduce_lr_on_plateau", .learning_rate = 1.0, .arguments = {{"patience", 1}, {"factor", 0.5}}};
-  Schedule first(config);
+TEST(LrScheduler, PlateauStateSurvivesASave) {
+  LrSchedulerConfig config{.name = "reduce_lr_on_plateau", .learning_rate = 1.0, .arguments = {{"patience", 1}, {"factor", 0.5}}};
+  LrScheduler first(config);
   for (double metric : {1.0, 1.0, 1.0}) first.observe(metric);
-  Schedule second(config);
+  LrScheduler second(config);
   second.load_state(first.state());
   for (double metric : {1.0, 1.0}) first.observe(metric), second.observe(metric);
-  EXPECT_EQ(first.rate(0), second.rate(0));
-  EXPECT_LT(second.rate(0), 1.0);
+  EXPECT_EQ(first.learning_rate(0), second.learning_rate(0));
+  EXPECT_LT(second.learning_rate(0), 1.0);
 }
 
 }  // namespace

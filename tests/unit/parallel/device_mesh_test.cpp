@@ -1,4 +1,4 @@
-#include "hone/parallel/device_mesh.h"
+#include "hone/parallel/collectives/device_mesh.h"
 
 #include <gtest/gtest.h>
 
@@ -42,8 +42,8 @@ TEST(DeviceMesh, SaysWhyALayoutIsImpossible) {
 }
 
 TEST(DeviceMesh, RemarksOnGroupsThatStraddleNodes) {
-  EXPECT_FALSE(DeviceMesh::plan({.fsdp = 3, .ranks_per_node = 4}, 12).remarks().empty());
-  EXPECT_TRUE(DeviceMesh::plan({.fsdp = 8, .ranks_per_node = 4}, 16).remarks().empty());
+  EXPECT_FALSE(DeviceMesh::plan({.fsdp = 3, .ranks_per_node = 4}, 12).notes().empty());
+  EXPECT_TRUE(DeviceMesh::plan({.fsdp = 8, .ranks_per_node = 4}, 16).notes().empty());
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-#include "hone/parallel/process_group.h"
+#include "hone/parallel/collectives/process_group.h"
 
 #include <gtest/gtest.h>
 
-#include "hone/parallel/flat_shard.h"
+#include "hone/parallel/sharding/flat_parameter.h"
 
 namespace hone::parallel {
 namespace {
@@ -18,7 +18,7 @@ class GroupOfOne : public testing::TestWithParam<at::DeviceType> {
   Tensor counted(int64_t size) const { return at::arange(size, at::TensorOptions(config_.device).dtype(at::kFloat)); }
   Tensor empty(int64_t size) const { return at::empty({size}, at::TensorOptions(config_.device)); }
 
-  GroupConfig config_;
+  ProcessGroupOptions config_;
   std::unique_ptr<ProcessGroup> group_;
 };
 
@@ -48,11 +48,11 @@ TEST_P(GroupOfOne, HostsCountsAndTextsTravelToo) {
 // Who trains in half precision takes each pass's gradient away and adds it up in float32. The next pass must not write there.
 TEST_P(GroupOfOne, GradientsOfEarlierPassesStayWhatTheyWere) {
   auto weight = counted(4).to(at::kBFloat16).requires_grad_(true);
-  FlatShardConfig config;
+  FlatParameterConfig config;
   config.type = at::kBFloat16;
   config.device = config_.device;
-  FlatShard flat({weight}, *group_, nullptr, config);
-  auto& piece = flat.pieces().front();
+  FlatParameter flat({weight}, *group_, nullptr, config);
+  auto& piece = flat.shards().front();
   Tensor total;
   for (double gradient : {1.0, 2.0, 3.0}) {
     weight.mutable_grad() = at::full({4}, gradient, weight.options().requires_grad(false));

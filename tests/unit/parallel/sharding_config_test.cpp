@@ -1,10 +1,10 @@
-#include "hone/parallel/sharding_config.h"
+#include "hone/parallel/sharding/sharding_config.h"
 
 #include <gtest/gtest.h>
 
 #include "hone/base/error.h"
 #include "hone/device/tensor.h"
-#include "hone/parallel/shard_units.h"
+#include "hone/parallel/sharding/wrap_policy.h"
 
 namespace hone::parallel {
 namespace {
@@ -30,7 +30,7 @@ TEST(DeepSpeedConfig, ExamplesAreReadWhole) {
   EXPECT_TRUE(made.unknown.empty()) << made.unknown.front();
   EXPECT_EQ(made.sharding.stage, 3);
   EXPECT_TRUE(made.sharding.offload_optimizer);
-  EXPECT_EQ(made.stated.dump(), R"({"gradient_accumulation_steps":4})");
+  EXPECT_EQ(made.option_values.dump(), R"({"gradient_accumulation_steps":4})");
 }
 
 TEST(ShardingConfig, UnitsBySize) {
@@ -46,16 +46,17 @@ TEST(ShardingConfig, UnitsBySize) {
   add("model.layers.0.self_attn.v_proj.weight", 40);
   add("model.layers.0.mlp.up_proj.weight", 60);
   add("model.layers.0.input_layernorm.weight", 4);
-  auto units = units_by_size(parameters, 80);
-  ASSERT_EQ(units.own.size(), 2u);  // q_proj; k_proj and v_proj together
-  EXPECT_EQ(units.own[0].size() + units.own[1].size(), 4u);
-  EXPECT_EQ(units.rest.size(), 2u);  // 64 parameters of the block are too few
-  EXPECT_EQ(units_by_size(parameters, 60).own.size(), 3u);
-  EXPECT_EQ(units_by_size(parameters, 1000).rest.size(), parameters.size());
+  auto units = size_based_wrap(parameters, 80);
+  ASSERT_EQ(units.units.size(), 2u);  // q_proj; k_proj and v_proj together
+  EXPECT_EQ(units.units[0].size() + units.units[1].size(), 4u);
+  EXPECT_EQ(units.root.size(), 2u);  // 64 parameters of the block are too few
+  EXPECT_EQ(size_based_wrap(parameters, 60).units.size(), 3u);
+  EXPECT_EQ(size_based_wrap(parameters, 1000).root.size(), parameters.size());
 }
 
 TEST(ShardingConfig, ActivationsGoToTheHostWhenAFileSaysSo) {
-  auto deepspeed = read_deepspeed({{"zero_optimization", {{"stage", 2}}}, {"activation_checkpointing", {{"cpu_checkpointing", true}, {"partition_activations", true}}}});
+  auto deepspeed = read_deepspeed({{"zero_optimization", {{"stage", 2}}},
+                                   {"activation_checkpointing", {{"cpu_checkpointing", true}, {"partition_activations", true}}}});
   EXPECT_TRUE(deepspeed.offload_activations && deepspeed.recompute && deepspeed.unknown.empty());
   auto fsdp = read_fsdp("full_shard", {{"fsdp_activation_cpu_offload", true}});
   EXPECT_TRUE(fsdp.offload_activations && fsdp.recompute && fsdp.unknown.empty());
@@ -73,7 +74,7 @@ TEST(FsdpConfig, WordsAndBothVersions) {
   EXPECT_EQ(read_fsdp("full_shard auto_wrap", nullptr).sharding.stage, 3);
   EXPECT_FALSE(read_fsdp("shard_grad_op", nullptr).sharding.reshard_after_forward);
   EXPECT_EQ(read_fsdp("no_shard", nullptr).sharding.stage, 0);
-  EXPECT_TRUE(read_fsdp("hybrid_shard offload", nullptr).within_nodes);
+  EXPECT_TRUE(read_fsdp("hybrid_shard offload", nullptr).hybrid_shard);
   EXPECT_TRUE(read_fsdp("fsdp2", nullptr).recompute);
   EXPECT_THROW(read_fsdp("full_shart", nullptr), UserError);
   auto mixed = [](Json type) { return read_fsdp("fsdp2", {{"fsdp_mixed_precision_policy", {{"param_dtype", "bfloat16"}, {"reduce_dtype", type}}}}); };

@@ -1,4 +1,4 @@
-#include "hone/parallel/world.h"
+#include "hone/parallel/launch/world.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "hone/base/error.h"
-#include "hone/parallel/process_group.h"
+#include "hone/parallel/collectives/process_group.h"
 
 namespace hone::parallel {
 namespace {
@@ -74,7 +74,7 @@ int run_ranks(int size, int port, int (*body)(ProcessGroup&)) {
     if (pid == 0) {
       int code = 1;
       try {
-        auto group = ProcessGroup::join({rank, size, rank, size, "127.0.0.1", port}, {.join_timeout = std::chrono::seconds(20)});
+        auto group = ProcessGroup::join({rank, size, rank, size, "127.0.0.1", port}, {.rendezvous_timeout = std::chrono::seconds(20)});
         code = body(*group);
         group->barrier();
       } catch (const std::exception& error) {
@@ -126,7 +126,7 @@ TEST(ProcessGroup, DifferentTextsAreNamed) {
 
 TEST(ProcessGroup, MissingRankIsNamed) {
   try {
-    ProcessGroup::join({0, 2, 0, 2, "127.0.0.1", 29613}, {.join_timeout = std::chrono::seconds(1)});
+    ProcessGroup::join({0, 2, 0, 2, "127.0.0.1", 29613}, {.rendezvous_timeout = std::chrono::seconds(1)});
     FAIL() << "expected a UserError";
   } catch (const UserError& error) {
     EXPECT_EQ(error.code(), ExitCode::lost_peer);

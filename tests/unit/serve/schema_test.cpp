@@ -3,7 +3,7 @@
 #include <set>
 
 #include "hone/serve/http/access.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/body.h"
 #include "hone/serve/schema/fields.h"
 
@@ -20,11 +20,11 @@ TEST(Body, RefusesWhatWouldBeExpensive) {
   EXPECT_FALSE(parse_body(wide + "}"));
 }
 
-Problem problem_of(Endpoint endpoint, const std::string& body) {
+ApiError problem_of(Endpoint endpoint, const std::string& body) {
   auto parsed = parse_body(body);
   try {
     Fields fields(endpoint, *parsed);
-  } catch (const Problem& problem) {
+  } catch (const ApiError& problem) {
     return problem;
   }
   return {200, ""};
@@ -43,7 +43,8 @@ TEST(Fields, SaysWhatIsWrongWithWhich) {
 }
 
 TEST(Fields, EachNameStandsOncePerEndpoint) {
-  for (Endpoint endpoint : {kChat, kCompletion, kEmbedding, kMessages, kTokenize, kDetokenize, kLoadAdapter, kUnloadAdapter, kClassify, kRerank, kScorePairs, kScoreTexts, kResponse}) {
+  for (Endpoint endpoint : {kChat, kCompletion, kEmbedding, kMessages, kTokenize, kDetokenize, kLoadAdapter, kUnloadAdapter,
+                            kClassify, kRerank, kScorePairs, kScoreTexts, kResponse}) {
     std::set<std::string_view> names;
     for (const auto& field : field_table()) {
       if (!(field.endpoints & endpoint)) continue;
@@ -56,12 +57,12 @@ HttpRequest with(Headers headers) { return {.headers = std::move(headers)}; }
 
 TEST(Access, KeysInEveryForm) {
   Access access("secret", "127.0.0.1", {});
-  EXPECT_TRUE(access.carries_key(with({{"authorization", "Bearer secret"}})));
-  EXPECT_TRUE(access.carries_key(with({{"x-api-key", "secret"}})));
-  EXPECT_TRUE(access.carries_key(with({{"authorization", "Basic bWU6c2VjcmV0"}})));
-  EXPECT_FALSE(access.carries_key(with({{"authorization", "Basic !!!"}})));
-  EXPECT_FALSE(access.carries_key(with({{"authorization", "Bearer secret "}})));
-  EXPECT_FALSE(access.carries_key(with({})));
+  EXPECT_TRUE(access.has_valid_key(with({{"authorization", "Bearer secret"}})));
+  EXPECT_TRUE(access.has_valid_key(with({{"x-api-key", "secret"}})));
+  EXPECT_TRUE(access.has_valid_key(with({{"authorization", "Basic bWU6c2VjcmV0"}})));
+  EXPECT_FALSE(access.has_valid_key(with({{"authorization", "Basic !!!"}})));
+  EXPECT_FALSE(access.has_valid_key(with({{"authorization", "Bearer secret "}})));
+  EXPECT_FALSE(access.has_valid_key(with({})));
 }
 
 TEST(Access, HostAndOrigin) {

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "hone/text/tokenizer/bpe.h"
-#include "hone/text/tokenizer/regex.h"
-#include "hone/text/tokenizer/splitters.h"
-#include "hone/text/tokenizer/utf8.h"
+#include "hone/text/tokenizer/models/bpe.h"
+#include "hone/text/tokenizer/pre_tokenizers/regex.h"
+#include "hone/text/tokenizer/pre_tokenizers/splitters.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text {
 namespace {
@@ -111,8 +111,11 @@ TEST(Regex, StopsCatastrophicPatterns) {
 
 TEST(Splitters, AgreeWithTheirPatterns) {
   std::string_view text = "It's  12 a\r\n\n  你好 Don'T HELLOworld\u0301 x/\n!? \t";
-  for (std::string pattern : {std::string(tokenizer::kGpt2Pattern),
-                              std::string(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")}) {
+  for (
+      std::string pattern :
+      {std::string(tokenizer::kGpt2Pattern),
+       std::string(
+           R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")}) {
     auto* splitter = tokenizer::known_splitter(pattern);
     ASSERT_NE(splitter, nullptr);
     const char* at = text.data();

@@ -1,4 +1,4 @@
-#include "hone/train/checkpoint.h"
+#include "hone/train/checkpoints/checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

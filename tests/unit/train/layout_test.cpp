@@ -1,8 +1,8 @@
 // What a run on several processes keeps and watches, without any process but this one.
 #include <gtest/gtest.h>
 
-#include "hone/train/saved_state.h"
-#include "hone/train/straggler_watch.h"
+#include "hone/train/checkpoints/saved_state.h"
+#include "hone/train/distributed/straggler_detector.h"
 #include "train/scratch_folder.h"
 
 namespace hone::train {
@@ -44,8 +44,8 @@ TEST_F(Saved, WhatIsNotThereWholeIsLeftOut) {
   EXPECT_TRUE(SavedState(folder.path(), 2).read("optimizer/", {{"m/w", at::empty({8})}}).empty());
 }
 
-TEST(StragglerWatch, NamesASlowProcessOnceAndOnlyWhenItMatters) {
-  StragglerWatch watch(4);
+TEST(StragglerDetector, NamesASlowProcessOnceAndOnlyWhenItMatters) {
+  StragglerDetector watch(4);
   int warnings = 0;
   for (int step = 0; step < 40; ++step)
     if (auto warning = watch.observe({0.10, 0.11, 0.32, 0.10})) {
@@ -53,7 +53,7 @@ TEST(StragglerWatch, NamesASlowProcessOnceAndOnlyWhenItMatters) {
       ++warnings;
     }
   EXPECT_EQ(warnings, 1);
-  StragglerWatch uniform(4), tiny(2);
+  StragglerDetector uniform(4), tiny(2);
   for (int step = 0; step < 40; ++step) {
     EXPECT_FALSE(uniform.observe({0.10, 0.13, 0.15, 0.11}));
     EXPECT_FALSE(tiny.observe({0.001, 0.009}));

@@ -8,7 +8,7 @@
 namespace hone::train {
 namespace {
 
-Workload seven_billion(tuner::Kind kind) {
+Workload seven_billion(tuner::TunerType kind) {
   Workload work{.model = model::parse_config(*known_shape("Qwen/Qwen2.5-7B-Instruct"), "shape")};
   work.weight_bytes = 2;
   work.tokens = 2048;
@@ -16,16 +16,16 @@ Workload seven_billion(tuner::Kind kind) {
   return work;
 }
 
-TEST(Plan, ParametersAreCountedFromTheShape) {
-  auto full = seven_billion(tuner::Kind::full);
+TEST(MergeEdits, ParametersAreCountedFromTheShape) {
+  auto full = seven_billion(tuner::TunerType::full);
   EXPECT_EQ(full.parameters, 7'615'616'512);
   EXPECT_EQ(full.trained(), full.parameters);
-  auto lora = seven_billion(tuner::Kind::adapter);
+  auto lora = seven_billion(tuner::TunerType::adapter);
   EXPECT_EQ(lora.adapter_parameters, 20'185'088);  // rank 8 on every linear, as peft counts it
   EXPECT_EQ(lora.trained_base, 0);
 }
 
-TEST(Plan, AllExpertsAreWeightsAndATokensOwnAreActivations) {
+TEST(MergeEdits, AllExpertsAreWeightsAndATokensOwnAreActivations) {
   auto count = [](const char* name) {
     Workload work{.model = model::parse_config(*known_shape(name), "shape")};
     work.weight_bytes = 2;
@@ -47,14 +47,15 @@ TEST(Plan, AllExpertsAreWeightsAndATokensOwnAreActivations) {
   EXPECT_EQ(plan_memory(few, Sharding::none, 1, {}).activations, plan_memory(many, Sharding::none, 1, {}).activations);
 }
 
-TEST(Plan, KnownShapesByAnySpelling) {
-  for (auto name : {"Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b", "/models/Qwen2.5-7B", "LLM-Research/Meta-Llama-3-8B-Instruct"}) EXPECT_TRUE(known_shape(name)) << name;
+TEST(MergeEdits, KnownShapesByAnySpelling) {
+  for (auto name : {"Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b", "/models/Qwen2.5-7B", "LLM-Research/Meta-Llama-3-8B-Instruct"})
+    EXPECT_TRUE(known_shape(name)) << name;
   for (auto name : {"Qwen2.5-7", "Qwen2.5-7Bx", "", "nobody/knows"}) EXPECT_FALSE(known_shape(name)) << name;
   for (const auto& name : known_shape_names()) EXPECT_NO_THROW(model::parse_config(*known_shape(name), name)) << name;
 }
 
-TEST(Plan, EveryStageDividesMore) {
-  auto work = seven_billion(tuner::Kind::full);
+TEST(MergeEdits, EveryStageDividesMore) {
+  auto work = seven_billion(tuner::TunerType::full);
   auto total = [&](Sharding sharding, int devices) { return plan_memory(work, sharding, devices, {}).total(); };
   EXPECT_GT(total(Sharding::none, 8), total(Sharding::zero1, 8));
   EXPECT_GT(total(Sharding::zero1, 8), total(Sharding::zero2, 8));
@@ -64,8 +65,8 @@ TEST(Plan, EveryStageDividesMore) {
   EXPECT_EQ(total(Sharding::none, 1), total(Sharding::none, 8));
 }
 
-TEST(Plan, MastersAndAccumulationCost) {
-  auto work = seven_billion(tuner::Kind::full);
+TEST(MergeEdits, MastersAndAccumulationCost) {
+  auto work = seven_billion(tuner::TunerType::full);
   double plain = plan_memory(work, Sharding::none, 1, {}).total();
   work.masters = true;
   double with_masters = plan_memory(work, Sharding::none, 1, {}).total();
@@ -77,7 +78,7 @@ TEST(Plan, MastersAndAccumulationCost) {
   EXPECT_GT(plan_memory(work, Sharding::none, 1, {}).total(), kept - 1);
 }
 
-TEST(Plan, DevicesHaveRoom) {
+TEST(MergeEdits, DevicesHaveRoom) {
   for (const auto& device : planned_devices()) EXPECT_GT(device.memory_gib, device.reserved_gib) << device.name;
 }
 

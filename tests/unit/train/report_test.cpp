@@ -4,13 +4,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "hone/train/axis.h"
-#include "hone/train/crc32c.h"
-#include "hone/train/event_file.h"
-#include "hone/train/figure.h"
-#include "hone/train/nlg_metrics.h"
-#include "hone/train/plot.h"
-#include "hone/train/run_log.h"
+#include "hone/train/reports/axis.h"
+#include "hone/train/reports/crc32c.h"
+#include "hone/train/reports/event_file.h"
+#include "hone/train/reports/figure.h"
+#include "hone/train/evaluation/nlg_metrics.h"
+#include "hone/train/reports/plot.h"
+#include "hone/train/reports/run_log.h"
 #include "train/scratch_folder.h"
 
 namespace hone::train {
@@ -48,7 +48,11 @@ TEST(EventFile, FramesEveryRecord) {
 Json history_of(int steps) {
   Json history = Json::array();
   for (int step = 1; step <= steps; ++step) {
-    history.push_back({{"loss", 2.5 * std::exp(-step / 25.0) + 0.15 * std::sin(step * 1.7)}, {"learning_rate", 1e-4}, {"grad_norm", 1.0 + step % 3}, {"epoch", step / 20.0}, {"step", step}});
+    history.push_back({{"loss", 2.5 * std::exp(-step / 25.0) + 0.15 * std::sin(step * 1.7)},
+                       {"learning_rate", 1e-4},
+                       {"grad_norm", 1.0 + step % 3},
+                       {"epoch", step / 20.0},
+                       {"step", step}});
     if (step % 20 == 0) history.push_back({{"eval_loss", 2.6 * std::exp(-step / 25.0)}, {"step", step}});
   }
   history.push_back({{"train_runtime", 3.0}, {"train_loss", 1.0}, {"step", steps}});
@@ -61,7 +65,8 @@ TEST(Plot, WritesPicturesUnderTheNamesOfTheFrontEnd) {
   auto history = history_of(60);
   plot_history(history, Layout::swift, scratch.path());
   plot_history(history, Layout::factory, scratch.path());
-  for (const char* name : {"images/train_loss", "images/train_learning_rate", "images/eval_loss", "images/overview", "training_loss", "training_eval_loss", "training_overview"}) {
+  for (const char* name : {"images/train_loss", "images/train_learning_rate", "images/eval_loss", "images/overview",
+                           "training_loss", "training_eval_loss", "training_overview"}) {
     EXPECT_EQ(read_file(scratch.path() / (std::string(name) + ".png")).substr(1, 3), "PNG") << name;
     EXPECT_NE(read_file(scratch.path() / (std::string(name) + ".svg")).find("</svg>"), std::string::npos) << name;
   }

@@ -25,10 +25,10 @@ TEST(FeedbackLosses, GoodAnswersRiseAndBadOnesFallFromWhereTheModelIs) {
   config.beta = 0.5;
   config.desirable_weight = 2;
   config.undesirable_weight = 3;
-  auto losses = feedback_losses({at::tensor({4.0, 4.0}), at::tensor({1.0, 0.0}) > 0}, at::full({}, 1.0), config);
+  auto losses = kto_losses({at::tensor({4.0, 4.0}), at::tensor({1.0, 0.0}) > 0}, at::full({}, 1.0), config);
   EXPECT_NEAR(losses[0].item<double>(), 2 * (1 - sigmoid_by_hand(1.5)), 1e-6);
   EXPECT_NEAR(losses[1].item<double>(), 3 * (1 - sigmoid_by_hand(-1.5)), 1e-6);
-  auto unpaired = feedback_losses({at::tensor({4.0, 4.0}), at::tensor({1.0, 0.0}) > 0}, at::zeros({}), config);
+  auto unpaired = kto_losses({at::tensor({4.0, 4.0}), at::tensor({1.0, 0.0}) > 0}, at::zeros({}), config);
   EXPECT_NEAR(unpaired[1].item<double>(), 3 * sigmoid_by_hand(2), 1e-6);  // trl's apo_zero_unpaired
 }
 

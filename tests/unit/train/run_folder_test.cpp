@@ -5,14 +5,15 @@
 
 #include <fstream>
 
-#include "hone/train/checkpoint.h"
+#include "hone/train/checkpoints/checkpoint.h"
 #include "hone/train/run_lock.h"
 #include "train/scratch_folder.h"
 
 namespace hone::train {
 namespace {
 
-void save_checkpoint_of(const fs::path& folder, int64_t step, const std::string& run_id, const std::string& trains_on = "t", const Json& args = Json::object()) {
+void save_checkpoint_of(const fs::path& folder, int64_t step, const std::string& run_id, const std::string& trains_on = "t",
+                        const Json& args = Json::object()) {
   CheckpointWriter writer(folder, {.run_id = run_id, .trains_on = trains_on, .step = step});
   writer.part([&](const fs::path& staging) {
     write_file_atomically(staging / "adapter_model.safetensors", "x");

@@ -1,4 +1,4 @@
-#include "hone/train/stop_signal.h"
+#include "hone/train/loop/stop_signal.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "hone/train/trainer.h"
+#include "hone/train/loop/trainer.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -7,7 +7,7 @@
 #include "hone/device/device.h"
 #include "hone/io/safetensors.h"
 #include "hone/optim/factory.h"
-#include "hone/optim/groups.h"
+#include "hone/optim/param_groups.h"
 #include "hone/train/losses/sft.h"
 #include "hone/tuner/tuner.h"
 #include "train/scratch_folder.h"
@@ -20,14 +20,14 @@ constexpr int64_t kVocabulary = 61;
 model::DecoderConfig tiny_config() {
   model::DecoderConfig config;
   config.architecture = "Qwen2ForCausalLM";
-  config.vocabulary = kVocabulary;
-  config.hidden = 32;
-  config.intermediate = 48;
+  config.vocab_size = kVocabulary;
+  config.hidden_size = 32;
+  config.intermediate_size = 48;
   config.layers = 2;
-  config.context = 128;
+  config.max_position_embeddings = 128;
   config.attention = {.heads = 4, .kv_heads = 2, .head_dim = 8, .qkv_bias = true};
-  config.windows.assign(2, 0);
-  config.tied = true;
+  config.sliding_windows.assign(2, 0);
+  config.tie_word_embeddings = true;
   return config;
 }
 
@@ -75,10 +75,10 @@ class FakeLoader : public data::Loader {
 };
 
 // The supervised loss, but not a number in one chosen step.
-class PoisonedLoss : public Method {
+class PoisonedLoss : public Loss {
  public:
   explicit PoisonedLoss(int64_t step) : step_(step) {}
-  double count(const data::Batch& batch) const override { return sft_.count(batch); }
+  double num_items(const data::Batch& batch) const override { return sft_.num_items(batch); }
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override {
     auto loss = sft_.loss(model, batch);
     if (++calls_ == step_) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
@@ -91,7 +91,7 @@ class PoisonedLoss : public Method {
 };
 
 struct Setting {
-  tuner::Kind kind = tuner::Kind::full;
+  tuner::TunerType kind = tuner::TunerType::full;
   at::ScalarType dtype = at::kFloat;
   int64_t batch_size = 2, batches = 5;
   double dropout = 0, learning_rate = 1e-2;
@@ -109,18 +109,18 @@ struct Rig {
     tuner::TunerConfig tuning{.kind = setting.kind};
     tuning.lora.dropout = setting.dropout;
     tuned = tuner::apply_tuner(*model, tuning);
-    auto groups = optim::make_groups(tuned.trainable, {.learning_rate = setting.learning_rate, .weight_decay = 0.1});
+    auto groups = optim::make_param_groups(tuned.trainable, {.learning_rate = setting.learning_rate, .weight_decay = 0.1});
     masters = MasterWeights(groups);
     optimizer = optim::make_optimizer({}, std::move(groups));
     schedule.emplace(
-        optim::ScheduleConfig{.name = "linear", .learning_rate = setting.learning_rate, .total_steps = config.max_steps});
+        optim::LrSchedulerConfig{.name = "linear", .learning_rate = setting.learning_rate, .total_steps = config.max_steps});
     files = {[this](const fs::path& to) { tuner::save_trained(*model, tuned, to); },
              [this](const fs::path& from) { tuner::load_trained(*model, tuned, from); },
              {}};
   }
   std::unique_ptr<Trainer> trainer() {
     return std::make_unique<Trainer>(
-        config, run, TrainerParts{*model, *method, loader, *optimizer, *schedule, masters, group, group, files, evaluations, {}, {}, 0});
+        config, run, TrainerDeps{*model, *method, loader, *optimizer, *schedule, masters, group, group, files, evaluations, {}, {}, 0});
   }
   std::vector<float> weights() const {
     std::vector<float> all;
@@ -138,10 +138,10 @@ struct Rig {
   tuner::Tuned tuned;
   MasterWeights masters;
   std::unique_ptr<optim::Optimizer> optimizer;
-  std::optional<optim::Schedule> schedule;
+  std::optional<optim::LrScheduler> schedule;
   SftLoss sft;
-  Method* method = &sft;
-  SoloGroup group;
+  Loss* method = &sft;
+  SingleProcess group;
   WeightFiles files;
   std::vector<EvaluationSet> evaluations;
 };
@@ -161,7 +161,7 @@ struct ResumeCase {
 class Resume : public testing::TestWithParam<ResumeCase> {};
 
 TEST_P(Resume, EqualsTheUninterruptedRunBitForBit) {
-  TrainerConfig config{.max_steps = 6, .accumulation = GetParam().accumulation, .logging_steps = 2, .save_steps = 3};
+  TrainerConfig config{.max_steps = 6, .gradient_accumulation_steps = GetParam().accumulation, .logging_steps = 2, .save_steps = 3};
   ScratchFolder scratch;
   Rig whole(scratch.path() / "whole", GetParam().setting, config);
   auto first = whole.trainer();
@@ -179,9 +179,9 @@ TEST_P(Resume, EqualsTheUninterruptedRunBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Resume,
-                         testing::Values(ResumeCase{{.kind = tuner::Kind::full}, 1}, ResumeCase{{.kind = tuner::Kind::full}, 2},
-                                         ResumeCase{{.kind = tuner::Kind::adapter, .dropout = 0.2}, 2},
-                                         ResumeCase{{.kind = tuner::Kind::full, .dtype = at::kBFloat16}, 2}));
+                         testing::Values(ResumeCase{{.kind = tuner::TunerType::full}, 1}, ResumeCase{{.kind = tuner::TunerType::full}, 2},
+                                         ResumeCase{{.kind = tuner::TunerType::adapter, .dropout = 0.2}, 2},
+                                         ResumeCase{{.kind = tuner::TunerType::full, .dtype = at::kBFloat16}, 2}));
 
 TEST(Trainer, LearnsAndLogs) {
   ScratchFolder scratch;
@@ -198,7 +198,7 @@ TEST(Trainer, LearnsAndLogs) {
 
 TEST(Trainer, MaxEpochsEndsTheRunWithASave) {
   ScratchFolder scratch;
-  Rig rig(scratch.path(), {}, {.max_steps = 100, .max_epochs = 2, .logging = Every::epoch, .logging_first_step = false});
+  Rig rig(scratch.path(), {}, {.max_steps = 100, .max_epochs = 2, .logging = IntervalStrategy::epoch, .logging_first_step = false});
   auto trainer = rig.trainer();
   EXPECT_EQ(trainer->train(), Outcome::finished);
   EXPECT_EQ(trainer->state().global_step, 10);
@@ -211,10 +211,10 @@ TEST(Trainer, AccumulationDoesNotChangeTheUpdate) {
   for (auto [size, batches, accumulation] : {std::tuple{4, 2, 1}, {2, 4, 2}, {1, 8, 4}}) {
     ScratchFolder scratch;
     Rig rig(scratch.path(), {.batch_size = size, .batches = batches},
-            {.max_steps = 1, .accumulation = accumulation, .save = Every::never});
+            {.max_steps = 1, .gradient_accumulation_steps = accumulation, .save = IntervalStrategy::never});
     // Gradients are what must agree, so the update is plain descent: Adam's first step would only show their signs.
-    rig.optimizer = optim::make_optimizer({.name = "sgd"}, optim::make_groups(rig.tuned.trainable, {.learning_rate = 1.0}));
-    rig.schedule.emplace(optim::ScheduleConfig{.name = "constant", .learning_rate = 1.0, .total_steps = 1});
+    rig.optimizer = optim::make_optimizer({.name = "sgd"}, optim::make_param_groups(rig.tuned.trainable, {.learning_rate = 1.0}));
+    rig.schedule.emplace(optim::LrSchedulerConfig{.name = "constant", .learning_rate = 1.0, .total_steps = 1});
     rig.trainer()->train();
     weights.push_back(rig.weights());
   }
@@ -222,18 +222,18 @@ TEST(Trainer, AccumulationDoesNotChangeTheUpdate) {
     for (size_t i = 0; i < weights[0].size(); ++i) ASSERT_NEAR(weights[run][i], weights[0][i], 1e-5) << "weight " << i;
 }
 
-TEST(StepPlan, TheLastUpdateOfAnEpochTakesWhatIsLeft) {
-  auto plan = StepPlan::make({.epochs = 2, .accumulation = 4}, 10);
+TEST(StepCounts, TheLastUpdateOfAnEpochTakesWhatIsLeft) {
+  auto plan = StepCounts::make({.epochs = 2, .gradient_accumulation_steps = 4}, 10);
   EXPECT_EQ(plan.max_steps, 6);
   EXPECT_EQ(plan.batches_in_update(0), 4);
   EXPECT_EQ(plan.batches_in_update(2), 2);
   EXPECT_EQ(plan.batches_in_update(3), 4);
-  EXPECT_THROW(StepPlan::make({.max_steps = -1}, -1), UserError);
+  EXPECT_THROW(StepCounts::make({.max_steps = -1}, -1), UserError);
 }
 
 TEST(NonFinite, SkipLeavesTheWeightsAlone) {
   ScratchFolder scratch;
-  Rig rig(scratch.path(), {}, {.max_steps = 1, .save = Every::never});
+  Rig rig(scratch.path(), {}, {.max_steps = 1, .save = IntervalStrategy::never});
   PoisonedLoss poisoned(1);
   rig.method = &poisoned;
   auto before = rig.weights();
@@ -245,7 +245,7 @@ TEST(NonFinite, SkipLeavesTheWeightsAlone) {
 
 TEST(NonFinite, StopNamesTheRows) {
   ScratchFolder scratch;
-  Rig rig(scratch.path(), {}, {.max_steps = 5, .on_non_finite = NonFinite::stop, .save = Every::never});
+  Rig rig(scratch.path(), {}, {.max_steps = 5, .on_non_finite = NonFinite::stop, .save = IntervalStrategy::never});
   PoisonedLoss poisoned(2);
   rig.method = &poisoned;
   try {
@@ -300,7 +300,7 @@ TEST(Evaluation, StopsEarlyAndKeepsTheBest) {
           {.max_steps = 40,
            .save_steps = 2,
            .save_total_limit = 1,
-           .eval = Every::steps,
+           .eval = IntervalStrategy::steps,
            .eval_steps = 2,
            .load_best_model_at_end = true,
            .early_stop_patience = 3});
@@ -316,7 +316,7 @@ TEST(Evaluation, StopsEarlyAndKeepsTheBest) {
 
 TEST(Evaluation, ALossThatIsNoNumberIsNeverTheBest) {
   ScratchFolder scratch;
-  Rig rig(scratch.path(), {.learning_rate = 0}, {.max_steps = 2, .eval = Every::steps, .eval_steps = 1});
+  Rig rig(scratch.path(), {.learning_rate = 0}, {.max_steps = 2, .eval = IntervalStrategy::steps, .eval_steps = 1});
   rig.evaluations = {{"eval", [] { return std::make_unique<FakeLoader>(1, 2); }}};
   PoisonedLoss poisoned(2);  // in the first evaluation: one batch of training comes before it
   rig.method = &poisoned;
@@ -325,16 +325,16 @@ TEST(Evaluation, ALossThatIsNoNumberIsNeverTheBest) {
   EXPECT_EQ(trainer->state().best_global_step, 2);
 }
 
-TEST(LossScale, FallsOnOverflowAndIsSaved) {
-  LossScale scale(true);
-  EXPECT_TRUE(scale.shrink());
+TEST(GradScaler, FallsOnOverflowAndIsSaved) {
+  GradScaler scale(true);
+  EXPECT_TRUE(scale.back_off());
   EXPECT_EQ(scale.value(), 32768.0);
-  LossScale other(true);
+  GradScaler other(true);
   other.restore(scale.state());
   EXPECT_EQ(other.value(), 32768.0);
-  LossScale off(false);
+  GradScaler off(false);
   EXPECT_EQ(off.value(), 1.0);
-  EXPECT_FALSE(off.shrink());
+  EXPECT_FALSE(off.back_off());
 }
 
 }  // namespace

@@ -37,53 +37,54 @@ TEST(Quantize, GptqMakesUpForWhatItLoses) {
   for (int64_t group : {64, 128, -1}) {
     GptqConfig config{.grid = {.bits = 4, .group = group, .symmetric = true}};
     double nearest = output_change(weight, round_to_nearest(weight, config.grid).restored(), inputs);
-    EXPECT_LT(output_change(weight, round_gptq(weight, products, config).restored(), inputs), 0.5 * nearest) << group;
+    EXPECT_LT(output_change(weight, gptq_quantize(weight, products, config).restored(), inputs), 0.5 * nearest) << group;
   }
 }
 
 TEST(Quantize, GptqSurvivesInputsThatNeverCame) {
   auto weight = at::randn({8, 64}), inputs = at::randn({16, 64});
   inputs.select(1, 5).zero_();
-  auto rounded = round_gptq(weight, at::matmul(inputs.t(), inputs), {.grid = {.bits = 4, .group = 32, .symmetric = true}});
+  auto rounded = gptq_quantize(weight, at::matmul(inputs.t(), inputs), {.grid = {.bits = 4, .group = 32, .symmetric = true}});
   EXPECT_TRUE(rounded.restored().isfinite().all().item<bool>());
-  EXPECT_THROW(round_gptq(weight, at::full({64, 64}, NAN), {.grid = {.bits = 4, .group = 32}}), UserError);
+  EXPECT_THROW(gptq_quantize(weight, at::full({64, 64}, NAN), {.grid = {.bits = 4, .group = 32}}), UserError);
 }
 
 TEST(Quantize, CutRangesLoseNoMoreThanWholeOnes) {
   at::manual_seed(2);
   auto weight = at::randn({32, 128}), inputs = uneven_inputs(256, 128);
   weight[3][7] = 9;  // a range that one value stretches
-  GridConfig grid{.bits = 4, .group = 32};
-  SeenInputs seen{at::matmul(inputs.t(), inputs), inputs.abs().sum(0), 256};
-  EXPECT_LT(output_change(weight, round_clipped(weight, seen, grid).restored(), inputs), output_change(weight, round_to_nearest(weight, grid).restored(), inputs));
+  GroupQuantConfig grid{.bits = 4, .group = 32};
+  CalibrationStats seen{at::matmul(inputs.t(), inputs), inputs.abs().sum(0), 256};
+  EXPECT_LT(output_change(weight, quantize_clipped(weight, seen, grid).restored(), inputs),
+            output_change(weight, round_to_nearest(weight, grid).restored(), inputs));
 }
 
 TEST(Quantize, AwqsScalesChangeNothingButWhatRoundingLoses) {
   model::DecoderConfig config;
   config.architecture = "LlamaForCausalLM";
-  config.vocabulary = 50, config.hidden = 64, config.intermediate = 128, config.layers = 1, config.context = 64;
+  config.vocab_size = 50, config.hidden_size = 64, config.intermediate_size = 128, config.layers = 1, config.max_position_embeddings = 64;
   config.attention = {.heads = 4, .kv_heads = 4, .head_dim = 16};
-  config.windows = {0};
+  config.sliding_windows = {0};
   auto model = model::CausalLM::random(config, 3);
   model->embedding().weight.mul_(20).slice(1, 0, 64, 13).mul_(6);
-  model::Input input{at::randint(0, 50, {40}, at::kLong), at::arange(40), {}};
+  model::ModelInput input{at::randint(0, 50, {40}, at::kLong), at::arange(40), {}};
   input.segments.append(40);
-  BlockWalk walk(*model, {input});
+  BlockwiseCalibration walk(*model, {input});
   auto& block = walk.block();
   auto layers = block.linears();
-  auto seen = walk.look(layers);
-  auto before = model->hidden(input);
+  auto seen = walk.collect(layers);
+  auto before = model->hidden_states(input);
   double nearest = 0, scaled_error = 0;
-  GridConfig grid{.bits = 4, .group = 32};
+  GroupQuantConfig grid{.bits = 4, .group = 32};
   for (auto* layer : layers) {
     auto change = round_to_nearest(layer->weight, grid).restored() - layer->weight;
-    nearest += (at::matmul(change, seen[layer].products) * change).sum().item<double>();
+    nearest += (at::matmul(change, seen[layer].hessian) * change).sum().item<double>();
   }
-  auto scaled = scale_for_rounding(block, seen, grid);
-  EXPECT_TRUE(at::allclose(model->hidden(input), before, 1e-3, 1e-4));
+  auto scaled = apply_awq_scales(block, seen, grid);
+  EXPECT_TRUE(at::allclose(model->hidden_states(input), before, 1e-3, 1e-4));
   for (auto* layer : layers) {
-    auto change = round_clipped(layer->weight, scaled[layer], grid).restored() - layer->weight;
-    scaled_error += (at::matmul(change, scaled[layer].products) * change).sum().item<double>();
+    auto change = quantize_clipped(layer->weight, scaled[layer], grid).restored() - layer->weight;
+    scaled_error += (at::matmul(change, scaled[layer].hessian) * change).sum().item<double>();
   }
   EXPECT_LT(scaled_error, 0.8 * nearest);
 }

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "hone/ops/experts.h"
-#include "hone/tuner/adapter_parts.h"
+#include "hone/ops/moe/moe.h"
+#include "hone/tuner/adapter_state_dict.h"
 
 namespace hone::tuner {
 namespace {
@@ -19,7 +19,7 @@ std::string half_name(int64_t expert, const std::string& kind, const char* half)
 io::Adapter adapter_of_singles() {
   at::manual_seed(3);
   io::Adapter adapter;
-  adapter.config.method = "LORA";
+  adapter.config.peft_type = "LORA";
   adapter.config.rank = kRank;
   adapter.config.alpha = 8;
   adapter.config.targets.names = {"gate_proj", "up_proj", "down_proj"};
@@ -52,13 +52,13 @@ TEST(SingleExperts, ChangeTheWeightsAsEachPairDoes) {
     singles.config.rslora = rslora;
     auto stacked = singles;
     stack_single_experts(stacked, "folder");
-    const auto parts = split_adapter(stacked, "folder");
+    const auto parts = parse_adapter_state_dict(stacked, "folder");
     const double scale = singles.config.scale(kRank, singles.config.alpha);
     auto change = [&](int64_t expert, const std::string& kind) {
       return tensor_named(singles, half_name(expert, kind, "lora_B.weight")).mm(tensor_named(singles, half_name(expert, kind, "lora_A.weight"))) * scale;
     };
-    const auto gate_up = ops::expert_change(parts.layers.at(fmt::format("{}.experts.gate_up_proj", kBlock)).weights, kExperts);
-    const auto down = ops::expert_change(parts.layers.at(fmt::format("{}.experts.down_proj", kBlock)).weights, kExperts);
+    const auto gate_up = ops::expert_lora_delta(parts.layers.at(fmt::format("{}.experts.gate_up_proj", kBlock)).weights, kExperts);
+    const auto down = ops::expert_lora_delta(parts.layers.at(fmt::format("{}.experts.down_proj", kBlock)).weights, kExperts);
     for (int64_t expert = 0; expert < kExperts; ++expert) {
       EXPECT_TRUE(at::allclose(gate_up[expert], at::cat({change(expert, "gate_proj"), change(expert, "up_proj")}), 1e-4, 1e-5)) << "rslora " << rslora;
       EXPECT_TRUE(at::allclose(down[expert], change(expert, "down_proj"), 1e-4, 1e-5)) << "rslora " << rslora;

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "hone/base/error.h"
-#include "hone/tuner/gradient_start.h"
+#include "hone/tuner/lora_ga.h"
 #include "hone/tuner/loftq.h"
 
 namespace hone::tuner {
@@ -43,9 +43,9 @@ class LoraGa : public testing::Test {
     left = u, right = vh;
     gradient = (u * at::pow(2.0, -at::arange(16))).mm(vh);
   }
-  LoraPair start(GradientStart config, double scale = 2.0) {
+  LoraPair start(LoraGaConfig config, double scale = 2.0) {
     auto generator = layer_generator("layer", 0);
-    return gradient_lora(weight, gradient, 3, scale, config, generator);
+    return lora_ga_init(weight, gradient, 3, scale, config, generator);
   }
   // |cosine| of every row of A with every right singular vector, and of B's columns with the left ones.
   std::vector<int64_t> rows_of(const LoraPair& pair) { return picks(at::mm(pair.a, right.t())); }
@@ -85,7 +85,7 @@ TEST_F(LoraGa, LengthsFollowTheScale) {
 
 TEST_F(LoraGa, RankNeedsTwiceAsManyDirections) {
   auto generator = layer_generator("layer", 0);
-  EXPECT_THROW(gradient_lora(weight, gradient, 9, 1.0, {}, generator), UserError);
+  EXPECT_THROW(lora_ga_init(weight, gradient, 9, 1.0, {}, generator), UserError);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "hone/base/error.h"
-#include "hone/ops/linear_cross_entropy.h"
-#include "hone/tuner/detach.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/tuner/multi_adapter.h"
 
 namespace hone::tuner {
 namespace {
@@ -27,9 +27,9 @@ std::unique_ptr<model::CausalLM> tiny_model(bool tied = true) {
 
 Tensor logits(model::CausalLM& model) {
   at::NoGradGuard no_grad;
-  model::Input input{at::arange(7), at::arange(7), {}};
+  model::ModelInput input{at::arange(7), at::arange(7), {}};
   input.segments.append(7);
-  return model.logits(model.hidden(input));
+  return model.logits(model.hidden_states(input));
 }
 
 void shake(const Tuned& tuned) {
@@ -79,7 +79,7 @@ TEST(Tuner, SameSeedSameAdapter) {
 TEST(Tuner, TiedHeadFollowsTheEmbeddingUnderFullTuning) {
   auto model = tiny_model();
   TunerConfig config;
-  config.kind = Kind::full;
+  config.kind = TunerType::full;
   const Tuned tuned = apply_tuner(*model, config);
   EXPECT_TRUE(model->head().weight.is_same(model->embedding().weight) ||
               model->head().weight.data_ptr() == model->embedding().weight.data_ptr());
@@ -89,7 +89,7 @@ TEST(Tuner, TiedHeadFollowsTheEmbeddingUnderFullTuning) {
 }
 
 TEST(Tuner, SaveAndLoadGiveTheSameModel) {
-  for (auto kind : {Kind::adapter, Kind::full, Kind::freeze}) {
+  for (auto kind : {TunerType::adapter, TunerType::full, TunerType::freeze}) {
     TunerConfig config;
     config.kind = kind;
     config.layers.trainable_layers = 1;
@@ -199,7 +199,7 @@ TEST(Tuner, AStartByGradientsCannotServeBesideOthers) {
   });
   TemporaryFolder folder;
   save_trained(*model, tuned, folder.path());
-  EXPECT_THAT(why_not_beside_others(folder.path()), HasSubstr("lora_ga"));
+  EXPECT_THAT(multi_adapter_conflict(folder.path()), HasSubstr("lora_ga"));
 }
 
 TEST(Tuner, MistakesAreNamed) {
@@ -225,7 +225,7 @@ TEST(Tuner, MistakesAreNamed) {
   config.lora.rank = 4096;
   EXPECT_THAT(message(config), HasSubstr("rank 4096"));
   config = {};
-  config.kind = Kind::full;
+  config.kind = TunerType::full;
   config.adapters = {"somewhere"};
   EXPECT_THAT(message(config), HasSubstr("model's own weights"));
 }

@@ -5,7 +5,7 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/commands/bench_plot.h"
 #include "hone/cli/text_table.h"
-#include "hone/train/figure.h"
+#include "hone/train/reports/figure.h"
 
 namespace hone::cli {
 namespace {
@@ -39,12 +39,12 @@ void print_tables(const serve::LoadSummary& summary) {
   row("failed", summary.failed);
   TextTable times({"milliseconds", "mean", "p50", "p90", "p99", "max"});
   for (size_t i = 1; i < 6; ++i) times.align_right(i);
-  auto spread = [&](const char* name, const serve::Spread& s) {
+  auto spread = [&](const char* name, const serve::LatencyStats& s) {
     times.add({name, milliseconds(s.mean), milliseconds(s.p50), milliseconds(s.p90), milliseconds(s.p99), milliseconds(s.worst)});
   };
   spread("time to first token", summary.first_token);
-  spread("between tokens", summary.between);
-  spread("whole request", summary.whole);
+  spread("between tokens", summary.inter_token);
+  spread("whole request", summary.end_to_end);
   auto width = static_cast<size_t>(terminal::columns());
   fmt::print("{}\n{}", rates.str(width), times.str(width));
   for (const auto& [what, count] : summary.errors) fmt::print("{} x {}\n", count, what);
@@ -53,8 +53,9 @@ void print_tables(const serve::LoadSummary& summary) {
 }  // namespace
 
 int bench_command(const Options& options) {
-  if (options.words().empty() || options.words()[0] != "serve")
-    throw UserError(ExitCode::usage, "hone bench: missing subcommand; expected serve", "hone bench serve --url http://127.0.0.1:8000 --requests 100 --concurrency 8");
+  if (options.positional().empty() || options.positional()[0] != "serve")
+    throw UserError(ExitCode::usage, "hone bench: missing subcommand; expected serve",
+                    "hone bench serve --url http://127.0.0.1:8000 --requests 100 --concurrency 8");
   auto config = load_config(options);
   if (options.has("plot")) train::require_drawing();
   ProgressBar bar("Bench", config.requests);

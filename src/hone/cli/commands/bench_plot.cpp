@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/train/figure.h"
+#include "hone/train/reports/figure.h"
 
 namespace hone::cli {
 namespace {
 
 // The share of values below x, over x; p50 and p99 are marked.
-train::Chart distribution_chart(const char* title, std::vector<double> values, const serve::Spread& spread) {
+train::Chart distribution_chart(const char* title, std::vector<double> values, const serve::LatencyStats& spread) {
   const double limit = std::max(spread.p99 * 1.25, 1e-6);
-  train::Chart chart{.title = title, .x = {.label = "milliseconds", .low = 0, .high = limit, .scale = 1e3}, .y = {.unit = "%", .low = 0, .high = 1, .scale = 100}};
+  train::Chart chart{.title = title,
+                     .x = {.label = "milliseconds", .low = 0, .high = limit, .scale = 1e3},
+                     .y = {.unit = "%", .low = 0, .high = 1, .scale = 100}};
   train::Series series{.x = {0}, .y = {0}};
   std::sort(values.begin(), values.end());
   for (size_t i = 0; i < values.size() && values[i] <= limit; ++i) {
@@ -41,8 +43,8 @@ void write_load_plot(const fs::path& path, const serve::LoadResult& result, cons
                        .chart_width = 430,
                        .chart_height = 360};
   figure.charts.push_back(distribution_chart("time to first token", std::move(first), summary.first_token));
-  figure.charts.push_back(distribution_chart("between tokens", std::move(between), summary.between));
-  figure.charts.push_back(distribution_chart("whole request", std::move(whole), summary.whole));
+  figure.charts.push_back(distribution_chart("between tokens", std::move(between), summary.inter_token));
+  figure.charts.push_back(distribution_chart("whole request", std::move(whole), summary.end_to_end));
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   train::write_figure(path, figure);
 }

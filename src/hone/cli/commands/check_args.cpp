@@ -9,14 +9,14 @@ namespace hone::cli {
 namespace {
 
 // A guide's own files need not be here: a config file that is absent counts as empty.
-World forgiving_world() {
-  auto world = real_world();
+SystemAccess forgiving_world() {
+  auto world = system_access();
   auto read = world.read_file;
   world.read_file = [read](const std::string& path) { return fs::exists(path) ? read(path) : std::string("{}"); };
   return world;
 }
 
-int processes_in(const World& world) {
+int processes_in(const SystemAccess& world) {
   auto number = [&](const char* name) {
     auto text = world.environment(name);
     return text ? std::max(1, std::atoi(text->c_str())) : 1;
@@ -25,17 +25,18 @@ int processes_in(const World& world) {
 }
 
 Json resolved(const std::vector<std::string>& words) {
-  auto outer = real_world();
+  auto outer = system_access();
   auto line = read_command_line(words, outer);
   auto world = with_environment(outer, line.environment);
   auto parsed = parse_invocation(line.invocation, world);
   auto native = native_command(line.invocation, parsed.options);
-  decide_automatic(parsed.options, processes_in(with_environment(world, parsed.environment)));
-  check_combinations(Options(parsed.options));
+  resolve_auto_values(parsed.options, processes_in(with_environment(world, parsed.environment)));
+  check_option_conflicts(Options(parsed.options));
   Json values = Json::object(), shared = Json::array(), environment = Json::object();
   for (const auto* setting : parsed.options.in_order()) {
-    values[std::string(setting->option->name)] = setting->undecided ? Json("auto") : setting->value;
-    bool means_something = setting->option->status == Status::honoured && belongs_to(*setting->option, parsed.options.front_end()) && matters(*setting, parsed.options);
+    values[std::string(setting->option->name)] = setting->is_auto ? Json("auto") : setting->value;
+    bool means_something = setting->option->status == Status::supported &&
+                           belongs_to(*setting->option, parsed.options.front_end()) && matters(*setting, parsed.options);
     if (means_something) shared.push_back(setting->option->name);
   }
   for (const auto& [name, value] : parsed.environment) environment[name] = value;
@@ -56,7 +57,7 @@ Json answer(const std::string& line) {
 }  // namespace
 
 int check_args_command(const Options& options) {
-  auto words = options.words();
+  auto words = options.positional();
   if (words.size() == 1 && words[0] == "-") {
     for (std::string line; std::getline(std::cin, line);) fmt::print("{}\n", answer(line).dump(-1, ' ', false, Json::error_handler_t::replace));
     return 0;

@@ -2,8 +2,8 @@
 // defaults, in hone's own names. Running it resolves to the same configuration.
 #include "hone/cli/commands/convert_config.h"
 
-#include "hone/cli/jobs/data_job.h"
-#include "hone/cli/jobs/preference_job.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/training/preference_config.h"
 
 namespace hone::cli {
 namespace {
@@ -19,7 +19,7 @@ std::string shell_quoted(const std::string& word) {
 }
 
 std::string value_words(const Setting& setting) {
-  if (setting.undecided) return " auto";
+  if (setting.is_auto) return " auto";
   const auto& value = setting.value;
   if (value.is_array() && !value.empty()) {
     bool words = std::ranges::all_of(value, [](const Json& item) { return item.is_string() && !item.get_ref<const std::string&>().starts_with('-'); });
@@ -49,10 +49,10 @@ bool is_supervised(const Options& options) {
 
 bool uses_galore(const Options& options) {
   if (options.flag("use_galore") || options.text("optim").starts_with("galore")) return true;
-  return options.knows("optimizer") && options.text("optimizer") == "galore";
+  return options.has_option("optimizer") && options.text("optimizer") == "galore";
 }
 
-bool is_on(const Options& options, std::string_view flag) { return options.knows(flag) && options.flag(flag); }
+bool is_on(const Options& options, std::string_view flag) { return options.has_option(flag) && options.flag(flag); }
 
 // Defaults of a part of hone that the command leaves off.
 bool is_idle(const Setting& setting, const Options& options) {
@@ -61,7 +61,7 @@ bool is_idle(const Setting& setting, const Options& options) {
   if (!trains) return false;
   if (name.starts_with("galore_")) return !uses_galore(options);
   if (name == "shuffle_buffer_size") return !options.flag("streaming");
-  if (name == "add_version") return speaks_factory(options);
+  if (name == "add_version") return uses_factory_dialect(options);
   if (!is_supervised(options)) return false;
   if (name == "loss_type") return true;
   return group == kGenerationGroup && !is_on(options, "predict_with_generate") && !is_on(options, "do_predict");
@@ -70,8 +70,8 @@ bool is_idle(const Setting& setting, const Options& options) {
 }  // namespace
 
 bool matters(const Setting& setting, const Options& options) {
-  if (setting.option->status == Status::accepted || setting.option->status == Status::always) return false;
-  if (setting.option->name == "loss_type" && is_supervised(options) && speaks_factory(options)) return false;  // theirs is of preferences
+  if (setting.option->status == Status::no_effect || setting.option->status == Status::always_on) return false;
+  if (setting.option->name == "loss_type" && is_supervised(options) && uses_factory_dialect(options)) return false;  // theirs is of preferences
   return setting.source != Source::built_in || (belongs_to(*setting.option, options.front_end()) && !is_idle(setting, options));
 }
 
@@ -81,17 +81,17 @@ std::string native_command(const Invocation& invocation, const Options& options)
   auto out = "hone " + verb;
   for (const auto* setting : options.in_order()) {
     auto name = setting->option->name;
-    if (!matters(*setting, options) || !native.knows(name) || name == "config") continue;
+    if (!matters(*setting, options) || !native.has_option(name) || name == "config") continue;
     const auto& fallback = native.setting(name);
-    if (fallback.undecided == setting->undecided && fallback.value == setting->value) continue;
+    if (fallback.is_auto == setting->is_auto && fallback.value == setting->value) continue;
     out += fmt::format(" --{}{}", name, value_words(*setting));
   }
   return out;
 }
 
 int convert_config_command(const Options& options) {
-  auto world = real_world();
-  auto line = read_command_line(options.words(), world);
+  auto world = system_access();
+  auto line = read_command_line(options.positional(), world);
   auto parsed = parse_invocation(line.invocation, with_environment(world, line.environment));
   if (parsed.options.verb() & kTraining) check_method(parsed.options);
   std::string out;

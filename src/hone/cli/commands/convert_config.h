@@ -1,6 +1,6 @@
 // The native command that resolves to the same configuration as a parsed one.
 #pragma once
-#include "hone/cli/command_line.h"
+#include "hone/cli/parsing/command_line.h"
 
 namespace hone::cli {
 

@@ -3,13 +3,13 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/commands.h"
-#include "hone/cli/jobs/data_job.h"
-#include "hone/cli/jobs/generation_job.h"
-#include "hone/cli/jobs/model_job.h"
-#include "hone/cli/jobs/placement_job.h"
-#include "hone/cli/jobs/serving_job.h"
-#include "hone/cli/jobs/task_job.h"
-#include "hone/cli/judge.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/inference/generation_config.h"
+#include "hone/cli/configs/model_config.h"
+#include "hone/cli/configs/inference/parallel_sizes.h"
+#include "hone/cli/configs/inference/serving_config.h"
+#include "hone/cli/configs/training/task_config.h"
+#include "hone/train/evaluation/pooling_runner.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/openai/embed_model.h"
 #include "hone/tuner/adapter.h"
@@ -19,7 +19,7 @@ namespace {
 
 data::EncodeConfig prompt_config(const Options& options) {
   auto config = encode_config(options, 0);
-  if (!options.given("guard_special_tokens")) config.guard_special_tokens = true;  // what strangers write stays text
+  if (!options.is_set("guard_special_tokens")) config.guard_special_tokens = true;  // what strangers write stays text
   return config;
 }
 
@@ -32,12 +32,12 @@ class Deployment {
         folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
         tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
         encoder_(data::Encoder::make(prompt_config(options), tokenizer_, data::read_model_identity(folder_))),
-        copies_(options, folder_, *tokenizer_),
-        model_(&copies_.first()),
+        replicas_(options, folder_, *tokenizer_),
+        model_(&replicas_.first()),
         task_(task_config(options, folder_)) {
-    for (const auto& model : copies_.models()) change_base(*model);
-    copies_.cut();
-    engine_ = std::make_unique<engine::Engine>(copies_.replicas(), tokenizer_, engine_config(options));
+    for (const auto& model : replicas_.models()) change_base(*model);
+    replicas_.apply_tensor_parallel();
+    engine_ = std::make_unique<engine::Engine>(replicas_.replicas(), tokenizer_, engine_config(options));
     load_adapters();
   }
 
@@ -50,24 +50,24 @@ class Deployment {
   // Plain folders stack: each was trained on top of those before it. All but the last become part of the weights, and the last too
   // with --merge_lora; otherwise LoRA stays beside them, as it was trained, and other methods are in whichever way is faster.
   void change_base(model::CausalLM& model) {
-    bool merge = options_.knows("merge_lora") && options_.flag("merge_lora");
+    bool merge = options_.has_option("merge_lora") && options_.flag("merge_lora");
     std::vector<std::string> plain;
     for (const auto& word : words_)
       if (word.name.empty()) plain.push_back(word.folder);
     if (merge && plain.size() != words_.size())
-      throw UserError(ExitCode::usage, "--merge_lora true with named adapters: a model of its own cannot be merged into the served one",
+      throw UserError(ExitCode::usage, "--merge_lora true with named adapters: a separate model cannot be merged into the served one",
                       "name no adapter, or leave --merge_lora out");
     for (size_t i = 0; i < plain.size(); ++i) {
       const auto path = hub::locate_adapter(plain[i]);
       const bool last = i + 1 == plain.size() && !merge;
-      if (last && task_.writes() && io::read_adapter_config(path).is_lora()) {
+      if (last && task_.is_generative() && io::read_adapter_config(path).is_lora()) {
         base_adapter_ = plain[i];
         continue;
       }
       tuner::AttachOptions attach;
       attach.name = fmt::format("adapter{}", i);
       auto adapter = tuner::load_adapter(model, path, attach);
-      if (!last || tuner::answers_faster_merged(model, adapter)) tuner::merge_adapter(model, adapter);
+      if (!last || tuner::should_merge_for_inference(model, adapter)) tuner::merge_adapter(model, adapter);
     }
   }
 
@@ -99,31 +99,35 @@ class Deployment {
     served.tokenizer = tokenizer_;
     served.encoder = encoder_;
     served.defaults = sampling_params(options_, folder_);
-    served.defaults.include_stop = false;
-    served.defaults.end_tokens = encoder_->stop_ids();
-    for (auto token : end_tokens(folder_)) served.defaults.end_tokens.push_back(token);
-    served.constraints = std::make_shared<engine::ConstraintCompiler>(*tokenizer_, served.defaults.end_tokens);
-    served.defaults.constraint = answer_pattern(options_, *tokenizer_, served.defaults.end_tokens);
-    served.max_context = engine_->max_context();
+    served.defaults.include_stop_str_in_output = false;
+    served.defaults.eos_token_ids = encoder_->stop_ids();
+    for (auto token : end_tokens(folder_)) served.defaults.eos_token_ids.push_back(token);
+    served.constraints = std::make_shared<engine::ConstraintCompiler>(*tokenizer_, served.defaults.eos_token_ids);
+    served.defaults.constraint = completion_regex(options_, *tokenizer_, served.defaults.eos_token_ids);
+    served.max_model_len = engine_->max_model_len();
     served.max_logprobs = options_.integer("max_logprobs");
-    if ((options_.given("max_new_tokens") || speaks_factory(options_)) && options_.integer("max_new_tokens") > 0) served.default_max_tokens = options_.integer("max_new_tokens");
+    if ((options_.is_set("max_new_tokens") || uses_factory_dialect(options_)) && options_.integer("max_new_tokens") > 0)
+      served.default_max_tokens = options_.integer("max_new_tokens");
     served.refuse_long_answers = options_.text("long_max_tokens") == "refuse";
     served.calls = &serve::call_syntax_of(*encoder_);
-    served.split_thoughts = options_.text("vllm_reasoning_parser") != "none";
+    served.separate_reasoning = options_.text("vllm_reasoning_parser") != "none";
     served.look = page_look(options_);
     served.embed = serve::make_embed(*model_);
     served.embedding = serve::read_embedding_style(folder_);
-    served.embedding_width = model_->config().hidden;
-    if (!task_.writes()) judge_with(served);
+    served.embedding_width = model_->config().hidden_size;
+    if (!task_.is_generative()) set_pooling(served);
     return served;
   }
 
-  void judge_with(serve::ServedModel& served) const {
+  void set_pooling(serve::ServedModel& served) const {
     using train::Task;
-    served.judges = task_.task == Task::seq_cls ? serve::Judges::classes : task_.task == Task::embedding ? serve::Judges::likeness : serve::Judges::relevance;
-    auto judge = std::make_shared<Judge>(*model_, task_, *tokenizer_, !options_.knows("reranker_use_activation") || options_.flag("reranker_use_activation"));
-    served.judge = [judge](const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest) {
-      std::vector<serve::Judged> all;
+    served.pooling_task = task_.task == Task::seq_cls     ? serve::PoolingTask::classification
+                          : task_.task == Task::embedding ? serve::PoolingTask::embedding
+                                                          : serve::PoolingTask::reranking;
+    auto judge = std::make_shared<train::PoolingRunner>(
+        *model_, task_, *tokenizer_, !options_.has_option("reranker_use_activation") || options_.flag("reranker_use_activation"));
+    served.pool = [judge](const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest) {
+      std::vector<serve::PoolingOutput> all;
       for (auto& verdict : (*judge)(texts, likeliest)) {
         auto scores = verdict.scores.reshape({-1}).contiguous();
         const float* first = scores.const_data_ptr<float>();
@@ -135,11 +139,11 @@ class Deployment {
 
   static constexpr const char* kBaseAdapter = "(served)";  // no name a request could give
   const Options& options_;
-  std::vector<AdapterWord> words_;
+  std::vector<AdapterSpec> words_;
   std::filesystem::path folder_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const data::Encoder> encoder_;
-  ModelCopies copies_;
+  ModelReplicas replicas_;
   model::CausalLM* model_;  // the first of them
   train::TaskConfig task_;
   std::unique_ptr<engine::Engine> engine_;
@@ -152,7 +156,7 @@ int serve_model(const Options& options, bool page) {
     throw UserError(ExitCode::usage, "decisions are not served in this version", "infer --val_dataset decides about records");
   auto config = server_config(options, page);  // mistakes in it surface before the model is loaded
   serve::require_port(config);
-  if (options.has("base_url")) return serve::run_relay(relay_config(options), config);
+  if (options.has("base_url")) return serve::run_proxy(proxy_config(options), config);
   return Deployment(options).serve(config);
 }
 

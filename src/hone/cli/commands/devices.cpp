@@ -31,8 +31,8 @@ void print_table(const std::vector<DeviceRecord>& devices) {
     table.add({styled(d.name, Style::cyan), narrow ? terminal::truncate(d.model, 24) : d.model, memory_bar(d, narrow ? 4 : 10),
                fmt::format("{} of {}", format_bytes(static_cast<double>(d.memory_used)),
                            format_bytes(static_cast<double>(d.memory_total))),
-               with_unit(d.busy_percent, " %"), with_unit(d.celsius, " °C"), with_unit(d.watts, " W"),
-               d.trouble.empty() ? styled("✓ well", Style::green) : styled("✗ " + d.trouble, Style::red)});
+               with_unit(d.utilization_percent, " %"), with_unit(d.celsius, " °C"), with_unit(d.watts, " W"),
+               d.error.empty() ? styled("✓ well", Style::green) : styled("✗ " + d.error, Style::red)});
   fmt::print("{}", table.str(static_cast<size_t>(terminal::columns())));
 }
 
@@ -52,7 +52,8 @@ void print_links(const device::LinkMatrix& matrix) {
     table.add(row);
   }
   fmt::print(
-      "{}\nNV#  # NVLinks   HCCS  Ascend's links   SIO  two dies of a card   PIX  one PCIe switch   PXB  several   PHB  through the CPU   NODE  within a NUMA node   SYS  between "
+      "{}\nNV#  # NVLinks   HCCS  Ascend's links   SIO  two dies of a card   PIX  one PCIe switch   PXB  several   PHB  through "
+      "the CPU   NODE  within a NUMA node   SYS  between "
       "nodes\n",
       table.str(static_cast<size_t>(terminal::columns())));
 }
@@ -63,11 +64,11 @@ Json to_json(const DeviceRecord& d) {
           {"model", d.model},
           {"memory_total", d.memory_total},
           {"memory_used", d.memory_used},
-          {"busy_percent", number(d.busy_percent)},
+          {"busy_percent", number(d.utilization_percent)},
           {"celsius", number(d.celsius)},
           {"watts", number(d.watts)},
-          {"healthy", d.trouble.empty()},
-          {"trouble", d.trouble}};
+          {"healthy", d.error.empty()},
+          {"trouble", d.error}};
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ int devices_command(const Options& options) {
     fmt::print("{}\n", rows.dump(2));
   else
     print_table(devices);
-  bool well = std::all_of(devices.begin(), devices.end(), [](const auto& d) { return d.trouble.empty(); });
+  bool well = std::all_of(devices.begin(), devices.end(), [](const auto& d) { return d.error.empty(); });
   return static_cast<int>(well ? ExitCode::ok : ExitCode::failure);
 }
 

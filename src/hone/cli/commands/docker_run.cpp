@@ -20,7 +20,7 @@ void add_npu(std::vector<std::string>& parts, const device::npu::Install& instal
 }  // namespace
 
 int docker_run_command(const Options& options) {
-  auto install = device::npu::look();
+  auto install = device::npu::find_installation();
   std::vector<std::string> parts{"docker run -it --rm --net=host --shm-size=16g"};
   std::string image = "hone";
   if (!install.cards.empty()) {
@@ -34,7 +34,7 @@ int docker_run_command(const Options& options) {
   }
   parts.emplace_back("-v $HOME/.cache:/root/.cache");
   parts.emplace_back("-v $PWD:/workspace -w /workspace");
-  const auto& words = options.words();
+  const auto& words = options.positional();
   parts.push_back(words.empty() ? image + " hone doctor" : fmt::format("{} {}", image, fmt::join(words, " ")));
   fmt::print("{}\n", fmt::join(parts, " \\\n  "));
   return 0;

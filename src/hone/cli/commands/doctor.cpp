@@ -9,19 +9,19 @@ namespace hone::cli {
 namespace {
 
 using doctor::Effect;
-using doctor::Mark;
+using doctor::Severity;
 using terminal::Style;
 using terminal::styled;
 
-std::string mark_sign(Mark mark) {
+std::string mark_sign(Severity mark) {
   switch (mark) {
-    case Mark::good:
+    case Severity::good:
       return styled("✓", Style::green);
-    case Mark::absent:
+    case Severity::absent:
       return styled("–", Style::dim);
-    case Mark::warning:
+    case Severity::warning:
       return styled("!", Style::yellow);
-    case Mark::bad:
+    case Severity::bad:
       return styled("✗", Style::red);
   }
   return "";
@@ -33,13 +33,13 @@ int print_section(std::string_view title, const doctor::Findings& findings) {
   fmt::print("{}\n", styled(title, Style::bold));
   int bad = 0;
   for (const auto& finding : findings) {
-    bad += finding.mark == Mark::bad;
+    bad += finding.mark == Severity::bad;
     TextTable row;
     row.add({mark_sign(finding.mark),
              finding.subject + std::string(subject_width - std::min(subject_width, finding.subject.size()), ' '), finding.found});
     fmt::print("{}", row.str(page_width(), 2));
     if (finding.advice.empty()) continue;
-    bool quiet = finding.mark == Mark::good || finding.mark == Mark::absent;
+    bool quiet = finding.mark == Severity::good || finding.mark == Severity::absent;
     TextTable advice;
     advice.add(
         {std::string(subject_width + 3, ' '), styled((quiet ? "" : "→ ") + finding.advice, quiet ? Style::dim : Style::yellow)});
@@ -55,7 +55,7 @@ void print_variables() {
   if (variables.empty()) fmt::print("  none of the variables that hone knows is set\n");
   TextTable table;
   for (const auto& v : variables) {
-    auto effect = v.effect == Effect::honoured    ? styled("honoured", Style::green)
+    auto effect = v.effect == Effect::supported    ? styled("honoured", Style::green)
                   : v.effect == Effect::passed_on ? styled("passed on", Style::cyan)
                                                   : styled("no effect", Style::yellow);
     table.add({v.name, terminal::truncate(v.value, 28), effect, v.note});
@@ -66,13 +66,13 @@ void print_variables() {
 }  // namespace
 
 int doctor_command(const Options& options) {
-  int bad = print_section("Software", doctor::examine_software());
+  int bad = print_section("Software", doctor::check_software());
   bad += print_section("Ascend NPUs", doctor::examine_npu());
   bad += print_section("Devices", doctor::examine_devices());
   bad += print_section("Machine", doctor::examine_machine());
   bad += print_section("Hubs", doctor::examine_hubs(options.flag("network")));
   if (options.flag("env")) print_variables();
-  fmt::print("{}\n", bad ? styled(fmt::format("{} thing{} to mend, marked ✗", bad, bad == 1 ? "" : "s"), Style::red)
+  fmt::print("{}\n", bad ? styled(fmt::format("{} problem{} to fix, marked ✗", bad, bad == 1 ? "" : "s"), Style::red)
                          : styled("All well.", Style::green));
   return static_cast<int>(bad ? ExitCode::failure : ExitCode::ok);
 }

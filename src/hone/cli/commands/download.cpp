@@ -7,10 +7,10 @@
 namespace hone::cli {
 
 int download_command(const Options& options) {
-  if (options.words().empty())
+  if (options.positional().empty())
     throw UserError(ExitCode::usage, "download what?", "for example: hone download Qwen/Qwen2.5-0.5B-Instruct");
   hub::DownloadRequest request{.repo = {hub::config().site, options.flag("dataset") ? hub::Kind::dataset : hub::Kind::model,
-                                        options.words()[0], options.text("model_revision")},
+                                        options.positional()[0], options.text("model_revision")},
                                .patterns = {options.list("include"), options.list("exclude")},
                                .local_dir = {}};
   if (!hub::is_repo_id(request.repo.id))

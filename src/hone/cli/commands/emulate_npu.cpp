@@ -10,7 +10,7 @@
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/cli/commands.h"
-#include "hone/cli/emulated_machine.h"
+#include "hone/cli/parsing/check_emulator_settings.h"
 #include "hone/device/npu_install.h"
 
 namespace hone::cli {
@@ -57,7 +57,7 @@ void put_emulator_in_place() {
   default_to("ASCEND_OPP_PATH", folder / "home/opp");
   default_to("HONE_ASCEND_ROOT", folder / "home");
   default_to("HONE_EMULATED_NPUS", "8");
-  auto install = device::npu::look();
+  auto install = device::npu::find_installation();
   if (!install.torch_npu.empty()) put_first("PYTHONPATH", fs::path(install.torch_npu).parent_path());
 }
 
@@ -86,7 +86,7 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 int emulate_npu_command(const Options& options) {
-  auto words = options.words();
+  auto words = options.positional();
   if (words.empty()) throw UserError(ExitCode::usage, "no command to run", "hone emulate-npu -- swift sft …");
   check_emulated_machine();
   SharedState state;

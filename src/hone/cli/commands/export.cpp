@@ -24,8 +24,8 @@ fs::path export_model(const ExportOptions& options) {
     throw UserError(ExitCode::usage, "adapters are given, yet not to be merged", "pass --merge_lora true");
   if (!merges && options.output_dir.empty())
     throw UserError(ExitCode::usage, "there is nothing to export: no adapter to merge and no folder to write to",
-                    "pass --adapters <checkpoint> --merge_lora true, or --output_dir to write the model anew");
-  if (options.model.empty()) throw UserError(ExitCode::usage, "there is no model to write anew", "pass --model <folder>");
+                    "pass --adapters <checkpoint> --merge_lora true, or --output_dir to write the model again");
+  if (options.model.empty()) throw UserError(ExitCode::usage, "there is no model to write again", "pass --model <folder>");
   const fs::path& base = options.model;
   const fs::path output = options.output_dir.empty()
                               ? fs::path(without_trailing_slash(options.adapters.back()).string() + "-merged")

@@ -6,16 +6,16 @@
 #include "hone/base/progress.h"
 #include "hone/cli/chat.h"
 #include "hone/cli/commands.h"
-#include "hone/cli/commands/judge.h"
-#include "hone/cli/jobs/data_job.h"
-#include "hone/cli/jobs/generation_job.h"
-#include "hone/cli/jobs/model_job.h"
-#include "hone/cli/jobs/placement_job.h"
-#include "hone/cli/jobs/npu_job.h"
-#include "hone/cli/jobs/task_job.h"
+#include "hone/cli/commands/infer_pooling.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/inference/generation_config.h"
+#include "hone/cli/configs/model_config.h"
+#include "hone/cli/configs/inference/parallel_sizes.h"
+#include "hone/cli/configs/npu_config.h"
+#include "hone/cli/configs/training/task_config.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/openai/format.h"
-#include "hone/train/evaluate.h"
+#include "hone/train/evaluation/evaluate.h"
 #include "hone/tuner/adapter.h"
 
 namespace hone::cli {
@@ -24,9 +24,9 @@ namespace {
 using data::Conversation;
 
 // A model with its adapters, its template and its sampling settings: everything an answer needs.
-class Answerer {
+class ReplyGenerator {
  public:
-  explicit Answerer(const Options& options)
+  explicit ReplyGenerator(const Options& options)
       : folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
         tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
         copies_(options, folder_, *tokenizer_),
@@ -34,10 +34,10 @@ class Answerer {
         sampling_(sampling_params(options, folder_)) {
     choose_npu_kernels(options);
     for (const auto& model : copies_.models()) attach_adapters(options, *model);
-    copies_.cut();
-    sampling_.end_tokens = encoder_->stop_ids();
-    for (auto token : end_tokens(folder_)) sampling_.end_tokens.push_back(token);
-    sampling_.constraint = answer_pattern(options, *tokenizer_, sampling_.end_tokens);
+    copies_.apply_tensor_parallel();
+    sampling_.eos_token_ids = encoder_->stop_ids();
+    for (auto token : end_tokens(folder_)) sampling_.eos_token_ids.push_back(token);
+    sampling_.constraint = completion_regex(options, *tokenizer_, sampling_.eos_token_ids);
     engine_ = std::make_unique<engine::Engine>(copies_.replicas(), tokenizer_, engine_config(options));
   }
 
@@ -61,20 +61,20 @@ class Answerer {
       remark_other_base(options, adapters[i]);
       auto adapter = tuner::load_adapter(model, adapters[i], attach);
       // Adapters stack: each one was trained on top of those before it.
-      bool beneath = i + 1 < adapters.size() || (options.knows("merge_lora") && options.flag("merge_lora"));
-      if (beneath || tuner::answers_faster_merged(model, adapter)) tuner::merge_adapter(model, adapter);
+      bool beneath = i + 1 < adapters.size() || (options.has_option("merge_lora") && options.flag("merge_lora"));
+      if (beneath || tuner::should_merge_for_inference(model, adapter)) tuner::merge_adapter(model, adapter);
     }
   }
 
   fs::path folder_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
-  ModelCopies copies_;
+  ModelReplicas copies_;
   std::shared_ptr<const data::Encoder> encoder_;
   engine::SamplingParams sampling_;
   std::unique_ptr<engine::Engine> engine_;
 };
 
-int run_chat(const Options& options, Answerer& answerer) {
+int run_chat(const Options& options, ReplyGenerator& answerer) {
   bool stream = !options.has("stream") || options.flag("stream");
   auto answer = [&](const Conversation& conversation, const std::function<void(std::string_view)>& show) {
     auto on_text = [&](size_t, std::string_view piece) {
@@ -84,7 +84,7 @@ int run_chat(const Options& options, Answerer& answerer) {
     if (!stream) show(text);
     return text;
   };
-  return chat(speaks_factory(options) ? factory_manner() : swift_manner(), {}, answer);
+  return chat(uses_factory_dialect(options) ? factory_manner() : swift_manner(), {}, answer);
 }
 
 // A row's last answer is the reference; what stands before it is the question.
@@ -110,7 +110,10 @@ Json result_row(const Conversation& question, const engine::Completion& answer, 
   Json messages = Json::array();
   for (const auto& message : question.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
   messages.push_back({{"role", "assistant"}, {"content", answer.text}});
-  Json row{{"response", answer.text}, {"labels", reference.empty() ? Json() : Json(reference)}, {"logprobs", logprobs_of(answer, tokenizer)}, {"messages", messages}};
+  Json row{{"response", answer.text},
+           {"labels", reference.empty() ? Json() : Json(reference)},
+           {"logprobs", logprobs_of(answer, tokenizer)},
+           {"messages", messages}};
   return row;
 }
 
@@ -127,7 +130,7 @@ void show_piece(size_t, std::string_view piece) {
 
 // "rouge-1" … "bleu-4", means in percent.
 void add_text_scores(const std::vector<train::Prediction>& answers, Json& summary) {
-  train::SoloGroup alone;
+  train::SingleProcess alone;
   const std::string prefix = "score";
   const auto means = train::text_metrics(answers, alone, prefix);
   for (const auto& [name, mean] : means.items()) summary[name.substr(prefix.size() + 1)] = mean;
@@ -146,7 +149,7 @@ class ResultLines {
     fmt::print("{}\n", line);
   }
   void require_written() const {
-    if (failure_) throw UserError(failure_->code(), std::string(failure_->what()) + "; the answers since then are printed above", failure_->hint());
+    if (failure_) throw UserError(failure_->code(), std::string(failure_->what()) + "; the output since then is printed above", failure_->hint());
   }
 
  private:
@@ -154,17 +157,17 @@ class ResultLines {
   std::optional<UserError> failure_;
 };
 
-int run_batch(const Options& options, Answerer& answerer, const data::ConversationSource& rows, const fs::path& path) {
+int run_batch(const Options& options, ReplyGenerator& answerer, const data::ConversationSource& rows, const fs::path& path) {
   ResultLines results(path);
-  auto limit = options.knows("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
+  auto limit = options.has_option("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
   auto count = std::min(limit, rows.size());
   // Read, answered and written together; the engine batches among them.
-  int64_t at_a_time = options.knows("write_batch_size") ? options.integer("write_batch_size") : 1000;
+  int64_t at_a_time = options.has_option("write_batch_size") ? options.integer("write_batch_size") : 1000;
   if (at_a_time <= 0) at_a_time = std::max<int64_t>(count, 1);
-  bool shows = options.given("stream") && options.flag("stream");  // as ms-swift: one row after the other, on the screen too
+  bool shows = options.is_set("stream") && options.flag("stream");  // as ms-swift: one row after the other, on the screen too
   if (shows) at_a_time = 1;
   std::vector<train::Prediction> scored;
-  auto metric = options.knows("metric") ? options.text("metric") : "";
+  auto metric = options.has_option("metric") ? options.text("metric") : "";
   auto began = std::chrono::steady_clock::now();
   int64_t prompt_tokens = 0, answer_tokens = 0, skipped = 0, exact = 0;
   ProgressBar bar("Infer", count);
@@ -186,7 +189,9 @@ int run_batch(const Options& options, Answerer& answerer, const data::Conversati
       questions.push_back(std::move(*row));
     }
     if (shows && !questions.empty()) show_question(questions.front(), references.front());
-    auto answers = engine::generate(answerer.engine(), std::move(requests), shows ? show_piece : engine::OnText(), [&](size_t) { bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens)); });
+    auto answers = engine::generate(answerer.engine(), std::move(requests), shows ? show_piece : engine::OnText(), [&](size_t) {
+      bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens));
+    });
     for (size_t i = 0; i < answers.size(); ++i) {
       results.add(result_row(questions[i], answers[i], references[i], answerer.tokenizer()).dump(-1, ' ', false, Json::error_handler_t::replace));
       answer_tokens += static_cast<int64_t>(answers[i].tokens.size());
@@ -204,7 +209,7 @@ int run_batch(const Options& options, Answerer& answerer, const data::Conversati
   if (metric == "acc") summary["acc"] = samples ? static_cast<double>(exact) / static_cast<double>(samples) : 0.0;
   if (metric == "rouge") add_text_scores(scored, summary);
   fmt::print("{}\n", summary.dump());
-  log::info("{} answers written to {}", samples, path.string());
+  log::info("{} completions written to {}", samples, path.string());
   return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
 }
 
@@ -218,9 +223,10 @@ int infer_command(const Options& options) {
   data::OpenedData opened;
   if (batch) opened = data::open_datasets(config);
   auto folder = hub::locate_model(options.required("model"), options.text("model_revision"));
-  if (auto task = task_config(options, folder); !task.writes()) return judge_rows(options, task, folder, batch ? opened.validation.get() : nullptr);
+  if (auto task = task_config(options, folder); !task.is_generative())
+    return infer_pooling_rows(options, task, folder, batch ? opened.validation.get() : nullptr);
   const auto path = batch ? result_file(options, folder) : fs::path();
-  Answerer answerer(options);
+  ReplyGenerator answerer(options);
   return batch ? run_batch(options, answerer, *opened.validation, path) : run_chat(options, answerer);
 }
 

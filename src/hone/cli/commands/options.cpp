@@ -1,15 +1,15 @@
 // The options table for people (text), for the documentation (markdown) and for programs (JSON).
 #include "hone/cli/commands.h"
-#include "hone/cli/document.h"
+#include "hone/cli/generate_docs.h"
 #include "hone/cli/help.h"
-#include "hone/cli/peers/compatibility.h"
+#include "hone/cli/compat/compatibility.h"
 #include "hone/serve/schema/fields.h"
 
 namespace hone::cli {
 
 int options_command(const Options& options) {
-  if (!options.words().empty()) {
-    fmt::print("{}", matching_options(options.words()[0]));
+  if (!options.positional().empty()) {
+    fmt::print("{}", matching_options(options.positional()[0]));
     return 0;
   }
   auto format = options.text("format");

@@ -7,12 +7,12 @@
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
-#include "hone/cli/command_line.h"
+#include "hone/cli/parsing/command_line.h"
 #include "hone/cli/commands/plan_device.h"
 #include "hone/cli/commands/plan_inference.h"
-#include "hone/cli/environment_numbers.h"
-#include "hone/cli/jobs/parallel_job.h"
-#include "hone/cli/jobs/plan_job.h"
+#include "hone/cli/parsing/check_environment.h"
+#include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/plan_config.h"
 #include "hone/cli/text_table.h"
 #include "hone/train/plan/step_time.h"
 
@@ -27,7 +27,7 @@ using train::Sharding;
 constexpr int kCounts[] = {1, 2, 4, 8};
 
 // The environment's word, then accelerate's.
-int devices_asked(const World& world, const Options& options) {
+int devices_asked(const SystemAccess& world, const Options& options) {
   const auto launch = accelerate_launch(options);
   auto number = [&](const char* name) {
     auto text = world.environment(name);
@@ -115,10 +115,21 @@ class Planner {
 
 Json as_json(const Layout& layout) {
   const auto& plan = layout.memory;
-  return {{"devices", layout.devices}, {"sharding", train::sharding_name(layout.sharding)},
-          {"weights", plan.weights},   {"reference", plan.reference}, {"gradients", plan.gradients},         {"optimizer", plan.optimizer}, {"activations", plan.activations},
-          {"logits", plan.logits},     {"fragmentation", plan.fragmentation}, {"runtime", plan.runtime},     {"kv_cache", plan.cache},      {"host", plan.host},
-          {"total", plan.total()},     {"seconds_per_step", layout.time.seconds()}, {"fits", layout.fits}};
+  return {{"devices", layout.devices},
+          {"sharding", train::sharding_name(layout.sharding)},
+          {"weights", plan.weights},
+          {"reference", plan.reference},
+          {"gradients", plan.gradients},
+          {"optimizer", plan.optimizer},
+          {"activations", plan.activations},
+          {"logits", plan.logits},
+          {"fragmentation", plan.fragmentation},
+          {"runtime", plan.runtime},
+          {"kv_cache", plan.cache},
+          {"host", plan.host},
+          {"total", plan.total()},
+          {"seconds_per_step", layout.time.seconds()},
+          {"fits", layout.fits}};
 }
 
 Json whole_plan(const Planner& planner, int devices) {
@@ -139,7 +150,8 @@ Json whole_plan(const Planner& planner, int devices) {
 void print_verdict(const Planner& planner, const Layout& asked) {
   const auto& target = planner.target();
   fmt::print("{}\n", verdict_line(asked.fits, asked.devices, target, asked.memory.total()));
-  auto text = fmt::format("{}, {} device{}, sharding {}", planner.job().model, asked.devices, asked.devices == 1 ? "" : "s", train::sharding_name(asked.sharding));
+  auto text = fmt::format("{}, {} device{}, sharding {}", planner.job().model, asked.devices, asked.devices == 1 ? "" : "s",
+                          train::sharding_name(asked.sharding));
   if (asked.memory.host > 0) text += fmt::format("; {} GiB of host memory a node", gib(asked.host()));
   if (asked.memory.cache > 0) text += fmt::format("; KV cache {} GiB", gib(asked.memory.cache));
   if (!target.device.name.starts_with("CPU"))
@@ -147,7 +159,8 @@ void print_verdict(const Planner& planner, const Layout& asked) {
   fmt::print("  {}\n", text);
   if (asked.fits) return;
   auto least = planner.least_on(target.device);
-  fmt::print("  {}\n", least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding), gib(least->memory.total()))
+  fmt::print("  {}\n", least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices,
+                                           train::sharding_name(least->sharding), gib(least->memory.total()))
                              : "nor on 8 of them in any way: shorten --max_length, lower the batch size, or use a smaller model");
 }
 
@@ -156,9 +169,15 @@ void print_parts(const Planner& planner, const Layout& asked) {
   const auto& work = planner.job().workload;
   TextTable table({"GiB per device", ""});
   table.align_right(1);
-  const std::pair<const char*, double> parts[] = {
-      {"weights", plan.weights}, {"reference", plan.reference}, {"gradients", plan.gradients},         {"optimizer", plan.optimizer}, {"activations", plan.activations},
-      {"logits", plan.logits},   {"fragmentation", plan.fragmentation}, {work.engine_sleeps ? "KV cache beyond training" : "KV cache", plan.kv_cache}, {"the program", plan.runtime}};
+  const std::pair<const char*, double> parts[] = {{"weights", plan.weights},
+                                                  {"reference", plan.reference},
+                                                  {"gradients", plan.gradients},
+                                                  {"optimizer", plan.optimizer},
+                                                  {"activations", plan.activations},
+                                                  {"logits", plan.logits},
+                                                  {"fragmentation", plan.fragmentation},
+                                                  {work.engine_sleeps ? "KV cache beyond training" : "KV cache", plan.kv_cache},
+                                                  {"the program", plan.runtime}};
   for (const auto& [name, bytes] : parts)
     if (bytes > 0) table.add({name, gib(bytes)});
   table.add({styled("in all", Style::bold), gib(plan.total())});
@@ -173,8 +192,9 @@ void print_alternatives(const Planner& planner, int devices) {
   TextTable table({"devices", "sharding", "GiB per device", "host GiB a node", "KV cache", "step", "fits"});
   for (size_t column : {0, 2, 3, 4, 5}) table.align_right(column);
   for (const auto& each : planner.alternatives(devices))
-    table.add({std::to_string(each.devices), std::string(train::sharding_name(each.sharding)), gib(each.memory.total()), each.memory.host > 0 ? gib(each.host()) : "",
-               each.memory.cache > 0 ? gib(each.memory.cache) : "", seconds_text(each.time.seconds()), each.fits ? "yes" : "no"});
+    table.add({std::to_string(each.devices), std::string(train::sharding_name(each.sharding)), gib(each.memory.total()),
+               each.memory.host > 0 ? gib(each.host()) : "", each.memory.cache > 0 ? gib(each.memory.cache) : "",
+               seconds_text(each.time.seconds()), each.fits ? "yes" : "no"});
   fmt::print("\n{}", table.str(100, 2));
   if (planner.target().assumed) fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", planner.target().name), Style::dim));
   fmt::print("  {}\n", styled("times are estimates; --tokens_per_second takes a rate that was measured on one device", Style::dim));
@@ -202,18 +222,19 @@ int plan_inference_command(const Options& command, const Options& options) {
 }  // namespace
 
 int plan_command(const Options& options) {
-  auto outer = real_world();
-  auto line = read_command_line(options.words(), outer, options.front_end());
+  auto outer = system_access();
+  auto line = read_command_line(options.positional(), outer, options.front_end());
   auto world = with_environment(outer, line.environment);
   auto parsed = parse_invocation(line.invocation, world);
   const auto verb = parsed.options.verb();
   if (!(verb & (kTraining | kInfer | kDeploy)))
-    throw UserError(ExitCode::usage, fmt::format("{} neither trains nor answers", line.invocation.typed), "plan looks at sft, pt, rlhf, train, infer, deploy and app");
+    throw UserError(ExitCode::usage, fmt::format("{} neither trains nor answers", line.invocation.typed),
+                    "plan looks at sft, pt, rlhf, train, infer, deploy and app");
   world = with_environment(world, parsed.environment);
   check_environment_numbers(world);
   int devices = devices_asked(world, parsed.options);
   log::configure({.level = log::Level::warning});  // values that are worked out are part of the plan, not news
-  decide_automatic(parsed.options, devices);
+  resolve_auto_values(parsed.options, devices);
   if (!(verb & kTraining)) return plan_inference_command(parsed.options, options);
   auto job = plan_job(parsed.options);
   auto target = target_device(options, job.place.cpu);

@@ -17,7 +17,7 @@ constexpr int kSplits[] = {1, 2, 4, 8};
 Json layout_json(const InferencePlanJob& job, const TargetDevice& target, int devices) {
   auto plan = train::plan_inference(job.workload, devices, target.device);
   return {{"devices", devices},          {"weights", plan.weights},           {"activations", plan.activations},
-          {"kv_cache", plan.cache},      {"kv_cache_tokens", plan.cache_tokens}, {"needed", plan.needed},
+          {"kv_cache", plan.cache},      {"kv_cache_tokens", plan.kv_cache_tokens}, {"needed", plan.needed},
           {"total", plan.total()},       {"fits", train::fits(plan, job.workload, target.device)},
           {"decode_tokens_per_second", plan.decode_tokens_per_second}};
 }
@@ -37,8 +37,10 @@ void print_splits(const InferencePlanJob& job, const TargetDevice& target) {
   for (size_t column = 0; column < 6; ++column) table.align_right(column);
   for (int devices : kSplits) {
     auto plan = train::plan_inference(job.workload, devices, target.device);
-    table.add({std::to_string(devices), gib(plan.weights), gib(plan.cache), format_count(static_cast<double>(plan.cache_tokens)), fmt::format("{:.1f}", plan.full_sequences(job.workload)),
-               format_count(std::round(plan.decode_tokens_per_second)), train::fits(plan, job.workload, target.device) ? "yes" : "no"});
+    table.add({std::to_string(devices), gib(plan.weights), gib(plan.cache),
+               format_count(static_cast<double>(plan.kv_cache_tokens)), fmt::format("{:.1f}", plan.full_sequences(job.workload)),
+               format_count(std::round(plan.decode_tokens_per_second)),
+               train::fits(plan, job.workload, target.device) ? "yes" : "no"});
   }
   fmt::print("\n{}", table.str(100, 2));
 }
@@ -51,12 +53,17 @@ void print_inference_plan(const InferencePlanJob& job, const TargetDevice& targe
   const bool fits = train::fits(plan, work, target.device);
   fmt::print("{}\n", verdict_line(fits, job.devices, target, fits ? plan.total() : plan.needed));
   if (fits)
-    fmt::print("  {}, {} parameters; the KV cache holds {} tokens: {:.1f} sequences of {} tokens at a time; about {} tokens/s for one of them\n", job.model,
-               format_count(static_cast<double>(job.parameters)), format_count(static_cast<double>(plan.cache_tokens)), plan.full_sequences(work), work.max_context,
-               format_count(std::round(plan.decode_tokens_per_second)));
+    fmt::print(
+        "  {}, {} parameters; the KV cache holds {} tokens: {:.1f} sequences of {} tokens at a time; about {} tokens/s for one "
+        "of them\n",
+        job.model, format_count(static_cast<double>(job.parameters)), format_count(static_cast<double>(plan.kv_cache_tokens)),
+        plan.full_sequences(work), work.max_model_len, format_count(std::round(plan.decode_tokens_per_second)));
   else
-    fmt::print("  {}, {} parameters; the cache of one sequence of {} tokens is {} GiB: shorten it, round the weights to fewer bits, or use more devices\n", job.model,
-               format_count(static_cast<double>(job.parameters)), work.max_context, gib(static_cast<double>(work.max_context) * work.cache_bytes_per_token / job.devices));
+    fmt::print(
+        "  {}, {} parameters; the cache of one sequence of {} tokens is {} GiB: shorten it, round the weights to fewer bits, or "
+        "use more devices\n",
+        job.model, format_count(static_cast<double>(job.parameters)), work.max_model_len,
+        gib(static_cast<double>(work.max_model_len) * work.cache_bytes_per_token / job.devices));
   print_inference_parts(plan);
   for (const auto& assumption : job.assumptions) fmt::print("  {}\n", styled(assumption, Style::dim));
   if (target.assumed) fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", target.name), Style::dim));
@@ -67,7 +74,7 @@ void print_inference_plan(const InferencePlanJob& job, const TargetDevice& targe
 Json inference_plan_json(const InferencePlanJob& job, const TargetDevice& target) {
   Json layouts = Json::array();
   for (int devices : kSplits) layouts.push_back(layout_json(job, target, devices));
-  return {{"model", job.model},           {"parameters", job.parameters}, {"device", target.name}, {"max_context", job.workload.max_context},
+  return {{"model", job.model},           {"parameters", job.parameters}, {"device", target.name}, {"max_context", job.workload.max_model_len},
           {"asked", layout_json(job, target, job.devices)}, {"layouts", layouts},           {"assumptions", job.assumptions}};
 }
 

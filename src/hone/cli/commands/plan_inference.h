@@ -1,7 +1,7 @@
 // hone plan of a command that answers.
 #pragma once
 #include "hone/cli/commands/plan_device.h"
-#include "hone/cli/jobs/plan_job.h"
+#include "hone/cli/configs/plan_config.h"
 
 namespace hone::cli {
 

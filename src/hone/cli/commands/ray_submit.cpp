@@ -9,11 +9,11 @@
 namespace hone::cli {
 
 int ray_submit_command(const Options& options) {
-  if (options.words().empty()) throw UserError(ExitCode::usage, "no number of processes and no command", "hone ray-submit 2 -- hone sft …");
+  if (options.positional().empty()) throw UserError(ExitCode::usage, "no number of processes and no command", "hone ray-submit 2 -- hone sft …");
   const char* chosen = std::getenv("HONE_PYTHON");
   std::string python = chosen && *chosen ? chosen : "python3";
   std::vector<std::string> words{python, "-c", kRayDriver};
-  words.insert(words.end(), options.words().begin(), options.words().end());
+  words.insert(words.end(), options.positional().begin(), options.positional().end());
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -1,4 +1,4 @@
-// scan-cache: what lies in the caches of ModelScope and Hugging Face, and how much of the disk it takes.
+// scan-cache: what is in the caches of ModelScope and Hugging Face, and how much of the disk it takes.
 #include <chrono>
 
 #include "hone/base/progress.h"

@@ -2,9 +2,9 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/commands.h"
-#include "hone/cli/jobs/parallel_job.h"
-#include "hone/cli/jobs/training_job.h"
-#include "hone/cli/parse.h"
+#include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/training/training_config.h"
+#include "hone/cli/parsing/parse.h"
 
 namespace hone::cli {
 namespace {
@@ -26,14 +26,14 @@ int train_command(const Options& options) {
   auto job = training_job(options);  // mistakes show before any process is started
   auto launch = launch_of(options);
   int restarts = static_cast<int>(options.integer("max_restarts"));
-  job.chosen = automatic_values(options);
+  job.chosen = describe_auto_values(options);
   bool many = launch.processes > 1 || launch.nodes > 1 || (launch.processes == 1 && restarts > 0);
-  if (parallel::is_placed() || !many) return train::run_training(job);
+  if (parallel::is_launched_externally() || !many) return train::run_training(job);
   log::info("starting {} processes on this node, {} in all", launch.processes, launch.processes * launch.nodes);
   auto ending = parallel::supervise({.launch = launch, .command = own_command(), .max_restarts = restarts});
   bool stopped = ending.code == static_cast<int>(ExitCode::preempted) || ending.code == static_cast<int>(ExitCode::interrupted);
   if (launch.node_rank == 0 && !ending.run.empty())
-    train::tell_people(job.trainer.swanlab, ending.run, train::spoken_name(job), stopped ? train::cause_of(ending.code) : ending.why);
+    train::send_run_notification(job.trainer.swanlab, ending.run, train::display_name(job), stopped ? train::describe_exit_code(ending.code) : ending.why);
   return ending.code;
 }
 

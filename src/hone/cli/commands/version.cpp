@@ -1,15 +1,14 @@
 // The version of hone and of what it runs on.
 #include <torch/version.h>
 
+#include "hone/base/version.h"
 #include "hone/cli/commands.h"
 
 namespace hone::cli {
 
-constexpr std::string_view kVersion = "0.1.0";
-
 int version_command(const Options& options) {
   options.text("log_level");
-  fmt::print("hone {} (libtorch {})\n", kVersion, TORCH_VERSION);
+  fmt::print("hone {} (libtorch {})\n", version(), TORCH_VERSION);
   return 0;
 }
 

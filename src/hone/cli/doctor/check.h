@@ -5,23 +5,23 @@
 
 namespace hone::cli::doctor {
 
-enum class Mark { good, absent, warning, bad };
+enum class Severity { good, absent, warning, bad };
 
 struct Finding {
-  Mark mark;
+  Severity mark;
   std::string subject, found;
   std::string advice;  // what to do, or what the part would enable
 };
 using Findings = std::vector<Finding>;
 
-Findings examine_software();  // libtorch, CUDA, optional parts
+Findings check_software();  // libtorch, CUDA, optional parts
 Findings examine_npu();       // driver, CANN, torch_npu, a small computation
 Findings examine_devices();
 Findings examine_machine();  // memory, disks, limits, ports, terminal
 Findings examine_hubs(bool ask_network);
 
 // Environment variables that guides set, with what they do here.
-enum class Effect { honoured, passed_on, none };
+enum class Effect { supported, passed_on, none };
 struct Variable {
   std::string name, value, note;
   Effect effect;

@@ -29,8 +29,8 @@ Finding memory_finding() {
   auto available = static_cast<double>(cpu.memory_total - cpu.memory_used);
   auto found = fmt::format("{} free of {}", format_bytes(available), format_bytes(static_cast<double>(cpu.memory_total)));
   if (available < 2 * kGiB)
-    return {Mark::warning, "memory", found, "models beyond a few hundred million parameters will not fit"};
-  return {Mark::good, "memory", found, ""};
+    return {Severity::warning, "memory", found, "models beyond a few hundred million parameters will not fit"};
+  return {Severity::good, "memory", found, ""};
 }
 
 // The nearest folder that exists, since a cache may not have been made yet.
@@ -44,22 +44,22 @@ Finding disk_finding(const std::string& subject, const fs::path& folder) {
   auto place = existing_part(fs::absolute(folder));
   std::error_code error;
   auto space = fs::space(place, error);
-  if (error) return {Mark::bad, subject, fmt::format("{}: {}", place.string(), error.message()), ""};
+  if (error) return {Severity::bad, subject, fmt::format("{}: {}", place.string(), error.message()), ""};
   bool writable = ::access(place.c_str(), W_OK) == 0;
   auto found = fmt::format("{} free in {}", format_bytes(static_cast<double>(space.available)), folder.string());
   if (!writable)
-    return {Mark::warning, subject, found + ", read-only", "choose another folder with --output_dir or the cache's variable"};
+    return {Severity::warning, subject, found + ", read-only", "choose another folder with --output_dir or the cache's variable"};
   if (static_cast<double>(space.available) < 5 * kGiB)
-    return {Mark::warning, subject, found, "a checkpoint of a 7B model takes 15 GiB; make room"};
-  return {Mark::good, subject, found, ""};
+    return {Severity::warning, subject, found, "a checkpoint of a 7B model takes 15 GiB; make room"};
+  return {Severity::good, subject, found, ""};
 }
 
 Finding files_finding() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   auto found = fmt::format("{} open files at most", limit.rlim_cur);
-  if (limit.rlim_cur < 1024) return {Mark::warning, "file limit", found, "ulimit -n 65536"};
-  return {Mark::good, "file limit", found, ""};
+  if (limit.rlim_cur < 1024) return {Severity::warning, "file limit", found, "ulimit -n 65536"};
+  return {Severity::good, "file limit", found, ""};
 }
 
 Finding port_finding(int port, const char* purpose) {
@@ -72,8 +72,8 @@ Finding port_finding(int port, const char* purpose) {
   bool free = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   ::close(fd);
   auto subject = fmt::format("port {}", port);
-  if (free) return {Mark::good, subject, fmt::format("free, for {}", purpose), ""};
-  return {Mark::warning, subject, fmt::format("taken; {} uses it", purpose), port == 8000 ? "pass --port" : "set MASTER_PORT"};
+  if (free) return {Severity::good, subject, fmt::format("free, for {}", purpose), ""};
+  return {Severity::warning, subject, fmt::format("taken; {} uses it", purpose), port == 8000 ? "pass --port" : "set MASTER_PORT"};
 }
 
 Finding terminal_finding() {
@@ -83,8 +83,8 @@ Finding terminal_finding() {
   std::string name = locale ? locale : "";
   bool utf8 = name.find("UTF-8") != std::string::npos || name.find("utf8") != std::string::npos;
   auto found = fmt::format("{} columns, locale {}", terminal::columns(), name.empty() ? "unset" : name);
-  if (!utf8) return {Mark::warning, "terminal", found, "export LANG=C.UTF-8 shows other scripts rightly"};
-  return {Mark::good, "terminal", found, ""};
+  if (!utf8) return {Severity::warning, "terminal", found, "export LANG=C.UTF-8 shows other scripts rightly"};
+  return {Severity::good, "terminal", found, ""};
 }
 
 bool can_connect(const std::string& host, int timeout_ms) {
@@ -132,11 +132,11 @@ Findings examine_hubs(bool ask_network) {
   Findings out;
   for (const char* host : {"modelscope.cn", "huggingface.co"}) {
     if (!ask_network)
-      out.push_back({Mark::absent, host, "not asked", "hone doctor --network true asks"});
+      out.push_back({Severity::absent, host, "not asked", "hone doctor --network true asks"});
     else if (reachable(host))
-      out.push_back({Mark::good, host, "can be reached", ""});
+      out.push_back({Severity::good, host, "can be reached", ""});
     else
-      out.push_back({Mark::warning, host, "cannot be reached", "pass local folders, or set HF_ENDPOINT to a mirror"});
+      out.push_back({Severity::warning, host, "cannot be reached", "pass local folders, or set HF_ENDPOINT to a mirror"});
   }
   return out;
 }

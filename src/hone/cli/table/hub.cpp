@@ -21,11 +21,11 @@ void add_hub(Rows& rows) {
                 {"dataset", Flag, "false", "The id names a dataset."},
                 {"local_dir", Path, "", "Plain files in this folder instead of the cache."},
                 {"include", List, "", "Only files that match one of these patterns, as in `*.json`."},
-                {"exclude", List, "", "No files that match one of these patterns."},
+                {"exclude", List, "", "Ignore files that match one of these patterns."},
             });
   add_group(rows, "Caches", kCaches,
             {
-                {"format", Choice("text|json"), "text", "For people or for programs."},
+                {"format", Choice("text|json"), "text", "Output format: text or JSON."},
             });
 }
 

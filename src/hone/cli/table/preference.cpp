@@ -14,34 +14,34 @@ void add_pairs(Rows& rows) {
       rows, "Preference", kPreference,
       {
           {"rlhf_type", Choice("dpo|orpo|simpo|kto|cpo|rm|ppo|grpo|gkd"), "dpo", "Method of rlhf.", only_swift{}},
-          {"beta", Real(0), "auto", "How strongly rewards follow log-probabilities; of orpo, the weight of the odds ratio; of grpo, that of the divergence from the reference. auto is 0.1, of simpo 2, of grpo 0.04.", factory{"pref_beta"},
+          {"beta", Real(0), "auto", "KL coefficient beta; for orpo, the weight of the odds ratio. auto is 0.1, for simpo 2, for grpo 0.04.", factory{"pref_beta"},
            factory_default{"0.1"}},
-          {"ref_model", Text, "", "Model to compare with; none is what the run begins with, which costs no memory with LoRA."},
+          {"ref_model", Text, "", "Reference model; none is the initial model, which needs no extra memory with LoRA."},
           {"ref_adapters", List, "", "Adapter that belongs to the reference, not to what trains.", factory{"ref_model_adapters"}},
-          {"ref_model_type", Text, "", "Family of the reference.", only_swift{}, accepted{"its config.json says it"}},
+          {"ref_model_type", Text, "", "Family of the reference.", only_swift{}, no_effect{"its config.json says it"}},
           {"ref_model_revision", Text, "", "Revision of the reference on its hub.", only_swift{}},
           {"ref_model_quantization_bit", Integer(4, 8), "", "Bits of the reference's weights: 4 or 8; none keeps them as they are.", only_factory{}},
-          {"loss_weights", List, "", "A weight for each of several --loss_type, which are added up (MPO); none is 1 each.", only_swift{}},
-          {"label_smoothing", Real(0, 1), "0", "Part of the labels that is taken to be wrong.", factory{"dpo_label_smoothing"}},
-          {"rpo_alpha", Real(0), "", "Adds so many times the chosen answers' own loss.", factory{"pref_ftx"}, factory_default{"0"}},
-          {"pref_bco_weight", Real(0), "0", "Mixes in the BCO loss with this weight.", only_factory{}},
-          {"ld_alpha", Real(0), "", "Weight of tokens beyond the length of the shorter answer; none is 1."},
+          {"loss_weights", List, "", "Weights of several --loss_type values, which are summed (MPO); none is 1 each.", only_swift{}},
+          {"label_smoothing", Real(0, 1), "0", "Label smoothing: assumed fraction of wrong labels.", factory{"dpo_label_smoothing"}},
+          {"rpo_alpha", Real(0), "", "Weight of the SFT loss on the chosen completions.", factory{"pref_ftx"}, factory_default{"0"}},
+          {"pref_bco_weight", Real(0), "0", "Weight of the BCO loss.", only_factory{}},
+          {"ld_alpha", Real(0), "", "LD-DPO alpha: weight of tokens beyond the length of the shorter completion; none is 1."},
           {"discopop_tau", Real(0), "0.05", "Temperature of the loss discopop.", only_swift{}},
           {"cpo_alpha", Real(0), "1.0", "cpo and simpo: adds so many times the chosen answers' own loss.", only_swift{}},
-          {"simpo_gamma", Real(0), "1.0", "Margin that the loss simpo asks for.", factory_default{"0.5"}},
-          {"reference_free", Flag, "false", "Compare with no reference: its log-probabilities count as zero.", only_swift{}},
+          {"simpo_gamma", Real(0), "1.0", "Target margin of the simpo loss (gamma).", factory_default{"0.5"}},
+          {"reference_free", Flag, "false", "Reference-free: reference log-probabilities count as zero.", only_swift{}},
       });
 }
 
 void add_reward_models(Rows& rows) {
   add_group(rows, "Reward models", kPreference,
             {
-                {"reward_model", List, "", "Models that judge answers, behind --reward_funcs."},
-                {"reward_model_type", Text, "", "Family of the reward model, or lora, full, api.", factory_default{"lora"}, accepted{"its folder says what it is"}},
+                {"reward_model", List, "", "Reward models, in addition to --reward_funcs."},
+                {"reward_model_type", Text, "", "Family of the reward model, or lora, full, api.", factory_default{"lora"}, no_effect{"its folder says what it is"}},
                 {"reward_adapters", List, "", "Adapters of the reward model.", factory{"reward_model_adapters"}},
                 {"reward_model_revision", List, "", "Revision of each reward model on its hub.", only_swift{}},
                 {"reward_template", List, "", "Template of each reward model; none is its own.", only_swift{}},
-                {"reward_model_plugin", List, "", "How a model's answer becomes a reward; there is default, its score.", only_swift{}},
+                {"reward_model_plugin", List, "", "Reward model plugin; only default, the model's score.", only_swift{}},
             });
 }
 
@@ -58,10 +58,10 @@ void add_feedback(Rows& rows) {
 // A teacher would change what gkd and grpo learn; the rest is about that teacher.
 void add_teachers(Rows& rows) {
   constexpr std::string_view kTeacher = "distillation from a teacher is not in this version; leave it out";
-  add_later_group(rows, "Distillation", kPreference, "only read together with a teacher, which is not in this version",
+  add_unsupported_group(rows, "Distillation", kPreference, "only read together with a teacher, which is not in this version",
                   {
-                      {"teacher_model", Text, "", "Teacher of a distillation.", only_swift{}, refused{kTeacher}},
-                      {"teacher_model_server", Text, "", "Its server.", only_swift{}, refused{kTeacher}},
+                      {"teacher_model", Text, "", "Teacher of a distillation.", only_swift{}, rejected{kTeacher}},
+                      {"teacher_model_server", Text, "", "Its server.", only_swift{}, rejected{kTeacher}},
                       {"teacher_adapters", List, "", "Its adapters.", only_swift{}},
                       {"teacher_model_type", Text, "", "Its family.", only_swift{}},
                       {"teacher_model_revision", Text, "", "Its revision.", only_swift{}},
@@ -70,17 +70,17 @@ void add_teachers(Rows& rows) {
                       {"teacher_kl_coef", Real(0), "1.0", "Weight of the teacher in GRPO.", only_swift{}},
                       {"offload_teacher_model", Flag, "false", "Keep it on the host between uses.", only_swift{}},
                   });
-  add_later_group(rows, "Distillation", kPreference, kLaterGkd,
+  add_unsupported_group(rows, "Distillation", kPreference, kLaterGkd,
                   {
-                      {"lmbda", Real(0, 1), "0.5", "GKD: part of batches the student writes.", only_swift{}},
-                      {"sft_alpha", Real(0), "0", "GKD: weight of the plain loss.", only_swift{}},
-                      {"gkd_logits_topk", Integer(1), "", "GKD: only the k likeliest tokens.", only_swift{}},
-                      {"seq_kd", Flag, "false", "GKD: the teacher writes the answers.", only_swift{}, verbs{kRlhf}},
+                      {"lmbda", Real(0, 1), "0.5", "GKD: fraction of batches generated by the student.", only_swift{}},
+                      {"sft_alpha", Real(0), "0", "GKD: weight of the SFT loss.", only_swift{}},
+                      {"gkd_logits_topk", Integer(1), "", "GKD: only the k most likely tokens.", only_swift{}},
+                      {"seq_kd", Flag, "false", "GKD: the teacher generates the completions.", only_swift{}, verbs{kRlhf}},
                   });
 }
 
 void add_ppo(Rows& rows) {
-  add_later_group(rows, "PPO", kPreference, kLaterPpo,
+  add_unsupported_group(rows, "PPO", kPreference, kLaterPpo,
                   {
                       {"reward_model_quantization_bit", Integer(1, 8), "", "Bits of the reward model.", only_factory{}},
                       {"num_ppo_epochs", Integer(1), "4", "PPO.", factory{"ppo_epochs"}},
@@ -116,23 +116,23 @@ namespace {
 // What would change a run is refused; what is only read beside it cannot matter.
 void add_rollout_drift(Rows& rows) {
   constexpr std::string_view kDrift = "answers are written with the very weights that train, and nothing is corrected for; leave it out";
-  add_later_group(rows, "GRPO", kRlhf, "only read with a rollout_importance_sampling_mode, which is refused",
+  add_unsupported_group(rows, "GRPO", kRlhf, "only read with a rollout_importance_sampling_mode, which is refused",
                   {
                       {"rollout_importance_sampling_mode", Choice("token_truncate|token_mask|sequence_truncate|sequence_mask"), "",
-                       "Correction of rollout drift.", refused{kDrift}},
+                       "Rollout importance-sampling correction.", rejected{kDrift}},
                       {"rollout_importance_sampling_threshold", Real(0), "2.0", "Its bound."},
-                      {"log_rollout_offpolicy_metrics", Flag, "false", "Log the drift.", accepted{"answers are written with the very weights that train"}},
+                      {"log_rollout_offpolicy_metrics", Flag, "false", "Log the importance-sampling ratios.", no_effect{"answers are written with the very weights that train"}},
                   });
-  add_later_group(rows, "GRPO", kRlhf, "only read together with --sync_ref_model, which is not in this version",
+  add_unsupported_group(rows, "GRPO", kRlhf, "only read together with --sync_ref_model, which is not in this version",
                   {
-                      {"sync_ref_model", Flag, "false", "Move the reference along.", refused{"a reference that moves along is not in this version; leave it out"}},
+                      {"sync_ref_model", Flag, "false", "Synchronize the reference model with the policy.", rejected{"a reference that moves along is not in this version; leave it out"}},
                       {"ref_model_sync_steps", Integer(1), "512", "Every N steps."},
                       {"ref_model_mixup_alpha", Real(0, 1), "0.6", "By this part."},
                   });
 }
 
 void add_rollout_server(Rows& rows) {
-  add_later_group(rows, "GRPO", kRlhf, "only read together with a rollout server; answers are written in the processes that train",
+  add_unsupported_group(rows, "GRPO", kRlhf, "only read together with a rollout server; answers are written in the processes that train",
                   {
                       {"vllm_server_pass_dataset", Flag, "false", "Columns to the rollout server."},
                       {"vllm_server_host", List, "", "Rollout server."},
@@ -141,9 +141,9 @@ void add_rollout_server(Rows& rows) {
                       {"vllm_server_timeout", Real(0), "240", "Seconds to wait."},
                       {"vllm_server_group_port", List, "51216", "Port of weight updates."},
                       {"async_generate", Flag, "false", "Generate with the previous weights meanwhile.",
-                       refused{"answers are always written with the newest weights; leave it out"}},
+                       rejected{"answers are always written with the newest weights; leave it out"}},
                       {"offload_optimizer", Flag, "false", "Optimizer to the host while generating.",
-                       accepted{"its state stays where it is; --deepspeed zero2_offload keeps it on the host"}},
+                       no_effect{"its state stays where it is; --deepspeed zero2_offload keeps it on the host"}},
                   });
 }
 
@@ -153,25 +153,25 @@ void add_grpo(Rows& rows) {
   add_group(
       rows, "GRPO", kRlhf,
       {
-          {"num_generations", Integer(1), "8", "Answers to each prompt, which are compared with each other."},
+          {"num_generations", Integer(1), "8", "Group size: completions per prompt."},
           {"num_generations_eval", Integer(1), "", "The same at evaluation; none is as many."},
-          {"generation_batch_size", Integer(1), "auto", "Answers of a rollout, over all processes; auto is those of one update."},
-          {"steps_per_generation", Integer(1), "auto", "Batches that each process makes of a rollout; auto is --gradient_accumulation_steps."},
-          {"num_iterations", Integer(1), "1", "How often the answers of one rollout are trained on."},
-          {"reward_funcs", List, "", "What answers are worth: accuracy, format, react_format, cosine, repetition, soft_overlong, or addresses of your own rewards (http://127.0.0.1:9000/score)."},
-          {"reward_weights", List, "", "Their weights, those of reward models behind; none is 1 each."},
-          {"reward_timeout", Real(0), "60", "Seconds that a reward at an address may take."},
-          {"remote_rewards", Flag, "false", "Rewards may lie on other machines, which prompts and answers are sent to."},
-          {"epsilon", Real(0), "0.2", "How far a ratio may fall below 1 before it is clipped."},
-          {"epsilon_high", Real(0), "auto", "How far it may rise above 1; auto is --epsilon. Of the loss cispo, its bound itself."},
-          {"delta", Real(0), "", "Bound of the ratio that is not clipped; none is no bound."},
-          {"importance_sampling_level", Choice("token|sequence|sequence_token"), "token", "What has a ratio: each token (GRPO), or each answer (GSPO) with gradients by answer or by token."},
-          {"advantage_estimator", Choice("grpo|rloo|reinforce_plus_plus"), "grpo", "How rewards are compared."},
-          {"scale_rewards", Choice("group|none|batch|gdpo"), "auto", "Whose deviation advantages are divided by; auto is group, of rloo none, of reinforce_plus_plus batch."},
-          {"kl_in_reward", Flag, "auto", "The divergence from the reference is taken off the reward instead of added to the loss; auto is false for grpo only."},
-          {"dynamic_sample", Flag, "false", "Replace groups whose rewards are all alike (DAPO)."},
-          {"max_resample_times", Integer(1), "3", "Draws of other prompts for that."},
-          {"overlong_filter", Flag, "false", "No loss on answers that were cut off."},
+          {"generation_batch_size", Integer(1), "auto", "Completions per rollout over all processes; auto is those of one update."},
+          {"steps_per_generation", Integer(1), "auto", "Batches per process and rollout; auto is --gradient_accumulation_steps."},
+          {"num_iterations", Integer(1), "1", "Optimizer passes over each rollout (mu)."},
+          {"reward_funcs", List, "", "Reward functions: accuracy, format, react_format, cosine, repetition, soft_overlong, or URLs of your own (http://127.0.0.1:9000/score)."},
+          {"reward_weights", List, "", "Reward weights, those of reward models last; none is 1 each."},
+          {"reward_timeout", Real(0), "60", "Timeout of an HTTP reward in seconds."},
+          {"remote_rewards", Flag, "false", "Allow reward URLs on other machines; prompts and completions are sent there."},
+          {"epsilon", Real(0), "0.2", "Lower clipping range of the ratio (epsilon)."},
+          {"epsilon_high", Real(0), "auto", "Upper clipping range; auto is --epsilon. For cispo, the bound itself."},
+          {"delta", Real(0), "", "Upper bound of the unclipped ratio (delta); none is no bound."},
+          {"importance_sampling_level", Choice("token|sequence|sequence_token"), "token", "Importance-sampling level: token (GRPO) or sequence (GSPO), with sequence or token gradients."},
+          {"advantage_estimator", Choice("grpo|rloo|reinforce_plus_plus"), "grpo", "Advantage estimator."},
+          {"scale_rewards", Choice("group|none|batch|gdpo"), "auto", "Reward scaling: standard deviation that divides advantages; auto is group, for rloo none, for reinforce_plus_plus batch."},
+          {"kl_in_reward", Flag, "auto", "Subtract the KL divergence from the reward instead of adding it to the loss; auto is false for grpo only."},
+          {"dynamic_sample", Flag, "false", "Dynamic sampling (DAPO): resample groups whose rewards have zero variance."},
+          {"max_resample_times", Integer(1), "3", "Maximum number of resamples."},
+          {"overlong_filter", Flag, "false", "Mask the loss of truncated completions."},
           {"soft_max_length", Integer(1), "auto", "soft_overlong: longest answer; auto is --max_completion_length."},
           {"soft_cache_length", Integer(1), "", "soft_overlong: over so many tokens before it the penalty grows."},
           {"cosine_min_len_value_wrong", Real(), "-0.5", "cosine: a wrong answer of no length."},
@@ -181,23 +181,23 @@ void add_grpo(Rows& rows) {
           {"cosine_max_len", Integer(1), "auto", "cosine: full length; auto is --max_completion_length."},
           {"repetition_n_grams", Integer(1), "3", "repetition: words that are looked at together."},
           {"repetition_max_penalty", Real(), "-1.0", "repetition: of an answer that only repeats."},
-          {"tau_pos", Real(), "1.0", "Loss sapo: temperature for good answers."},
-          {"tau_neg", Real(), "1.05", "Loss sapo: temperature for others."},
+          {"tau_pos", Real(), "1.0", "Loss sapo: temperature for positive advantages."},
+          {"tau_neg", Real(), "1.05", "Loss sapo: temperature for negative advantages."},
           {"real_tau", Real(), "0.5", "Loss real: temperature."},
-          {"fipo_decay_rate", Real(), "32", "Loss fipo: tokens after which what follows counts half."},
+          {"fipo_decay_rate", Real(), "32", "Loss fipo: half-life in tokens of later terms."},
           {"fipo_clip_range", Real(), "0.2", "Loss fipo: how far weights leave 1; 0 is any."},
           {"fipo_clip_high_only", Flag, "true", "Loss fipo: weights do not fall below 1."},
-          {"fipo_safety_threshold", Real(), "4.0", "Loss fipo: ratios of bad answers above this weigh no more than 1."},
-          {"top_entropy_quantile", Real(0, 1), "1.0", "Only this part of the tokens trains, the most uncertain ones."},
-          {"log_entropy", Flag, "false", "Log how uncertain answers were."},
-          {"log_completions", Flag, "false", "Write prompts, answers, rewards and advantages to completions.jsonl."},
-          {"off_policy_sequence_mask_delta", Real(0), "", "Leave out bad answers that the model has moved this far away from since; none keeps all."},
-          {"use_vllm", Flag, "false", "Write answers by an engine.", accepted{"answers are always written by hone's engine"}},
-          {"vllm_mode", Choice("colocate|server"), "", "Where it runs: in the processes that train; server is refused."},
-          {"sleep_level", Integer(0, 2), "0", "Above 0 the engine gives its memory back while the model trains, as it always does under ZeRO 3 and FSDP."},
-          {"move_model_batches", Integer(1), "", "Parts of a weight update.", accepted{"weights are shared, not moved"}},
-          {"enable_flattened_weight_sync", Flag, "true", "One buffer per update.", accepted{"weights are shared, not moved"}},
-          {"offload_model", Flag, "false", "Weights to the host while generating.", accepted{"the engine writes with the weights that train; there are no second ones"}},
+          {"fipo_safety_threshold", Real(), "4.0", "Loss fipo: ratio of completions with a negative advantage above which the weight is at most 1."},
+          {"top_entropy_quantile", Real(0, 1), "1.0", "Train only on this fraction of tokens, those with the highest entropy."},
+          {"log_entropy", Flag, "false", "Log the entropy of completions."},
+          {"log_completions", Flag, "false", "Log prompts, completions, rewards and advantages to completions.jsonl."},
+          {"off_policy_sequence_mask_delta", Real(0), "", "Off-policy mask: ignore completions with a negative advantage and a KL above this value; none keeps all."},
+          {"use_vllm", Flag, "false", "Generate with an engine.", no_effect{"answers are always written by hone's engine"}},
+          {"vllm_mode", Choice("colocate|server"), "", "Rollout mode: colocate; server is rejected."},
+          {"sleep_level", Integer(0, 2), "0", "Sleep level: above 0 the engine frees its memory while the model trains, as it always does with ZeRO-3 and FSDP."},
+          {"move_model_batches", Integer(1), "", "Parts of a weight update.", no_effect{"weights are shared, not moved"}},
+          {"enable_flattened_weight_sync", Flag, "true", "One buffer per update.", no_effect{"weights are shared, not moved"}},
+          {"offload_model", Flag, "false", "Weights to the host while generating.", no_effect{"the engine writes with the weights that train; there are no second ones"}},
       });
   add_rollout_drift(rows);
   add_rollout_server(rows);

@@ -8,8 +8,8 @@ void add_tools(Rows& rows) {
   add_group(rows, "Tokenize", kTokenize,
             {
                 {"decode", Flag, "false", "Read ids and print text."},
-                {"lines", Flag, "false", "Each line on its own instead of the whole input."},
-                {"format", Choice("text|jsonl"), "text", "Ids with blanks between, or one JSON list a line."},
+                {"lines", Flag, "false", "Tokenize each line separately instead of the full input."},
+                {"format", Choice("text|jsonl"), "text", "Output format: ids separated by spaces, or one JSON list per line."},
                 {"special_tokens", Flag, "false", "Add the tokens that the model puts around a text."},
             });
   add_group(
@@ -22,9 +22,9 @@ void add_tools(Rows& rows) {
   add_group(rows, "Preview", kPreview,
             {
                 {"rows", Integer(0), "3", "Rows shown.", letter{'n'}},
-                {"scan", Integer(0), "10000", "Rows looked at for the table of lengths and problems."},
+                {"scan", Integer(0), "10000", "Rows read for the table of lengths and problems."},
                 {"ids", Flag, "false", "Token ids too."},
-                {"format", Choice("text|jsonl"), "text", "For people, or one JSON object a row without the table."},
+                {"format", Choice("text|jsonl"), "text", "Output format: text, or one JSON object per row without the table."},
             });
   add_group(rows, "Logits", kLogits,
             {
@@ -32,7 +32,7 @@ void add_tools(Rows& rows) {
                 {"output", Path, "", "Where the result goes."},
                 {"grads", Flag, "false", "Gradients of every parameter too."},
                 {"recompute", Flag, "false", "Recompute activations."},
-                {"cached", Flag, "false", "Token by token through the cache."},
+                {"cached", Flag, "false", "Decode token by token with the KV cache."},
                 {"new_adapter", Path, "", "adapter_config.json of an adapter to start."},
                 {"save_adapter", Path, "", "Folder to write the started adapter to."},
             });
@@ -52,18 +52,18 @@ void add_tools(Rows& rows) {
             {
                 {"show", Choice("table|topo"), "table", "What to show: the table, or the links between devices.", letter{'t'},
                  also{"type"}},
-                {"format", Choice("text|json"), "text", "For people or for programs."},
+                {"format", Choice("text|json"), "text", "Output format: text or JSON."},
             });
   add_group(rows, "Plan", kPlan,
             {
-                {"format", Choice("text|json"), "text", "For people or for programs."},
+                {"format", Choice("text|json"), "text", "Output format: text or JSON."},
                 {"target_device", Text, "", "Device to plan for: 910B3, 910B4, A100, H200 …; none is this machine's, or 910B3."},
                 {"tokens_per_second", Real(0), "", "What one device was measured to do, in place of the estimate of its speed."},
             });
   add_group(rows, "Options", kOptions,
             {
                 {"format", Choice("text|markdown|json|compatibility|requests"), "text",
-                 "How the options table is printed; compatibility measures it against the peers; requests lists the server's fields."},
+                 "Output format; compatibility compares the options with ms-swift and LLaMA-Factory, requests lists the server's request fields."},
             });
 }
 
@@ -71,14 +71,14 @@ void add_common(Rows& rows) {
   add_group(
       rows, "Every command", kEveryVerb,
       {
-          {"dialect", Choice("swift|factory"), "swift", "Whose rules hold for rows, templates, precision and output folders.",
+          {"dialect", Choice("swift|factory"), "swift", "Dialect: the tool whose rules apply to rows, templates, precision and output folders.",
            factory_default{"factory"}, verbs{kDataUsers}},
           {"config", Path, "", "YAML or JSON file with options; what follows on the command line wins.", verbs{kDataUsers}},
           {"show_config", Flag, "false", "Print every option with its value and source, and stop.", verbs{kEveryVerb & ~kOther}},
           {"ignore_args_error", Flag, "false", "Unknown options are warnings.", verbs{kEveryVerb & ~kOther}},
-          {"log_level", Choice("debug|info|warning|error|off|warn|critical|passive"), "info", "Least severity that is printed.",
+          {"log_level", Choice("debug|info|warning|error|off|warn|critical|passive"), "info", "Minimum log level.",
            environment{"LOG_LEVEL"}},
-          {"log_format", Choice("text|json"), "text", "Log lines for people, or JSON."},
+          {"log_format", Choice("text|json"), "text", "Log format: text or JSON."},
       });
 }
 

@@ -4,7 +4,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
-#include "hone/base/spelling.h"
+#include "hone/base/edit_distance.h"
 #include "hone/data/encode/factory.h"
 #include "hone/data/encode/jinja.h"
 #include "hone/data/encode/swift.h"
@@ -43,7 +43,7 @@ void say_choice(const std::string& name, const ModelIdentity& model, bool has_ow
 }
 
 std::shared_ptr<const Encoder> factory_default(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
-  auto dialog = *text::find_factory_dialog("empty");
+  auto dialog = *text::find_factory_template("empty");
   if (!tokenizer->chat_template().empty() && !config.pretraining) {
     if (auto parsed = parse_dialog(*tokenizer)) dialog = *parsed;
     else log::warning("the model's chat template cannot be taken apart ({}): using template \"empty\"", parsed.error());
@@ -53,7 +53,7 @@ std::shared_ptr<const Encoder> factory_default(EncodeConfig config, std::shared_
 
 }  // namespace
 
-EncodeConfig peer_defaults(Dialect dialect) {
+EncodeConfig dialect_defaults(Dialect dialect) {
   EncodeConfig config{.dialect = dialect};
   if (dialect == Dialect::factory) {
     config.max_length = 2048;
@@ -69,7 +69,7 @@ std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_pt
   if (chosen_here) name = default_template(config.dialect, model);
   if (config.dialect == Dialect::factory) {
     if (name.empty()) return factory_default(std::move(config), std::move(tokenizer));
-    auto dialog = text::find_factory_dialog(name);
+    auto dialog = text::find_factory_template(name);
     if (!dialog && fs::is_regular_file(name)) return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
     if (!dialog) unknown_template(name, text::factory_dialog_names());
     return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), *dialog);
@@ -81,7 +81,7 @@ std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_pt
     if (name.empty()) name = "dummy";
   }
   if (name.empty()) return own_template(std::move(config), std::move(tokenizer));
-  auto dialog = text::find_swift_dialog(name);
+  auto dialog = text::find_swift_template(name);
   if (!dialog && fs::is_regular_file(name)) return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
   if (!dialog) unknown_template(name, text::swift_dialog_names());
   if (chosen_here && !bare) say_choice(name, model, !tokenizer->chat_template().empty());
@@ -135,7 +135,8 @@ std::string_view media_of(const Conversation& conversation) {
 template <class Encode>
 auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype(encode())> {
   auto failed = [&](RowProblem problem, const std::string& what) { return row_error(problem, conversation.origin.str(), what); };
-  if (auto media = media_of(conversation); !media.empty()) return failed(RowProblem::media, fmt::format("{} are not in this version; expected text alone", media));
+  if (auto media = media_of(conversation); !media.empty())
+    return failed(RowProblem::media, fmt::format("{} are not in this version; expected text alone", media));
   try {
     return encode();
   } catch (const text::FormatError& problem) {
@@ -147,9 +148,9 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
 
 }  // namespace
 
-Result<std::vector<Sample>> Encoder::encode_parts(const Conversation& conversation) const {
+Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversation) const {
   note_turn_tokens(conversation);
-  auto whole = guarded(conversation, [&] { return encode_whole(conversation); });
+  auto whole = guarded(conversation, [&] { return encode_untruncated(conversation); });
   if (!whole) return Error{whole.error()};
   whole->origin = conversation.origin;
   if (conversation.extra.is_object() && conversation.extra.contains("channel") && conversation.extra["channel"].is_string())
@@ -161,27 +162,27 @@ Result<std::vector<Sample>> Encoder::encode_parts(const Conversation& conversati
       case Truncation::drop:
         return row_error(RowProblem::too_long, conversation.origin.str(), fmt::format("{} tokens; max_length is {}", length, config_.max_length));
       case Truncation::split: return split(*whole, config_.max_length);
-      default: cut(*whole, config_.max_length, config_.truncation);
+      default: truncate(*whole, config_.max_length, config_.truncation);
     }
   }
   return std::vector<Sample>{std::move(*whole)};
 }
 
 Result<Sample> Encoder::encode(const Conversation& conversation) const {
-  auto parts = encode_parts(conversation);
+  auto parts = encode_split(conversation);
   if (!parts) return Error{parts.error()};
   if (parts->size() > 1) return row_error(RowProblem::too_long, conversation.origin.str(), "the row needs several samples");
   return std::move((*parts)[0]);
 }
 
-std::pair<Sample, Sample> Encoder::encode_whole_pair(const Conversation& conversation) const {
-  return {encode_whole(conversation), encode_whole(rejected_conversation(conversation))};
+std::pair<Sample, Sample> Encoder::encode_untruncated_pair(const Conversation& conversation) const {
+  return {encode_untruncated(conversation), encode_untruncated(rejected_conversation(conversation))};
 }
 
 Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conversation) const {
-  if (conversation.rejected.empty()) return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected answer");
+  if (conversation.rejected.empty()) return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected response");
   note_turn_tokens(conversation);
-  auto pair = guarded(conversation, [&] { return encode_whole_pair(conversation); });
+  auto pair = guarded(conversation, [&] { return encode_untruncated_pair(conversation); });
   if (!pair) return Error{pair.error()};
   for (auto* sample : {&pair->first, &pair->second}) {
     sample->origin = conversation.origin;
@@ -189,13 +190,13 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
     if (config_.max_length <= 0 || length <= config_.max_length) continue;
     if (config_.truncation == Truncation::drop || config_.truncation == Truncation::split)
       return row_error(RowProblem::too_long, conversation.origin.str(), fmt::format("{} tokens; max_length is {}", length, config_.max_length));
-    cut(*sample, config_.max_length, config_.truncation);
+    truncate(*sample, config_.max_length, config_.truncation);
   }
   return pair;
 }
 
 Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversation) const {
-  return guarded(conversation, [&] { return encode_open(conversation); });
+  return guarded(conversation, [&] { return encode_generation_prompt(conversation); });
 }
 
 Conversation rejected_conversation(const Conversation& conversation) {

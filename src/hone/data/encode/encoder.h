@@ -14,9 +14,9 @@
 namespace hone::data {
 
 enum class Dialect { swift, factory, jinja };
-enum class Truncation { drop, left, right, split };  // `drop` is the peers' "delete"
+enum class Truncation { drop, left, right, split };  // `drop` is ms-swift's and LLaMA-Factory's "delete"
 
-// Fields without a remark mean the same in every dialect. peer_defaults() gives what each peer assumes when nothing is said.
+// Fields without a remark mean the same in every dialect. dialect_defaults() gives what each peer assumes when nothing is said.
 struct EncodeConfig {
   Dialect dialect = Dialect::swift;
   std::string template_name;            // empty: the model's default; "jinja" or "auto": the model's own chat template; or a Jinja file
@@ -34,12 +34,12 @@ struct EncodeConfig {
   bool use_chat_template = true;        // false: bare text between BOS and EOS
   bool pretraining = false;             // rows are plain text, every token is learned
   bool concatenate_text = false;        // factory pre-training with packing: texts are joined and cut later
-  bool last_answer_only = false;        // factory preference and KTO rows: history is prompt
+  bool train_last_turn_only = false;        // factory preference and KTO rows: history is prompt
   bool guard_special_tokens = false;    // message text that spells a special token stays text
   std::string tool_format;              // swift agent_template, factory tool_format; empty: the template's
 };
 
-EncodeConfig peer_defaults(Dialect dialect);
+EncodeConfig dialect_defaults(Dialect dialect);
 
 // What chooses a model's default template.
 struct ModelIdentity {
@@ -57,7 +57,7 @@ class Encoder {
   // All thread-safe. Errors read "file:line: kind: what was found". A row longer than max_length is an error when the rule is `drop`.
   Result<Sample> encode(const Conversation& conversation) const;
   // As encode(), but `split` yields several samples.
-  Result<std::vector<Sample>> encode_parts(const Conversation& conversation) const;
+  Result<std::vector<Sample>> encode_split(const Conversation& conversation) const;
   // Preference data: the chosen and the rejected conversation.
   Result<std::pair<Sample, Sample>> encode_pair(const Conversation& conversation) const;
   // Everything up to where the model speaks; a trailing assistant message is kept open to be continued.
@@ -77,9 +77,9 @@ class Encoder {
   Encoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, std::string template_name);
 
   // Neither cut nor checked for length unless the dialect's own rule cuts. May throw text::FormatError or Json::exception.
-  virtual Sample encode_whole(const Conversation& conversation) const = 0;
-  virtual std::pair<Sample, Sample> encode_whole_pair(const Conversation& conversation) const;
-  virtual std::vector<text::TokenId> encode_open(const Conversation& conversation) const = 0;
+  virtual Sample encode_untruncated(const Conversation& conversation) const = 0;
+  virtual std::pair<Sample, Sample> encode_untruncated_pair(const Conversation& conversation) const;
+  virtual std::vector<text::TokenId> encode_generation_prompt(const Conversation& conversation) const = 0;
 
   std::vector<text::TokenId> tokens(std::string_view text, bool guarded = false) const;
   bool spells_special_token(const std::string& text) const;
@@ -97,7 +97,7 @@ class Encoder {
 // The rejected alternative as a conversation of its own.
 Conversation rejected_conversation(const Conversation& conversation);
 
-// Name of the template the peers choose for this model, "" when none is certain and the model's own should be used.
+// Name of the template ms-swift and LLaMA-Factory choose for this model, "" when none is certain and the model's own should be used.
 std::string default_template(Dialect dialect, const ModelIdentity& model);
 
 }  // namespace hone::data

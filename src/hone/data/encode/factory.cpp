@@ -9,11 +9,11 @@
 namespace hone::data {
 namespace {
 
-using text::FactoryDialog;
+using text::FactoryTemplate;
 using text::FormatError;
-using text::Piece;
+using text::TemplateSlot;
 using text::TokenId;
-using Kind = FactoryDialog::Kind;
+using Kind = FactoryTemplate::Kind;
 
 const text::ToolFormat* format_named(const std::string& name) {
   auto format = text::find_tool_format(name);
@@ -44,13 +44,13 @@ void merge_tool_messages(std::vector<Message>& messages) {
 
 }  // namespace
 
-FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, FactoryDialog dialog)
+FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, FactoryTemplate dialog)
     : Encoder(std::move(config), std::move(tokenizer), dialog.name), dialog_(std::move(dialog)) {
   if (config_.train_on_prompt && dialog_.efficient_eos)
     throw UserError(ExitCode::usage, "template \"" + dialog_.name + "\" ends turns without an EOS token, so train_on_prompt cannot be used with it");
   if (!config_.tool_format.empty()) {
     dialog_.tools_format = dialog_.function_format = config_.tool_format;
-    dialog_.function = dialog_.efficient_eos ? text::Pieces{"{{content}}"} : text::Pieces{"{{content}}", Piece(Piece::Kind::eos)};
+    dialog_.function = dialog_.efficient_eos ? text::TemplateSlots{"{{content}}"} : text::TemplateSlots{"{{content}}", TemplateSlot(TemplateSlot::Kind::eos)};
   }
   config_.tool_format = dialog_.function_format;
   tools_format_ = format_named(dialog_.tools_format);
@@ -61,29 +61,29 @@ FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::
   if (dialog_.replace_eos) {
     auto stop = tokenizer_->id_of(dialog_.stop_words.at(0));
     if (!stop)
-      log::warning("template {} ends answers with {}, which this vocabulary lacks: they end with the tokenizer's EOS", dialog_.name,
+      log::warning("template {} ends responses with {}, which is not in the vocabulary: the tokenizer's EOS is used instead", dialog_.name,
                    dialog_.stop_words[0]);
     else eos = stop;
   }
   if (!eos) eos = tokenizer_->id_of("<|endoftext|>");
   eos_ = eos.value_or(-1);
-  empty_thought_ = tokens(dialog_.kind == Kind::reasoning_closing_tag ? dialog_.thought_close : dialog_.thought_open + dialog_.thought_close);
+  empty_reasoning_ = tokens(dialog_.kind == Kind::reasoning_closing_tag ? dialog_.reasoning_close : dialog_.reasoning_open + dialog_.reasoning_close);
   turn_tokens_ = dialog_.stop_words;
 }
 
 bool FactoryEncoder::reasoning() const { return dialog_.kind == Kind::reasoning || dialog_.kind == Kind::reasoning_closing_tag; }
 
-bool FactoryEncoder::has_thought(const std::string& content) const {
-  return content.find(trimmed(dialog_.thought_open)) != std::string::npos ||
-         content.find(trimmed(dialog_.thought_close)) != std::string::npos;
+bool FactoryEncoder::has_reasoning(const std::string& content) const {
+  return content.find(trimmed(dialog_.reasoning_open)) != std::string::npos ||
+         content.find(trimmed(dialog_.reasoning_close)) != std::string::npos;
 }
 
-std::string FactoryEncoder::without_thought(const std::string& content) const {
+std::string FactoryEncoder::without_reasoning(const std::string& content) const {
   std::string out = content;
-  for (size_t open = out.find(dialog_.thought_open); open != std::string::npos; open = out.find(dialog_.thought_open, open)) {
-    auto close = out.find(dialog_.thought_close, open + dialog_.thought_open.size());
+  for (size_t open = out.find(dialog_.reasoning_open); open != std::string::npos; open = out.find(dialog_.reasoning_open, open)) {
+    auto close = out.find(dialog_.reasoning_close, open + dialog_.reasoning_open.size());
     if (close == std::string::npos) break;
-    out.erase(open, close + dialog_.thought_close.size() - open);
+    out.erase(open, close + dialog_.reasoning_close.size() - open);
   }
   return out.substr(std::min(out.find_first_not_of('\n'), out.size()));
 }
@@ -104,7 +104,7 @@ FactoryEncoder::Dialogue FactoryEncoder::arrange(const Conversation& conversatio
   return dialogue;
 }
 
-void FactoryEncoder::append(const text::Pieces& pieces, const std::string& content, size_t round, Ids& ids) const {
+void FactoryEncoder::append(const text::TemplateSlots& pieces, const std::string& content, size_t round, Ids& ids) const {
   auto encode = [&](const std::string& text, bool guarded) {
     if (text.empty()) return;
     auto more = tokens(text, guarded);
@@ -112,20 +112,20 @@ void FactoryEncoder::append(const text::Pieces& pieces, const std::string& conte
   };
   for (const auto& piece : pieces) {
     switch (piece.kind) {
-      case Piece::Kind::bos:
+      case TemplateSlot::Kind::bos:
         if (tokenizer_->special().bos) ids.push_back(*tokenizer_->special().bos);
         break;
-      case Piece::Kind::eos:
+      case TemplateSlot::Kind::eos:
         if (eos_ >= 0) ids.push_back(eos_);
         break;
-      case Piece::Kind::token:
-      case Piece::Kind::id: {
-        auto id = piece.kind == Piece::Kind::id ? std::optional(piece.id) : tokenizer_->id_of(piece.text);
+      case TemplateSlot::Kind::token:
+      case TemplateSlot::Kind::id: {
+        auto id = piece.kind == TemplateSlot::Kind::id ? std::optional(piece.id) : tokenizer_->id_of(piece.text);
         if (!id) throw FormatError("the vocabulary has no token \"" + piece.text + "\", which template \"" + dialog_.name + "\" needs");
         ids.push_back(*id);
         break;
       }
-      case Piece::Kind::text: {
+      case TemplateSlot::Kind::text: {
         auto at = piece.text.find("{{content}}");
         auto text = piece.text;
         if (at == std::string::npos) {
@@ -177,14 +177,14 @@ std::vector<std::pair<FactoryEncoder::Ids, FactoryEncoder::Ids>> FactoryEncoder:
   if (reasoning()) {
     bool drop_all = config_.enable_thinking == false;
     for (size_t i = 1; i < messages.size(); i += 2)
-      if (drop_all || (drop_history && i + 2 < messages.size())) messages[i].content = without_thought(messages[i].content);
+      if (drop_all || (drop_history && i + 2 < messages.size())) messages[i].content = without_reasoning(messages[i].content);
   }
   auto encoded = encode_messages(dialogue);
   if (reasoning()) {
     for (size_t i = drop_history ? messages.size() - 2 : 0; i < messages.size(); i += 2) {
-      if (has_thought(messages[i + 1].content)) continue;
-      if (config_.enable_thinking.value_or(false)) encoded[i + 1].insert(encoded[i + 1].begin(), empty_thought_.begin(), empty_thought_.end());
-      else encoded[i].insert(encoded[i].end(), empty_thought_.begin(), empty_thought_.end());
+      if (has_reasoning(messages[i + 1].content)) continue;
+      if (config_.enable_thinking.value_or(false)) encoded[i + 1].insert(encoded[i + 1].begin(), empty_reasoning_.begin(), empty_reasoning_.end());
+      else encoded[i].insert(encoded[i].end(), empty_reasoning_.begin(), empty_reasoning_.end());
     }
   }
   std::vector<std::pair<Ids, Ids>> turns;
@@ -197,15 +197,15 @@ FactoryEncoder::OneTurn FactoryEncoder::encode_last_turn(Dialogue dialogue) cons
   auto& last = messages.back().content;
   if (reasoning()) {
     if (!config_.preserve_thinking.value_or(false))
-      for (size_t i = 1; i + 2 < messages.size(); i += 2) messages[i].content = without_thought(messages[i].content);
-    if (config_.enable_thinking == false) last = without_thought(last);
+      for (size_t i = 1; i + 2 < messages.size(); i += 2) messages[i].content = without_reasoning(messages[i].content);
+    if (config_.enable_thinking == false) last = without_reasoning(last);
   }
   auto encoded = encode_messages(dialogue);
   OneTurn turn{.answer = std::move(encoded.back())};
   for (size_t i = 0; i + 1 < encoded.size(); ++i) turn.prompt.insert(turn.prompt.end(), encoded[i].begin(), encoded[i].end());
-  if (reasoning() && !has_thought(last)) {
-    if (config_.enable_thinking.value_or(false)) turn.answer.insert(turn.answer.begin(), empty_thought_.begin(), empty_thought_.end());
-    else turn.prompt.insert(turn.prompt.end(), empty_thought_.begin(), empty_thought_.end());
+  if (reasoning() && !has_reasoning(last)) {
+    if (config_.enable_thinking.value_or(false)) turn.answer.insert(turn.answer.begin(), empty_reasoning_.begin(), empty_reasoning_.end());
+    else turn.prompt.insert(turn.prompt.end(), empty_reasoning_.begin(), empty_reasoning_.end());
   }
   return turn;
 }
@@ -231,7 +231,7 @@ Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const 
   for (size_t n = 0; n < turns.size() && used < limit; ++n) {
     size_t at = newest_first ? turns.size() - 1 - n : n;
     auto& [prompt, answer] = turns[at];
-    auto [prompt_length, answer_length] = share_budget(static_cast<int64_t>(prompt.size()), static_cast<int64_t>(answer.size()), limit - used);
+    auto [prompt_length, answer_length] = infer_seqlen(static_cast<int64_t>(prompt.size()), static_cast<int64_t>(answer.size()), limit - used);
     prompt.resize(static_cast<size_t>(prompt_length));
     answer.resize(static_cast<size_t>(answer_length));
     used += prompt_length + answer_length;
@@ -266,26 +266,26 @@ Sample FactoryEncoder::labelled(const Ids& prompt, const Ids& answer, int64_t pr
   return sample;
 }
 
-Sample FactoryEncoder::encode_whole(const Conversation& conversation) const {
+Sample FactoryEncoder::encode_untruncated(const Conversation& conversation) const {
   if (conversation.messages.empty()) throw FormatError("the conversation has no messages");
   if (config_.pretraining || conversation.plain_text) return encode_text(conversation.messages[0].content);
   auto dialogue = arrange(conversation);
-  if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1) throw FormatError("the conversation does not end with an answer");
-  if (config_.last_answer_only) {
+  if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1) throw FormatError("the conversation does not end with an assistant message");
+  if (config_.train_last_turn_only) {
     auto turn = encode_last_turn(std::move(dialogue));
     if (dialog_.efficient_eos) turn.answer.push_back(eos_);
     int64_t limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
-    auto [prompt, answer] = share_budget(static_cast<int64_t>(turn.prompt.size()), static_cast<int64_t>(turn.answer.size()), limit);
+    auto [prompt, answer] = infer_seqlen(static_cast<int64_t>(turn.prompt.size()), static_cast<int64_t>(turn.answer.size()), limit);
     return labelled(turn.prompt, turn.answer, prompt, answer);
   }
   auto messages = dialogue.messages;
   return join_turns(encode_turns(std::move(dialogue)), messages);
 }
 
-std::pair<Sample, Sample> FactoryEncoder::encode_whole_pair(const Conversation& conversation) const {
+std::pair<Sample, Sample> FactoryEncoder::encode_untruncated_pair(const Conversation& conversation) const {
   auto last_turn = [&](const Conversation& alternative) {
     auto dialogue = arrange(alternative);
-    if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1) throw FormatError("the conversation does not end with an answer");
+    if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1) throw FormatError("the conversation does not end with an assistant message");
     auto turn = encode_last_turn(std::move(dialogue));
     if (dialog_.efficient_eos) turn.answer.push_back(eos_);
     return turn;
@@ -293,11 +293,11 @@ std::pair<Sample, Sample> FactoryEncoder::encode_whole_pair(const Conversation& 
   auto chosen = last_turn(conversation), rejected = last_turn(rejected_conversation(conversation));
   int64_t limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
   auto longer = static_cast<int64_t>(std::max(chosen.answer.size(), rejected.answer.size()));
-  auto [prompt, answer] = share_budget(static_cast<int64_t>(chosen.prompt.size()), longer, limit);
+  auto [prompt, answer] = infer_seqlen(static_cast<int64_t>(chosen.prompt.size()), longer, limit);
   return {labelled(chosen.prompt, chosen.answer, prompt, answer), labelled(chosen.prompt, rejected.answer, prompt, answer)};
 }
 
-std::vector<TokenId> FactoryEncoder::encode_open(const Conversation& conversation) const {
+std::vector<TokenId> FactoryEncoder::encode_generation_prompt(const Conversation& conversation) const {
   auto dialogue = arrange(conversation);
   if (dialogue.messages.size() % 2 == 0) throw FormatError("the conversation does not end with a user message");
   dialogue.messages.push_back({.role = "assistant"});

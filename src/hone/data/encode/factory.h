@@ -1,21 +1,21 @@
-// LLaMA-Factory's way: each turn is a (prompt, answer) pair of slots tokenised one by one; the pairs share the length budget.
+// LLaMA-Factory's encoder: each turn is a (prompt, response) pair of slots that are tokenized one by one; the pairs share the length budget.
 #pragma once
 #include "hone/data/encode/encoder.h"
-#include "hone/text/templates/dialog.h"
+#include "hone/text/templates/template_tables.h"
 #include "hone/text/templates/tool_format.h"
 
 namespace hone::data {
 
 class FactoryEncoder : public Encoder {
  public:
-  FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::FactoryDialog dialog);
+  FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::FactoryTemplate dialog);
   std::vector<std::string> stop_words() const override { return dialog_.stop_words; }
   text::TokenId eos() const override { return eos_; }
 
  protected:
-  Sample encode_whole(const Conversation& conversation) const override;
-  std::pair<Sample, Sample> encode_whole_pair(const Conversation& conversation) const override;
-  std::vector<text::TokenId> encode_open(const Conversation& conversation) const override;
+  Sample encode_untruncated(const Conversation& conversation) const override;
+  std::pair<Sample, Sample> encode_untruncated_pair(const Conversation& conversation) const override;
+  std::vector<text::TokenId> encode_generation_prompt(const Conversation& conversation) const override;
 
  private:
   using Ids = std::vector<text::TokenId>;
@@ -35,18 +35,18 @@ class FactoryEncoder : public Encoder {
   Sample encode_text(const std::string& text) const;
   Sample labelled(const Ids& prompt, const Ids& answer, int64_t prompt_length, int64_t answer_length) const;
 
-  void append(const text::Pieces& pieces, const std::string& content, size_t round, Ids& ids) const;
+  void append(const text::TemplateSlots& pieces, const std::string& content, size_t round, Ids& ids) const;
   bool reasoning() const;
-  bool has_thought(const std::string& content) const;
-  std::string without_thought(const std::string& content) const;
+  bool has_reasoning(const std::string& content) const;
+  std::string without_reasoning(const std::string& content) const;
 
-  text::FactoryDialog dialog_;
+  text::FactoryTemplate dialog_;
   const text::ToolFormat *tools_format_, *function_format_;
   text::TokenId eos_;
-  Ids empty_thought_;
+  Ids empty_reasoning_;
 };
 
 // The slots of a model's own chat template, found by rendering small conversations with it, as LLaMA-Factory does when no template is named.
-Result<text::FactoryDialog> parse_dialog(const text::Tokenizer& tokenizer);
+Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer);
 
 }  // namespace hone::data

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hone/data/encode/loss_scale.h"
-#include "hone/data/encode/tools_as_text.h"
+#include "hone/data/encode/render_tools.h"
 
 namespace hone::data {
 namespace {
@@ -98,7 +98,7 @@ JinjaEncoder::Prepared JinjaEncoder::prepare(const Conversation& conversation) c
   auto messages = conversation.messages;
   if (messages.empty()) throw FormatError("the conversation has no messages");
   if (config_.system && messages[0].role != "system") messages.insert(messages.begin(), {.role = "system", .content = *config_.system});
-  if (agent_) messages = tools_as_text(messages, parse_tools(conversation.tools), *agent_, takes_system_);
+  if (agent_) messages = render_tools(messages, parse_tools(conversation.tools), *agent_, takes_system_);
   for (const auto& message : messages) {
     append_message(message, prepared.messages);
     prepared.loss.resize(prepared.messages.size());
@@ -122,7 +122,7 @@ text::Rendered JinjaEncoder::render(const Prepared& prepared, const Json& messag
   if (prepared.variables.is_object())
     for (const auto& [key, value] : prepared.variables.items()) variables[key] = value;
   auto rendered = template_.render(variables);
-  if (!rendered) throw FormatError("the model's chat template refuses the conversation: " + rendered.error());
+  if (!rendered) throw FormatError("the model's chat template rejects the conversation: " + rendered.error());
   return std::move(*rendered);
 }
 
@@ -138,7 +138,7 @@ Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& 
     at = end;
   };
   for (size_t i = 0; i < spans.size(); ++i) {
-    bool learn = prepared.loss[spans[i].message].value_or(!config_.last_answer_only || i + 1 == spans.size());
+    bool learn = prepared.loss[spans[i].message].value_or(!config_.train_last_turn_only || i + 1 == spans.size());
     add(spans[i].begin, config_.train_on_prompt);
     add(spans[i].end, learn);
   }
@@ -157,7 +157,7 @@ std::optional<Sample> JinjaEncoder::clearly_too_long(const Prepared& prepared, c
   return sample;
 }
 
-Sample JinjaEncoder::encode_whole(const Conversation& conversation) const {
+Sample JinjaEncoder::encode_untruncated(const Conversation& conversation) const {
   auto prepared = prepare(conversation);
   if (config_.loss_scale.starts_with("last_round") || config_.mask_history) {
     size_t last = 0;
@@ -169,10 +169,10 @@ Sample JinjaEncoder::encode_whole(const Conversation& conversation) const {
   guard(prepared);
   auto whole = render(prepared, prepared.messages, false);
   if (auto over = clearly_too_long(prepared, whole.text)) return std::move(*over);
-  return tokenise(whole.text, answer_spans(prepared, whole), prepared);
+  return tokenise(whole.text, response_spans(prepared, whole), prepared);
 }
 
-std::vector<TokenId> JinjaEncoder::encode_open(const Conversation& conversation) const {
+std::vector<TokenId> JinjaEncoder::encode_generation_prompt(const Conversation& conversation) const {
   auto prepared = prepare(conversation);
   guard(prepared);
   bool continues = prepared.messages.back()["role"] == "assistant";

@@ -12,8 +12,8 @@ class JinjaEncoder : public Encoder {
   std::vector<std::string> stop_words() const override;
 
  protected:
-  Sample encode_whole(const Conversation& conversation) const override;
-  std::vector<text::TokenId> encode_open(const Conversation& conversation) const override;
+  Sample encode_untruncated(const Conversation& conversation) const override;
+  std::vector<text::TokenId> encode_generation_prompt(const Conversation& conversation) const override;
 
  private:
   struct Span {
@@ -28,7 +28,7 @@ class JinjaEncoder : public Encoder {
   Result<text::Rendered> render_probe(const Json& messages, const Json& tools) const;
   Prepared prepare(const Conversation& conversation) const;
   text::Rendered render(const Prepared& prepared, const Json& messages, bool open) const;
-  std::vector<Span> answer_spans(const Prepared& prepared, const text::Rendered& whole) const;
+  std::vector<Span> response_spans(const Prepared& prepared, const text::Rendered& whole) const;
   std::vector<Span> spans_alike(const Prepared& prepared, const std::string& whole, const std::vector<size_t>& answers,
                                 const std::function<Span(size_t message)>& exact) const;
   std::optional<Sample> clearly_too_long(const Prepared& prepared, const std::string& whole) const;

@@ -75,7 +75,7 @@ std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepare
 }
 
 // Of long conversations. Rendering all that stands before each answer would cost the square of their number: instead the template runs once
-// with marks at the ends of all answers, and where some that are found one by one lie at the same distances from their marks, and between
+// with marks at the ends of all answers, and where some that are found one by one are at the same distances from their marks, and between
 // the same texts, the others do too. Empty: this template, or this conversation, does not work like that.
 std::vector<JinjaEncoder::Span> JinjaEncoder::spans_alike(const Prepared& prepared, const std::string& whole, const std::vector<size_t>& answers,
                                                           const std::function<Span(size_t message)>& exact) const {
@@ -106,15 +106,15 @@ std::vector<JinjaEncoder::Span> JinjaEncoder::spans_alike(const Prepared& prepar
   return spans;
 }
 
-std::vector<JinjaEncoder::Span> JinjaEncoder::answer_spans(const Prepared& prepared, const text::Rendered& whole) const {
+std::vector<JinjaEncoder::Span> JinjaEncoder::response_spans(const Prepared& prepared, const text::Rendered& whole) const {
   std::vector<size_t> answers;
   for (size_t i = 0; i < prepared.messages.size(); ++i)
     if (prepared.messages[i]["role"] == "assistant") answers.push_back(i);
   std::vector<Span> spans;
-  if (!whole.answers.empty()) {
-    bool one_each = whole.answers.size() == answers.size();
-    for (size_t i = 0; i < whole.answers.size(); ++i)
-      spans.push_back({whole.answers[i].begin, whole.answers[i].end, one_each ? answers[i] : answers.back()});
+  if (!whole.generation_spans.empty()) {
+    bool one_each = whole.generation_spans.size() == answers.size();
+    for (size_t i = 0; i < whole.generation_spans.size(); ++i)
+      spans.push_back({whole.generation_spans[i].begin, whole.generation_spans[i].end, one_each ? answers[i] : answers.back()});
     return spans;
   }
   std::string ending;
@@ -123,7 +123,7 @@ std::vector<JinjaEncoder::Span> JinjaEncoder::answer_spans(const Prepared& prepa
   auto exact = [&](size_t message) {
     auto span = span_by_prefix(prepared, whole.text, message);
     if (!span) span = span_by_difference(prepared, whole.text, message, ending);
-    if (!span) throw FormatError("the model's chat template does not show answer " + std::to_string(message));
+    if (!span) throw FormatError("the model's chat template does not render assistant message " + std::to_string(message));
     return *span;
   };
   if (auto alike = spans_alike(prepared, whole.text, answers, exact); !alike.empty()) return alike;

@@ -1,4 +1,4 @@
-// ms-swift's loss_scale words: which parts of an answer are learned, and how much they weigh.
+// ms-swift's loss_scale: which parts of a response are trained on, and with what weight.
 #pragma once
 #include <optional>
 #include <string>

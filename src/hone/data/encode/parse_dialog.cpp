@@ -25,7 +25,7 @@ std::string tail(const std::string& text, size_t from) { return text.substr(std:
 
 }  // namespace
 
-Result<text::FactoryDialog> parse_dialog(const text::Tokenizer& tokenizer) {
+Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer) {
   auto parsed = text::ChatTemplate::parse(tokenizer.chat_template());
   if (!parsed) return Error{parsed.error()};
   auto prefix = tokenizer.decode(tokenizer.encode("", {.add_special_tokens = true}));
@@ -42,8 +42,8 @@ Result<text::FactoryDialog> parse_dialog(const text::Tokenizer& tokenizer) {
   if (!failure.empty()) return Error{failure};
 
   auto answer = tail(both, user.size());
-  text::FactoryDialog dialog{.name = "own"};
-  if (answer.find("<think>") != std::string::npos) dialog.kind = text::FactoryDialog::Kind::reasoning;
+  text::FactoryTemplate dialog{.name = "own"};
+  if (answer.find("<think>") != std::string::npos) dialog.kind = text::FactoryTemplate::Kind::reasoning;
   answer = text::replace_all(text::replace_all(answer, "<think>", ""), "</think>", "");
   answer = tail(answer, std::min(answer.find_first_not_of('\n'), answer.size()));
   if (user.size() > user_without_system.size()) {

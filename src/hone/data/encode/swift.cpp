@@ -3,23 +3,23 @@
 #include <algorithm>
 
 #include "hone/base/trimmed.h"
-#include "hone/data/encode/tools_as_text.h"
+#include "hone/data/encode/render_tools.h"
 
 namespace hone::data {
 namespace {
 
 using text::FormatError;
-using text::Piece;
-using text::SwiftDialog;
+using text::TemplateSlot;
+using text::SwiftTemplate;
 using text::TokenId;
 using Role = Turn::Role;
 
 // Without a chat template a text stands bare between what the tokenizer adds and EOS.
-SwiftDialog bare_dialog(const SwiftDialog& dialog) {
+SwiftTemplate bare_dialog(const SwiftTemplate& dialog) {
   return {.name = dialog.name, .prompt = {"{{QUERY}}"}, .chat_sep = std::nullopt, .auto_add_bos = true, .stop_words = dialog.stop_words};
 }
 
-std::string loss_words(const EncodeConfig& config, const SwiftDialog& dialog) {
+std::string loss_words(const EncodeConfig& config, const SwiftTemplate& dialog) {
   bool hybrid = dialog.thinking && !dialog.non_thinking_prefix.empty();
   bool add = config.ignore_empty_think && hybrid && config.loss_scale.find("ignore_empty_think") == std::string::npos;
   return config.loss_scale + (add ? "+ignore_empty_think" : "");
@@ -27,7 +27,7 @@ std::string loss_words(const EncodeConfig& config, const SwiftDialog& dialog) {
 
 }  // namespace
 
-SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const SwiftDialog& dialog)
+SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const SwiftTemplate& dialog)
     : Encoder(std::move(config), std::move(tokenizer), dialog.name),
       dialog_(config_.use_chat_template ? dialog : bare_dialog(dialog)),
       loss_scale_(loss_words(config_, dialog)),
@@ -35,7 +35,7 @@ SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Toke
       agent_(agent_format_of(config_, dialog.agent)) {
   if (agent_ && config_.tool_format.empty()) config_.tool_format = dialog.agent;
   if (config_.system) {
-    bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt || dialog_.quirk == SwiftDialog::Quirk::gemma_system;
+    bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt || dialog_.quirk == SwiftTemplate::Quirk::gemma_system;
     if (config_.use_chat_template && !knows_system)
       throw UserError(ExitCode::usage, "template \"" + dialog.name + "\" has no place for a system text", "leave --system out, or choose another --template");
     dialog_.default_system = config_.system;
@@ -47,7 +47,7 @@ SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Toke
     if (at != all.end()) closing_ids_.assign(at + static_cast<ptrdiff_t>(bare.size()), all.end());
   }
   Segments suffix;
-  append(dialog_.suffix, {}, Part::suffix, suffix);
+  append(dialog_.suffix, {}, SegmentKind::suffix, suffix);
   for (const auto& segment : suffix) {
     auto ids = segment.is_text ? tokens(segment.text) : segment.ids;
     suffix_ids_.insert(suffix_ids_.end(), ids.begin(), ids.end());
@@ -56,19 +56,19 @@ SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Toke
   auto add_stop = [&](const std::string& word) {
     if (!word.empty() && std::find(stop_words_.begin(), stop_words_.end(), word) == stop_words_.end()) stop_words_.push_back(word);
   };
-  if (!dialog_.suffix.empty() && dialog_.suffix.back().kind == Piece::Kind::text) add_stop(trimmed(dialog_.suffix.back().text));
+  if (!dialog_.suffix.empty() && dialog_.suffix.back().kind == TemplateSlot::Kind::text) add_stop(trimmed(dialog_.suffix.back().text));
   if (tokenizer_->special().eos) add_stop(tokenizer_->token_of(*tokenizer_->special().eos));
   turn_tokens_ = stop_words_;
 }
 
-Sample SwiftEncoder::encode_whole(const Conversation& conversation) const {
+Sample SwiftEncoder::encode_untruncated(const Conversation& conversation) const {
   auto turns = make_turns(conversation, dialog_, agent_);
-  return tokenise(lay_out(std::move(turns), true));
+  return tokenize(lay_out(std::move(turns), true));
 }
 
-std::vector<TokenId> SwiftEncoder::encode_open(const Conversation& conversation) const {
+std::vector<TokenId> SwiftEncoder::encode_generation_prompt(const Conversation& conversation) const {
   auto turns = make_turns(conversation, dialog_, agent_);
-  return tokenise(lay_out(std::move(turns), false)).ids;
+  return tokenize(lay_out(std::move(turns), false)).ids;
 }
 
 SwiftEncoder::Segments SwiftEncoder::lay_out(Turns turns, bool training) const {
@@ -87,11 +87,11 @@ SwiftEncoder::Segments SwiftEncoder::lay_out(Turns turns, bool training) const {
   Segments segments;
   if (!opening_ids_.empty()) segments.push_back({.is_text = false, .ids = opening_ids_});
   bool with_system = system && !system->empty() && !dialog_.system_in_prompt && dialog_.system_prefix;
-  append(with_system ? *dialog_.system_prefix : dialog_.prefix, {.system = system ? &*system : nullptr}, Part::other, segments);
+  append(with_system ? *dialog_.system_prefix : dialog_.prefix, {.system = system ? &*system : nullptr}, SegmentKind::other, segments);
   append_rounds(turns, training, segments);
-  if (!closing_ids_.empty()) segments.push_back({.part = Part::suffix, .is_text = false, .ids = closing_ids_});
+  if (!closing_ids_.empty()) segments.push_back({.part = SegmentKind::suffix, .is_text = false, .ids = closing_ids_});
   auto weighted = weigh(segments, turns);
-  if (dialog_.quirk == SwiftDialog::Quirk::glm_newline) strip_glm_newlines(weighted);
+  if (dialog_.quirk == SwiftTemplate::Quirk::glm_newline) strip_glm_newlines(weighted);
   return weighted;
 }
 
@@ -104,39 +104,39 @@ void SwiftEncoder::append_rounds(const Turns& turns, bool training, Segments& se
     Values values{.query = query.role == Role::tool ? &none : &query.text, .round0 = std::to_string(i), .round1 = std::to_string(i + 1)};
     bool last = i + 1 == rounds;
     if (query.role == Role::tool) {
-      append(query.results, values, Part::other, segments);
+      append(query.results, values, SegmentKind::other, segments);
     } else if (dialog_.system_in_prompt) {
       bool show_system = last && turns.system && !turns.system->empty();
       if (show_system) values.system = &*turns.system;
-      text::Pieces prompt;
+      text::TemplateSlots prompt;
       for (const auto& piece : dialog_.prompt)
         if (show_system || piece.text.find("{{SYSTEM}}") == std::string::npos) prompt.push_back(piece);
-      append(prompt, values, Part::other, segments);
+      append(prompt, values, SegmentKind::other, segments);
     } else {
-      append(dialog_.prompt, values, Part::other, segments);
+      append(dialog_.prompt, values, SegmentKind::other, segments);
     }
     if (answer.answer.empty()) {
       if (auto prefix = response_prefix(turns); !prefix.empty()) segments.push_back({.text = prefix});
       continue;
     }
-    segments.push_back({.part = Part::response, .answer = answer.answer});
+    segments.push_back({.part = SegmentKind::response, .answer = answer.answer});
     if (last) finish_round(answer, training, segments);
-    else if (turns.turns[2 * i + 2].role != Role::tool) append(*dialog_.chat_sep, {}, Part::other, segments);
+    else if (turns.turns[2 * i + 2].role != Role::tool) append(*dialog_.chat_sep, {}, SegmentKind::other, segments);
   }
 }
 
 void SwiftEncoder::finish_round(const Turn& answer, bool training, Segments& segments) const {
   const auto& text = answer.answer.back().text;
   bool stopped = std::any_of(stop_words_.begin(), stop_words_.end(), [&](const std::string& word) { return text.ends_with(word); });
-  const bool closes = training || dialog_.quirk == SwiftDialog::Quirk::embedded_text;
-  if (closes && closing_ids_.empty() && !stopped) append(dialog_.suffix, {}, Part::suffix, segments);
+  const bool closes = training || dialog_.quirk == SwiftTemplate::Quirk::embedded_text;
+  if (closes && closing_ids_.empty() && !stopped) append(dialog_.suffix, {}, SegmentKind::suffix, segments);
 }
 
-void SwiftEncoder::append(const text::Pieces& pieces, const Values& values, Part part, Segments& segments) const {
+void SwiftEncoder::append(const text::TemplateSlots& pieces, const Values& values, SegmentKind part, Segments& segments) const {
   for (const auto& piece : pieces) {
     std::optional<TokenId> id;
     switch (piece.kind) {
-      case Piece::Kind::text: {
+      case TemplateSlot::Kind::text: {
         if (config_.guard_special_tokens && (values.system || values.query)) {
           append_guarded(piece.text, values, part, segments);
           continue;
@@ -149,17 +149,17 @@ void SwiftEncoder::append(const text::Pieces& pieces, const Values& values, Part
         if (!text.empty()) segments.push_back({.part = part, .text = std::move(text)});
         continue;
       }
-      case Piece::Kind::bos: id = tokenizer_->special().bos; break;
-      case Piece::Kind::eos: id = tokenizer_->special().eos; break;
-      case Piece::Kind::token: id = tokenizer_->id_of(piece.text); break;
-      case Piece::Kind::id: id = piece.id; break;
+      case TemplateSlot::Kind::bos: id = tokenizer_->special().bos; break;
+      case TemplateSlot::Kind::eos: id = tokenizer_->special().eos; break;
+      case TemplateSlot::Kind::token: id = tokenizer_->id_of(piece.text); break;
+      case TemplateSlot::Kind::id: id = piece.id; break;
     }
     if (id) segments.push_back({.part = part, .is_text = false, .ids = {*id}});
   }
 }
 
-// Placeholders are cut out, so that a value that spells a special token can be tokenised as plain text.
-void SwiftEncoder::append_guarded(const std::string& text, const Values& values, Part part, Segments& segments) const {
+// Placeholders are cut out, so that a value that spells a special token can be tokenized as plain text.
+void SwiftEncoder::append_guarded(const std::string& text, const Values& values, SegmentKind part, Segments& segments) const {
   for (size_t at = 0; at < text.size();) {
     auto open = std::min(text.find("{{", at), text.size());
     if (open > at) segments.push_back({.part = part, .text = text.substr(at, open - at)});
@@ -177,7 +177,7 @@ SwiftEncoder::Segments SwiftEncoder::weigh(const Segments& segments, const Turns
   int64_t last_user = turns.last_user(), round = 0;
   for (const auto& segment : segments) {
     bool last_round = 2 * round >= last_user;
-    if (segment.part == Part::response) {
+    if (segment.part == SegmentKind::response) {
       const auto& query = turns.turns[static_cast<size_t>(2 * round)].text;
       ++round;
       for (const auto& part : segment.answer)
@@ -189,12 +189,12 @@ SwiftEncoder::Segments SwiftEncoder::weigh(const Segments& segments, const Turns
   return out;
 }
 
-std::vector<SwiftEncoder::Segment> SwiftEncoder::weigh_one(const Segment& segment, const AnswerPart* part, const std::string& query,
+std::vector<SwiftEncoder::Segment> SwiftEncoder::weigh_one(const Segment& segment, const ResponsePart* part, const std::string& query,
                                                            bool last_round) const {
   using Base = LossScale::Base;
   Segment whole{.part = segment.part, .is_text = segment.is_text, .guarded = segment.guarded, .text = part ? part->text : segment.text, .ids = segment.ids};
   if (part && config_.guard_special_tokens) whole.guarded = spells_special_token(whole.text);
-  bool answer = segment.part != Part::other;
+  bool answer = segment.part != SegmentKind::other;
   bool by_base = loss_scale_.base() == Base::all || (answer && (loss_scale_.base() == Base::every_answer || last_round));
   auto loss = part ? part->loss : std::nullopt;
   if (!loss.value_or(by_base)) return {whole};
@@ -214,7 +214,7 @@ std::vector<SwiftEncoder::Segment> SwiftEncoder::weigh_one(const Segment& segmen
   return pieces;
 }
 
-Sample SwiftEncoder::tokenise(const Segments& segments) const {
+Sample SwiftEncoder::tokenize(const Segments& segments) const {
   Sample sample;
   auto add = [&](const std::vector<TokenId>& ids, double weight) {
     sample.ids.insert(sample.ids.end(), ids.begin(), ids.end());

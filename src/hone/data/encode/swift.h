@@ -1,29 +1,29 @@
-// ms-swift's way: segments of text with a loss weight; neighbours of equal weight are one string, each string is tokenised on its own.
+// ms-swift's way: segments of text with a loss weight; neighbors of equal weight are one string, each string is tokenized on its own.
 #pragma once
 #include "hone/data/encode/encoder.h"
 #include "hone/data/encode/loss_scale.h"
 #include "hone/data/encode/swift_turns.h"
-#include "hone/text/templates/dialog.h"
+#include "hone/text/templates/template_tables.h"
 
 namespace hone::data {
 
 class SwiftEncoder : public Encoder {
  public:
-  SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const text::SwiftDialog& dialog);
+  SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const text::SwiftTemplate& dialog);
   std::vector<std::string> stop_words() const override { return stop_words_; }
 
  protected:
-  Sample encode_whole(const Conversation& conversation) const override;
-  std::vector<text::TokenId> encode_open(const Conversation& conversation) const override;
+  Sample encode_untruncated(const Conversation& conversation) const override;
+  std::vector<text::TokenId> encode_generation_prompt(const Conversation& conversation) const override;
 
  private:
-  enum class Part { other, response, suffix };
+  enum class SegmentKind { other, response, suffix };
   struct Segment {
-    Part part = Part::other;
+    SegmentKind part = SegmentKind::other;
     bool is_text = true, guarded = false;
     std::string text;
     std::vector<text::TokenId> ids;
-    std::vector<AnswerPart> answer;  // of a response
+    std::vector<ResponsePart> answer;  // of a response
     double weight = 0;
   };
   using Segments = std::vector<Segment>;
@@ -34,16 +34,16 @@ class SwiftEncoder : public Encoder {
   };
 
   void rearrange(Turns& turns) const;
-  void write_seed_thoughts(Turns& turns) const;
+  void write_seed_reasoning(Turns& turns) const;
   int64_t thinking_budget(const Turns& turns) const;
   Segments lay_out(Turns turns, bool training) const;
   void append_rounds(const Turns& turns, bool training, Segments& segments) const;
-  void append(const text::Pieces& pieces, const Values& values, Part part, Segments& segments) const;
-  void append_guarded(const std::string& text, const Values& values, Part part, Segments& segments) const;
+  void append(const text::TemplateSlots& pieces, const Values& values, SegmentKind part, Segments& segments) const;
+  void append_guarded(const std::string& text, const Values& values, SegmentKind part, Segments& segments) const;
   void finish_round(const Turn& answer, bool training, Segments& segments) const;
   Segments weigh(const Segments& segments, const Turns& turns) const;
-  std::vector<Segment> weigh_one(const Segment& segment, const AnswerPart* part, const std::string& query, bool last_round) const;
-  Sample tokenise(const Segments& segments) const;
+  std::vector<Segment> weigh_one(const Segment& segment, const ResponsePart* part, const std::string& query, bool last_round) const;
+  Sample tokenize(const Segments& segments) const;
   void learn_middle_suffixes(Sample& sample) const;
 
   void add_non_thinking_prefix(Turns& turns, bool training) const;
@@ -54,7 +54,7 @@ class SwiftEncoder : public Encoder {
   std::string response_prefix(const Turns& turns) const;
   std::optional<std::string> system_text(Turns& turns) const;
 
-  text::SwiftDialog dialog_;
+  text::SwiftTemplate dialog_;
   LossScale loss_scale_;
   bool binary_weights_;
   const text::AgentFormat* agent_;

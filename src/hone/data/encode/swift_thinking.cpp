@@ -10,7 +10,7 @@ std::optional<std::string> SwiftEncoder::system_text(Turns& turns) const {
   bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt;
   if (turns.system && !knows_system) throw text::FormatError("template \"" + dialog_.name + "\" has no place for a system message");
   auto system = turns.system ? turns.system : dialog_.default_system;
-  if (!turns.tools.empty()) return agent_->tools_text(turns.tools, system, turns.turns[0].text);
+  if (!turns.tools.empty()) return agent_->render_tools(turns.tools, system, turns.turns[0].text);
   const auto& form = thinks(turns) ? dialog_.thinking_system : dialog_.plain_system;
   if (!form) return system;
   if (!system || system->empty()) return form->empty.empty() ? system : form->empty;
@@ -19,7 +19,7 @@ std::optional<std::string> SwiftEncoder::system_text(Turns& turns) const {
 }
 
 bool SwiftEncoder::thinks(const Turns& turns) const {
-  bool unasked = dialog_.thinks_by_default.value_or(dialog_.thinking && dialog_.non_thinking_prefix.empty());
+  bool unasked = dialog_.thinking_by_default.value_or(dialog_.thinking && dialog_.non_thinking_prefix.empty());
   return turns.enable_thinking.value_or(config_.enable_thinking.value_or(unasked));
 }
 
@@ -41,11 +41,11 @@ std::string SwiftEncoder::response_prefix(const Turns& turns) const {
 void SwiftEncoder::add_non_thinking_prefix(Turns& turns, bool training) const {
   const auto& prefix = dialog_.non_thinking_prefix;
   if (prefix.empty()) return;
-  if (dialog_.quirk == text::SwiftDialog::Quirk::youtu_thoughts) {
+  if (dialog_.quirk == text::SwiftTemplate::Quirk::youtu_thoughts) {
     auto last = std::find_if(turns.turns.rbegin(), turns.turns.rend(), [](const Turn& turn) { return turn.answer.size() == 1; });
     if (last == turns.turns.rend()) return;
     auto& text = last->answer[0].text;
-    if (text.find(dialog_.thought_open) == text.npos && text.find(dialog_.thought_close) == text.npos) text = prefix + text;
+    if (text.find(dialog_.reasoning_open) == text.npos && text.find(dialog_.reasoning_close) == text.npos) text = prefix + text;
     return;
   }
   bool last_only = (!training || loss_scale_.base() == LossScale::Base::last_round) && !dialog_.preserve_thinking.value_or(false);
@@ -55,7 +55,7 @@ void SwiftEncoder::add_non_thinking_prefix(Turns& turns, bool training) const {
     if (static_cast<int64_t>(i) < start || turn.answer.empty()) continue;
     if (dialog_.non_thinking_after_user_only && (i == 0 || turns.turns[i - 1].role != Turn::Role::user)) continue;
     auto& text = turn.answer[0].text;
-    if (!text.starts_with(dialog_.thought_open) && !text.starts_with(prefix)) text = prefix + text;
+    if (!text.starts_with(dialog_.reasoning_open) && !text.starts_with(prefix)) text = prefix + text;
   }
 }
 
@@ -65,8 +65,8 @@ void SwiftEncoder::drop_history_thinking(Turns& turns) const {
     auto& turn = turns.turns[i];
     if (turn.answer.empty()) continue;
     auto& text = turn.answer[0].text;
-    bool hunyuan = dialog_.quirk == text::SwiftDialog::Quirk::hunyuan_answer;
-    std::string mark = hunyuan ? "<answer>" : dialog_.thought_close;
+    bool hunyuan = dialog_.quirk == text::SwiftTemplate::Quirk::hunyuan_answer;
+    std::string mark = hunyuan ? "<answer>" : dialog_.reasoning_close;
     if (auto at = text.rfind(mark); at != std::string::npos) text = text.substr(at + mark.size());
     text = trimmed(text);
     if (hunyuan && text.ends_with("</answer>")) text = trimmed(text.substr(0, text.size() - 9));

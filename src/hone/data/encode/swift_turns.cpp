@@ -1,14 +1,14 @@
 #include "hone/data/encode/swift_turns.h"
 
 #include "hone/base/trimmed.h"
-#include "hone/data/encode/tools_as_text.h"
+#include "hone/data/encode/render_tools.h"
 
 namespace hone::data {
 namespace {
 
 using text::FormatError;
 
-const text::AgentFormat& needed(const text::AgentFormat* agent, const text::SwiftDialog& dialog) {
+const text::AgentFormat& needed(const text::AgentFormat* agent, const text::SwiftTemplate& dialog) {
   if (!agent) throw FormatError("template \"" + dialog.name + "\" has no agent format for tools; choose one with --agent_template");
   return *agent;
 }
@@ -41,7 +41,7 @@ void apply_qwen3_5_spacing(std::vector<Message>& messages) {
   }
 }
 
-void write_calls(std::vector<Message>& messages, const text::SwiftDialog& dialog, const text::AgentFormat* agent) {
+void write_calls(std::vector<Message>& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent) {
   std::vector<Message> out;
   for (size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].role != "tool_call") {
@@ -57,7 +57,7 @@ void write_calls(std::vector<Message>& messages, const text::SwiftDialog& dialog
       if (i + 1 == messages.size() || messages[i + 1].role != "tool_call") break;
     }
     const auto& format = needed(agent, dialog);
-    merged.content = format.calls_text(calls);
+    merged.content = format.render_tool_calls(calls);
     if (!out.empty() && out.back().role == "assistant") merged.content = format.call_separator(out.back().content) + merged.content;
     out.push_back(std::move(merged));
   }
@@ -65,7 +65,7 @@ void write_calls(std::vector<Message>& messages, const text::SwiftDialog& dialog
 }
 
 // Results that follow a user message directly become part of it.
-void fold_standalone_results(std::vector<Message>& messages, const text::SwiftDialog& dialog, const text::AgentFormat* agent) {
+void fold_standalone_results(std::vector<Message>& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent) {
   std::vector<Message> out;
   for (size_t i = 0; i < messages.size(); ++i) {
     bool follows_answer = i > 0 && (messages[i - 1].role == "assistant" || messages[i - 1].role == "tool");
@@ -87,12 +87,12 @@ Turn turn_of(Message&& message) {
   return {.role = Turn::Role::assistant, .answer = {{std::move(message.content), message.loss, message.loss_scale}}};
 }
 
-void merge_messages(std::vector<Message>&& messages, const text::SwiftDialog& dialog, const text::AgentFormat* agent, std::vector<Turn>& turns) {
+void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent, std::vector<Turn>& turns) {
   using Role = Turn::Role;
   for (size_t i = 0; i < messages.size(); ++i) {
     Turn* before = turns.empty() ? nullptr : &turns.back();
     if (messages[i].role == "tool") {
-      if (!before || before->role != Role::assistant) throw FormatError("a tool result does not follow an answer");
+      if (!before || before->role != Role::assistant) throw FormatError("a tool result does not follow an assistant message");
       std::vector<std::string> results = {messages[i].content};
       while (i + 1 < messages.size() && messages[i + 1].role == "tool") results.push_back(messages[++i].content);
       std::string* answer = before->answer.size() == 1 ? &before->answer[0].text : nullptr;
@@ -142,7 +142,7 @@ int64_t Turns::last_user() const {
   return -1;
 }
 
-Turns make_turns(const Conversation& conversation, const text::SwiftDialog& dialog, const text::AgentFormat* agent) {
+Turns make_turns(const Conversation& conversation, const text::SwiftTemplate& dialog, const text::AgentFormat* agent) {
   Turns turns;
   auto messages = conversation.messages;
   if (conversation.plain_text && !messages.empty()) messages[0].role = "assistant";
@@ -154,15 +154,15 @@ Turns make_turns(const Conversation& conversation, const text::SwiftDialog& dial
   turns.tools = parse_tools(conversation.tools);
   if (!turns.tools.empty()) needed(agent, dialog);
   read_row_settings(conversation.extra, turns);
-  if (dialog.quirk == text::SwiftDialog::Quirk::qwen3_5_spacing) {
+  if (dialog.quirk == text::SwiftTemplate::Quirk::qwen3_5_spacing) {
     if (turns.system) turns.system = trimmed(*turns.system);
     apply_qwen3_5_spacing(messages);
   }
   write_calls(messages, dialog, agent);
   fold_standalone_results(messages, dialog, agent);
   merge_messages(std::move(messages), dialog, agent, turns.turns);
-  if (dialog.quirk == text::SwiftDialog::Quirk::harmony) apply_harmony(turns);
-  if (dialog.quirk == text::SwiftDialog::Quirk::ernie_response) apply_ernie_response(turns);
+  if (dialog.quirk == text::SwiftTemplate::Quirk::harmony) apply_harmony(turns);
+  if (dialog.quirk == text::SwiftTemplate::Quirk::ernie_response) apply_ernie_response(turns);
   return turns;
 }
 

@@ -10,7 +10,7 @@
 namespace hone::data {
 
 // One assistant message; several in a row stay apart, since each has its own loss settings.
-struct AnswerPart {
+struct ResponsePart {
   std::string text;
   std::optional<bool> loss;
   std::optional<double> loss_scale;
@@ -20,8 +20,8 @@ struct Turn {
   enum class Role { user, assistant, tool };
   Role role;
   std::string text;                 // user
-  std::vector<AnswerPart> answer;   // assistant; empty when the model is to speak
-  text::Pieces results;             // tool
+  std::vector<ResponsePart> answer;   // assistant; empty when the model is to speak
+  text::TemplateSlots results;             // tool
 };
 
 struct Turns {
@@ -36,6 +36,6 @@ struct Turns {
 };
 
 // Throws text::FormatError for what cannot be arranged. `agent` may be null when no message needs it.
-Turns make_turns(const Conversation& conversation, const text::SwiftDialog& dialog, const text::AgentFormat* agent);
+Turns make_turns(const Conversation& conversation, const text::SwiftTemplate& dialog, const text::AgentFormat* agent);
 
 }  // namespace hone::data

@@ -22,7 +22,7 @@ Sample part(const Sample& sample, size_t begin, size_t end) {
 
 }  // namespace
 
-void cut(Sample& sample, int64_t limit, Truncation side) {
+void truncate(Sample& sample, int64_t limit, Truncation side) {
   auto length = sample.ids.size(), kept = static_cast<size_t>(limit);
   if (length <= kept) return;
   sample = side == Truncation::left ? part(sample, length - kept, length) : part(sample, 0, kept);
@@ -35,7 +35,7 @@ std::vector<Sample> split(const Sample& sample, int64_t limit) {
   return parts;
 }
 
-std::pair<int64_t, int64_t> share_budget(int64_t prompt, int64_t answer, int64_t budget) {
+std::pair<int64_t, int64_t> infer_seqlen(int64_t prompt, int64_t answer, int64_t budget) {
   int64_t allowed;
   if (answer * 2 < budget) allowed = budget;
   else if (prompt * 2 < budget) allowed = budget - prompt;

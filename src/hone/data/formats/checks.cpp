@@ -33,18 +33,18 @@ std::string_view type_word(const Json& value) {
 
 namespace {
 
-Verdict read_medium(const Json& item, std::string_view column, std::vector<std::string>& out) {
+RowCheck read_medium(const Json& item, std::string_view column, std::vector<std::string>& out) {
   if (item.is_string()) return out.push_back(item.get<std::string>()), std::nullopt;
   if (item.is_array()) return out.push_back(text::python_dumps(item)), std::nullopt;
   if (item.is_object())
     for (const char* key : {"path", "url"})
       if (auto path = item.find(key); path != item.end() && path->is_string()) return out.push_back(path->get<std::string>()), std::nullopt;
-  return complaint(RowProblem::type, "\"{}\" holds {}; expected a path or URL", column, type_word(item));
+  return row_issue(RowProblem::type, "\"{}\" holds {}; expected a path or URL", column, type_word(item));
 }
 
 }  // namespace
 
-Verdict read_media(const Json& value, std::string_view column, std::vector<std::string>& out) {
+RowCheck read_media(const Json& value, std::string_view column, std::vector<std::string>& out) {
   if (value.is_null()) return std::nullopt;
   if (!value.is_array()) return read_medium(value, column, out);
   for (const auto& item : value)
@@ -52,14 +52,14 @@ Verdict read_media(const Json& value, std::string_view column, std::vector<std::
   return std::nullopt;
 }
 
-Verdict read_tools(const Json& value, std::string& out) {
+RowCheck read_tools(const Json& value, std::string& out) {
   if (value.is_null()) return std::nullopt;
   if (value.is_array() || value.is_object()) return out = value.empty() ? "" : text::python_dumps(value), std::nullopt;
-  if (!value.is_string()) return complaint(RowProblem::type, "\"tools\" is {}; expected a list or its JSON text", type_word(value));
+  if (!value.is_string()) return row_issue(RowProblem::type, "\"tools\" is {}; expected a list or its JSON text", type_word(value));
   out = value.get<std::string>();
   if (out.find_first_not_of(" \t\r\n") == out.npos) return out.clear(), std::nullopt;
   if (auto parsed = parse_json(out); !parsed)
-    return complaint(RowProblem::type, "\"tools\" is not JSON text ({}); expected a list of function specs", parsed.error());
+    return row_issue(RowProblem::type, "\"tools\" is not JSON text ({}); expected a list of function specs", parsed.error());
   return std::nullopt;
 }
 
@@ -82,33 +82,33 @@ bool may_follow(const std::string& role, const std::string& previous) {
 
 }  // namespace
 
-Verdict check_messages(const std::vector<Message>& messages, const RowDemands& demands) {
+RowCheck check_messages(const std::vector<Message>& messages, const RowRequirements& demands) {
   static const std::vector<std::string> known = {"system", "user", "assistant", "tool_call", "tool"};
-  if (messages.empty()) return complaint(RowProblem::columns, "no messages; expected at least one");
+  if (messages.empty()) return row_issue(RowProblem::columns, "no messages; expected at least one");
   for (size_t i = 0; i < messages.size(); ++i) {
     const auto& role = messages[i].role;
     if (std::find(known.begin(), known.end(), role) == known.end())
-      return complaint(RowProblem::role, "messages[{}].role is \"{}\"; expected system, user, assistant, tool_call or tool", i, role.substr(0, 40));
+      return row_issue(RowProblem::role, "messages[{}].role is \"{}\"; expected system, user, assistant, tool_call or tool", i, role.substr(0, 40));
     bool opens = i == 0 || (i == 1 && messages[0].role == "system");
     if (opens ? role == "tool" || (i == 1 && role == "system") : !may_follow(role, messages[i - 1].role))
-      return complaint(RowProblem::order, "messages[{}] is \"{}\"{}; expected system first, then user and assistant by turns, tool after a call",
+      return row_issue(RowProblem::order, "messages[{}] is \"{}\"{}; expected system first, then user and assistant by turns, tool after a call",
                        i, role, i == 0 ? " at the beginning" : fmt::format(" after \"{}\"", messages[i - 1].role));
   }
   if (demands.pretraining || demands.prompts_only) return std::nullopt;
   const auto& last = messages.back();
   if (last.role != "assistant" && last.role != "tool_call")
-    return complaint(RowProblem::empty_answer, "the last message is \"{}\"; expected an answer of the assistant", last.role);
+    return row_issue(RowProblem::empty_answer, "the last message is \"{}\"; expected an assistant message", last.role);
   if (last.content.empty() && last.extra.is_null() && last.loss.value_or(true))
-    return complaint(RowProblem::empty_answer, "the answer is empty; expected text");
+    return row_issue(RowProblem::empty_answer, "the response is empty; expected text");
   return std::nullopt;
 }
 
-Verdict check_preference(const Conversation& conversation) {
+RowCheck check_preference(const Conversation& conversation) {
   if (conversation.rejected.empty()) return std::nullopt;
   auto same = [](const Message& a, const Message& b) { return a.role == b.role && a.content == b.content; };
   const auto &chosen = conversation.messages, &rejected = conversation.rejected;
   if (std::equal(chosen.begin(), chosen.end(), rejected.begin(), rejected.end(), same))
-    return complaint(RowProblem::preference, "the rejected answer equals the chosen one; expected two that differ");
+    return row_issue(RowProblem::preference, "the rejected response equals the chosen one; expected two that differ");
   return std::nullopt;
 }
 

@@ -9,15 +9,15 @@
 namespace hone::data {
 
 // A reason without its place; the format adds the row's origin.
-struct Complaint {
+struct RowIssue {
   RowProblem problem;
   std::string details;
 };
 template <class... Args>
-Complaint complaint(RowProblem problem, fmt::format_string<Args...> format, Args&&... args) {
+RowIssue row_issue(RowProblem problem, fmt::format_string<Args...> format, Args&&... args) {
   return {problem, fmt::format(format, std::forward<Args>(args)...)};
 }
-using Verdict = std::optional<Complaint>;  // nullopt: fine
+using RowCheck = std::optional<RowIssue>;  // nullopt: fine
 
 // Removes the column and gives its value; null when absent.
 Json take_column(Json& fields, const std::string& name);
@@ -25,15 +25,15 @@ bool has_value(const Json& fields, const std::string& name);
 std::string_view type_word(const Json& value);  // "a string", "a list" …
 
 // A path, a list of paths, or {"path": …} objects; a list of frames stays together as JSON text.
-Verdict read_media(const Json& value, std::string_view column, std::vector<std::string>& out);
+RowCheck read_media(const Json& value, std::string_view column, std::vector<std::string>& out);
 // JSON text of a list; lists and objects are written as Python writes them.
-Verdict read_tools(const Json& value, std::string& out);
+RowCheck read_tools(const Json& value, std::string& out);
 // true, false, 0, 1, "true", "false" (CSV).
 std::optional<bool> read_label(const Json& value);
 
 // Known roles in an order that a template can render: system first, tool results after calls, an answer at the end.
-Verdict check_messages(const std::vector<Message>& messages, const RowDemands& demands);
-Verdict check_preference(const Conversation& conversation);
+RowCheck check_messages(const std::vector<Message>& messages, const RowRequirements& demands);
+RowCheck check_preference(const Conversation& conversation);
 // Pre-training: everything becomes one text.
 void make_plain_text(Conversation& conversation);
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "hone/base/spelling.h"
+#include "hone/base/edit_distance.h"
 #include "hone/data/formats/columns.h"
 #include "hone/data/readers/csv.h"
 
@@ -66,7 +66,7 @@ std::string unknown_columns_hint(const std::vector<std::string>& columns, const 
   std::vector<std::string> names{"messages", "conversations"};
   for (const auto& [name, target] : known)
     if (target == "query" || target == "response") names.push_back(name);
-  auto text = fmt::format("columns {}; expected messages, or a question and an answer", column_list(columns));
+  auto text = fmt::format("columns {}; expected messages, or a query and a response", column_list(columns));
   for (const auto& column : columns)
     if (auto near = nearest_name(column, names); !near.empty() && near != column)
       return fmt::format("{}: did you mean \"{}\" by \"{}\"? --columns '{{\"{}\": \"{}\"}}' says so", text, near, column, column, near);

@@ -33,7 +33,7 @@ class FactoryFormat : public RowFormat {
 
  private:
   // LLaMA-Factory guesses nothing: dataset_info.json names the columns, so that is where a wrong name is mended.
-  void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, Complaint& bad) const {
+  void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
     const bool asks = bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
     if (options_.formatting != Formatting::alpaca || (!asks && bad.problem != RowProblem::columns)) return;
     if (auto other = separator_hint(columns); !other.empty()) {
@@ -42,63 +42,67 @@ class FactoryFormat : public RowFormat {
     }
     const auto& missing = asks ? options_.response : options_.prompt;
     if (std::ranges::find(columns, missing) != columns.end()) return;
-    bad = {RowProblem::columns, fmt::format("no column \"{}\", only {}; dataset_info.json says which one holds what: \"columns\": {{\"{}\": \"{}\"}}", missing, column_list(columns),
-                                                  asks ? "response" : "prompt", columns.empty() ? "…" : asks ? columns.back() : columns.front())};
+    bad = {RowProblem::columns,
+           fmt::format("no column \"{}\", only {}; dataset_info.json says which one holds what: \"columns\": {{\"{}\": \"{}\"}}",
+                       missing, column_list(columns), asks ? "response" : "prompt",
+                       columns.empty() ? "…"
+                       : asks          ? columns.back()
+                                       : columns.front())};
   }
 
-  static Verdict read_text(const Json& value, const std::string& column, std::string& out) {
+  static RowCheck read_text(const Json& value, const std::string& column, std::string& out) {
     if (value.is_null()) return std::nullopt;
-    if (!value.is_string()) return complaint(RowProblem::type, "\"{}\" is {}; expected text", column, type_word(value));
+    if (!value.is_string()) return row_issue(RowProblem::type, "\"{}\" is {}; expected text", column, type_word(value));
     out = value.get<std::string>();
     return std::nullopt;
   }
   Json take(Json& fields, const std::string& column) const { return column.empty() ? Json() : take_column(fields, column); }
 
-  Verdict fill_alpaca(Json& fields, Conversation& conversation) const {
+  RowCheck fill_alpaca(Json& fields, Conversation& conversation) const {
     auto& messages = conversation.messages;
     std::string system, prompt, query;
     if (auto bad = read_text(take(fields, options_.system), options_.system, system)) return bad;
     if (!system.empty()) messages.push_back({"system", system, {}, {}, nullptr});
     if (auto bad = fill_history(take(fields, options_.history), messages)) return bad;
     if (!options_.prompt.empty() && !fields.contains(options_.prompt))
-      return complaint(RowProblem::columns, "no column \"{}\"; expected the prompt there", options_.prompt);
+      return row_issue(RowProblem::columns, "no column \"{}\"; expected the prompt there", options_.prompt);
     if (auto bad = read_text(take(fields, options_.prompt), options_.prompt, prompt)) return bad;
     if (auto bad = read_text(take(fields, options_.query), options_.query, query)) return bad;
     messages.push_back({"user", prompt.empty() || query.empty() ? prompt + query : prompt + "\n" + query, {}, {}, nullptr});
     if (options_.demands.pretraining) return std::nullopt;
-    return options_.ranking ? fill_alpaca_pair(fields, conversation) : fill_alpaca_answer(fields, conversation);
+    return options_.ranking ? fill_alpaca_pair(fields, conversation) : fill_alpaca_response(fields, conversation);
   }
 
-  Verdict fill_history(const Json& history, std::vector<Message>& messages) const {
+  RowCheck fill_history(const Json& history, std::vector<Message>& messages) const {
     if (!history.is_array()) return std::nullopt;
     for (const auto& pair : history) {
       if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string())
-        return complaint(RowProblem::type, "\"{}\" holds {}; expected pairs [question, answer]", options_.history, type_word(pair));
+        return row_issue(RowProblem::type, "\"{}\" holds {}; expected pairs [query, response]", options_.history, type_word(pair));
       messages.push_back({"user", pair[0].get<std::string>(), {}, {}, nullptr});
       messages.push_back({"assistant", pair[1].get<std::string>(), {}, {}, nullptr});
     }
     return std::nullopt;
   }
 
-  Verdict fill_alpaca_pair(Json& fields, Conversation& conversation) const {
+  RowCheck fill_alpaca_pair(Json& fields, Conversation& conversation) const {
     Json chosen = take(fields, options_.chosen), rejected = take(fields, options_.rejected);
     if (!chosen.is_string() || !rejected.is_string())
-      return complaint(RowProblem::preference, "chosen is {} and rejected is {}; expected two texts", type_word(chosen), type_word(rejected));
+      return row_issue(RowProblem::preference, "chosen is {} and rejected is {}; expected two texts", type_word(chosen), type_word(rejected));
     conversation.rejected = conversation.messages;
     conversation.messages.push_back({"assistant", chosen.get<std::string>(), {}, {}, nullptr});
     conversation.rejected.push_back({"assistant", rejected.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }
 
-  Verdict fill_alpaca_answer(Json& fields, Conversation& conversation) const {
+  RowCheck fill_alpaca_response(Json& fields, Conversation& conversation) const {
     Json response = take(fields, options_.response);
     if (response.is_null()) return std::nullopt;
-    if (!response.is_string()) return complaint(RowProblem::type, "\"{}\" is {}; expected text", options_.response, type_word(response));
+    if (!response.is_string()) return row_issue(RowProblem::type, "\"{}\" is {}; expected text", options_.response, type_word(response));
     conversation.messages.push_back({"assistant", response.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }
 
-  Verdict fill_turns(Json& fields, Conversation& conversation) const {
+  RowCheck fill_turns(Json& fields, Conversation& conversation) const {
     FactoryTurns turns(options_);
     if (auto bad = turns.read(take(fields, options_.messages))) return bad;
     std::string system;
@@ -111,7 +115,7 @@ class FactoryFormat : public RowFormat {
     return options_.ranking && !options_.demands.pretraining ? fill_pair(turns, fields, conversation) : std::nullopt;
   }
 
-  Verdict fill_pair(const FactoryTurns& turns, Json& fields, Conversation& conversation) const {
+  RowCheck fill_pair(const FactoryTurns& turns, Json& fields, Conversation& conversation) const {
     conversation.rejected = conversation.messages;
     if (auto bad = turns.append_answer(take(fields, options_.chosen), "chosen", conversation.messages)) return bad;
     return turns.append_answer(take(fields, options_.rejected), "rejected", conversation.rejected);
@@ -132,7 +136,7 @@ class FactoryFormat : public RowFormat {
     return std::filesystem::is_regular_file(joined, ignored) ? joined.string() : path;
   }
 
-  Verdict fill_rest(Json& fields, Conversation& conversation) const {
+  RowCheck fill_rest(Json& fields, Conversation& conversation) const {
     if (auto bad = read_media(take(fields, options_.images), "images", conversation.images)) return bad;
     if (auto bad = read_media(take(fields, options_.videos), "videos", conversation.videos)) return bad;
     if (auto bad = read_media(take(fields, options_.audios), "audios", conversation.audios)) return bad;
@@ -142,7 +146,7 @@ class FactoryFormat : public RowFormat {
       if (auto bad = read_tools(take(fields, options_.tools), conversation.tools)) return bad;
     if (!options_.kto_tag.empty()) {
       conversation.label = read_label(take(fields, options_.kto_tag));
-      if (!conversation.label) return complaint(RowProblem::type, "\"{}\" is no boolean; expected true or false", options_.kto_tag);
+      if (!conversation.label) return row_issue(RowProblem::type, "\"{}\" is no boolean; expected true or false", options_.kto_tag);
     }
     if (!fields.empty()) conversation.extra = std::move(fields);
     return std::nullopt;
@@ -155,7 +159,7 @@ class FactoryFormat : public RowFormat {
     conversation.plain_text = true;
   }
 
-  Verdict check(const Conversation& conversation) const {
+  RowCheck check(const Conversation& conversation) const {
     if (auto bad = check_messages(conversation.messages, options_.demands)) return bad;
     if (!conversation.rejected.empty())
       if (auto bad = check_messages(conversation.rejected, options_.demands)) return bad;

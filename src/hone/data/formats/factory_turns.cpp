@@ -20,14 +20,14 @@ std::string FactoryTurns::canonical(const std::string& tag) const {
   return "";
 }
 
-Verdict FactoryTurns::read_turn(const Json& message, size_t index, Turn& out) const {
-  if (!message.is_object()) return complaint(RowProblem::type, "messages[{}] is {}; expected an object", index, type_word(message));
+RowCheck FactoryTurns::read_turn(const Json& message, size_t index, Turn& out) const {
+  if (!message.is_object()) return row_issue(RowProblem::type, "messages[{}] is {}; expected an object", index, type_word(message));
   auto role = message.find(options_.role_tag), content = message.find(options_.content_tag);
   if (role == message.end() || !role->is_string())
-    return complaint(RowProblem::columns, "messages[{}] has no \"{}\" text; expected the role there", index, options_.role_tag);
+    return row_issue(RowProblem::columns, "messages[{}] has no \"{}\" text; expected the role there", index, options_.role_tag);
   out.role = canonical(role->get<std::string>());
   if (out.role.empty())
-    return complaint(RowProblem::role, "messages[{}].{} is \"{}\"; expected {} or {}", index, options_.role_tag,
+    return row_issue(RowProblem::role, "messages[{}].{} is \"{}\"; expected {} or {}", index, options_.role_tag,
                      role->get<std::string>().substr(0, 40), options_.user_tag, options_.assistant_tag);
   auto calls = message.find("tool_calls");
   if (options_.formatting == FactoryFormatOptions::Formatting::openai && is_answer(out.role) && calls != message.end() &&
@@ -35,14 +35,14 @@ Verdict FactoryTurns::read_turn(const Json& message, size_t index, Turn& out) co
     Json functions = Json::array();
     for (const auto& call : *calls) {
       if (!has_value(call.is_object() ? call : Json::object(), "function"))
-        return complaint(RowProblem::type, "messages[{}].tool_calls holds no function; expected {{\"function\": …}}", index);
+        return row_issue(RowProblem::type, "messages[{}].tool_calls holds no function; expected {{\"function\": …}}", index);
       functions.push_back(call["function"]);
     }
     out = {"tool_call", text::python_dumps(functions)};
     return std::nullopt;
   }
   if (content == message.end() || !content->is_string())
-    return complaint(RowProblem::type, "messages[{}].{} is {}; expected text", index, options_.content_tag,
+    return row_issue(RowProblem::type, "messages[{}].{} is {}; expected text", index, options_.content_tag,
                      content == message.end() ? "missing" : type_word(*content));
   out.content = content->get<std::string>();
   return std::nullopt;
@@ -63,36 +63,36 @@ void FactoryTurns::add(Turn turn) {
   messages_.push_back({std::move(turn.role), std::move(turn.content), {}, {}, nullptr});
 }
 
-Verdict FactoryTurns::read(const Json& list) {
-  if (list.is_null()) return complaint(RowProblem::columns, "no column \"{}\"; expected the messages there", options_.messages);
-  if (!list.is_array()) return complaint(RowProblem::type, "\"{}\" is {}; expected a list", options_.messages, type_word(list));
+RowCheck FactoryTurns::read(const Json& list) {
+  if (list.is_null()) return row_issue(RowProblem::columns, "no column \"{}\"; expected the messages there", options_.messages);
+  if (!list.is_array()) return row_issue(RowProblem::type, "\"{}\" is {}; expected a list", options_.messages, type_word(list));
   for (size_t i = 0; i < list.size(); ++i) {
     Turn turn;
     if (auto bad = read_turn(list[i], i, turn)) return bad;
     if (i == 0 && turn.role == "system") system_ = std::move(turn.content);
     else add(std::move(turn));
   }
-  if (messages_.empty()) return complaint(RowProblem::columns, "\"{}\" is empty; expected at least one turn", options_.messages);
+  if (messages_.empty()) return row_issue(RowProblem::columns, "\"{}\" is empty; expected at least one turn", options_.messages);
   return check_order();
 }
 
-Verdict FactoryTurns::check_order() const {
+RowCheck FactoryTurns::check_order() const {
   for (size_t i = 0; i < messages_.size(); ++i)
     if (!(i % 2 == 0 ? is_question(messages_[i].role) : is_answer(messages_[i].role)))
-      return complaint(RowProblem::order, "turn {} is \"{}\"; expected {}", i + 1, messages_[i].role,
+      return row_issue(RowProblem::order, "turn {} is \"{}\"; expected {}", i + 1, messages_[i].role,
                        i % 2 == 0 ? "user or observation" : "assistant or function call");
   if (options_.demands.pretraining) return std::nullopt;
   bool even = messages_.size() % 2 == 0;
   if (even == options_.ranking)
-    return complaint(RowProblem::order, "{} turns; expected an {} number{}", messages_.size(), options_.ranking ? "odd" : "even",
-                     options_.ranking ? " before chosen and rejected" : " (the last one an answer)");
+    return row_issue(RowProblem::order, "{} turns; expected an {} number{}", messages_.size(), options_.ranking ? "odd" : "even",
+                     options_.ranking ? " before chosen and rejected" : " (the last one from the assistant)");
   return std::nullopt;
 }
 
-Verdict FactoryTurns::append_answer(const Json& message, std::string_view column, std::vector<Message>& to) const {
+RowCheck FactoryTurns::append_answer(const Json& message, std::string_view column, std::vector<Message>& to) const {
   Turn turn;
-  if (auto bad = read_turn(message, 0, turn)) return complaint(RowProblem::preference, "column {}: {}", column, bad->details);
-  if (!is_answer(turn.role)) return complaint(RowProblem::preference, "column {} is a message of \"{}\"; expected an answer", column, turn.role);
+  if (auto bad = read_turn(message, 0, turn)) return row_issue(RowProblem::preference, "column {}: {}", column, bad->details);
+  if (!is_answer(turn.role)) return row_issue(RowProblem::preference, "column {} is a message of \"{}\"; expected an assistant message", column, turn.role);
   to.push_back({std::move(turn.role), std::move(turn.content), {}, {}, nullptr});
   return std::nullopt;
 }

@@ -12,21 +12,21 @@ class FactoryTurns {
  public:
   explicit FactoryTurns(const FactoryFormatOptions& options) : options_(options) {}
 
-  Verdict read(const Json& list);
+  RowCheck read(const Json& list);
   std::vector<Message>& messages() { return messages_; }
   const std::optional<std::string>& system() const { return system_; }
   // Adds the message object of a chosen or rejected column.
-  Verdict append_answer(const Json& message, std::string_view column, std::vector<Message>& to) const;
+  RowCheck append_answer(const Json& message, std::string_view column, std::vector<Message>& to) const;
 
  private:
   struct Turn {
     std::string role, content;
   };
-  Verdict read_turn(const Json& message, size_t index, Turn& out) const;
+  RowCheck read_turn(const Json& message, size_t index, Turn& out) const;
   std::string canonical(const std::string& tag) const;  // empty for an unknown tag
   void add(Turn turn);
   void flush_results();
-  Verdict check_order() const;
+  RowCheck check_order() const;
 
   const FactoryFormatOptions& options_;
   std::vector<Message> messages_;

@@ -16,7 +16,7 @@ class RowFormat {
 };
 
 // What the method to be trained wants of every row.
-struct RowDemands {
+struct RowRequirements {
   bool pretraining = false;   // one plain text
   bool prompts_only = false;  // no answer needed
 };
@@ -30,7 +30,7 @@ struct SwiftFormatOptions {
   std::string system_role = "system", inner_key;
   bool auto_columns = true;
   bool messages_only = false;  // the entry says that rows hold messages
-  RowDemands demands;
+  RowRequirements demands;
 };
 std::unique_ptr<RowFormat> swift_format(const SwiftFormatOptions& options, const std::vector<std::string>& columns);
 
@@ -44,7 +44,7 @@ struct FactoryFormatOptions {
   std::string role_tag = "from", content_tag = "value", user_tag = "human", assistant_tag = "gpt";
   std::string observation_tag = "observation", function_tag = "function_call", system_tag = "system";
   std::string media_dir;
-  RowDemands demands;
+  RowRequirements demands;
 };
 std::unique_ptr<RowFormat> factory_format(const FactoryFormatOptions& options);
 

@@ -22,11 +22,11 @@ class MessagesParser {
  public:
   explicit MessagesParser(const SwiftFormatOptions& options) : options_(options) {}
 
-  Verdict parse(const Json& list, const std::optional<std::string>& system) {
-    if (!list.is_array()) return complaint(RowProblem::type, "\"messages\" is {}; expected a list", type_word(list));
-    if (list.empty()) return complaint(RowProblem::columns, "\"messages\" is empty; expected at least one message");
+  RowCheck parse(const Json& list, const std::optional<std::string>& system) {
+    if (!list.is_array()) return row_issue(RowProblem::type, "\"messages\" is {}; expected a list", type_word(list));
+    if (list.empty()) return row_issue(RowProblem::columns, "\"messages\" is empty; expected at least one message");
     for (size_t i = 0; i < list.size(); ++i) {
-      if (!list[i].is_object()) return complaint(RowProblem::type, "messages[{}] is {}; expected an object", i, type_word(list[i]));
+      if (!list[i].is_object()) return row_issue(RowProblem::type, "messages[{}] is {}; expected an object", i, type_word(list[i]));
       if (auto bad = is_pair(list[i]) ? add_pair(list[i], i) : add(list[i], i)) return bad;
     }
     auto& messages = parsed_.messages;
@@ -41,10 +41,10 @@ class MessagesParser {
            (first_of(message, options_.user_roles) || first_of(message, options_.assistant_roles));
   }
 
-  Verdict add_pair(const Json& pair, size_t index) {
+  RowCheck add_pair(const Json& pair, size_t index) {
     const Json *question = first_of(pair, options_.user_roles), *answer = first_of(pair, options_.assistant_roles);
     if (!question || !answer || !question->is_string() || !answer->is_string())
-      return complaint(RowProblem::type, "messages[{}] is half a pair; expected texts of both sides", index);
+      return row_issue(RowProblem::type, "messages[{}] is half a pair; expected texts of both sides", index);
     parsed_.messages.push_back({"user", question->get<std::string>(), {}, {}, nullptr});
     parsed_.messages.push_back({"assistant", answer->get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
@@ -61,11 +61,11 @@ class MessagesParser {
     return role;
   }
 
-  Verdict add(const Json& source, size_t index) {
+  RowCheck add(const Json& source, size_t index) {
     pending_empty_ = false;
     const Json* role = first_of(source, options_.role_keys);
-    if (!role) return complaint(RowProblem::columns, "messages[{}] has no \"{}\"", index, options_.role_keys.front());
-    if (!role->is_string()) return complaint(RowProblem::type, "messages[{}].role is {}; expected a string", index, type_word(*role));
+    if (!role) return row_issue(RowProblem::columns, "messages[{}] has no \"{}\"", index, options_.role_keys.front());
+    if (!role->is_string()) return row_issue(RowProblem::type, "messages[{}].role is {}; expected a string", index, type_word(*role));
     Message message{canonical_role(role->get<std::string>(), index), "", {}, {}, nullptr};
     if (auto bad = read_loss(source, index, message)) return bad;
     read_extra(source, message);
@@ -74,20 +74,20 @@ class MessagesParser {
     bool has_calls = message.role == "assistant" && calls != source.end() && calls->is_array() && !calls->empty();
     const Json* content = first_of(source, options_.content_keys);
     if (!content || content->is_null()) {
-      if (!has_calls) return complaint(RowProblem::type, "messages[{}].content is missing or null; expected text", index);
+      if (!has_calls) return row_issue(RowProblem::type, "messages[{}].content is missing or null; expected text", index);
     } else if (auto bad = add_content(*content, index, message)) {
       return bad;
     }
     return has_calls ? add_calls(*calls, index, message) : std::nullopt;
   }
 
-  Verdict read_loss(const Json& source, size_t index, Message& message) const {
+  RowCheck read_loss(const Json& source, size_t index, Message& message) const {
     if (auto loss = source.find("loss"); loss != source.end() && !loss->is_null()) {
       message.loss = read_label(*loss);
-      if (!message.loss) return complaint(RowProblem::type, "messages[{}].loss is {}; expected true or false", index, type_word(*loss));
+      if (!message.loss) return row_issue(RowProblem::type, "messages[{}].loss is {}; expected true or false", index, type_word(*loss));
     }
     if (auto scale = source.find("loss_scale"); scale != source.end() && !scale->is_null()) {
-      if (!scale->is_number()) return complaint(RowProblem::type, "messages[{}].loss_scale is {}; expected a number", index, type_word(*scale));
+      if (!scale->is_number()) return row_issue(RowProblem::type, "messages[{}].loss_scale is {}; expected a number", index, type_word(*scale));
       message.loss_scale = scale->get<double>();
     }
     return std::nullopt;
@@ -102,19 +102,19 @@ class MessagesParser {
   }
 
   // Adds one message, or several where blocks inside the content are calls and results.
-  Verdict add_content(const Json& content, size_t index, Message message) {
+  RowCheck add_content(const Json& content, size_t index, Message message) {
     bool text_list = content.is_array() && message.role != "tool_call" && !content.empty() && content.front().is_object() &&
                      content.front().contains("type");
     if (text_list) return add_blocks(content, index, std::move(message));
     if (content.is_string()) message.content = content.get<std::string>();
     else if (message.role == "tool_call" || message.role == "tool") message.content = text::python_dumps(content);
-    else return complaint(RowProblem::type, "messages[{}].content is {}; expected text", index, type_word(content));
+    else return row_issue(RowProblem::type, "messages[{}].content is {}; expected text", index, type_word(content));
     pending_empty_ = message.content.empty() && message.role == "assistant" && message.extra.is_null();
     parsed_.messages.push_back(std::move(message));
     return std::nullopt;
   }
 
-  Verdict add_blocks(const Json& blocks, size_t index, Message message) {
+  RowCheck add_blocks(const Json& blocks, size_t index, Message message) {
     std::string text;
     auto flush = [&] {
       if (text.empty()) return;
@@ -122,7 +122,7 @@ class MessagesParser {
       part.content = std::exchange(text, "");
       parsed_.messages.push_back(std::move(part));
     };
-    auto bad_block = [&](const char* expected) { return complaint(RowProblem::type, "messages[{}].content holds a block that is not {}", index, expected); };
+    auto bad_block = [&](const char* expected) { return row_issue(RowProblem::type, "messages[{}].content holds a block that is not {}", index, expected); };
     for (const auto& block : blocks) {
       if (!block.is_object() || !block.contains("type") || !block["type"].is_string()) return bad_block("an object with a type");
       auto type = block["type"].get<std::string>();
@@ -147,41 +147,41 @@ class MessagesParser {
     return std::nullopt;
   }
 
-  Verdict read_result(const Json& content, std::string& text) {
+  RowCheck read_result(const Json& content, std::string& text) {
     if (content.is_string()) return text = content.get<std::string>(), std::nullopt;
-    if (!content.is_array()) return complaint(RowProblem::type, "text");
+    if (!content.is_array()) return row_issue(RowProblem::type, "text");
     for (const auto& block : content) {
       if (!block.is_object() || block.value("type", Json()) != "text" || !has_value(block, "text") || !block["text"].is_string())
-        return complaint(RowProblem::type, "text");
+        return row_issue(RowProblem::type, "text");
       text += block["text"].get<std::string>();
     }
     return std::nullopt;
   }
 
   // {"type": "image_url", "image_url": {"url": …}}, {"type": "image", "image": …} or Anthropic's {"type": "image", "source": …}.
-  Verdict add_medium(const Json& block, std::string type, std::string& text) {
+  RowCheck add_medium(const Json& block, std::string type, std::string& text) {
     const Json value = block.value(type, Json());
     if (type.ends_with("_url")) type.resize(type.size() - 4);
     auto* list = type == "image" ? &parsed_.images : type == "video" ? &parsed_.videos : type == "audio" ? &parsed_.audios : nullptr;
-    if (!list) return complaint(RowProblem::type, "text, image, video, audio, tool_use or tool_result");
+    if (!list) return row_issue(RowProblem::type, "text, image, video, audio, tool_use or tool_result");
     text += "<" + type + ">";
     if (auto source = block.find("source"); source != block.end() && source->is_object()) {
       auto word = [&](const char* key) { return source->value(key, Json()).is_string() ? (*source)[key].get<std::string>() : std::string(); };
       if (word("type") == "url" && !word("url").empty()) return list->push_back(word("url")), std::nullopt;
       if (word("type") == "base64" && !word("data").empty())
         return list->push_back(fmt::format("data:{};base64,{}", word("media_type"), word("data"))), std::nullopt;
-      return complaint(RowProblem::type, "an image with a url or base64 source");
+      return row_issue(RowProblem::type, "an image with a url or base64 source");
     }
-    return read_media(value, type, *list) ? Verdict(complaint(RowProblem::type, "a path or URL")) : std::nullopt;
+    return read_media(value, type, *list) ? RowCheck(row_issue(RowProblem::type, "a path or URL")) : std::nullopt;
   }
 
-  Verdict add_calls(const Json& calls, size_t index, const Message& message) {
+  RowCheck add_calls(const Json& calls, size_t index, const Message& message) {
     // An empty text beside the calls is no message of its own.
     if (std::exchange(pending_empty_, false)) parsed_.messages.pop_back();
     for (const auto& call : calls) {
       const Json& function = call.is_object() && call.contains("function") ? call["function"] : call;
       if (!function.is_object() || !has_value(function, "name"))
-        return complaint(RowProblem::type, "messages[{}].tool_calls holds no function name; expected {{\"function\": {{\"name\": …}}}}", index);
+        return row_issue(RowProblem::type, "messages[{}].tool_calls holds no function name; expected {{\"function\": {{\"name\": …}}}}", index);
       Json arguments = function.value("arguments", Json::object());
       if (arguments.is_string())
         if (auto parsed = parse_json(arguments.get<std::string>())) arguments = std::move(parsed).value();

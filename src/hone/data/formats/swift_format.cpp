@@ -11,7 +11,7 @@
 namespace hone::data {
 namespace {
 
-enum class Kind { messages, alpaca, response };
+enum class SwiftRowKind { messages, alpaca, response };
 
 bool holds(const std::vector<std::string>& columns, const char* name) {
   return std::find(columns.begin(), columns.end(), name) != columns.end();
@@ -112,10 +112,10 @@ class SwiftFormat : public RowFormat {
     if (!solution.is_null()) fields["solution"] = std::move(solution);
   }
 
-  Verdict fill_messages(Json& fields, Conversation& conversation, const std::string& where) const {
+  RowCheck fill_messages(Json& fields, Conversation& conversation, const std::string& where) const {
     std::optional<std::string> system;
     if (Json value = take_column(fields, "system"); value.is_string()) system = value.get<std::string>();
-    else if (!value.is_null()) return complaint(RowProblem::type, "\"system\" is {}; expected text", type_word(value));
+    else if (!value.is_null()) return row_issue(RowProblem::type, "\"system\" is {}; expected text", type_word(value));
     if (has_value(fields, "messages")) return parse_into(take_column(fields, "messages"), system, conversation, where);
     if (has_value(fields, "chosen") && fields["chosen"].is_array() && !has_value(fields, "query"))
       return parse_into(take_column(fields, "chosen"), system, conversation, where);
@@ -123,9 +123,9 @@ class SwiftFormat : public RowFormat {
     return fill_turns(fields, system, conversation);
   }
 
-  Verdict parse_into(const Json& list, const std::optional<std::string>& system, Conversation& conversation, const std::string& where) const {
+  RowCheck parse_into(const Json& list, const std::optional<std::string>& system, Conversation& conversation, const std::string& where) const {
     auto parsed = parse_messages(list, system, options_, where);
-    if (!parsed) return Complaint{problem_of(parsed.error()), parsed.error()};
+    if (!parsed) return RowIssue{problem_of(parsed.error()), parsed.error()};
     conversation.messages = std::move(parsed->messages);
     conversation.images = std::move(parsed->images);
     conversation.videos = std::move(parsed->videos);
@@ -133,58 +133,62 @@ class SwiftFormat : public RowFormat {
     return std::nullopt;
   }
 
-  Verdict join_alpaca(Json& fields) const {
+  RowCheck join_alpaca(Json& fields) const {
     if (kind_ != Kind::alpaca) return std::nullopt;
     Json instruction = take_column(fields, "instruction"), input = take_column(fields, "input"), output = take_column(fields, "output");
     for (const auto* part : {&instruction, &input})
       if (!part->is_null() && !part->is_string())
-        return complaint(RowProblem::type, "\"{}\" is {}; expected text", part == &input ? "input" : "instruction", type_word(*part));
+        return row_issue(RowProblem::type, "\"{}\" is {}; expected text", part == &input ? "input" : "instruction", type_word(*part));
     auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : std::string(); };
-    if (instruction.is_null() && input.is_null()) return complaint(RowProblem::columns, "neither instruction nor input; expected a question");
+    if (instruction.is_null() && input.is_null()) return row_issue(RowProblem::columns, "neither instruction nor input; expected a question");
     auto question = text(instruction), more = text(input);
     fields["query"] = question.empty() || more.empty() ? question + more : question + "\n" + more;
     if (!output.is_null()) fields["response"] = std::move(output);
     return std::nullopt;
   }
 
-  Verdict add_turn(const Json& value, const char* role, const char* column, Conversation& conversation) const {
+  RowCheck add_turn(const Json& value, const char* role, const char* column, Conversation& conversation) const {
     if (value.is_null()) return std::nullopt;
-    if (!value.is_string()) return complaint(RowProblem::type, "\"{}\" is {}; expected text", as_written(column), type_word(value));
+    if (!value.is_string()) return row_issue(RowProblem::type, "\"{}\" is {}; expected text", as_written(column), type_word(value));
     conversation.messages.push_back({role, value.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }
 
-  Verdict fill_turns(Json& fields, const std::optional<std::string>& system, Conversation& conversation) const {
+  RowCheck fill_turns(Json& fields, const std::optional<std::string>& system, Conversation& conversation) const {
     Json query = take_column(fields, "query"), response = take_column(fields, "response"), history = take_column(fields, "history");
     if (response.is_array()) response = response.empty() ? Json() : Json(response.front());
     // A reward's `solution` may be a number.
     if (options_.demands.prompts_only && (response.is_number() || response.is_boolean())) response = response.dump();
     // TRL's and LLaMA-Factory's pairs: the chosen text is the answer.
     if (response.is_null() && has_value(fields, "chosen") && fields["chosen"].is_string()) response = take_column(fields, "chosen");
-    if (query.is_null() && response.is_null()) return complaint(RowProblem::columns, "{}", unknown_columns_hint(filled_columns(fields), automatic_columns(kind_, options_.system_role)));
+    if (query.is_null() && response.is_null())
+      return row_issue(RowProblem::columns, "{}",
+                       unknown_columns_hint(filled_columns(fields), automatic_columns(kind_, options_.system_role)));
     if (history.is_string() && !history.get_ref<const std::string&>().empty()) {
       auto parsed = parse_value_text(history.get_ref<const std::string&>());
-      if (!parsed) return complaint(RowProblem::type, "\"history\" is text that holds no list ({})", parsed.error());
+      if (!parsed) return row_issue(RowProblem::type, "\"history\" is text that holds no list ({})", parsed.error());
       history = std::move(parsed).value();
     }
     if (query.is_null() && !options_.demands.pretraining)
-      if (auto contested = question_hint(filled_columns(fields), automatic_columns(kind_, options_.system_role)); !contested.empty()) return complaint(RowProblem::columns, "{}", contested);
+      if (auto contested = question_hint(filled_columns(fields), automatic_columns(kind_, options_.system_role));
+          !contested.empty())
+        return row_issue(RowProblem::columns, "{}", contested);
     if (system) conversation.messages.push_back({"system", *system, {}, {}, nullptr});
     if (history.is_array()) {
       for (const auto& pair : history) {
-        if (!pair.is_array() || pair.size() != 2) return complaint(RowProblem::type, "\"history\" holds {}; expected pairs [question, answer]", type_word(pair));
+        if (!pair.is_array() || pair.size() != 2) return row_issue(RowProblem::type, "\"history\" holds {}; expected pairs [query, response]", type_word(pair));
         if (auto bad = add_turn(pair[0], "user", "history", conversation)) return bad;
         if (auto bad = add_turn(pair[1], "assistant", "history", conversation)) return bad;
       }
     } else if (!history.is_null() && !history.is_string()) {
-      return complaint(RowProblem::type, "\"history\" is {}; expected a list of pairs", type_word(history));
+      return row_issue(RowProblem::type, "\"history\" is {}; expected a list of pairs", type_word(history));
     }
     if (auto bad = add_turn(query, "user", "query", conversation)) return bad;
     return add_turn(response, "assistant", "response", conversation);
   }
 
   // Rows without an answer are mostly rows whose columns have other names: a person needs to know which, and how to say so.
-  void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, Complaint& bad) const {
+  void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
     if (kind_ == Kind::messages || !options_.auto_columns) return;
     const bool asks = bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
     if (asks) bad = {RowProblem::columns, answer_hint(by_given_names(columns), automatic_columns(kind_, options_.system_role))};
@@ -193,7 +197,7 @@ class SwiftFormat : public RowFormat {
   // Columns by the names that --columns gave them; the automatic names come later.
   std::vector<std::string> by_given_names(const std::vector<std::string>& columns) const { return info_.renamed(given_.renamed(columns)); }
 
-  Verdict fill_rest(Json& fields, Conversation& conversation, const std::string& where) const {
+  RowCheck fill_rest(Json& fields, Conversation& conversation, const std::string& where) const {
     if (auto bad = read_media(take_column(fields, "images"), "images", conversation.images)) return bad;
     if (auto bad = read_media(take_column(fields, "videos"), "videos", conversation.videos)) return bad;
     if (auto bad = read_media(take_column(fields, "audios"), "audios", conversation.audios)) return bad;
@@ -211,7 +215,7 @@ class SwiftFormat : public RowFormat {
     return 0;
   }
 
-  Verdict fill_rejected(Json& fields, Conversation& conversation, const std::string& where) const {
+  RowCheck fill_rejected(Json& fields, Conversation& conversation, const std::string& where) const {
     if (Json list = take_column(fields, "rejected_messages"); !list.is_null()) return parse_rejected(list, 0, conversation, where);
     const char* column = has_value(fields, "rejected_response") ? "rejected_response" : "rejected";
     Json answer = take_column(fields, "rejected_response");
@@ -225,33 +229,37 @@ class SwiftFormat : public RowFormat {
     size_t start = answer_start(conversation.messages);
     if (answer.is_array()) {
       for (const auto& message : answer)
-        if (!message.is_object()) return complaint(RowProblem::preference, "\"{}\" is a list that holds {}; expected text or messages", column, type_word(message));
-      bool whole = std::any_of(answer.begin(), answer.end(), [](const Json& m) { return m.is_object() && (m.value("role", Json()) == "user" || m.value("from", Json()) == "human"); });
+        if (!message.is_object())
+          return row_issue(RowProblem::preference, "\"{}\" is a list that holds {}; expected text or messages", column,
+                           type_word(message));
+      bool whole = std::any_of(answer.begin(), answer.end(), [](const Json& m) {
+        return m.is_object() && (m.value("role", Json()) == "user" || m.value("from", Json()) == "human");
+      });
       return parse_rejected(answer, whole ? 0 : start, conversation, where);
     }
     conversation.rejected.assign(conversation.messages.begin(), conversation.messages.begin() + static_cast<long>(start));
     if (answer.is_object()) return append_message(answer, conversation.rejected, where);
-    if (!answer.is_string()) return complaint(RowProblem::preference, "\"{}\" is {}; expected text or messages", column, type_word(answer));
+    if (!answer.is_string()) return row_issue(RowProblem::preference, "\"{}\" is {}; expected text or messages", column, type_word(answer));
     conversation.rejected.push_back({"assistant", answer.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }
 
-  Verdict append_message(const Json& message, std::vector<Message>& to, const std::string& where) const {
+  RowCheck append_message(const Json& message, std::vector<Message>& to, const std::string& where) const {
     auto parsed = parse_messages(Json::array({message}), std::nullopt, options_, where);
-    if (!parsed) return Complaint{problem_of(parsed.error()), parsed.error()};
+    if (!parsed) return RowIssue{problem_of(parsed.error()), parsed.error()};
     std::move(parsed->messages.begin(), parsed->messages.end(), std::back_inserter(to));
     return std::nullopt;
   }
 
-  Verdict parse_rejected(const Json& list, size_t shared, Conversation& conversation, const std::string& where) const {
+  RowCheck parse_rejected(const Json& list, size_t shared, Conversation& conversation, const std::string& where) const {
     auto parsed = parse_messages(list, std::nullopt, options_, where);
-    if (!parsed) return Complaint{problem_of(parsed.error()), parsed.error()};
+    if (!parsed) return RowIssue{problem_of(parsed.error()), parsed.error()};
     conversation.rejected.assign(conversation.messages.begin(), conversation.messages.begin() + static_cast<long>(shared));
     std::move(parsed->messages.begin(), parsed->messages.end(), std::back_inserter(conversation.rejected));
     return std::nullopt;
   }
 
-  Verdict check(const Conversation& conversation) const {
+  RowCheck check(const Conversation& conversation) const {
     if (auto bad = check_messages(conversation.messages, options_.demands)) return bad;
     if (!conversation.rejected.empty())
       if (auto bad = check_messages(conversation.rejected, options_.demands)) return bad;

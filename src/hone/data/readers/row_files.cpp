@@ -114,7 +114,7 @@ JsonLayout json_layout(const Opened& opened) {
   if (auto at = data_list(head)) return {JsonKind::member, advanced(opened.start, head.substr(0, *at))};
   auto first = head.find_first_not_of(" \t\r\n");
   if (first != head.npos && head[first] == '[') return {JsonKind::array, advanced(opened.start, head.substr(0, first + 1))};
-  // An object that goes on after its first line is not JSONL. A broken first line of JSONL has more brackets on the next.
+  // An object that continues after its first line is not JSONL. A broken first line of JSONL has more brackets on the next.
   auto line = head.substr(first == head.npos ? 0 : first);
   auto newline = line.find('\n');
   auto rest = newline == line.npos ? std::string_view() : line.substr(newline + 1);
@@ -155,7 +155,7 @@ void warn_if_cut_short(const PlainFile& file, JsonKind kind) {
   if (file.read(file.size() - static_cast<int64_t>(tail.size()), tail.data(), static_cast<int64_t>(tail.size())) < 0) return;
   auto last = tail.find_last_not_of(" \t\r\n");
   if (last == tail.npos || tail[last] == (kind == JsonKind::array ? ']' : '}')) return;
-  log::warn_once(fmt::format("{}: the list of rows is not closed; the file seems to be cut short", file.path().string()));
+  log::warn_once(fmt::format("{}: the list of rows is not closed; the file seems to be truncated", file.path().string()));
 }
 
 // Calls `use(scanner, start, decoder)` with what fits the file.

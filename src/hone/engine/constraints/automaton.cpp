@@ -20,7 +20,7 @@ size_t Automaton::FrameHash::operator()(const Frame& frame) const {
   return mixed(mixed(std::hash<const void*>()(frame.pattern), numbers), static_cast<size_t>(frame.next));
 }
 
-Result<Automaton> Automaton::make(Pattern pattern, const AutomatonLimits& limits, std::shared_ptr<ByteBudget> memory) try {
+Result<Automaton> Automaton::make(Pattern pattern, const AutomatonLimits& limits, std::shared_ptr<MemoryBudget> memory) try {
   if (pattern->kind == Kind::nothing) return error("nothing can satisfy it");
   Automaton automaton;
   automaton.pattern_ = std::move(pattern);
@@ -34,16 +34,16 @@ Result<Automaton> Automaton::make(Pattern pattern, const AutomatonLimits& limits
   automaton.enter(*automaton.pattern_, kEnd);
   automaton.reached_state();
   return automaton;
-} catch (const CannotGoOn& problem) {
+} catch (const ConstraintError& problem) {
   return Error{problem.what()};
 }
 
 void Automaton::take(size_t bytes) {
-  if (!memory_->take(bytes)) throw CannotGoOn("the asked output shape needs too much memory; make it narrower");
+  if (!memory_->take(bytes)) throw ConstraintError("the asked output shape needs too much memory; make it narrower");
 }
 
 void Automaton::spend(size_t work) {
-  if (work > work_left_) throw CannotGoOn("the asked output shape costs too much to follow; make it narrower");
+  if (work > work_left_) throw ConstraintError("the asked output shape costs too much to follow; make it narrower");
   work_left_ -= work;
 }
 
@@ -126,8 +126,8 @@ void Automaton::resume(int32_t id) {
   }
 }
 
-void Automaton::reach(Place place) {
-  if (reached_.size() >= limits_.places * kRepeatedLooks) throw CannotGoOn("the asked output shape is too ambiguous to follow; make it narrower");
+void Automaton::reach(NfaState place) {
+  if (reached_.size() >= limits_.places * kRepeatedLooks) throw ConstraintError("the asked output shape is too ambiguous to follow; make it narrower");
   reached_.push_back(place);
 }
 
@@ -138,14 +138,14 @@ int32_t Automaton::reached_state() {
   reached_.erase(twice.begin(), twice.end());
   if (reached_.empty()) return kDead;
   if (reached_.size() > limits_.places)
-    throw CannotGoOn(fmt::format("the asked output shape is too ambiguous to follow: a text leads to more than {} places of it", limits_.places));
+    throw ConstraintError(fmt::format("the asked output shape is too ambiguous to follow: a text leads to more than {} places of it", limits_.places));
   size_t hash = 0;
   for (auto [node, frame] : reached_) hash = mixed(mixed(hash, static_cast<size_t>(node)), static_cast<size_t>(frame));
   for (auto [known, end] = known_.equal_range(hash); known != end; ++known)
     if (states_[static_cast<size_t>(known->second)].places == reached_) return known->second;
-  take(sizeof(State) + reached_.size() * sizeof(Place) + kHashEntry);
+  take(sizeof(State) + reached_.size() * sizeof(NfaState) + kHashEntry);
   auto id = static_cast<int32_t>(states_.size());
-  states_.push_back({reached_, {}, reached_[0] == Place{ByteNodes::kNone, kEnd}});
+  states_.push_back({reached_, {}, reached_[0] == NfaState{ByteNodes::kNone, kEnd}});
   known_.emplace(hash, id);
   return id;
 }

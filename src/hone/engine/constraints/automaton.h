@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hone/base/error.h"
-#include "hone/engine/constraints/byte_budget.h"
+#include "hone/engine/constraints/memory_budget.h"
 #include "hone/engine/constraints/byte_nodes.h"
 #include "hone/engine/constraints/constraint.h"
 #include "hone/engine/constraints/pattern.h"
@@ -24,9 +24,9 @@ class Automaton {
  public:
   static constexpr int32_t kDead = -1, kStart = 0;
 
-  static Result<Automaton> make(Pattern pattern, const AutomatonLimits& limits, std::shared_ptr<ByteBudget> memory);
+  static Result<Automaton> make(Pattern pattern, const AutomatonLimits& limits, std::shared_ptr<MemoryBudget> memory);
 
-  // kDead when no text continues that way; throws CannotGoOn where a limit or the memory is used up.
+  // kDead when no text continues that way; throws ConstraintError where a limit or the memory is used up.
   int32_t step(int32_t state, uint8_t byte) {
     const auto& next = states_[static_cast<size_t>(state)].next;
     auto known = next.empty() ? kUnknown : next[classes_[byte]];
@@ -49,12 +49,12 @@ class Automaton {
     size_t operator()(const Frame& frame) const;
   };
   // A byte node to read from and the frame behind it.
-  struct Place {
+  struct NfaState {
     int32_t node, frame;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const NfaState&) const = default;
   };
   struct State {
-    std::vector<Place> places;  // sorted
+    std::vector<NfaState> places;  // sorted
     std::vector<int32_t> next;  // by class of byte; made with the first step: most states are looked at and left
     bool accepting;
   };
@@ -69,7 +69,7 @@ class Automaton {
   void begin(const PatternNode& pattern, int32_t next);
   void begin_parts(const PatternNode& sequence, size_t from, int32_t next);
   void resume(int32_t frame);
-  void reach(Place place);
+  void reach(NfaState place);
   int32_t reached_state();
 
   void take(size_t bytes);
@@ -77,7 +77,7 @@ class Automaton {
 
   Pattern pattern_;  // owns what frames point to
   AutomatonLimits limits_;
-  std::shared_ptr<ByteBudget> memory_;
+  std::shared_ptr<MemoryBudget> memory_;
   size_t work_left_ = 0;
 
   ByteNodes bytes_;
@@ -89,7 +89,7 @@ class Automaton {
   std::vector<State> states_;
   std::unordered_multimap<size_t, int32_t> known_;  // by hash of places
 
-  std::vector<Place> reached_;
+  std::vector<NfaState> reached_;
   std::vector<uint32_t> resumed_;  // the step in which a frame was last resumed
   uint32_t step_ = 0;
 };

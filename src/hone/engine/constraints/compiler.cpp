@@ -14,21 +14,21 @@ using Compiled = Result<std::shared_ptr<const Constraint>>;
 ConstraintCompiler::ConstraintCompiler(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens, ConstraintLimits limits)
     : trie_(std::make_shared<TokenTrie>(tokenizer, std::move(end_tokens))),
       limits_(limits),
-      memory_(std::make_shared<ByteBudget>(limits.all_bytes)),
+      memory_(std::make_shared<MemoryBudget>(limits.all_bytes)),
       cache_(std::make_shared<ConstraintCache>(limits.kept_bytes, limits.kept)) {}
 
 Compiled ConstraintCompiler::shared(const std::string& key, const std::function<Result<Pattern>()>& read) const try {
   if (auto known = cache_->find(key)) return std::shared_ptr<const Constraint>(known);
   auto pattern = read();
   if (!pattern) return Error{pattern.error()};
-  auto memory = std::make_shared<ByteBudget>(limits_.state_bytes, memory_), masks = std::make_shared<ByteBudget>(limits_.mask_bytes, memory_);
+  auto memory = std::make_shared<MemoryBudget>(limits_.state_bytes, memory_), masks = std::make_shared<MemoryBudget>(limits_.mask_bytes, memory_);
   auto automaton = Automaton::make(*pattern, limits_.following, memory);
   if (!automaton) return Error{automaton.error()};
   auto made = std::make_shared<const TokenAutomaton>(trie_, std::move(*automaton), memory, masks);
   made->mask(Constraint::kStart);  // here, where nobody else waits for it
   cache_->keep(key, made);
   return std::shared_ptr<const Constraint>(made);
-} catch (const CannotGoOn& problem) {
+} catch (const ConstraintError& problem) {
   return Error{problem.what()};
 }
 

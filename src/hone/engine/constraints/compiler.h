@@ -44,7 +44,7 @@ class ConstraintCompiler {
  private:
   std::shared_ptr<const TokenTrie> trie_;
   ConstraintLimits limits_;
-  std::shared_ptr<ByteBudget> memory_;
+  std::shared_ptr<MemoryBudget> memory_;
   std::shared_ptr<ConstraintCache> cache_;
 };
 

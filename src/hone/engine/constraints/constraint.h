@@ -10,7 +10,7 @@
 namespace hone::engine {
 
 // No token can be chosen for a request, for what it asked. Ends that request, and no other, with these words.
-struct CannotGoOn : std::runtime_error {
+struct ConstraintError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -20,7 +20,7 @@ class Constraint {
   static constexpr State kStart = 0;
 
   // A bit per token id; a set bit may be chosen. End tokens are allowed exactly where the text may end.
-  struct Mask {
+  struct TokenBitmask {
     std::vector<uint64_t> bits;
     bool allows(text::TokenId token) const {
       auto word = static_cast<size_t>(token) / 64;
@@ -29,8 +29,8 @@ class Constraint {
   };
 
   virtual ~Constraint() = default;
-  // Both throw CannotGoOn where that would cost more than one request may.
-  virtual std::shared_ptr<const Mask> mask(State state) const = 0;
+  // Both throw ConstraintError where that would cost more than one request may.
+  virtual std::shared_ptr<const TokenBitmask> mask(State state) const = 0;
   virtual State next(State state, text::TokenId token) const = 0;  // of an allowed token
 };
 

@@ -8,7 +8,7 @@ std::shared_ptr<const TokenAutomaton> ConstraintCache::find(const std::string& k
   auto found = places_.find(key);
   if (found == places_.end()) return nullptr;
   auto entry = found->second;
-  if (entry->constraint->worn()) {
+  if (entry->constraint->should_rebuild()) {
     forget(entry);
     return nullptr;
   }

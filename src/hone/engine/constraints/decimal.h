@@ -6,7 +6,7 @@
 
 namespace hone::engine {
 
-// A whole number: digits without leading zeros ("0" is never negative).
+// A integer: digits without leading zeros ("0" is never negative).
 struct WholeNumber {
   bool negative = false;
   std::string digits = "0";

@@ -2,7 +2,7 @@
 #include <array>
 #include <map>
 
-#include "hone/engine/constraints/json_parts.h"
+#include "hone/engine/constraints/json_rules.h"
 
 namespace hone::engine {
 namespace {
@@ -33,8 +33,9 @@ std::string address_expression() {
 
 // RFC 3986 with "//", without user and fragment, of at most 2,083 characters, which is the bound that browsers have and schemas name.
 std::string uri_expression() {
-  return fmt::format(R"([A-Za-z][A-Za-z0-9+.-]{{0,15}}://{}(:[0-9]{{1,5}})?(/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{{2}}){{0,400}})?(\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{{2}}){{0,200}})?)",
-                     host_expression());
+  return fmt::format(
+      R"([A-Za-z][A-Za-z0-9+.-]{{0,15}}://{}(:[0-9]{{1,5}})?(/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{{2}}){{0,400}})?(\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{{2}}){{0,200}})?)",
+      host_expression());
 }
 
 std::string duration_expression() {
@@ -66,7 +67,7 @@ constexpr std::array<std::string_view, 9> kNotFollowed{"idn-email",    "idn-host
 
 std::optional<Pattern> json_format(const std::string& format) {
   if (std::ranges::find(kNotFollowed, format) != kNotFollowed.end())
-    throw SchemaRefusal{fmt::format("the value \"{}\" of \"format\" is not supported", format)};
+    throw UnsupportedSchema{fmt::format("the value \"{}\" of \"format\" is not supported", format)};
   auto found = followed_formats().find(format);
   return found == followed_formats().end() ? std::nullopt : std::optional(found->second);
 }

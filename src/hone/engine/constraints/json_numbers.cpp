@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "hone/engine/constraints/decimal.h"
-#include "hone/engine/constraints/json_parts.h"
+#include "hone/engine/constraints/json_rules.h"
 
 namespace hone::engine {
 namespace {
@@ -77,7 +77,7 @@ struct Bounds {
 const Json* bound(const Json& schema, const char* name) {
   auto found = schema.find(name);
   if (found == schema.end()) return nullptr;
-  if (!found->is_number()) throw SchemaRefusal{fmt::format("\"{}\" is {}; expected a number", name, found->dump())};
+  if (!found->is_number()) throw UnsupportedSchema{fmt::format("\"{}\" is {}; expected a number", name, found->dump())};
   return &*found;
 }
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
-#include "hone/engine/constraints/json_exclusive.h"
-#include "hone/engine/constraints/json_parts.h"
-#include "hone/engine/constraints/schema_judge.h"
+#include "hone/engine/constraints/one_of.h"
+#include "hone/engine/constraints/json_rules.h"
+#include "hone/engine/constraints/schema_validator.h"
 
 namespace hone::engine {
 namespace {
@@ -28,7 +28,7 @@ Pattern blank() {
 }
 
 std::string type_name(const Json& value) {
-  if (!value.is_string()) throw SchemaRefusal{fmt::format("\"type\" is {}; expected the name of a type", value.dump().substr(0, 64))};
+  if (!value.is_string()) throw UnsupportedSchema{fmt::format("\"type\" is {}; expected the name of a type", value.dump().substr(0, 64))};
   return value.get<std::string>();
 }
 
@@ -45,15 +45,15 @@ const std::pair<const char*, std::vector<const char*>> kImplied[] = {
 
 class Reader {
  public:
-  Reader(const Json& root, int depth) : most_depth_(depth), view_(root), judge_(view_) { open_.emplace(&root, 0); }
+  Reader(const Json& root, int depth) : most_depth_(depth), view_(root), validator_(view_) { open_.emplace(&root, 0); }
 
   Pattern value(const Json& named, int depth) {
-    if (++visited_ > kMostNodes) throw SchemaRefusal{"it is too large, or its references multiply too often"};
+    if (++visited_ > kMostNodes) throw UnsupportedSchema{"it is too large, or its references multiply too often"};
     const Json& schema = view_.followed(named);
     Passage passage(*this, &schema != &named ? &schema : nullptr, depth);
     if (&schema != &named) ++depth;
     if (schema.is_boolean()) return schema.get<bool>() ? anything(depth) : pattern_nothing();
-    if (!schema.is_object()) throw SchemaRefusal{fmt::format("{} where a schema should be", schema.type_name())};
+    if (!schema.is_object()) throw UnsupportedSchema{fmt::format("{} where a schema should be", schema.type_name())};
     if (depth > limit_) return pattern_nothing();
     refuse_unknown_keywords(schema);
     if (schema.contains("$ref") || schema.contains("allOf")) {
@@ -68,7 +68,7 @@ class Reader {
   }
 
  private:
-  // Remembers which definitions stand around what is being read: one that comes again could come for ever.
+  // Remembers which definitions stand around what is being read: one that comes again could come forever.
   class Passage {
    public:
     Passage(Reader& reader, const Json* definition, int depth) : reader_(reader), limit_before_(reader.limit_) {
@@ -108,7 +108,7 @@ class Reader {
   }
 
   // The value, if the schema accepts it.
-  Pattern constant(const Json& schema, const Json& value) { return judge_.accepts(schema, value) ? literal(value) : pattern_nothing(); }
+  Pattern constant(const Json& schema, const Json& value) { return validator_.accepts(schema, value) ? literal(value) : pattern_nothing(); }
 
   Pattern enumeration(const Json& schema, const Json& values) {
     std::vector<Pattern> parts;
@@ -127,7 +127,7 @@ class Reader {
   // Each alternative under what stands beside them. The pattern of "oneOf" is that of "anyOf", which is right only where no two can hold at once.
   Pattern alternatives(const Json& schema, const char* name, int depth) {
     const auto& all = schema_list(schema, name);
-    if (std::string_view(name) == kExactlyOne) require_exclusive(all, view_, judge_);
+    if (std::string_view(name) == kExactlyOne) require_disjoint(all, view_, validator_);
     auto beside = view_.without(schema, name);
     std::vector<Pattern> parts;
     for (const auto& part : all) {
@@ -162,7 +162,7 @@ class Reader {
     if (type == "null") return text("null");
     if (type == "object") return object(schema, depth);
     if (type == "array") return array(schema, depth);
-    throw SchemaRefusal{fmt::format("the type \"{}\" is unknown", type)};
+    throw UnsupportedSchema{fmt::format("the type \"{}\" is unknown", type)};
   }
 
   Pattern by_words(const std::string& type, const std::vector<const char*>& words, const Json& schema, Pattern (*make)(const Json&)) {
@@ -198,7 +198,9 @@ class Reader {
   // The items that have a place of their own; others behind them only where "items" or "minItems" speaks of those.
   Pattern tuple(const Json& schema, int least, int most, int depth) {
     const auto& prefix = schema_list(schema, "prefixItems");
-    if (prefix.size() > kMostPlaces) throw SchemaRefusal{fmt::format("\"prefixItems\" has {} items; at most {} can be followed", prefix.size(), kMostPlaces)};
+    if (prefix.size() > kMostPlaces)
+      throw UnsupportedSchema{
+          fmt::format("\"prefixItems\" has {} items; at most {} can be followed", prefix.size(), kMostPlaces)};
     auto own = static_cast<int>(prefix.size()), last = most < 0 ? own : std::min(own, most);
     auto tail = pattern_sequence({});
     if (most < 0 || most > own) {
@@ -226,7 +228,7 @@ class Reader {
   Pattern object(const Json& schema, int depth) {
     static const Json kNone = Json::object(), kAnything = true;
     const Json& properties = schema.contains("properties") ? schema["properties"] : kNone;
-    if (!properties.is_object()) throw SchemaRefusal{"\"properties\" is no object"};
+    if (!properties.is_object()) throw UnsupportedSchema{"\"properties\" is no object"};
     const Json& more = schema.contains("additionalProperties")    ? schema["additionalProperties"]
                        : schema.contains("unevaluatedProperties") ? schema["unevaluatedProperties"]
                                                                   : kAnything;
@@ -279,8 +281,8 @@ class Reader {
   int most_depth_, limit_ = kDeepest;
   size_t visited_ = 0;
   std::map<const Json*, int> open_;  // and how deep they stand
-  SchemaView view_;
-  SchemaJudge judge_;
+  SchemaResolver view_;
+  SchemaValidator validator_;
   std::map<std::string, Pattern> kept_;
   std::vector<Pattern> anything_;  // by how deep it nests
 };
@@ -292,7 +294,7 @@ Result<Pattern> schema_pattern(const Json& schema, int depth) try {
   if (pattern->kind == PatternNode::Kind::nothing)
     return error("the schema accepts nothing, or only texts that nest too deep (more than {}, or {} of references to themselves)", kDeepest, depth);
   return pattern;
-} catch (const SchemaRefusal& refusal) {
+} catch (const UnsupportedSchema& refusal) {
   return error("the schema cannot be followed: {}", refusal.message);
 } catch (const Json::exception& problem) {
   std::string_view what = problem.what();  // "[json.exception.type_error.302] type must be string, but is number"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "hone/engine/constraints/json_parts.h"
+#include "hone/engine/constraints/json_rules.h"
 #include "hone/engine/constraints/regex_parser.h"
 
 namespace hone::engine {
@@ -74,7 +74,7 @@ class Escaping {
 
 Pattern character() {
   static const Pattern pattern =
-      pattern_choice({pattern_characters(complement(normalised({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}, {0x7F, 0x7F}}))),
+      pattern_choice({pattern_characters(complement(normalized({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}, {0x7F, 0x7F}}))),
                       pattern_of(R"(\\(["\\/bfnrt]|u[0-9a-cA-CefEF][0-9a-fA-F]{3}))")});
   return pattern;
 }
@@ -83,7 +83,7 @@ Pattern character() {
 Pattern checked(const Pattern& content, int least, int most) {
   auto lengths = lengths_of(content);
   if (lengths.min < least || (most >= 0 && (lengths.max < 0 || lengths.max > most)))
-    throw SchemaRefusal{"minLength or maxLength beside a pattern or format that allows other lengths; write the lengths into the pattern"};
+    throw UnsupportedSchema{"minLength or maxLength beside a pattern or format that allows other lengths; write the lengths into the pattern"};
   return quoted(Escaping().escaped(content));
 }
 
@@ -98,9 +98,9 @@ int size_bound(const Json& schema, const char* name, int otherwise) {
   if (found == schema.end()) return otherwise;
   double size = found->is_number() ? found->get<double>() : -1;
   if (!(size >= 0) || size != std::floor(size))
-    throw SchemaRefusal{fmt::format("\"{}\" is {}; expected a whole number from 0", name, found->dump())};
+    throw UnsupportedSchema{fmt::format("\"{}\" is {}; expected an integer from 0", name, found->dump())};
   double largest = std::string_view(name).starts_with("max") ? std::numeric_limits<int>::max() : kLargestMinimum;
-  if (size > largest) throw SchemaRefusal{fmt::format("\"{}\" is {}; at most {:.0f} can be followed", name, found->dump(), largest)};
+  if (size > largest) throw UnsupportedSchema{fmt::format("\"{}\" is {}; at most {:.0f} can be followed", name, found->dump(), largest)};
   return static_cast<int>(size);
 }
 
@@ -115,9 +115,9 @@ Pattern json_string(const Json& schema) {
   auto format = schema.find("format");
   auto formatted = format == schema.end() ? std::nullopt : json_format(format->get<std::string>());
   if (auto pattern = schema.find("pattern"); pattern != schema.end()) {
-    if (formatted) throw SchemaRefusal{fmt::format("\"pattern\" and \"format\" {} cannot be followed together", format->dump())};
+    if (formatted) throw UnsupportedSchema{fmt::format("\"pattern\" and \"format\" {} cannot be followed together", format->dump())};
     auto inside = parse_regex(pattern->get<std::string>());
-    if (!inside) throw SchemaRefusal{inside.error()};
+    if (!inside) throw UnsupportedSchema{inside.error()};
     return checked(*inside, least, most);
   }
   if (formatted) return checked(*formatted, least, most);

@@ -66,7 +66,7 @@ Pattern pattern_text(std::string_view utf8) {
 }
 
 Pattern pattern_characters(std::vector<CodePointRange> ranges) {
-  auto node = std::make_shared<PatternNode>(PatternNode{.kind = Kind::characters, .ranges = normalised(std::move(ranges))});
+  auto node = std::make_shared<PatternNode>(PatternNode{.kind = Kind::characters, .ranges = normalized(std::move(ranges))});
   return node->ranges.empty() ? pattern_nothing() : node;
 }
 
@@ -145,7 +145,7 @@ size_t pattern_bytes(const Pattern& pattern) {
   return bytes;
 }
 
-std::vector<CodePointRange> normalised(std::vector<CodePointRange> ranges) {
+std::vector<CodePointRange> normalized(std::vector<CodePointRange> ranges) {
   std::vector<CodePointRange> split;
   for (auto [first, last] : ranges) {
     last = std::min(last, kLastCodePoint);
@@ -172,7 +172,7 @@ std::vector<CodePointRange> complement(const std::vector<CodePointRange>& ranges
     next = last + 1;
   }
   if (next <= kLastCodePoint) result.push_back({next, kLastCodePoint});
-  return normalised(std::move(result));
+  return normalized(std::move(result));
 }
 
 }  // namespace hone::engine

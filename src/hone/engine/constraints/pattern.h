@@ -1,4 +1,4 @@
-// A set of texts as a tree: what regular expressions and schemas become before they are an automaton.
+// A set of texts as a tree: the form of regular expressions and schemas before they become an automaton.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -47,7 +47,7 @@ Lengths lengths_of(const Pattern& pattern);  // of the texts that match, in char
 size_t pattern_bytes(const Pattern& pattern);  // of memory; what is shared inside counts once
 
 constexpr uint32_t kLastCodePoint = 0x10FFFF;
-std::vector<CodePointRange> normalised(std::vector<CodePointRange> ranges);         // sorted, disjoint, without surrogates
-std::vector<CodePointRange> complement(const std::vector<CodePointRange>& ranges);  // of normalised ones
+std::vector<CodePointRange> normalized(std::vector<CodePointRange> ranges);         // sorted, disjoint, without surrogates
+std::vector<CodePointRange> complement(const std::vector<CodePointRange>& ranges);  // of normalized ones
 
 }  // namespace hone::engine

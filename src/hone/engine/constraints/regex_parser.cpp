@@ -10,7 +10,7 @@ using Ranges = std::vector<CodePointRange>;
 constexpr int kMaxRepeat = 1'000'000, kMaxDepth = 100;
 
 // Thrown inside the parser only; parse_regex turns it into an Error.
-struct RegexRefusal {
+struct UnsupportedRegex {
   std::string message;
 };
 
@@ -20,7 +20,7 @@ const Ranges kAllSpaces{{'\t', '\r'}, {0x1C, ' '}};
 
 // Outside of ASCII the classes of Python differ from ours, so that a complement stays inside.
 Ranges ascii_complement(const Ranges& ranges) {
-  auto all = complement(normalised(ranges));
+  auto all = complement(normalized(ranges));
   Ranges ascii;
   for (auto [first, last] : all)
     if (first < 0x80) ascii.push_back({first, std::min<uint32_t>(last, 0x7F)});
@@ -32,14 +32,14 @@ class Parser {
   Parser(std::string_view text, bool anywhere) : text_(text), anywhere_(anywhere) {}
 
   Pattern whole() {
-    if (text_.size() > kLongestExpression) throw RegexRefusal{fmt::format("{} bytes; at most {} are read", text_.size(), kLongestExpression)};
+    if (text_.size() > kLongestExpression) throw UnsupportedRegex{fmt::format("{} bytes; at most {} are read", text_.size(), kLongestExpression)};
     auto pattern = choice(0, true);
     if (!at_end()) refuse("an unmatched )");
     return pattern;
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const { throw RegexRefusal{fmt::format("{} at byte {}", what, at_)}; }
+  [[noreturn]] void refuse(const std::string& what) const { throw UnsupportedRegex{fmt::format("{} at byte {}", what, at_)}; }
   bool at_end() const { return at_ >= text_.size(); }
   char peek() const { return at_end() ? '\0' : text_[at_]; }
   bool sequence_ends() const { return at_end() || peek() == '|' || peek() == ')'; }
@@ -179,7 +179,7 @@ class Parser {
     }
     ++at_;
     if (!negated) return ranges;
-    return has_class ? ascii_complement(ranges) : complement(normalised(ranges));
+    return has_class ? ascii_complement(ranges) : complement(normalized(ranges));
   }
 
   std::pair<Ranges, bool> one_of_bracket(bool negated) {
@@ -278,7 +278,7 @@ class Parser {
 
 Result<Pattern> parsed(std::string_view expression, bool anywhere) try {
   return Parser(expression, anywhere).whole();
-} catch (const RegexRefusal& refusal) {
+} catch (const UnsupportedRegex& refusal) {
   return error("the regular expression has {}", refusal.message);
 }
 

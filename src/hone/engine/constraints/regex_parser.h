@@ -9,7 +9,7 @@ namespace hone::engine {
 
 constexpr size_t kLongestExpression = 64 * 1024;  // in bytes
 
-// The pattern of texts that match as a whole. \d, \w, \s mean ASCII, a part of what they match in Python.
+// The pattern of texts that match as one. \d, \w, \s mean ASCII, a part of what they match in Python.
 Result<Pattern> parse_regex(std::string_view expression);
 
 // The pattern of texts that hold a match, which is what "pattern" of a JSON schema asks of a value.

@@ -2,11 +2,11 @@
 
 namespace hone::engine {
 
-std::shared_ptr<const Constraint::Mask> TokenAutomaton::mask(State state) const {
+std::shared_ptr<const Constraint::TokenBitmask> TokenAutomaton::mask(State state) const {
   std::lock_guard lock(mutex_);
   if (auto kept = masks_.find(state); kept != masks_.end()) return kept->second;
   automaton_.renew_work();
-  auto fresh = std::make_shared<const Mask>(worked_out(state));
+  auto fresh = std::make_shared<const TokenBitmask>(compute_mask(state));
   keep(state, fresh);
   return fresh;
 }
@@ -23,8 +23,8 @@ Constraint::State TokenAutomaton::next(State state, text::TokenId token) const {
   return state;
 }
 
-Constraint::Mask TokenAutomaton::worked_out(State state) const {
-  Mask mask{std::vector<uint64_t>((trie_->vocabulary() + 63) / 64)};
+Constraint::TokenBitmask TokenAutomaton::compute_mask(State state) const {
+  TokenBitmask mask{std::vector<uint64_t>((trie_->vocabulary() + 63) / 64)};
   auto allow = [&](text::TokenId token) {
     if (static_cast<size_t>(token) < trie_->vocabulary())
       mask.bits[static_cast<size_t>(token) / 64] |= uint64_t{1} << (static_cast<size_t>(token) % 64);
@@ -46,10 +46,10 @@ void TokenAutomaton::visit(int32_t begin, int32_t end, State state, const Allow&
   }
 }
 
-void TokenAutomaton::keep(State state, const std::shared_ptr<const Mask>& mask) const {
+void TokenAutomaton::keep(State state, const std::shared_ptr<const TokenBitmask>& mask) const {
   size_t bytes = mask->bits.size() * sizeof(mask->bits[0]) + 128;  // with what a map keeps around it
   if (!mask_memory_->take(bytes)) {
-    mask_memory_->give_back(mask_memory_->used());
+    mask_memory_->release(mask_memory_->used());
     masks_.clear();
     if (!mask_memory_->take(bytes)) return;
   }

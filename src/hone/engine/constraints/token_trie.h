@@ -1,4 +1,4 @@
-// Every token of a vocabulary by its bytes, so that tokens with a common beginning are asked about once.
+// Every token of a vocabulary by its bytes, so that tokens with a common prefix are checked once.
 #pragma once
 #include <cstdint>
 #include <string>

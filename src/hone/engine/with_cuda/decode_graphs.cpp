@@ -25,8 +25,8 @@ struct DecodeGraphs::Impl {
   struct Captured {
     at::cuda::CUDAGraph graph;
     Tensor host, device;
-    model::Input input;
-    ops::PagedPlan plan;
+    model::ModelInput input;
+    ops::PagedAttentionMetadata plan;
     Tensor hidden_bh;
   };
 
@@ -57,32 +57,32 @@ struct DecodeGraphs::Impl {
     return made;
   }
 
-  void capture(Captured& made, model::PagedCache& cache) {
-    cache.set_plan(made.plan);
+  void capture(Captured& made, model::PagedKvCache& cache) {
+    cache.set_metadata(made.plan);
     auto stream = c10::cuda::getStreamFromPool(false, model.device().index());
     c10::cuda::getCurrentCUDAStream().synchronize();  // the buffers are ready
     c10::cuda::CUDAStreamGuard guard(stream);
-    model.hidden(made.input, &cache);  // libraries allocate what they need before the capture
+    model.hidden_states(made.input, &cache);  // libraries allocate what they need before the capture
     stream.synchronize();
     made.graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
-    made.hidden_bh = model.hidden(made.input, &cache);
+    made.hidden_bh = model.hidden_states(made.input, &cache);
     made.graph.capture_end();
     stream.synchronize();
   }
 
   // Rows beyond the batch have length 0 and store nowhere.
-  static void fill(Captured& to, const model::Input& input, const ops::PagedPlan& plan, int64_t size) {
+  static void fill(Captured& to, const model::ModelInput& input, const ops::PagedAttentionMetadata& plan, int64_t size) {
     auto* host = to.host.mutable_data_ptr<int32_t>();
     int64_t count = input.tokens_t.size(0);
     int column = 0;
     for (const auto& [from, rest] :
-         {std::pair(&input.tokens_t, 0), std::pair(&input.positions_t, 0), std::pair(&plan.slots_t, -1),
+         {std::pair(&input.tokens_t, 0), std::pair(&input.positions_t, 0), std::pair(&plan.slot_mapping_t, -1),
           std::pair(&plan.table_begins_s, 0), std::pair(&plan.lengths_s, 0)}) {
       auto* end = std::copy_n(from->const_data_ptr<int32_t>(), count, host + column++ * size);
       std::fill_n(end, size - count, rest);
     }
-    std::copy_n(plan.tables.const_data_ptr<int32_t>(), plan.tables.size(0), host + 5 * size);
-    int64_t used = 5 * size + plan.tables.size(0);
+    std::copy_n(plan.block_tables.const_data_ptr<int32_t>(), plan.block_tables.size(0), host + 5 * size);
+    int64_t used = 5 * size + plan.block_tables.size(0);
     to.device.narrow(0, 0, used).copy_(to.host.narrow(0, 0, used), /*non_blocking=*/true);
   }
 };
@@ -97,7 +97,7 @@ DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_bloc
 }
 DecodeGraphs::~DecodeGraphs() = default;
 
-Tensor DecodeGraphs::hidden(const model::Input& input, const ops::PagedPlan& plan, model::PagedCache& cache) {
+Tensor DecodeGraphs::hidden(const model::ModelInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache) {
   if (!impl_) return {};
   int64_t count = input.tokens_t.size(0), size = bucket_of(count);
   auto& made = impl_->captured[size];

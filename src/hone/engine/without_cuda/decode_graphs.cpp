@@ -6,7 +6,7 @@ struct DecodeGraphs::Impl {};
 
 DecodeGraphs::DecodeGraphs(model::CausalLM&, bool, int64_t) {}
 DecodeGraphs::~DecodeGraphs() = default;
-Tensor DecodeGraphs::hidden(const model::Input&, const ops::PagedPlan&, model::PagedCache&) { return {}; }
+Tensor DecodeGraphs::hidden(const model::ModelInput&, const ops::PagedAttentionMetadata&, model::PagedKvCache&) { return {}; }
 void DecodeGraphs::clear() {}
 
 }  // namespace hone::engine

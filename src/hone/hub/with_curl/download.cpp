@@ -33,7 +33,7 @@ bool is_here(const RemoteFile& listed, const fs::path& target, bool by_name) {
   return by_name || has_checksum(target, listed);
 }
 
-std::vector<WantedFile> absent_files(const std::vector<RemoteFile>& files, const Place& place) {
+std::vector<WantedFile> absent_files(const std::vector<RemoteFile>& files, const CacheLocation& place) {
   std::vector<WantedFile> absent;
   for (const auto& file : files) {
     auto target = place.blobs ? place.root / "blobs" / file.checksum() : place.snapshot / file.path;
@@ -58,7 +58,7 @@ void check_space(const std::vector<WantedFile>& files, const fs::path& folder) {
 }
 
 // snapshots/<commit>/a/b.json -> ../../../../blobs/<checksum>
-void link_blob(const Place& place, const RemoteFile& file) {
+void link_blob(const CacheLocation& place, const RemoteFile& file) {
   auto link = place.snapshot / file.path, blob = place.root / "blobs" / file.checksum();
   fs::create_directories(link.parent_path());
   auto aim = blob.lexically_relative(link.parent_path());
@@ -70,14 +70,14 @@ void link_blob(const Place& place, const RemoteFile& file) {
   fs::rename(staging, link);
 }
 
-void write_ref(const Place& place, const std::string& branch, const std::string& commit) {
+void write_ref(const CacheLocation& place, const std::string& branch, const std::string& commit) {
   if (branch == commit) return;
   auto ref = place.root / "refs" / branch;
   fs::create_directories(ref.parent_path());
   write_file_atomically(ref, commit);
 }
 
-void fetch_into(const Place& place, const Remote& remote, const std::string& commit, const std::vector<RemoteFile>& files) {
+void fetch_into(const CacheLocation& place, const Remote& remote, const std::string& commit, const std::vector<RemoteFile>& files) {
   auto absent = absent_files(files, place);
   if (!absent.empty()) {
     check_space(absent, place.root);
@@ -102,11 +102,11 @@ fs::path download(const DownloadRequest& request) {
   Remote remote(access_to(request.repo.site), request.repo);
   auto listing = remote.list();
   if (request.to_be_loaded) refuse_what_cannot_load(request.repo, listing.files);
-  auto files = wanted_files(listing.files, request.patterns, request.repo.kind);
+  auto files = filter_files(listing.files, request.patterns, request.repo.kind);
   if (files.empty())
     throw UserError(ExitCode::usage, fmt::format("{}: none of its {} files is wanted", request.repo.id, listing.files.size()),
                     "check the id and the patterns");
-  Place place = request.local_dir ? Place{*request.local_dir, *request.local_dir, false}
+  CacheLocation place = request.local_dir ? CacheLocation{*request.local_dir, *request.local_dir, false}
                                   : new_place(request.repo, remote.access().cache, listing.commit);
   fs::create_directories(place.root);
   {

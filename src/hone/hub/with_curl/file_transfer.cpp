@@ -51,17 +51,17 @@ std::optional<uint64_t> announced_length(const HttpReply& head) {
 
 }  // namespace
 
-uint64_t piece_size(uint64_t file_size) {
+uint64_t range_size(uint64_t file_size) {
   constexpr uint64_t kSmallest = 8 << 20, kLargest = 64 << 20;
   return std::clamp(file_size / 8, kSmallest, kLargest);
 }
 
-FileTransfer::FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, Tally& tally)
+FileTransfer::FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, TransferProgress& tally)
     : remote_(remote),
       commit_(commit),
       file_(file),
       tally_(tally),
-      part_(file.part, file.listed.size, file.listed.checksum(), piece_size(file.listed.size)) {}
+      part_(file.part, file.listed.size, file.listed.checksum(), range_size(file.listed.size)) {}
 
 void FileTransfer::run(Http& http, size_t connections) {
   std::string trouble;
@@ -72,11 +72,11 @@ void FileTransfer::run(Http& http, size_t connections) {
         throw Damaged{fmt::format("its checksum is not {}, which the hub lists", file_.listed.checksum())};
       return part_.finish(file_.target);
     } catch (const RangesRefused&) {
-      trouble = "the server does not continue where it was cut off";
+      trouble = "the server does not resume the download";
       start_over(true);
     } catch (const Damaged& damaged) {
       trouble = damaged.what;
-      log::warning("{}: {}; fetching it anew", file_.listed.path, trouble);
+      log::warning("{}: {}; fetching it again", file_.listed.path, trouble);
       start_over(false);
     } catch (const Cancelled&) {
       return;
@@ -94,32 +94,32 @@ void FileTransfer::start_over(bool one_piece) {
   failed_ = false;
 }
 
-Piece* FileTransfer::next_piece() {
-  for (size_t i; (i = next_++) < part_.pieces().size();)
-    if (!part_.pieces()[i].complete()) return &part_.pieces()[i];
+ByteRange* FileTransfer::next_range() {
+  for (size_t i; (i = next_++) < part_.ranges().size();)
+    if (!part_.ranges()[i].complete()) return &part_.ranges()[i];
   return nullptr;
 }
 
 // The first range is asked for alone: only when the server is seen to have ranges do others join.
 void FileTransfer::fetch_all(Http& http, size_t connections) {
-  Piece* first = next_piece();
+  ByteRange* first = next_range();
   if (!first) return;
   std::exception_ptr trouble;
   std::mutex mutex;
   std::vector<std::jthread> helpers;
-  auto work = [&](Http* given, Piece* piece, const std::function<void()>& ranges_confirmed) {
+  auto work = [&](Http* given, ByteRange* piece, const std::function<void()>& ranges_confirmed) {
     try {
       std::optional<Http> own;
       Http& connection = given ? *given : own.emplace();
-      for (; piece; piece = next_piece()) fetch_piece(connection, *piece, ranges_confirmed);
+      for (; piece; piece = next_range()) fetch_range(connection, *piece, ranges_confirmed);
     } catch (...) {
       std::lock_guard lock(mutex);
       if (!trouble) trouble = std::current_exception();
       failed_ = true;
     }
   };
-  auto others = std::min(connections, part_.pieces().size()) - 1;
-  auto help = [&] { work(nullptr, next_piece(), {}); };
+  auto others = std::min(connections, part_.ranges().size()) - 1;
+  auto help = [&] { work(nullptr, next_range(), {}); };
   work(&http, first, [&] {
     while (helpers.size() < others) helpers.emplace_back(help);
   });
@@ -127,7 +127,7 @@ void FileTransfer::fetch_all(Http& http, size_t connections) {
   if (trouble) std::rethrow_exception(trouble);
 }
 
-void FileTransfer::fetch_piece(Http& http, Piece& piece, const std::function<void()>& ranges_confirmed) {
+void FileTransfer::fetch_range(Http& http, ByteRange& piece, const std::function<void()>& ranges_confirmed) {
   uint64_t before = piece.done;
   with_retries(
       file_.listed.path,
@@ -137,7 +137,7 @@ void FileTransfer::fetch_piece(Http& http, Piece& piece, const std::function<voi
       [&] { return std::exchange(before, piece.done) != piece.done; });
 }
 
-void FileTransfer::receive(Http& http, Piece& piece, const std::function<void()>& ranges_confirmed) {
+void FileTransfer::receive(Http& http, ByteRange& piece, const std::function<void()>& ranges_confirmed) {
   auto request = remote_.request_for(file_.listed.path, commit_);
   bool whole = piece.begin + piece.done == 0 && piece.end == part_.size();
   if (!whole) {
@@ -162,7 +162,7 @@ void FileTransfer::receive(Http& http, Piece& piece, const std::function<void()>
   throw cut;
 }
 
-void FileTransfer::check_head(const HttpReply& head, const Piece& piece, bool asked_for_range) {
+void FileTransfer::check_head(const HttpReply& head, const ByteRange& piece, bool asked_for_range) {
   if (asked_for_range && head.status != 206) throw RangesRefused{};
   auto total = announced_length(head);
   if (head.status == 206) {
@@ -178,7 +178,7 @@ void FileTransfer::check_head(const HttpReply& head, const Piece& piece, bool as
   if (!etag.empty()) part_.set_validator(etag);
 }
 
-void FileTransfer::write(Piece& piece, std::span<const char> bytes) {
+void FileTransfer::write(ByteRange& piece, std::span<const char> bytes) {
   throw_if_interrupted();
   if (failed_ || tally_.stop) throw Cancelled{};
   if (bytes.size() > piece.end - piece.begin - piece.done) throw Damaged{"the server sends more of it than the hub lists"};

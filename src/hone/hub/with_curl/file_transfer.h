@@ -4,16 +4,16 @@
 #include <mutex>
 
 #include "hone/base/progress.h"
-#include "hone/hub/part_file.h"
+#include "hone/hub/partial_file.h"
 #include "hone/hub/with_curl/transfer.h"
 
 namespace hone::hub {
 
 // Large enough that asking costs little, small enough that a file of some size uses all connections.
-uint64_t piece_size(uint64_t file_size);
+uint64_t range_size(uint64_t file_size);
 
 // What all files of a download share.
-struct Tally {
+struct TransferProgress {
   ProgressBar& bar;
   std::atomic<int64_t> bytes;
   std::atomic<bool> stop{false};  // another file failed
@@ -22,24 +22,24 @@ struct Tally {
 
 class FileTransfer {
  public:
-  FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, Tally& tally);
+  FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, TransferProgress& tally);
   // Uses up to `connections` at once, `http` the first of them, when the file is large and the server has ranges.
   void run(Http& http, size_t connections);
 
  private:
   void fetch_all(Http& http, size_t connections);
-  void fetch_piece(Http& http, Piece& piece, const std::function<void()>& ranges_confirmed);
-  void receive(Http& http, Piece& piece, const std::function<void()>& ranges_confirmed);
-  void check_head(const HttpReply& head, const Piece& piece, bool asked_for_range);
-  void write(Piece& piece, std::span<const char> bytes);
-  Piece* next_piece();
+  void fetch_range(Http& http, ByteRange& piece, const std::function<void()>& ranges_confirmed);
+  void receive(Http& http, ByteRange& piece, const std::function<void()>& ranges_confirmed);
+  void check_head(const HttpReply& head, const ByteRange& piece, bool asked_for_range);
+  void write(ByteRange& piece, std::span<const char> bytes);
+  ByteRange* next_range();
   void start_over(bool one_piece);
 
   const Remote& remote_;
   std::string commit_;
   const WantedFile& file_;
-  Tally& tally_;
-  PartFile part_;
+  TransferProgress& tally_;
+  PartialFile part_;
   std::atomic<size_t> next_{0};
   std::atomic<bool> failed_{false};
 };

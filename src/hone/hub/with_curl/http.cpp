@@ -204,9 +204,9 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "hone/0.1");
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, details);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min<long>(10, request.patience.count()));
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min<long>(10, request.read_timeout.count()));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.patience.count()));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.read_timeout.count()));
   curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(request.whole_time.count()));
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
@@ -252,7 +252,7 @@ HttpReply Http::get(const HttpRequest& request, size_t limit) {
                   .write =
                       [&](std::span<const char> bytes) {
                         if (whole.body.size() + bytes.size() > limit)
-                          throw HttpFailure(fmt::format("{} answers with more than {} bytes", request.url, limit));
+                          throw HttpFailure(fmt::format("the response of {} has more than {} bytes", request.url, limit));
                         whole.body.append(bytes.data(), bytes.size());
                       }});
   return whole;

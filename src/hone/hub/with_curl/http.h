@@ -19,7 +19,7 @@ struct HttpRequest {
   std::string url;
   std::vector<std::string> headers;
   std::vector<std::string> secrets;  // headers that no other host than the url's may see
-  std::chrono::seconds patience{30};
+  std::chrono::seconds read_timeout{30};
   std::string method = "GET";
   std::string body = {};                 // what a POST carries
   std::filesystem::path body_file = {};  // or this file, of which a part can be sent

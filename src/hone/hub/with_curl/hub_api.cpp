@@ -10,7 +10,7 @@ constexpr size_t kLargestAnswer = 64 << 20;
 }  // namespace
 
 HttpRequest HubApi::authorized(const std::string& method, const std::string& url) const {
-  HttpRequest request{.url = url, .headers = {}, .secrets = {}, .patience = access_.patience, .method = method};
+  HttpRequest request{.url = url, .headers = {}, .secrets = {}, .read_timeout = access_.read_timeout, .method = method};
   request.secrets.push_back("Authorization: Bearer " + access_.token);
   if (access_.site == Site::modelscope) request.secrets.push_back("Cookie: m_session_id=" + access_.token);
   return request;
@@ -20,7 +20,7 @@ Json HubApi::ask(HttpRequest request) {
   HttpReply reply;
   with_retries(request.url, [&] { reply = http_.get(request, kLargestAnswer); });
   auto answer = parse_json(reply.body);
-  if (!answer) throw HttpFailure(fmt::format("{} answers with what is no JSON", request.url));
+  if (!answer) throw HttpFailure(fmt::format("the response of {} is not JSON", request.url));
   return std::move(*answer);
 }
 
@@ -35,7 +35,7 @@ Json HubApi::ask(const std::string& method, const std::string& url, const Json& 
 
 HttpReply HubApi::put(const std::string& url, const UploadFile& file, uintmax_t begin, uintmax_t length,
                       std::vector<std::string> headers) {
-  HttpRequest request{.url = url, .headers = std::move(headers), .secrets = {}, .patience = access_.patience, .method = "PUT"};
+  HttpRequest request{.url = url, .headers = std::move(headers), .secrets = {}, .read_timeout = access_.read_timeout, .method = "PUT"};
   request.body_file = file.path;
   request.body_begin = begin;
   request.body_length = length;

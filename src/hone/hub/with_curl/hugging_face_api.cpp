@@ -121,7 +121,7 @@ class HuggingFaceApi final : public HubApi {
     HttpRequest done{.url = whole,
                      .headers = {"Content-Type: application/vnd.git-lfs+json"},
                      .secrets = {},
-                     .patience = access_.patience,
+                     .read_timeout = access_.read_timeout,
                      .method = "POST"};
     done.body = Json{{"oid", file.sha256}, {"parts", std::move(parts)}}.dump();
     ask(std::move(done));

@@ -28,9 +28,9 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "[::1]";
 }
 
-void nap(std::chrono::milliseconds time, const Posting& posting) {
+void nap(std::chrono::milliseconds time, const PostOptions& posting) {
   for (auto until = Clock::now() + time; Clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(50)))
-    if (posting.give_up && posting.give_up()) throw PostGivenUp();
+    if (posting.is_cancelled && posting.is_cancelled()) throw PostCancelled();
 }
 
 }  // namespace
@@ -49,18 +49,18 @@ std::optional<PostAddress> read_address(const std::string& address) {
   return read;
 }
 
-std::string post_json(const std::string& address, const std::string& body, const Posting& posting) {
+std::string post_json(const std::string& address, const std::string& body, const PostOptions& posting) {
   constexpr size_t kLongest = size_t{64} << 20;
   constexpr int kTries = 5;
-  const auto deadline = Clock::now() + posting.patience;
+  const auto deadline = Clock::now() + posting.timeout;
   for (int failed = 0;; ++failed) {
     auto left = std::max(std::chrono::ceil<std::chrono::seconds>(deadline - Clock::now()), std::chrono::seconds(1));
-    HttpRequest request{.url = address, .headers = {"Content-Type: application/json"}, .secrets = {}, .patience = left, .method = "POST", .body = body,
-                        .whole_time = left, .direct = true, .give_up = posting.give_up};
+    HttpRequest request{.url = address, .headers = {"Content-Type: application/json"}, .secrets = {}, .read_timeout = left, .method = "POST", .body = body,
+                        .whole_time = left, .direct = true, .give_up = posting.is_cancelled};
     try {
       return Http().get(request, kLongest).body;
     } catch (const HttpFailure& failure) {
-      if (posting.give_up && posting.give_up()) throw PostGivenUp();
+      if (posting.is_cancelled && posting.is_cancelled()) throw PostCancelled();
       auto pause = std::chrono::milliseconds(500 << failed);
       if (failure.worth_retrying && failed + 1 < kTries && Clock::now() + pause < deadline) {
         nap(pause, posting);

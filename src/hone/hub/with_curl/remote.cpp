@@ -24,7 +24,7 @@ const char* token_variable(Site site) { return site == Site::hugging_face ? "HF_
 }  // namespace
 
 HttpRequest Remote::request(const std::string& url) const {
-  HttpRequest request{.url = url, .headers = {}, .secrets = {}, .patience = access_.patience};
+  HttpRequest request{.url = url, .headers = {}, .secrets = {}, .read_timeout = access_.read_timeout};
   if (access_.token.empty()) return request;
   if (access_.token.find_first_of("\r\n") != access_.token.npos)
     throw UserError(ExitCode::usage, fmt::format("the token for {} holds a line break", site_name(access_.site)),
@@ -35,7 +35,7 @@ HttpRequest Remote::request(const std::string& url) const {
 }
 
 HttpRequest Remote::request_for(const std::string& path, const std::string& commit) const {
-  return request(file_address(access_, repo_, commit, path));
+  return request(file_url(access_, repo_, commit, path));
 }
 
 HttpReply Remote::ask(Http& http, const std::string& url) const {
@@ -45,7 +45,7 @@ HttpReply Remote::ask(Http& http, const std::string& url) const {
 }
 
 Listing Remote::list_hugging_face(Http& http) const {
-  auto commit = read_commit(ask(http, revision_address(access_, repo_)).body).or_throw(ExitCode::failure, repo_.id);
+  auto commit = read_commit(ask(http, revision_url(access_, repo_)).body).or_throw(ExitCode::failure, repo_.id);
   Listing listing{commit, {}};
   const auto first = tree_address(access_, repo_, commit);
   auto url = first;
@@ -68,7 +68,7 @@ Listing Remote::list_modelscope(Http& http) const {
     listing.files.insert(listing.files.end(), std::make_move_iterator(found.files.begin()),
                          std::make_move_iterator(found.files.end()));
     if (repo_.kind == Kind::model && found.entries >= kMostModelFiles)
-      log::warning("{}: ModelScope lists at most {} files of a model; what lies beyond is not fetched", repo_.id,
+      log::warning("{}: ModelScope lists at most {} files of a model; the others are not fetched", repo_.id,
                    kMostModelFiles);
     if (repo_.kind == Kind::model || found.entries < kDatasetPage) break;
   }
@@ -90,10 +90,10 @@ UserError Remote::explained(const HttpFailure& failure) const {
   auto site = site_name(access_.site);
   auto variable = token_variable(access_.site);
   auto kind = repo_.kind == Kind::model ? "model" : "dataset";
-  auto page = page_of_repo(access_, repo_);
+  auto page = repo_url(access_, repo_);
   bool denied = failure.status == 401 || failure.status == 403;
   if (failure.reason == "GatedRepo")
-    return {ExitCode::usage, fmt::format("{}: {} gives it only to people who accepted its terms", repo_.id, site),
+    return {ExitCode::usage, fmt::format("{}: {} grants access only to users who accepted its terms", repo_.id, site),
             fmt::format("accept them at {}, then set {} or pass --hub_token", page, variable)};
   if (failure.reason == "RevisionNotFound" || (failure.status == 404 && !repo_.revision.empty()))
     return {ExitCode::usage, fmt::format("{}: {} has no revision \"{}\" of it", repo_.id, site, repo_.branch()),
@@ -114,7 +114,8 @@ UserError Remote::explained(const HttpFailure& failure) const {
         fmt::format("put it there or pass a folder; {} asks {} instead; {} names another address, https_proxy a proxy", other_choice(access_.site),
                     site_name(other_site(access_.site)), access_.site == Site::modelscope ? "MODELSCOPE_ENDPOINT" : "HF_ENDPOINT")};
   return {ExitCode::failure, fmt::format("{}: {}", repo_.id, failure.what()),
-          fmt::format("run the same command again: it resumes the download; {} asks {} instead", other_choice(access_.site), site_name(other_site(access_.site)))};
+          fmt::format("run the same command again: it resumes the download; {} asks {} instead", other_choice(access_.site),
+                      site_name(other_site(access_.site)))};
 }
 
 }  // namespace hone::hub

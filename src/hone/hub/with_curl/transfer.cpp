@@ -6,7 +6,7 @@
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
-#include "hone/hub/part_file.h"
+#include "hone/hub/partial_file.h"
 #include "hone/hub/with_curl/file_transfer.h"
 #include "hone/hub/with_curl/interrupt.h"
 
@@ -27,7 +27,7 @@ uint64_t bytes_begun(const std::vector<WantedFile>& files) {
   uint64_t begun = 0;
   for (const auto& file : files)
     if (std::filesystem::exists(file.part))
-      begun += PartFile(file.part, file.listed.size, file.listed.checksum(), piece_size(file.listed.size)).done();
+      begun += PartialFile(file.part, file.listed.size, file.listed.checksum(), range_size(file.listed.size)).done();
   return begun;
 }
 
@@ -36,7 +36,7 @@ void transfer(const Remote& remote, const std::string& commit, std::vector<Wante
   std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.listed.size > b.listed.size; });
   auto begun = static_cast<int64_t>(bytes_begun(files));
   ProgressBar bar(remote.repo().id, static_cast<int64_t>(bytes_listed(files)), begun, ProgressBar::Unit::bytes);
-  Tally tally{bar, begun};
+  TransferProgress tally{bar, begun};
   std::atomic<size_t> next{0};
   std::exception_ptr trouble;
   std::mutex mutex;

@@ -24,7 +24,7 @@ std::vector<UploadFile> described(const UploadRequest& request) {
   std::vector<UploadFile> files;
   for (const auto& file : request.files) {
     auto path = request.folder / file;
-    auto name = request.into.empty() ? file.generic_string() : request.into + "/" + file.generic_string();
+    auto name = request.path_in_repo.empty() ? file.generic_string() : request.path_in_repo + "/" + file.generic_string();
     files.push_back({path, name, fs::file_size(path), sha256_of(path), false});
   }
   return files;
@@ -42,7 +42,7 @@ void require_upload(Site site) {
                     fmt::format("set {} or pass --hub_token", variable));
 }
 
-std::string whole_id(Site site, const std::string& name) {
+std::string qualified_repo_id(Site site, const std::string& name) {
   if (name.find('/') != name.npos) return name;
   auto access = access_to(site);
   try {

@@ -13,6 +13,6 @@ std::string upload(const UploadRequest& request) {
   return "";
 }
 
-std::string whole_id(Site, const std::string& name) { return name; }
+std::string qualified_repo_id(Site, const std::string& name) { return name; }
 
 }  // namespace hone::hub

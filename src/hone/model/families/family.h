@@ -25,7 +25,7 @@ std::vector<int64_t> sizes_of(const Json& hf, const char* field);  // empty when
 // Everything that Llama and its descendants spell alike.
 DecoderConfig llama_like_config(const Json& hf);
 // What the Qwen families with experts spell alike.
-ExpertsConfig qwen_experts(const Json& hf, const DecoderConfig& config);
+MoeConfig qwen_experts(const Json& hf, const DecoderConfig& config);
 
 const Family& qwen2_family();
 const Family& qwen3_family();

@@ -10,7 +10,7 @@ void refuse_what_gemma3_lacks(const Json& hf) {
   for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
     if (number_or(hf, cap, 0) != 0) throw UserError(ExitCode::bad_checkpoint, fmt::format("\"{}\" is set, which hone does not compute", cap));
   if (flag_or(hf, "use_bidirectional_attention", false))
-    throw UserError(ExitCode::bad_checkpoint, "\"use_bidirectional_attention\" is true: tokens see those behind them, which hone does not compute");
+    throw UserError(ExitCode::bad_checkpoint, "\"use_bidirectional_attention\" is true: hone supports causal attention only");
   if (auto act = hf.value("hidden_activation", Json()); !act.is_null() && act != "gelu_pytorch_tanh")
     throw UserError(ExitCode::bad_checkpoint, fmt::format("\"hidden_activation\" is {}; expected \"gelu_pytorch_tanh\"", act.dump()));
 }
@@ -36,7 +36,8 @@ RopeConfig rope_of_windows(const Json& hf) {
   auto both = hf.value("rope_parameters", Json());
   if (!both.is_object() || !both.contains("sliding_attention") || !both["sliding_attention"].is_object()) return rope;
   const auto& own = both["sliding_attention"];
-  if (own.value("rope_type", Json("default")) != "default") throw UserError(ExitCode::bad_checkpoint, "the rope_type of \"sliding_attention\" is not \"default\"");
+  if (own.value("rope_type", Json("default")) != "default")
+    throw UserError(ExitCode::bad_checkpoint, "the rope_type of \"sliding_attention\" is not \"default\"");
   rope.theta = number_or(own, "rope_theta", rope.theta);
   return rope;
 }
@@ -51,14 +52,14 @@ DecoderConfig gemma3_config(const Json& hf) {
   const double scalar = number_or(hf, "query_pre_attn_scalar", 256);
   if (!(scalar > 0)) throw UserError(ExitCode::bad_checkpoint, "\"query_pre_attn_scalar\" is not above 0");
   attention.scale = 1 / std::sqrt(scalar);
-  config.context = size_or(hf, "max_position_embeddings", 131072);
+  config.max_position_embeddings = size_or(hf, "max_position_embeddings", 131072);
   config.rope.theta = 1e6;
-  config.windows = windows_of(hf, config.layers);
+  config.sliding_windows = windows_of(hf, config.layers);
   config.window_rope = rope_of_windows(hf);
   config.activation = Activation::gelu_tanh;
-  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
-  config.norms_from_one = config.norms_behind = true;
-  config.tied = flag_or(hf, "tie_word_embeddings", true);
+  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
+  config.zero_centered_norms = config.has_post_norms = true;
+  config.tie_word_embeddings = flag_or(hf, "tie_word_embeddings", true);
   return config;
 }
 

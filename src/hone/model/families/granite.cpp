@@ -13,7 +13,7 @@ DecoderConfig granite_config(const Json& hf) {
   config.residual_scale = number_or(hf, "residual_multiplier", 1);
   const double divisor = number_or(hf, "logits_scaling", 1);
   if (!(divisor > 0)) throw UserError(ExitCode::bad_checkpoint, "\"logits_scaling\" is not above 0");
-  config.final_scale = 1 / divisor;
+  config.logits_scale = 1 / divisor;
   return config;
 }
 

@@ -6,14 +6,14 @@ namespace {
 
 DecoderConfig mixtral_config(const Json& hf) {
   auto config = llama_like_config(hf);
-  config.windows.assign(config.windows.size(), size_or(hf, "sliding_window", 0));
+  config.sliding_windows.assign(config.sliding_windows.size(), size_or(hf, "sliding_window", 0));
   auto& experts = config.experts;
   experts.count = required_size(hf, "num_local_experts");
-  experts.per_token = size_or(hf, "num_experts_per_tok", 2);
-  experts.width = config.intermediate;
-  experts.normalized = true;
-  experts.jitter = number_or(hf, "router_jitter_noise", 0);
-  experts.in_layer.assign(config.windows.size(), true);
+  experts.num_experts_per_tok = size_or(hf, "num_experts_per_tok", 2);
+  experts.width = config.intermediate_size;
+  experts.norm_topk_prob = true;
+  experts.router_jitter_noise = number_or(hf, "router_jitter_noise", 0);
+  experts.in_layer.assign(config.sliding_windows.size(), true);
   experts.stored_as = io::kMixtralNames;
   return config;
 }

@@ -9,7 +9,7 @@ DecoderConfig qwen2_config(const Json& hf) {
   config.attention.qkv_bias = true;
   if (flag_or(hf, "use_sliding_window", false)) {
     int64_t window = size_or(hf, "sliding_window", 0), first = size_or(hf, "max_window_layers", 28);
-    for (int64_t layer = first; layer < config.layers; ++layer) config.windows[static_cast<size_t>(layer)] = window;
+    for (int64_t layer = first; layer < config.layers; ++layer) config.sliding_windows[static_cast<size_t>(layer)] = window;
   }
   return config;
 }

@@ -10,10 +10,10 @@ DecoderConfig qwen2_moe_config(const Json& hf) {
   // Every other of the lower layers, unlike Qwen2's upper ones.
   if (flag_or(hf, "use_sliding_window", false)) {
     const int64_t window = size_or(hf, "sliding_window", 0), end = std::min(config.layers, size_or(hf, "max_window_layers", 28));
-    for (int64_t layer = 0; layer < end; layer += 2) config.windows[static_cast<size_t>(layer)] = window;
+    for (int64_t layer = 0; layer < end; layer += 2) config.sliding_windows[static_cast<size_t>(layer)] = window;
   }
   config.experts = qwen_experts(hf, config);
-  if (config.experts.count > 0) config.experts.shared_width = required_size(hf, "shared_expert_intermediate_size");
+  if (config.experts.count > 0) config.experts.shared_expert_intermediate_size = required_size(hf, "shared_expert_intermediate_size");
   return config;
 }
 

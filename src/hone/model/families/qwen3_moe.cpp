@@ -11,20 +11,22 @@ DecoderConfig qwen3_moe_config(const Json& hf) {
   config.attention.qk_norm = true;
   config.attention.qkv_bias = config.attention.output_bias = flag_or(hf, "attention_bias", false);
   // transformers gives its layers the window whatever max_window_layers says.
-  if (flag_or(hf, "use_sliding_window", false)) config.windows.assign(config.windows.size(), size_or(hf, "sliding_window", 0));
+  if (flag_or(hf, "use_sliding_window", false)) config.sliding_windows.assign(config.sliding_windows.size(), size_or(hf, "sliding_window", 0));
   config.experts = qwen_experts(hf, config);
   return config;
 }
 
 }  // namespace
 
-ExpertsConfig qwen_experts(const Json& hf, const DecoderConfig& config) {
-  ExpertsConfig experts;
-  experts.count = hf.contains("num_experts") ? size_or(hf, "num_experts", 0) : required_size(hf, "num_local_experts");  // transformers 5 writes the latter for Qwen3
+MoeConfig qwen_experts(const Json& hf, const DecoderConfig& config) {
+  MoeConfig experts;
+  experts.count = hf.contains("num_experts")
+                      ? size_or(hf, "num_experts", 0)
+                      : required_size(hf, "num_local_experts");  // transformers 5 writes the latter for Qwen3
   if (experts.count == 0) return {};
-  experts.per_token = required_size(hf, "num_experts_per_tok");
+  experts.num_experts_per_tok = required_size(hf, "num_experts_per_tok");
   experts.width = required_size(hf, "moe_intermediate_size");
-  experts.normalized = flag_or(hf, "norm_topk_prob", false);
+  experts.norm_topk_prob = flag_or(hf, "norm_topk_prob", false);
   const int64_t step = std::max<int64_t>(1, size_or(hf, "decoder_sparse_step", 1));
   const auto dense = sizes_of(hf, "mlp_only_layers");
   for (int64_t layer = 0; layer < config.layers; ++layer) experts.in_layer.push_back((layer + 1) % step == 0 && !std::ranges::count(dense, layer));

@@ -1,7 +1,7 @@
 #include "hone/ops/cpu/attention.h"
 
 #include "hone/device/autograd.h"
-#include "hone/ops/matmul.h"
+#include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -15,7 +15,9 @@ Tensor grouped(const Tensor& x, const AttentionShape& shape) {  // [len, heads *
 }
 Tensor repeated(const Tensor& x, const AttentionShape& shape) {  // [len, kv_heads * d] -> the same, each head seen `group` times
   int64_t length = x.size(0);
-  return x.view({length, shape.kv_heads, 1, shape.head_dim}).permute({1, 2, 0, 3}).expand({shape.kv_heads, shape.heads / shape.kv_heads, length, shape.head_dim});
+  return x.view({length, shape.kv_heads, 1, shape.head_dim})
+      .permute({1, 2, 0, 3})
+      .expand({shape.kv_heads, shape.heads / shape.kv_heads, length, shape.head_dim});
 }
 
 // A mask for what plain causality from the first key does not say: a window shorter than the keys, or queries that start later.
@@ -29,7 +31,7 @@ std::optional<Tensor> extra_mask(int64_t queries, int64_t keys, int64_t window, 
 }
 
 // libtorch's kernel has scalar code only for 16-bit numbers a processor has no instructions for: such a segment is upcast.
-Tensor as_computed(const Tensor& x) { return is_widened(x) ? x.to(at::kFloat) : x; }
+Tensor as_computed(const Tensor& x) { return is_upcast(x) ? x.to(at::kFloat) : x; }
 
 struct SegmentView {
   Tensor q, k, v;
@@ -39,7 +41,7 @@ struct SegmentView {
 
 class Attention : public torch::autograd::Function<Attention> {
  public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape) {
     auto out = at::empty_like(q);
     auto normalisers = at::empty({q.size(0) * shape.heads}, q.options().dtype(at::kFloat));
     for (int64_t i = 0; i < segments.count(); ++i) {
@@ -62,7 +64,7 @@ class Attention : public torch::autograd::Function<Attention> {
     auto saved = ctx->get_saved_variables();
     auto numbers = ctx->saved_data["shape"].toIntVector();
     AttentionShape shape{numbers[0], numbers[1], numbers[2], ctx->saved_data["scale"].toDouble(), numbers[3]};
-    Segments segments{ctx->saved_data["offsets"].toIntVector()};
+    CuSeqlens segments{ctx->saved_data["offsets"].toIntVector()};
     auto q = saved[0].detach(), k = saved[1].detach(), v = saved[2].detach(), out = saved[3].detach(), normalisers = saved[4];
     auto dout = grads[0].contiguous();
     auto dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
@@ -72,8 +74,8 @@ class Attention : public torch::autograd::Function<Attention> {
       auto view = view_of(q, k, v, begin, length, shape);
       auto logsumexp = normalisers.narrow(0, begin * shape.heads, length * shape.heads).view({shape.kv_heads, -1, length});
       auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          grouped(as_computed(dout.narrow(0, begin, length)), shape), view.q, view.k, view.v, grouped(as_computed(out.narrow(0, begin, length)), shape), logsumexp, 0.0,
-          view.causal(), view.mask, shape.scale);
+          grouped(as_computed(dout.narrow(0, begin, length)), shape), view.q, view.k, view.v,
+          grouped(as_computed(out.narrow(0, begin, length)), shape), logsumexp, 0.0, view.causal(), view.mask, shape.scale);
       grouped(dq.narrow(0, begin, length), shape).copy_(gq);
       add_up(dk.narrow(0, begin, length), gk, shape);
       add_up(dv.narrow(0, begin, length), gv, shape);
@@ -82,7 +84,7 @@ class Attention : public torch::autograd::Function<Attention> {
   }
 
  private:
-  static std::pair<int64_t, int64_t> range(const Segments& segments, int64_t i) {
+  static std::pair<int64_t, int64_t> range(const CuSeqlens& segments, int64_t i) {
     return {segments.offsets[static_cast<size_t>(i)], segments.length(i)};
   }
   static SegmentView view_of(const Tensor& q, const Tensor& k, const Tensor& v, int64_t begin, int64_t length, const AttentionShape& shape) {
@@ -98,15 +100,18 @@ class Attention : public torch::autograd::Function<Attention> {
 
 }  // namespace
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape) {
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape) {
   return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), segments, shape);
 }
 
-void attention_over(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out) {
-  auto seen_by_group = [&](const Tensor& x) { return as_computed(x).unsqueeze(1).expand({shape.kv_heads, shape.heads / shape.kv_heads, x.size(1), shape.head_dim}); };
+void attention_with_prefix(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out) {
+  auto seen_by_group = [&](const Tensor& x) {
+    return as_computed(x).unsqueeze(1).expand({shape.kv_heads, shape.heads / shape.kv_heads, x.size(1), shape.head_dim});
+  };
   auto queries = as_computed(q);
   auto mask = extra_mask(q.size(0), k.size(1), shape.window, queries.scalar_type());
-  auto [values, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(grouped(queries, shape), seen_by_group(k), seen_by_group(v), 0.0, !mask, mask, shape.scale);
+  auto [values, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(grouped(queries, shape), seen_by_group(k),
+                                                                             seen_by_group(v), 0.0, !mask, mask, shape.scale);
   grouped(out, shape).copy_(values);
 }
 

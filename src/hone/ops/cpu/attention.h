@@ -1,12 +1,12 @@
 // Attention on the CPU: libtorch's blocked kernel per sequence.
 #pragma once
-#include "hone/ops/attention.h"
+#include "hone/ops/attention/attention.h"
 
 namespace hone::ops::cpu {
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape);
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape);
 
 // One sequence whose last q.size(0) positions ask, without a gradient: q and out [queries, heads * head_dim], k and v [kv_heads, keys, head_dim].
-void attention_over(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out);
+void attention_with_prefix(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out);
 
 }  // namespace hone::ops::cpu

@@ -5,7 +5,7 @@
 
 namespace hone::ops::cpu {
 
-inline bool serves(const Tensor& x) {
+inline bool supports(const Tensor& x) {
   auto dtype = x.scalar_type();
   return x.is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf);
 }

@@ -1,12 +1,12 @@
 // Attention over a paged cache on the CPU: libtorch's blocked kernel for prompts, a kernel of our own for single tokens.
 #pragma once
-#include "hone/ops/paged_attention.h"
+#include "hone/ops/attention/paged_attention.h"
 
 namespace hone::ops::cpu {
 
-Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape);
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape);
 
 // The leading `plan.decodes` sequences, one query each: q and out [decodes, heads * head_dim].
-void paged_decode(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape, Tensor& out);
+void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, Tensor& out);
 
 }  // namespace hone::ops::cpu

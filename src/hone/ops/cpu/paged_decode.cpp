@@ -3,10 +3,10 @@
 #include <optional>
 #include <vector>
 
-#include "hone/ops/cpu/coded_rows.h"
+#include "hone/ops/cpu/kv_quantization.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/paged_attention.h"
-#include "hone/ops/cpu/products.h"
+#include "hone/ops/cpu/gemm/dot_accumulate.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -24,9 +24,9 @@ struct Work {
 };
 
 HONE_INLINE float exponentials(float* scores, int64_t count, float peak) {
-  Lane total{};
-  for_lanes(count, HONE_LANES(auto e = exp(load(scores + i, extent) - peak);
-                              for (int64_t j = extent.count; j < kLane; ++j) e[j] = 0;
+  F32x16 total{};
+  for_each_vector(count, HONE_VECTOR_LOOP(auto e = exp(load(scores + i, extent) - peak);
+                              for (int64_t j = extent.count; j < kVectorWidth; ++j) e[j] = 0;
                               store(scores + i, e, extent); total += e));
   return sum(total);
 }
@@ -37,7 +37,7 @@ HONE_INLINE float largest(const float* scores, int64_t count) {
   return peak;
 }
 
-// `sums` [group, head_dim] receives unnormalised values, `peaks` and `totals` [group] what normalises them.
+// `sums` [group, head_dim] receives unnormalised values, `peaks` and `totals` [group] what normalizes them.
 template <class T>
 HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* scores, float* sums, float* peaks, float* totals, const Work& w) {
   int64_t count = w.last - w.first;
@@ -45,9 +45,9 @@ HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* sc
     int64_t position = w.first + p;
     const T* key = keys + w.table[position / w.block_size] * w.block_stride + position % w.block_size * w.head_dim;
     for (int64_t g = 0; g < w.group; ++g) {
-      ProductSum dot{};
-      for_lanes(w.head_dim, HONE_LANES(add_product(dot, load_factor(q + g * w.head_dim + i, extent), load_factor(key + i, extent))));
-      scores[g * count + p] = folded(dot) * w.scale;
+      DotAccumulator dot{};
+      for_each_vector(w.head_dim, HONE_VECTOR_LOOP(accumulate(dot, load_factor(q + g * w.head_dim + i, extent), load_factor(key + i, extent))));
+      scores[g * count + p] = horizontal_sum(dot) * w.scale;
     }
   }
   for (int64_t g = 0; g < w.group; ++g) {
@@ -61,7 +61,7 @@ HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* sc
     for (int64_t g = 0; g < w.group; ++g) {
       float weight = scores[g * count + p];
       float* to = sums + g * w.head_dim;
-      for_lanes(w.head_dim, HONE_LANES(store(to + i, load(to + i, extent) + load(value + i, extent) * weight, extent)));
+      for_each_vector(w.head_dim, HONE_VECTOR_LOOP(store(to + i, load(to + i, extent) + load(value + i, extent) * weight, extent)));
     }
   }
 }
@@ -83,8 +83,12 @@ struct Task {
 // The same over a cache in fewer bits: the part's keys and values are widened beside each other first.
 class CodedPart {
  public:
-  CodedPart(const PagedKeys& cache, int64_t group, int64_t head_dim)
-      : cache_(cache), head_dim_(head_dim), queries_(static_cast<size_t>(group * head_dim)), keys_(static_cast<size_t>(kPart * head_dim)), values_(keys_.size()) {}
+  CodedPart(const KvCacheLayer& cache, int64_t group, int64_t head_dim)
+      : cache_(cache),
+        head_dim_(head_dim),
+        queries_(static_cast<size_t>(group * head_dim)),
+        keys_(static_cast<size_t>(kPart * head_dim)),
+        values_(keys_.size()) {}
 
   template <class T>
   void operator()(const T* q, int64_t head, float* scores, float* sums, float* peaks, float* totals, Work work) {
@@ -103,18 +107,18 @@ class CodedPart {
  private:
   void widen(const Tensor& codes, const Tensor& scales, int64_t place, float* to) const {
     const float* steps = scales.defined() ? scales.const_data_ptr<float>() + place * 2 : nullptr;
-    widen_row(codes.const_data_ptr<uint8_t>() + place * codes.size(3), steps, head_dim_, cache_.code, to);
+    dequantize_kv_row(codes.const_data_ptr<uint8_t>() + place * codes.size(3), steps, head_dim_, cache_.code, to);
   }
 
-  const PagedKeys& cache_;
+  const KvCacheLayer& cache_;
   int64_t head_dim_;
   std::vector<float> queries_, keys_, values_;
 };
 
 // Parts of the same sequence and head stand next to each other.
-std::vector<Task> tasks_of(const PagedPlan& plan, const AttentionShape& shape) {
+std::vector<Task> tasks_of(const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   std::vector<Task> tasks;
-  for (int64_t sequence = 0; sequence < plan.decodes; ++sequence) {
+  for (int64_t sequence = 0; sequence < plan.num_decodes; ++sequence) {
     int64_t length = plan.lengths[static_cast<size_t>(sequence)], begin = shape.window > 0 ? std::max<int64_t>(0, length - shape.window) : 0;
     for (int64_t head = 0; head < shape.kv_heads; ++head)
       for (int64_t first = begin; first < length; first += kPart) tasks.push_back({sequence, head, first, std::min(first + kPart, length)});
@@ -141,15 +145,15 @@ void merge(const float* sums, const float* peaks, const float* totals, size_t be
 
 }  // namespace
 
-void paged_decode(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape, Tensor& out) {
+void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads, group_width = group * shape.head_dim, block_size = cache.block_size();
   int64_t head_stride = block_size * shape.head_dim, block_stride = shape.kv_heads * head_stride;
-  const auto *tables = plan.tables.const_data_ptr<int32_t>(), *begins = plan.table_begins_s.const_data_ptr<int32_t>();
+  const auto *tables = plan.block_tables.const_data_ptr<int32_t>(), *begins = plan.table_begins_s.const_data_ptr<int32_t>();
   auto tasks = tasks_of(plan, shape);
   std::vector<float> sums(tasks.size() * static_cast<size_t>(group_width)), peaks(tasks.size() * static_cast<size_t>(group)), totals(peaks.size());
   with_type(q.scalar_type(), [&](auto type) {
     using T = decltype(type);
-    const bool coded = cache.code != CacheCode::plain;
+    const bool coded = cache.code != KvCacheDtype::plain;
     auto *queries = q.const_data_ptr<T>(), *keys = coded ? nullptr : cache.keys.const_data_ptr<T>(),
          *values = coded ? nullptr : cache.values.const_data_ptr<T>();
     at::parallel_for(0, static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {

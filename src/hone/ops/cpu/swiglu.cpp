@@ -12,7 +12,7 @@ constexpr int64_t kGrain = 16384;
 }  // namespace
 
 bool serves_halves(const Tensor& gate, const Tensor& up) {
-  return serves(gate) && gate.dim() == 2 && gate.stride(1) == 1 && up.stride(1) == 1;
+  return supports(gate) && gate.dim() == 2 && gate.stride(1) == 1 && up.stride(1) == 1;
 }
 
 void swiglu(const Tensor& gate, const Tensor& up, Tensor& y) {

@@ -39,15 +39,15 @@ float fold_tile(float* row, int64_t width, int64_t tile, bool with_sum, RowState
 }
 
 // Logits are still whole in `row`.
-void look_at_target(const float* row, int64_t width, int64_t target, RowState& state) {
+void record_target(const float* row, int64_t width, int64_t target, RowState& state) {
   state.chosen = row[target];
   state.holds_target = state.target_leads = true;
   for (int64_t i = 0; i < width && state.target_leads; ++i) state.target_leads = i < target ? row[i] < row[target] : row[i] <= row[target];
 }
 
-class TiledPass {
+class TiledCrossEntropy {
  public:
-  TiledPass(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights, double smoothing, bool with_gradient)
+  TiledCrossEntropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights, double smoothing, bool with_gradient)
       : hidden_(hidden), weight_(weight), target_(targets.const_data_ptr<int64_t>()),
         row_weight_(weights.defined() ? weights.const_data_ptr<float>() : nullptr), smoothing_(static_cast<float>(smoothing)),
         tile_width_(weight.size(1) <= 256 ? 1024 : 512) {
@@ -66,20 +66,20 @@ class TiledPass {
     if (rows == 0) return std::move(found_);
     // Divided by size alone, so that results never depend on the number of cores.
     int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-    int64_t slices = std::clamp<int64_t>(kTasks / blocks, 1, std::max<int64_t>(tiles / 8, 1));
+    int64_t vocab_splits = std::clamp<int64_t>(kTasks / blocks, 1, std::max<int64_t>(tiles / 8, 1));
     auto row_range = [&](int64_t block) { return Range{rows * block / blocks, rows * (block + 1) / blocks}; };
-    std::vector<Part> parts(static_cast<size_t>(blocks * slices));
-    parallel_pieces(blocks * slices, 1, [&](int64_t first, int64_t last) {
+    std::vector<PartialSoftmax> parts(static_cast<size_t>(blocks * vocab_splits));
+    parallel_pieces(blocks * vocab_splits, 1, [&](int64_t first, int64_t last) {
       at::NoGradGuard no_grad;
       for (int64_t task = first; task < last; ++task) {
-        int64_t slice = task % slices;
-        parts[static_cast<size_t>(task)] = look_at(row_range(task / slices), {tiles * slice / slices, tiles * (slice + 1) / slices});
+        int64_t slice = task % vocab_splits;
+        parts[static_cast<size_t>(task)] = accumulate_tiles(row_range(task / vocab_splits), {tiles * slice / vocab_splits, tiles * (slice + 1) / vocab_splits});
       }
     });
     parallel_pieces(blocks, 1, [&](int64_t first, int64_t last) {
       for (int64_t block = first; block < last; ++block) {
-        auto& whole = parts[static_cast<size_t>(block * slices)];
-        for (int64_t slice = 1; slice < slices; ++slice) merge(whole, parts[static_cast<size_t>(block * slices + slice)]);
+        auto& whole = parts[static_cast<size_t>(block * vocab_splits)];
+        for (int64_t slice = 1; slice < vocab_splits; ++slice) merge(whole, parts[static_cast<size_t>(block * vocab_splits + slice)]);
         finish_rows(row_range(block).begin, whole);
       }
     });
@@ -91,15 +91,15 @@ class TiledPass {
     int64_t begin, end;
   };
   // A block of rows against a slice of the vocabulary: exponentials are relative to each row's peak in the slice.
-  struct Part {
+  struct PartialSoftmax {
     std::vector<RowState> states;
     Tensor sums;  // of the head's rows, weighted by the exponentials; undefined without gradient
   };
 
-  Part look_at(Range rows, Range tiles) const {
+  PartialSoftmax accumulate_tiles(Range rows, Range tiles) const {
     int64_t count = rows.end - rows.begin;
     auto x = hidden_.narrow(0, rows.begin, count);
-    Part part{std::vector<RowState>(static_cast<size_t>(count)), found_.dhidden.defined() ? at::zeros_like(x) : Tensor()};
+    PartialSoftmax part{std::vector<RowState>(static_cast<size_t>(count)), found_.dhidden.defined() ? at::zeros_like(x) : Tensor()};
     auto buffer = at::empty({count * tile_width_}, hidden_.options());
     for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
       int64_t from = tile * tile_width_, width = std::min(tile_width_, weight_.size(0) - from);
@@ -112,21 +112,21 @@ class TiledPass {
     return part;
   }
 
-  void fold_rows(Tensor& logits, int64_t begin, int64_t tile, Part& part) const {
+  void fold_rows(Tensor& logits, int64_t begin, int64_t tile, PartialSoftmax& part) const {
     int64_t width = logits.size(1), h = hidden_.size(1);
     auto* values = logits.mutable_data_ptr<float>();
     auto* sums = part.sums.defined() ? part.sums.mutable_data_ptr<float>() : nullptr;
     for (size_t row = 0; row < part.states.size(); ++row) {
       auto* logit = values + static_cast<int64_t>(row) * width;
       int64_t target = target_[begin + static_cast<int64_t>(row)] - tile * tile_width_;
-      if (target >= 0 && target < width) look_at_target(logit, width, target, part.states[row]);
+      if (target >= 0 && target < width) record_target(logit, width, target, part.states[row]);
       float rescale = fold_tile(logit, width, tile, smoothing_ > 0, part.states[row]);
       if (sums && rescale != 1) scale_row(sums + static_cast<int64_t>(row) * h, h, rescale);
     }
   }
 
   // Takes in the part that follows in the vocabulary.
-  void merge(Part& whole, const Part& next) const {
+  void merge(PartialSoftmax& whole, const PartialSoftmax& next) const {
     int64_t h = hidden_.size(1);
     for (size_t row = 0; row < whole.states.size(); ++row) {
       auto& state = whole.states[row];
@@ -143,7 +143,7 @@ class TiledPass {
     }
   }
 
-  void finish_rows(int64_t begin, const Part& part) {
+  void finish_rows(int64_t begin, const PartialSoftmax& part) {
     auto vocabulary = static_cast<float>(weight_.size(0));
     int64_t h = weight_.size(1);
     for (size_t i = 0; i < part.states.size(); ++i) {
@@ -187,7 +187,7 @@ TiledLosses tiled_cross_entropy(const Tensor& hidden, const Tensor& weight, cons
   auto* target = targets.const_data_ptr<int64_t>();
   for (int64_t row = 0; row < targets.size(0); ++row)
     HONE_CHECK(target[row] >= 0 && target[row] < weight.size(0), "target {} of a vocabulary of {}", target[row], weight.size(0));
-  return TiledPass(hidden.contiguous(), weight, targets, weights, smoothing, with_gradient).run();
+  return TiledCrossEntropy(hidden.contiguous(), weight, targets, weights, smoothing, with_gradient).run();
 }
 
 }  // namespace hone::ops::cpu

@@ -5,13 +5,13 @@
 namespace hone::ops::cuda {
 
 // True for contiguous rows on a GPU when no gradient is being recorded.
-bool serves_fused(const Tensor& x);
+bool supports_fused(const Tensor& x);
 
 Tensor rope(const Tensor& x, const Tensor& cos, const Tensor& sin);  // as ops::rope
 Tensor swiglu(const Tensor& gate, const Tensor& up);  // rows of 2-D tensors, which may be halves of wider ones
 
 // x W^T + b for very few rows: bound by reading the weights.
-bool serves_thin(const Tensor& x, const Tensor& weight);
-Tensor thin_matmul(const Tensor& x, const Tensor& weight, const Tensor& bias);
+bool supports_skinny(const Tensor& x, const Tensor& weight);
+Tensor skinny_gemm(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 }  // namespace hone::ops::cuda

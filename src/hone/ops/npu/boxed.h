@@ -31,7 +31,7 @@ struct Fusion {
 };
 Fusion& fusion();
 
-// Whether x lies on an NPU and npu::`name` should compute on it.
+// Whether x is on an NPU and npu::`name` should compute on it.
 bool serves(const Tensor& x, std::string_view name);
 
 // For `hone doctor`: each fused operator hone knows, and whether this torch_npu has it.

@@ -17,7 +17,7 @@ Tensor grouped(const Tensor& x, const Tensor& weight, const Tensor& counts, int6
 
 }  // namespace
 
-ExpertRows to_experts(const Tensor& tokens_th, const Tensor& experts_tk) {
+PermutedTokens to_experts(const Tensor& tokens_th, const Tensor& experts_tk) {
   auto found = call_for_all("npu_moe_token_permute", {{tokens_th, experts_tk}});
   return {found[0], found[1]};
 }

@@ -1,10 +1,10 @@
 // torch_npu's operators for mixtures of experts. Shapes as in expert_rows.h.
 #pragma once
-#include "hone/ops/expert_rows.h"
+#include "hone/ops/moe/moe_permute.h"
 
 namespace hone::ops::npu {
 
-ExpertRows to_experts(const Tensor& tokens_th, const Tensor& experts_tk);
+PermutedTokens to_experts(const Tensor& tokens_th, const Tensor& experts_tk);
 Tensor from_experts(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
 Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
 // Of each expert's rows: a transposed times b. a [R, in], b [R, out] → [E, in, out].

@@ -72,7 +72,7 @@ bool serves_attention(const Tensor& q, const AttentionShape& shape) {
   return serves(q, "npu_fusion_attention") && shape.head_dim <= 512;
 }
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape) {
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape) {
   constexpr int64_t kCausalFromBottomRight = 3, kBand = 4;
   std::vector<int64_t> ends(segments.offsets.begin() + 1, segments.offsets.end());
   bool windowed = shape.window > 0 && segments.longest() > shape.window;

@@ -1,8 +1,8 @@
 // The operators of a decoder block on an NPU, each one launch of a fused kernel. Shapes as in the operators' own headers.
 #pragma once
-#include "hone/ops/attention.h"
-#include "hone/ops/cross_entropy_rows.h"
-#include "hone/ops/rope.h"
+#include "hone/ops/attention/attention.h"
+#include "hone/ops/loss/cross_entropy_rows.h"
+#include "hone/ops/attention/rope.h"
 
 namespace hone::ops::npu {
 
@@ -17,6 +17,6 @@ RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor
 
 // Causal attention over packed sequences, in the TND layout: lengths go to the kernel from the host, so nothing waits.
 bool serves_attention(const Tensor& q, const AttentionShape& shape);
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Segments& segments, const AttentionShape& shape);
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape);
 
 }  // namespace hone::ops::npu

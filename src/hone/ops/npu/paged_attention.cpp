@@ -11,33 +11,33 @@ struct BlockTable {
   Tensor rows;
 };
 
-Tensor block_table(const PagedPlan& plan, int64_t block_size) {
+Tensor block_table(const PagedAttentionMetadata& plan, int64_t block_size) {
   static thread_local BlockTable kept;
   auto alive = kept.of.lock();
-  if (alive.get() == plan.tables.unsafeGetTensorImpl()) return kept.rows;
+  if (alive.get() == plan.block_tables.unsafeGetTensorImpl()) return kept.rows;
   std::vector<int64_t> counts;
-  for (int64_t i = 0; i < plan.decodes; ++i)
+  for (int64_t i = 0; i < plan.num_decodes; ++i)
     counts.push_back((plan.lengths[static_cast<size_t>(i)] + block_size - 1) / block_size);
   int64_t longest = *std::max_element(counts.begin(), counts.end()), begin = 0;
   TensorList rows;
   for (int64_t count : counts) {
-    rows.push_back(at::constant_pad_nd(plan.tables.narrow(0, begin, count), {0, longest - count}, 0));
+    rows.push_back(at::constant_pad_nd(plan.block_tables.narrow(0, begin, count), {0, longest - count}, 0));
     begin += count;
   }
-  kept = {c10::weak_intrusive_ptr<c10::TensorImpl>(plan.tables.getIntrusivePtr()), at::stack(rows)};
+  kept = {c10::weak_intrusive_ptr<c10::TensorImpl>(plan.block_tables.getIntrusivePtr()), at::stack(rows)};
   return kept.rows;
 }
 
 }  // namespace
 
-bool serves_paged(const Tensor& q, const PagedKeys& cache, const AttentionShape& shape) {
+bool serves_paged(const Tensor& q, const KvCacheLayer& cache, const AttentionShape& shape) {
   bool half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
   return half && shape.window == 0 && cache.block_size() % 16 == 0 && cache.block_size() <= 512 &&
          serves(q, "npu_fused_infer_attention_score");
 }
 
-Tensor paged_decode(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
-  std::vector<int64_t> lengths(plan.lengths.begin(), plan.lengths.begin() + plan.decodes);
+Tensor paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+  std::vector<int64_t> lengths(plan.lengths.begin(), plan.lengths.begin() + plan.num_decodes);
   auto out =
       call("npu_fused_infer_attention_score", {{q.view({q.size(0), shape.heads, 1, shape.head_dim}), cache.keys, cache.values},
                                                {{"actual_seq_lengths_kv", lengths},

@@ -1,13 +1,13 @@
 // One new token per sequence over a paged cache, by the NPU's inference attention.
 #pragma once
-#include "hone/ops/paged_attention.h"
+#include "hone/ops/attention/paged_attention.h"
 
 namespace hone::ops::npu {
 
 // The kernel takes half types and blocks of a multiple of 16 tokens, and knows no window.
-bool serves_paged(const Tensor& q, const PagedKeys& cache, const AttentionShape& shape);
+bool serves_paged(const Tensor& q, const KvCacheLayer& cache, const AttentionShape& shape);
 
 // q [decodes, heads * head_dim] of the plan's first sequences, whose keys are stored already.
-Tensor paged_decode(const Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape);
+Tensor paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape);
 
 }  // namespace hone::ops::npu

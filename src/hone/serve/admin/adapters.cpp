@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "hone/base/file.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/fields.h"
 
 namespace hone::serve {
 
 void Adapters::check_enabled() const {
   if (root_.empty())
-    throw Problem(403, "this server does not load adapters by request; start it with --adapter_root", "", "adapters_disabled");
+    throw ApiError(403, "this server does not load adapters by request; start it with --adapter_root", "", "adapters_disabled");
 }
 
 void Adapters::check_name(const std::string& name) {
@@ -22,9 +22,9 @@ void Adapters::check_name(const std::string& name) {
     bad_value("lora_name", "expected words of letters, digits, . _ and -, with / between them, at most 128 in all");
 }
 
-Adapters::Room::Room(Adapters& house) : house_(house) {
+Adapters::LoadingSlot::LoadingSlot(Adapters& house) : house_(house) {
   if (house.entries_.size() + house.loading_ >= house.most_)
-    throw Problem(409, fmt::format("this server keeps at most {} adapters (--max_loras); unload one first", house.most_), "lora_name",
+    throw ApiError(409, fmt::format("this server keeps at most {} adapters (--max_loras); unload one first", house.most_), "lora_name",
                   "too_many_adapters");
   ++house.loading_;
 }

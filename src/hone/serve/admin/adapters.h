@@ -30,11 +30,11 @@ class Adapters {
   static void check_name(const std::string& name);  // Problem(400)
 
   // Room for one more while it is loaded. Throws Problem(409) when there is none.
-  class Room {
+  class LoadingSlot {
    public:
-    explicit Room(Adapters& house);
-    ~Room() { --house_.loading_; }
-    Room(const Room&) = delete;
+    explicit LoadingSlot(Adapters& house);
+    ~LoadingSlot() { --house_.loading_; }
+    LoadingSlot(const LoadingSlot&) = delete;
 
    private:
     Adapters& house_;

@@ -1,6 +1,7 @@
 #include "hone/serve/admin/admin.h"
 
 #include "hone/base/log.h"
+#include "hone/base/version.h"
 #include "hone/serve/chat/conversation.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/schema/fields.h"
@@ -8,12 +9,10 @@
 namespace hone::serve {
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
-
 std::vector<text::TokenId> tokens_of(const Json& body, const ServedModel& served) {
   Fields fields(kTokenize, body);
   if (fields.has("prompt") == fields.has("messages"))
-    throw Problem(400, "expected either prompt or messages", "prompt", "invalid_value");
+    throw ApiError(400, "expected either prompt or messages", "prompt", "invalid_value");
   if (fields.has("prompt"))
     return served.tokenizer->encode(fields.text("prompt"), {.add_special_tokens = fields.flag("add_special_tokens", true)});
   ChatTask task;
@@ -22,31 +21,31 @@ std::vector<text::TokenId> tokens_of(const Json& body, const ServedModel& served
   task.tool_choice = read_tool_choice({}, task.tools);
   if (fields.has("chat_template_kwargs"))
     task.conversation.extra["chat_template_kwargs"] = read_template_values(fields.json("chat_template_kwargs"));
-  refuse_long_text(task.conversation);
+  reject_long_text(task.conversation);
   return prompt_tokens(task, served);
 }
 
-Problem in_use() { return {409, "the adapter is in use; try again when its answers are done", "lora_name", "adapter_in_use"}; }
+ApiError in_use() { return {409, "the adapter is in use; try again when its requests are done", "lora_name", "adapter_in_use"}; }
 
 }  // namespace
 
 asio::awaitable<void> version(Exchange& exchange, Context&) {
-  Json reply{{"version", kVersion}};
+  Json reply{{"version", hone::version()}};
   co_await exchange.respond(json_response(reply));
 }
 
 asio::awaitable<void> metrics_page(Exchange& exchange, Context& context) {
-  HttpResponse response{.body = context.metrics.text(context.loop.stats(), context.loop.live_answers(), context.admission.places()),
+  HttpResponse response{.body = context.metrics.text(context.loop.stats(), context.loop.live_sequences(), context.admission.places()),
                         .content_type = "text/plain; version=0.0.4; charset=utf-8"};
   co_await exchange.respond(std::move(response));
 }
 
 asio::awaitable<void> tokenize(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto response = co_await aside(context, [&] {
+  auto response = co_await run_on_worker(context, [&] {
     auto body = parsed_body(exchange);
     auto ids = tokens_of(body, context.served);
-    Json out{{"count", ids.size()}, {"max_model_len", context.served.max_context}, {"tokens", ids}, {"token_strs", nullptr}};
+    Json out{{"count", ids.size()}, {"max_model_len", context.served.max_model_len}, {"tokens", ids}, {"token_strs", nullptr}};
     if (body.value("return_token_strs", Json(false)) == true) {
       out["token_strs"] = Json::array();
       for (auto id : ids) out["token_strs"].push_back(context.served.tokenizer->token_of(id));
@@ -59,7 +58,7 @@ asio::awaitable<void> tokenize(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> detokenize(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto text = co_await aside(context, [&] {
+  auto text = co_await run_on_worker(context, [&] {
     auto body = parsed_body(exchange);
     Fields fields(kDetokenize, body);
     auto ids = read_token_ids(fields.json("tokens"), "tokens", *context.served.tokenizer);
@@ -80,10 +79,10 @@ asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
   auto folder = context.adapters.resolve(fields.text("lora_path"));
   bool known = context.adapters.knows(name);
   if (name == context.served.name || (known && !fields.flag("load_inplace", false)))
-    throw Problem(400, fmt::format("the name \"{}\" is taken", name), "lora_name", "invalid_value");
+    throw ApiError(400, fmt::format("the name \"{}\" is taken", name), "lora_name", "invalid_value");
   if (known && context.adapters.entries().at(name).fixed)
-    throw Problem(403, "this adapter was named on the command line and stays", "lora_name", "fixed_adapter");
-  std::optional<Adapters::Room> room;
+    throw ApiError(403, "this adapter was named on the command line and stays", "lora_name", "fixed_adapter");
+  std::optional<Adapters::LoadingSlot> room;
   if (!known) room.emplace(context.adapters);
   std::string trouble;
   bool unloaded = false;
@@ -100,7 +99,7 @@ asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
     if (known && !unloaded) throw in_use();
     if (unloaded) context.adapters.remove(name);  // the old one is gone, the new one did not come
     log::warning("an adapter could not be loaded: {}", trouble);
-    throw Problem(400, "the adapter cannot be loaded; the server's log says why", "lora_path", "invalid_adapter");
+    throw ApiError(400, "the adapter cannot be loaded; the server's log says why", "lora_path", "invalid_adapter");
   }
   context.adapters.add(name, {folder, unix_time(), false});
   HttpResponse done{.body = fmt::format("Success: LoRA adapter '{}' added successfully.", name),
@@ -114,9 +113,9 @@ asio::awaitable<void> unload_adapter(Exchange& exchange, Context& context) {
   auto body = parsed_body(exchange);
   Fields fields(kUnloadAdapter, body);
   auto name = fields.text("lora_name");
-  if (!context.adapters.knows(name)) throw Problem(404, "no adapter of that name is loaded", "lora_name", "adapter_not_found");
+  if (!context.adapters.knows(name)) throw ApiError(404, "no adapter of that name is loaded", "lora_name", "adapter_not_found");
   if (context.adapters.entries().at(name).fixed)
-    throw Problem(403, "this adapter was named on the command line and stays", "lora_name", "fixed_adapter");
+    throw ApiError(403, "this adapter was named on the command line and stays", "lora_name", "fixed_adapter");
   std::string trouble;
   co_await context.loop.call([&](engine::Engine& engine) {
     try {
@@ -133,7 +132,7 @@ asio::awaitable<void> unload_adapter(Exchange& exchange, Context& context) {
 }
 
 asio::awaitable<void> openapi(Exchange& exchange, Context&) {
-  co_await exchange.respond(json_response(openapi_document("hone", kVersion)));
+  co_await exchange.respond(json_response(openapi_document("hone", hone::version())));
 }
 
 }  // namespace hone::serve

@@ -1,4 +1,4 @@
-// What is not generation: health, metrics, tokens, adapters, the description of the interface.
+// Endpoints besides generation: health, metrics, tokenization, adapters, the OpenAPI document.
 #pragma once
 #include "hone/serve/context.h"
 

@@ -32,22 +32,22 @@ struct Metrics::Impl {
   prometheus::Labels labels;
   prometheus::Family<prometheus::Counter>& responses =
       prometheus::BuildCounter().Name("hone_http_responses_total").Help("Answers by path and status.").Register(registry);
-  Histogram& http_seconds = histogram("hone_http_request_seconds", "From a request's last byte to its answer's.");
-  prometheus::Counter& refused = counter("hone_requests_refused_total", "Requests turned away for want of room.");
-  prometheus::Counter& finished = counter("hone_requests_finished_total", "Requests whose answers are complete.");
+  Histogram& http_seconds = histogram("hone_http_request_seconds", "From the last byte of a request to the last byte of its response.");
+  prometheus::Counter& refused = counter("hone_requests_refused_total", "Requests rejected because the queue was full.");
+  prometheus::Counter& finished = counter("hone_requests_finished_total", "Completed requests.");
   prometheus::Counter& prompt_tokens = counter("hone_prompt_tokens_total", "Tokens of prompts.");
   prometheus::Counter& generated_tokens = counter("hone_generation_tokens_total", "Tokens of answers.");
   Histogram& first_token = histogram("hone_time_to_first_token_seconds", "From a request to its first token.");
-  Histogram& between_tokens = histogram("hone_inter_token_seconds", "Between two events of an answer.");
+  Histogram& between_tokens = histogram("hone_inter_token_seconds", "Inter-token latency of streamed responses.");
   Histogram& whole = histogram("hone_request_seconds", "From a request to its last token.");
   prometheus::Gauge& running = gauge("hone_requests_running", "Answers being generated.");
   prometheus::Gauge& waiting = gauge("hone_requests_waiting", "Answers waiting for the engine.");
-  prometheus::Gauge& live = gauge("hone_requests_live", "Answers somebody waits for, or that the engine still holds.");
+  prometheus::Gauge& live = gauge("hone_requests_live", "Sequences in flight.");
   prometheus::Gauge& beside = gauge("hone_requests_beside", "Requests being read or prepared, or answered without generating.");
   prometheus::Gauge& blocks = gauge("hone_cache_blocks", "Blocks of the cache.");
-  prometheus::Gauge& blocks_used = gauge("hone_cache_blocks_used", "Blocks held by answers.");
+  prometheus::Gauge& blocks_used = gauge("hone_cache_blocks_used", "KV blocks in use.");
   prometheus::Gauge& steps = gauge("hone_engine_steps", "Steps since the start.");
-  prometheus::Gauge& preemptions = gauge("hone_preemptions", "Answers set back for want of blocks since the start.");
+  prometheus::Gauge& preemptions = gauge("hone_preemptions", "Sequences preempted because the KV cache was full, since start.");
   prometheus::Gauge& cached = gauge("hone_prefix_cached_tokens", "Prompt tokens found in the prefix cache since the start.");
 
   std::mutex mutex;
@@ -63,13 +63,13 @@ void Metrics::answered(std::string_view path, int status, double seconds) {
   impl_->http_seconds.Observe(seconds);
 }
 
-void Metrics::turned_away(std::string_view path, int status) {
+void Metrics::on_rejected(std::string_view path, int status) {
   impl_->responses.Add({{"path", path.empty() ? "other" : std::string(path)}, {"status", std::to_string(status)}}).Increment();
 }
 
 void Metrics::refused() { impl_->refused.Increment(); }
 void Metrics::first_token(double seconds) { impl_->first_token.Observe(seconds); }
-void Metrics::between_tokens(double seconds) { impl_->between_tokens.Observe(seconds); }
+void Metrics::inter_token_latency(double seconds) { impl_->between_tokens.Observe(seconds); }
 
 void Metrics::finished(int64_t prompt_tokens, int64_t generated_tokens, double seconds) {
   impl_->finished.Increment();
@@ -82,10 +82,10 @@ void Metrics::finished(int64_t prompt_tokens, int64_t generated_tokens, double s
   impl_->window.generated_tokens += generated_tokens;
 }
 
-std::string Metrics::text(const engine::Stats& stats, size_t live_answers, size_t requests_beside) {
+std::string Metrics::text(const engine::Stats& stats, size_t live_answers, size_t non_generating_requests) {
   auto set = [](prometheus::Gauge& gauge, auto value) { gauge.Set(static_cast<double>(value)); };
   set(impl_->running, stats.running), set(impl_->waiting, stats.waiting), set(impl_->live, live_answers);
-  set(impl_->beside, requests_beside);
+  set(impl_->beside, non_generating_requests);
   set(impl_->blocks, stats.blocks), set(impl_->blocks_used, stats.blocks_used), set(impl_->steps, stats.steps);
   set(impl_->preemptions, stats.preemptions), set(impl_->cached, stats.cached_tokens);
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());

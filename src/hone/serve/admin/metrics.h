@@ -1,4 +1,4 @@
-// What /metrics and the log's statistics tell: requests, tokens, times. Thread-safe.
+// Metrics of /metrics and of the log's statistics: requests, tokens, latencies. Thread-safe.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,14 +14,14 @@ class Metrics {
   ~Metrics();
 
   void answered(std::string_view path, int status, double seconds);
-  void refused();  // for want of room
-  void turned_away(std::string_view path, int status);  // before its body was read; `path` is a route's, or "" for all that is none
+  void refused();  // for lack of room
+  void on_rejected(std::string_view path, int status);  // before its body was read; `path` is a route's, or "" for all that is none
   void first_token(double seconds);
-  void between_tokens(double seconds);
+  void inter_token_latency(double seconds);
   void finished(int64_t prompt_tokens, int64_t generated_tokens, double seconds);
 
   // Prometheus' text format; gauges are set from `stats` first.
-  std::string text(const engine::Stats& stats, size_t live_answers, size_t requests_beside);
+  std::string text(const engine::Stats& stats, size_t live_answers, size_t non_generating_requests);
 
   // Sums since the last call, for the line in the log.
   struct Window {

@@ -5,13 +5,13 @@ namespace {
 
 void check_sleep_enabled(const Context& context) {
   if (!context.sleep_allowed)
-    throw Problem(403, "requests may not put this server to sleep; it was started without --enable_sleep_mode true", "", "not_enabled");
+    throw ApiError(403, "requests may not put this server to sleep; it was started without --enable_sleep_mode true", "", "not_enabled");
 }
 
 // vLLM's levels: 1 keeps the weights, 2 forgets them too.
 void check_level(std::string_view query) {
   if (query.empty() || query == "level=1") return;
-  throw Problem(400, "expected level=1: the cache's memory is given back, the weights stay", "level", "invalid_value");
+  throw ApiError(400, "expected level=1: the cache's memory is given back, the weights stay", "level", "invalid_value");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ Json message_head(const std::string& model, const Usage& usage) {
           {"content", Json::array()}, {"stop_reason", nullptr}, {"stop_sequence", nullptr}, {"usage", usage_of(usage)}};
 }
 
-Json error_json(const Problem& problem) {
+Json error_json(const ApiError& problem) {
   std::string_view type = problem.status == 401   ? "authentication_error"
                           : problem.status == 403 ? "permission_error"
                           : problem.status == 404 ? "not_found_error"
@@ -59,15 +59,15 @@ class MessageEvents : public EventWriter {
  public:
   explicit MessageEvents(const std::string& model) : model_(model) {}
 
-  void open(const Answers& answers, std::string& out) override {
+  void open(const ChoiceStream& answers, std::string& out) override {
     out += event("message_start", {{"type", "message_start"}, {"message", message_head(model_, answers.usage())}});
   }
 
-  void news(const Answers::News& news, const Answers& answers, std::string& out) override {
+  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) override {
     for (const auto& delta : news.deltas) add(delta, answers.answer(0), out);
   }
 
-  void close(const Answers& answers, std::string& out) override {
+  void close(const ChoiceStream& answers, std::string& out) override {
     end_block(out);
     if (next_ == 0) {
       begin_block({{"type", "text"}, {"text", ""}}, out);
@@ -79,7 +79,7 @@ class MessageEvents : public EventWriter {
     out += event("message_stop", {{"type", "message_stop"}});
   }
 
-  void fail(const Problem& problem, std::string& out) override { out += event("error", error_json(problem)); }
+  void fail(const ApiError& problem, std::string& out) override { out += event("error", error_json(problem)); }
 
  private:
   void add(const Delta& delta, const Answer& answer, std::string& out) {
@@ -92,13 +92,13 @@ class MessageEvents : public EventWriter {
     }
     if (!opened_ || kind_ != delta.kind) {
       end_block(out);
-      bool thought = delta.kind == Delta::Kind::thought;
+      bool thought = delta.kind == Delta::Kind::reasoning;
       begin_block(
           thought ? Json{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}} : Json{{"type", "text"}, {"text", ""}}, out);
       kind_ = delta.kind;
     }
     Json change = delta.kind == Delta::Kind::text      ? Json{{"type", "text_delta"}, {"text", delta.text}}
-                  : delta.kind == Delta::Kind::thought ? Json{{"type", "thinking_delta"}, {"thinking", delta.text}}
+                  : delta.kind == Delta::Kind::reasoning ? Json{{"type", "thinking_delta"}, {"thinking", delta.text}}
                                                        : Json{{"type", "input_json_delta"}, {"partial_json", delta.text}};
     out += event("content_block_delta", {{"type", "content_block_delta"}, {"index", next_ - 1}, {"delta", change}});
   }
@@ -120,7 +120,7 @@ class MessageEvents : public EventWriter {
 
 }  // namespace
 
-HttpResponse anthropic_problem(const Problem& problem) {
+HttpResponse anthropic_problem(const ApiError& problem) {
   auto response = json_response(error_json(problem), problem.status);
   if (problem.retry_after > 0) response.headers.emplace_back("Retry-After", std::to_string(problem.retry_after));
   return response;
@@ -144,11 +144,11 @@ asio::awaitable<void> anthropic_messages(Exchange& exchange, Context& context) {
 
 asio::awaitable<void> anthropic_count_tokens(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto count = co_await aside(context, [&] {
+  auto count = co_await run_on_worker(context, [&] {
     auto body = parsed_body(exchange);
     body["max_tokens"] = 1;  // needed by the other endpoint, absent here
     auto task = read_anthropic(body, context.served);
-    refuse_long_text(task.conversation);
+    reject_long_text(task.conversation);
     return prompt_tokens(task, context.served).size();
   });
   Json reply{{"input_tokens", count}};

@@ -1,6 +1,6 @@
 #include "hone/serve/anthropic/messages.h"
 #include "hone/serve/chat/conversation.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 namespace {
@@ -70,14 +70,14 @@ void refuse_foreign_tool(const Json& tool, const std::string& where) {
 }
 
 // output_config.format: {"type": "json_schema", "schema": …}
-Shape shape_of(const Json& config) {
+ResponseFormat shape_of(const Json& config) {
   if (config.is_null()) return {};
   const auto& format = member(config, "format");
   if (format.is_null()) return {};
   if (!format.is_object() || member(format, "type") != "json_schema")
     bad_value("output_config.format", "expected an object with type json_schema and a schema");
   if (!member(format, "schema").is_object()) bad_value("output_config.format.schema", "expected a JSON schema");
-  return {Shape::Kind::schema, format["schema"], "output_config.format.schema"};
+  return {ResponseFormat::Kind::schema, format["schema"], "output_config.format.schema"};
 }
 
 Json tools_of(const Json& tools) {
@@ -112,7 +112,7 @@ ChatTask read_anthropic(const Json& body, const ServedModel& served) {
   if (fields.has("tools")) task.tools = tools_of(fields.json("tools"));
   const auto& choice = fields.json("tool_choice");
   task.tool_choice = choice_of(choice, task.tools);
-  task.one_call = choice.is_object() && member(choice, "disable_parallel_tool_use") == true;
+  task.single_tool_call = choice.is_object() && member(choice, "disable_parallel_tool_use") == true;
   task.sampling = served.defaults;
   task.sampling.seed = fresh_seed();
   task.sampling.temperature = fields.real("temperature", task.sampling.temperature);

@@ -45,7 +45,7 @@ std::string refusal(int status, const std::string& body) {
 }
 
 // The server's own counts, and why it gave up.
-void read_totals(std::string_view json, Answered& answered) {
+void read_totals(std::string_view json, RequestResult& answered) {
   auto data = parse_json(json);
   if (!data || !data->is_object()) return;
   if (data->contains("error")) answered.error = reason_in(*data);
@@ -74,7 +74,7 @@ asio::awaitable<bool> BenchClient::connect() {
 }
 
 // Looks only for what it counts: taking every event apart would cost the measured server part of the machine.
-void BenchClient::read_events(std::string_view events, Answered& answered) {
+void BenchClient::read_events(std::string_view events, RequestResult& answered) {
   bool spoke = false;
   for (size_t at = 0; at < events.size();) {
     auto end = std::min(events.find('\n', at), events.size());
@@ -97,8 +97,8 @@ void BenchClient::read_events(std::string_view events, Answered& answered) {
   answered.last = now;
 }
 
-asio::awaitable<Answered> BenchClient::ask(std::string body, Clock::time_point sent) {
-  Answered answered{.sent = sent};
+asio::awaitable<RequestResult> BenchClient::ask(std::string body, Clock::time_point sent) {
+  RequestResult answered{.sent = sent};
   bool connected = transport_ != nullptr;
   if (!connected) connected = co_await connect();
   if (!connected) {

@@ -10,7 +10,7 @@
 
 namespace hone::serve {
 
-struct Answered {
+struct RequestResult {
   Clock::time_point sent, first, last;  // `first` and `last` event that carried text
   std::vector<double> gaps;             // seconds between such events
   int64_t prompt_tokens = 0, tokens = 0;
@@ -23,11 +23,11 @@ class BenchClient {
   BenchClient(const Url& url, std::string api_key, std::shared_ptr<asio::ssl::context> tls)
       : url_(url), api_key_(std::move(api_key)), tls_(std::move(tls)) {}
   // `sent` is when the request was due: what it waits before it can be sent is part of its time.
-  asio::awaitable<Answered> ask(std::string body, Clock::time_point sent);
+  asio::awaitable<RequestResult> ask(std::string body, Clock::time_point sent);
 
  private:
   asio::awaitable<bool> connect();
-  void read_events(std::string_view events, Answered& answered);
+  void read_events(std::string_view events, RequestResult& answered);
 
   const Url& url_;
   std::string api_key_;

@@ -104,7 +104,7 @@ class Load {
   int64_t next_ = 0, done_ = 0;
 };
 
-Json spread_json(const Spread& spread) {
+Json spread_json(const LatencyStats& spread) {
   return {{"mean", spread.mean}, {"p50", spread.p50}, {"p90", spread.p90}, {"p99", spread.p99}, {"max", spread.worst}};
 }
 
@@ -114,7 +114,7 @@ LoadResult run_load(const LoadConfig& config, const std::function<void(int64_t)>
   return Load(config, progress).run();
 }
 
-Spread Spread::of(std::vector<double> values) {
+LatencyStats LatencyStats::of(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
   auto at = [&](double part) {
@@ -143,9 +143,9 @@ LoadSummary summarize(const LoadResult& result) {
     whole.push_back(seconds(answer.last - answer.sent));
     between.insert(between.end(), answer.gaps.begin(), answer.gaps.end());
   }
-  summary.first_token = Spread::of(std::move(first));
-  summary.between = Spread::of(std::move(between));
-  summary.whole = Spread::of(std::move(whole));
+  summary.first_token = LatencyStats::of(std::move(first));
+  summary.inter_token = LatencyStats::of(std::move(between));
+  summary.end_to_end = LatencyStats::of(std::move(whole));
   summary.errors.assign(errors.begin(), errors.end());
   return summary;
 }
@@ -163,8 +163,8 @@ Json to_json(const LoadSummary& summary) {
           {"output_tokens", summary.tokens},
           {"output_tokens_per_second", static_cast<double>(summary.tokens) / seconds},
           {"time_to_first_token", spread_json(summary.first_token)},
-          {"inter_token_latency", spread_json(summary.between)},
-          {"request_latency", spread_json(summary.whole)}};
+          {"inter_token_latency", spread_json(summary.inter_token)},
+          {"request_latency", spread_json(summary.end_to_end)}};
 }
 
 }  // namespace hone::serve

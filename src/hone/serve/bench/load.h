@@ -18,20 +18,20 @@ struct LoadConfig {
 };
 
 struct LoadResult {
-  std::vector<Answered> answers;
+  std::vector<RequestResult> answers;
   double seconds = 0;
 };
 LoadResult run_load(const LoadConfig& config, const std::function<void(int64_t done)>& progress);
 
-struct Spread {
+struct LatencyStats {
   double mean = 0, p50 = 0, p90 = 0, p99 = 0, worst = 0;
-  static Spread of(std::vector<double> values);
+  static LatencyStats of(std::vector<double> values);
 };
 
 struct LoadSummary {
   int64_t done = 0, failed = 0, prompt_tokens = 0, tokens = 0;
   double seconds = 0;
-  Spread first_token, between, whole;  // seconds
+  LatencyStats first_token, inter_token, end_to_end;  // seconds
   std::vector<std::pair<std::string, int64_t>> errors;
 };
 LoadSummary summarize(const LoadResult& result);

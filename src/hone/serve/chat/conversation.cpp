@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 namespace {

@@ -1,20 +1,20 @@
 #include "hone/serve/chat/event_stream.h"
 
-#include "hone/base/fault.h"
+#include "hone/base/fault_injection.h"
 
 namespace hone::serve {
 
-asio::awaitable<void> send_events(Exchange& exchange, Context& context, Answers& answers, EventWriter& writer) {
+asio::awaitable<void> send_events(Exchange& exchange, Context& context, ChoiceStream& answers, EventWriter& writer) {
   auto news = co_await answers.next();
   bool listening = co_await exchange.start_events();
   std::string out;
   writer.open(answers, out);
-  std::optional<Problem> failure;
+  std::optional<ApiError> failure;
   while (!news.empty()) {
     size_t parts = 0;
     for (const auto& item : news) parts += 1 + count_logprobs(*item.output);
-    co_await where_it_fits(context, parts, [&] {
-      for (const auto& item : news) writer.news(item, answers, out);
+    co_await run_inline_or_on_worker(context, parts, [&] {
+      for (const auto& item : news) writer.on_delta(item, answers, out);
     });
     fault("serve.event");
     if (listening) listening = co_await exchange.send(out);
@@ -22,7 +22,7 @@ asio::awaitable<void> send_events(Exchange& exchange, Context& context, Answers&
     out.clear();
     try {
       news = co_await answers.next();
-    } catch (const Problem& problem) {
+    } catch (const ApiError& problem) {
       failure = problem;
       break;
     }

@@ -1,6 +1,6 @@
 #include "hone/serve/chat/length.h"
 
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/fields.h"
 
 namespace hone::serve {
@@ -32,7 +32,7 @@ class TokenCount {
       ids_.clear();
       served_.tokenizer->encode_to(text.substr(begin, end - begin), {.guard_special_tokens = guarded_}, ids_);
       tokens_ += ids_.size() > kSeamTokens ? ids_.size() - kSeamTokens : 0;
-      if (tokens_ > static_cast<size_t>(served_.max_context)) return false;
+      if (tokens_ > static_cast<size_t>(served_.max_model_len)) return false;
       begin = end;
     }
     return true;
@@ -46,12 +46,12 @@ class TokenCount {
 };
 
 bool worth_counting(size_t bytes, const ServedModel& served) {
-  return bytes > kPartBytes && bytes > static_cast<size_t>(served.max_context);
+  return bytes > kPartBytes && bytes > static_cast<size_t>(served.max_model_len);
 }
 
 void check_bytes(const char* what, size_t bytes, const std::string& where) {
   if (bytes > kMostTokenizedBytes)
-    throw Problem(400, fmt::format("{} {} bytes; at most {} are taken", what, bytes, kMostTokenizedBytes), where, "too_long");
+    throw ApiError(400, fmt::format("{} {} bytes; at most {} are taken", what, bytes, kMostTokenizedBytes), where, "too_long");
 }
 
 size_t bytes_of(const data::Conversation& conversation) {
@@ -63,7 +63,7 @@ size_t bytes_of(const data::Conversation& conversation) {
 }  // namespace
 
 void context_exceeded(const ServedModel& served, const std::string& found, const std::string& where) {
-  throw Problem(400, fmt::format("this model's maximum context length is {} tokens; the prompt has {}", served.max_context, found),
+  throw ApiError(400, fmt::format("this model's maximum context length is {} tokens; the prompt has {}", served.max_model_len, found),
                 where, "context_length_exceeded");
 }
 
@@ -78,18 +78,18 @@ void refuse_overlong(const data::Conversation& conversation, const ServedModel& 
     if (!count.add(message.content)) context_exceeded(served, "more", where);
 }
 
-void refuse_long_text(const data::Conversation& conversation) {
+void reject_long_text(const data::Conversation& conversation) {
   check_bytes("the messages have", bytes_of(conversation), "messages");
 }
 
-void refuse_long_extras(const data::Conversation& conversation, const Json& tools) {
+void reject_long_extras(const data::Conversation& conversation, const Json& tools) {
   size_t calls = 0;
   for (const auto& message : conversation.messages)
     if (!message.extra.is_null()) calls += dump(message.extra).size();
-  check_bytes("calls and thoughts in the messages have", calls, "messages");
+  check_bytes("tool calls and reasoning in the messages have", calls, "messages");
   check_bytes("the tools have", dump(tools).size(), "tools");
 }
 
-void refuse_long_shape(const Json& shape, const std::string& where) { check_bytes("the asked output shape has", dump(shape).size(), where); }
+void reject_long_response_format(const Json& shape, const std::string& where) { check_bytes("the asked output shape has", dump(shape).size(), where); }
 
 }  // namespace hone::serve

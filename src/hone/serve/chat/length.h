@@ -1,4 +1,4 @@
-// Prompts too long for the model are refused by what their beginning counts: to tokenise all of one first would take seconds.
+// Prompts too long for the model are refused by what their beginning counts: to tokenize all of one first would take seconds.
 #pragma once
 #include <string>
 #include <string_view>
@@ -14,9 +14,9 @@ void refuse_overlong(const data::Conversation& conversation, const ServedModel& 
 
 // Problem(400) when there are more than kMostTokenizedBytes: of messages that are only counted, of what a template may write
 // beside the messages' words or leave out, so that its tokens cannot be counted before, and of the shape an answer is to have.
-void refuse_long_text(const data::Conversation& conversation);
-void refuse_long_extras(const data::Conversation& conversation, const Json& tools);
-void refuse_long_shape(const Json& shape, const std::string& where);
+void reject_long_text(const data::Conversation& conversation);
+void reject_long_extras(const data::Conversation& conversation, const Json& tools);
+void reject_long_response_format(const Json& shape, const std::string& where);
 
 [[noreturn]] void context_exceeded(const ServedModel& served, const std::string& found, const std::string& where);
 

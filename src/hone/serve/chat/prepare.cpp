@@ -1,10 +1,10 @@
 #include <random>
 
 #include "hone/engine/engine.h"
-#include "hone/serve/calls/forced_call.h"
+#include "hone/serve/tool_parsers/forced_tool_call.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 namespace {
@@ -24,7 +24,7 @@ std::shared_ptr<const ToolSchemas> schemas_of(const Json& tools, const std::stri
 }
 
 // Marks that are special tokens must stay in the text for calls to be seen, and results are the client's to write.
-void expect_calls(const ChatTask& task, const ServedModel& served, engine::Request& request, AnswerParser::Config& parser) {
+void expect_calls(const ChatTask& task, const ServedModel& served, engine::Request& request, OutputParser::Config& parser) {
   parser.calls = served.calls;
   parser.offered = schemas_of(task.tools);
   for (auto mark : served.calls->opens)
@@ -36,23 +36,23 @@ void expect_calls(const ChatTask& task, const ServedModel& served, engine::Reque
 void check_no_other_shape(const ChatTask& task) {
   bool of_words = false;
   for (auto field : {"response_format", "output_config", "text.format"}) of_words |= task.shape.where.starts_with(field);
-  if (task.shape.kind != Shape::Kind::free && !of_words)
+  if (task.shape.kind != ResponseFormat::Kind::free && !of_words)
     bad_value(task.shape.where, "does not go with a tool_choice that asks for a call");
 }
 
 // One call in the model's own form: the prompt opens it, the constraint holds the rest.
-void force_call(const ChatTask& task, const ServedModel& served, engine::Request& request, AnswerParser::Config& parser) {
+void force_call(const ChatTask& task, const ServedModel& served, engine::Request& request, OutputParser::Config& parser) {
   auto functions = schemas_of(task.tools, task.tool_choice.mode == ToolChoice::Mode::named ? task.tool_choice.name : "");
-  refuse_long_shape(task.tools, "tools");
+  reject_long_response_format(task.tools, "tools");
   auto key = fmt::format("call {} {} {}", served.calls->name, task.tool_choice.name, dump(task.tools));
-  auto compiled = served.constraints->shared(key, [&] { return forced_call_pattern(*served.calls, *functions); });
-  if (!compiled) throw Problem(400, "the asked output shape cannot be followed: " + compiled.error(), "tools", "invalid_schema");
+  auto compiled = served.constraints->shared(key, [&] { return forced_tool_call_pattern(*served.calls, *functions); });
+  if (!compiled) throw ApiError(400, "the asked output shape cannot be followed: " + compiled.error(), "tools", "invalid_schema");
   request.sampling.constraint = std::move(*compiled);
-  parser = {.calls = served.calls, .split_thoughts = false, .in_call = true, .offered = std::move(functions)};
+  parser = {.calls = served.calls, .separate_reasoning = false, .in_call = true, .offered = std::move(functions)};
 }
 
 // Whatever tokens spell it.
-bool prompt_opens_thought(const std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
+bool prompt_opens_reasoning(const std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
   size_t tail = std::min<size_t>(prompt.size(), 64);
   auto text = tokenizer.decode(std::span(prompt).last(tail));
   text.erase(text.find_last_not_of(" \n\r\t") + 1);
@@ -60,13 +60,13 @@ bool prompt_opens_thought(const std::vector<text::TokenId>& prompt, const text::
 }
 
 // A held answer is the answer itself: the thought that the prompt opens stays empty, as templates write it when thinking is off.
-void close_thought(std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
+void close_reasoning(std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
   tokenizer.encode_to("\n</think>\n\n", {}, prompt);
 }
 
 }  // namespace
 
-const CallSyntax& call_syntax_of(const data::Encoder& encoder) {
+const ToolCallFormat& call_syntax_of(const data::Encoder& encoder) {
   if (auto named = find_call_syntax(encoder.config().tool_format)) return *named;
   const auto& name = encoder.template_name();
   bool llama = name.starts_with("llama3") || name.starts_with("llama4");
@@ -82,28 +82,30 @@ std::pair<std::string, std::string> cut_header(int64_t cut_to) { return {"X-Max-
 
 std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served) {
   auto used = static_cast<int64_t>(request.prompt.size());
-  if (used == 0) throw Problem(400, "the prompt is empty", "prompt", "invalid_value");
-  if (used >= served.max_context) context_exceeded(served, std::to_string(used), "messages");
-  const int64_t room = served.max_context - used;
+  if (used == 0) throw ApiError(400, "the prompt is empty", "prompt", "invalid_value");
+  if (used >= served.max_model_len) context_exceeded(served, std::to_string(used), "messages");
+  const int64_t room = served.max_model_len - used;
   if (served.refuse_long_answers && asked && *asked > room)
-    throw Problem(400, fmt::format("max_tokens is {}; the prompt's {} tokens leave {} of this model's context of {}", *asked, used, room, served.max_context),
-                  "max_tokens", "context_length_exceeded");
-  request.sampling.max_tokens = std::min(asked.value_or(served.max_context), room);
+    throw ApiError(400,
+                   fmt::format("max_tokens is {}; the prompt's {} tokens leave {} of this model's context of {}", *asked, used,
+                               room, served.max_model_len),
+                   "max_tokens", "context_length_exceeded");
+  request.sampling.max_tokens = std::min(asked.value_or(served.max_model_len), room);
   request.sampling.min_tokens = std::min(request.sampling.min_tokens, request.sampling.max_tokens);
   return asked && *asked > room ? std::optional(room) : std::nullopt;
 }
 
-void apply_shape(const Shape& shape, const ServedModel& served, SamplingParams& sampling) {
-  using Kind = Shape::Kind;
+void apply_response_format(const ResponseFormat& shape, const ServedModel& served, SamplingParams& sampling) {
+  using Kind = ResponseFormat::Kind;
   if (shape.kind == Kind::free) return;
-  refuse_long_shape(shape.value, shape.where);
+  reject_long_response_format(shape.value, shape.where);
   const auto& compiler = *served.constraints;
   auto compiled = shape.kind == Kind::regex    ? compiler.regex(shape.value.get_ref<const std::string&>())
                   : shape.kind == Kind::schema ? compiler.json_schema(shape.value)
                   : shape.kind == Kind::object ? compiler.json_object()
                                                : compiler.choice(shape.value.get<std::vector<std::string>>());
   if (!compiled)
-    throw Problem(400, "the asked output shape cannot be followed: " + compiled.error(), shape.where, "invalid_schema");
+    throw ApiError(400, "the asked output shape cannot be followed: " + compiled.error(), shape.where, "invalid_schema");
   sampling.constraint = std::move(*compiled);
 }
 
@@ -112,27 +114,27 @@ std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel
   if (!task.tools.empty() && task.tool_choice.mode != ToolChoice::Mode::none) conversation.tools = dump(task.tools);
   auto prompt = served.encoder->encode_prompt(conversation);
   if (!prompt)
-    throw Problem(400, "the model's chat template refuses the conversation: " + prompt.error(), "messages", "invalid_value");
+    throw ApiError(400, "the model's chat template rejects the conversation: " + prompt.error(), "messages", "invalid_value");
   return std::move(*prompt);
 }
 
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   refuse_overlong(task.conversation, served, "messages");
-  refuse_long_extras(task.conversation, task.tools);
+  reject_long_extras(task.conversation, task.tools);
   PreparedChat prepared;
   engine::Request request{.prompt = prompt_tokens(task, served), .sampling = task.sampling, .priority = task.priority};
-  bool thinking = prompt_opens_thought(request.prompt, *served.tokenizer);
+  bool thinking = prompt_opens_reasoning(request.prompt, *served.tokenizer);
   if (forces_call(task)) {
     check_no_other_shape(task);
     force_call(task, served, request, prepared.parser);
   } else {
-    apply_shape(task.shape, served, request.sampling);
-    prepared.parser = {.split_thoughts = served.split_thoughts && task.split_thoughts,
+    apply_response_format(task.shape, served, request.sampling);
+    prepared.parser = {.separate_reasoning = served.separate_reasoning && task.separate_reasoning,
                        .begins_thinking = thinking && !request.sampling.constraint,
-                       .one_call = task.one_call};
+                       .one_call = task.single_tool_call};
     if (!task.tools.empty() && task.tool_choice.mode == ToolChoice::Mode::automatic) expect_calls(task, served, request, prepared.parser);
   }
-  if (thinking && request.sampling.constraint) close_thought(request.prompt, *served.tokenizer);
+  if (thinking && request.sampling.constraint) close_reasoning(request.prompt, *served.tokenizer);
   if (forces_call(task)) served.tokenizer->encode_to(served.calls->forced_lead, {}, request.prompt);
   prepared.prompt_tokens = static_cast<int64_t>(request.prompt.size());
   auto asked = task.max_tokens;
@@ -145,19 +147,19 @@ PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
 void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked, std::vector<engine::Request>& requests) {
   auto entries = request.sampling.prompt_logprobs ? request.prompt.size() * (1 + static_cast<size_t>(*request.sampling.prompt_logprobs)) : 0;
   if (entries * static_cast<size_t>(answers) > kMostLogprobs)
-    bad_value("prompt_logprobs", fmt::format("{} tokens would give {} of them; at most {} go into one answer", request.prompt.size(),
+    bad_value("prompt_logprobs", fmt::format("{} tokens would give {} of them; at most {} fit into one response", request.prompt.size(),
                                              entries * static_cast<size_t>(answers), kMostLogprobs));
   if (asked && request.sampling.logprobs) {
     auto most = static_cast<size_t>(request.sampling.max_tokens * answers) * (1 + static_cast<size_t>(*request.sampling.logprobs));
     if (most > kMostLogprobs)
-      bad_value("logprobs", fmt::format("{} answers of {} tokens would give {} of them; at most {} go into one answer: ask for fewer, or stream it", answers,
+      bad_value("logprobs", fmt::format("{} answers of {} tokens would give {} of them; at most {} fit into one response: ask for fewer, or stream it", answers,
                                         request.sampling.max_tokens, most, kMostLogprobs));
   }
-  bool beams = request.sampling.beams > 1;
+  bool beams = request.sampling.num_beams > 1;
   for (int64_t i = 0; i < (beams ? 1 : answers); ++i) {
     requests.push_back(request);
     requests.back().sampling.seed = engine::seed_of(request.sampling.seed, static_cast<uint64_t>(i));
-    if (beams) requests.back().sampling.beam_answers = answers;
+    if (beams) requests.back().sampling.num_return_sequences = answers;
   }
 }
 

@@ -8,7 +8,7 @@ asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Con
     ChatTask task;
     PreparedChat prepared;
   };
-  auto ready = co_await aside(context, [&]() -> Ready {
+  auto ready = co_await run_on_worker(context, [&]() -> Ready {
     auto task = read(parsed_body(exchange), context.served);
     auto prepared = prepare_chat(task, context.served);
     return {std::move(task), std::move(prepared)};
@@ -20,7 +20,7 @@ asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Con
   for (auto& request : ready.prepared.requests) request.adapter = target.adapter;
   auto generation = context.admit(exchange, place, std::move(ready.prepared.requests));
   std::vector parsers(static_cast<size_t>(ready.task.n), ready.prepared.parser);
-  Answers answers(context, std::move(generation), parsers, ready.prepared.prompt_tokens, !ready.task.stream.on);
+  ChoiceStream answers(context, std::move(generation), parsers, ready.prepared.prompt_tokens, !ready.task.stream.on);
   co_return std::make_unique<RunningChat>(RunningChat{std::move(ready.task), std::move(target.name), std::move(answers)});
 }
 

@@ -1,6 +1,6 @@
-// A chat request from its body to its answers under way, whatever protocol it came by.
+// A chat request from its body to its running choices, for every protocol.
 #pragma once
-#include "hone/serve/chat/answers.h"
+#include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/task.h"
 
 namespace hone::serve {
@@ -8,7 +8,7 @@ namespace hone::serve {
 struct RunningChat {
   ChatTask task;
   std::string model;  // as the answer calls it
-  Answers answers;
+  ChoiceStream answers;
 };
 using ReadChat = ChatTask (*)(const Json& body, const ServedModel& served);
 

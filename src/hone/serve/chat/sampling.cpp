@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "hone/serve/chat/task.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 namespace {
@@ -23,33 +23,33 @@ std::vector<std::pair<text::TokenId, float>> read_bias(const Json& bias, const t
   return out;
 }
 
-Shape schema_shape(const Json& value, const std::string& where) {
-  if (value.is_object() || value.is_boolean()) return {Shape::Kind::schema, value, where};
+ResponseFormat schema_shape(const Json& value, const std::string& where) {
+  if (value.is_object() || value.is_boolean()) return {ResponseFormat::Kind::schema, value, where};
   if (!value.is_string()) bad_value(where, "expected a JSON schema");
   auto parsed = parse_json(value.get_ref<const std::string&>(), {.depth = 64});
   if (!parsed || !parsed->is_object()) bad_value(where, "expected a JSON schema");
-  return {Shape::Kind::schema, std::move(*parsed), where};
+  return {ResponseFormat::Kind::schema, std::move(*parsed), where};
 }
 
-Shape choice_shape(const Json& value, const std::string& where) {
+ResponseFormat choice_shape(const Json& value, const std::string& where) {
   if (!value.is_array() || value.empty() || value.size() > 256) bad_value(where, "expected a list of 1 to 256 texts");
   for (const auto& item : value)
     if (!item.is_string() || item.get_ref<const std::string&>().empty()) bad_value(where, "expected texts that are not empty");
-  return {Shape::Kind::choice, value, where};
+  return {ResponseFormat::Kind::choice, value, where};
 }
 
-Shape response_format_shape(const Json& format) {
+ResponseFormat response_format_shape(const Json& format) {
   auto type = format.value("type", Json());
   if (type == "text") return {};
-  if (type == "json_object") return {Shape::Kind::object, {}, "response_format"};
+  if (type == "json_object") return {ResponseFormat::Kind::object, {}, "response_format"};
   if (type != "json_schema") bad_value("response_format.type", "expected text, json_object or json_schema");
   auto holder = format.value("json_schema", Json());
   if (!holder.is_object()) bad_value("response_format.json_schema", "expected an object with name and schema");
   return schema_shape(holder.value("schema", Json(Json::object())), "response_format.json_schema.schema");
 }
 
-Shape structured_shape(const Json& asked) {
-  Shape shape;
+ResponseFormat structured_shape(const Json& asked) {
+  ResponseFormat shape;
   size_t kinds = 0;
   for (const auto& [key, value] : asked.items()) {
     if (value.is_null()) continue;
@@ -59,9 +59,9 @@ Shape structured_shape(const Json& asked) {
     else if (key == "choice")
       shape = choice_shape(value, where);
     else if (key == "json_object" && value == true)
-      shape = {Shape::Kind::object, {}, where};
+      shape = {ResponseFormat::Kind::object, {}, where};
     else if (key == "regex" && value.is_string())
-      shape = {Shape::Kind::regex, value, where};
+      shape = {ResponseFormat::Kind::regex, value, where};
     else
       bad_value(where, "expected one of json, regex, choice, json_object");
     ++kinds;
@@ -80,15 +80,15 @@ engine::EarlyStopping read_early_stopping(const Json& value) {
 // vLLM's use_beam_search keeps as many beams as answers are asked for and never samples; num_beams is ms-swift's.
 void read_beams(const Fields& fields, engine::SamplingParams& sampling) {
   int64_t answers = fields.integer("n", 1);
-  sampling.beams = fields.integer("num_beams", sampling.beams);
+  sampling.num_beams = fields.integer("num_beams", sampling.num_beams);
   if (fields.flag("use_beam_search", false)) {
-    sampling.beams = std::max(sampling.beams, answers);
+    sampling.num_beams = std::max(sampling.num_beams, answers);
     sampling.temperature = 0;
   }
   sampling.length_penalty = fields.real("length_penalty", sampling.length_penalty);
   if (fields.has("early_stopping")) sampling.early_stopping = read_early_stopping(fields.json("early_stopping"));
-  if (sampling.beams > 1 && answers > sampling.beams)
-    bad_value("n", fmt::format("found {}; {} beams give at most as many answers", answers, sampling.beams));
+  if (sampling.num_beams > 1 && answers > sampling.num_beams)
+    bad_value("n", fmt::format("found {}; {} beams return at most as many completions", answers, sampling.num_beams));
 }
 
 }  // namespace
@@ -104,22 +104,22 @@ std::vector<text::TokenId> read_token_ids(const Json& list, const std::string& w
   return ids;
 }
 
-Shape read_shape(const Fields& fields, Endpoint endpoint) {
-  std::vector<Shape> asked;
+ResponseFormat read_response_format(const Fields& fields, Endpoint endpoint) {
+  std::vector<ResponseFormat> asked;
   if (fields.has("response_format"))
-    if (auto shape = response_format_shape(fields.json("response_format")); shape.kind != Shape::Kind::free)
+    if (auto shape = response_format_shape(fields.json("response_format")); shape.kind != ResponseFormat::Kind::free)
       asked.push_back(std::move(shape));
   if (fields.has("structured_outputs")) asked.push_back(structured_shape(fields.json("structured_outputs")));
   if (fields.has("guided_json")) asked.push_back(schema_shape(fields.json("guided_json"), "guided_json"));
-  if (fields.has("guided_regex")) asked.push_back({Shape::Kind::regex, fields.json("guided_regex"), "guided_regex"});
+  if (fields.has("guided_regex")) asked.push_back({ResponseFormat::Kind::regex, fields.json("guided_regex"), "guided_regex"});
   if (fields.has("guided_choice")) asked.push_back(choice_shape(fields.json("guided_choice"), "guided_choice"));
   if (endpoint == kChat && fields.has("structured_outputs_regex"))
-    asked.push_back({Shape::Kind::regex, fields.json("structured_outputs_regex"), "structured_outputs_regex"});
+    asked.push_back({ResponseFormat::Kind::regex, fields.json("structured_outputs_regex"), "structured_outputs_regex"});
   if (asked.size() > 1)
-    throw Problem(400,
+    throw ApiError(400,
                   fmt::format("{} and {} both ask for a shape of the output; give one of them", asked[0].where, asked[1].where),
                   asked[1].where, "invalid_value");
-  return asked.empty() ? Shape{} : asked[0];
+  return asked.empty() ? ResponseFormat{} : asked[0];
 }
 
 StreamOptions read_stream(const Fields& fields) {
@@ -145,14 +145,14 @@ void read_sampling(const Fields& fields, const ServedModel& served, engine::Samp
   sampling.top_p = fields.real("top_p", sampling.top_p);
   sampling.top_k = std::max<int64_t>(0, fields.integer("top_k", sampling.top_k));
   sampling.min_p = fields.real("min_p", sampling.min_p);
-  sampling.repeatable = fields.has("seed");
-  sampling.seed = sampling.repeatable ? static_cast<uint64_t>(fields.integer("seed", 0)) : fresh_seed();
+  sampling.batch_invariant = fields.has("seed");
+  sampling.seed = sampling.batch_invariant ? static_cast<uint64_t>(fields.integer("seed", 0)) : fresh_seed();
   sampling.repetition_penalty = fields.real("repetition_penalty", sampling.repetition_penalty);
   sampling.presence_penalty = fields.real("presence_penalty", 0);
   sampling.frequency_penalty = fields.real("frequency_penalty", 0);
   sampling.min_tokens = fields.integer("min_tokens", 0);
-  sampling.ignore_end = fields.flag("ignore_eos", false);
-  sampling.include_stop = fields.flag("include_stop_str_in_output", false);
+  sampling.ignore_eos = fields.flag("ignore_eos", false);
+  sampling.include_stop_str_in_output = fields.flag("include_stop_str_in_output", false);
   sampling.skip_special_tokens = fields.flag("skip_special_tokens", true);
   for (auto& text : fields.texts("stop", 16, kLongestStop)) sampling.stop.push_back(std::move(text));
   if (fields.has("stop_token_ids"))

@@ -18,7 +18,7 @@ struct ToolChoice {
 };
 
 // What the output is held to.
-struct Shape {
+struct ResponseFormat {
   enum class Kind { free, regex, schema, object, choice };
   Kind kind = Kind::free;
   Json value;
@@ -36,24 +36,24 @@ struct ChatTask {
   Json tools = Json::array();  // {"type": "function", "function": {"name", "description", "parameters"}}
   ToolChoice tool_choice;
   engine::SamplingParams sampling;
-  Shape shape;
+  ResponseFormat shape;
   std::optional<int64_t> max_tokens;
   int64_t n = 1, priority = 0;
   StreamOptions stream;
-  bool split_thoughts = true;
-  bool one_call = false;      // the first call of an answer is the only one
+  bool separate_reasoning = true;
+  bool single_tool_call = false;      // the first call of an answer is the only one
   bool legacy_calls = false;  // answered as function_call instead of tool_calls
   Json settings = Json::object();  // of the request, for protocols whose answers repeat them
 };
 
 struct PreparedChat {
   std::vector<engine::Request> requests;  // n of them, or one beam search with n answers
-  AnswerParser::Config parser;
+  OutputParser::Config parser;
   int64_t prompt_tokens = 0;
   std::optional<int64_t> cut_to;  // see fit_context
 };
 
-// Renders, tokenises, compiles the shape: the expensive half of a request, safe on any thread. Throws Problem.
+// Renders, tokenizes, compiles the shape: the expensive half of a request, safe on any thread. Throws Problem.
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served);
 std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served);
 
@@ -62,13 +62,13 @@ std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel
 std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served);
 // Of an answer that may be shorter than was asked for: its header X-Max-Tokens.
 std::pair<std::string, std::string> cut_header(int64_t cut_to);
-void apply_shape(const Shape& shape, const ServedModel& served, engine::SamplingParams& sampling);
+void apply_response_format(const ResponseFormat& shape, const ServedModel& served, engine::SamplingParams& sampling);
 
 // Sampling fields that OpenAI's endpoints share.
 void read_sampling(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling);
 // Those that only the older two have: beams, and log-probabilities of the prompt.
 void read_search(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling);
-Shape read_shape(const Fields& fields, Endpoint endpoint);
+ResponseFormat read_response_format(const Fields& fields, Endpoint endpoint);
 StreamOptions read_stream(const Fields& fields);
 uint64_t fresh_seed();
 // A list of token ids; Problem(400) naming the first that the model does not have.

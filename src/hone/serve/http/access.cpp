@@ -62,25 +62,25 @@ Access::Digest Access::digest(std::string_view text) {
   return out;
 }
 
-bool Access::carries_key(const HttpRequest& request) const {
+bool Access::has_valid_key(const HttpRequest& request) const {
   auto given = digest(key_in(request));
   return CRYPTO_memcmp(given.data(), key_.data(), key_.size()) == 0;
 }
 
-bool is_for_people(const HttpRequest& request) {
+bool is_browser_request(const HttpRequest& request) {
   return request.method == "GET" && (request.path == "/" || request.path.starts_with("/page/"));
 }
 
-Problem wrong_key() { return {401, "incorrect API key provided", "", "invalid_api_key"}; }
+ApiError wrong_key() { return {401, "incorrect API key provided", "", "invalid_api_key"}; }
 
-HttpResponse Access::asking_for_key(HttpResponse refusal, const HttpRequest& request) {
+HttpResponse Access::unauthorized_response(HttpResponse refusal, const HttpRequest& request) {
   refusal.headers.emplace_back("WWW-Authenticate",
-                               is_for_people(request) ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
+                               is_browser_request(request) ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
   return refusal;
 }
 
-void Access::warn_when_open() const {
-  if (!loopback_ && !has_key_) log::warning("anybody who reaches {} may use the model; --api_key asks for a key", host_);
+void Access::warn_if_unauthenticated() const {
+  if (!loopback_ && !has_key_) log::warning("no API key is set: anyone who can reach {} can use the model; set --api_key", host_);
 }
 
 bool Access::allows_origin(std::string_view origin) const {
@@ -88,16 +88,16 @@ bool Access::allows_origin(std::string_view origin) const {
                      [&](const std::string& allowed) { return allowed == "*" || allowed == origin; });
 }
 
-std::optional<Problem> Access::wrong_origin(const HttpRequest& request) const {
+std::optional<ApiError> Access::wrong_origin(const HttpRequest& request) const {
   auto host = lower(request.header("host"));
   auto name = without_port(host);
   if (loopback_ && !names_this_machine(name) && name != host_)
-    return Problem(403, "this server listens on this machine only and does not answer to that Host", "", "wrong_host");
+    return ApiError(403, "this server listens on this machine only and does not answer to that Host", "", "wrong_host");
   auto origin = request.header("origin");
   if (origin.empty() || allows_origin(origin)) return std::nullopt;
   auto slashes = origin.find("://");
   if (slashes != origin.npos && lower(origin.substr(slashes + 3)) == host) return std::nullopt;
-  return Problem(403, "pages of another site may not use this server; --allowed_origins names those that may", "",
+  return ApiError(403, "pages of another site may not use this server; --allowed_origins names those that may", "",
                  "wrong_origin");
 }
 

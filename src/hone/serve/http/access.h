@@ -1,17 +1,17 @@
-// Who may come in: the key, and where a browser's request comes from.
+// Authentication: API keys, and the origin of browser requests.
 #pragma once
 #include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 
 // What a person opens in a browser: the chat page and its files.
-bool is_for_people(const HttpRequest& request);
-Problem wrong_key();
+bool is_browser_request(const HttpRequest& request);
+ApiError wrong_key();
 
 class Access {
  public:
@@ -20,14 +20,14 @@ class Access {
 
   bool has_key() const { return has_key_; }
   // Bearer, x-api-key, or the password of Basic (what a browser asks a person for). Takes the same time whatever is wrong.
-  bool carries_key(const HttpRequest& request) const;
+  bool has_valid_key(const HttpRequest& request) const;
   // A page on another site must not reach a server on this machine: neither by its own name for our address (Host), nor across
   // origins (Origin).
-  std::optional<Problem> wrong_origin(const HttpRequest& request) const;
+  std::optional<ApiError> wrong_origin(const HttpRequest& request) const;
   bool allows_origin(std::string_view origin) const;
   // The refusal of a request without the key, in the words of `refusal`: a browser asks its person, a program is told the scheme.
-  static HttpResponse asking_for_key(HttpResponse refusal, const HttpRequest& request);
-  void warn_when_open() const;  // to everybody on the network
+  static HttpResponse unauthorized_response(HttpResponse refusal, const HttpRequest& request);
+  void warn_if_unauthenticated() const;  // to everybody on the network
 
  private:
   using Digest = std::array<unsigned char, 32>;

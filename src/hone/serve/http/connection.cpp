@@ -5,7 +5,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
-#include "hone/base/fault.h"
+#include "hone/base/fault_injection.h"
 #include "hone/serve/http/head.h"
 
 namespace hone::serve {
@@ -83,12 +83,12 @@ void Connection::nudge_later() {
   nudge_.expires_after(kNudgeAfter);
   nudge_.async_wait([weak = weak_from_this()](const error_code& cancelled) {
     auto self = weak.lock();
-    if (self && !cancelled && std::exchange(self->unanswered_, false)) self->nudge_client();
+    if (self && !cancelled && std::exchange(self->unanswered_, false)) self->probe_client();
   });
 }
 
 // HTTP/1.0 has no interim answers; it gets the first letter of its answer, whatever that will be.
-void Connection::nudge_client() {
+void Connection::probe_client() {
   if (interim_)
     transport_->nudge("HTTP/1.1 100 Continue\r\n\r\n");
   else if (transport_->nudge("H"))
@@ -202,7 +202,7 @@ std::optional<HttpResponse> Connection::refusal_of(const HttpRequest& head) {
     refusal = problem_response(*fault);
   else
     refusal = service_.refuse(head);
-  if (refusal) service_.turned_away(head, refusal->status);
+  if (refusal) service_.on_rejected(head, refusal->status);
   return refusal;
 }
 
@@ -226,7 +226,7 @@ asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& reque
   auto length = parser.content_length();
   if (!refusal && length && !body_.grow_to(static_cast<size_t>(*length))) {
     refusal = no_room_for_body();
-    service_.turned_away(head, refusal->status);
+    service_.on_rejected(head, refusal->status);
   }
   if (refusal && !(parser.is_done() || (length && *length <= kDrainable))) {
     co_await end_with(std::move(*refusal), head);

@@ -1,4 +1,4 @@
-// One client: reads requests, hands each to the service, writes its answer or stream. Runs on the I/O thread.
+// One client connection: reads requests, passes each to the service, writes its response or stream. Runs on the I/O thread.
 #pragma once
 #include <array>
 #include <atomic>
@@ -75,7 +75,7 @@ class Service {
   virtual std::optional<HttpResponse> refuse(const HttpRequest& head) = 0;
   virtual asio::awaitable<void> handle(Exchange& exchange) = 0;
   // Who was told so, with which status.
-  virtual void turned_away(const HttpRequest&, int) {}
+  virtual void on_rejected(const HttpRequest&, int) {}
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -105,7 +105,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string answer_bytes(HttpResponse response, bool stays, const HttpRequest& request) const;
   asio::awaitable<bool> write(std::string_view bytes);
   void nudge_later();
-  void nudge_client();
+  void probe_client();
   void close_after(std::chrono::milliseconds time);  // unless limit_ is cancelled before
 
   asio::any_io_executor executor_;

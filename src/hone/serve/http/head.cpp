@@ -40,19 +40,19 @@ HttpRequest read_head(const boost::beast::http::request_header<boost::beast::htt
   return head;
 }
 
-std::optional<Problem> fault_in(const HttpRequest& head) {
+std::optional<ApiError> fault_in(const HttpRequest& head) {
   auto hosts = std::ranges::count_if(head.headers, [](const auto& header) { return header.first == "host"; });
-  if (hosts > 1) return Problem(400, "the request names more than one Host", "", "bad_http");
-  if (hosts == 0 && !head.http_1_0) return Problem(400, "the request names no Host", "", "bad_http");
+  if (hosts > 1) return ApiError(400, "the request names more than one Host", "", "bad_http");
+  if (hosts == 0 && !head.http_1_0) return ApiError(400, "the request names no Host", "", "bad_http");
   for (const auto& [name, value] : head.headers) {
     if (name != "transfer-encoding") continue;
-    if (head.http_1_0) return Problem(400, "HTTP/1.0 has no Transfer-Encoding", "", "bad_http");
-    if (lower(value) != "chunked") return Problem(400, "of Transfer-Encoding only \"chunked\" is read", "", "bad_http");
-    if (!head.header("content-length").empty()) return Problem(400, "the request has both Transfer-Encoding and Content-Length", "", "bad_http");
+    if (head.http_1_0) return ApiError(400, "HTTP/1.0 has no Transfer-Encoding", "", "bad_http");
+    if (lower(value) != "chunked") return ApiError(400, "of Transfer-Encoding only \"chunked\" is read", "", "bad_http");
+    if (!head.header("content-length").empty()) return ApiError(400, "the request has both Transfer-Encoding and Content-Length", "", "bad_http");
   }
   auto encoding = lower(head.header("content-encoding"));
   if (!encoding.empty() && encoding != "identity")
-    return Problem(415, "the body is compressed; send it as it is, without Content-Encoding", "", "unsupported_encoding");
+    return ApiError(415, "the body is compressed; send it as it is, without Content-Encoding", "", "unsupported_encoding");
   return std::nullopt;
 }
 

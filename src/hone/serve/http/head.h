@@ -4,13 +4,13 @@
 #include <boost/beast/http/message.hpp>
 #include <optional>
 
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 
 HttpRequest read_head(const boost::beast::http::request_header<boost::beast::http::fields>& parsed, bool keep_alive);
 // Problem 400 or 415, for everybody.
-std::optional<Problem> fault_in(const HttpRequest& head);
+std::optional<ApiError> fault_in(const HttpRequest& head);
 
 std::string fresh_id(std::string_view prefix);  // "chatcmpl-…", not to be guessed
 // The client's own X-Request-Id when it is a plain word, else a fresh one.

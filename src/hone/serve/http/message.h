@@ -1,4 +1,4 @@
-// One HTTP request and one whole answer, as handlers see them: plain values, no library types.
+// An HTTP request and a complete HTTP response, as handlers see them: plain values, no library types.
 #pragma once
 #include <string>
 #include <string_view>
@@ -13,7 +13,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;
-  std::string path;   // without the query; nothing is decoded or normalised, so a spelling matches a route or does not
+  std::string path;   // without the query; nothing is decoded or normalized, so a spelling matches a route or does not
   std::string query;  // behind the '?'
   Headers headers;    // names in lower case
   std::string body;

@@ -75,7 +75,7 @@ class TlsTransport : public StreamTransport<asio::ssl::stream<tcp::socket>> {
     co_return failure;
   }
 
-  // Clients close a TLS connection as a whole.
+  // Clients close a TLS connection as one.
   asio::awaitable<void> until_gone() override { co_return; }
   bool nudge(std::string_view) override { return false; }
 

@@ -2,7 +2,7 @@
 
 #include "hone/serve/chat/event_stream.h"
 #include "hone/serve/chat/running_chat.h"
-#include "hone/serve/openai/judged.h"
+#include "hone/serve/openai/pooling.h"
 
 namespace hone::serve {
 namespace {
@@ -46,11 +46,11 @@ class ChatEvents : public EventWriter {
     head_.back() = ',';
   }
 
-  void open(const Answers& answers, std::string& out) override {
+  void open(const ChoiceStream& answers, std::string& out) override {
     for (size_t i = 0; i < answers.size(); ++i) add(i, R"({"role":"assistant","content":""})", "null", "null", "null", out);
   }
 
-  void news(const Answers::News& news, const Answers& answers, std::string& out) override {
+  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) override {
     const auto& answer = answers.answer(news.choice);
     auto usage = task_.stream.usage_in_every_event ? dump(usage_json(answers.usage())) : "null";
     std::string logprobs = "null";
@@ -63,13 +63,13 @@ class ChatEvents : public EventWriter {
       add(news.choice, "{}", logprobs, ended ? dump(finish_of(answer, task_.legacy_calls)) : "null", usage, out);
   }
 
-  void close(const Answers& answers, std::string& out) override {
+  void close(const ChoiceStream& answers, std::string& out) override {
     if (task_.stream.usage_at_end)
       out += fmt::format("data: {}\"choices\":[],\"usage\":{}}}\n\n", head_, dump(usage_json(answers.usage())));
     out += kDone;
   }
 
-  void fail(const Problem& problem, std::string& out) override {
+  void fail(const ApiError& problem, std::string& out) override {
     out += event(problem_json(problem));
     out += kDone;
   }
@@ -79,7 +79,7 @@ class ChatEvents : public EventWriter {
     switch (delta.kind) {
       case Delta::Kind::text:
         return fmt::format(R"({{"content":{}}})", dump(delta.text));
-      case Delta::Kind::thought:
+      case Delta::Kind::reasoning:
         return fmt::format(R"({{"reasoning_content":{}}})", dump(delta.text));
       case Delta::Kind::arguments:
         if (task_.legacy_calls) return fmt::format(R"({{"function_call":{{"arguments":{}}}}})", dump(delta.text));
@@ -127,8 +127,8 @@ Json chat_json(const ChatTask& task, const std::string& model, std::span<const A
 }
 
 asio::awaitable<void> chat_completions(Exchange& exchange, Context& context) {
-  if (context.served.judge) {
-    co_await judged_chat(exchange, context);
+  if (context.served.pool) {
+    co_await pooling_chat(exchange, context);
     co_return;
   }
   auto chat = co_await start_chat(exchange, context, read_chat);
@@ -138,7 +138,7 @@ asio::awaitable<void> chat_completions(Exchange& exchange, Context& context) {
   } else {
     co_await chat->answers.finish();
     const auto& answers = chat->answers;
-    auto response = co_await where_it_fits(context, answers.parts(), [&] {
+    auto response = co_await run_inline_or_on_worker(context, answers.parts(), [&] {
       return json_response(chat_json(chat->task, chat->model, answers.all(), answers.usage(), *context.served.tokenizer));
     });
     co_await exchange.respond(std::move(response));

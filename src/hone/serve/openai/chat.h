@@ -1,6 +1,6 @@
 // POST /v1/chat/completions.
 #pragma once
-#include "hone/serve/chat/answers.h"
+#include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/task.h"
 
 namespace hone::serve {

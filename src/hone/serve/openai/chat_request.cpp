@@ -1,5 +1,5 @@
 #include "hone/serve/chat/conversation.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 #include "hone/serve/openai/chat.h"
 
 namespace hone::serve {
@@ -37,15 +37,15 @@ ChatTask read_chat(const Json& body, const ServedModel& served) {
   read_search(fields, served, task.sampling);
   if (!fields.flag("do_sample", true)) task.sampling.temperature = 0;
   read_logprobs(fields, served, task);
-  task.shape = read_shape(fields, kChat);
+  task.shape = read_response_format(fields, kChat);
   if (fields.has("max_completion_tokens"))
     task.max_tokens = fields.integer("max_completion_tokens", 0);
   else if (fields.has("max_tokens"))
     task.max_tokens = fields.integer("max_tokens", 0);
   task.n = fields.integer("n", 1);
   task.priority = fields.integer("priority", 0);
-  task.split_thoughts = fields.flag("separate_reasoning", true);
-  task.one_call = !fields.flag("parallel_tool_calls", true);
+  task.separate_reasoning = fields.flag("separate_reasoning", true);
+  task.single_tool_call = !fields.flag("parallel_tool_calls", true);
   task.legacy_calls = fields.has("functions");
   task.stream = read_stream(fields);
   read_thinking(fields, task);

@@ -44,7 +44,7 @@ CompletionTask read_completion(const Json& body, const ServedModel& served) {
       read_prompts(fields.json("prompt"), "prompt", kMostPrompts, fields.flag("add_special_tokens", true), served);
   read_sampling(fields, served, task.sampling);
   read_search(fields, served, task.sampling);
-  apply_shape(read_shape(fields, kCompletion), served, task.sampling);
+  apply_response_format(read_response_format(fields, kCompletion), served, task.sampling);
   if (fields.has("logprobs")) {
     task.sampling.logprobs = fields.integer("logprobs", 0);
     if (*task.sampling.logprobs > served.max_logprobs)
@@ -54,8 +54,8 @@ CompletionTask read_completion(const Json& body, const ServedModel& served) {
   task.n = fields.integer("n", 1);
   task.best_of = fields.integer("best_of", task.n);
   if (task.best_of < task.n) bad_value("best_of", fmt::format("found {}; expected at least n, {}", task.best_of, task.n));
-  if (fields.flag("use_beam_search", false)) task.sampling.beams = std::max(task.sampling.beams, task.best_of);
-  if (task.sampling.beams > 1) task.best_of = task.n;  // the search itself looks for the likeliest
+  if (fields.flag("use_beam_search", false)) task.sampling.num_beams = std::max(task.sampling.num_beams, task.best_of);
+  if (task.sampling.num_beams > 1) task.best_of = task.n;  // the search itself looks for the most likely
   task.priority = fields.integer("priority", 0);
   task.echo = fields.flag("echo", false);
   if (task.echo && task.sampling.logprobs) task.sampling.prompt_logprobs = task.sampling.logprobs;

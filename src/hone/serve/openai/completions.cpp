@@ -14,7 +14,7 @@ std::vector<engine::Request> requests_of(const CompletionTask& task, const Serve
   std::vector<engine::Request> requests;
   for (const auto& prompt : task.prompts) {
     engine::Request request{.prompt = prompt, .sampling = task.sampling, .adapter = adapter, .priority = task.priority};
-    if (task.best_of > task.n && !request.sampling.logprobs) request.sampling.logprobs = 0;  // to tell which are likeliest
+    if (task.best_of > task.n && !request.sampling.logprobs) request.sampling.logprobs = 0;  // to tell which are most likely
     auto cut = fit_context(request, std::max<int64_t>(task.max_tokens, 1), served);
     if (cut && !std::exchange(said, true)) exchange.add_header(cut_header(*cut).first, cut_header(*cut).second);
     add_requests(request, task.best_of, task.stream.on ? std::nullopt : std::optional(task.max_tokens), requests);
@@ -30,8 +30,8 @@ double mean_logprob(const Answer& answer) {
   return sum / static_cast<double>(std::max<size_t>(tokens, 1));
 }
 
-// Which of a prompt's answers are given back: the n likeliest, the likeliest first.
-std::vector<size_t> chosen_answers(const CompletionTask& task, const Answers& answers, size_t prompt) {
+// Which of a prompt's answers are given back: the n most likely, the most likely first.
+std::vector<size_t> chosen_choices(const CompletionTask& task, const ChoiceStream& answers, size_t prompt) {
   std::vector<size_t> order(static_cast<size_t>(task.best_of));
   std::iota(order.begin(), order.end(), prompt * order.size());
   if (task.best_of == task.n) return order;
@@ -61,12 +61,12 @@ Json head(const std::string& model) {
   return {{"id", fresh_id("cmpl-")}, {"object", "text_completion"}, {"created", unix_time()}, {"model", model}};
 }
 
-Json completion_json(const CompletionTask& task, const Answers& answers, const text::Tokenizer& tokenizer,
+Json completion_json(const CompletionTask& task, const ChoiceStream& answers, const text::Tokenizer& tokenizer,
                      const std::string& model) {
   const text::TokenBytes bytes(tokenizer);
   Json choices = Json::array();
   for (size_t prompt = 0; prompt < task.prompts.size(); ++prompt) {
-    for (size_t which : chosen_answers(task, answers, prompt)) {
+    for (size_t which : chosen_choices(task, answers, prompt)) {
       const auto& answer = answers.answer(which);
       auto text = (task.echo ? tokenizer.decode(task.prompts[prompt]) : "") + (task.only_prompt ? "" : answer.text);
       choices.push_back({{"index", choices.size()},
@@ -95,9 +95,9 @@ class CompletionEvents : public EventWriter {
         head_(head(model)),
         choices_(task.prompts.size() * static_cast<size_t>(task.n)) {}
 
-  void open(const Answers&, std::string&) override {}
+  void open(const ChoiceStream&, std::string&) override {}
 
-  void news(const Answers::News& news, const Answers& answers, std::string& out) override {
+  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) override {
     if (task_.echo && !std::exchange(choices_[news.choice].echoed, true)) echo(news, out);
     std::string text;
     for (const auto& delta : news.deltas) text += delta.text;
@@ -109,7 +109,7 @@ class CompletionEvents : public EventWriter {
     out += chunk(news.choice, text, taken(lists, news.choice), finish_json(news.output->finish, false), std::move(usage));
   }
 
-  void close(const Answers& answers, std::string& out) override {
+  void close(const ChoiceStream& answers, std::string& out) override {
     if (task_.stream.usage_at_end) {
       Json data = head_;
       data["choices"] = Json::array();
@@ -119,7 +119,7 @@ class CompletionEvents : public EventWriter {
     out += kDone;
   }
 
-  void fail(const Problem& problem, std::string& out) override {
+  void fail(const ApiError& problem, std::string& out) override {
     out += event(problem_json(problem));
     out += kDone;
   }
@@ -131,7 +131,7 @@ class CompletionEvents : public EventWriter {
   };
 
   // The prompt comes before its first answer's token, with what the model thought of it.
-  void echo(const Answers::News& news, std::string& out) {
+  void echo(const ChoiceStream::ChoiceDelta& news, std::string& out) {
     const auto& prompt = task_.prompts[news.choice / static_cast<size_t>(task_.n)];
     CompletionLogprobs lists;
     if (task_.sampling.logprobs) add_prompt(lists, prompt, news.output->prompt_logprobs, bytes_);
@@ -162,7 +162,7 @@ class CompletionEvents : public EventWriter {
 
 asio::awaitable<void> completions(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto task = co_await aside(context, [&] { return read_completion(parsed_body(exchange), context.served); });
+  auto task = co_await run_on_worker(context, [&] { return read_completion(parsed_body(exchange), context.served); });
   exchange.drop_body();
   auto target = context.target_of(task.model);
   exchange.set_user(task.user);
@@ -170,8 +170,8 @@ asio::awaitable<void> completions(Exchange& exchange, Context& context) {
   int64_t prompt_tokens = 0;
   for (const auto& prompt : task.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
   auto generation = context.admit(exchange, place, std::move(requests));
-  std::vector parsers(task.prompts.size() * static_cast<size_t>(task.best_of), AnswerParser::Config{.split_thoughts = false});
-  Answers answers(context, std::move(generation), parsers, prompt_tokens, !task.stream.on);
+  std::vector parsers(task.prompts.size() * static_cast<size_t>(task.best_of), OutputParser::Config{.separate_reasoning = false});
+  ChoiceStream answers(context, std::move(generation), parsers, prompt_tokens, !task.stream.on);
   const auto& tokenizer = *context.served.tokenizer;
   if (task.stream.on) {
     CompletionEvents events(task, tokenizer, target.name);
@@ -179,7 +179,7 @@ asio::awaitable<void> completions(Exchange& exchange, Context& context) {
     co_return;
   }
   co_await answers.finish();
-  auto response = co_await where_it_fits(context, answers.parts(),
+  auto response = co_await run_inline_or_on_worker(context, answers.parts(),
                                          [&] { return json_response(completion_json(task, answers, tokenizer, target.name)); });
   co_await exchange.respond(std::move(response));
 }

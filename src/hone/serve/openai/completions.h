@@ -1,6 +1,6 @@
-// POST /v1/completions: a bare text goes on, without a chat template.
+// POST /v1/completions: continues a text without a chat template.
 #pragma once
-#include "hone/serve/chat/answers.h"
+#include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/task.h"
 
 namespace hone::serve {

@@ -4,7 +4,7 @@
 
 #include "hone/device/tensor.h"
 #include "hone/model/causal_lm.h"
-#include "hone/model/paged_cache.h"
+#include "hone/model/inference/paged_kv_cache.h"
 
 namespace hone::serve {
 namespace {
@@ -14,7 +14,7 @@ constexpr int64_t kPartBlock = 16;
 
 // A text's hidden states, part by part: a cache of its own keeps what the parts before have left, and takes adapters as the
 // engine does.
-class DecoderPass : public EmbeddingPass {
+class DecoderPass : public ChunkedEmbedding {
  public:
   DecoderPass(model::CausalLM& model, std::vector<text::TokenId> ids, Pooling pooling, std::string adapter)
       : model_(model),
@@ -45,11 +45,11 @@ class DecoderPass : public EmbeddingPass {
     auto tokens_t = at::empty({count}, at::kLong);
     std::copy_n(ids_.begin() + done_, count, tokens_t.data_ptr<int64_t>());
     auto plan = ops::paged_plan({{done_, count, blocks_}}, kPartBlock, at::kCPU);
-    model::Input input{tokens_t.to(model_.device()),
+    model::ModelInput input{tokens_t.to(model_.device()),
                        at::arange(done_, done_ + count, at::TensorOptions(at::kLong).device(model_.device())), plan.segments};
     if (!adapter_.empty()) input.adapters.push_back({adapter_, 0, count});
-    cache_.set_plan(ops::moved(std::move(plan), model_.device()));
-    return model_.hidden(input, &cache_).to(at::kFloat);
+    cache_.set_metadata(ops::moved(std::move(plan), model_.device()));
+    return model_.hidden_states(input, &cache_).to(at::kFloat);
   }
 
   void take(const Tensor& hidden_th, int64_t count) {
@@ -60,11 +60,11 @@ class DecoderPass : public EmbeddingPass {
       case Pooling::first:
         if (done_ == 0) pooled_h_ = hidden_th.select(0, 0).clone();
         return;
-      case Pooling::largest:
+      case Pooling::max:
         pooled_h_ = done_ == 0 ? hidden_th.amax(0) : at::maximum(pooled_h_, hidden_th.amax(0));
         return;
       case Pooling::mean:
-      case Pooling::root_mean:
+      case Pooling::mean_sqrt_len:
         return add(hidden_th.sum(0));
       case Pooling::weighted_mean: {
         auto weights_t = at::arange(done_ + 1, done_ + count + 1, hidden_th.options());
@@ -78,7 +78,7 @@ class DecoderPass : public EmbeddingPass {
   void finish() {
     auto tokens = static_cast<double>(size());
     double divisor = pooling_ == Pooling::mean            ? tokens
-                     : pooling_ == Pooling::root_mean     ? std::sqrt(tokens)
+                     : pooling_ == Pooling::mean_sqrt_len     ? std::sqrt(tokens)
                      : pooling_ == Pooling::weighted_mean ? tokens * (tokens + 1) / 2
                                                           : 1;
     auto result_h = (pooled_h_ / divisor).cpu().contiguous();
@@ -90,7 +90,7 @@ class DecoderPass : public EmbeddingPass {
   const Pooling pooling_;
   const std::string adapter_;
   std::vector<int32_t> blocks_;
-  model::PagedCache cache_;
+  model::PagedKvCache cache_;
   Tensor pooled_h_;
   std::vector<float> vector_;
   int64_t done_ = 0;
@@ -99,7 +99,7 @@ class DecoderPass : public EmbeddingPass {
 }  // namespace
 
 Embed make_embed(model::CausalLM& model) {
-  return [&model](std::vector<text::TokenId> ids, Pooling pooling, std::string adapter) -> std::unique_ptr<EmbeddingPass> {
+  return [&model](std::vector<text::TokenId> ids, Pooling pooling, std::string adapter) -> std::unique_ptr<ChunkedEmbedding> {
     return std::make_unique<DecoderPass>(model, std::move(ids), pooling, std::move(adapter));
   };
 }

@@ -14,9 +14,9 @@ constexpr PoolingName kPoolings[] = {
     {"last", "pooling_mode_lasttoken", Pooling::last},
     {"cls", "pooling_mode_cls_token", Pooling::first},
     {"mean", "pooling_mode_mean_tokens", Pooling::mean},
-    {"max", "pooling_mode_max_tokens", Pooling::largest},
+    {"max", "pooling_mode_max_tokens", Pooling::max},
     {"weightedmean", "pooling_mode_weightedmean_tokens", Pooling::weighted_mean},
-    {"mean_sqrt_len", "pooling_mode_mean_sqrt_len_tokens", Pooling::root_mean},
+    {"mean_sqrt_len", "pooling_mode_mean_sqrt_len_tokens", Pooling::mean_sqrt_len},
 };
 
 [[noreturn]] void unknown_pooling(const fs::path& file) {
@@ -49,11 +49,11 @@ std::optional<Pooling> pooling_named(std::string_view name) {
   return std::nullopt;
 }
 
-EmbeddingStyle read_embedding_style(const fs::path& folder) {
+PoolingConfig read_embedding_style(const fs::path& folder) {
   auto file = folder / "modules.json";
   if (!fs::exists(file)) return {};
   auto modules = parse_json(read_file(file)).or_throw(ExitCode::bad_checkpoint, file.string());
-  EmbeddingStyle style{.unit = false};
+  PoolingConfig style{.unit = false};
   for (const auto& module : modules) {
     auto type = module.is_object() ? module.value("type", Json()) : Json();
     auto path = module.is_object() ? module.value("path", Json()) : Json();

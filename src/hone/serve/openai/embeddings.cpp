@@ -9,7 +9,7 @@
 #include "hone/serve/http/percent.h"
 #include "hone/serve/openai/completions.h"
 #include "hone/serve/openai/embed_model.h"
-#include "hone/serve/openai/judged.h"
+#include "hone/serve/openai/pooling.h"
 #include "hone/serve/schema/fields.h"
 
 namespace hone::serve {
@@ -42,16 +42,16 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
   }
   const auto& input = fields.json("input");
   bool words = input.is_string() || (input.is_array() && !input.empty() && input[0].is_string());
-  if (served.judges == Judges::likeness && words)  // trained on texts in the model's template
+  if (served.pooling_task == PoolingTask::embedding && words)  // trained on texts in the model's template
     for (const auto& text : fields.texts("input", kMostTexts, kMostTextBytes))
-      task.inputs.push_back(judged_text(text, served, fmt::format("input[{}]", task.inputs.size())));
+      task.inputs.push_back(encode_pooling_text(text, served, fmt::format("input[{}]", task.inputs.size())));
   else
     task.inputs = read_prompts(input, "input", kMostTexts, fields.flag("add_special_tokens", true), served);
   for (size_t i = 0; i < task.inputs.size(); ++i) {
     auto size = static_cast<int64_t>(task.inputs[i].size());
     if (size == 0) bad_value(fmt::format("input[{}]", i), "is empty");
-    if (size > served.max_context)
-      throw Problem(400, fmt::format("input[{}] has {} tokens; the model's context holds {}", i, size, served.max_context),
+    if (size > served.max_model_len)
+      throw ApiError(400, fmt::format("input[{}] has {} tokens; the model's context holds {}", i, size, served.max_model_len),
                     "input", "context_length_exceeded");
   }
   return task;
@@ -83,9 +83,9 @@ std::vector<float> finished(std::vector<float> vector, const EmbeddingTask& task
 }
 
 // An adapter may have been unloaded between two parts.
-bool step_with(const engine::Engine& engine, const std::string& adapter, EmbeddingPass& pass) {
+bool step_with(const engine::Engine& engine, const std::string& adapter, ChunkedEmbedding& pass) {
   if (!adapter.empty() && !std::ranges::count(engine.adapters(), adapter))
-    throw Problem(404, "the adapter was unloaded", "model", "model_not_found");
+    throw ApiError(404, "the adapter was unloaded", "model", "model_not_found");
   return pass.step();
 }
 
@@ -108,14 +108,14 @@ Json model_json(const std::string& name, const ServedModel& served, const std::s
           {"owned_by", served.owned_by},
           {"root", root},
           {"parent", name == served.name ? Json() : Json(served.name)},
-          {"max_model_len", served.max_context}};
+          {"max_model_len", served.max_model_len}};
 }
 
 }  // namespace
 
 asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto task = co_await aside(context, [&] { return read_embedding(parsed_body(exchange), context.served); });
+  auto task = co_await run_on_worker(context, [&] { return read_embedding(parsed_body(exchange), context.served); });
   exchange.drop_body();
   exchange.set_user(task.user);
   auto target = context.target_of(task.model);
@@ -124,7 +124,7 @@ asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
   place.hold_tokens(tokens);
   std::vector<std::vector<float>> vectors;
   for (auto& input : task.inputs) {
-    std::unique_ptr<EmbeddingPass> pass;
+    std::unique_ptr<ChunkedEmbedding> pass;
     for (bool more = true; more;) {
       if (exchange.gone()) co_return;
       co_await context.loop.call([&](engine::Engine& engine) {
@@ -136,7 +136,7 @@ asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
   }
   place.leave();
   auto numbers = vectors.size() * vectors[0].size();
-  auto response = co_await where_it_fits(context, numbers,
+  auto response = co_await run_inline_or_on_worker(context, numbers,
                                          [&] { return json_response(embeddings_json(task, vectors, target.name, tokens)); });
   co_await exchange.respond(std::move(response));
 }
@@ -153,7 +153,7 @@ asio::awaitable<void> models(Exchange& exchange, Context& context) {
     co_return;
   }
   auto wanted = percent_decoded(std::string_view(path).substr(kPrefix.size()));
-  if (!wanted) throw Problem(400, "the path has a % without two hexadecimal digits behind it", "model", "invalid_value");
+  if (!wanted) throw ApiError(400, "the path has a % without two hexadecimal digits after it", "model", "invalid_value");
   auto target = context.target_of(*wanted);
   for (const auto& model : list) {
     if (model["id"] != target.name) continue;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/text/tokenizer/utf8.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::serve {
 namespace {
@@ -93,7 +93,7 @@ Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions
       entry[std::to_string(token.token)] = {
           {"logprob", finite(token.logprob)}, {"rank", rank}, {"decoded_token", text_of_bytes(bytes.of(token.token))}};
     };
-    add(position.chosen, position.rank);
+    add(position.chosen, position.token_rank);
     for (size_t i = 0; i < position.top.size(); ++i)
       if (position.top[i].token != position.chosen.token) add(position.top[i], static_cast<int64_t>(i) + 1);
     out.push_back(std::move(entry));

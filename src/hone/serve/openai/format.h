@@ -1,4 +1,4 @@
-// Pieces that OpenAI's answers share: usage, log-probabilities, finish reasons, events.
+// Parts of OpenAI's responses that endpoints share: usage, log-probabilities, finish reasons, events.
 #pragma once
 #include "hone/engine/request.h"
 #include "hone/serve/http/message.h"
@@ -26,7 +26,7 @@ struct CompletionLogprobs {
 // vLLM's prompt_logprobs: a null for the first token, then one object per token.
 Json prompt_logprobs_json(const std::vector<engine::PositionLogprobs>& positions, const text::TokenBytes& bytes);
 
-Json finish_json(engine::FinishReason finish, bool calls);  // null while it goes on
+Json finish_json(engine::FinishReason finish, bool calls);  // null while it continues
 std::string event(const Json& data);                        // "data: …\n\n"
 std::string event(std::string_view name, const Json& data);
 inline constexpr std::string_view kDone = "data: [DONE]\n\n";

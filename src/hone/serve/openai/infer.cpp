@@ -36,17 +36,17 @@ std::vector<InferItem> read_infer(const Json& body, const Context& context) {
     auto where = fmt::format("infer_requests[{}]", items.size());
     try {
       auto task = read_chat(chat_body(request, settings.is_null() ? Json::object() : settings, where), context.served);
-      if (task.stream.on) bad_value("request_config.stream", "answers to a list of requests come whole");
+      if (task.stream.on) bad_value("request_config.stream", "a list of requests is not streamed");
       auto prepared = prepare_chat(task, context.served);
       items.push_back({std::move(task), std::move(prepared), {}});
-    } catch (const Problem& problem) {
-      throw Problem(problem.status, fmt::format("{}: {}", where, problem.message), problem.param, problem.code);
+    } catch (const ApiError& problem) {
+      throw ApiError(problem.status, fmt::format("{}: {}", where, problem.message), problem.param, problem.code);
     }
   }
   return items;
 }
 
-Json replies_to(const std::vector<InferItem>& items, const Answers& answers, const text::Tokenizer& tokenizer) {
+Json replies_to(const std::vector<InferItem>& items, const ChoiceStream& answers, const text::Tokenizer& tokenizer) {
   Json replies = Json::array();
   size_t first = 0;
   for (const auto& item : items) {
@@ -63,11 +63,11 @@ Json replies_to(const std::vector<InferItem>& items, const Answers& answers, con
 
 asio::awaitable<void> infer(Exchange& exchange, Context& context) {
   auto place = context.enter(exchange);
-  auto items = co_await aside(context, [&] { return read_infer(parsed_body(exchange), context); });
+  auto items = co_await run_on_worker(context, [&] { return read_infer(parsed_body(exchange), context); });
   exchange.drop_body();
   exchange.set_user(items[0].task.user);  // they come from one client
   std::vector<engine::Request> requests;
-  std::vector<AnswerParser::Config> parsers;
+  std::vector<OutputParser::Config> parsers;
   int64_t prompt_tokens = 0;
   for (auto& item : items) {
     item.target = context.target_of(item.task.model);
@@ -77,9 +77,9 @@ asio::awaitable<void> infer(Exchange& exchange, Context& context) {
     prompt_tokens += item.prepared.prompt_tokens;
   }
   auto generation = context.admit(exchange, place, std::move(requests));
-  Answers answers(context, std::move(generation), parsers, prompt_tokens, true);
+  ChoiceStream answers(context, std::move(generation), parsers, prompt_tokens, true);
   co_await answers.finish();
-  auto response = co_await where_it_fits(context, answers.parts(),
+  auto response = co_await run_inline_or_on_worker(context, answers.parts(),
                                          [&] { return json_response(replies_to(items, answers, *context.served.tokenizer)); });
   co_await exchange.respond(std::move(response));
 }

@@ -1,4 +1,4 @@
-// POST /infer/, ms-swift's list of chats answered together.
+// POST /infer/, ms-swift's batch of chats.
 #pragma once
 #include "hone/serve/context.h"
 

@@ -13,14 +13,14 @@ void ResponseEvents::send(std::string_view type, Json fields, std::string& out) 
   out += event(type, body);
 }
 
-void ResponseEvents::open(const Answers&, std::string& out) {
+void ResponseEvents::open(const ChoiceStream&, std::string& out) {
   for (auto type : {"response.created", "response.in_progress"})
     send(type, {{"response", frame_.json("in_progress", Json::array(), nullptr)}}, out);
 }
 
 Json ResponseEvents::item(const Answer& answer, std::string_view status) const {
   bool begins = status == "in_progress";
-  if (kind_ == Kind::thought) return OutputItems::thought(id_, begins ? "" : text_, status);
+  if (kind_ == Kind::reasoning) return OutputItems::thought(id_, begins ? "" : text_, status);
   if (kind_ == Kind::text) return OutputItems::message(id_, text_, logprobs_, status);
   auto call = answer.calls[call_];
   call.arguments = begins ? "" : text_;
@@ -28,14 +28,14 @@ Json ResponseEvents::item(const Answer& answer, std::string_view status) const {
 }
 
 Json ResponseEvents::part() const {
-  if (kind_ == Kind::thought) return {{"type", "reasoning_text"}, {"text", text_}};
+  if (kind_ == Kind::reasoning) return {{"type", "reasoning_text"}, {"text", text_}};
   return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", logprobs_}};
 }
 
 void ResponseEvents::begin_item(Kind kind, const Answer& answer, size_t call, std::string& out) {
   kind_ = kind;
   call_ = call;
-  id_ = fresh_id(kind == Kind::thought ? "rs_" : kind == Kind::text ? "msg_" : "fc_");
+  id_ = fresh_id(kind == Kind::reasoning ? "rs_" : kind == Kind::text ? "msg_" : "fc_");
   text_.clear();
   logprobs_ = Json::array();
   send("response.output_item.added", {{"output_index", done_.size()}, {"item", item(answer, "in_progress")}}, out);
@@ -78,13 +78,13 @@ void ResponseEvents::add(const Delta& delta, const Answer& answer, Json logprobs
   Json fields{{"item_id", id_}, {"output_index", done_.size()}, {"delta", delta.text}};
   if (kind == Kind::arguments) return send("response.function_call_arguments.delta", std::move(fields), out);
   fields["content_index"] = 0;
-  if (kind == Kind::thought) return send("response.reasoning_text.delta", std::move(fields), out);
+  if (kind == Kind::reasoning) return send("response.reasoning_text.delta", std::move(fields), out);
   for (const auto& entry : logprobs) logprobs_.push_back(entry);
   fields["logprobs"] = std::move(logprobs);
   send("response.output_text.delta", std::move(fields), out);
 }
 
-void ResponseEvents::news(const Answers::News& news, const Answers& answers, std::string& out) {
+void ResponseEvents::on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) {
   Json logprobs = Json::array();
   for (const auto& position : news.output->logprobs) logprobs.push_back(chat_logprob(position, bytes_));
   for (const auto& delta : news.deltas) {
@@ -93,7 +93,7 @@ void ResponseEvents::news(const Answers::News& news, const Answers& answers, std
   }
 }
 
-void ResponseEvents::close(const Answers& answers, std::string& out) {
+void ResponseEvents::close(const ChoiceStream& answers, std::string& out) {
   const auto& answer = answers.answer(0);
   if (id_.empty() && done_.empty()) begin_item(Kind::text, answer, 0, out);
   bool torn = kind_ == Kind::arguments && answer.parser.calls() <= call_;
@@ -103,7 +103,7 @@ void ResponseEvents::close(const Answers& answers, std::string& out) {
        {{"response", frame_.json(status, done_, &answers.usage())}}, out);
 }
 
-void ResponseEvents::fail(const Problem& problem, std::string& out) {
+void ResponseEvents::fail(const ApiError& problem, std::string& out) {
   send("error",
        {{"code", problem.code}, {"message", problem.message}, {"param", problem.param.empty() ? Json() : Json(problem.param)}},
        out);

@@ -60,7 +60,7 @@ ResponseFrame::ResponseFrame(const ChatTask& task, const std::string& model)
   head_["temperature"] = task.sampling.temperature;
   head_["top_p"] = task.sampling.top_p;
   head_["max_output_tokens"] = task.max_tokens ? Json(*task.max_tokens) : Json();
-  head_["parallel_tool_calls"] = !task.one_call;
+  head_["parallel_tool_calls"] = !task.single_tool_call;
   head_["store"] = false;
 }
 
@@ -82,7 +82,7 @@ asio::awaitable<void> responses(Exchange& exchange, Context& context) {
     co_await send_events(exchange, context, answers, events);
   } else {
     co_await answers.finish();
-    auto response = co_await where_it_fits(context, answers.parts(), [&] {
+    auto response = co_await run_inline_or_on_worker(context, answers.parts(), [&] {
       const auto& answer = answers.answer(0);
       ResponseFrame frame(chat->task, chat->model);
       return json_response(frame.json(status_of(answer), output_of(answer, *context.served.tokenizer), &answers.usage()));

@@ -1,7 +1,7 @@
 // POST /v1/responses, OpenAI's newer interface: items in, items out. Nothing is stored, so each request brings its whole
 // conversation.
 #pragma once
-#include "hone/serve/chat/answers.h"
+#include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/event_stream.h"
 #include "hone/serve/chat/task.h"
 
@@ -32,10 +32,10 @@ std::string_view status_of(const Answer& answer);
 class ResponseEvents : public EventWriter {
  public:
   ResponseEvents(const ChatTask& task, const ServedModel& served, const std::string& model);
-  void open(const Answers& answers, std::string& out) override;
-  void news(const Answers::News& news, const Answers& answers, std::string& out) override;
-  void close(const Answers& answers, std::string& out) override;
-  void fail(const Problem& problem, std::string& out) override;
+  void open(const ChoiceStream& answers, std::string& out) override;
+  void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) override;
+  void close(const ChoiceStream& answers, std::string& out) override;
+  void fail(const ApiError& problem, std::string& out) override;
 
  private:
   void add(const Delta& delta, const Answer& answer, Json logprobs, std::string& out);

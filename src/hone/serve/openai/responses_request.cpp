@@ -1,5 +1,5 @@
 #include "hone/serve/chat/conversation.h"
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 #include "hone/serve/openai/responses.h"
 
 namespace hone::serve {
@@ -11,7 +11,7 @@ const Json& entry(const Json& object, const char* name) {
   return found == object.end() ? kAbsent : *found;
 }
 
-data::Message thought_message(const Json& item, const std::string& where) {
+data::Message reasoning_message(const Json& item, const std::string& where) {
   std::string text;
   for (const char* name : {"content", "summary"})
     if (const auto& parts = entry(item, name); text.empty() && !parts.is_null())
@@ -35,7 +35,7 @@ void append_item(const Json& item, const std::string& where, std::vector<data::M
   if (type == "function_call") return out.push_back(read_call(item, where));
   if (type == "function_call_output")
     return out.push_back({.role = "tool", .content = read_text_parts(entry(item, "output"), where + ".output")});
-  if (type == "reasoning") return out.push_back(thought_message(item, where));
+  if (type == "reasoning") return out.push_back(reasoning_message(item, where));
   if (!type.is_null() && type != "message")
     bad_value(where + ".type",
               "expected message, function_call, function_call_output or reasoning; nothing is stored here to refer to");
@@ -77,16 +77,16 @@ Json read_functions(const Json& tools) {
 }
 
 // text.format: {"type": "json_schema", "name", "schema"}
-Shape read_text_format(const Json& text) {
+ResponseFormat read_text_format(const Json& text) {
   if (text.is_null()) return {};
   const auto& format = entry(text, "format");
   if (format.is_null()) return {};
   const auto& type = format.is_object() ? entry(format, "type") : format;
   if (type == "text") return {};
-  if (type == "json_object") return {Shape::Kind::object, {}, "text.format"};
+  if (type == "json_object") return {ResponseFormat::Kind::object, {}, "text.format"};
   if (type != "json_schema") bad_value("text.format.type", "expected text, json_object or json_schema");
   if (!entry(format, "schema").is_object()) bad_value("text.format.schema", "expected a JSON schema");
-  return {Shape::Kind::schema, format["schema"], "text.format.schema"};
+  return {ResponseFormat::Kind::schema, format["schema"], "text.format.schema"};
 }
 
 void read_include(const Fields& fields, const ServedModel& served, ChatTask& task) {
@@ -100,8 +100,8 @@ void read_include(const Fields& fields, const ServedModel& served, ChatTask& tas
 
 void refuse_stored(const Fields& fields) {
   for (const char* name : {"previous_response_id", "conversation"})
-    if (fields.has(name)) bad_value(name, "nothing is stored here; send the whole conversation as input");
-  if (fields.flag("background", false)) bad_value("background", "nothing is stored here; answers come with their request");
+    if (fields.has(name)) bad_value(name, "nothing is stored here; send the full conversation as input");
+  if (fields.flag("background", false)) bad_value("background", "nothing is stored here; responses come with their request");
   if (fields.text("truncation", "disabled") != "disabled")
     bad_value("truncation", "expected disabled: a conversation is read as it is sent");
 }
@@ -117,7 +117,7 @@ ChatTask read_response(const Json& body, const ServedModel& served) {
   task.conversation = read_items(fields.json("input"), fields.text("instructions"));
   if (fields.has("tools")) task.tools = read_functions(fields.json("tools"));
   task.tool_choice = read_tool_choice(fields.json("tool_choice"), task.tools);
-  task.one_call = !fields.flag("parallel_tool_calls", true);
+  task.single_tool_call = !fields.flag("parallel_tool_calls", true);
   read_sampling(fields, served, task.sampling);
   read_include(fields, served, task);
   task.shape = read_text_format(fields.json("text"));

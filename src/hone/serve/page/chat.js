@@ -2,7 +2,7 @@
 import { BrokenOff, listModels, streamChat } from "./api.js";
 import { markdown } from "./markdown.js";
 import { conversations, onFullStore, onOtherTab, removeAll, removeConversation, saveConversation, saveSettings, settings, startConversation } from "./store.js";
-import { say, title, translatePage } from "./words.js";
+import { say, title, translatePage } from "./translations.js";
 
 const $ = (id) => document.getElementById(id);
 const SAVE_EVERY = 500; // milliseconds, while an answer is written

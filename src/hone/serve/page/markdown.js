@@ -1,6 +1,6 @@
 // Markdown's blocks to DOM nodes: nothing a model writes is read as HTML.
 import { inline, make, splitAtBars } from "./inline.js";
-import { say } from "./words.js";
+import { say } from "./translations.js";
 
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+(.*)|\s*)$/;
 const RULE = /^\s*(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;

@@ -26,11 +26,11 @@ std::string attribute_text(std::string_view text) {
   return out;
 }
 
-// What words.js looks for in the first element: scripts inside the file would be refused by our own policy.
-std::string with_look(std::string_view html, const PageLook& look) {
+// What translations.js looks for in the first element: scripts inside the file would be refused by our own policy.
+std::string with_look(std::string_view html, const PageConfig& look) {
   constexpr std::string_view kElement = "<html lang=\"en\"";
   auto at = html.find(kElement);
-  HONE_CHECK(at != html.npos, "index.html begins otherwise than words.js expects");
+  HONE_CHECK(at != html.npos, "index.html begins otherwise than translations.js expects");
   at += kElement.size();
   std::string page(html.substr(0, at));
   if (!look.language.empty()) page += fmt::format(" data-language=\"{}\"", look.language);
@@ -40,7 +40,7 @@ std::string with_look(std::string_view html, const PageLook& look) {
 
 }  // namespace
 
-HttpResponse page_file(std::string_view path, const PageLook& look) {
+HttpResponse page_file(std::string_view path, const PageConfig& look) {
   auto name = path == "/" ? std::string_view("index.html") : path.substr(std::string_view("/page/").size());
   for (const auto& file : page_files()) {
     if (file.name != name) continue;
@@ -48,7 +48,7 @@ HttpResponse page_file(std::string_view path, const PageLook& look) {
     response.headers = {{"Content-Security-Policy", kPolicy}, {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-cache"}};
     return response;
   }
-  throw Problem(404, "the page has no such file", "", "not_found");
+  throw ApiError(404, "the page has no such file", "", "not_found");
 }
 
 asio::awaitable<void> page(Exchange& exchange, Context& context) {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "hone/serve/http/problem.h"
+#include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 namespace {
@@ -77,7 +77,7 @@ std::string allowed_values(const Field& field) {
     case FieldKind::flag:
       return "true or false";
     case FieldKind::integer:
-      return "a whole number " + range;
+      return "an integer " + range;
     case FieldKind::real:
       return "a number " + range;
     case FieldKind::text:
@@ -99,7 +99,7 @@ std::string allowed_values(const Field& field) {
 }
 
 void bad_value(const std::string& where, const std::string& message) {
-  throw Problem(400, fmt::format("{}: {}", where, message), where, "invalid_value");
+  throw ApiError(400, fmt::format("{}: {}", where, message), where, "invalid_value");
 }
 
 std::string kind_name(const Json& value) {
@@ -122,7 +122,7 @@ Fields::Fields(Endpoint endpoint, const Json& body) : endpoint_(endpoint), body_
     if (!field) {
       auto near = nearest(endpoint, name);
       auto message = fmt::format("unrecognized request argument supplied: {}", name.substr(0, 64));
-      throw Problem(400, near.empty() ? message : fmt::format("{}; did you mean {}?", message, near), name.substr(0, 64),
+      throw ApiError(400, near.empty() ? message : fmt::format("{}; did you mean {}?", message, near), name.substr(0, 64),
                     "unknown_parameter");
     }
     if (!value.is_null() && !fits(*field, value))
@@ -130,7 +130,7 @@ Fields::Fields(Endpoint endpoint, const Json& body) : endpoint_(endpoint), body_
   }
   for (const auto& field : field_table())
     if (field.required && (field.endpoints & endpoint) && !find(field.name))
-      throw Problem(400, fmt::format("you must provide {}", field.name), std::string(field.name), "missing_required_parameter");
+      throw ApiError(400, fmt::format("you must provide {}", field.name), std::string(field.name), "missing_required_parameter");
 }
 
 const Json* Fields::find(std::string_view name) const {

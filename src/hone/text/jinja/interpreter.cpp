@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hone/text/jinja/attributes.h"
-#include "hone/text/jinja/natives.h"
+#include "hone/text/jinja/builtins/natives.h"
 #include "hone/text/jinja/repr.h"
 #include "hone/text/jinja/unicode.h"
 

@@ -1,7 +1,7 @@
 #include "hone/text/jinja/loop.h"
 
-#include "hone/text/jinja/natives.h"
-#include "hone/text/jinja/statements.h"
+#include "hone/text/jinja/builtins/natives.h"
+#include "hone/text/jinja/syntax/statements.h"
 
 namespace hone::text::jinja {
 

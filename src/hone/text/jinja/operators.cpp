@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "hone/text/jinja/python_format.h"
-#include "hone/text/jinja/text_operations.h"
+#include "hone/text/jinja/builtins/python_format.h"
+#include "hone/text/jinja/builtins/text_operations.h"
 
 namespace hone::text::jinja {
 

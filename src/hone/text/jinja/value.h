@@ -146,7 +146,7 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// A function, macro, bound method, namespace, loop, generator: what has behaviour rather than data.
+// A function, macro, bound method, namespace, loop, generator: what has behavior rather than data.
 struct NativeObject : Object {
   virtual std::string_view type_name() const = 0;
   virtual bool is_callable() const { return false; }

@@ -44,15 +44,15 @@ bool AgentFormat::written_as_action(const std::string* answer) const {
   return answer && answer->find(keywords().action) != std::string::npos && answer->find(keywords().input) != std::string::npos;
 }
 
-std::string AgentFormat::calls_text(const std::vector<ToolCall>& calls) const {
+std::string AgentFormat::render_tool_calls(const std::vector<ToolCall>& calls) const {
   std::string text;
   for (const auto& call : calls)
     text += fmt::format("{} {}\n{} {}\n", keywords().action, call.name, keywords().input, python_str(call.arguments));
   return text + keywords().observation;
 }
 
-Pieces AgentFormat::results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog&) const {
-  Pieces pieces;
+TemplateSlots AgentFormat::results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate&) const {
+  TemplateSlots pieces;
   if (!written_as_action(answer)) {
     pieces.assign(results.begin(), results.end());
     return pieces;
@@ -69,11 +69,11 @@ Pieces AgentFormat::results(std::string* answer, const std::vector<std::string>&
   return pieces;
 }
 
-std::string AgentFormat::standalone_results(const std::vector<std::string>&, const SwiftDialog&) const {
+std::string AgentFormat::standalone_results(const std::vector<std::string>&, const SwiftTemplate&) const {
   throw FormatError("this agent template has no form for a tool result that follows a user message");
 }
 
-std::string AgentFormat::results_message(const std::vector<std::string>& results) const {
+std::string AgentFormat::render_tool_results(const std::vector<std::string>& results) const {
   return fmt::format("{}", fmt::join(results, "\n"));
 }
 

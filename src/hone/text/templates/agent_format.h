@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "hone/base/json.h"
-#include "hone/text/templates/dialog.h"
+#include "hone/text/templates/template_tables.h"
 
 namespace hone::text {
 
@@ -31,14 +31,14 @@ class AgentFormat {
  public:
   virtual ~AgentFormat() = default;
   // The system text that lists `tools` ({"type": "function", "function": …}); may rewrite the first user message instead.
-  virtual std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string& first_user) const = 0;
-  virtual std::string calls_text(const std::vector<ToolCall>& calls) const;
+  virtual std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string& first_user) const = 0;
+  virtual std::string render_tool_calls(const std::vector<ToolCall>& calls) const;
   // What stands between an answer (`answer`, null when it was merged from several messages) and the next answer.
-  virtual Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const;
+  virtual TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
   // Results that follow a user message directly are appended to it.
-  virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog& dialog) const;
+  virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
   // Results as the text of one message, for chat templates that are not ours.
-  virtual std::string results_message(const std::vector<std::string>& results) const;
+  virtual std::string render_tool_results(const std::vector<std::string>& results) const;
   // What separates `before`, the assistant text just before a call, from the call.
   virtual std::string call_separator(const std::string& before) const { (void)before; return {}; }
 

@@ -9,7 +9,7 @@ class Glm4 : public AgentFormat {
  public:
   explicit Glm4(std::string introduction) : introduction_(std::move(introduction)) {}
 
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>&, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>&, std::string&) const override {
     std::vector<std::string> lines;
     for (const auto& tool : tools) {
       Json function = function_of(tool);
@@ -18,14 +18,14 @@ class Glm4 : public AgentFormat {
     }
     return introduction_ + "# 可用工具\n\n" + fmt::format("{}", fmt::join(lines, "\n"));
   }
-  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
     std::string text;
     for (const auto& call : calls) text += (text.empty() ? "" : "<|assistant|>") + call.name + "\n" + python_str(call.arguments);
     return text + "<|observation|>";
   }
-  Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
     if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
-    Pieces pieces = {"\n"};
+    TemplateSlots pieces = {"\n"};
     for (size_t i = 0; i < results.size(); ++i) {
       if (i > 0) pieces.push_back("<|observation|>\n");
       pieces.push_back(results[i]);
@@ -33,7 +33,7 @@ class Glm4 : public AgentFormat {
     pieces.push_back("<|assistant|>\n");
     return pieces;
   }
-  std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog&) const override {
+  std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate&) const override {
     std::string text;
     for (const auto& result : results) text += "<|observation|>\n" + result;
     return text;
@@ -48,7 +48,7 @@ class Glm4_5 : public AgentFormat {
   // GLM-4.5 puts every tag on its own line, later ones none; GLM-5.1 lists bare functions.
   Glm4_5(bool lines, bool bare_functions) : lines_(lines), bare_functions_(bare_functions) {}
 
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
     std::string text =
         "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
         "You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
@@ -65,7 +65,7 @@ class Glm4_5 : public AgentFormat {
     if (!stripped.empty()) return text + "<|system|>\n" + stripped;
     return lines_ ? text : "\n" + text;
   }
-  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
     std::vector<std::string> parts;
     for (const auto& call : calls) {
       if (!call.arguments.is_object()) throw FormatError("arguments of a tool call are not an object: " + call.name);
@@ -78,17 +78,17 @@ class Glm4_5 : public AgentFormat {
     }
     return fmt::format("{}", fmt::join(parts, lines_ ? "\n" : "")) + "<|observation|>";
   }
-  Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
     if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
-    Pieces pieces;
+    TemplateSlots pieces;
     for (const auto& result : results) pieces.push_back(result_text(result));
     pieces.push_back(lines_ ? "<|assistant|>\n" : "<|assistant|>");
     return pieces;
   }
-  std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog&) const override {
-    return "<|observation|>" + results_message(results);
+  std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate&) const override {
+    return "<|observation|>" + render_tool_results(results);
   }
-  std::string results_message(const std::vector<std::string>& results) const override {
+  std::string render_tool_results(const std::vector<std::string>& results) const override {
     std::string text;
     for (const auto& result : results) text += result_text(result);
     return text;

@@ -19,10 +19,10 @@ std::string call_object(const ToolCall& call, const char* arguments_key) {
 }
 
 // A user turn of the template that holds the results, opened by what closes the answer.
-Pieces results_turn(const std::string& results, const SwiftDialog& dialog) {
-  Pieces pieces = dialog.chat_sep.value_or(Pieces{});
+TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog) {
+  TemplateSlots pieces = dialog.chat_sep.value_or(TemplateSlots{});
   for (auto piece : dialog.prompt) {
-    if (piece.kind == Piece::Kind::text) piece.text = replace_all(piece.text, "{{QUERY}}", results);
+    if (piece.kind == TemplateSlot::Kind::text) piece.text = replace_all(piece.text, "{{QUERY}}", results);
     pieces.push_back(std::move(piece));
   }
   return pieces;
@@ -30,7 +30,7 @@ Pieces results_turn(const std::string& results, const SwiftDialog& dialog) {
 
 class Hermes : public AgentFormat {
  public:
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
     return system.value_or("") +
            "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
            "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" +
@@ -39,32 +39,32 @@ class Hermes : public AgentFormat {
            "<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
   }
 
-  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
     std::vector<std::string> texts;
     for (const auto& call : calls) texts.push_back("<tool_call>\n" + call_object(call, "arguments") + "\n</tool_call>");
     return joined(texts, "\n");
   }
 
-  Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
     if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
     return results_turn(results_text(results), dialog);
   }
 
-  std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+  std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
     std::string text;
-    auto append = [&](const Piece& piece) {
-      if (piece.kind != Piece::Kind::text) throw FormatError("this template cannot hold a tool result that follows a user message");
+    auto append = [&](const TemplateSlot& piece) {
+      if (piece.kind != TemplateSlot::Kind::text) throw FormatError("this template cannot hold a tool result that follows a user message");
       text += piece.text;
     };
-    for (const auto& piece : dialog.chat_sep.value_or(Pieces{})) append(piece);
+    for (const auto& piece : dialog.chat_sep.value_or(TemplateSlots{})) append(piece);
     for (const auto& piece : dialog.prompt) {
       auto at = piece.text.find("{{QUERY}}");
-      if (piece.kind == Piece::Kind::text && at != std::string::npos) return text + piece.text.substr(0, at) + results_text(results);
+      if (piece.kind == TemplateSlot::Kind::text && at != std::string::npos) return text + piece.text.substr(0, at) + results_text(results);
       append(piece);
     }
     return text;
   }
-  std::string results_message(const std::vector<std::string>& results) const override { return results_text(results); }
+  std::string render_tool_results(const std::vector<std::string>& results) const override { return results_text(results); }
 
  protected:
   virtual std::string results_text(const std::vector<std::string>& results) const {
@@ -76,7 +76,7 @@ class Hermes : public AgentFormat {
 
 class HunyuanHermes : public Hermes {
  public:
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
     return (system.value_or("").empty() ? "" : *system + "\n\n") +
            "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
            "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" +
@@ -85,8 +85,8 @@ class HunyuanHermes : public Hermes {
            "<tool_call>function_name\n```json\nfunction_arguments_in_json_format\n```</tool_call>"
            "At the end of function call returns, you should print </tool_calls>";
   }
-  std::string calls_text(const std::vector<ToolCall>& calls) const override {
-    return "<tool_calls>\n" + Hermes::calls_text(calls) + "\n</tool_calls>";
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
+    return "<tool_calls>\n" + Hermes::render_tool_calls(calls) + "\n</tool_calls>";
   }
 
  protected:
@@ -119,14 +119,14 @@ std::string extra_keys(const Json& object, std::initializer_list<std::string_vie
 
 class Qwen3Coder : public Hermes {
  public:
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
     std::string text = system.value_or("You are Qwen, a helpful AI assistant that can interact with a computer to solve tasks.");
     text += "\n\n# Tools\n\nYou have access to the following functions:\n\n<tools>\n";
     for (const auto& tool : tools) text += description(tool.contains("function") ? tool["function"] : tool) + "\n";
     return text + kXmlCallRules;
   }
 
-  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
     std::vector<std::string> texts;
     for (const auto& call : calls) {
       auto text = "<tool_call>\n<function=" + call.name + ">\n";
@@ -165,7 +165,7 @@ class Qwen3Coder : public Hermes {
 
 class Qwen3_5 : public Qwen3Coder {
  public:
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
     auto text = "# Tools\n\nYou have access to the following functions:\n\n<tools>\n" + listed(tools) + "\n" + kXmlCallRules;
     return system.value_or("").empty() ? text : text + "\n\n" + *system;
   }
@@ -182,7 +182,7 @@ class Llama : public AgentFormat {
  public:
   Llama(std::string open, std::string close, std::string end) : open_(std::move(open)), close_(std::move(close)), end_(std::move(end)) {}
 
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string& first_user) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string& first_user) const override {
     std::vector<std::string> lines;
     for (const auto& tool : tools) lines.push_back(python_dumps(tool, 4));
     first_user =
@@ -192,14 +192,14 @@ class Llama : public AgentFormat {
         joined(lines, "\n\n") + "\n\n" + first_user;
     return system.value_or("");
   }
-  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
     std::vector<std::string> texts;
     for (const auto& call : calls) texts.push_back(call_object(call, "parameters"));
     return joined(texts, "\n");
   }
-  Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
     if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
-    Pieces pieces = {end_};
+    TemplateSlots pieces = {end_};
     for (const auto& result : results) pieces.push_back(open_ + "tool" + close_ + "\n\n" + result + end_);
     pieces.push_back(open_ + "assistant" + close_ + "\n\n");
     return pieces;
@@ -211,7 +211,7 @@ class Llama : public AgentFormat {
 
 class MiniCpm5 : public Hermes {
  public:
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
     const auto own = system.value_or("");
     return own + (own.empty() ? "" : "\n\n") + "# Tools\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" + listed(tools) +
            "\n</tools>\n\nTool usage guidelines:\n- You may call zero or more functions. If no function calls are needed, just answer normally and do not include any "
@@ -219,7 +219,7 @@ class MiniCpm5 : public Hermes {
            "<function name=\"function-name\"><param name=\"param-name\">param-value</param></function>\n- param-value may be multi-line. If it contains <, & or "
            "newline characters, wrap it in a CDATA block: <param name=\"param-name\"><![CDATA[...multi-line value...]]></param>";
   }
-  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
     std::vector<std::string> texts;
     for (const auto& call : calls) {
       std::string parameters;
@@ -240,18 +240,18 @@ class MiniCpm5 : public Hermes {
 
 class Mistral : public AgentFormat {
  public:
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
     return system.value_or("") + "[AVAILABLE_TOOLS]" + listed(tools, " ") + "[/AVAILABLE_TOOLS]";
   }
-  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
     std::vector<std::string> texts;
     for (const auto& call : calls) texts.push_back(call_object(call, "arguments"));
     return "[TOOL_CALLS][\n" + joined(texts, "\n") + "\n]</s>";
   }
-  Pieces results(std::string*, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
-    return results_turn(results_message(results), dialog);
+  TemplateSlots results(std::string*, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
+    return results_turn(render_tool_results(results), dialog);
   }
-  std::string results_message(const std::vector<std::string>& results) const override {
+  std::string render_tool_results(const std::vector<std::string>& results) const override {
     std::vector<std::string> texts;
     for (const auto& result : results) texts.push_back("[TOOL_RESULTS]" + python_dumps(Json{{"content", result}}) + "[/TOOL_RESULTS]");
     return joined(texts, "\n");

@@ -36,7 +36,7 @@ class ListedTools : public AgentFormat {
   };
   explicit ListedTools(Text text) : text_(std::move(text)) {}
 
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
     std::string list, names;
     for (const auto& tool : tools) {
       auto description = describe(tool);
@@ -47,7 +47,7 @@ class ListedTools : public AgentFormat {
     return replace_all(text_.before, "{system}", system.value_or("")) + list + replace_all(text_.after, "{NAMES}", names);
   }
 
-  std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+  std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
     if (text_.qwen_words || !text_.standalone) return AgentFormat::standalone_results(results, dialog);
     std::string text;
     for (const auto& result : results) text += fmt::format("\n{}\n{}", keywords().observation, result);

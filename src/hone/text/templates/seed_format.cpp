@@ -52,7 +52,7 @@ std::string python_signature(const Json& function) {
 
 class Seed : public AgentFormat {
  public:
-  std::string tools_text(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
     std::vector<std::string> signatures;
     for (const auto& tool : tools)
       if (auto function = function_of(tool); !string_member(function, "name").empty()) signatures.push_back(python_signature(function));
@@ -61,7 +61,7 @@ class Seed : public AgentFormat {
     if (auto at = own.find(kNextSystem); at != own.npos) return own.substr(0, at) + listed + own.substr(at + kNextSystem.size());
     return "You are Doubao, a helpful AI assistant. You may call one or more functions to assist with the user query." + listed + "\n" + own;
   }
-  std::string calls_text(const std::vector<ToolCall>& calls) const override {
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
     std::vector<std::string> texts;
     for (const auto& call : calls) {
       if (!call.arguments.is_object()) throw FormatError("arguments of a tool call are not an object: " + call.name);
@@ -72,14 +72,14 @@ class Seed : public AgentFormat {
     }
     return fmt::format("{}", fmt::join(texts, "\n"));
   }
-  Pieces results(std::string* answer, const std::vector<std::string>& results, const SwiftDialog& dialog) const override {
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
     if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
     return {"<seed:eos>", standalone_results(results, dialog)};
   }
-  std::string standalone_results(const std::vector<std::string>& results, const SwiftDialog&) const override {
-    return results_message(results) + "<seed:bos>assistant\n";
+  std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate&) const override {
+    return render_tool_results(results) + "<seed:bos>assistant\n";
   }
-  std::string results_message(const std::vector<std::string>& results) const override {
+  std::string render_tool_results(const std::vector<std::string>& results) const override {
     std::string text;
     for (const auto& result : results) text += "<seed:bos>tool\n" + result + "<seed:eos>";
     return text;

@@ -1,17 +1,17 @@
 // What the template tables share. Only dialog.cpp and the tables include this.
 #pragma once
-#include "hone/text/templates/dialog.h"
+#include "hone/text/templates/template_tables.h"
 
 namespace hone::text {
 
-inline const Piece kBos{Piece::Kind::bos}, kEos{Piece::Kind::eos};
-inline Piece token(std::string name) { return {Piece::Kind::token, std::move(name)}; }
-inline Piece id(int number) { return {Piece::Kind::id, {}, number}; }
+inline const TemplateSlot kBos{TemplateSlot::Kind::bos}, kEos{TemplateSlot::Kind::eos};
+inline TemplateSlot token(std::string name) { return {TemplateSlot::Kind::token, std::move(name)}; }
+inline TemplateSlot id(int number) { return {TemplateSlot::Kind::id, {}, number}; }
 
-std::vector<SwiftDialog> swift_dialogs_a_f();
-std::vector<SwiftDialog> swift_dialogs_g_l();
-std::vector<SwiftDialog> swift_dialogs_m_z();
-std::vector<FactoryDialog> factory_dialogs_a_l();
-std::vector<FactoryDialog> factory_dialogs_l_z();
+std::vector<SwiftTemplate> swift_dialogs_a_f();
+std::vector<SwiftTemplate> swift_dialogs_g_l();
+std::vector<SwiftTemplate> swift_dialogs_m_z();
+std::vector<FactoryTemplate> factory_dialogs_a_l();
+std::vector<FactoryTemplate> factory_dialogs_l_z();
 
 }  // namespace hone::text

@@ -273,14 +273,14 @@ std::vector<std::string> tool_format_names() {
   return names;
 }
 
-std::string format_function_turn(const FactoryDialog& dialog, const ToolFormat& format, const std::string& content) {
+std::string format_function_turn(const FactoryTemplate& dialog, const ToolFormat& format, const std::string& content) {
   // The template that folds the system text passes no words on, so neither calls nor thoughts are looked for.
-  bool looks = dialog.kind != FactoryDialog::Kind::system_in_user;
+  bool looks = dialog.kind != FactoryTemplate::Kind::system_in_user;
   if (auto [begin, end] = between(content, dialog.call_open, dialog.call_close); looks && begin != std::string::npos) {
     auto json = content.substr(begin + dialog.call_open.size(), end - begin - dialog.call_open.size() - dialog.call_close.size());
     return replace_all(content, content.substr(begin, end - begin), "") + format.write_calls(parse_calls(json));
   }
-  auto [begin, end] = between(content, dialog.thought_open, dialog.thought_close);
+  auto [begin, end] = between(content, dialog.reasoning_open, dialog.reasoning_close);
   if (!looks || begin == std::string::npos) return format.write_calls(parse_calls(content));
   auto thought = content.substr(begin, end - begin);
   return thought + format.write_calls(parse_calls(replace_all(content, thought, "")));

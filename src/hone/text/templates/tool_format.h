@@ -14,6 +14,6 @@ const ToolFormat* find_tool_format(std::string_view name);
 std::vector<std::string> tool_format_names();
 
 // The text of a tool-call turn: thoughts or words around the JSON are kept, the JSON (one call or a list) is rewritten in the format.
-std::string format_function_turn(const FactoryDialog& dialog, const ToolFormat& format, const std::string& content);
+std::string format_function_turn(const FactoryTemplate& dialog, const ToolFormat& format, const std::string& content);
 
 }  // namespace hone::text

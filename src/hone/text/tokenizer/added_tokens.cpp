@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "hone/text/tokenizer/unicode.h"
-#include "hone/text/tokenizer/utf8.h"
+#include "hone/text/tokenizer/unicode/unicode.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text::tokenizer {
 namespace {
@@ -72,7 +72,7 @@ size_t AddedTokens::Matcher::next_candidate(std::string_view text, size_t from) 
   return from;
 }
 
-void AddedTokens::find(const Matcher& matcher, std::string_view text, bool guard_special, std::vector<Segment>& out) const {
+void AddedTokens::find(const Matcher& matcher, std::string_view text, bool guard_special, std::vector<AddedTokenSpan>& out) const {
   size_t done = 0;
   for (size_t at = matcher.any ? 0 : text.size(); (at = matcher.next_candidate(text, at)) < text.size();) {
     size_t length = 0;

@@ -10,8 +10,8 @@
 
 #include "hone/text/tokenizer.h"
 #include "hone/text/tokenizer/normalizer.h"
-#include "hone/text/tokenizer/trie.h"
-#include "hone/text/tokenizer/vocabulary.h"
+#include "hone/text/tokenizer/models/trie.h"
+#include "hone/text/tokenizer/models/vocabulary.h"
 
 namespace hone::text::tokenizer {
 
@@ -21,7 +21,7 @@ struct AddedToken {
 };
 
 // A part of a text: an added token, or (id -1) ordinary text between two.
-struct Segment {
+struct AddedTokenSpan {
   size_t begin, end;
   TokenId id;
 };
@@ -34,8 +34,8 @@ class AddedTokens {
   void finish(const Normalizer* normalizer);
 
   // Tokens that are looked for in the text as given, and those looked for after normalization.
-  void find_raw(std::string_view text, bool guard_special, std::vector<Segment>& out) const { find(raw_, text, guard_special, out); }
-  void find_normalized(std::string_view text, bool guard_special, std::vector<Segment>& out) const {
+  void find_raw(std::string_view text, bool guard_special, std::vector<AddedTokenSpan>& out) const { find(raw_, text, guard_special, out); }
+  void find_normalized(std::string_view text, bool guard_special, std::vector<AddedTokenSpan>& out) const {
     find(normalized_, text, guard_special, out);
   }
   bool any_normalized() const { return normalized_.any; }
@@ -54,7 +54,7 @@ class AddedTokens {
     bool any = false;
     size_t next_candidate(std::string_view text, size_t from) const;
   };
-  void find(const Matcher& matcher, std::string_view text, bool guard_special, std::vector<Segment>& out) const;
+  void find(const Matcher& matcher, std::string_view text, bool guard_special, std::vector<AddedTokenSpan>& out) const;
   static Matcher make_matcher(std::vector<std::pair<std::string_view, TokenId>> words);
 
   std::unordered_map<std::string, TokenId> ids_;

@@ -1,6 +1,6 @@
 #include "hone/text/tokenizer/component.h"
 
-#include "hone/text/tokenizer/utf8.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text::tokenizer {
 

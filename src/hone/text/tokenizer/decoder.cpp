@@ -2,10 +2,10 @@
 
 #include <optional>
 
-#include "hone/text/tokenizer/byte_level.h"
+#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/component.h"
-#include "hone/text/tokenizer/regex.h"
-#include "hone/text/tokenizer/utf8.h"
+#include "hone/text/tokenizer/pre_tokenizers/regex.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text::tokenizer {
 namespace {

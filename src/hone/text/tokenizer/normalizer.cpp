@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "hone/text/tokenizer/byte_level.h"
+#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/component.h"
-#include "hone/text/tokenizer/regex.h"
-#include "hone/text/tokenizer/unicode.h"
-#include "hone/text/tokenizer/utf8.h"
+#include "hone/text/tokenizer/pre_tokenizers/regex.h"
+#include "hone/text/tokenizer/unicode/unicode.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text::tokenizer {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <atomic>
 
-#include "hone/text/tokenizer/utf8.h"
-#include "hone/text/tokenizer/word_cache.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
+#include "hone/text/tokenizer/models/word_cache.h"
 
 namespace hone::text {
 
@@ -26,7 +26,7 @@ uint64_t next_number() {
 
 }  // namespace
 
-Pipeline::Pipeline(Parts parts) : parts_(std::move(parts)), number_(next_number()) {
+Pipeline::Pipeline(PipelineStages parts) : parts_(std::move(parts)), number_(next_number()) {
   for (auto& token : parts_.added_tokens) add_token(std::move(token));
   parts_.added_tokens.clear();
   auto* bpe = dynamic_cast<Bpe*>(parts_.model.get());
@@ -42,7 +42,7 @@ void Pipeline::encode_to(std::string_view input, const EncodeOptions& options, s
   std::string repaired;
   std::string_view text = valid_utf8(input, repaired);
   size_t start = out.size();
-  std::vector<Segment> segments;
+  std::vector<AddedTokenSpan> segments;
   added_.find_raw(text, options.guard_special_tokens, segments);
   for (auto& segment : segments) {
     if (segment.id >= 0) out.push_back(segment.id);
@@ -59,7 +59,7 @@ void Pipeline::encode_raw_segment(std::string_view text, bool first, bool guard,
     text = changed;
   }
   if (!added_.any_normalized()) return encode_plain(text, first, out);
-  std::vector<Segment> segments;
+  std::vector<AddedTokenSpan> segments;
   added_.find_normalized(text, guard, segments);
   for (auto& segment : segments) {
     if (segment.id >= 0) out.push_back(segment.id);
@@ -70,11 +70,11 @@ void Pipeline::encode_raw_segment(std::string_view text, bool first, bool guard,
 void Pipeline::encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const {
   if (text.empty()) return;
   if (byte_model_) return encode_bytes(text, out);
-  if (!parts_.pre_tokenizer) return parts_.model->encode_piece(text, out);
-  std::vector<Piece> pieces{{std::string(text), first}};
+  if (!parts_.pre_tokenizer) return parts_.model->encode_pre_token(text, out);
+  std::vector<PreToken> pieces{{std::string(text), first}};
   parts_.pre_tokenizer->apply(pieces);
   for (auto& piece : pieces)
-    if (!piece.text.empty()) parts_.model->encode_piece(piece.text, out);
+    if (!piece.text.empty()) parts_.model->encode_pre_token(piece.text, out);
 }
 
 void Pipeline::encode_bytes(std::string_view text, std::vector<TokenId>& out) const {

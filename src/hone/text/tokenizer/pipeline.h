@@ -4,16 +4,16 @@
 
 #include "hone/text/tokenizer.h"
 #include "hone/text/tokenizer/added_tokens.h"
-#include "hone/text/tokenizer/bpe.h"
+#include "hone/text/tokenizer/models/bpe.h"
 #include "hone/text/tokenizer/decoder.h"
-#include "hone/text/tokenizer/model.h"
+#include "hone/text/tokenizer/models/model.h"
 #include "hone/text/tokenizer/normalizer.h"
 #include "hone/text/tokenizer/post_processor.h"
-#include "hone/text/tokenizer/pre_tokenizer.h"
+#include "hone/text/tokenizer/pre_tokenizers/pre_tokenizer.h"
 
 namespace hone::text::tokenizer {
 
-struct Parts {
+struct PipelineStages {
   std::unique_ptr<Model> model;
   std::unique_ptr<Normalizer> normalizer;
   std::unique_ptr<PreTokenizer> pre_tokenizer;
@@ -25,7 +25,7 @@ struct Parts {
 
 class Pipeline : public Tokenizer {
  public:
-  explicit Pipeline(Parts parts);
+  explicit Pipeline(PipelineStages parts);
 
   void encode_to(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const override;
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override;
@@ -48,7 +48,7 @@ class Pipeline : public Tokenizer {
   void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const;
   void encode_bytes(std::string_view text, std::vector<TokenId>& out) const;
 
-  Parts parts_;
+  PipelineStages parts_;
   AddedTokens added_;
   Bpe* byte_model_ = nullptr;  // set when text goes through byte_level_splitter straight into the model
   uint64_t number_;            // names this tokenizer in the per-thread caches

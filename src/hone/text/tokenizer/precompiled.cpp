@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "hone/text/tokenizer/normalizer.h"
-#include "hone/text/tokenizer/utf8.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text::tokenizer {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "hone/text/tokenizer/byte_level.h"
+#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 
 namespace hone::text {
 namespace {

@@ -1,7 +1,7 @@
 #include "hone/train/losses/decision.h"
 
-#include "hone/data/decision_rows.h"
-#include "hone/model/whole_text.h"
+#include "hone/data/encode/decision_rows.h"
+#include "hone/model/pooling.h"
 
 namespace hone::train {
 namespace {
@@ -11,12 +11,12 @@ Tensor ranked_gaps(const Tensor& shares_o, const Tensor& wanted_o) { return (sha
 
 }  // namespace
 
-int64_t first_verdict(int64_t kind) {
+int64_t first_option(int64_t kind) {
   constexpr int64_t kFirst[] = {0, 8, 2};  // false and true; A to P; 0 to 5
   return kFirst[kind];
 }
 
-double DecisionLoss::count(const data::Batch& batch) const { return static_cast<double>(batch.segments.count()); }
+double DecisionLoss::num_items(const data::Batch& batch) const { return static_cast<double>(batch.segments.count()); }
 
 Tensor DecisionLoss::question_loss(const Tensor& scores_o, const Tensor& wanted_o, bool ordered) const {
   const bool smooths = config_.loss == "smooth_brier";
@@ -32,19 +32,19 @@ Tensor DecisionLoss::question_loss(const Tensor& scores_o, const Tensor& wanted_
 }
 
 LossSum DecisionLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto states = model::last_states(model, {batch.tokens_t, batch.positions_t, batch.segments});
-  auto logps_sv = model::token_logps(model, states, config_.verdicts);
+  auto states = model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments});
+  auto logps_sv = model::token_logps(model, states, config_.option_tokens);
   LossSum result{logps_sv.narrow(0, 0, 0).sum(), {}};
   auto right = at::zeros({}, logps_sv.options().requires_grad(false));
   for (int64_t i = 0; i < batch.segments.count(); ++i) {
-    const auto& grades = batch.grades[static_cast<size_t>(i)];
+    const auto& grades = batch.sequence_labels[static_cast<size_t>(i)];
     const auto kind = static_cast<int64_t>(grades.at(0));
     auto wanted = at::tensor(std::vector<float>(grades.begin() + 1, grades.end())).to(logps_sv.device());
-    auto scores = logps_sv[i].narrow(0, first_verdict(kind), wanted.numel());
+    auto scores = logps_sv[i].narrow(0, first_option(kind), wanted.numel());
     result.sum = result.sum + question_loss(scores, wanted, kind == static_cast<int64_t>(data::QuestionKind::score));
     right += (scores.detach().argmax() == wanted.argmax()).to(right.scalar_type());
   }
-  result.metrics.push_back({"acc", right, count(batch)});
+  result.metrics.push_back({"acc", right, num_items(batch)});
   return result;
 }
 

@@ -1,19 +1,19 @@
 // Decisions: which option of a question is right, by what the model would say next. Cross entropy over the question's own options,
 // with what ms-swift's losses add: a ranked score of scores, or a Brier score and smoothing.
 #pragma once
-#include "hone/train/method.h"
-#include "hone/train/task.h"
+#include "hone/train/methods/loss.h"
+#include "hone/train/methods/task.h"
 
 namespace hone::train {
 
 // Where the options of a kind of question lie among the 24 tokens of TaskConfig::verdicts.
-int64_t first_verdict(int64_t kind);
+int64_t first_option(int64_t kind);
 
-class DecisionLoss final : public Method {
+class DecisionLoss final : public Loss {
  public:
   explicit DecisionLoss(const TaskConfig& config) : config_(config) {}
 
-  double count(const data::Batch& batch) const override;
+  double num_items(const data::Batch& batch) const override;
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
 
  private:

@@ -1,8 +1,8 @@
 #include "hone/train/losses/embedding.h"
 
-#include "hone/model/whole_text.h"
+#include "hone/model/pooling.h"
 #include "hone/train/losses/infonce.h"
-#include "hone/train/losses/paired_measures.h"
+#include "hone/train/losses/similarity_correlations.h"
 
 namespace hone::train {
 namespace {
@@ -10,14 +10,14 @@ namespace {
 constexpr double kMargin = 0.5;  // beyond which texts that differ need not be pushed further
 
 // Each anchor and the text behind it; losses of pairs look at no others.
-std::pair<Tensor, Tensor> pair_sides(const Tensor& embeddings_sd, const LikenessGroups& groups) {
+std::pair<Tensor, Tensor> pair_sides(const Tensor& embeddings_sd, const ContrastiveGroups& groups) {
   std::vector<int64_t> anchors(groups.starts.begin(), groups.starts.end() - 1), others;
   for (auto anchor : anchors) others.push_back(anchor + 1);
   auto pick = [&](const std::vector<int64_t>& rows) { return embeddings_sd.index_select(0, at::tensor(rows, at::kLong).to(embeddings_sd.device())); };
   return {pick(anchors), pick(others)};
 }
 
-Tensor pair_grades(const LikenessGroups& groups, at::Device device) {
+Tensor pair_grades(const ContrastiveGroups& groups, at::Device device) {
   std::vector<float> grades;
   for (int64_t i = 0; i < groups.count(); ++i) grades.push_back(groups.grades[static_cast<size_t>(groups.starts[static_cast<size_t>(i)] - i)]);
   return at::tensor(grades).to(device);
@@ -34,22 +34,22 @@ Tensor online_contrastive(const Tensor& distances, const Tensor& grades) {
 
 }  // namespace
 
-LikenessGroups LikenessGroups::of(const data::Batch& batch) {
-  LikenessGroups groups;
-  for (size_t i = 0; i < batch.grades.size(); ++i) {
-    if (batch.grades[i].empty()) groups.starts.push_back(static_cast<int64_t>(i));
-    else groups.grades.push_back(batch.grades[i].front());
+ContrastiveGroups ContrastiveGroups::of(const data::Batch& batch) {
+  ContrastiveGroups groups;
+  for (size_t i = 0; i < batch.sequence_labels.size(); ++i) {
+    if (batch.sequence_labels[i].empty()) groups.starts.push_back(static_cast<int64_t>(i));
+    else groups.grades.push_back(batch.sequence_labels[i].front());
   }
-  groups.starts.push_back(static_cast<int64_t>(batch.grades.size()));
+  groups.starts.push_back(static_cast<int64_t>(batch.sequence_labels.size()));
   return groups;
 }
 
-double EmbeddingLoss::count(const data::Batch& batch) const {
+double EmbeddingLoss::num_items(const data::Batch& batch) const {
   if (config_.loss == "online_contrastive") return 1;  // a sum over the hard pairs of a batch, whose number nobody knows before
-  return static_cast<double>(LikenessGroups::of(batch).count());
+  return static_cast<double>(ContrastiveGroups::of(batch).count());
 }
 
-Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const LikenessGroups& groups) const {
+Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const ContrastiveGroups& groups) const {
   if (config_.loss == "infonce") return infonce_loss(embeddings_sd, groups, config_.infonce);
   auto [anchors, others] = pair_sides(embeddings_sd, groups);
   auto similarities = at::cosine_similarity(anchors, others);
@@ -62,25 +62,25 @@ Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const LikenessGroups& gro
 }
 
 LossSum EmbeddingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto embeddings_sd = model::unit_embeddings(model::last_states(model, {batch.tokens_t, batch.positions_t, batch.segments}));
-  auto groups = LikenessGroups::of(batch);
+  auto embeddings_sd = model::normalize_embeddings(model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments}));
+  auto groups = ContrastiveGroups::of(batch);
   LossSum result;
-  if (config_.nested.empty()) result.sum = sum(embeddings_sd, groups);
-  for (const auto& [dimensions, weight] : config_.nested) {
-    auto part = weight * sum(model::unit_embeddings(embeddings_sd.narrow(1, 0, dimensions)), groups);
+  if (config_.mrl_dims.empty()) result.sum = sum(embeddings_sd, groups);
+  for (const auto& [dimensions, weight] : config_.mrl_dims) {
+    auto part = weight * sum(model::normalize_embeddings(embeddings_sd.narrow(1, 0, dimensions)), groups);
     result.sum = result.sum.defined() ? result.sum + part : part;
   }
   if (of_pairs() && !model.training()) {
     auto [anchors, others] = pair_sides(embeddings_sd, groups);
-    result.kept = paired_rows(anchors, others, pair_grades(groups, embeddings_sd.device()));
+    result.eval_outputs = paired_rows(anchors, others, pair_grades(groups, embeddings_sd.device()));
   }
   if (!of_pairs()) result.metrics = infonce_metrics(embeddings_sd.detach(), groups, config_.infonce);
   return result;
 }
 
-std::vector<std::pair<std::string, double>> EmbeddingLoss::over_set(const std::vector<Tensor>& kept, Group& group) const {
+std::vector<std::pair<std::string, double>> EmbeddingLoss::dataset_metrics(const std::vector<Tensor>& kept, ParallelStrategy& group) const {
   if (!of_pairs()) return {};
-  return paired_measures(kept, group);
+  return similarity_correlations(kept, group);
 }
 
 }  // namespace hone::train

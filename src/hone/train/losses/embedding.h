@@ -1,30 +1,30 @@
-// Embeddings: texts that belong together end up near each other. ms-swift's losses over the last token's hidden state, normalised.
+// Embeddings: texts that belong together end up near each other. ms-swift's losses over the last token's hidden state, normalized.
 #pragma once
-#include "hone/train/method.h"
-#include "hone/train/task.h"
+#include "hone/train/methods/loss.h"
+#include "hone/train/methods/task.h"
 
 namespace hone::train {
 
 // A batch of anchors, each followed by its positive and its negatives; `grades` of all but the anchors.
-struct LikenessGroups {
+struct ContrastiveGroups {
   std::vector<int64_t> starts;  // where each anchor stands; one more: the number of texts
   std::vector<float> grades;
 
-  static LikenessGroups of(const data::Batch& batch);
+  static ContrastiveGroups of(const data::Batch& batch);
   int64_t count() const { return static_cast<int64_t>(starts.size()) - 1; }
   int64_t size(int64_t group) const { return starts[static_cast<size_t>(group) + 1] - starts[static_cast<size_t>(group)]; }
 };
 
-class EmbeddingLoss final : public Method {
+class EmbeddingLoss final : public Loss {
  public:
   explicit EmbeddingLoss(const TaskConfig& config) : config_(config) {}
 
-  double count(const data::Batch& batch) const override;
+  double num_items(const data::Batch& batch) const override;
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
-  std::vector<std::pair<std::string, double>> over_set(const std::vector<Tensor>& kept, Group& group) const override;
+  std::vector<std::pair<std::string, double>> dataset_metrics(const std::vector<Tensor>& kept, ParallelStrategy& group) const override;
 
  private:
-  Tensor sum(const Tensor& embeddings_sd, const LikenessGroups& groups) const;
+  Tensor sum(const Tensor& embeddings_sd, const ContrastiveGroups& groups) const;
   bool of_pairs() const { return config_.loss != "infonce"; }
   TaskConfig config_;
 };

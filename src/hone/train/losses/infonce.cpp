@@ -16,7 +16,7 @@ struct Comparison {
   std::vector<int64_t> anchors;
   std::vector<std::vector<int64_t>> documents;  // of each anchor's own row
 
-  static Comparison of(const LikenessGroups& groups, const std::optional<int64_t>& hard_negatives) {
+  static Comparison of(const ContrastiveGroups& groups, const std::optional<int64_t>& hard_negatives) {
     Comparison all;
     for (int64_t g = 0; g < groups.count(); ++g) {
       int64_t anchor = groups.starts[static_cast<size_t>(g)], texts = groups.size(g);
@@ -65,7 +65,7 @@ Tensor similarities_in_batch(const Tensor& embeddings_sd, const Comparison& all,
 
 }  // namespace
 
-Tensor infonce_loss(const Tensor& embeddings_sd, const LikenessGroups& groups, const InfonceConfig& config) {
+Tensor infonce_loss(const Tensor& embeddings_sd, const ContrastiveGroups& groups, const InfonceConfig& config) {
   auto all = Comparison::of(groups, config.hard_negatives);
   if (config.use_batch) {
     auto positives = at::tensor(all.positives(), at::kLong).to(embeddings_sd.device());
@@ -82,7 +82,7 @@ Tensor infonce_loss(const Tensor& embeddings_sd, const LikenessGroups& groups, c
   return sum;
 }
 
-std::vector<Metric> infonce_metrics(const Tensor& embeddings_sd, const LikenessGroups& groups, const InfonceConfig& config) {
+std::vector<Metric> infonce_metrics(const Tensor& embeddings_sd, const ContrastiveGroups& groups, const InfonceConfig& config) {
   auto all = Comparison::of(groups, config.hard_negatives);
   auto documents = all.all_documents(), positives = all.positives();
   auto similarities = at::matmul(rows_of(embeddings_sd, all.anchors), rows_of(embeddings_sd, documents).t()).to(at::kCPU, at::kDouble);
@@ -90,7 +90,9 @@ std::vector<Metric> infonce_metrics(const Tensor& embeddings_sd, const LikenessG
   for (int64_t i = 0; i < similarities.size(0); ++i) {
     auto row = similarities[i];
     int64_t positive = positives[static_cast<size_t>(i)], own = static_cast<int64_t>(all.documents[static_cast<size_t>(i)].size());
-    auto negatives = config.use_batch ? at::cat({row.narrow(0, 0, positive), row.narrow(0, positive + 1, row.size(0) - positive - 1)}) : row.narrow(0, positive + 1, own - 1);
+    auto negatives = config.use_batch
+                         ? at::cat({row.narrow(0, 0, positive), row.narrow(0, positive + 1, row.size(0) - positive - 1)})
+                         : row.narrow(0, positive + 1, own - 1);
     double like = row[positive].item<double>();
     likes += like;
     if (negatives.numel() == 0) continue;

@@ -5,9 +5,9 @@
 namespace hone::train {
 
 // Cross-entropy of each anchor's positive, summed over the anchors.
-Tensor infonce_loss(const Tensor& embeddings_sd, const LikenessGroups& groups, const InfonceConfig& config);
+Tensor infonce_loss(const Tensor& embeddings_sd, const ContrastiveGroups& groups, const InfonceConfig& config);
 
 // margin (positive above the nearest negative), mean_pos and mean_neg of the similarities, within the batch.
-std::vector<Metric> infonce_metrics(const Tensor& embeddings_sd, const LikenessGroups& groups, const InfonceConfig& config);
+std::vector<Metric> infonce_metrics(const Tensor& embeddings_sd, const ContrastiveGroups& groups, const InfonceConfig& config);
 
 }  // namespace hone::train

@@ -1,10 +1,10 @@
 #include "hone/train/losses/kto.h"
 
-#include "hone/ops/linear_cross_entropy.h"
-#include "hone/train/evaluation_mode.h"
-#include "hone/train/group.h"
-#include "hone/train/losses/answer_logps.h"
-#include "hone/train/losses/expert_balance.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/train/evaluation/evaluation_mode.h"
+#include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/losses/completion_logps.h"
+#include "hone/train/losses/load_balancing_loss.h"
 
 namespace hone::train {
 namespace {
@@ -26,41 +26,41 @@ struct RowLogps {
 };
 
 RowLogps row_logps(model::CausalLM& model, const data::Batch& batch, TensorList* router_logits = nullptr) {
-  auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, router_logits);
-  auto found = answer_logps(model, hidden_th, batch);
-  auto numbers_t = segment_numbers(batch.segments, hidden_th.device());
-  auto over_answers = [&](const Tensor& values_t) { return sums_by_segment(values_t, numbers_t, batch.segments.count()); };
-  return {over_answers(found.logps_t), over_answers(found.mean_logits_t) * static_cast<double>(model.config().vocabulary)};
+  auto hidden_th = model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, router_logits);
+  auto found = completion_logps(model, hidden_th, batch);
+  auto numbers_t = sequence_ids(batch.segments, hidden_th.device());
+  auto over_answers = [&](const Tensor& values_t) { return sum_by_sequence(values_t, numbers_t, batch.segments.count()); };
+  return {over_answers(found.logps_t), over_answers(found.mean_logits_t) * static_cast<double>(model.config().vocab_size)};
 }
 
 Tensor token_counts(const data::Batch& batch) {
-  auto numbers_t = segment_numbers(batch.segments, batch.targets_t.device());
-  return sums_by_segment((batch.targets_t != ops::kIgnoredTarget).to(at::kFloat), numbers_t, batch.segments.count());
+  auto numbers_t = sequence_ids(batch.segments, batch.targets_t.device());
+  return sum_by_sequence((batch.targets_t != ops::kIgnoredTarget).to(at::kFloat), numbers_t, batch.segments.count());
 }
 
 Tensor good_rows(const data::Batch& batch, int64_t rows, at::Device device) {
   auto good = at::empty({rows}, at::kBool);
-  for (int64_t i = 0; i < rows; ++i) good[i] = batch.grades[static_cast<size_t>(i)].at(0) > 0;
+  for (int64_t i = 0; i < rows; ++i) good[i] = batch.sequence_labels[static_cast<size_t>(i)].at(0) > 0;
   return good.to(device);
 }
 
 int64_t number_of_good(const data::Batch& batch, int64_t rows) {
-  return std::count_if(batch.grades.begin(), batch.grades.begin() + rows, [](const auto& grades) { return grades.at(0) > 0; });
+  return std::count_if(batch.sequence_labels.begin(), batch.sequence_labels.begin() + rows, [](const auto& grades) { return grades.at(0) > 0; });
 }
 
 }  // namespace
 
-Tensor feedback_losses(const FeedbackRatios& rows, const Tensor& moved, const PreferenceConfig& config) {
+Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const PreferenceConfig& config) {
   auto ahead = config.beta * (rows.ratios - moved);
   auto good = 1 - ahead.sigmoid(), bad = 1 - (-ahead).sigmoid();
-  return at::where(rows.good, good * config.desirable_weight, bad * config.undesirable_weight);
+  return at::where(rows.desirable, good * config.desirable_weight, bad * config.undesirable_weight);
 }
 
 // A mean over the mates of each process, then over processes; nothing where no process has any.
-Tensor KtoLoss::moved(const Tensor& policy_m, const Tensor& reference_m) const {
+Tensor KtoLoss::kl_estimate(const Tensor& policy_m, const Tensor& reference_m) const {
   auto found = at::zeros({2}, policy_m.options().dtype(at::kFloat));
   if (policy_m.size(0) > 0) found = at::stack({(policy_m - reference_m).mean(), at::ones({}, found.options())});
-  if (group_ && group_->size() > 1) group_->sum_(found);
+  if (group_ && group_->size() > 1) group_->all_reduce(found);
   return (found[0] / found[1].clamp_min(1)).clamp_min(0);
 }
 
@@ -68,25 +68,25 @@ LossSum KtoLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   const int64_t rows = batch.sample_count, mates = batch.segments.count() - rows;
   auto own = sequences_of(batch, 0, rows);
   Tensor reference_s, policy_m;
-  reference_.consult(model, [&](model::CausalLM& reference) { reference_s = row_logps(reference, batch).sums_s; });
-  if (config_.feedback_mates) {
+  reference_.with_reference(model, [&](model::CausalLM& reference) { reference_s = row_logps(reference, batch).sums_s; });
+  if (config_.estimates_kl) {
     EvaluationMode mode(model);  // every process takes part, also one whose mates were all too long
     policy_m = row_logps(model, mates > 0 ? sequences_of(batch, rows, mates) : own).sums_s.narrow(0, 0, mates);
   }
   TensorList router_logits;
   auto policy = row_logps(model, own, router_balance_ > 0 ? &router_logits : nullptr);
-  auto kl = config_.feedback_mates ? moved(policy_m, reference_s.narrow(0, rows, mates)) : at::zeros({}, policy.sums_s.options().requires_grad(false));
-  FeedbackRatios found{policy.sums_s - reference_s.narrow(0, 0, rows), good_rows(batch, rows, policy.sums_s.device())};
-  LossSum result{feedback_losses(found, kl, config_).sum(), {}, {}};
+  auto kl = config_.estimates_kl ? kl_estimate(policy_m, reference_s.narrow(0, rows, mates)) : at::zeros({}, policy.sums_s.options().requires_grad(false));
+  KtoLogRatios found{policy.sums_s - reference_s.narrow(0, 0, rows), good_rows(batch, rows, policy.sums_s.device())};
+  LossSum result{kto_losses(found, kl, config_).sum(), {}, {}};
 
   const double good = static_cast<double>(number_of_good(batch, rows)), bad = static_cast<double>(rows) - good;
-  auto weight = found.good.to(at::kFloat);
-  if (config_.answer_loss > 0 && good > 0) {  // LLaMA-Factory weighs the good answers' mean once more by their share of the rows
+  auto weight = found.desirable.to(at::kFloat);
+  if (config_.rpo_alpha > 0 && good > 0) {  // LLaMA-Factory weighs the good answers' mean once more by their share of the rows
     auto mean = -(policy.sums_s / token_counts(own).clamp_min(1) * weight).sum() / good;
-    result.sum = result.sum + mean * (config_.answer_loss * static_cast<double>(rows) / good * static_cast<double>(rows));
+    result.sum = result.sum + mean * (config_.rpo_alpha * static_cast<double>(rows) / good * static_cast<double>(rows));
   }
   if (!router_logits.empty()) {
-    auto balance = expert_balance(router_logits, model.config().experts.per_token, policy.sums_s.device());
+    auto balance = load_balancing_loss(router_logits, model.config().experts.num_experts_per_tok, policy.sums_s.device());
     result.sum = result.sum + balance * (router_balance_ * static_cast<double>(rows));
     result.metrics.push_back({"aux_loss", balance.detach(), 1});
   }
@@ -101,7 +101,7 @@ LossSum KtoLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   return result;
 }
 
-void KtoLoss::derive(Json& values, const std::string& prefix) const {
+void KtoLoss::add_derived_metrics(Json& values, const std::string& prefix) const {
   auto chosen = values.find(prefix + "rewards/chosen"), rejected = values.find(prefix + "rewards/rejected");
   if (chosen != values.end() && rejected != values.end()) values[prefix + "rewards/margins"] = chosen->get<double>() - rejected->get<double>();
 }

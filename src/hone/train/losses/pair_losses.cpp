@@ -16,7 +16,7 @@ struct PairTerms {
   const Tensor& baseline;
 };
 
-// The better one is the one that is labelled better, except for the doubted part.
+// The better one is the one that is labeled better, except for the doubted part.
 Tensor doubted(const Tensor& scaled, double smoothing) {
   return -at::log_sigmoid(scaled) * (1 - smoothing) - at::log_sigmoid(-scaled) * smoothing;
 }
@@ -124,7 +124,7 @@ Tensor log_one_minus_exp(const Tensor& x) {
 
 }  // namespace
 
-bool looks_at_means(std::string_view loss) { return loss == "ipo" || loss == "simpo" || loss == "orpo"; }
+bool uses_mean_logps(std::string_view loss) { return loss == "ipo" || loss == "simpo" || loss == "orpo"; }
 
 Tensor log_odds(const PairLogps& logps) {
   return (logps.chosen - logps.rejected) - (log_one_minus_exp(logps.chosen) - log_one_minus_exp(logps.rejected));

@@ -1,9 +1,9 @@
-// Losses of pairs of answers as formulas over their log-probabilities, one value for each pair. trl's names and definitions.
+// Preference losses as formulas over the log-probabilities of chosen and rejected completions, one value per pair. TRL's names and definitions.
 #pragma once
 #include <string_view>
 
 #include "hone/device/tensor.h"
-#include "hone/train/preference.h"
+#include "hone/train/methods/preference.h"
 
 namespace hone::train {
 
@@ -13,7 +13,7 @@ struct PairLogps {
 };
 
 // Whether a loss looks at the mean over an answer's tokens instead of their sum.
-bool looks_at_means(std::string_view loss);
+bool uses_mean_logps(std::string_view loss);
 
 // [pairs]. `baseline` is what bco_pair measures rewards from, a scalar. "sft" is no loss of pairs: whoever has the tokens
 // computes it.

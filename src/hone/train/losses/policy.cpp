@@ -2,14 +2,14 @@
 
 #include <cmath>
 
-#include "hone/train/group.h"
-#include "hone/train/losses/answer_logps.h"
+#include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/losses/completion_logps.h"
 #include "hone/train/losses/token_logps.h"
 
 namespace hone::train {
 namespace {
 
-Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) { return model.hidden({batch.tokens_t, batch.positions_t, batch.segments}); }
+Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) { return model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments}); }
 
 Tensor logps_at(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature) {
   const auto& head = std::as_const(model).head();
@@ -18,9 +18,9 @@ Tensor logps_at(model::CausalLM& model, const Tensor& hidden_th, const data::Bat
       .logps_t;
 }
 
-Tensor grades_of(const data::Batch& batch, Grade grade, at::Device device) {
+Tensor grades_of(const data::Batch& batch, CompletionField grade, at::Device device) {
   std::vector<float> values;
-  for (const auto& grades : batch.grades) values.push_back(grades.at(grade));
+  for (const auto& grades : batch.sequence_labels) values.push_back(grades.at(grade));
   return at::tensor(values).to(device);
 }
 
@@ -62,19 +62,19 @@ struct PolicyLoss::Tokens {
   int64_t group_size = 0;       // where answers to a prompt are compared with each other
 
   Tensor log_ratio() const { return logps_n - old_n; }
-  Tensor per_answer(const Tensor& values_n) const { return sums_by_segment(values_n * mask_n, answer_n, answers); }
-  Tensor lengths_s() const { return sums_by_segment(mask_n, answer_n, answers).clamp_min(1); }
-  Tensor mean_s(const Tensor& values_n) const { return per_answer(values_n) / lengths_s(); }
+  Tensor per_sequence(const Tensor& values_n) const { return sum_by_sequence(values_n * mask_n, answer_n, answers); }
+  Tensor lengths_s() const { return sum_by_sequence(mask_n, answer_n, answers).clamp_min(1); }
+  Tensor mean_s(const Tensor& values_n) const { return per_sequence(values_n) / lengths_s(); }
   Tensor mean(const Tensor& values_n) const { return (values_n * mask_n).sum() / mask_n.sum().clamp_min(1); }
   Tensor spread(const Tensor& values_s) const { return values_s.index_select(0, answer_n); }
 };
 
-double PolicyLoss::count(const data::Batch& batch) const {
+double PolicyLoss::num_items(const data::Batch& batch) const {
   auto answers = static_cast<double>(batch.segments.count());
   switch (config_.objective) {
     case PolicyObjective::grpo:
     case PolicyObjective::sapo: return answers;
-    case PolicyObjective::dr_grpo: return answers * static_cast<double>(config_.max_answer);
+    case PolicyObjective::dr_grpo: return answers * static_cast<double>(config_.max_completion_length);
     case PolicyObjective::bnpo:
     case PolicyObjective::real: return 1;
     case PolicyObjective::dapo:
@@ -82,7 +82,7 @@ double PolicyLoss::count(const data::Batch& batch) const {
     case PolicyObjective::fipo: break;
   }
   double share = 0;
-  for (const auto& grades : batch.grades) share += grades.at(kTokenShare);
+  for (const auto& grades : batch.sequence_labels) share += grades.at(kTokenShare);
   return share;
 }
 
@@ -90,13 +90,13 @@ Tensor PolicyLoss::extreme(const Tensor& value, bool greatest) const {
   if (!group_ || group_->size() == 1) return value;
   auto all = at::zeros({group_->size()}, value.options());
   all[group_->rank()].copy_(value);
-  group_->sum_(all);
+  group_->all_reduce(all);
   return greatest ? all.max() : all.min();
 }
 
 void PolicyLoss::report_entropies(const Tokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const {
   auto ones = at::ones_like(entropies_n);
-  auto means_s = sums_by_segment(entropies_n, tokens.answer_n, tokens.answers) / sums_by_segment(ones, tokens.answer_n, tokens.answers).clamp_min(1);
+  auto means_s = sum_by_sequence(entropies_n, tokens.answer_n, tokens.answers) / sum_by_sequence(ones, tokens.answer_n, tokens.answers).clamp_min(1);
   metrics.push_back({"entropy/mean", means_s.sum(), static_cast<double>(tokens.answers)});
   metrics.push_back({"entropy/max", extreme(means_s.max(), true), 1});
   metrics.push_back({"entropy/min", extreme(means_s.min(), false), 1});
@@ -109,16 +109,16 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(model::CausalLM& model, const data::Bat
   auto chosen = [&](const Tensor& values_t) { return values_t.defined() ? values_t.index_select(0, labelled) : values_t; };
   const auto device = logps_t.device();
   Tokens tokens{.logps_n = chosen(logps_t),
-                .old_n = chosen(batch.policy_logps_t),
-                .reference_n = chosen(batch.reference_logps_t),
+                .old_n = chosen(batch.old_logps_t),
+                .reference_n = chosen(batch.ref_logps_t),
                 .advantages_n = {},
                 .mask_n = {},
                 .uncertain_n = {},
-                .answer_n = chosen(segment_numbers(batch.segments, device)),
+                .answer_n = chosen(sequence_ids(batch.segments, device)),
                 .advantages_s = grades_of(batch, kAdvantage, device),
-                .cut_s = grades_of(batch, kCut, device),
+                .cut_s = grades_of(batch, kTruncated, device),
                 .answers = batch.segments.count(),
-                .group_size = config_.objective == PolicyObjective::real ? static_cast<int64_t>(batch.grades.front().at(kGroupSize)) : 0};
+                .group_size = config_.objective == PolicyObjective::real ? static_cast<int64_t>(batch.sequence_labels.front().at(kGroupSize)) : 0};
   if (!tokens.old_n.defined()) tokens.old_n = tokens.logps_n.detach();
   tokens.advantages_n = tokens.spread(tokens.advantages_s);
   tokens.mask_n = at::ones_like(tokens.old_n);
@@ -131,7 +131,7 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(model::CausalLM& model, const data::Bat
       metrics.push_back({"entropy/threshold", threshold, 1});
     }
   }
-  if (config_.leave_out_cut) tokens.mask_n = 1 - tokens.spread(tokens.cut_s);
+  if (config_.overlong_filter) tokens.mask_n = 1 - tokens.spread(tokens.cut_s);
   return tokens;
 }
 
@@ -146,7 +146,7 @@ Tensor PolicyLoss::log_weights(const Tokens& tokens) const {
 Tensor PolicyLoss::fipo_influence(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const {
   at::NoGradGuard no_grad;
   auto moved = tokens.log_ratio() * tokens.mask_n;
-  if (config_.ratio_cap) moved = at::where(ratio > *config_.ratio_cap, at::zeros_like(moved), moved);
+  if (config_.delta) moved = at::where(ratio > *config_.delta, at::zeros_like(moved), moved);
   const double keep = std::pow(2, -1 / config_.fipo_half_life);
   auto future = decayed_futures(moved, tokens.answer_n, keep);
   auto influence = (future * tokens.mask_n).exp();
@@ -162,7 +162,7 @@ Tensor PolicyLoss::fipo_influence(const Tokens& tokens, const Tensor& ratio, std
 Tensor PolicyLoss::token_losses(const Tokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const {
   const auto& advantages = tokens.advantages_n;
   switch (config_.objective) {
-    case PolicyObjective::cispo: return -ratio.clamp_max(config_.clip_above).detach() * advantages * tokens.logps_n;
+    case PolicyObjective::cispo: return -ratio.clamp_max(config_.epsilon_high).detach() * advantages * tokens.logps_n;
     case PolicyObjective::real: return at::zeros_like(tokens.logps_n);
     case PolicyObjective::sapo: {
       auto gate = [&](double tau) { return at::sigmoid(tau * (ratio - 1)) * (4 / tau); };
@@ -171,8 +171,8 @@ Tensor PolicyLoss::token_losses(const Tokens& tokens, Tensor& ratio, std::vector
     default: break;
   }
   auto influence = config_.objective == PolicyObjective::fipo ? fipo_influence(tokens, ratio, metrics) : Tensor();
-  auto clipped = ratio.clamp(1 - config_.clip_below, 1 + config_.clip_above);
-  if (config_.ratio_cap) ratio = ratio.clamp_max(*config_.ratio_cap);
+  auto clipped = ratio.clamp(1 - config_.epsilon_low, 1 + config_.epsilon_high);
+  if (config_.delta) ratio = ratio.clamp_max(*config_.delta);
   auto losses = -at::min(ratio * advantages, clipped * advantages);
   return influence.defined() ? losses * influence : losses;
 }
@@ -205,10 +205,10 @@ void PolicyLoss::report_clipping(const Tokens& tokens, const Tensor& ratio, std:
   auto good = tokens.advantages_n > 0, bad = tokens.advantages_n < 0;
   if (config_.objective == PolicyObjective::sapo || config_.objective == PolicyObjective::real) return;
   if (config_.objective == PolicyObjective::cispo) {
-    metrics.push_back({"cispo_clip_ratio", part((ratio > config_.clip_above).logical_and(good)), 1});
+    metrics.push_back({"cispo_clip_ratio", part((ratio > config_.epsilon_high).logical_and(good)), 1});
     return;
   }
-  auto below = (ratio < 1 - config_.clip_below).logical_and(bad), above = (ratio > 1 + config_.clip_above).logical_and(good);
+  auto below = (ratio < 1 - config_.epsilon_low).logical_and(bad), above = (ratio > 1 + config_.epsilon_high).logical_and(good);
   auto low = part(below), high = part(above);
   metrics.push_back({"clip_ratio/low_mean", low, 1});
   metrics.push_back({"clip_ratio/low_min", extreme(low, false), 1});
@@ -219,7 +219,7 @@ void PolicyLoss::report_clipping(const Tokens& tokens, const Tensor& ratio, std:
 
 LossSum PolicyLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   LossSum result;
-  for (const auto& [name, value] : batch.notes) result.metrics.push_back({name, at::full({}, value, at::TensorOptions().device(batch.tokens_t.device())), 1});
+  for (const auto& [name, value] : batch.metrics) result.metrics.push_back({name, at::full({}, value, at::TensorOptions().device(batch.tokens_t.device())), 1});
   auto tokens = tokens_of(model, batch, result.metrics);
   auto ratio = log_weights(tokens).exp();
   auto losses_n = token_losses(tokens, ratio, result.metrics);
@@ -229,9 +229,9 @@ LossSum PolicyLoss::loss(model::CausalLM& model, const data::Batch& batch) {
     divergence_n = divergence_from_reference(tokens.reference_n, tokens.logps_n);
     losses_n = losses_n + config_.reference_weight * divergence_n;
   }
-  if (config_.farthest_bad_answer) {
+  if (config_.off_policy_mask_delta) {
     auto drift_s = tokens.mean_s(-tokens.log_ratio().detach());
-    auto kept_s = (drift_s > *config_.farthest_bad_answer).logical_and(tokens.advantages_s < 0).logical_not().to(at::kFloat);
+    auto kept_s = (drift_s > *config_.off_policy_mask_delta).logical_and(tokens.advantages_s < 0).logical_not().to(at::kFloat);
     tokens.mask_n = tokens.mask_n * tokens.spread(kept_s);
   }
   result.sum = summed(tokens, losses_n);

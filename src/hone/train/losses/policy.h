@@ -4,7 +4,7 @@
 #pragma once
 #include <optional>
 
-#include "hone/train/method.h"
+#include "hone/train/methods/loss.h"
 
 namespace hone::train {
 
@@ -15,30 +15,30 @@ struct PolicyConfig {
   PolicyObjective objective = PolicyObjective::grpo;
   RatioLevel level = RatioLevel::token;
   double temperature = 0.9;                     // that answers were drawn with: log-probabilities are of logits divided by it
-  double clip_below = 0.2, clip_above = 0.2;    // cispo: the second is the ratio's bound itself
-  std::optional<double> ratio_cap;              // delta
+  double epsilon_low = 0.2, epsilon_high = 0.2;    // cispo: the second is the ratio's bound itself
+  std::optional<double> delta;              // delta
   double reference_weight = 0;                  // beta, of the divergence from the reference; 0 where it went into the reward
   double sapo_good = 1.0, sapo_bad = 1.05;      // temperatures of its gates
   double real_temperature = 0.5;
   double fipo_half_life = 32, fipo_clip = 0.2, fipo_safe_ratio = 4;
   bool fipo_clip_above_only = true;
-  bool leave_out_cut = false;                   // overlong_filter
+  bool overlong_filter = false;                   // overlong_filter
   double top_entropy = 1;                       // only this part of the tokens trains, the most uncertain ones
   bool report_entropy = false;
-  std::optional<double> farthest_bad_answer;    // off_policy_sequence_mask_delta
-  int64_t max_answer = 512;
+  std::optional<double> off_policy_mask_delta;    // off_policy_sequence_mask_delta
+  int64_t max_completion_length = 512;
 };
 
 // Grades of an answer.
-enum Grade : size_t { kAdvantage = 0, kCut = 1, kTokenShare = 2, kGroupSize = 3 };
+enum CompletionField : size_t { kAdvantage = 0, kTruncated = 1, kTokenShare = 2, kGroupSize = 3 };
 
-class PolicyLoss final : public Method {
+class PolicyLoss final : public Loss {
  public:
   explicit PolicyLoss(const PolicyConfig& config) : config_(config) {}
 
-  double count(const data::Batch& batch) const override;
+  double num_items(const data::Batch& batch) const override;
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
-  void join(Group& group) override { group_ = &group; }
+  void join(ParallelStrategy& group) override { group_ = &group; }
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"reward", "reward"}}; }
 
  private:
@@ -55,7 +55,7 @@ class PolicyLoss final : public Method {
   Tensor extreme(const Tensor& value, bool greatest) const;
 
   PolicyConfig config_;
-  Group* group_ = nullptr;
+  ParallelStrategy* group_ = nullptr;
 };
 
 // log p(target) at a temperature, float32 [T], zero where there is no target; with gradients where they are wanted.

@@ -1,9 +1,9 @@
 #include "hone/train/losses/preference.h"
 
-#include "hone/ops/linear_cross_entropy.h"
-#include "hone/train/group.h"
-#include "hone/train/losses/answer_logps.h"
-#include "hone/train/losses/expert_balance.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/losses/completion_logps.h"
+#include "hone/train/losses/load_balancing_loss.h"
 
 namespace hone::train {
 namespace {
@@ -14,7 +14,7 @@ Tensor every_other(const Tensor& values, int64_t first) { return values.slice(0,
 Tensor length_weights(const Tensor& labelled_t, const Tensor& numbers_t, const Tensor& counts_s, double beyond) {
   auto shorter_p = at::minimum(every_other(counts_s, 0), every_other(counts_s, 1));
   auto limit_t = shorter_p.repeat_interleave(2, /*dim=*/0, /*output_size=*/counts_s.size(0)).index_select(0, numbers_t);
-  auto before_s = counts_s.cumsum(0) - counts_s;  // labelled tokens of the sequences before
+  auto before_s = counts_s.cumsum(0) - counts_s;  // labeled tokens of the sequences before
   auto place_t = labelled_t.cumsum(0) - before_s.index_select(0, numbers_t);
   return at::where(place_t <= limit_t, at::ones({}, labelled_t.options()), at::full({}, beyond, labelled_t.options()));
 }
@@ -46,11 +46,11 @@ struct PreferenceLoss::Found {
 
 PreferenceLoss::Answers PreferenceLoss::answers(model::CausalLM& model, const data::Batch& batch,
                                                 std::optional<double> length_weight, TensorList* router_logits) {
-  auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, router_logits);
-  auto logps = answer_logps(model, hidden_th, batch);
-  auto numbers_t = segment_numbers(batch.segments, hidden_th.device());
+  auto hidden_th = model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, router_logits);
+  auto logps = completion_logps(model, hidden_th, batch);
+  auto numbers_t = sequence_ids(batch.segments, hidden_th.device());
   auto labelled_t = (batch.targets_t != ops::kIgnoredTarget).to(at::kFloat);
-  auto over_answers = [&](const Tensor& values_t) { return sums_by_segment(values_t, numbers_t, batch.segments.count()); };
+  auto over_answers = [&](const Tensor& values_t) { return sum_by_sequence(values_t, numbers_t, batch.segments.count()); };
   Answers found;
   found.counts_s = over_answers(labelled_t);
   found.own_sums_s = found.sums_s = over_answers(logps.logps_t);
@@ -58,7 +58,7 @@ PreferenceLoss::Answers PreferenceLoss::answers(model::CausalLM& model, const da
   if (length_weight)
     found.sums_s = over_answers(logps.logps_t * length_weights(labelled_t, numbers_t, found.counts_s, *length_weight));
   if (router_logits && !router_logits->empty())
-    found.router_balance = expert_balance(*router_logits, model.config().experts.per_token, hidden_th.device());
+    found.router_balance = load_balancing_loss(*router_logits, model.config().experts.num_experts_per_tok, hidden_th.device());
   return found;
 }
 
@@ -68,7 +68,7 @@ PreferenceLoss::Answers PreferenceLoss::reference_answers(model::CausalLM& model
     return {zeros, zeros, zeros, zeros, {}};
   }
   Answers found;
-  reference_->consult(model, [&](model::CausalLM& reference) { found = answers(reference, batch, std::nullopt, nullptr); });
+  reference_->with_reference(model, [&](model::CausalLM& reference) { found = answers(reference, batch, std::nullopt, nullptr); });
   return found;
 }
 
@@ -81,7 +81,7 @@ Tensor PreferenceLoss::baseline(const PairLogps& logps, bool training) {
   auto rewards =
       config_.beta * at::cat({logps.chosen - logps.reference_chosen, logps.rejected - logps.reference_rejected}).mean();
   double processes = group_ ? group_->size() : 1;
-  if (processes > 1) group_->sum_(rewards);
+  if (processes > 1) group_->all_reduce(rewards);
   baseline_count_ += processes;
   baseline_ = baseline_ + (rewards / processes - baseline_) * (processes / baseline_count_);
   return baseline_;
@@ -91,7 +91,7 @@ PreferenceLoss::Found PreferenceLoss::compare(const Answers& policy, const Answe
   Found found;
   auto add = [](Tensor& total, const Tensor& part) { total = total.defined() ? total + part : part; };
   for (const auto& [name, weight] : config_.losses) {
-    auto logps = policy.beside(reference, looks_at_means(name));
+    auto logps = policy.beside(reference, uses_mean_logps(name));
     auto mean = name == "bco_pair" ? baseline(logps, training) : Tensor();
     auto losses_p = name == "sft" ? policy.token_loss().expand_as(logps.chosen) : pair_losses(name, logps, config_, mean);
     add(found.losses_p, losses_p * weight);
@@ -100,7 +100,7 @@ PreferenceLoss::Found PreferenceLoss::compare(const Answers& policy, const Answe
     if (name == "orpo") found.odds_p = log_odds(logps).detach();
   }
   if (config_.bco_weight > 0) {
-    auto logps = policy.beside(reference, looks_at_means(config_.losses.front().name));
+    auto logps = policy.beside(reference, uses_mean_logps(config_.losses.front().name));
     auto mixed = pair_losses("bco_pair", logps, config_, baseline(logps, training));
     found.losses_p = (found.losses_p + mixed * config_.bco_weight) / (1 + config_.bco_weight);
   }
@@ -108,15 +108,15 @@ PreferenceLoss::Found PreferenceLoss::compare(const Answers& policy, const Answe
 }
 
 LossSum PreferenceLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  const double pairs = count(batch);
+  const double pairs = num_items(batch);
   auto reference = reference_answers(model, batch);
   TensorList router_logits;
-  auto policy = answers(model, batch, config_.length_weight, router_balance_ > 0 ? &router_logits : nullptr);
+  auto policy = answers(model, batch, config_.ld_alpha, router_balance_ > 0 ? &router_logits : nullptr);
   auto found = compare(policy, reference, model.training());
   LossSum result{found.losses_p.sum(), metrics(policy, found, pairs)};
-  if (config_.answer_loss > 0) {
-    auto own = config_.answer_loss_by_row ? policy.row_losses().sum() : policy.token_loss() * pairs;
-    result.sum = result.sum + own * config_.answer_loss;
+  if (config_.rpo_alpha > 0) {
+    auto own = config_.rpo_alpha_by_row ? policy.row_losses().sum() : policy.token_loss() * pairs;
+    result.sum = result.sum + own * config_.rpo_alpha;
   }
   if (policy.router_balance.defined()) {
     result.sum = result.sum + policy.router_balance * (router_balance_ * pairs);
@@ -127,7 +127,7 @@ LossSum PreferenceLoss::loss(model::CausalLM& model, const data::Batch& batch) {
 
 // Where a loss looks at means, so do the numbers that are logged; ms-swift's DPO shows sums all the same.
 bool PreferenceLoss::reports_means() const {
-  bool means = looks_at_means(config_.losses.front().name);
+  bool means = uses_mean_logps(config_.losses.front().name);
   return means && (config_.method != Preference::dpo || names_ == Layout::factory);
 }
 
@@ -164,7 +164,7 @@ std::vector<Metric> PreferenceLoss::metrics(const Answers& policy, const Found& 
   };
   if (config_.method == Preference::dpo && has("ipo"))
     each("logps_mean/chosen", mean_of(0)), each("logps_mean/rejected", mean_of(1));
-  if (config_.answer_loss > 0 || has("sft"))
+  if (config_.rpo_alpha > 0 || has("sft"))
     whole("nll_loss", policy.token_loss());
   else if (config_.method != Preference::dpo)
     whole("nll_loss", at::zeros({}, policy.sums_s.options()));  // as cpo's does

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "hone/model/whole_text.h"
+#include "hone/model/pooling.h"
 
 namespace hone::train {
 namespace {
@@ -10,9 +10,9 @@ namespace {
 // [begin, end) of a relevant candidate and the ones behind it, up to the next relevant one.
 std::vector<std::pair<int64_t, int64_t>> questions_of(const data::Batch& batch) {
   std::vector<std::pair<int64_t, int64_t>> questions;
-  for (size_t i = 0; i < batch.grades.size(); ++i) {
+  for (size_t i = 0; i < batch.sequence_labels.size(); ++i) {
     auto at = static_cast<int64_t>(i);
-    if (batch.grades[i].at(0) == 1.0f) questions.emplace_back(at, at + 1);
+    if (batch.sequence_labels[i].at(0) == 1.0f) questions.emplace_back(at, at + 1);
     else if (!questions.empty()) questions.back().second = at + 1;
   }
   return questions;
@@ -20,7 +20,7 @@ std::vector<std::pair<int64_t, int64_t>> questions_of(const data::Batch& batch) 
 
 Tensor relevances(const data::Batch& batch, at::Device device) {
   std::vector<float> values;
-  for (const auto& grades : batch.grades) values.push_back(grades.at(0));
+  for (const auto& grades : batch.sequence_labels) values.push_back(grades.at(0));
   return at::tensor(values).to(device);
 }
 
@@ -41,7 +41,7 @@ std::vector<Metric> ranks(const Tensor& scores_s, const std::vector<std::pair<in
 
 }  // namespace
 
-double RerankingLoss::count(const data::Batch& batch) const {
+double RerankingLoss::num_items(const data::Batch& batch) const {
   if (!listwise()) return static_cast<double>(batch.segments.count());
   double questions = 0;
   for (auto [begin, end] : questions_of(batch)) questions += end - begin >= config_.listwise.smallest_group ? 1 : 0;
@@ -49,9 +49,9 @@ double RerankingLoss::count(const data::Batch& batch) const {
 }
 
 LossSum RerankingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto states = model::last_states(model, {batch.tokens_t, batch.positions_t, batch.segments});
+  auto states = model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments});
   bool generative = config_.task == Task::generative_reranker;
-  auto scores_s = generative ? model::preference(model, states, config_.yes, config_.no) : model::class_scores(model, states).select(1, 0);
+  auto scores_s = generative ? model::yes_no_logits(model, states, config_.yes, config_.no) : model::classification_logits(model, states).select(1, 0);
   auto questions = questions_of(batch);
   LossSum result{scores_s.narrow(0, 0, 0).sum(), ranks(scores_s, questions)};
   if (!listwise()) {

@@ -4,7 +4,7 @@
 
 #include "hone/base/file.h"
 #include "hone/model/value_head.h"
-#include "hone/model/whole_text.h"
+#include "hone/model/pooling.h"
 
 namespace hone::train {
 namespace {
@@ -13,9 +13,9 @@ namespace {
 Tensor margins_of(const data::Batch& batch, at::Device device) {
   std::vector<float> margins;
   bool any = false;
-  for (size_t i = 0; i < batch.grades.size(); i += 2) {
-    any |= !batch.grades[i].empty();
-    margins.push_back(batch.grades[i].empty() ? 0 : batch.grades[i].front());
+  for (size_t i = 0; i < batch.sequence_labels.size(); i += 2) {
+    any |= !batch.sequence_labels[i].empty();
+    margins.push_back(batch.sequence_labels[i].empty() ? 0 : batch.sequence_labels[i].front());
   }
   return any ? at::tensor(margins).to(device) : Tensor();
 }
@@ -24,9 +24,9 @@ double two_decimals(float value) { return std::nearbyint(static_cast<double>(val
 
 }  // namespace
 
-Tensor text_scores(model::CausalLM& model, const model::Input& input) {
-  auto states_sh = model::last_states(model, input);
-  return model.value_head() ? model::values(model, states_sh) : model::class_scores(model, states_sh).select(1, 0);
+Tensor text_scores(model::CausalLM& model, const model::ModelInput& input) {
+  auto states_sh = model::pool_last_token(model, input);
+  return model.value_head() ? model::values(model, states_sh) : model::classification_logits(model, states_sh).select(1, 0);
 }
 
 Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Tensor& margins_p) {
@@ -38,9 +38,9 @@ LossSum RewardLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   auto scores_p2 = text_scores(model, {batch.tokens_t, batch.positions_t, batch.segments}).view({-1, 2});
   auto chosen = scores_p2.select(1, 0), rejected = scores_p2.select(1, 1);
   LossSum result{ranking_losses(chosen, rejected, margins_of(batch, scores_p2.device())).sum(), {}, {}};
-  const double pairs = count(batch);
+  const double pairs = num_items(batch);
   auto right = (chosen > rejected).sum();
-  if (!model.training()) result.kept = scores_p2.detach().to(at::kCPU);
+  if (!model.training()) result.eval_outputs = scores_p2.detach().to(at::kCPU);
   if (model.value_head()) {
     if (!model.training()) result.metrics.push_back({"accuracy", right, pairs});  // LLaMA-Factory measures in evaluation only
     return result;

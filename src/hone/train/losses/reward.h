@@ -3,24 +3,26 @@
 #pragma once
 #include <optional>
 
-#include "hone/train/method.h"
+#include "hone/train/methods/loss.h"
 
 namespace hone::train {
 
 // One score of each segment, float32 [S], differentiable: whichever head the model has.
-Tensor text_scores(model::CausalLM& model, const model::Input& input);
+Tensor text_scores(model::CausalLM& model, const model::ModelInput& input);
 
 // -log sigmoid(chosen - rejected - margin) of each pair.
 Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Tensor& margins_p = {});
 
-class RewardLoss final : public Method {
+class RewardLoss final : public Loss {
  public:
   // `centering`: so many times the square of a pair's summed scores is added, which keeps scores near zero.
   explicit RewardLoss(std::optional<double> centering) : centering_(centering) {}
 
-  double count(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
+  double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
-  std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"accuracy", "rewards/accuracies"}, {"margin", "rewards/margins"}}; }
+  std::vector<std::pair<std::string, std::string>> shown_metrics() const override {
+    return {{"accuracy", "rewards/accuracies"}, {"margin", "rewards/margins"}};
+  }
 
  private:
   std::optional<double> centering_;

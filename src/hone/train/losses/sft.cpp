@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "hone/ops/linear_cross_entropy.h"
-#include "hone/train/losses/divergence.h"
-#include "hone/train/losses/expert_balance.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/train/losses/kl_divergence.h"
+#include "hone/train/losses/load_balancing_loss.h"
 #include "hone/train/losses/token_logps.h"
-#include "hone/train/sums_by_name.h"
+#include "hone/train/distributed/metric_reduction.h"
 
 namespace hone::train {
 namespace {
@@ -53,7 +53,8 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
 
 LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   TensorList router_logits;
-  auto hidden_th = model.hidden({batch.tokens_t, batch.positions_t, batch.segments, {}, batch.offsets_s}, nullptr, config_.router_balance > 0 ? &router_logits : nullptr);
+  auto hidden_th = model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments, {}, batch.offsets_s}, nullptr,
+                                       config_.router_aux_loss_coef > 0 ? &router_logits : nullptr);
   std::optional<TokenScores> scores;
   if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy) scores = token_scores(model, hidden_th, batch.targets_t);
   const auto& head = std::as_const(model).head();
@@ -67,11 +68,11 @@ LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
                                    .training = model.training()};
   auto entropy = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options);
   LossSum result{entropy.sum, {}};
-  if (config_.asft) result.sum = result.sum + *config_.asft * divergence_from(*start_, model, hidden_th, batch);
+  if (config_.asft) result.sum = result.sum + *config_.asft * kl_from_reference(*start_, model, hidden_th, batch);
   // Each micro-batch counts by its targets, as it does in the cross-entropy.
   if (!router_logits.empty()) {
-    auto balance = expert_balance(router_logits, model.config().experts.per_token, result.sum.device());
-    result.sum = result.sum + balance * (config_.router_balance * static_cast<double>(batch.target_count));
+    auto balance = load_balancing_loss(router_logits, model.config().experts.num_experts_per_tok, result.sum.device());
+    result.sum = result.sum + balance * (config_.router_aux_loss_coef * static_cast<double>(batch.target_count));
     result.metrics.push_back({"aux_loss", balance.detach(), 1});
   }
   if (config_.channel_loss)

@@ -1,6 +1,6 @@
 #include "hone/train/losses/token_logps.h"
 
-#include "hone/ops/linear_cross_entropy.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
 
 namespace hone::train {
 

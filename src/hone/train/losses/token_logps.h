@@ -1,4 +1,4 @@
-// What a model thinks of each token of a batch.
+// Log-probability of each token of a batch.
 #pragma once
 #include "hone/model/causal_lm.h"
 
@@ -10,7 +10,7 @@ struct TokenScores {
 };
 // Without gradient; logits exist a few rows at a time.
 TokenScores token_scores(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
-// Entropy of the 20 likeliest tokens among themselves, float32 [T], zero where there is no target. The same way.
+// Entropy of the 20 most likely tokens among themselves, float32 [T], zero where there is no target. The same way.
 Tensor top_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
 // Entropy of all tokens, of logits times `scale`.
 Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t, double scale);

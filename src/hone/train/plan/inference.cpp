@@ -8,7 +8,7 @@ namespace {
 constexpr double kReachedBandwidth = 0.6;
 
 double room_on(const InferenceWorkload& work, const PlannedDevice& device) {
-  return std::min(device.memory_gib * 1024 * 1024 * 1024 * work.memory_utilization, device.usable_bytes());
+  return std::min(device.memory_gib * 1024 * 1024 * 1024 * work.gpu_memory_utilization, device.usable_bytes());
 }
 
 }  // namespace
@@ -17,12 +17,14 @@ InferencePlan plan_inference(const InferenceWorkload& work, int devices, const P
   InferencePlan plan;
   plan.weights = work.weights / devices;
   // As the engine reckons when it sizes its cache: hidden states, the MLP's two halves and rows of logits.
-  plan.activations = static_cast<double>(work.step_tokens * (4 * work.model.widest_inner() / devices + 16 * work.model.hidden) * 2 + work.max_sequences * work.model.vocabulary * 8);
+  plan.activations =
+      static_cast<double>(work.step_tokens * (4 * work.model.widest_inner() / devices + 16 * work.model.hidden_size) * 2 +
+                          work.max_num_seqs * work.model.vocab_size * 8);
   const double per_token = work.cache_bytes_per_token / devices;
-  const auto most = static_cast<double>(work.max_sequences * work.max_context) * per_token;
+  const auto most = static_cast<double>(work.max_num_seqs * work.max_model_len) * per_token;
   plan.cache = std::max(0.0, std::min(room_on(work, device) - plan.weights - plan.activations, most));
-  plan.cache_tokens = static_cast<int64_t>(plan.cache / per_token);
-  plan.needed = plan.weights + plan.activations + static_cast<double>(work.max_context) * per_token;
+  plan.kv_cache_tokens = static_cast<int64_t>(plan.cache / per_token);
+  plan.needed = plan.weights + plan.activations + static_cast<double>(work.max_model_len) * per_token;
   plan.decode_tokens_per_second = kReachedBandwidth * device.memory_gb_per_s * 1e9 / plan.weights;
   return plan;
 }

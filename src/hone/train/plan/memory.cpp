@@ -15,11 +15,12 @@ bool shards_optimizer(Sharding s) { return shards_gradients(s) || s == Sharding:
 // goes to, and what each of them answers.
 double kept_inside(const Workload& w) {
   const auto& experts = w.model.experts;
-  const double dense = 2.0 * static_cast<double>(w.model.intermediate);
+  const double dense = 2.0 * static_cast<double>(w.model.intermediate_size);
   if (experts.count == 0) return dense;
   const auto sparse_layers = static_cast<double>(std::ranges::count(experts.in_layer, true)), share = sparse_layers / static_cast<double>(w.model.layers);
-  double mine = 2.0 * static_cast<double>(experts.per_token * experts.width + experts.shared_width) + static_cast<double>(experts.per_token * w.model.hidden);
-  if (w.trained_base > 0) mine += static_cast<double>(experts.per_token * (experts.width + w.model.hidden));  // what their gradients are made of
+  double mine = 2.0 * static_cast<double>(experts.num_experts_per_tok * experts.width + experts.shared_expert_intermediate_size) +
+                static_cast<double>(experts.num_experts_per_tok * w.model.hidden_size);
+  if (w.trained_base > 0) mine += static_cast<double>(experts.num_experts_per_tok * (experts.width + w.model.hidden_size));  // what their gradients are made of
   return share * mine + (1 - share) * dense;
 }
 
@@ -28,7 +29,7 @@ double kept_inside(const Workload& w) {
 double kept_per_token(const Workload& w) {
   const auto& a = w.model.attention;
   double q = static_cast<double>(a.heads * a.head_dim), kv = static_cast<double>(a.kv_heads * a.head_dim);
-  double width = 4.0 * static_cast<double>(w.model.hidden) + 2 * q + 2 * kv + kept_inside(w);
+  double width = 4.0 * static_cast<double>(w.model.hidden_size) + 2 * q + 2 * kv + kept_inside(w);
   if (a.qk_norm) width += q + kv;
   double adapters = (w.adapter_dropout ? static_cast<double>(w.adapted_inputs) : 0) + static_cast<double>(w.adapted_ranks);
   return width * w.weight_bytes + adapters * w.adapter_bytes;
@@ -36,7 +37,7 @@ double kept_per_token(const Workload& w) {
 
 // What the backward pass of one block needs beside what was kept: the MLP's product and its gradients are the widest.
 double working_per_token(const Workload& w) {
-  return (4.0 * static_cast<double>(w.model.widest_inner()) + 2.0 * static_cast<double>(w.model.hidden)) * w.weight_bytes;
+  return (4.0 * static_cast<double>(w.model.widest_inner()) + 2.0 * static_cast<double>(w.model.hidden_size)) * w.weight_bytes;
 }
 
 struct Activations {
@@ -46,28 +47,28 @@ struct Activations {
 
 Activations activations_of(const Workload& w) {
   auto tokens = static_cast<double>(w.tokens), layers = static_cast<double>(w.model.layers);
-  double block = kept_per_token(w) * tokens, input = static_cast<double>(w.model.hidden) * w.weight_bytes * tokens;
+  double block = kept_per_token(w) * tokens, input = static_cast<double>(w.model.hidden_size) * w.weight_bytes * tokens;
   double working = working_per_token(w) * tokens;
   if (w.recompute) return {layers * input, block + working};
   return {layers * block, working};
 }
 
 double logits_of(const Workload& w) {
-  double row = static_cast<double>(w.model.vocabulary) * 4, all = row * static_cast<double>(w.tokens);
+  double row = static_cast<double>(w.model.vocab_size) * 4, all = row * static_cast<double>(w.tokens);
   double chunk = std::min(std::max(kLogitsChunk, 16 * row), all);
-  double head = w.head_trains ? static_cast<double>(w.model.vocabulary * w.model.hidden) * 4 : 0;
-  // The final hidden states, their labelled rows and the gradients of both stand beside a chunk and its float32 copy.
-  double hidden = 3 * static_cast<double>(w.model.hidden * w.tokens) * w.weight_bytes;
+  double head = w.head_trains ? static_cast<double>(w.model.vocab_size * w.model.hidden_size) * 4 : 0;
+  // The final hidden states, their labeled rows and the gradients of both stand beside a chunk and its float32 copy.
+  double hidden = 3 * static_cast<double>(w.model.hidden_size * w.tokens) * w.weight_bytes;
   return chunk * (w.weight_bytes < 4 ? 1.5 : 1) + hidden + head;
 }
 
 // Weights and optimizer are there before the cache is, which takes what the engine may have of the rest. One that sleeps while the model trains
 // shares its memory with activations and gradients.
-void add_cache(const Workload& w, const Place& place, MemoryPlan& plan) {
+void add_cache(const Workload& w, const PlanTarget& place, MemoryPlan& plan) {
   if (w.cache_bytes <= 0) return;
   const double before = plan.weights + plan.reference + plan.optimizer;
   double cache = w.cache_bytes;
-  if (place.device_bytes > 0) cache = std::clamp(place.device_bytes * w.memory_utilization - before, 0.0, cache);
+  if (place.device_bytes > 0) cache = std::clamp(place.device_bytes * w.gpu_memory_utilization - before, 0.0, cache);
   plan.cache = cache;
   const double training = plan.gradients + plan.activations + plan.logits + plan.fragmentation;
   plan.kv_cache = w.engine_sleeps ? std::max(0.0, cache - training) : cache;
@@ -102,7 +103,7 @@ std::string_view sharding_name(Sharding sharding) {
   return "";
 }
 
-MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const Place& place) {
+MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const PlanTarget& place) {
   MemoryPlan plan;
   double parts = devices;
   double base_type = w.masters ? 4 : w.weight_bytes;  // what the optimizer works on

@@ -16,7 +16,7 @@ bool shards_weights(Sharding sharding);
 bool offloads_optimizer(Sharding sharding);
 
 // Where it runs. The CPU's figure is the process, as hone reports it there; an accelerator's is what its allocator hands out.
-struct Place {
+struct PlanTarget {
   bool cpu = false;
   double runtime_bytes = 0;  // of the program itself, on the CPU
   double device_bytes = 0;   // of a device, which bounds a cache; 0: not known
@@ -33,6 +33,6 @@ struct MemoryPlan {
   double total() const { return weights + reference + gradients + optimizer + activations + logits + fragmentation + runtime + kv_cache; }
 };
 
-MemoryPlan plan_memory(const Workload& workload, Sharding sharding, int devices, const Place& place);
+MemoryPlan plan_memory(const Workload& workload, Sharding sharding, int devices, const PlanTarget& place);
 
 }  // namespace hone::train

@@ -11,14 +11,15 @@ double active_parameters(const Workload& w) {
   auto all = static_cast<double>(w.parameters);
   if (experts.count == 0) return all;
   const auto sparse = static_cast<double>(std::ranges::count(experts.in_layer, true));
-  const double of_one = 3.0 * static_cast<double>(w.model.hidden * experts.width);
-  return all - sparse * static_cast<double>(experts.count - experts.per_token) * of_one;
+  const double of_one = 3.0 * static_cast<double>(w.model.hidden_size * experts.width);
+  return all - sparse * static_cast<double>(experts.count - experts.num_experts_per_tok) * of_one;
 }
 
 // Two operations a weight forward, as many for the gradient of the input, of what trains as many again; recomputation runs forward twice.
 double flops_per_token(const Workload& w) {
   const double active = active_parameters(w), trained_share = static_cast<double>(w.trained()) / static_cast<double>(std::max<int64_t>(w.parameters, 1));
-  const double attention = 4.0 * static_cast<double>(w.model.layers * w.model.attention.heads * w.model.attention.head_dim) * static_cast<double>(w.row_length) / 2;
+  const double attention = 4.0 * static_cast<double>(w.model.layers * w.model.attention.heads * w.model.attention.head_dim) *
+                           static_cast<double>(w.row_length) / 2;
   const double forward = 2 * active + attention;
   return forward * (w.recompute ? 2 : 1) + forward + 2 * active * std::min(1.0, trained_share) + attention;
 }
@@ -42,7 +43,8 @@ StepTime predict_step(const Workload& w, Sharding sharding, int devices, const P
     // Gradients go down and weights come up; the optimizer reads and writes its numbers in host memory.
     const double numbers = static_cast<double>(w.trained()) / devices;
     time.offload = (2 * trained / devices + numbers * 4 * 2 * (1 + w.moments)) / (kHostGbPerS * kGiga);
-    if (sharding == Sharding::zero3_offload) time.offload += 2 * micro_batches * static_cast<double>(w.parameters) * w.weight_bytes / devices / (kHostGbPerS * kGiga);
+    if (sharding == Sharding::zero3_offload)
+      time.offload += 2 * micro_batches * static_cast<double>(w.parameters) * w.weight_bytes / devices / (kHostGbPerS * kGiga);
   }
   return time;
 }

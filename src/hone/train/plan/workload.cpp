@@ -10,7 +10,7 @@
 namespace hone::train {
 namespace {
 
-bool is_adapted(const std::string& path, const tuner::Lora& lora) {
+bool is_adapted(const std::string& path, const tuner::LoraConfig& lora) {
   if (!lora.target_regex.empty()) return std::regex_match(path, tuner::compile_regex(lora.target_regex, "target_regex"));
   return std::ranges::any_of(lora.targets, [&](const std::string& target) {
     return target == "all-linear" || target == "all" || tuner::ends_in(path, target);
@@ -22,8 +22,8 @@ void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerCon
   std::vector<tuner::LayerShape> layers;
   for (const auto* linear : decoder.blocks.front().linears()) layers.push_back({linear->name, "", linear->weight.size(1), linear->weight.size(0)});
   io::AdapterConfig config;
-  config.method = tuner.method;
-  config.own = tuner.method_fields;
+  config.peft_type = tuner.method;
+  config.extra_fields = tuner.method_fields;
   config.dropout = tuner.lora.dropout;
   for (const auto& layer : layers)
     if (is_adapted(layer.path, tuner.lora)) config.targets.names.push_back(layer.path);
@@ -36,8 +36,10 @@ void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerCon
 }
 
 // A pair for each expert of a parameter, one for a router.
-void count_expert_adapters(Workload& work, model::Block& block, const tuner::Lora& lora) {
-  const auto named = [&](const std::string& parameter) { return std::ranges::any_of(lora.target_parameters, [&](const auto& end) { return tuner::ends_in(parameter, end); }); };
+void count_expert_adapters(Workload& work, model::Block& block, const tuner::LoraConfig& lora) {
+  const auto named = [&](const std::string& parameter) {
+    return std::ranges::any_of(lora.target_parameters, [&](const auto& end) { return tuner::ends_in(parameter, end); });
+  };
   for (const auto& slot : block.slots()) {
     const auto sizes = slot.weight->sizes();
     if (slot.kind == model::SlotKind::experts && named(slot.path)) work.adapter_parameters += lora.rank * sizes[0] * (sizes[1] + sizes[2]);
@@ -64,7 +66,7 @@ void count_adapter(Workload& work, model::Decoder& decoder, const tuner::TunerCo
 }
 
 std::vector<bool> trained_base(const std::vector<tuner::ParameterSize>& sizes, const tuner::TunerConfig& tuner) {
-  if (tuner.kind == tuner::Kind::freeze) return tuner::trained_by_layer(sizes, tuner.layers, tuner.use_llama_pro);
+  if (tuner.kind == tuner::TunerType::freeze) return tuner::trained_by_layer(sizes, tuner.layers, tuner.use_llama_pro);
   return tuner::trained_by_prefix(sizes, tuner.parameters);
 }
 
@@ -81,12 +83,12 @@ void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
     work.largest_block = std::max(work.largest_block, elements);
     for (const auto* linear : block.linears()) work.linear_parameters += linear->weight.numel();
   }
-  if (tuner.kind == tuner::Kind::adapter) return count_adapter(work, decoder, tuner);
+  if (tuner.kind == tuner::TunerType::adapter) return count_adapter(work, decoder, tuner);
   auto trained = trained_base(sizes, tuner);
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!trained[i]) continue;
     work.trained_base += sizes[i].elements;
-    work.head_trains |= sizes[i].name == "lm_head.weight" || (work.model.tied && sizes[i].name.ends_with("embed_tokens.weight"));
+    work.head_trains |= sizes[i].name == "lm_head.weight" || (work.model.tie_word_embeddings && sizes[i].name.ends_with("embed_tokens.weight"));
   }
 }
 

@@ -28,13 +28,13 @@ struct Workload {
 
   // GRPO's engine: its KV cache at most, the part of a device's memory that it and the weights may take, and whether it is given back
   // while the model trains.
-  double cache_bytes = 0, memory_utilization = 0.9;
+  double cache_bytes = 0, gpu_memory_utilization = 0.9;
   bool engine_sleeps = false;
 
   int64_t tokens = 0;      // of a micro-batch on one device
   int64_t row_length = 0;  // of one sequence in it
   int64_t accumulation = 1;
-  bool recompute = true;  // gradient checkpointing
+  bool recompute = true;  // activation checkpointing
 
   int64_t trained() const { return trained_base + adapter_parameters; }
 };

@@ -7,7 +7,7 @@
 namespace hone::train::rl {
 namespace {
 
-constexpr double kAgainstZero = 1e-4, kAgainstZeroOfEach = 1e-8, kRounding = 1e-8;
+constexpr double kAgainstZero = 1e-4, kAgainstZeroOfEach = 1e-8, kRewardRounding = 1e-8;
 
 // Of those that are numbers.
 struct Moments {
@@ -32,7 +32,7 @@ double deviation_or_zero(std::span<const double> values) { return values.size() 
 // Not by the deviation, which rounding keeps above zero where the mean is no number of the machine.
 bool is_even(std::span<const double> group) {
   auto [least, most] = std::ranges::minmax(group);
-  return most - least <= kRounding;
+  return most - least <= kRewardRounding;
 }
 
 template <class Visit>
@@ -84,7 +84,7 @@ std::vector<double> group_deviations(const std::vector<double>& totals, int64_t 
   return deviations;
 }
 
-std::vector<bool> in_even_groups(const std::vector<double>& totals, int64_t generations) {
+std::vector<bool> zero_variance_groups(const std::vector<double>& totals, int64_t generations) {
   std::vector<bool> even(totals.size());
   each_group(totals, generations, [&](size_t begin, std::span<const double> group) {
     std::fill_n(even.begin() + static_cast<ptrdiff_t>(begin), group.size(), is_even(group));

@@ -1,4 +1,4 @@
-// From the rewards of answers to how much better each is than the others to the same prompt.
+// Advantages from rewards: group-relative, leave-one-out, batch-normalized.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -26,7 +26,7 @@ std::vector<double> advantages_of(const std::vector<double>& totals, const Rewar
 // Of each answer's group, unbiased; 0 in a group of one.
 std::vector<double> group_deviations(const std::vector<double>& totals, int64_t generations);
 // Of each answer, whether all of its group are worth the same, up to rounding: such a group teaches nothing.
-std::vector<bool> in_even_groups(const std::vector<double>& totals, int64_t generations);
+std::vector<bool> zero_variance_groups(const std::vector<double>& totals, int64_t generations);
 
 // reward, reward_std, frac_reward_zero_std, rewards/NAME/mean and /std, as ms-swift logs them.
 std::vector<std::pair<std::string, double>> reward_metrics(const std::vector<double>& totals, const RewardTable& rewards, const std::vector<std::string>& names,

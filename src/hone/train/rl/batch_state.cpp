@@ -25,14 +25,14 @@ Json batch_to_json(const data::Batch& batch) {
   std::vector<int64_t> lengths;
   for (int64_t i = 0; i < batch.segments.count(); ++i) lengths.push_back(batch.segments.length(i));
   Json notes = Json::object();
-  for (const auto& [name, value] : batch.notes) notes[name] = value;
+  for (const auto& [name, value] : batch.metrics) notes[name] = value;
   return {{"tokens", list_of<int64_t>(batch.tokens_t)},
           {"targets", list_of<int64_t>(batch.targets_t)},
           {"lengths", lengths},
-          {"grades", batch.grades},
+          {"grades", batch.sequence_labels},
           {"rows", batch.rows},
-          {"policy_logps", list_of<float>(batch.policy_logps_t)},
-          {"reference_logps", list_of<float>(batch.reference_logps_t)},
+          {"policy_logps", list_of<float>(batch.old_logps_t)},
+          {"reference_logps", list_of<float>(batch.ref_logps_t)},
           {"notes", notes}};
 }
 
@@ -47,13 +47,13 @@ data::Batch batch_from_json(const Json& json) {
     batch.channels.emplace_back();
   }
   batch.positions_t = at::tensor(positions, at::kLong);
-  batch.grades = json.at("grades").get<std::vector<std::vector<float>>>();
+  batch.sequence_labels = json.at("grades").get<std::vector<std::vector<float>>>();
   batch.rows = json.at("rows").get<std::vector<int64_t>>();
   batch.sample_count = static_cast<int64_t>(batch.rows.size());
   batch.target_count = (batch.targets_t != -100).sum().item<int64_t>();
-  batch.policy_logps_t = tensor_from<float>(json.at("policy_logps"), at::kFloat);
-  batch.reference_logps_t = tensor_from<float>(json.at("reference_logps"), at::kFloat);
-  for (const auto& [name, value] : json.at("notes").items()) batch.notes.emplace_back(name, value.get<double>());
+  batch.old_logps_t = tensor_from<float>(json.at("policy_logps"), at::kFloat);
+  batch.ref_logps_t = tensor_from<float>(json.at("reference_logps"), at::kFloat);
+  for (const auto& [name, value] : json.at("notes").items()) batch.metrics.emplace_back(name, value.get<double>());
   return batch;
 }
 

@@ -1,7 +1,7 @@
 // Batches of a rollout in a checkpoint: what was written cannot be read from any file again.
 #pragma once
 #include "hone/base/json.h"
-#include "hone/data/batch.h"
+#include "hone/data/batches/batch.h"
 
 namespace hone::train::rl {
 

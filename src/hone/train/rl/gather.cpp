@@ -4,18 +4,18 @@
 
 namespace hone::train::rl {
 
-std::vector<double> gather(const std::vector<double>& own, Group& group) {
+std::vector<double> gather(const std::vector<double>& own, ParallelStrategy& group) {
   if (group.size() == 1) return own;
   auto all = at::zeros({group.size() * static_cast<int64_t>(own.size())}, at::kDouble);
   auto* values = all.mutable_data_ptr<double>();
   std::copy(own.begin(), own.end(), values + static_cast<size_t>(group.rank()) * own.size());
-  group.sum_(all);
+  group.all_reduce(all);
   values = all.mutable_data_ptr<double>();
   return {values, values + all.numel()};
 }
 
 // Bytes travel as numbers that only one process has other than zero.
-std::vector<std::string> gather(const std::vector<std::string>& own, Group& group) {
+std::vector<std::string> gather(const std::vector<std::string>& own, ParallelStrategy& group) {
   if (group.size() == 1) return own;
   std::vector<double> lengths;
   for (const auto& text : own) lengths.push_back(static_cast<double>(text.size()));
@@ -28,7 +28,7 @@ std::vector<std::string> gather(const std::vector<std::string>& own, Group& grou
   const size_t first = static_cast<size_t>(group.rank()) * own.size();
   for (size_t i = 0; i < own.size(); ++i)
     for (size_t c = 0; c < own[i].size(); ++c) values[begins[first + i] + static_cast<int64_t>(c)] = static_cast<unsigned char>(own[i][c]);
-  group.sum_(bytes);
+  group.all_reduce(bytes);
   values = bytes.mutable_data_ptr<int32_t>();
   std::vector<std::string> all(lengths.size());
   for (size_t i = 0; i < all.size(); ++i)

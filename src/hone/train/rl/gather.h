@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "hone/train/group.h"
+#include "hone/train/distributed/parallel_strategy.h"
 
 namespace hone::train::rl {
 
 // Every process brings as many.
-std::vector<double> gather(const std::vector<double>& own, Group& group);
-std::vector<std::string> gather(const std::vector<std::string>& own, Group& group);
+std::vector<double> gather(const std::vector<double>& own, ParallelStrategy& group);
+std::vector<std::string> gather(const std::vector<std::string>& own, ParallelStrategy& group);
 
 }  // namespace hone::train::rl

@@ -2,7 +2,7 @@
 
 #include "hone/base/thread_pool.h"
 #include "hone/base/usable_cores.h"
-#include "hone/data/permutation.h"
+#include "hone/data/batches/permutation.h"
 #include "hone/data/prompt_rows.h"
 
 namespace hone::train::rl {

@@ -5,7 +5,7 @@
 
 #include "hone/data/encode/encoder.h"
 #include "hone/data/row_report.h"
-#include "hone/data/source.h"
+#include "hone/data/datasets/source.h"
 
 namespace hone::train::rl {
 

@@ -1,26 +1,26 @@
-// One rollout: prompts to answers, answers to rewards, rewards to advantages, all of it to batches.
+// One rollout: prompts to completions, completions to rewards, rewards to advantages, all of it to batches.
 #pragma once
 #include <memory>
 
 #include "hone/base/file.h"
-#include "hone/data/batch.h"
-#include "hone/train/reference.h"
+#include "hone/data/batches/batch.h"
+#include "hone/train/methods/reference.h"
 #include "hone/train/rl/completions_log.h"
 #include "hone/train/rl/config.h"
 #include "hone/train/rl/prompts.h"
-#include "hone/train/rl/writer.h"
+#include "hone/train/rl/rollout_engine.h"
 
 namespace hone::train::rl {
 
 // An answer with what it answers.
-struct RolledAnswer {
+struct RolloutSample {
   std::shared_ptr<const Prompt> prompt;
-  WrittenAnswer answer;
+  GeneratedCompletion completion;
 };
 
 // What this process has of a rollout, and the rewards of all of it.
-struct Draw {
-  std::vector<RolledAnswer> own;
+struct RolloutBatch {
+  std::vector<RolloutSample> own;
   RewardTable rewards;  // of all processes' answers, in order
 };
 
@@ -30,12 +30,12 @@ struct RolloutShape {
   double updates_share = 1;  // the part of the rollout's tokens that one batch counts for, over all processes
 };
 
-class RolloutMaker {
+class RolloutWorker {
  public:
-  struct Parts {
+  struct RolloutDeps {
     model::CausalLM& model;
     Reference* reference;  // null: none
-    Group& group;
+    ParallelStrategy& strategy;
     bool sharded;  // weights come and go
     std::shared_ptr<const data::Encoder> encoder;
     std::shared_ptr<const text::Tokenizer> tokenizer;
@@ -43,42 +43,42 @@ class RolloutMaker {
     fs::path folder;  // of the run
     uint64_t seed;
   };
-  RolloutMaker(const ReinforcementConfig& config, Parts parts);
+  RolloutWorker(const ReinforcementConfig& config, RolloutDeps parts);
 
   // Every process is given the same prompts, and answers its part of them. `number` makes the draws differ.
-  Draw draw(const std::vector<std::shared_ptr<const Prompt>>& prompts, int64_t generations, uint64_t number);
+  RolloutBatch generate(const std::vector<std::shared_ptr<const Prompt>>& prompts, int64_t generations, uint64_t number);
   // `remembers`: what the model thinks of the answers now is kept with them. `step` is what completions.jsonl calls it, if it is written.
-  std::vector<data::Batch> batches_of(const Draw& draw, const RolloutShape& shape, bool remembers, std::optional<int64_t> step);
+  std::vector<data::Batch> batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers, std::optional<int64_t> step);
 
   // completions.jsonl ends before `step`, which a resumed run comes to again.
   void forget_completions(int64_t step);
   // Of a draw that all processes had a part in, all answers.
-  std::vector<RolledAnswer> everyones(const std::vector<RolledAnswer>& own, const Prompts& prompts);
+  std::vector<RolloutSample> all_gather_samples(const std::vector<RolloutSample>& own, const Prompts& prompts);
   std::vector<double> totals(const RewardTable& rewards) const { return total_rewards(rewards, config_.advantage.weights); }
-  Group& group() { return parts_.group; }
+  ParallelStrategy& group() { return deps_.strategy; }
 
  private:
-  std::vector<double> own_scores(const std::vector<RolledAnswer>& own);
-  RewardTable judge(const std::vector<RolledAnswer>& own);
+  std::vector<double> own_scores(const std::vector<RolloutSample>& own);
+  RewardTable score(const std::vector<RolloutSample>& own);
   std::vector<double> divergences(const std::vector<data::Batch>& batches) const;
-  void recall_logps(std::vector<data::Batch>& batches, bool remembers);
-  std::vector<std::pair<std::string, double>> length_notes(const std::vector<RolledAnswer>& own, double& tokens) const;
-  void log_completions(const Draw& draw, const std::vector<double>& advantages, int64_t step);
+  void compute_old_logps(std::vector<data::Batch>& batches, bool remembers);
+  std::vector<std::pair<std::string, double>> length_notes(const std::vector<RolloutSample>& own, double& tokens) const;
+  void log_completions(const RolloutBatch& draw, const std::vector<double>& advantages, int64_t step);
   void watch_differences(double even_groups);
-  bool divergence_in_reward() const { return config_.divergence_in_reward && config_.reference_weight > 0; }
+  bool divergence_in_reward() const { return config_.kl_in_reward && config_.beta > 0; }
 
   ReinforcementConfig config_;
-  Parts parts_;
-  AnswerWriter writer_;
+  RolloutDeps deps_;
+  RolloutEngine engine_;
   CompletionsLog log_;
   std::vector<std::unique_ptr<Reward>> rewards_;
   std::vector<std::string> names_;
-  int64_t rollouts_in_vain_ = 0;  // in a row
+  int64_t zero_signal_rollouts_ = 0;  // in a row
 };
 
 // Of a whole table the rows of one process.
 template <class Rows>
-Rows own_part(const Rows& all, const Group& group) {
+Rows own_part(const Rows& all, const ParallelStrategy& group) {
   auto size = all.size() / static_cast<size_t>(group.size());
   auto begin = all.begin() + static_cast<ptrdiff_t>(size * static_cast<size_t>(group.rank()));
   return Rows(begin, begin + static_cast<ptrdiff_t>(size));

@@ -2,7 +2,7 @@
 
 #include "hone/base/log.h"
 #include "hone/train/rl/batch_state.h"
-#include "hone/train/stop_signal.h"
+#include "hone/train/loop/stop_signal.h"
 
 namespace hone::train::rl {
 namespace {
@@ -12,15 +12,15 @@ constexpr uint64_t kSpareOrder = 0x5350, kAnswers = 0x414e53, kEvaluation = 0x45
 // Rows of a validation set in their order, each answered as often as asked. The last rollout is filled up from the beginning.
 class EvaluationRollouts final : public data::Loader {
  public:
-  EvaluationRollouts(RolloutMaker& maker, std::shared_ptr<const Prompts> prompts, int64_t generations, int64_t batch)
-      : maker_(maker), prompts_(std::move(prompts)), shape_{generations, batch, 1, 1.0 / maker.group().size()} {}
+  EvaluationRollouts(RolloutWorker& maker, std::shared_ptr<const Prompts> prompts, int64_t generations, int64_t batch)
+      : worker_(maker), prompts_(std::move(prompts)), shape_{generations, batch, 1, 1.0 / maker.group().size()} {}
 
   data::Batch next() override {
     std::vector<std::shared_ptr<const Prompt>> prompts;
     int64_t count = prompts_at_once();
     for (int64_t i = 0; i < count; ++i) prompts.push_back(std::make_shared<const Prompt>(prompts_->in_file_order(done_ * count + i)));
     auto number = kEvaluation + static_cast<uint64_t>(done_++);
-    return maker_.batches_of(maker_.draw(prompts, shape_.generations, number), shape_, false, std::nullopt).front();
+    return worker_.batches_of(worker_.generate(prompts, shape_.generations, number), shape_, false, std::nullopt).front();
   }
   int64_t batches_per_epoch() const override { return (prompts_->count() + prompts_at_once() - 1) / prompts_at_once(); }
   double epoch() const override { return static_cast<double>(done_) / static_cast<double>(batches_per_epoch()); }
@@ -28,48 +28,56 @@ class EvaluationRollouts final : public data::Loader {
   void restore(const Json& state) override { done_ = state.get<int64_t>(); }
 
  private:
-  int64_t prompts_at_once() const { return shape_.micro_batch * maker_.group().size() / shape_.generations; }
+  int64_t prompts_at_once() const { return shape_.micro_batch * worker_.group().size() / shape_.generations; }
 
-  RolloutMaker& maker_;
+  RolloutWorker& worker_;
   std::shared_ptr<const Prompts> prompts_;
   RolloutShape shape_;
   int64_t done_ = 0;
 };
 
 UserError other_rollouts() {
-  return UserError(ExitCode::bad_checkpoint, "the checkpoint lies in the middle of a rollout of another size",
+  return UserError(ExitCode::bad_checkpoint, "the checkpoint was written in the middle of a rollout of another size",
                    "resume with the batch sizes and the number of processes of the first run, or with --ignore_data_skip true");
 }
 
 }  // namespace
 
-RolloutLoader::RolloutLoader(const ReinforcementConfig& config, const Geometry& geometry, std::shared_ptr<const Prompts> prompts, uint64_t seed, bool shuffle)
-    : config_(config), geometry_(geometry), prompts_(std::move(prompts)), seed_(seed), shuffle_(shuffle), longest_prompt_(prompts_->longest()) {
+RolloutLoader::RolloutLoader(const ReinforcementConfig& config, const RolloutBatching& geometry,
+                             std::shared_ptr<const Prompts> prompts, uint64_t seed, bool shuffle)
+    : config_(config),
+      batching_(geometry),
+      prompts_(std::move(prompts)),
+      seed_(seed),
+      shuffle_(shuffle),
+      longest_prompt_(prompts_->longest()) {
   if (rollouts_per_epoch() == 0)
-    throw UserError(ExitCode::bad_data, fmt::format("{} prompts are fewer than the {} of one rollout ({} answers, {} to each)", prompts_->count(), geometry_.prompts(), geometry_.answers(), geometry_.generations),
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("{} prompts are fewer than the {} of one rollout ({} completions, {} per prompt)",
+                                prompts_->count(), batching_.prompts(), batching_.num_completions(), batching_.generations),
                     "lower per_device_train_batch_size or generation_batch_size, raise num_generations, or add rows");
 }
 
-void RolloutLoader::begin(RolloutMaker::Parts parts) { maker_ = std::make_unique<RolloutMaker>(config_, std::move(parts)); }
+void RolloutLoader::begin(RolloutWorker::RolloutDeps parts) { worker_ = std::make_unique<RolloutWorker>(config_, std::move(parts)); }
 
 std::unique_ptr<data::Loader> RolloutLoader::evaluation(std::shared_ptr<const Prompts> prompts, int64_t batch) {
-  int64_t processes = geometry_.processes;
-  if (config_.geometry.whole_groups) processes = 1;
+  int64_t processes = batching_.processes;
+  if (config_.batching.whole_groups) processes = 1;
   while (batch * processes % config_.eval_generations != 0) ++batch;
-  return std::make_unique<EvaluationRollouts>(*maker_, std::move(prompts), config_.eval_generations, batch);
+  return std::make_unique<EvaluationRollouts>(*worker_, std::move(prompts), config_.eval_generations, batch);
 }
 
 data::Batch RolloutLoader::next() {
-  HONE_CHECK(maker_, "answers are asked for before there is a model");
-  if (consumed() % batches_per_epoch() % geometry_.accumulation == 0) update_start_ = position_;
+  HONE_CHECK(worker_, "completions are requested before there is a model");
+  if (consumed() % batches_per_epoch() % batching_.accumulation == 0) update_start_ = position_;
   try {
     if (used_up()) make_rollout();
   } catch (const StopBetweenSteps&) {
     position_ = update_start_;
     throw;
   }
-  auto batch = position_.batches[static_cast<size_t>(position_.given++ % geometry_.steps_per_generation)];
-  if (position_.given > 1) batch.notes.clear();
+  auto batch = position_.batches[static_cast<size_t>(position_.given++ % batching_.steps_per_generation)];
+  if (position_.given > 1) batch.metrics.clear();
   return batch;
 }
 
@@ -77,49 +85,52 @@ double RolloutLoader::epoch() const { return static_cast<double>(consumed()) / s
 
 std::vector<std::shared_ptr<const Prompt>> RolloutLoader::next_prompts() const {
   std::vector<std::shared_ptr<const Prompt>> prompts;
-  int64_t epoch = position_.rollout / rollouts_per_epoch(), first = position_.rollout % rollouts_per_epoch() * geometry_.prompts();
-  for (int64_t i = first; i < first + geometry_.prompts(); ++i)
+  int64_t epoch = position_.rollout / rollouts_per_epoch(), first = position_.rollout % rollouts_per_epoch() * batching_.prompts();
+  for (int64_t i = first; i < first + batching_.prompts(); ++i)
     prompts.push_back(std::make_shared<const Prompt>(shuffle_ ? prompts_->shuffled(i, epoch, seed_) : prompts_->in_file_order(i)));
   return prompts;
 }
 
 std::vector<std::shared_ptr<const Prompt>> RolloutLoader::spare_prompts() {
   std::vector<std::shared_ptr<const Prompt>> prompts;
-  for (int64_t i = 0; i < geometry_.prompts(); ++i, ++position_.spare)
+  for (int64_t i = 0; i < batching_.prompts(); ++i, ++position_.spare)
     prompts.push_back(std::make_shared<const Prompt>(prompts_->shuffled(position_.spare, position_.spare / prompts_->count(), seed_ ^ kSpareOrder)));
   return prompts;
 }
 
 // Groups whose answers are all worth the same are replaced by those of other prompts, as far as some draws bring enough of them.
-Draw RolloutLoader::draw_uneven() {
-  const auto wanted = static_cast<size_t>(geometry_.answers());
-  Draw first, uneven;
-  for (int64_t draws = 0; draws <= config_.most_draws; ++draws) {
-    auto draw = maker_->draw(draws == 0 ? next_prompts() : spare_prompts(), geometry_.generations, kAnswers + static_cast<uint64_t>(position_.draws++));
-    auto even = in_even_groups(maker_->totals(draw.rewards), geometry_.generations);
-    auto all = maker_->everyones(draw.own, *prompts_);
+RolloutBatch RolloutLoader::draw_uneven() {
+  const auto wanted = static_cast<size_t>(batching_.num_completions());
+  RolloutBatch first, uneven;
+  for (int64_t draws = 0; draws <= config_.max_resample_times; ++draws) {
+    auto draw = worker_->generate(draws == 0 ? next_prompts() : spare_prompts(), batching_.generations, kAnswers + static_cast<uint64_t>(position_.draws++));
+    auto even = zero_variance_groups(worker_->totals(draw.rewards), batching_.generations);
+    auto all = worker_->all_gather_samples(draw.own, *prompts_);
     for (size_t i = 0; i < all.size(); ++i)
       if (!even[i]) uneven.own.push_back(all[i]), uneven.rewards.push_back(draw.rewards[i]);
     if (uneven.own.size() >= wanted) {
       uneven.own.resize(wanted);
       uneven.rewards.resize(wanted);
-      uneven.own = own_part(uneven.own, maker_->group());
+      uneven.own = own_part(uneven.own, worker_->group());
       return uneven;
     }
     if (draws == 0) first = std::move(draw);
   }
-  if (maker_->group().rank() == 0) log::warning("after {} draws there are still too few groups whose answers differ in reward: the first ones are used as they are", config_.most_draws + 1);
+  if (worker_->group().rank() == 0)
+    log::warning("after {} resamples there are still too few groups with different rewards: the first ones are used unchanged",
+                 config_.max_resample_times + 1);
   return first;
 }
 
 void RolloutLoader::make_rollout() {
   auto before = position_;
   try {
-    auto draw = config_.replace_even_groups
+    auto draw = config_.dynamic_sample
                     ? draw_uneven()
-                    : maker_->draw(next_prompts(), geometry_.generations, kAnswers + static_cast<uint64_t>(position_.draws++));
-    RolloutShape shape{geometry_.generations, geometry_.micro_batch, geometry_.steps_per_generation, 1.0 / static_cast<double>(geometry_.processes * geometry_.accumulation)};
-    position_.batches = maker_->batches_of(draw, shape, geometry_.reuses_answers(), step_of_next_rollout());
+                    : worker_->generate(next_prompts(), batching_.generations, kAnswers + static_cast<uint64_t>(position_.draws++));
+    RolloutShape shape{batching_.generations, batching_.micro_batch, batching_.steps_per_generation,
+                       1.0 / static_cast<double>(batching_.processes * batching_.accumulation)};
+    position_.batches = worker_->batches_of(draw, shape, batching_.is_off_policy(), step_of_next_rollout());
     ++position_.rollout;
     position_.given = 0;
   } catch (...) {
@@ -129,31 +140,39 @@ void RolloutLoader::make_rollout() {
 }
 
 Json RolloutLoader::state() const {
-  Json state{{"rollout", position_.rollout}, {"draws", position_.draws}, {"spare", position_.spare}, {"given", position_.given},
-             {"answers", geometry_.answers()}, {"generations", geometry_.generations}, {"batches_of_rollout", geometry_.batches()}, {"processes", geometry_.processes}, {"batches", Json::array()}};
+  Json state{{"rollout", position_.rollout},
+             {"draws", position_.draws},
+             {"spare", position_.spare},
+             {"given", position_.given},
+             {"answers", batching_.num_completions()},
+             {"generations", batching_.generations},
+             {"batches_of_rollout", batching_.batches()},
+             {"processes", batching_.processes},
+             {"batches", Json::array()}};
   if (!used_up())
     for (const auto& batch : position_.batches) state["batches"].push_back(batch_to_json(batch));
   return state;
 }
 
 void RolloutLoader::restore(const Json& state) {
-  HONE_CHECK(maker_, "a position is restored before there is a model");
+  HONE_CHECK(worker_, "a position is restored before there is a model");
   position_ = {state.at("rollout"), state.at("draws"), state.at("spare"), state.at("given"), {}};
   for (const auto& batch : state.at("batches")) position_.batches.push_back(batch_from_json(batch));
   regroup(state);
-  maker_->forget_completions(step_of_next_rollout());
+  worker_->forget_completions(step_of_next_rollout());
 }
 
 // The rollouts of the checkpoint may be of another size.
 void RolloutLoader::regroup(const Json& state) {
-  bool same = state.at("answers") == geometry_.answers() && state.at("generations") == geometry_.generations && state.at("batches_of_rollout") == geometry_.batches();
-  bool same_processes = state.at("processes") == geometry_.processes;  // each has its own part of a rollout
-  if (same && (position_.batches.empty() || (same_processes && position_.batches.size() == static_cast<size_t>(geometry_.steps_per_generation)))) return;
+  bool same = state.at("answers") == batching_.num_completions() && state.at("generations") == batching_.generations &&
+              state.at("batches_of_rollout") == batching_.batches();
+  bool same_processes = state.at("processes") == batching_.processes;  // each has its own part of a rollout
+  if (same && (position_.batches.empty() || (same_processes && position_.batches.size() == static_cast<size_t>(batching_.steps_per_generation)))) return;
   if (!position_.batches.empty()) throw other_rollouts();
   // Between rollouts: as many prompts are behind us.
   int64_t prompts = position_.rollout * (state.at("answers").get<int64_t>() / state.at("generations").get<int64_t>());
-  position_.rollout = prompts / geometry_.prompts();
-  position_.given = position_.rollout > 0 ? geometry_.batches() : 0;
+  position_.rollout = prompts / batching_.prompts();
+  position_.given = position_.rollout > 0 ? batching_.batches() : 0;
 }
 
 }  // namespace hone::train::rl

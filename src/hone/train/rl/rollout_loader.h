@@ -1,28 +1,28 @@
-// A loader whose batches are answers the model wrote itself. When those of a rollout are used up, it makes the next one.
+// A loader whose batches are completions that the model generates. When those of a rollout are used up, it makes the next one.
 #pragma once
-#include "hone/data/loader.h"
+#include "hone/data/batches/loader.h"
 #include "hone/train/rl/rollout.h"
 
 namespace hone::train::rl {
 
 class RolloutLoader final : public data::Loader {
  public:
-  RolloutLoader(const ReinforcementConfig& config, const Geometry& geometry, std::shared_ptr<const Prompts> prompts, uint64_t seed, bool shuffle);
+  RolloutLoader(const ReinforcementConfig& config, const RolloutBatching& geometry, std::shared_ptr<const Prompts> prompts, uint64_t seed, bool shuffle);
 
   // Before begin(): prompts that will be answered beside those of the training.
   void make_room_for(const Prompts& prompts) { longest_prompt_ = std::max(longest_prompt_, prompts.longest()); }
   int64_t longest_prompt() const { return longest_prompt_; }  // in tokens
   // Before the first next(): what the answers are made with.
-  void begin(RolloutMaker::Parts parts);
+  void begin(RolloutWorker::RolloutDeps parts);
 
   data::Batch next() override;
-  int64_t batches_per_epoch() const override { return rollouts_per_epoch() * geometry_.batches(); }
+  int64_t batches_per_epoch() const override { return rollouts_per_epoch() * batching_.batches(); }
   double epoch() const override;
   Json state() const override;
   void restore(const Json& state) override;
 
   // Between two rollouts.
-  bool restores_elsewhere(const Json& /*state*/) const override { return true; }
+  bool can_reshard_state(const Json& /*state*/) const override { return true; }
 
   // One pass over the rows of a validation set, with the same weights, rewards and engine. `batch` answers at a time on each process.
   std::unique_ptr<data::Loader> evaluation(std::shared_ptr<const Prompts> prompts, int64_t batch);
@@ -36,23 +36,23 @@ class RolloutLoader final : public data::Loader {
     int64_t given = 0;    // batches of the last rollout that were given out
     std::vector<data::Batch> batches;
   };
-  int64_t rollouts_per_epoch() const { return prompts_->count() / geometry_.prompts(); }
-  int64_t consumed() const { return position_.rollout == 0 ? 0 : (position_.rollout - 1) * geometry_.batches() + position_.given; }
-  bool used_up() const { return position_.rollout == 0 || position_.given == geometry_.batches(); }
-  int64_t step_of_next_rollout() const { return position_.rollout * geometry_.batches() / geometry_.accumulation + 1; }
+  int64_t rollouts_per_epoch() const { return prompts_->count() / batching_.prompts(); }
+  int64_t consumed() const { return position_.rollout == 0 ? 0 : (position_.rollout - 1) * batching_.batches() + position_.given; }
+  bool used_up() const { return position_.rollout == 0 || position_.given == batching_.batches(); }
+  int64_t step_of_next_rollout() const { return position_.rollout * batching_.batches() / batching_.accumulation + 1; }
   void regroup(const Json& state);
   void make_rollout();
-  Draw draw_uneven();
+  RolloutBatch draw_uneven();
   std::vector<std::shared_ptr<const Prompt>> next_prompts() const;
   std::vector<std::shared_ptr<const Prompt>> spare_prompts();
 
   ReinforcementConfig config_;
-  Geometry geometry_;
+  RolloutBatching batching_;
   std::shared_ptr<const Prompts> prompts_;
   uint64_t seed_;
   bool shuffle_;
   int64_t longest_prompt_;
-  std::unique_ptr<RolloutMaker> maker_;
+  std::unique_ptr<RolloutWorker> worker_;
   Position position_, update_start_;
 };
 

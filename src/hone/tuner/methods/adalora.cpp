@@ -2,9 +2,9 @@
 // training, which optim/rank_allocation does.
 #include <algorithm>
 
-#include "hone/tuner/initial.h"
+#include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/methods.h"
-#include "hone/tuner/methods/own_fields.h"
+#include "hone/tuner/methods/method_config.h"
 
 namespace hone::tuner {
 namespace {
@@ -31,7 +31,7 @@ class Adalora final : public model::LinearTuner {
 };
 
 // PEFT cuts what training dropped out of its files; "rank_pattern" then says which of the first ranks are left.
-int64_t kept_rank(const OwnFields& fields, const std::string& path, int64_t first_rank) {
+int64_t kept_rank(const MethodConfig& fields, const std::string& path, int64_t first_rank) {
   const Json* pattern = fields.find("rank_pattern");
   if (!pattern || pattern->empty()) return first_rank;
   for (const auto& [name, kept] : pattern->items()) {
@@ -45,7 +45,7 @@ int64_t kept_rank(const OwnFields& fields, const std::string& path, int64_t firs
 }  // namespace
 
 LinearTuners make_adalora(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed) {
-  const OwnFields fields(config);
+  const MethodConfig fields(config);
   const int64_t first_rank = fields.count("init_r", 12);
   if (config.dora) throw UserError(ExitCode::usage, "AdaLoRA with DoRA", "leave --use_dora out");
   const double alpha = config.alpha > 0 ? config.alpha : static_cast<double>(first_rank);
@@ -63,13 +63,13 @@ LinearTuners make_adalora(const std::vector<LayerShape>& layers, const io::Adapt
 }
 
 void complete_adalora(io::AdapterConfig& config, const std::vector<LayerShape>&, int64_t steps) {
-  const OwnFields fields(config);
+  const MethodConfig fields(config);
   const int64_t first = fields.read<int64_t>("tinit", 0), last = fields.read<int64_t>("tfinal", 0);
   if (steps > 0 && first >= steps - last)
     throw UserError(ExitCode::usage, fmt::format("AdaLoRA has {} steps before and {} after it takes ranks away, and the run has {}", first, last, steps),
                     "lower --adalora_tinit or --adalora_tfinal, or train longer");
-  config.own["total_step"] = std::max<int64_t>(1, steps);
-  config.own["rank_pattern"] = nullptr;  // all ranks are in the file, those that were taken away with a zero in E
+  config.extra_fields["total_step"] = std::max<int64_t>(1, steps);
+  config.extra_fields["rank_pattern"] = nullptr;  // all ranks are in the file, those that were taken away with a zero in E
 }
 
 }  // namespace hone::tuner

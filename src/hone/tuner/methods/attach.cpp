@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "hone/tuner/adapter_parts.h"
+#include "hone/tuner/adapter_state_dict.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::tuner {
@@ -13,17 +13,19 @@ namespace {
 
 constexpr const char* kHeadPath = "lm_head";
 
-std::string owner_of(const Method& method, const std::string& path) { return method.owner ? method.owner(path) : path; }
+std::string owner_of(const PeftMethod& method, const std::string& path) { return method.owner ? method.owner(path) : path; }
 
 // Methods behind a block's MLP find none where experts stand in its place.
-bool lacks_its_place(const Method& method, const std::vector<LayerShape>& candidates) {
+bool lacks_its_place(const PeftMethod& method, const std::vector<LayerShape>& candidates) {
   return method.owner && std::ranges::all_of(candidates, [&](const LayerShape& layer) { return method.owner(layer.path).empty(); });
 }
 
-[[noreturn]] void complain_of_targets(const Method& method, const std::vector<LayerShape>& candidates) {
+[[noreturn]] void complain_of_targets(const PeftMethod& method, const std::vector<LayerShape>& candidates) {
   if (lacks_its_place(method, candidates))
-    throw UserError(ExitCode::usage, fmt::format("{} works behind the MLP of a block, and this model has experts there", method.name),
-                    "use --tuner_type lora, which also takes experts (--target_parameters), or another tuner that changes layers: adalora, vera, oft, boft, fourierft");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} works after the MLP of a block, and this model has experts there", method.name),
+                    "use --tuner_type lora, which also takes experts (--target_parameters), or another tuner that changes "
+                    "layers: adalora, vera, oft, boft, fourierft");
   std::set<std::string> names;
   for (const auto& layer : candidates) names.insert(std::string(last_part(layer.path)));
   throw UserError(ExitCode::usage, "target_modules match no layer", fmt::format("layers here: {}", fmt::join(names, ", ")));
@@ -43,14 +45,15 @@ void fill(const model::NamedParameter& slot, const std::string& name, std::map<s
 }  // namespace
 
 MadeTuners make_tuners(const std::vector<LayerShape>& candidates, const io::AdapterConfig& config, uint64_t seed) {
-  const Method& method = method_of_type(config.method);
+  const PeftMethod& method = method_of_type(config.peft_type);
   const TargetMatcher matcher(config);
   MadeTuners made;
   for (auto layer : candidates) {
     layer.owner = owner_of(method, layer.path);
     if (layer.owner.empty() || !matcher(layer.owner)) continue;
     if (layer.path == kHeadPath)
-      throw UserError(ExitCode::usage, fmt::format("target_modules name lm_head, which {} cannot change", config.method), "train it whole with --modules_to_save lm_head");
+      throw UserError(ExitCode::usage, fmt::format("target_modules name lm_head, which {} cannot change", config.peft_type),
+                      "train it in full with --modules_to_save lm_head");
     made.layers.push_back(layer);
   }
   if (made.layers.empty()) complain_of_targets(method, candidates);
@@ -59,7 +62,7 @@ MadeTuners make_tuners(const std::vector<LayerShape>& candidates, const io::Adap
 }
 
 MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& files, const std::string& origin, std::map<std::string, Tensor>& others) {
-  const Method& method = method_of_type(files.config.method);
+  const PeftMethod& method = method_of_type(files.config.peft_type);
   if (method.follow_tensors) method.follow_tensors(files.config, files.tensors);
   auto made = make_tuners(candidates, files.config, /*seed=*/0);
   std::map<std::string, Tensor> values(files.tensors.begin(), files.tensors.end());
@@ -88,8 +91,10 @@ void put_tuners(model::CausalLM& model, const MadeTuners& made, const AttachOpti
   for (model::Linear* linear : model.linears()) linears[linear->name] = linear;
   for (size_t i = 0; i < made.layers.size(); ++i) {
     const auto& tuner = made.tuners[i];
-    if (tuner->ends_a_block() && !model.config().adds_answers_as_they_are())
-      throw UserError(ExitCode::usage, fmt::format("{} norms or scales what its MLP gives, and this tuner works on the MLP's own answer", model.config().architecture),
+    if (tuner->needs_plain_residual() && !model.config().has_plain_residual())
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} normalizes or scales the MLP's output, and this tuner needs the plain output",
+                                  model.config().architecture),
                       "use --tuner_type lora, or another tuner that changes layers: adalora, vera, oft, boft, fourierft");
     for (const auto& slots : {tuner->tensors(), tuner->fixed()})
       for (const auto& slot : slots) settle(slot);
@@ -101,17 +106,17 @@ void put_tuners(model::CausalLM& model, const MadeTuners& made, const AttachOpti
 void for_each_tuner(model::CausalLM& model, const AttachedAdapter& adapter,
                     const std::function<void(model::Linear& linear, const std::string& owner, model::LinearTuner& tuner)>& visit) {
   if (adapter.config.is_lora()) return;
-  const Method& method = method_of_type(adapter.config.method);
+  const PeftMethod& method = method_of_type(adapter.config.peft_type);
   for (model::Linear* linear : model.linears())
     for (const auto& tuner : linear->tuners)
       if (tuner->adapter == adapter.name) visit(*linear, owner_of(method, linear->name), *tuner);
 }
 
-bool merges(const io::AdapterConfig& config) { return config.is_lora() || method_of_type(config.method).merges; }
+bool merges(const io::AdapterConfig& config) { return config.is_lora() || method_of_type(config.peft_type).merges; }
 
 void require_merges(const io::AdapterConfig& config) {
   if (!merges(config))
-    throw UserError(ExitCode::usage, fmt::format("an adapter of the kind {} is a network of its own behind the layers: no plain weight computes the same", config.method),
+    throw UserError(ExitCode::usage, fmt::format("an adapter of type {} is a separate network after the layers and cannot be merged", config.peft_type),
                     "use it as it is, with --adapters");
 }
 

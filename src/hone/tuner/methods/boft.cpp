@@ -1,7 +1,7 @@
 // BOFT: a layer's input is turned by a product of sparse orthogonal matrices, the factors of a butterfly, and its outputs are scaled.
-#include "hone/tuner/initial.h"
+#include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/methods.h"
-#include "hone/tuner/methods/own_fields.h"
+#include "hone/tuner/methods/method_config.h"
 #include "hone/tuner/methods/rotation.h"
 
 namespace hone::tuner {
@@ -25,9 +25,9 @@ class Boft final : public model::LinearTuner {
   Tensor forward(const Call& call) const override {
     auto turning = rotations();
     const int64_t factors = blocks_.size(0);
-    if (call.training && dropout_ > 0) {  // of one factor, drawn anew
+    if (call.training && dropout_ > 0) {  // of one factor, redrawn
       auto& drawn = turning[static_cast<size_t>(at::randint(factors, {1}, at::kLong).item<int64_t>())];
-      drawn = with_still_blocks(drawn, dropout_);
+      drawn = multiplicative_dropout(drawn, dropout_);
     }
     auto x = call.x.to(at::kFloat);
     for (size_t i = turning.size(); i-- > 0;) x = turned(x, turning[i], i);
@@ -51,7 +51,7 @@ class Boft final : public model::LinearTuner {
   }
   Tensor turned(const Tensor& x, const Tensor& blocks, size_t factor) const {
     const auto order = orders_[factor].to(x.device()), back = at::argsort(order);
-    return times_blocks(x.index_select(-1, back), blocks).index_select(-1, order);
+    return block_diagonal_matmul(x.index_select(-1, back), blocks).index_select(-1, order);
   }
 
   Tensor blocks_, scale_;  // [factors, blocks, size, size], [out, 1]
@@ -61,7 +61,9 @@ class Boft final : public model::LinearTuner {
 
 void require_butterfly(bool fits, const LayerShape& layer, int64_t size, int64_t factors) {
   if (!fits)
-    throw UserError(ExitCode::usage, fmt::format("BOFT: blocks of size {} and {} butterfly factors do not fit {}, whose input is {} wide", size, factors, layer.path, layer.in),
+    throw UserError(ExitCode::usage,
+                    fmt::format("BOFT: blocks of size {} and {} butterfly factors do not fit {}, whose input is {} wide", size,
+                                factors, layer.path, layer.in),
                     "the width must be a multiple of block_size * 2^(factors - 1), and the size even with more than one factor");
 }
 
@@ -69,11 +71,11 @@ void require_butterfly(bool fits, const LayerShape& layer, int64_t size, int64_t
 
 void follow_butterfly_factors(io::AdapterConfig& config, const io::NamedTensorList& tensors) {
   for (const auto& [name, tensor] : tensors)
-    if (name.ends_with(".boft_R") && tensor.dim() == 4) config.own["boft_n_butterfly_factor"] = tensor.size(0);
+    if (name.ends_with(".boft_R") && tensor.dim() == 4) config.extra_fields["boft_n_butterfly_factor"] = tensor.size(0);
 }
 
 LinearTuners make_boft(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed) {
-  const OwnFields fields(config);
+  const MethodConfig fields(config);
   const int64_t size = fields.count("boft_block_size", 4, 0), count = fields.count("boft_block_num", 0, 0);
   const int64_t factors = fields.count("boft_n_butterfly_factor", 1);
   if ((size == 0) == (count == 0))

@@ -1,10 +1,10 @@
 // ms-swift's adapter: a small two-layer network behind each MLP, whose answer is added to the MLP's.
 #include <cmath>
 
-#include "hone/tuner/initial.h"
+#include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/activation.h"
 #include "hone/tuner/methods/methods.h"
-#include "hone/tuner/methods/own_fields.h"
+#include "hone/tuner/methods/method_config.h"
 
 namespace hone::tuner {
 namespace {
@@ -46,7 +46,7 @@ std::string owner_of_bottleneck(const std::string& path) {
 }
 
 LinearTuners make_bottleneck(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed) {
-  const OwnFields fields(config);
+  const MethodConfig fields(config);
   const auto activation = activation_called(fields.read<std::string>("act_layer", "gelu"), "adapter_act");
   LinearTuners tuners;
   for (const auto& layer : layers) {
@@ -57,12 +57,12 @@ LinearTuners make_bottleneck(const std::vector<LayerShape>& layers, const io::Ad
 }
 
 void complete_bottleneck(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t) {
-  config.of_swift = true;
+  config.is_swift_tuner = true;
   config.targets = {{}, R"(model\.layers\.\d+\.mlp)"};
   config.modules_to_save.clear();
-  config.own.update({{"hidden_pos", 0}, {"method_name", "forward"}, {"model_key_mapping", nullptr}});
+  config.extra_fields.update({{"hidden_pos", 0}, {"method_name", "forward"}, {"model_key_mapping", nullptr}});
   for (const auto& layer : layers)
-    if (!owner_of_bottleneck(layer.path).empty()) config.own["dim"] = layer.out;
+    if (!owner_of_bottleneck(layer.path).empty()) config.extra_fields["dim"] = layer.out;
 }
 
 }  // namespace hone::tuner

@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "hone/tuner/initial.h"
+#include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/methods.h"
-#include "hone/tuner/methods/own_fields.h"
+#include "hone/tuner/methods/method_config.h"
 
 namespace hone::tuner {
 namespace {
@@ -37,9 +37,10 @@ class FourierFt final : public model::LinearTuner {
 }  // namespace
 
 LinearTuners make_fourierft(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed) {
-  const OwnFields fields(config);
+  const MethodConfig fields(config);
   const int64_t frequencies = fields.count("n_frequency", 1000);
-  if (const Json* pattern = fields.find("n_frequency_pattern"); pattern && !pattern->empty()) fields.complain("n_frequency_pattern", "used, which hone does not support");
+  if (const Json* pattern = fields.find("n_frequency_pattern"); pattern && !pattern->empty())
+    fields.complain("n_frequency_pattern", "used, which hone does not support");
   const bool zero_start = fields.read<bool>("init_weights", false);
   const auto key = static_cast<uint64_t>(fields.read<int64_t>("random_loc_seed", 777));
   std::map<std::pair<int64_t, int64_t>, Tensor> places;  // alike for layers of one shape

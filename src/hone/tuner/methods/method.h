@@ -12,19 +12,19 @@ namespace hone::tuner {
 
 struct LayerShape {
   std::string path;   // of the linear layer
-  std::string owner;  // under which its tensors lie in the file: the same path, but for methods that name what is around the layer
+  std::string owner;  // under which its tensors are in the file: the same path, but for methods that name what is around the layer
   int64_t in, out;
 };
 
 using LinearTuners = std::vector<std::shared_ptr<model::LinearTuner>>;  // parallel to the layers
 
-struct Method {
+struct PeftMethod {
   std::string_view type;  // in adapter_config.json
   std::string_view name;  // on the command line
   // With first values, float32 on the host. Throws UserError(usage) for a field that does not fit the layers.
   LinearTuners (*make)(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed);
   bool merges = true;  // false: no plain weight computes the same
-  // Where a layer's tensors lie in the file; empty: the method has no place there. Null: under the layer's own path.
+  // Where a layer's tensors are in the file; empty: the method has no place there. Null: under the layer's own path.
   std::string (*owner)(const std::string& path) = nullptr;
   // Adds to a fresh adapter's config what the model and the length of the run decide.
   void (*complete)(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t steps) = nullptr;
@@ -33,8 +33,8 @@ struct Method {
 };
 
 // Throws UserError naming the methods there are.
-const Method& method_of_type(std::string_view type);
-const Method* method_called(std::string_view name);  // null: none of that name
+const PeftMethod& method_of_type(std::string_view type);
+const PeftMethod* method_called(std::string_view name);  // null: none of that name
 std::vector<std::string_view> method_names();
 
 }  // namespace hone::tuner

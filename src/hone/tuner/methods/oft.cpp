@@ -1,9 +1,9 @@
 // OFT: a layer's input is turned by an orthogonal matrix of small blocks before the product.
 #include <cmath>
 
-#include "hone/tuner/initial.h"
+#include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/methods.h"
-#include "hone/tuner/methods/own_fields.h"
+#include "hone/tuner/methods/method_config.h"
 #include "hone/tuner/methods/rotation.h"
 
 namespace hone::tuner {
@@ -23,11 +23,11 @@ class Oft final : public model::LinearTuner {
 
   Tensor forward(const Call& call) const override {
     auto turning = blocks();
-    if (call.training && settings_.dropout > 0) turning = with_still_blocks(turning, settings_.dropout);
-    auto turned = times_blocks(call.x.to(turning.scalar_type()), whole(turning));
+    if (call.training && settings_.dropout > 0) turning = multiplicative_dropout(turning, settings_.dropout);
+    auto turned = block_diagonal_matmul(call.x.to(turning.scalar_type()), whole(turning));
     return call.product(turned.to(call.x.scalar_type()));
   }
-  Tensor merged(const Tensor& weight) const override { return times_blocks(weight, whole(blocks()).transpose(1, 2)); }
+  Tensor merged(const Tensor& weight) const override { return block_diagonal_matmul(weight, whole(blocks()).transpose(1, 2)); }
   std::vector<model::NamedParameter> tensors() override { return {{"oft_R.weight", &angles_}}; }
 
  private:
@@ -53,7 +53,7 @@ class Oft final : public model::LinearTuner {
   }
   Tensor whole(const Tensor& blocks) const { return settings_.shared_block ? blocks.expand({repeats_, -1, -1}) : blocks; }
 
-  mutable Tensor angles_;  // [blocks, size (size - 1) / 2]: what lies above the diagonal of each skew-symmetric block
+  mutable Tensor angles_;  // [blocks, size (size - 1) / 2]: what is above the diagonal of each skew-symmetric block
   Tensor upper_;
   int64_t repeats_;
   OftSettings settings_;
@@ -71,7 +71,7 @@ int64_t nearest_divisor(int64_t width, int64_t wanted) {
 }  // namespace
 
 LinearTuners make_oft(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed) {
-  const OwnFields fields(config);
+  const MethodConfig fields(config);
   const int64_t rank = fields.count("r", 0, 0), size = fields.count("oft_block_size", 32, 0);
   if ((rank == 0) == (size == 0))
     throw UserError(ExitCode::usage, fmt::format("OFT with {} blocks of size {}", rank, size),

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <mutex>
 
-#include "hone/tuner/initial.h"
+#include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/activation.h"
 #include "hone/tuner/methods/methods.h"
-#include "hone/tuner/methods/own_fields.h"
+#include "hone/tuner/methods/method_config.h"
 
 namespace hone::tuner {
 namespace {
@@ -67,17 +67,17 @@ class Intervention final : public model::LinearTuner {
   }
 
   Tensor forward(const Call& call) const override {
-    HONE_CHECK(call.added_to, "an intervention acts where a block ends");
+    HONE_CHECK(call.residual, "an intervention acts where a block ends");
     auto y = call.product(call.x);
-    auto h = (*call.added_to + y).to(learned_.scalar_type());
+    auto h = (*call.residual + y).to(learned_.scalar_type());
     auto basis = shape_.kind.orthonormal && !turn_.requires_grad() ? settled_subspace() : subspace();
     auto wanted = shape_.kind.network ? shape_.activation(at::linear(h, learned_, learned_bias_)) : learned_;
     if (shape_.kind.replaces) wanted = wanted - at::linear(h, basis, projection_bias_);
     auto change = shape_.kind.network || shape_.kind.replaces ? wanted.matmul(basis) : wanted.matmul(basis).expand_as(h);
     if (!call.training || shape_.dropout <= 0) return y + change.to(y.scalar_type());
-    return at::dropout(h + change, shape_.dropout, /*train=*/true).to(y.scalar_type()) - *call.added_to;  // of the whole output, as pyreft has it
+    return at::dropout(h + change, shape_.dropout, /*train=*/true).to(y.scalar_type()) - *call.residual;  // of the whole output, as pyreft has it
   }
-  bool ends_a_block() const override { return true; }
+  bool needs_plain_residual() const override { return true; }
   Tensor merged(const Tensor&) const override { HONE_CHECK(false, "the registry says that this method does not merge"); }
 
   std::vector<model::NamedParameter> tensors() override {
@@ -96,7 +96,7 @@ class Intervention final : public model::LinearTuner {
 
  private:
   // [rank, width]. The reflections of `turn` alone would change signs, so that at zero it is taken for the one that changes nothing:
-  // torch.nn.utils.parametrizations.orthogonal with its base. Only what lies below the diagonal counts.
+  // torch.nn.utils.parametrizations.orthogonal with its base. Only what is below the diagonal counts.
   Tensor subspace() const {
     if (!shape_.kind.orthonormal) return projection_;
     auto first = at::eye(shape_.width, shape_.rank, turn_.options().requires_grad(false));
@@ -116,7 +116,7 @@ class Intervention final : public model::LinearTuner {
 };
 
 InterventionShape intervention_shape(const io::AdapterConfig& config) {
-  const OwnFields fields(config);
+  const MethodConfig fields(config);
   const auto name = fields.read<std::string>("intervention_type", "LoreftIntervention");
   const auto kind = std::ranges::find(kInterventions, name, &InterventionKind::name);
   if (kind == std::end(kInterventions)) {
@@ -152,16 +152,18 @@ LinearTuners make_reft(const std::vector<LayerShape>& layers, const io::AdapterC
     shape.width = layer.out;
     if (shape.rank >= layer.out)
       throw UserError(ExitCode::usage, fmt::format("reft_rank is {}", shape.rank), fmt::format("expected fewer dimensions than the model's {}", layer.out));
-    auto generator = layer_generator(layer.path, static_cast<uint64_t>(OwnFields(config).read<int64_t>("seed", 0)));
+    auto generator = layer_generator(layer.path, static_cast<uint64_t>(MethodConfig(config).read<int64_t>("seed", 0)));
     tuners.push_back(std::make_shared<Intervention>(shape, generator));
   }
   return tuners;
 }
 
 void complete_reft(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t) {
-  const OwnFields fields(config);
+  const MethodConfig fields(config);
   const auto key = fields.read<std::string>("layer_key", std::string(kBlocks));
-  if (key != kBlocks) throw UserError(ExitCode::usage, fmt::format("reft_layer_key is \"{}\"", key), fmt::format("the blocks of this model are \"{}\"", kBlocks));
+  if (key != kBlocks)
+    throw UserError(ExitCode::usage, fmt::format("reft_layer_key is \"{}\"", key),
+                    fmt::format("the blocks of this model are \"{}\"", kBlocks));
   const auto blocks = std::ranges::count_if(layers, [](const LayerShape& layer) { return !owner_of_reft(layer.path).empty(); });
   std::vector<int64_t> chosen;
   if (const Json* listed = fields.find("layers"))
@@ -170,7 +172,7 @@ void complete_reft(io::AdapterConfig& config, const std::vector<LayerShape>& lay
         throw UserError(ExitCode::usage, fmt::format("reft_layers names {}", one.dump()), fmt::format("expected numbers of layers from 0 to {}", blocks - 1));
       chosen.push_back(one.get<int64_t>());
     }
-  config.of_swift = true;
+  config.is_swift_tuner = true;
   config.targets = {{}, chosen.empty() ? R"(model\.layers\.\d+)" : fmt::format(R"(model\.layers\.({}))", fmt::join(chosen, "|"))};
   config.modules_to_save.clear();
 }

@@ -8,7 +8,7 @@
 namespace hone::tuner {
 namespace {
 
-constexpr Method kMethods[] = {
+constexpr PeftMethod kMethods[] = {
     {.type = "ADALORA", .name = "adalora", .make = make_adalora, .complete = complete_adalora},
     {.type = "VERA", .name = "vera", .make = make_vera, .complete = complete_vera},
     {.type = "OFT", .name = "oft", .make = make_oft},
@@ -20,8 +20,8 @@ constexpr Method kMethods[] = {
 
 }  // namespace
 
-const Method& method_of_type(std::string_view type) {
-  auto found = std::ranges::find(kMethods, type, &Method::type);
+const PeftMethod& method_of_type(std::string_view type) {
+  auto found = std::ranges::find(kMethods, type, &PeftMethod::type);
   if (found != std::end(kMethods)) return *found;
   std::vector<std::string_view> known{"LORA"};
   for (const auto& method : kMethods) known.push_back(method.type);
@@ -29,8 +29,8 @@ const Method& method_of_type(std::string_view type) {
                   fmt::format("hone reads {}", fmt::join(known, ", ")));
 }
 
-const Method* method_called(std::string_view name) {
-  auto found = std::ranges::find(kMethods, name, &Method::name);
+const PeftMethod* method_called(std::string_view name) {
+  auto found = std::ranges::find(kMethods, name, &PeftMethod::name);
   return found == std::end(kMethods) ? nullptr : found;
 }
 

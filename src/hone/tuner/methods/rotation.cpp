@@ -20,13 +20,13 @@ Tensor cayley_series(const Tensor& skew, int64_t terms) {
   return sum + power.bmm(skew);
 }
 
-Tensor times_blocks(const Tensor& x, const Tensor& blocks) {
+Tensor block_diagonal_matmul(const Tensor& x, const Tensor& blocks) {
   const int64_t count = blocks.size(0), size = blocks.size(1);
   auto parts = x.reshape({-1, count, size}).transpose(0, 1);  // [blocks, rows, size]
   return parts.bmm(blocks).transpose(0, 1).reshape(x.sizes());
 }
 
-Tensor with_still_blocks(const Tensor& blocks, double share) {
+Tensor multiplicative_dropout(const Tensor& blocks, double share) {
   const int64_t count = blocks.size(0), still = static_cast<int64_t>(share * static_cast<double>(count));
   if (count == 1 || still == 0) return blocks;
   auto mask = at::zeros({count, 1, 1}, blocks.options().requires_grad(false));

@@ -10,9 +10,9 @@ Tensor cayley(const Tensor& skew);
 Tensor cayley_series(const Tensor& skew, int64_t terms);
 
 // x [..., blocks * size] with each part multiplied by its block [blocks, size, size].
-Tensor times_blocks(const Tensor& x, const Tensor& blocks);
+Tensor block_diagonal_matmul(const Tensor& x, const Tensor& blocks);
 
-// Training: this share of the blocks, drawn anew, does not turn.
-Tensor with_still_blocks(const Tensor& blocks, double share);
+// Training: this share of the blocks, redrawn, does not turn.
+Tensor multiplicative_dropout(const Tensor& blocks, double share);
 
 }  // namespace hone::tuner

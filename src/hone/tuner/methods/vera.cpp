@@ -7,7 +7,7 @@
 #include <set>
 
 #include "hone/tuner/methods/methods.h"
-#include "hone/tuner/methods/own_fields.h"
+#include "hone/tuner/methods/method_config.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::tuner {
@@ -53,7 +53,7 @@ Tensor kaiming_uniform(int64_t rows, int64_t columns, at::Generator& generator) 
 }  // namespace
 
 LinearTuners make_vera(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t) {
-  const OwnFields fields(config);
+  const MethodConfig fields(config);
   const int64_t rank = fields.count("r", 256);
   const auto dropout = fields.read<double>("vera_dropout", 0), first_rank = fields.read<double>("d_initial", 0.1);
   const bool random_start = !fields.read<bool>("init_weights", true);

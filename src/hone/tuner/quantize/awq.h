@@ -2,22 +2,24 @@
 // cut where that costs less than it gains.
 #pragma once
 #include "hone/tuner/quantize/calibrate.h"
-#include "hone/tuner/quantize/grid.h"
+#include "hone/tuner/quantize/group_quantizer.h"
 
 namespace hone::tuner {
 
 // Layers that read the same input, and how a scale of its channels is taken out of what gives it.
-struct ScaledInput {
+struct AwqScaleGroup {
   std::vector<model::Linear*> readers;
   std::function<void(const Tensor& scales)> undo;  // divides the giver's channels; empty: it has none to divide
 };
-std::vector<ScaledInput> scaled_inputs(model::Block& block);
+std::vector<AwqScaleGroup> scaled_inputs(model::Block& block);
 
 // Scales the block's weights in place for the best rounding on `config`'s grid; what the block computes stays the same.
 // Returns the inputs as the scaled layers see them.
-std::map<const model::Linear*, SeenInputs> scale_for_rounding(model::Block& block, const std::map<const model::Linear*, SeenInputs>& seen, const GridConfig& config);
+std::map<const model::Linear*, CalibrationStats> apply_awq_scales(model::Block& block,
+                                                                  const std::map<const model::Linear*, CalibrationStats>& seen,
+                                                                  const GroupQuantConfig& config);
 
 // The nearest codes on ranges cut for the least error of the outputs.
-RoundedWeight round_clipped(const Tensor& weight, const SeenInputs& seen, const GridConfig& config);
+QuantizedWeight quantize_clipped(const Tensor& weight, const CalibrationStats& seen, const GroupQuantConfig& config);
 
 }  // namespace hone::tuner

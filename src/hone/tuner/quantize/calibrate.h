@@ -7,26 +7,26 @@
 namespace hone::tuner {
 
 // Inputs of a layer summed up: the sum of x xᵀ (what rounding errors weigh) and of |x|, over `tokens` of them.
-struct SeenInputs {
-  Tensor products;    // float32 [in, in]
-  Tensor magnitudes;  // float32 [in]
+struct CalibrationStats {
+  Tensor hessian;    // float32 [in, in]
+  Tensor abs_sums;  // float32 [in]
   int64_t tokens = 0;
 };
 
-class BlockWalk {
+class BlockwiseCalibration {
  public:
-  BlockWalk(model::CausalLM& model, std::vector<model::Input> texts);
+  BlockwiseCalibration(model::CausalLM& model, std::vector<model::ModelInput> texts);
 
   int64_t blocks() const { return model_.config().layers; }
   model::Block& block() { return model_.block(at_); }
   // What these layers of the present block see, as its weights are now.
-  std::map<const model::Linear*, SeenInputs> look(const std::vector<model::Linear*>& layers);
+  std::map<const model::Linear*, CalibrationStats> collect(const std::vector<model::Linear*>& layers);
   // On to the next block, with what this one makes of the texts.
   void step();
 
  private:
   model::CausalLM& model_;
-  std::vector<model::Input> texts_;
+  std::vector<model::ModelInput> texts_;
   std::vector<Tensor> states_;  // before the present block
   int64_t at_ = 0;
 };

@@ -25,7 +25,7 @@ Tensor compensation(const Tensor& products, double damping) {
 
 }  // namespace
 
-RoundedWeight round_gptq(const Tensor& weight, const Tensor& products, const GptqConfig& config) {
+QuantizedWeight gptq_quantize(const Tensor& weight, const Tensor& products, const GptqConfig& config) {
   constexpr int64_t kColumnsAtOnce = 128;
   at::NoGradGuard no_grad;
   int64_t in = weight.size(1), group = config.grid.inputs_of_group(in);
@@ -33,18 +33,18 @@ RoundedWeight round_gptq(const Tensor& weight, const Tensor& products, const Gpt
   auto values = weight.to(at::kFloat).clone();
   values.masked_fill_((products.diagonal() == 0).unsqueeze(0), 0);
   auto factor = compensation(products, config.damping);
-  RoundedWeight rounded{at::empty(weight.sizes(), weight.options().dtype(at::kInt)), {}, {}};
+  QuantizedWeight rounded{at::empty(weight.sizes(), weight.options().dtype(at::kInt)), {}, {}};
   TensorList scales, zeros;
   for (int64_t first = 0; first < in; first += kColumnsAtOnce) {
     int64_t last = std::min(first + kColumnsAtOnce, in);
     TensorList errors;
     for (int64_t i = first; i < last; ++i) {
       if (i % group == 0) {
-        auto grid = fitting_grid(values.narrow(1, i, group), config.grid);
+        auto grid = min_max_qparams(values.narrow(1, i, group), config.grid);
         scales.push_back(grid.scales), zeros.push_back(grid.zeros);
       }
       auto column = values.select(1, i);
-      auto codes = rounded_codes(column, scales.back(), zeros.back(), config.grid.bits);
+      auto codes = quantize_values(column, scales.back(), zeros.back(), config.grid.bits);
       rounded.codes.select(1, i).copy_(codes);
       auto error = (column - (codes - zeros.back()) * scales.back()) / factor[i][i];
       if (i + 1 < last) values.narrow(1, i + 1, last - i - 1) -= at::outer(error, factor[i].narrow(0, i + 1, last - i - 1));

@@ -1,15 +1,15 @@
 // GPTQ: inputs are rounded one after the other, and those still to come are changed so that the layer's outputs stay what they were.
 #pragma once
-#include "hone/tuner/quantize/grid.h"
+#include "hone/tuner/quantize/group_quantizer.h"
 
 namespace hone::tuner {
 
 struct GptqConfig {
-  GridConfig grid{.bits = 4, .group = 128, .symmetric = true};
+  GroupQuantConfig grid{.bits = 4, .group = 128, .symmetric = true};
   double damping = 0.01;  // share of the mean of the diagonal that is added to it, so that it can be inverted
 };
 
 // `products` is the sum of x xᵀ over the layer's inputs.
-RoundedWeight round_gptq(const Tensor& weight, const Tensor& products, const GptqConfig& config);
+QuantizedWeight gptq_quantize(const Tensor& weight, const Tensor& products, const GptqConfig& config);
 
 }  // namespace hone::tuner

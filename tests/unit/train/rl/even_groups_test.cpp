@@ -9,7 +9,7 @@ namespace {
 TEST(EvenGroups, RoundingMakesNoDifference) {
   std::vector<double> totals(8, 0.1);
   for (double total : {0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.2}) totals.push_back(total);
-  auto even = in_even_groups(totals, 8);
+  auto even = zero_variance_groups(totals, 8);
   EXPECT_TRUE(even[0] && even[7]);
   EXPECT_FALSE(even[8] || even[15]);
   RewardTable rewards;

@@ -12,17 +12,20 @@ namespace {
 std::vector<double> scores(const std::string& name, const std::vector<std::string>& texts, RewardConfig config = {}, int64_t tokens = 10) {
   data::Conversation question;
   question.extra = {{"solution", "$\\frac{3}{4}$"}};
-  std::vector<JudgedAnswer> answers;
+  std::vector<RewardInput> answers;
   for (const auto& text : texts) answers.push_back({&question, text, tokens});
   config.functions = {name};
   return make_rewards(config)[0]->score(answers);
 }
 
 TEST(Rewards, FormsAreJudgedFromEndToEnd) {
-  EXPECT_EQ(scores("format", {"<think>a</think> <answer>b</answer>", "<think>a</think><answer>b</answer> ", "x<think>a</think><answer>b</answer>", "<think>a</think>b<answer>c</answer>",
+  EXPECT_EQ(scores("format", {"<think>a</think> <answer>b</answer>", "<think>a</think><answer>b</answer> ",
+                              "x<think>a</think><answer>b</answer>", "<think>a</think>b<answer>c</answer>",
                               "<think></think>x</think>\n<answer></answer>", ""}),
             (std::vector<double>{1, 0, 0, 0, 1, 0}));
-  EXPECT_EQ(scores("react_format", {"<think>a</think>Action: b Action Input: c", "<think>a</think>Action: b", "Action: b Action Input: c"}), (std::vector<double>{1, 0, 0}));
+  EXPECT_EQ(scores("react_format",
+                   {"<think>a</think>Action: b Action Input: c", "<think>a</think>Action: b", "Action: b Action Input: c"}),
+            (std::vector<double>{1, 0, 0}));
 }
 
 TEST(Rewards, RepetitionCountsNGramsThatWereThere) {
@@ -33,7 +36,7 @@ TEST(Rewards, RepetitionCountsNGramsThatWereThere) {
 }
 
 TEST(Rewards, LengthsCountTokens) {
-  RewardConfig config{.max_answer = 20, .soft_margin = 15};
+  RewardConfig config{.max_completion_length = 20, .soft_margin = 15};
   EXPECT_DOUBLE_EQ(scores("soft_overlong", {""}, config, 8)[0], -0.2);
   EXPECT_DOUBLE_EQ(scores("soft_overlong", {""}, config, 5)[0], 0);
   EXPECT_NEAR(scores("cosine", {"\\boxed{0.75}", "?"}, config, 10)[0], 0.75, 1e-12);
@@ -52,12 +55,15 @@ std::string repeated(std::string_view piece, int times) {
 // Each would take minutes, or the stack, were it read more than a few times or to the end.
 TEST(Rewards, HostileAnswersAreOnlyWrong) {
   constexpr int kMany = 50'000;
-  for (std::string_view piece : {"(", "{", "\\sqrt", "-", "+-", "1+", "1,", "2^", "x!", "\\boxed{", "\\boxed{1}", "\\boxed{1}$", "\\(", "\\[", "$ ", "answer \\(", "answer $", "\\pm", "\\text{", "\\cup", "7", "1=", "sin"}) {
+  for (std::string_view piece : {"(",        "{",        "\\sqrt",     "-",           "+-",  "1+",  "1,", "2^",
+                                 "x!",       "\\boxed{", "\\boxed{1}", "\\boxed{1}$", "\\(", "\\[", "$ ", "answer \\(",
+                                 "answer $", "\\pm",     "\\text{",    "\\cup",       "7",   "1=",  "sin"}) {
     auto text = repeated(piece, kMany);
     for (const auto& answer : {text, "\\boxed{" + text + "}", "$" + text + "$", "<answer>" + text + "</answer>", "The answer is $" + text + "$"})
       EXPECT_EQ(scores("accuracy", {answer})[0], 0) << answer.substr(0, 40);
   }
-  for (std::string text : {"\\boxed{\\frac}", "\\boxed{x_}", "\\boxed{1^^2}", "\\boxed{\\}", "$$$", "answer \\("}) EXPECT_EQ(scores("accuracy", {text})[0], 0) << text;
+  for (std::string text : {"\\boxed{\\frac}", "\\boxed{x_}", "\\boxed{1^^2}", "\\boxed{\\}", "$$$", "answer \\("})
+    EXPECT_EQ(scores("accuracy", {text})[0], 0) << text;
 }
 
 TEST(Advantages, GroupsOfEvenRewardsGiveNone) {

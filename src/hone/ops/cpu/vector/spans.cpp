@@ -33,11 +33,11 @@ void dropout(float* mask, uint64_t begin, int64_t count, uint64_t seed, uint32_t
 
 using ByteTag = hn::Rebind<uint8_t, FloatTag>;
 HWY_INLINE Floats as_floats(hn::Vec<ByteTag> bytes) { return hn::ConvertTo(FloatTag(), hn::PromoteTo(IntTag(), bytes)); }
-HWY_INLINE hn::Vec<ByteTag> load_bytes(const uint8_t* from, Whole) { return hn::LoadU(ByteTag(), from); }
-HWY_INLINE hn::Vec<ByteTag> load_bytes(const uint8_t* from, Part part) {
+HWY_INLINE hn::Vec<ByteTag> load_bytes(const uint8_t* from, FullVector) { return hn::LoadU(ByteTag(), from); }
+HWY_INLINE hn::Vec<ByteTag> load_bytes(const uint8_t* from, VectorTail part) {
   uint8_t buffer[HWY_LANES(float)] = {};
   std::memcpy(buffer, from, part.count);
-  return load_bytes(buffer, Whole{});
+  return load_bytes(buffer, FullVector{});
 }
 
 void bytes(const uint8_t* codes, float step, float low, int64_t count, float* values) {
@@ -48,7 +48,9 @@ void nibbles(const uint8_t* codes, float step, float low, int64_t half, float* v
   const auto by = splat(step), start = splat(low);
   const auto lower = hn::Set(ByteTag(), uint8_t{15});
   fill_row(values, half, HONE_VALUE(hn::MulAdd(as_floats(hn::And(load_bytes(codes + i, extent), lower)), by, start)));
-  fill_row(values + half, half, HONE_VALUE(hn::MulAdd(hn::ConvertTo(FloatTag(), hn::ShiftRight<4>(hn::PromoteTo(IntTag(), load_bytes(codes + i, extent)))), by, start)));
+  fill_row(values + half, half,
+           HONE_VALUE(hn::MulAdd(
+               hn::ConvertTo(FloatTag(), hn::ShiftRight<4>(hn::PromoteTo(IntTag(), load_bytes(codes + i, extent)))), by, start)));
 }
 
 }  // namespace hone::ops::cpu::HWY_NAMESPACE

@@ -1,4 +1,4 @@
-// Rows of floats in vectors of the instruction set at hand. Included by each kernel file once per set, after hwy/foreach_target.h.
+// Rows of floats in vectors of the instruction set available. Included by each kernel file once per set, after hwy/foreach_target.h.
 #if defined(HONE_OPS_CPU_VECTOR_VECTORS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HONE_OPS_CPU_VECTOR_VECTORS_H
 #undef HONE_OPS_CPU_VECTOR_VECTORS_H
@@ -23,24 +23,24 @@ using IntTag = hn::RebindToSigned<FloatTag>;
 using Floats = hn::Vec<FloatTag>;
 
 // How much of a vector is inside the row.
-struct Whole {};
-struct Part {
+struct FullVector {};
+struct VectorTail {
   size_t count;
 };
 
 HWY_INLINE Floats splat(float value) { return hn::Set(FloatTag(), value); }
 
-HWY_INLINE Floats load(const float* from, Whole) { return hn::LoadU(FloatTag(), from); }
-HWY_INLINE Floats load(const c10::BFloat16* from, Whole) {
+HWY_INLINE Floats load(const float* from, FullVector) { return hn::LoadU(FloatTag(), from); }
+HWY_INLINE Floats load(const c10::BFloat16* from, FullVector) {
   const hn::Rebind<uint16_t, FloatTag> shorts;
   return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(WordTag(), hn::LoadU(shorts, reinterpret_cast<const uint16_t*>(from)))));
 }
-HWY_INLINE Floats load(const c10::Half* from, Whole) {
+HWY_INLINE Floats load(const c10::Half* from, FullVector) {
   const hn::Rebind<hwy::float16_t, FloatTag> halves;
   return hn::PromoteTo(FloatTag(), hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(from)));
 }
 
-HWY_INLINE void store(float* to, Floats value, Whole) { hn::StoreU(value, FloatTag(), to); }
+HWY_INLINE void store(float* to, Floats value, FullVector) { hn::StoreU(value, FloatTag(), to); }
 // The bits of the nearest bfloat16, ties to even; a NaN stays one. (Highway 1.0 cuts the lower bits off.)
 HWY_INLINE hn::Vec<WordTag> nearest_bfloat16(Floats value) {
   const WordTag words;
@@ -49,11 +49,11 @@ HWY_INLINE hn::Vec<WordTag> nearest_bfloat16(Floats value) {
   const auto nearest = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(words, 0x7FFFu)), odd));
   return hn::IfThenElse(hn::RebindMask(words, hn::Ne(value, value)), hn::Set(words, 0x7FC0u), nearest);
 }
-HWY_INLINE void store(c10::BFloat16* to, Floats value, Whole) {
+HWY_INLINE void store(c10::BFloat16* to, Floats value, FullVector) {
   const hn::Rebind<uint16_t, FloatTag> shorts;
   hn::StoreU(hn::DemoteTo(shorts, hn::BitCast(IntTag(), nearest_bfloat16(value))), shorts, reinterpret_cast<uint16_t*>(to));
 }
-HWY_INLINE void store(c10::Half* to, Floats value, Whole) {
+HWY_INLINE void store(c10::Half* to, Floats value, FullVector) {
 #if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR  // Highway 1.0 does not round there
   float values[HWY_LANES(float)];
   hn::StoreU(value, FloatTag(), values);
@@ -66,20 +66,20 @@ HWY_INLINE void store(c10::Half* to, Floats value, Whole) {
 
 // Beyond the row there are zeros.
 template <class T>
-HWY_INLINE Floats load(const T* from, Part part) {
+HWY_INLINE Floats load(const T* from, VectorTail part) {
   T buffer[HWY_LANES(float)] = {};
   std::memcpy(static_cast<void*>(buffer), from, part.count * sizeof(T));
-  return load(buffer, Whole{});
+  return load(buffer, FullVector{});
 }
 template <class T>
-HWY_INLINE void store(T* to, Floats value, Part part) {
+HWY_INLINE void store(T* to, Floats value, VectorTail part) {
   T buffer[HWY_LANES(float)];
-  store(buffer, value, Whole{});
+  store(buffer, value, FullVector{});
   std::memcpy(static_cast<void*>(to), buffer, part.count * sizeof(T));
 }
 
-HWY_INLINE Floats inside(Whole, Floats value, float) { return value; }
-HWY_INLINE Floats inside(Part part, Floats value, float beyond) {
+HWY_INLINE Floats inside(FullVector, Floats value, float) { return value; }
+HWY_INLINE Floats inside(VectorTail part, Floats value, float beyond) {
   return hn::IfThenElse(hn::FirstN(FloatTag(), part.count), value, splat(beyond));
 }
 
@@ -87,8 +87,8 @@ HWY_INLINE Floats inside(Part part, Floats value, float beyond) {
 template <class T>
 HWY_INLINE Floats rounded(Floats value) {
   T buffer[HWY_LANES(float)];
-  store(buffer, value, Whole{});
-  return load(buffer, Whole{});
+  store(buffer, value, FullVector{});
+  return load(buffer, FullVector{});
 }
 template <>
 HWY_INLINE Floats rounded<float>(Floats value) { return value; }
@@ -124,21 +124,21 @@ template <class Body>
 HWY_INLINE void for_vectors(int64_t width, Body body) {
   const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());
   size_t i = 0;
-  for (; i + n <= count; i += n) body(i, Whole{});
-  if (i < count) body(i, Part{count - i});
+  for (; i + n <= count; i += n) body(i, FullVector{});
+  if (i < count) body(i, VectorTail{count - i});
 }
 
-// to[i …] = value(i, extent). Four vectors are computed before any is stored: the processor waits for none of them, and nothing can lie in between.
+// to[i …] = value(i, extent). Four vectors are computed before any is stored: the processor waits for none of them, and nothing can be in between.
 template <class T, class Value>
 HWY_INLINE void fill_row(T* to, int64_t width, Value value) {
   const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());
   size_t i = 0;
   for (; i + 4 * n <= count; i += 4 * n) {
-    const Floats a = value(i, Whole{}), b = value(i + n, Whole{}), c = value(i + 2 * n, Whole{}), e = value(i + 3 * n, Whole{});
-    store(to + i, a, Whole{}), store(to + i + n, b, Whole{}), store(to + i + 2 * n, c, Whole{}), store(to + i + 3 * n, e, Whole{});
+    const Floats a = value(i, FullVector{}), b = value(i + n, FullVector{}), c = value(i + 2 * n, FullVector{}), e = value(i + 3 * n, FullVector{});
+    store(to + i, a, FullVector{}), store(to + i + n, b, FullVector{}), store(to + i + 2 * n, c, FullVector{}), store(to + i + 3 * n, e, FullVector{});
   }
-  for (; i + n <= count; i += n) store(to + i, value(i, Whole{}), Whole{});
-  if (i < count) store(to + i, value(i, Part{count - i}), Part{count - i});
+  for (; i + n <= count; i += n) store(to + i, value(i, FullVector{}), FullVector{});
+  if (i < count) store(to + i, value(i, VectorTail{count - i}), VectorTail{count - i});
 }
 
 // Folds term(i, extent) over a row in four vectors side by side, then those; beyond the row stands `start`.
@@ -148,11 +148,11 @@ HWY_INLINE Floats fold_row(int64_t width, float start, Term term, Fold fold) {
   Floats a = splat(start), b = a, c = a, e = a;
   size_t i = 0;
   for (; i + 4 * n <= count; i += 4 * n) {
-    a = fold(a, term(i, Whole{})), b = fold(b, term(i + n, Whole{}));
-    c = fold(c, term(i + 2 * n, Whole{})), e = fold(e, term(i + 3 * n, Whole{}));
+    a = fold(a, term(i, FullVector{})), b = fold(b, term(i + n, FullVector{}));
+    c = fold(c, term(i + 2 * n, FullVector{})), e = fold(e, term(i + 3 * n, FullVector{}));
   }
-  for (; i + n <= count; i += n) a = fold(a, term(i, Whole{}));
-  if (i < count) b = fold(b, inside(Part{count - i}, term(i, Part{count - i}), start));
+  for (; i + n <= count; i += n) a = fold(a, term(i, FullVector{}));
+  if (i < count) b = fold(b, inside(VectorTail{count - i}, term(i, VectorTail{count - i}), start));
   return fold(fold(a, b), fold(c, e));
 }
 

@@ -30,7 +30,7 @@ __device__ inline void update(float& p, float g, float& m, float& v, const AdamN
   p -= n.step_size * m / (sqrtf(v) / n.correction2 + n.epsilon);
 }
 
-// Four numbers, neighbours of those that the warp's other threads have; nothing is read twice, and the cache is left to others.
+// Four numbers, neighbors of those that the warp's other threads have; nothing is read twice, and the cache is left to others.
 struct Four {
   float values[kAtOnce];
 };

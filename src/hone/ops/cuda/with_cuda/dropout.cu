@@ -1,5 +1,5 @@
 // Dropout by counters. Pack i of a tensor takes the bits that Philox gives for the counter (i, offset) under the key `seed`; both numbers are the
-// device generator's, read on the device, so that a captured graph draws anew in every replay.
+// device generator's, read on the device, so that a captured graph draws again in every replay.
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 
 #include "hone/ops/cuda/training.h"
@@ -50,7 +50,7 @@ __device__ inline Pack<T> dropped_pack(Pack<T> x, uint64_t seed, uint64_t index,
 
 template <class T>
 __global__ void drop_kernel(const T* x, T* y, int64_t packs, DropRates rates, at::PhiloxCudaState state, int64_t* draw) {
-  // In a captured graph both numbers lie on the device, and the offset counts from where a replay begins.
+  // In a captured graph both numbers are on the device, and the offset counts from where a replay begins.
   const uint64_t seed = state.captured_ ? static_cast<uint64_t>(*state.seed_.ptr) : state.seed_.val;
   const uint64_t offset = state.captured_ ? static_cast<uint64_t>(*state.offset_.ptr) + state.offset_intragraph_ : state.offset_.val;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

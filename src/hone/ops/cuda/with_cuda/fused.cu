@@ -69,7 +69,7 @@ bool is_float_type(at::ScalarType type) { return type == at::kFloat || type == a
 
 }  // namespace
 
-bool serves_fused(const at::Tensor& x) {
+bool supports_fused(const at::Tensor& x) {
   return x.is_cuda() && is_float_type(x.scalar_type()) && x.numel() > 0 && x.size(-1) % 8 == 0 && !at::GradMode::is_enabled();
 }
 
@@ -98,12 +98,12 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return y;
 }
 
-bool serves_thin(const at::Tensor& x, const at::Tensor& weight) {
-  return serves_fused(x) && x.dim() == 2 && x.size(0) <= 2 && x.scalar_type() == weight.scalar_type() && x.scalar_type() != at::kFloat && x.size(1) % 8 == 0 &&
+bool supports_skinny(const at::Tensor& x, const at::Tensor& weight) {
+  return supports_fused(x) && x.dim() == 2 && x.size(0) <= 2 && x.scalar_type() == weight.scalar_type() && x.scalar_type() != at::kFloat && x.size(1) % 8 == 0 &&
          weight.is_contiguous();
 }
 
-at::Tensor thin_matmul(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor skinny_gemm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) {
   auto x = input.contiguous();
   auto y = at::empty({x.size(0), weight.size(0)}, x.options());
   int width = static_cast<int>(x.size(1)), outputs = static_cast<int>(weight.size(0));

@@ -5,7 +5,7 @@ namespace hone::ops::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
-constexpr int kPositions = 4;     // a lane group works on so many neighbouring positions at a time: loads in flight
+constexpr int kPositions = 4;     // a lane group works on so many neighboring positions at a time: loads in flight
 constexpr int kMaxGroup = 8;      // queries of one key head that one block serves
 constexpr int kBlocksWanted = 264;  // two per multiprocessor of an H200: below, sequences are split among blocks
 constexpr int kMaxSplits = 32;
@@ -215,7 +215,7 @@ int splits_for(int64_t sequences, int64_t rows) {
 }
 
 template <class T, int D, int G>
-void launch(const at::Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape, at::Tensor& out) {
+void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, at::Tensor& out) {
   int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + G - 1) / G;
   auto sequences = q.size(0);
   DecodeShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), group, static_cast<int>(cache.block_size()),
@@ -224,7 +224,7 @@ void launch(const at::Tensor& q, const PagedKeys& cache, const PagedPlan& plan, 
   if (sizes.splits > 1) partial = at::empty({sequences * shape.heads * sizes.splits, D + 2}, q.options().dtype(at::kFloat));
   auto stream = c10::cuda::getCurrentCUDAStream();
   dim3 grid(static_cast<unsigned>(sequences), static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(sizes.splits));
-  decode_kernel<T, D, G><<<grid, kThreads, 0, stream>>>(data<T>(q), data<T>(cache.keys), data<T>(cache.values), data<int>(plan.tables), data<int>(plan.table_begins_s),
+  decode_kernel<T, D, G><<<grid, kThreads, 0, stream>>>(data<T>(q), data<T>(cache.keys), data<T>(cache.values), data<int>(plan.block_tables), data<int>(plan.table_begins_s),
                                                         data<int>(plan.lengths_s), mutable_data<T>(out), sizes.splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, sizes);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   if (sizes.splits == 1) return;
@@ -233,7 +233,7 @@ void launch(const at::Tensor& q, const PagedKeys& cache, const PagedPlan& plan, 
 }
 
 template <class T, int D>
-void launch_for_group(const at::Tensor& q, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape, at::Tensor& out) {
+void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, at::Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads;
   if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
   if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
@@ -249,17 +249,17 @@ bool serves_paged(const at::Tensor& q, const AttentionShape& shape) {
   return q.is_cuda() && (type == at::kFloat || type == at::kHalf || type == at::kBFloat16) && (d == 16 || d == 32 || d == 64 || d == 128);
 }
 
-void store_keys(const at::Tensor& k, const at::Tensor& v, PagedKeys& cache, const PagedPlan& plan) {
+void store_kv(const at::Tensor& k, const at::Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan) {
   with_device_type(k.scalar_type(), [&](auto type) {
     using T = decltype(type);
     store_kernel<T><<<static_cast<unsigned>(k.size(0)), 128, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        data<T>(k), data<T>(v), mutable_data<T>(cache.keys), mutable_data<T>(cache.values), data<int>(plan.slots_t), static_cast<int>(cache.keys.size(1)),
+        data<T>(k), data<T>(v), mutable_data<T>(cache.keys), mutable_data<T>(cache.values), data<int>(plan.slot_mapping_t), static_cast<int>(cache.keys.size(1)),
         static_cast<int>(cache.block_size()), static_cast<int>(cache.keys.size(3)), k.stride(0), v.stride(0));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
 }
 
-at::Tensor turn_and_store(const at::Tensor& qkv, const HeadNorms& norms, const RopeTable& rope, PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
+at::Tensor qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   auto q = at::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
   JoinedShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), static_cast<int>(shape.head_dim), static_cast<int>(cache.block_size()),
                     static_cast<float>(norms.eps)};
@@ -268,14 +268,14 @@ at::Tensor turn_and_store(const at::Tensor& qkv, const HeadNorms& norms, const R
     using T = decltype(type);
     auto weight = [](const at::Tensor& norm) { return norm.defined() ? data<T>(norm) : nullptr; };
     turn_and_store_kernel<T><<<grid, threads, 0, c10::cuda::getCurrentCUDAStream()>>>(data<T>(qkv), weight(norms.q), weight(norms.k), rope.cos.const_data_ptr<float>(),
-                                                                                      rope.sin.const_data_ptr<float>(), data<int>(plan.slots_t), mutable_data<T>(q),
+                                                                                      rope.sin.const_data_ptr<float>(), data<int>(plan.slot_mapping_t), mutable_data<T>(q),
                                                                                       mutable_data<T>(cache.keys), mutable_data<T>(cache.values), sizes);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   return q;
 }
 
-at::Tensor paged_decode(const at::Tensor& query, const PagedKeys& cache, const PagedPlan& plan, const AttentionShape& shape) {
+at::Tensor paged_decode(const at::Tensor& query, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   auto q = query.contiguous();
   auto out = at::empty_like(q);
   with_device_type(q.scalar_type(), [&](auto type) {

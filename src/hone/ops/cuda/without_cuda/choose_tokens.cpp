@@ -1,10 +1,10 @@
-#include "hone/ops/cuda/choose_tokens.h"
+#include "hone/ops/cuda/sample_tokens.h"
 
 #include "hone/base/error.h"
 
 namespace hone::ops::cuda {
 
-bool draws_tokens(const Tensor&) { return false; }
-Tensor choose_tokens(const Tensor&, const DrawSettings&) { HONE_CHECK(false, "built without CUDA kernels"); }
+bool supports_sampling(const Tensor&) { return false; }
+Tensor sample_tokens(const Tensor&, const SamplingTensors&) { HONE_CHECK(false, "built without CUDA kernels"); }
 
 }  // namespace hone::ops::cuda

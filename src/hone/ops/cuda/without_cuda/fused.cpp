@@ -4,10 +4,10 @@
 
 namespace hone::ops::cuda {
 
-bool serves_fused(const Tensor&) { return false; }
+bool supports_fused(const Tensor&) { return false; }
 Tensor rope(const Tensor&, const Tensor&, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
 Tensor swiglu(const Tensor&, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
-bool serves_thin(const Tensor&, const Tensor&) { return false; }
-Tensor thin_matmul(const Tensor&, const Tensor&, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
+bool supports_skinny(const Tensor&, const Tensor&) { return false; }
+Tensor skinny_gemm(const Tensor&, const Tensor&, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
 
 }  // namespace hone::ops::cuda

@@ -5,10 +5,12 @@
 namespace hone::ops::cuda {
 
 bool serves_paged(const Tensor&, const AttentionShape&) { return false; }
-void store_keys(const Tensor&, const Tensor&, PagedKeys&, const PagedPlan&) { HONE_CHECK(false, "built without CUDA kernels"); }
-Tensor turn_and_store(const Tensor&, const HeadNorms&, const RopeTable&, PagedKeys&, const PagedPlan&, const AttentionShape&) {
+void store_kv(const Tensor&, const Tensor&, KvCacheLayer&, const PagedAttentionMetadata&) { HONE_CHECK(false, "built without CUDA kernels"); }
+Tensor qk_norm_rope_store_kv(const Tensor&, const QkNorm&, const RopeTable&, KvCacheLayer&, const PagedAttentionMetadata&, const AttentionShape&) {
   HONE_CHECK(false, "built without CUDA kernels");
 }
-Tensor paged_decode(const Tensor&, const PagedKeys&, const PagedPlan&, const AttentionShape&) { HONE_CHECK(false, "built without CUDA kernels"); }
+Tensor paged_decode(const Tensor&, const KvCacheLayer&, const PagedAttentionMetadata&, const AttentionShape&) {
+  HONE_CHECK(false, "built without CUDA kernels");
+}
 
 }  // namespace hone::ops::cuda

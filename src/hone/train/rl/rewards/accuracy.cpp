@@ -18,7 +18,7 @@ class AccuracyReward final : public Reward {
  public:
   std::string name() const override { return "MathAccuracy"; }
 
-  std::vector<double> score(const std::vector<JudgedAnswer>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& answers) override {
     std::vector<double> scores;
     for (const auto& answer : answers) {
       auto solution = column_text(answer, "solution", "accuracy");

@@ -18,7 +18,7 @@ struct Boxed {
   bool in_formula;
 };
 
-// Whether a place lies in a formula, told by the marks before it.
+// Whether a place is in a formula, told by the marks before it.
 struct FormulaState {
   bool dollars = false, round = false, square = false;
 

@@ -16,7 +16,7 @@ bool thought_then(std::string_view text, WhatFollows what_follows) {
 
 class FormReward : public Reward {
  public:
-  std::vector<double> score(const std::vector<JudgedAnswer>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& answers) override {
     std::vector<double> scores;
     for (const auto& answer : answers) scores.push_back(fits(answer.text) ? 1 : 0);
     return scores;

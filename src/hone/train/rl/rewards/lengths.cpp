@@ -14,13 +14,14 @@ class CosineReward final : public Reward {
   explicit CosineReward(const RewardConfig& config) : config_(config), accuracy_(make_accuracy_reward()) {}
   std::string name() const override { return "CosineReward"; }
 
-  std::vector<double> score(const std::vector<JudgedAnswer>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& answers) override {
     auto scores = accuracy_->score(answers);
     for (size_t i = 0; i < answers.size(); ++i) {
       bool right = scores[i] >= 1;
       double shortest = right ? config_.cosine_shortest_right : config_.cosine_shortest_wrong;
       double longest = right ? config_.cosine_longest_right : config_.cosine_longest_wrong;
-      double way = static_cast<double>(answers[i].tokens) / static_cast<double>(config_.cosine_longest ? config_.cosine_longest : config_.max_answer);
+      double way = static_cast<double>(answers[i].tokens) /
+                   static_cast<double>(config_.cosine_longest ? config_.cosine_longest : config_.max_completion_length);
       scores[i] = shortest - (shortest - longest) * (1 - std::cos(way * std::numbers::pi)) / 2;
     }
     return scores;
@@ -37,7 +38,7 @@ class SoftOverlongReward final : public Reward {
   SoftOverlongReward(int64_t longest, int64_t margin) : longest_(longest), margin_(margin) {}
   std::string name() const override { return "SoftOverlong"; }
 
-  std::vector<double> score(const std::vector<JudgedAnswer>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& answers) override {
     std::vector<double> scores;
     for (const auto& answer : answers) {
       auto beyond = static_cast<double>(answer.tokens - (longest_ - margin_));
@@ -55,7 +56,7 @@ class SoftOverlongReward final : public Reward {
 std::unique_ptr<Reward> make_cosine_reward(const RewardConfig& config) { return std::make_unique<CosineReward>(config); }
 
 std::unique_ptr<Reward> make_soft_overlong_reward(const RewardConfig& config) {
-  int64_t longest = config.soft_longest ? config.soft_longest : config.max_answer;
+  int64_t longest = config.soft_longest ? config.soft_longest : config.max_completion_length;
   if (config.soft_margin <= 0)
     throw UserError(ExitCode::usage, "the reward soft_overlong needs to know over how many tokens its penalty grows", "set soft_cache_length");
   if (config.soft_margin >= longest)

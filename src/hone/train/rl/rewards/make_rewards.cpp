@@ -11,7 +11,7 @@ namespace {
 bool is_reward_address(const std::string& name) { return name.starts_with("http://") || name.starts_with("https://"); }
 
 std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig& config, const std::vector<std::string>& names) {
-  if (is_reward_address(name)) return make_judge(name, config, names);
+  if (is_reward_address(name)) return make_http_reward(name, config, names);
   if (name == "accuracy") return make_accuracy_reward();
   if (name == "format") return make_format_reward();
   if (name == "react_format") return make_react_format_reward();
@@ -19,7 +19,8 @@ std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig&
   if (name == "soft_overlong") return make_soft_overlong_reward(config);
   if (name == "repetition") return make_repetition_reward(config);
   throw UserError(ExitCode::usage, fmt::format("there is no reward called {}", name),
-                  "expected accuracy, format, react_format, cosine, repetition, soft_overlong, or the address of your own: http://127.0.0.1:9000/score (docs/reinforcement.md)");
+                  "expected accuracy, format, react_format, cosine, repetition, soft_overlong, or the address of your own: "
+                  "http://127.0.0.1:9000/score (docs/reinforcement.md)");
 }
 
 }  // namespace
@@ -47,10 +48,12 @@ void probe_rewards(const RewardConfig& config) {
   }
 }
 
-std::string column_text(const JudgedAnswer& answer, const std::string& column, const std::string& reward) {
+std::string column_text(const RewardInput& answer, const std::string& column, const std::string& reward) {
   const auto& columns = answer.question->extra;
   if (!columns.is_object() || !columns.contains(column))
-    throw UserError(ExitCode::bad_data, fmt::format("{}: the row has no column \"{}\", which the reward {} compares answers with", answer.question->origin.str(), column, reward),
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("{}: the row has no column \"{}\", which the reward {} compares completions with",
+                                answer.question->origin.str(), column, reward),
                     fmt::format("add it, or name the column that holds it: --columns '{{\"your_column\": \"{}\"}}'", column));
   const auto& value = columns[column];
   return value.is_string() ? value.get<std::string>() : value.dump();

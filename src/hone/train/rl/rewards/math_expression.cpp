@@ -9,7 +9,7 @@
 namespace hone::train::rl {
 namespace {
 
-constexpr int kDeepest = 100;  // answers come from a model, which may open brackets for ever
+constexpr int kDeepest = 100;  // answers come from a model, which may open brackets forever
 constexpr double kSixDecimals = 1e-6, kRounding = 1e-12;
 
 using Operands = std::vector<double>;
@@ -307,7 +307,7 @@ bool same_everywhere(const MathExpression& one, const MathExpression& other) {
     double a = one.value(unknowns), b = other.value(unknowns);
     if (std::isnan(a) || std::isnan(b)) continue;
     ++compared;
-    if (a != b && !(std::fabs(a - b) < kSixDecimals + kRounding * std::fabs(a))) return false;
+    if (a != b && !(std::fabs(a - b) < kSixDecimals + kRewardRounding * std::fabs(a))) return false;
   }
   return compared > 0;
 }

@@ -10,7 +10,7 @@ class ModelReward final : public Reward {
   explicit ModelReward(const RewardModelConfig& config) : name_(config.folder.filename().string()), model_(config) {}
   std::string name() const override { return name_; }
 
-  std::vector<double> score(const std::vector<JudgedAnswer>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& answers) override {
     std::vector<data::Conversation> conversations;
     for (const auto& answer : answers) {
       conversations.push_back(*answer.question);
@@ -25,7 +25,7 @@ class ModelReward final : public Reward {
   // NaN would count as nothing to say, and a broken model would go unnoticed.
   void require_number(double score, const data::Conversation& question) const {
     if (std::isfinite(score)) return;
-    throw UserError(ExitCode::failure, fmt::format("the reward model {} gives {} for an answer to {}", name_, score, question.origin.str()),
+    throw UserError(ExitCode::failure, fmt::format("the reward model {} returned {} for a completion of {}", name_, score, question.origin.str()),
                     "its weights may be broken, or too large for their type: try --torch_dtype float32");
   }
 

@@ -1,6 +1,6 @@
 // A reward model as a reward.
 #pragma once
-#include "hone/train/reward_model.h"
+#include "hone/train/methods/reward_model.h"
 #include "hone/train/rl/rewards/reward.h"
 
 namespace hone::train::rl {

@@ -12,7 +12,7 @@ class RepetitionReward final : public Reward {
   RepetitionReward(int64_t words, double penalty) : words_(static_cast<size_t>(words)), penalty_(penalty) {}
   std::string name() const override { return "RepetitionPenalty"; }
 
-  std::vector<double> score(const std::vector<JudgedAnswer>& answers) override {
+  std::vector<double> score(const std::vector<RewardInput>& answers) override {
     std::vector<double> scores;
     for (const auto& answer : answers) scores.push_back(repeated_part(lower_words(answer.text)) * penalty_);
     return scores;

@@ -1,0 +1,176 @@
+#include "hone/cli/commands/infer_pooling.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/base/progress.h"
+#include "hone/cli/chat.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/model_config.h"
+#include "hone/train/evaluation/pooling_runner.h"
+#include "hone/data/encode/pooling_rows.h"
+#include "hone/tuner/adapter.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr int64_t kTextsAtOnce = 16;
+
+std::unique_ptr<model::CausalLM> judging_model(const Options& options, const std::filesystem::path& folder, const text::Tokenizer& tokenizer) {
+  auto model = load_model(options, folder, tokenizer);
+  auto adapters = options.list("adapters");
+  for (size_t i = 0; i < adapters.size(); ++i) {
+    tuner::AttachOptions attach;
+    attach.name = i == 0 ? "default" : fmt::format("adapter{}", i);
+    auto adapter = tuner::load_adapter(*model, adapters[i], attach);
+    if (i + 1 < adapters.size() || options.flag("merge_lora")) tuner::merge_adapter(*model, adapter);
+  }
+  return model;
+}
+
+Json pooling_row(const data::Conversation& row, const train::PoolingOutput& verdict) {
+  Json messages = Json::array();
+  for (const auto& message : row.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+  messages.push_back({{"role", "assistant"}, {"content", verdict.content}});
+  Json label = row.extra.is_object() ? row.extra.value("label", Json()) : Json();
+  Json result{{"response", verdict.content}, {"labels", label}, {"logprobs", verdict.logprobs}, {"messages", messages}};
+  if (row.extra.is_object())
+    for (const auto& [name, value] : row.extra.items())
+      if (name != "label" && !result.contains(name)) result[name] = value;
+  return result;
+}
+
+// How often what was said is what the row says; nothing of rows without a label.
+struct Agreement {
+  int64_t right = 0, labelled = 0;
+
+  void note(const Json& row) {
+    if (row["labels"].is_null()) return;
+    ++labelled;
+    right += row["labels"] == row["response"];
+  }
+};
+
+class PoolingRowWriter {
+ public:
+  PoolingRowWriter(const Options& options, const train::TaskConfig& task, const std::filesystem::path& folder)
+      : tokenizer_(text::load_tokenizer(folder, new_tokens(options))),
+        model_(judging_model(options, folder, *tokenizer_)),
+        encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder))),
+        runner_(*model_, task, *tokenizer_, options.flag("reranker_use_activation")),
+        top_n_(options.has("top_logprobs") ? options.integer("top_logprobs") : 0),
+        decides_(task.task == train::Task::decision) {}
+
+  data::Sample encoded(const data::Conversation& text) const {
+    return (decides_ ? data::encode_decision(*encoder_, text) : data::encode_pooling_text(*encoder_, text)).or_throw(ExitCode::bad_data, "text");
+  }
+  std::vector<train::PoolingOutput> operator()(const std::vector<data::Sample>& samples) const {
+    std::vector<std::vector<text::TokenId>> texts;
+    std::vector<std::vector<float>> grades;
+    for (const auto& sample : samples) texts.push_back(sample.ids), grades.push_back(sample.sequence_labels);
+    return decides_ ? runner_.decide(texts, grades) : runner_(texts, top_n_);
+  }
+
+ private:
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::unique_ptr<model::CausalLM> model_;
+  std::shared_ptr<const data::Encoder> encoder_;
+  train::PoolingRunner runner_;
+  int64_t top_n_;
+  bool decides_;
+};
+
+int infer_pooling_interactive(const PoolingRowWriter& judge) {
+  auto answer = [&](const data::Conversation& conversation, const std::function<void(std::string_view)>& show) {
+    data::Conversation last;
+    last.messages = {conversation.messages.back()};
+    auto text = judge({judge.encoded(last)})[0].content.dump();
+    show(text);
+    return text;
+  };
+  return chat(swift_manner(), {}, answer);
+}
+
+int infer_pooling_dataset(const Options& options, const train::TaskConfig& task, const PoolingRowWriter& judge,
+                          const data::ConversationSource& rows, const std::filesystem::path& path) {
+  auto limit = options.has_option("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
+  auto count = std::min(limit, rows.size());
+  auto began = std::chrono::steady_clock::now();
+  ProgressBar bar("Infer", count);
+  Agreement agreement;
+  int64_t tokens = 0, skipped = 0;
+  for (int64_t first = 0; first < count; first += kTextsAtOnce) {
+    std::vector<data::Conversation> texts;
+    std::vector<data::Sample> samples;
+    for (int64_t i = first; i < std::min(first + kTextsAtOnce, count); ++i) {
+      auto row = rows.at(i);
+      if (!row) {
+        log::warning("{}", row.error());
+        ++skipped;
+        continue;
+      }
+      samples.push_back(judge.encoded(*row));
+      tokens += static_cast<int64_t>(samples.back().ids.size());
+      texts.push_back(std::move(*row));
+    }
+    auto verdicts = judge(samples);
+    for (size_t i = 0; i < verdicts.size(); ++i) {
+      auto row = pooling_row(texts[i], verdicts[i]);
+      agreement.note(row);
+      append_line(path, row.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+    bar.update(std::min(first + kTextsAtOnce, count));
+  }
+  bar.finish();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  auto judged = count - skipped;
+  Json summary{{"num_prompt_tokens", tokens}, {"num_samples", judged}, {"runtime", seconds}, {"samples/s", static_cast<double>(judged) / seconds}};
+  bool classes = task.task == train::Task::seq_cls && task.problem != train::ProblemType::regression;
+  if (classes && agreement.labelled) summary["acc"] = static_cast<double>(agreement.right) / static_cast<double>(agreement.labelled);
+  fmt::print("{}\n", summary.dump());
+  log::info("{} verdicts written to {}", judged, path.string());
+  return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
+}
+
+std::filesystem::path chosen_result_file(const Options& options, const std::filesystem::path& folder) {
+  if (options.has("result_path")) return options.text("result_path");
+  auto base = options.list("adapters").empty() ? fs::path("result") / folder.filename() : fs::path(options.list("adapters").back());
+  char stamp[32];
+  auto now = std::time(nullptr);
+  std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&now));
+  return base / "infer_result" / fmt::format("{}.jsonl", stamp);
+}
+
+// A file that was not there before is not there afterwards either.
+void require_writable(const std::filesystem::path& path) {
+  if (!fs::exists(path)) {
+    write_file_atomically(path, "\n");  // a full disk takes an empty file, and no line; what fails leaves nothing behind
+    fs::remove(path);
+  } else if (::access(path.c_str(), W_OK) != 0) {
+    throw UserError(ExitCode::bad_data, fmt::format("{}: cannot write: {}", path.string(), std::strerror(errno)));
+  }
+}
+
+}  // namespace
+
+std::filesystem::path result_file(const Options& options, const std::filesystem::path& folder) {
+  auto path = chosen_result_file(options, folder);
+  if (path.has_parent_path()) fs::create_directories(path.parent_path());
+  require_writable(path);
+  return path;
+}
+
+int infer_pooling_rows(const Options& options, const train::TaskConfig& task, const std::filesystem::path& folder, const data::ConversationSource* rows) {
+  if (task.task == train::Task::decision && !rows)
+    throw UserError(ExitCode::usage, "decisions are asked about records, not typed texts", "name them with --val_dataset");
+  const auto path = rows ? result_file(options, folder) : fs::path();
+  PoolingRowWriter judge(options, task, folder);
+  return rows ? infer_pooling_dataset(options, task, judge, *rows, path) : infer_pooling_interactive(judge);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,136 @@
+#include "hone/cli/commands/inspect/logits.h"
+
+#include "hone/base/file.h"
+#include "hone/base/json.h"
+#include "hone/device/device.h"
+#include "hone/io/safetensors.h"
+#include "hone/model/causal_lm.h"
+#include "hone/model/inference/paged_kv_cache.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/train/losses/load_balancing_loss.h"
+#include "hone/tuner/adapter.h"
+
+namespace hone::cli {
+namespace {
+
+using Sequences = std::vector<std::vector<int64_t>>;
+
+Sequences read_sequences(const Json& input, const char* field, const std::string& origin) try {
+  return input.contains(field) ? input[field].get<Sequences>() : Sequences{};
+} catch (const Json::exception&) {
+  throw UserError(ExitCode::bad_data, fmt::format("{}: \"{}\" is not a list of lists of integers", origin, field));
+}
+
+model::LoadOptions load_options(const LogitsOptions& options) {
+  model::LoadOptions load{.device = device::select_device(options.device)};
+  if (options.dtype == "float32") load.dtype = at::kFloat;
+  if (options.dtype == "bfloat16") load.dtype = at::kBFloat16;
+  if (options.dtype == "float16") load.dtype = at::kHalf;
+  if (!options.dtype.empty() && !load.dtype)
+    throw UserError(ExitCode::usage, fmt::format("dtype \"{}\"; expected float32, bfloat16 or float16", options.dtype));
+  return load;
+}
+
+struct Packed {
+  model::ModelInput input;
+  Tensor targets_t;
+};
+
+// Labels stand at the token they name; the position before it predicts it.
+Packed pack(const Sequences& sequences, const Sequences& labels, at::Device device) {
+  std::vector<int64_t> tokens, positions, targets;
+  Packed packed;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const auto& sequence = sequences[i];
+    for (size_t j = 0; j < sequence.size(); ++j) {
+      bool last = j + 1 == sequence.size();
+      tokens.push_back(sequence[j]);
+      positions.push_back(static_cast<int64_t>(j));
+      targets.push_back(last ? ops::kIgnoredTarget : labels.empty() ? sequence[j + 1] : labels.at(i).at(j + 1));
+    }
+    packed.input.segments.append(static_cast<int64_t>(sequence.size()));
+  }
+  packed.input.tokens_t = at::tensor(tokens, at::kLong).to(device);
+  packed.input.positions_t = at::tensor(positions, at::kLong).to(device);
+  packed.targets_t = at::tensor(targets, at::kLong).to(device);
+  return packed;
+}
+
+// A first part of every sequence at once, the rest a token at a time, in the order of the packed row.
+Tensor cached_hidden(model::CausalLM& model, const Sequences& sequences) {
+  at::NoGradGuard no_grad;
+  size_t longest = 0;
+  for (const auto& sequence : sequences) longest = std::max(longest, sequence.size());
+  constexpr int64_t kBlock = 4;  // small, so that a test's short sequences span several
+  auto per_sequence = (longest + kBlock - 1) / kBlock;
+  model::PagedKvCache cache(model.config(), static_cast<int64_t>(sequences.size() * per_sequence), kBlock, model.dtype(), model.device());
+  std::vector<std::vector<int32_t>> blocks(sequences.size(), std::vector<int32_t>(per_sequence));
+  for (size_t i = 0; i < blocks.size(); ++i) std::iota(blocks[i].begin(), blocks[i].end(), static_cast<int32_t>(i * per_sequence));
+  std::vector<TensorList> rows(sequences.size());
+  for (size_t begin = 0; begin < longest;) {
+    size_t end = begin == 0 ? (longest + 1) / 2 : begin + 1;
+    std::vector<int64_t> members, tokens, positions;
+    model::ModelInput input;
+    std::vector<ops::PagedSequence> pages;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      size_t stop = std::min(end, sequences[i].size());
+      if (begin >= stop) continue;
+      members.push_back(static_cast<int64_t>(i));
+      for (size_t j = begin; j < stop; ++j) tokens.push_back(sequences[i][j]), positions.push_back(static_cast<int64_t>(j));
+      input.segments.append(static_cast<int64_t>(stop - begin));
+      pages.push_back({static_cast<int64_t>(begin), static_cast<int64_t>(stop - begin), blocks[i]});
+    }
+    input.tokens_t = at::tensor(tokens, at::kLong).to(model.device());
+    input.positions_t = at::tensor(positions, at::kLong).to(model.device());
+    cache.set_metadata(ops::paged_plan(pages, kBlock, model.device()));
+    auto hidden_th = model.hidden_states(input, &cache);
+    for (size_t m = 0; m < members.size(); ++m)
+      rows[static_cast<size_t>(members[m])].push_back(hidden_th.narrow(0, input.segments.offsets[m], input.segments.length(static_cast<int64_t>(m))));
+    begin = end;
+  }
+  TensorList all;
+  for (auto& parts : rows) all.push_back(at::cat(parts));
+  return at::cat(all);
+}
+
+void attach_adapters(model::CausalLM& model, const LogitsOptions& options) {
+  for (size_t i = 0; i < options.adapters.size(); ++i) tuner::load_adapter(model, options.adapters[i], {.name = fmt::format("adapter{}", i)});
+  if (options.new_adapter.empty()) return;
+  auto config = io::parse_adapter_config(read_file(options.new_adapter)).or_throw(ExitCode::bad_data, options.new_adapter);
+  auto adapter = tuner::attach_adapter(model, config, {});
+  if (!options.save_adapter.empty()) tuner::save_adapter(model, adapter, options.save_adapter);
+}
+
+}  // namespace
+
+int logits_command(const LogitsOptions& options) {
+  auto json = parse_json(read_file(options.input)).or_throw(ExitCode::bad_data, options.input);
+  auto sequences = read_sequences(json, "sequences", options.input), labels = read_sequences(json, "labels", options.input);
+  auto model = model::CausalLM::load(options.model, load_options(options));
+  model->set_training(options.grads);
+  model->set_recompute(options.recompute ? model::Recompute::block : model::Recompute::none);
+  attach_adapters(*model, options);
+  for (auto& parameter : model->parameters()) parameter.value->requires_grad_(options.grads);
+  for (auto& parameter : model->adapter_parameters()) parameter.value->requires_grad_(options.grads);
+
+  auto packed = pack(sequences, labels, model->device());
+  TensorList router_logits;
+  auto hidden_th = options.cached ? cached_hidden(*model, sequences) : model->hidden_states(packed.input, nullptr, &router_logits);
+  const auto& head = model->head();
+  auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, packed.targets_t,
+                                       {.adapters = head.adapters, .training = model->training()});
+  if (options.router_balance > 0 && !router_logits.empty())
+    loss.sum = loss.sum + options.router_balance * train::load_balancing_loss(router_logits, model->config().experts.num_experts_per_tok, loss.sum.device());
+  std::vector<io::TensorSource> tensors{
+      io::TensorSource::of("logits", model->logits(hidden_th.detach()).to(at::kFloat)), io::TensorSource::of("loss", loss.sum),
+      io::TensorSource::of("correct", loss.correct), io::TensorSource::of("count", loss.count)};
+  if (options.grads) {
+    loss.sum.backward();
+    for (auto& parameter : model->parameters()) tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
+    for (auto& parameter : model->adapter_parameters()) tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
+  }
+  io::write_safetensors(options.output, tensors);
+  return 0;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,109 @@
+// `hone policy-trace`: rewards of given answers, advantages of given rewards, losses and gradients of given batches, as JSON. For
+// comparing with other implementations; hidden from help.
+#include <cmath>
+
+#include "hone/cli/commands.h"
+#include "hone/model/causal_lm.h"
+#include "hone/train/losses/policy.h"
+#include "hone/train/rl/advantages.h"
+#include "hone/train/rl/batch_state.h"
+#include "hone/train/rl/rewards/reward.h"
+
+namespace hone::cli {
+namespace {
+
+using namespace train::rl;
+
+Json number_or_null(double value) { return std::isnan(value) ? Json(nullptr) : Json(value); }
+
+Json reward_trace(const Json& asked) {
+  RewardConfig config{.functions = asked.at("functions")};
+  config.max_completion_length = asked.value("max_answer", config.max_completion_length);
+  config.soft_margin = asked.value("soft_margin", config.soft_margin);
+  config.repetition_words = asked.value("repetition_words", config.repetition_words);
+  std::vector<data::Conversation> questions(asked.at("rows").size());
+  std::vector<RewardInput> answers;
+  for (size_t i = 0; i < questions.size(); ++i) {
+    const auto& row = asked["rows"][i];
+    questions[i].extra = {{"solution", row.value("solution", "")}};
+    answers.push_back({&questions[i], row.at("text"), row.value("tokens", int64_t{0})});
+  }
+  Json result = Json::object();
+  for (const auto& reward : make_rewards(config)) {
+    auto& scores = result[reward->name()] = Json::array();
+    for (double score : reward->score(answers)) scores.push_back(number_or_null(score));
+  }
+  return result;
+}
+
+Json advantage_trace(const Json& asked) {
+  RewardTable rewards;
+  for (const auto& row : asked.at("rewards")) {
+    rewards.emplace_back();
+    for (const auto& value : row) rewards.back().push_back(value.is_null() ? std::nan("") : value.get<double>());
+  }
+  AdvantageConfig config{.estimator = static_cast<Estimator>(asked.at("estimator").get<int>()),
+                         .scale = static_cast<RewardScale>(asked.at("scale").get<int>()),
+                         .weights = asked.at("weights")};
+  int64_t generations = asked.at("generations");
+  auto totals = total_rewards(rewards, config.weights);
+  if (asked.contains("divergences"))
+    for (size_t i = 0; i < totals.size(); ++i) totals[i] -= asked.value("beta", 0.0) * asked["divergences"][i].get<double>();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < config.weights.size(); ++i) names.push_back(std::to_string(i));
+  Json metrics = Json::object();
+  for (const auto& [name, value] : reward_metrics(totals, rewards, names, generations, config.scale)) metrics[name] = value;
+  return {{"advantages", advantages_of(totals, rewards, generations, config)}, {"metrics", metrics}};
+}
+
+train::PolicyConfig policy_config(const Json& asked) {
+  train::PolicyConfig config;
+  config.objective = static_cast<train::PolicyObjective>(asked.at("objective").get<int>());
+  config.level = static_cast<train::RatioLevel>(asked.value("level", 0));
+  config.temperature = asked.value("temperature", config.temperature);
+  config.epsilon_low = asked.value("clip_below", config.epsilon_low);
+  config.epsilon_high = asked.value("clip_above", config.epsilon_high);
+  if (asked.contains("ratio_cap")) config.delta = asked["ratio_cap"].get<double>();
+  if (asked.contains("farthest_bad_answer")) config.off_policy_mask_delta = asked["farthest_bad_answer"].get<double>();
+  config.reference_weight = asked.value("reference_weight", 0.0);
+  config.overlong_filter = asked.value("leave_out_cut", false);
+  config.top_entropy = asked.value("top_entropy", 1.0);
+  config.report_entropy = asked.value("report_entropy", false);
+  config.fipo_clip_above_only = asked.value("fipo_clip_above_only", true);
+  config.max_completion_length = asked.value("max_answer", config.max_completion_length);
+  return config;
+}
+
+Json loss_trace(model::CausalLM& model, const Json& asked) {
+  train::PolicyLoss method(policy_config(asked));
+  auto batch = batch_from_json(asked.at("batch"));
+  for (const auto& parameter : model.parameters()) {
+    parameter.value->mutable_grad() = Tensor();
+    parameter.value->requires_grad_(true);
+  }
+  auto loss = method.loss(model, batch);
+  (loss.sum / method.num_items(batch)).backward();
+  Json norms = Json::object(), metrics = Json::object();
+  for (const auto& parameter : model.parameters())
+    if (const auto& gradient = parameter.value->grad(); gradient.defined()) norms[parameter.name] = gradient.norm().item<double>();
+  for (const auto& metric : loss.metrics) metrics[metric.name] = metric.sum.item<double>() / metric.num_items;
+  return {{"loss", loss.sum.item<double>() / method.num_items(batch)}, {"gradients", norms}, {"metrics", metrics}};
+}
+
+}  // namespace
+
+int policy_trace_command(const Options& options) {
+  if (options.positional().empty()) throw UserError(ExitCode::usage, "policy-trace needs a file that says what to compute");
+  const auto asked = read_config_file(options.positional().front());
+  Json result{{"rewards", Json::array()}, {"advantages", Json::array()}, {"losses", Json::array()}};
+  for (const auto& each : asked.value("rewards", Json::array())) result["rewards"].push_back(reward_trace(each));
+  for (const auto& each : asked.value("advantages", Json::array())) result["advantages"].push_back(advantage_trace(each));
+  if (asked.contains("losses")) {
+    auto model = model::CausalLM::load(asked.at("model").get<std::string>(), {.dtype = at::kFloat});
+    for (const auto& each : asked["losses"]) result["losses"].push_back(loss_trace(*model, each));
+  }
+  fmt::print("{}\n", result.dump());
+  return 0;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,171 @@
+// Rows as a training command will see them, and a table of lengths and problems. The command is resolved as if it were to run, so that what
+// is shown is what it would train on.
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "hone/base/progress.h"
+#include "hone/base/terminal.h"
+#include "hone/cli/parsing/command_line.h"
+#include "hone/cli/configs/training/training_config.h"
+#include "hone/data/preview.h"
+#include "hone/train/run_setup.h"
+
+namespace hone::cli {
+namespace {
+
+using terminal::Style;
+using Sample = data::Sample;
+using ShownRow = data::DatasetPreview::Row;
+
+// Learned text green, masked text dim, special tokens bold; where colors are off, learned text stands in ⟦ ⟧.
+std::string colored(const std::vector<data::TextSpan>& runs) {
+  bool colours = terminal::has_colors(1), open = false;
+  std::string out;
+  for (const auto& run : runs) {
+    if (!colours && run.is_trained != open) out += run.is_trained ? "⟦" : "⟧", open = run.is_trained;
+    auto style = run.is_trained ? Style::green : Style::dim;
+    out += run.special ? terminal::styled(terminal::styled(run.text, Style::bold), style) : terminal::styled(run.text, style);
+  }
+  return open ? out + "⟧" : out;
+}
+
+// What a sample is within its row, "" where there is one and nothing to say about it.
+std::string part_name(const train::TrainingJob& job, const ShownRow& row, size_t part) {
+  if (job.reinforcement) return "prompt";
+  if (job.loader.pairs) return part == 0 ? "chosen" : "rejected";
+  if (job.loader.feedback) return row.samples[part].sequence_labels.empty() || row.samples[part].sequence_labels.front() > 0 ? "good" : "bad";
+  return row.samples.size() > 1 ? fmt::format("part {}", part + 1) : "";
+}
+
+bool has_grades(const train::TrainingJob& job, const Sample& sample) { return !job.loader.feedback && !sample.sequence_labels.empty(); }
+
+void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, const ShownRow& row, bool ids) {
+  for (size_t part = 0; part < row.samples.size(); ++part) {
+    const auto& sample = row.samples[part];
+    const auto name = part_name(job, row, part);
+    auto title = fmt::format("row {}{}{} ({}), {} tokens{}", row.row, name.empty() ? "" : " ", name, sample.origin.str(), sample.ids.size(),
+                             has_grades(job, sample) ? fmt::format(", grade {}", fmt::join(sample.sequence_labels, " ")) : "");
+    fmt::print("{}\n{}\n", terminal::styled(title, Style::bold), colored(data::text_runs(tokenizer, sample)));
+    if (ids) fmt::print("ids    {}\nlabels {}\n", Json(sample.ids).dump(), Json(sample.labels).dump());
+    if (!sample.loss_scale.empty() && ids) fmt::print("weights {}\n", Json(sample.loss_scale).dump());
+    if (job.reinforcement && row.extra.is_object())
+      fmt::print("{}\n",
+                 terminal::styled(
+                     "rewards see " + terminal::truncate(row.extra.dump(-1, ' ', false, Json::error_handler_t::replace), 200),
+                     Style::dim));
+    fmt::print("\n");
+  }
+}
+
+void show_json(const train::TrainingJob& job, const text::Tokenizer& tokenizer, const ShownRow& row) {
+  for (size_t part = 0; part < row.samples.size(); ++part) {
+    const auto& sample = row.samples[part];
+    Json line = {{"row", row.row}, {"origin", sample.origin.str()}, {"text", tokenizer.decode(sample.ids, false)}, {"ids", sample.ids},
+                 {"labels", sample.labels}};
+    if (auto name = part_name(job, row, part); !name.empty()) line["part"] = name;
+    if (!sample.loss_scale.empty()) line["loss_scale"] = sample.loss_scale;
+    if (has_grades(job, sample)) line["grades"] = sample.sequence_labels;
+    fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+}
+
+void show_histogram(const data::LengthSummary& lengths) {
+  int64_t tallest = 1;
+  for (const auto& bar : lengths.histogram) tallest = std::max(tallest, bar.count);
+  for (const auto& bar : lengths.histogram) {
+    auto width = static_cast<size_t>(bar.count * 40 / tallest);
+    std::string blocks;
+    for (size_t i = 0; i < width; ++i) blocks += "█";
+    fmt::print("  {:>7} to {:<7} {:>8}  {}\n", bar.from, bar.to - 1, bar.count, terminal::styled(blocks, Style::cyan));
+  }
+}
+
+const char* fate_of_long_rows(const data::EncodeConfig& config) {
+  if (config.dialect == data::Dialect::factory) return "cut turn by turn";
+  switch (config.truncation) {
+    case data::Truncation::drop: return "dropped";
+    case data::Truncation::split: return "split";
+    case data::Truncation::left: return "cut at the left";
+    default: return "cut at the right";
+  }
+}
+
+void show_table(const data::DatasetPreview& preview, const train::TrainingJob& job, const data::RowReport& report) {
+  auto line = [](const char* name, const data::LengthSummary& s) {
+    fmt::print("{:<14} {:>8} {:>10.1f} {:>8} {:>8} {:>8} {:>12}\n", name, s.min, s.mean, s.p50, s.p95, s.max, s.total);
+  };
+  fmt::print("{}\n", terminal::styled(fmt::format("{:<14} {:>8} {:>10} {:>8} {:>8} {:>8} {:>12}", "tokens a row", "min", "mean",
+                                                  "p50", "p95", "max", "total"),
+                                      Style::bold));
+  line("all", preview.lengths);
+  if (preview.is_trained.max > 0) line("learned", preview.is_trained);
+  show_histogram(preview.lengths);
+  fmt::print("rows looked at {}, usable {}, bad {}\n", preview.scanned, report.good(), report.bad());
+  const auto limit = job.encode.max_length;
+  if (limit > 0) fmt::print("longer than max_length, {} tokens: {} ({})\n", limit, preview.too_long, fate_of_long_rows(job.encode));
+  if (preview.without_target) fmt::print("rows with nothing to learn: {}\n", preview.without_target);
+  if (job.loader.feedback && job.loader.feedback->with_kl_pairs)
+    fmt::print("each prompt trains once more with another row's answer, from which kto estimates the divergence\n");
+  for (const auto& [problem, count] : report.by_kind()) fmt::print("  {:<20} {:>8}\n", data::name(problem), count);
+  for (const auto& message : report.messages()) fmt::print("  {}\n", terminal::styled(message, Style::yellow));
+  if (auto more = report.unlisted(); more > 0) fmt::print("  … and {} more\n", more);
+}
+
+// What a run needs and its rows do not depend on is not asked for.
+void complete(Options& options) {
+  auto set = [&](std::string_view name, Json value) { options.set(name, std::move(value), Source::automatic, "preview"); };
+  if (!options.has("output_dir")) set("output_dir", "output");
+  set("do_train", true);
+  if (!(options.verb() & kRlhf) || options.text("rlhf_type") != "grpo") return;
+  set("reward_funcs", Json::array({"format"}));
+  set("reward_model", Json::array());
+  set("reward_weights", Json());
+}
+
+// In the order of the file, unless rows are drawn: then those that the run draws.
+void keep_file_order(data::DatasetConfig& config) {
+  bool draws = config.split_dataset_ratio > 0 || config.val_size > 0 || config.train_samples >= 0 || !config.interleave_prob.empty();
+  for (const auto& word : config.datasets) draws |= word.find('#') != word.npos;
+  if (!draws) config.shuffle = false;
+  config.streaming = false;
+}
+
+data::DatasetPreview look_at(const train::TrainingJob& job, const Options& options,
+                             const std::shared_ptr<const text::Tokenizer>& tokenizer, data::RowReport& report) {
+  auto datasets = job.datasets;
+  keep_file_order(datasets);
+  datasets.tokenizer = tokenizer;
+  auto opened = data::open_datasets(datasets);
+  if (!opened.train) throw UserError(ExitCode::bad_data, "the dataset has no training rows");
+  data::PreviewConfig config{.loader = job.loader, .shown = options.integer("rows"), .scan = options.integer("scan")};
+  if (job.reinforcement) config.prompts = true, config.most_tokens = train::longest_useful_prompt(job);
+  return data::preview(*opened.train, config, job.encode, tokenizer, data::read_model_identity(job.model_folder), report);
+}
+
+}  // namespace
+
+int preview_command(const Options& options) {
+  auto world = system_access();
+  auto line = read_command_line(options.positional(), world, options.front_end());
+  if (!(line.invocation.command->verb & kTraining))
+    throw UserError(ExitCode::usage, fmt::format("{} does not train; preview shows the rows of sft, pt, rlhf and train", line.invocation.typed));
+  for (const auto& [name, value] : line.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  auto command = resolve(parse_invocation(line.invocation, world));
+  if (!command) return 0;
+  if (!command->has("dataset") && !command->has("cached_dataset")) throw UserError(ExitCode::usage, "hone preview needs " + command->display_name("dataset"));
+  complete(*command);
+  auto job = training_job(*command);
+  std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
+  data::RowReport report(job.datasets.strict);
+  auto preview = look_at(job, options, tokenizer, report);
+  const bool for_people = options.text("format") == "text";
+  for (const auto& row : preview.rows) for_people ? show_row(job, *tokenizer, row, options.flag("ids")) : show_json(job, *tokenizer, row);
+  if (for_people) show_table(preview, job, report);
+  if (report.good() > 0) return 0;
+  std::fflush(stdout);
+  throw UserError(ExitCode::bad_data, for_people ? "no row of the dataset can be used" : "no row of the dataset can be used\n" + report.summary());
+}
+
+}  // namespace hone::cli

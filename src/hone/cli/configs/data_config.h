@@ -1,0 +1,17 @@
+// From options to what the data pipeline wants. The only code that reads data options.
+#pragma once
+#include "hone/cli/options.h"
+#include "hone/data/encode/encoder.h"
+#include "hone/data/datasets/open_datasets.h"
+
+namespace hone::cli {
+
+// The template that rows are written in: the one asked for, or what the model's name chooses; "" is the model's own
+// ("jinja", where its name would choose another).
+std::string resolved_template(const Options& options, const std::filesystem::path& model);
+bool uses_factory_dialect(const Options& options);  // LLaMA-Factory's rules for rows, templates and truncation
+data::DatasetConfig dataset_config(const Options& options);
+// `length_limit` is what max_length falls back to: the model's own context, 0 when unknown.
+data::EncodeConfig encode_config(const Options& options, int64_t length_limit);
+
+}  // namespace hone::cli

@@ -1,0 +1,194 @@
+#include "hone/cli/configs/export/quantize_config.h"
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/base/progress.h"
+#include "hone/base/rng.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/model_config.h"
+#include "hone/cli/configs/training/tuning_config.h"
+#include "hone/data/datasets/open_datasets.h"
+#include "hone/data/row_report.h"
+#include "hone/model/pooling.h"
+#include "hone/tuner/adapter.h"
+#include "hone/tuner/quantize/export_quantized.h"
+
+namespace hone::cli {
+namespace {
+
+using tuner::QuantFormat;
+using TokenLists = std::vector<std::vector<text::TokenId>>;
+
+constexpr int64_t kSwiftBlock = 2048;  // ms-swift's length of a calibration text when none is given
+
+bool asked_here(const Options& options, const char* name) {
+  return options.has_option(name) && options.has(name) && options.source(name) != Source::checkpoint;
+}
+
+QuantFormat method_of(const Options& options) {
+  if (uses_factory_dialect(options)) return QuantFormat::gptq;
+  auto name = options.text("quant_method");
+  return name == "awq"       ? QuantFormat::awq
+         : name == "bnb"     ? QuantFormat::bitsandbytes
+         : name == "fp8"     ? QuantFormat::fp8
+         : name == "gptq_v2" ? QuantFormat::gptq_v2
+                             : QuantFormat::gptq;
+}
+
+// 128 inputs to a scale where that divides all of them, else fewer.
+int64_t fitting_group(const model::DecoderConfig& model) {
+  for (int64_t group : {128, 64, 32, 16})
+    if (model.hidden_size % group == 0 && model.intermediate_size % group == 0 && (model.attention.heads * model.attention.head_dim) % group == 0) return group;
+  return -1;
+}
+
+tuner::QuantizeConfig quantize_config(const Options& options, const ExportOptions& job) {
+  tuner::QuantizeConfig config{.method = method_of(options), .max_shard_bytes = job.max_shard_bytes, .exist_ok = job.exist_ok};
+  if (uses_factory_dialect(options)) {
+    config.bits = static_cast<int>(options.integer("export_quantization_bit"));
+    config.group = fitting_group(model::read_config(job.model));  // its keys name none
+  } else {
+    config.group = options.integer("group_size");
+    if (config.method != QuantFormat::fp8) config.bits = std::stoi(options.required("quant_bits"));
+  }
+  if (config.method == QuantFormat::bitsandbytes) {
+    if (config.bits != 4 && config.bits != 8) throw UserError(ExitCode::usage, fmt::format("bitsandbytes of {} bits", config.bits), "4 or 8");
+    auto code = config.bits == 8 ? ops::QuantType::int8 : options.text("bnb_4bit_quant_type") == "fp4" ? ops::QuantType::fp4 : ops::QuantType::nf4;
+    config.codes = {.code = code, .double_quant = config.bits == 4 && options.flag("bnb_4bit_use_double_quant")};
+  }
+  return config;
+}
+
+// ms-swift's: rows in the model's template, end to end, cut into blocks.
+TokenLists blocks_of_rows(const Options& options, const data::Encoder& encoder) {
+  auto opened = data::open_datasets(dataset_config(options));
+  if (!opened.train) throw UserError(ExitCode::usage, "calibration needs rows", "name them with --dataset");
+  auto length = static_cast<size_t>(options.has("max_length") ? options.integer("max_length") : kSwiftBlock);
+  std::vector<text::TokenId> all;
+  int64_t taken = 0;
+  data::RowReport report(options.flag("strict"));
+  for (int64_t i = 0; i < opened.train->size() && taken < options.integer("quant_n_samples"); ++i) {
+    auto row = opened.train->at(i);
+    auto sample = row ? encoder.encode(*row) : Result<data::Sample>(Error{row.error()});
+    if (!sample) {
+      report.bad_row(sample.error());
+      continue;
+    }
+    report.good_row();
+    all.insert(all.end(), sample->ids.begin(), sample->ids.end());
+    ++taken;
+  }
+  report.log_summary();
+  if (all.empty()) throw UserError(ExitCode::bad_data, "the calibration data has no usable row\n" + report.summary());
+  TokenLists blocks;
+  for (size_t i = 0; i < std::max<size_t>(all.size() / length, 1); ++i)
+    blocks.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(i * length),
+                        all.begin() + static_cast<std::ptrdiff_t>(std::min((i + 1) * length, all.size())));
+  return blocks;
+}
+
+// LLaMA-Factory's: a stretch of each text that is long enough, somewhere in it.
+TokenLists stretches_of_texts(const Options& options, const text::Tokenizer& tokenizer) {
+  data::DatasetConfig config;
+  config.datasets = {options.required("export_quantization_dataset")};
+  config.pretraining = true;
+  config.data_seed = options.integer("seed");
+  auto opened = data::open_datasets(config);
+  auto length = static_cast<size_t>(options.integer("export_quantization_maxlen")), most = static_cast<size_t>(options.integer("quant_n_samples"));
+  Rng rng(static_cast<uint64_t>(options.integer("seed")), 0x9074ull);
+  TokenLists stretches;
+  for (int64_t i = 0; i < opened.train->size() && stretches.size() < most; ++i) {
+    auto row = opened.train->at(i);
+    if (!row) continue;
+    auto ids = tokenizer.encode(row->messages.front().content);
+    if (ids.size() < length) continue;
+    auto first = ids.begin() + static_cast<std::ptrdiff_t>(rng.below(ids.size() - length + 1));
+    stretches.emplace_back(first, first + static_cast<std::ptrdiff_t>(length));
+  }
+  if (stretches.empty())
+    throw UserError(ExitCode::usage, fmt::format("no calibration text has {} tokens", length), "lower export_quantization_maxlen");
+  return stretches;
+}
+
+std::vector<model::ModelInput> in_batches(const TokenLists& texts, int64_t at_once, at::Device device) {
+  auto step = at_once > 0 ? static_cast<size_t>(at_once) : texts.size();
+  std::vector<model::ModelInput> batches;
+  for (size_t i = 0; i < texts.size(); i += step)
+    batches.push_back(model::packed_texts({texts.begin() + static_cast<std::ptrdiff_t>(i),
+                                           texts.begin() + static_cast<std::ptrdiff_t>(std::min(i + step, texts.size()))},
+                                          device));
+  return batches;
+}
+
+std::unique_ptr<model::CausalLM> whole_model(const Options& options, const ExportOptions& job,
+                                             const tuner::QuantizeConfig& config, const text::Tokenizer& tokenizer) {
+  auto load = load_options(options, job.model);
+  load.changes.compression.reset();
+  load.changes.vocabulary = room_for(tokenizer, options);
+  if (config.needs_calibration() && load.device.is_cpu()) load.dtype = at::kFloat;  // errors are made up for in full; the folder is float16
+  auto model = model::CausalLM::load(job.model, load);
+  for (size_t i = 0; i < job.adapters.size(); ++i) {
+    tuner::AttachOptions attach;
+    attach.name = fmt::format("adapter{}", i);
+    tuner::merge_adapter(*model, tuner::load_adapter(*model, job.adapters[i], attach));
+  }
+  return model;
+}
+
+std::string suffix_of(const tuner::QuantizeConfig& config) {
+  switch (config.method) {
+    case QuantFormat::fp8:
+      return "fp8";
+    case QuantFormat::awq:
+      return fmt::format("awq-int{}", config.bits);
+    case QuantFormat::bitsandbytes:
+      return fmt::format("bnb-int{}", config.bits);
+    default:
+      return fmt::format("gptq-int{}", config.bits);
+  }
+}
+
+}  // namespace
+
+bool quantizes(const Options& options) {
+  return uses_factory_dialect(options) ? asked_here(options, "export_quantization_bit") : asked_here(options, "quant_method");
+}
+
+void reject_quantized_base(const Options& options) {
+  if (!uses_factory_dialect(options) || !asked_here(options, "quant_bits")) return;
+  if (options.has("adapters"))
+    throw UserError(ExitCode::usage, fmt::format("{}: an adapter cannot be merged into a quantized model", options.display_name("quant_bits")),
+                    fmt::format("leave it out: the adapter is merged into unquantized weights; {} then quantizes them in a separate run",
+                                options.display_name("export_quantization_bit")));
+  log::warning("{} has no effect on what is exported; {} has", options.display_name("quant_bits"), options.display_name("export_quantization_bit"));
+}
+
+std::filesystem::path export_quantized(const Options& options, const ExportOptions& job) {
+  if (!job.adapters.empty() && (uses_factory_dialect(options) || !job.merge_lora))
+    throw UserError(ExitCode::usage, "adapters are given, but only a full model can be quantized",
+                    uses_factory_dialect(options) ? "merge them first: export without export_quantization_bit" : "pass --merge_lora true");
+  auto config = quantize_config(options, job);
+  tuner::check_quantizable(model::read_config(job.model, job.changes.config), config);
+  auto tokenizer = text::load_tokenizer(job.model, new_tokens(options));
+  TokenLists texts;
+  if (config.needs_calibration() && uses_factory_dialect(options)) texts = stretches_of_texts(options, *tokenizer);
+  else if (config.needs_calibration())
+    texts = blocks_of_rows(options, *data::Encoder::make(encode_config(options, kSwiftBlock), tokenizer, data::read_model_identity(job.model)));
+  auto model = whole_model(options, job, config, *tokenizer);
+  config.stored_type = dtype_option(options, "torch_dtype").value_or(config.needs_calibration() ? at::kHalf : model->dtype());
+  auto source = job.adapters.empty() ? job.model : fs::path(job.adapters.back());
+  auto output = job.output_dir.empty() ? fs::path(source.lexically_normal().string() + "-" + suffix_of(config)) : job.output_dir;
+  auto at_once = options.has_option("quant_batch_size") ? options.integer("quant_batch_size") : 1;
+  auto report = tuner::export_quantized(*model, in_batches(texts, at_once, model->device()), config, job.model, output);
+  fmt::print("quantized {} layers of {}: {} became {}\n", report.layers, job.model.string(),
+             format_bytes(static_cast<double>(report.bytes_before)), format_bytes(static_cast<double>(report.bytes_after)));
+  if (report.nearest > 0)
+    fmt::print(
+        "outputs of the layers differ by {:.2f} % over {} calibration texts; rounding to the nearest would give {:.2f} %\n",
+        100 * report.error, texts.size(), 100 * report.nearest);
+  fmt::print("written to {}\nnext: {} {}\n", output.string(), job.next, output.string());
+  return output;
+}
+
+}  // namespace hone::cli

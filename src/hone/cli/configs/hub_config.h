@@ -1,0 +1,18 @@
+// From options to where results are sent.
+#pragma once
+#include <filesystem>
+#include <optional>
+
+#include "hone/cli/options.h"
+#include "hone/train/checkpoints/hub_push.h"
+
+namespace hone::cli {
+
+// None without --push_to_hub. Throws UserError before the work when nothing could be sent.
+std::optional<train::HubPushConfig> push_config(const Options& options, const std::filesystem::path& output);
+
+// export's push of one folder, under --commit_message.
+void push_folder(const Options& options, const std::filesystem::path& folder);
+bool pushes_export(const Options& options);
+
+}  // namespace hone::cli

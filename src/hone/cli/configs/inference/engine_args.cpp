@@ -1,0 +1,155 @@
+#include "hone/cli/configs/inference/engine_args.h"
+
+#include <functional>
+#include <map>
+
+namespace hone::cli {
+namespace {
+
+UserError wrong_setting(const Options& options, std::string_view option, const std::string& key, const Json& value,
+                        std::string_view expected) {
+  return UserError(ExitCode::usage, fmt::format("{}: {} is {}; expected {}", options.display_name(option), key, value.dump(), expected));
+}
+
+Json settings_object(const Options& options, std::string_view option) {
+  if (!options.has_option(option)) return Json::object();
+  auto settings = options.json(option);
+  if (settings.is_null()) return Json::object();
+  if (!settings.is_object())
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name(option), settings.dump()), "expected an object");
+  return settings;
+}
+
+using engine::EngineConfig;
+using Apply = std::function<bool(EngineConfig&, const Json&)>;  // false: a value of another kind
+
+Apply whole_number(int64_t EngineConfig::*field) {
+  return [field](EngineConfig& config, const Json& value) {
+    bool fits = value.is_number_integer() && value.get<int64_t>() > 0;
+    if (fits) config.*field = value.get<int64_t>();
+    return fits;
+  };
+}
+
+// GPUs read four positions of a block at a time.
+bool set_block_size(EngineConfig& config, const Json& value) {
+  bool fits = value.is_number_integer() && value.get<int64_t>() > 0 && value.get<int64_t>() % 4 == 0;
+  if (fits) config.block_size = value.get<int64_t>();
+  return fits;
+}
+
+Apply truth(bool EngineConfig::*field, bool negated = false) {
+  return [=](EngineConfig& config, const Json& value) {
+    if (value.is_boolean()) config.*field = value.get<bool>() != negated;
+    return value.is_boolean();
+  };
+}
+
+bool set_memory(EngineConfig& config, const Json& value) {
+  bool fits = value.is_number() && value.get<double>() > 0 && value.get<double>() <= 1;
+  if (fits) config.gpu_memory_utilization = value.get<double>();
+  return fits;
+}
+
+// Read where models are placed and loaded.
+bool is_count(EngineConfig&, const Json& value) { return value.is_number_integer() && value.get<int64_t>() > 0; }
+bool is_name(EngineConfig&, const Json& value) { return value.is_string(); }
+
+using Arguments = std::map<std::string, Apply>;
+
+const Arguments& engine_arguments() {
+  static const Arguments arguments{
+      {"block_size", set_block_size},
+      {"data_parallel_size", is_count},
+      {"enable_prefix_caching", truth(&EngineConfig::enable_prefix_caching)},
+      {"enforce_eager", truth(&EngineConfig::use_cuda_graphs, /*negated=*/true)},
+      {"gpu_memory_utilization", set_memory},
+      {"kv_cache_dtype", is_name},
+      {"max_model_len", whole_number(&EngineConfig::max_model_len)},
+      {"max_num_batched_tokens", whole_number(&EngineConfig::max_num_batched_tokens)},
+      {"max_num_seqs", whole_number(&EngineConfig::max_num_seqs)},
+      {"pipeline_parallel_size", is_count},
+      {"quantization", is_name},
+      {"tensor_parallel_size", is_count},
+  };
+  return arguments;
+}
+
+// What SGLang calls the same; one of its names says the contrary.
+const std::map<std::string, std::string>& sglang_names() {
+  static const std::map<std::string, std::string> names{
+      {"chunked_prefill_size", "max_num_batched_tokens"}, {"context_length", "max_model_len"}, {"disable_cuda_graph", "enforce_eager"},
+      {"dp_size", "data_parallel_size"},                  {"kv_cache_dtype", "kv_cache_dtype"}, {"max_running_requests", "max_num_seqs"},
+      {"mem_fraction_static", "gpu_memory_utilization"},  {"page_size", "block_size"},          {"pp_size", "pipeline_parallel_size"},
+      {"quantization", "quantization"},                   {"tp_size", "tensor_parallel_size"},
+  };
+  return names;
+}
+
+const Arguments& sglang_arguments() {
+  static const Arguments arguments = [] {
+    Arguments all{{"disable_radix_cache", truth(&EngineConfig::enable_prefix_caching, /*negated=*/true)}};
+    for (const auto& [own, name] : sglang_names()) all.emplace(own, engine_arguments().at(name));
+    return all;
+  }();
+  return arguments;
+}
+
+void apply_settings(const Options& options, std::string_view option, const Arguments& arguments, EngineConfig& config) {
+  const auto settings = settings_object(options, option);
+  for (const auto& [key, value] : settings.items()) {
+    auto found = arguments.find(key);
+    if (found == arguments.end()) {
+      std::string known;
+      for (const auto& [name, apply] : arguments) known += (known.empty() ? "" : ", ") + name;
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} asks for {}, which hone's engine does not have", options.display_name(option), key),
+                      "expected " + known);
+    }
+    if (!found->second(config, value)) throw wrong_setting(options, option, key, value, "a value of that argument's kind");
+  }
+}
+
+}  // namespace
+
+void apply_speculation(const Options& options, engine::EngineConfig& config) {
+  constexpr std::string_view kOption = "vllm_speculative_config";
+  if (auto settings = settings_object(options, kOption); !settings.empty()) {
+    auto method = settings.value("method", Json()), tokens = settings.value("num_speculative_tokens", Json());
+    if (method != "ngram")
+      throw wrong_setting(options, kOption, "method", method,
+                          "\"ngram\": guesses come from the text so far, drafts of a second model are not in this version");
+    if (!tokens.is_number_integer() || tokens.get<int64_t>() < 1)
+      throw wrong_setting(options, kOption, "num_speculative_tokens", tokens, "a number above 0");
+    config.speculative_tokens = tokens.get<int64_t>();
+  }
+  if (!options.has_option("sglang_speculative_algorithm") || !options.has("sglang_speculative_algorithm")) return;
+  if (options.text("sglang_speculative_algorithm") != "NGRAM")
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} is {}", options.display_name("sglang_speculative_algorithm"), options.text("sglang_speculative_algorithm")),
+        "expected NGRAM; drafts of a second model are not in this version");
+  constexpr int64_t kGuessed = 4;
+  config.speculative_tokens =
+      options.has("sglang_speculative_num_draft_tokens") ? options.integer("sglang_speculative_num_draft_tokens") : kGuessed;
+}
+
+Json engine_argument(const Options& options, const std::string& key) {
+  auto value = settings_object(options, "vllm_engine_kwargs").value(key, Json());
+  const auto sglang = settings_object(options, "sglang_config");
+  for (const auto& [own, name] : sglang_names())
+    if (name == key && value.is_null()) value = sglang.value(own, Json());
+  return value;
+}
+
+int64_t engine_integer(const Options& options, std::string_view option, const std::string& key) {
+  auto value = engine_argument(options, key);
+  return value.is_number_integer() && value.get<int64_t>() > 0 ? value.get<int64_t>() : options.integer(option);
+}
+
+void apply_engine_args(const Options& options, engine::EngineConfig& config) {
+  apply_settings(options, "vllm_engine_kwargs", engine_arguments(), config);
+  apply_settings(options, "sglang_config", sglang_arguments(), config);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,36 @@
+// From options and a model's generation_config.json to how answers are sampled.
+#pragma once
+#include <filesystem>
+
+#include "hone/cli/options.h"
+#include "hone/engine/engine.h"
+
+namespace hone::cli {
+
+// What is not given comes from generation_config.json, then from transformers' defaults. End tokens are left empty.
+engine::SamplingParams sampling_params(const Options& options, const std::filesystem::path& model_folder);
+
+// --vllm_…, --sglang_… and --max_batch_size, as far as they are about one engine on one device. What vllm_engine_kwargs and
+// vllm_speculative_config ask for beyond that is refused.
+engine::EngineConfig engine_config(const Options& options);
+
+// The engine_config's max_sequences.
+int64_t max_num_seqs(const Options& options);
+
+// Longest prompt and answer together, where a limit of its own was asked for: LLaMA-Factory's max_length, which counts when there is
+// no max_new_tokens. 0: the model's.
+int64_t max_total_length(const Options& options);
+
+// --structured_outputs_regex; null when none is given.
+std::shared_ptr<const engine::Constraint> completion_regex(const Options& options, const text::Tokenizer& tokenizer,
+                                                         const std::vector<text::TokenId>& end_tokens);
+
+// vLLM's rule for --vllm_max_lora_rank, when it is given. Throws UserError naming the adapter.
+void check_adapter_rank(const Options& options, const std::filesystem::path& adapter);
+// Says so when the adapter's own file names another base than the model it is used with: shapes may fit where meanings do not.
+void remark_other_base(const Options& options, const std::filesystem::path& adapter);
+
+// The end-of-text ids that generation_config.json (else config.json) lists.
+std::vector<text::TokenId> end_tokens(const std::filesystem::path& model_folder);
+
+}  // namespace hone::cli

@@ -1,0 +1,188 @@
+#include "hone/cli/configs/plan_config.h"
+
+#include <fmt/ranges.h>
+
+#include "hone/base/file.h"
+#include "hone/base/progress.h"
+#include "hone/cli/configs/inference/engine_args.h"
+#include "hone/cli/configs/inference/generation_config.h"
+#include "hone/cli/configs/model_config.h"
+#include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/training/preference_config.h"
+#include "hone/cli/configs/training/training_config.h"
+#include "hone/cli/configs/training/tuning_config.h"
+#include "hone/hub/locate.h"
+#include "hone/io/weight_folder.h"
+#include "hone/model/config.h"
+#include "hone/model/inference/paged_kv_cache.h"
+#include "hone/train/plan/shapes.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr int64_t kAssumedLength = 2048;
+
+std::optional<fs::path> folder_of(const Options& options) {
+  auto name = options.required("model");
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) return fs::path(name);
+  return hub::find_in_caches(name, hub::Kind::model, options.text("model_revision"));
+}
+
+// The type that weights are stored in: what config.json says, else what the files' headers say.
+at::ScalarType stored_type(const model::DecoderConfig& config, const std::optional<fs::path>& folder) {
+  if (config.dtype) return *config.dtype;
+  if (!folder || !fs::exists(*folder / "model.safetensors")) return at::kFloat;
+  io::WeightFolder weights(*folder);
+  return weights.entries().empty() ? at::kFloat : weights.entries().begin()->second->dtype;
+}
+
+model::DecoderConfig shape_of(const Options& options, const std::optional<fs::path>& folder, std::vector<std::string>& assumptions) {
+  if (folder) return model::read_config(*folder);
+  auto name = options.text("model");
+  if (auto shape = train::known_shape(name)) {
+    assumptions.push_back(name + " is not on this machine; its shape is known");
+    return model::parse_config(*shape, name);
+  }
+  throw UserError(ExitCode::usage, fmt::format("{} is neither a folder, nor in a cache, nor a shape that is known", name),
+                  fmt::format("a folder that holds config.json is enough; known shapes: {}", fmt::join(train::known_shape_names(), ", ")));
+}
+
+int64_t row_length(const Options& options, const model::DecoderConfig& config, std::vector<std::string>& assumptions) {
+  bool packs = options.flag("packing") && options.has_option("packing_length") && options.has("packing_length");
+  if (packs) return options.integer("packing_length");
+  if (options.has("max_length")) return options.integer("max_length");
+  auto length = std::min(kAssumedLength, config.max_position_embeddings > 0 ? config.max_position_embeddings : kAssumedLength);
+  assumptions.push_back(fmt::format("rows are taken to hold {} tokens, since {} is not given", length, options.display_name("max_length")));
+  return length;
+}
+
+train::Sharding sharding_asked(const Options& options) {
+  const auto request = sharding_request(options);
+  if (!request) return train::Sharding::none;
+  const auto& asked = request->sharding;
+  const bool offload = asked.offload_optimizer;
+  switch (asked.stage) {
+    case 1:
+      return train::Sharding::zero1;
+    case 2:
+      return offload ? train::Sharding::zero2_offload : train::Sharding::zero2;
+    case 3:
+      return offload ? train::Sharding::zero3_offload : asks_for_deepspeed(options) ? train::Sharding::zero3 : train::Sharding::fsdp;
+    default:
+      return train::Sharding::none;
+  }
+}
+
+// What the process holds beside tensors: libtorch and its threads, and the tokenizer, whose tables take a few times its file.
+double runtime_bytes(const std::optional<fs::path>& folder) {
+  constexpr double kProgram = 175.0 * (1 << 20), kTablesPerByte = 8;
+  std::error_code absent;
+  auto file = folder ? fs::file_size(*folder / "tokenizer.json", absent) : 0;
+  return kProgram + (absent ? 0 : kTablesPerByte * static_cast<double>(file));
+}
+
+// Of a weight of a quantized base: its code and its share of the scales. 0: not quantized.
+double compressed_bytes(const Options& options) {
+  if (!options.has_option("quant_bits") || !options.has("quant_bits")) return 0;
+  const int bits = std::stoi(options.text("quant_bits"));
+  const auto method = options.has("quant_method") ? options.text("quant_method") : "bnb";
+  if (method == "hqq" || (method == "quanto" && bits != 8)) return 1.0 / (8 / bits) + 8.0 / (method == "hqq" ? 64 : 128);
+  if (bits == 8) return 1;
+  return 0.5 + (options.has_option("bnb_4bit_use_double_quant") && options.flag("bnb_4bit_use_double_quant") ? 1.0 / 64 : 4.0 / 64);
+}
+
+// A row of two answers is two texts. What they are compared with is a second model, unless an adapter can be switched off.
+void count_preference(const Options& options, bool adapter, train::Workload& work) {
+  const auto method = training_method(options);
+  const bool compares = method == "dpo" || method == "kto";
+  if ((compares || method == "cpo" || method == "simpo" || method == "orpo" || method == "rm") && !options.flag("packing")) work.tokens *= 2;
+  const auto loss = compares && options.has("loss_type") ? options.list("loss_type").front() : "";
+  const bool free = loss == "orpo" || loss == "simpo" || (options.has_option("reference_free") && options.flag("reference_free"));
+  work.reference = compares && !free && (!adapter || options.has("ref_model"));
+}
+
+// Batches count completions, each behind its prompt. The engine's KV cache is as large as the device lets it be, and given back between
+// rollouts where the engine sleeps.
+void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
+  auto& work = plan.workload;
+  const auto& attention = work.model.attention;
+  auto longest = work.tokens / options.integer("per_device_train_batch_size") + options.integer("max_new_tokens");
+  if (work.model.max_position_embeddings > 0) longest = std::min(longest, work.model.max_position_embeddings);
+  work.tokens = options.integer("per_device_train_batch_size") * longest;
+  work.row_length = longest;
+  work.reference = options.real("beta") > 0 && (!adapter || options.has("ref_model"));
+  const auto most = options.integer("vllm_max_num_seqs") * (options.has("vllm_max_model_len") ? options.integer("vllm_max_model_len") : longest);
+  work.cache_bytes = static_cast<double>(most * work.model.layers * 2 * attention.kv_heads * attention.head_dim) * work.weight_bytes;
+  work.gpu_memory_utilization = options.real("vllm_gpu_memory_utilization");
+  work.engine_sleeps = options.integer("sleep_level") > 0;
+  plan.assumptions.push_back(fmt::format(
+      "completions of {} tokens behind prompts; the engine's KV cache takes {} at most, and no more than {} {} leaves{}",
+      options.integer("max_new_tokens"), format_bytes(work.cache_bytes), options.display_name("vllm_gpu_memory_utilization"),
+      work.gpu_memory_utilization, work.engine_sleeps ? "; it is given back while the model trains" : ""));
+  if (auto judges = options.list("reward_model"); !judges.empty())
+    plan.assumptions.push_back(fmt::format("the weights of {} come on top", fmt::join(judges, ", ")));
+}
+
+}  // namespace
+
+PlanJob plan_job(const Options& options) {
+  check_method(options);
+  PlanJob plan;
+  plan.model = options.required("model");
+  auto folder = folder_of(options);
+  auto& work = plan.workload;
+  work.model = shape_of(options, folder, plan.assumptions);
+  train::TrainingJob job;
+  job.tuner = tuner_config(options);
+  job.optimizer = optimizer_config(options);
+  auto stored = stored_type(work.model, folder);
+  read_precision(options, stored, job);
+  work.weight_bytes = static_cast<double>(c10::elementSize(job.load.dtype.value_or(stored)));
+  work.linear_bytes = compressed_bytes(options);
+  work.masters = !job.trainer.no_master_weights && work.weight_bytes < 4 && job.tuner.kind != tuner::TunerType::adapter;
+  train::count_parameters(work, job.tuner);
+  train::count_optimizer(work, job.optimizer);
+  work.row_length = row_length(options, work.model, plan.assumptions);
+  work.tokens = options.integer("per_device_train_batch_size") * work.row_length;
+  const bool adapter = job.tuner.kind == tuner::TunerType::adapter;
+  training_method(options) == "grpo" ? count_reinforcement(options, adapter, plan) : count_preference(options, adapter, work);
+  work.accumulation = options.integer("gradient_accumulation_steps");
+  work.recompute = options.flag("gradient_checkpointing");
+  plan.sharding = sharding_asked(options);
+  plan.place = {.cpu = options.flag("use_cpu") || options.text("devices") == "cpu", .runtime_bytes = runtime_bytes(folder)};
+  return plan;
+}
+
+InferencePlanJob inference_plan_job(const Options& options) {
+  constexpr int64_t kStepTokens = 8192;  // what the engine reads of prompts at a time on an accelerator
+  InferencePlanJob plan;
+  plan.model = options.required("model");
+  auto folder = folder_of(options);
+  train::Workload counted;
+  counted.model = shape_of(options, folder, plan.assumptions);
+  train::count_parameters(counted, tuner::TunerConfig{.kind = tuner::TunerType::full});
+  const auto stored = dtype_option(options, "torch_dtype").value_or(stored_type(counted.model, folder));
+  const auto bytes = static_cast<double>(c10::elementSize(stored));
+  auto& work = plan.workload;
+  work.model = counted.model;
+  plan.parameters = counted.parameters;
+  work.weights = static_cast<double>(counted.parameters) * bytes;
+  if (const double linear = compressed_bytes(options); linear > 0) work.weights -= static_cast<double>(counted.linear_parameters) * (bytes - linear);
+  const auto engine = engine_config(options);
+  work.cache_bytes_per_token = static_cast<double>(model::PagedKvCache::bytes_per_token(work.model, stored, engine.kv_cache_dtype));
+  work.max_model_len = engine.max_model_len > 0 ? engine.max_model_len : work.model.max_position_embeddings;
+  work.max_num_seqs = engine.max_num_seqs;
+  work.step_tokens = engine.max_num_batched_tokens > 0 ? engine.max_num_batched_tokens : kStepTokens;
+  work.gpu_memory_utilization = engine.gpu_memory_utilization;
+  const auto asked = engine_integer(options, "vllm_tensor_parallel_size", "tensor_parallel_size");
+  plan.devices = asked > 0 ? static_cast<int>(asked) : 8;
+  if (asked <= 0) plan.assumptions.push_back("all devices are taken to be 8");
+  if (engine.max_model_len <= 0)
+    plan.assumptions.push_back(fmt::format("a sequence may hold {} tokens, the model's own limit; {} lowers it",
+                                           work.max_model_len, options.display_name("vllm_max_model_len")));
+  if (!options.list("adapters").empty()) plan.assumptions.push_back("the weights of adapters come on top");
+  return plan;
+}
+
+}  // namespace hone::cli

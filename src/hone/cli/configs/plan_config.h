@@ -1,0 +1,30 @@
+// From the options of a command to what the planner asks for. Reads config.json; loads and downloads nothing.
+#pragma once
+#include "hone/cli/options.h"
+#include "hone/train/plan/inference.h"
+#include "hone/train/plan/memory.h"
+
+namespace hone::cli {
+
+struct PlanJob {
+  train::Workload workload;
+  train::Sharding sharding = train::Sharding::none;  // what the command asks for
+  train::PlanTarget place;                                // this machine's CPU, when the command is for it
+  std::string model;
+  std::vector<std::string> assumptions;  // what the command leaves open, in words
+};
+
+PlanJob plan_job(const Options& options);
+
+// The same of a command that answers: infer, deploy, app.
+struct InferencePlanJob {
+  train::InferenceWorkload workload;
+  int devices = 1;  // that share every layer
+  int64_t parameters = 0;
+  std::string model;
+  std::vector<std::string> assumptions;
+};
+
+InferencePlanJob inference_plan_job(const Options& options);
+
+}  // namespace hone::cli

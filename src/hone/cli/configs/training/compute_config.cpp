@@ -1,0 +1,88 @@
+#include "hone/cli/configs/training/compute_config.h"
+
+#include <fmt/ranges.h>
+
+#include "hone/base/log.h"
+#include "hone/cli/configs/data_config.h"
+
+namespace hone::cli {
+namespace {
+
+// Liger's switches by their names, with its defaults: what is not named takes part.
+ops::FusedOperators fused_by_config(const Options& options) {
+  ops::FusedOperators fused;
+  if (!options.has("liger_kernel_config")) return fused;
+  const auto given = options.json("liger_kernel_config");
+  const auto shown = options.display_name("liger_kernel_config");
+  if (!given.is_object())
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", shown, given.dump()),
+                    R"(expected an object, as in {"rope": false, "swiglu": false})");
+  if (!options.flag("use_liger_kernel")) {
+    log::warning("{} has no effect without {}", shown, options.display_name("use_liger_kernel"));
+    return fused;
+  }
+  bool whole = false;
+  const std::pair<std::string_view, bool*> switches[] = {{"rope", &fused.rope},
+                                                         {"rms_norm", &fused.rms_norm},
+                                                         {"swiglu", &fused.swiglu},
+                                                         {"cross_entropy", &whole},
+                                                         {"fused_linear_cross_entropy", &fused.linear_cross_entropy}};
+  for (const auto& [name, value] : given.items()) {
+    if (!value.is_boolean()) throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" is {}", shown, name, value.dump()), "expected true or false");
+    auto found = std::ranges::find(switches, name, [](const auto& each) { return each.first; });
+    if (found != std::end(switches)) *found->second = value.get<bool>();
+    else if (name != "geglu" && name != "layer_norm")  // Liger's too, of families that are not here
+      throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" is none of its switches", shown, name),
+                      "expected rope, rms_norm, swiglu, cross_entropy and fused_linear_cross_entropy");
+  }
+  if (whole && fused.linear_cross_entropy)
+    throw UserError(ExitCode::usage, fmt::format("{}: cross_entropy and fused_linear_cross_entropy cannot both be true", shown),
+                    "add \"fused_linear_cross_entropy\": false");
+  fused.cross_entropy = whole || fused.linear_cross_entropy;
+  return fused;
+}
+
+void say_what_is_plain(const ops::FusedOperators& fused) {
+  std::vector<std::string_view> plain;
+  for (auto [name, on] : {std::pair<std::string_view, bool>{"rope", fused.rope}, {"rms_norm", fused.rms_norm}, {"swiglu", fused.swiglu},
+                          {"cross_entropy", fused.cross_entropy}, {"fused_linear_cross_entropy", fused.linear_cross_entropy}})
+    if (!on) plain.push_back(name);
+  if (!plain.empty()) log::info("computed by plain operators instead of fused ones: {}", fmt::join(plain, ", "));
+}
+
+bool wants_float8(const Options& options) {
+  if (!options.has_option("fp8")) return false;
+  const bool gathers = options.flag("fp8_enable_fsdp_float8_all_gather");
+  if (gathers && !options.flag("fp8")) log::warning("{} turns {} on", options.display_name("fp8_enable_fsdp_float8_all_gather"), options.display_name("fp8"));
+  if (!options.flag("fp8") && !gathers) return false;
+  const auto backend = options.text("fp8_backend");
+  if (backend != "auto" && backend != "torchao")
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("fp8_backend"), backend),
+                    "hone's recipe is torchao's: leave it out, or say auto or torchao");
+  if (options.has("quant_bits") || options.has("quant_method"))
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} and {} exclude each other", options.display_name("fp8"), options.display_name("quant_bits")),
+                    "weights are either quantized or multiplied in fp8");
+  return true;
+}
+
+bool wants_shifted_attention(const Options& options, const model::DecoderConfig& config) {
+  const bool asked = options.has_option("shift_attn") && options.flag("shift_attn");
+  if (!asked && options.text("tuner_type") != "longlora") return false;
+  const auto name = options.display_name(asked ? "shift_attn" : "tuner_type");
+  if (std::ranges::any_of(config.sliding_windows, [](int64_t window) { return window > 0; }))
+    throw UserError(ExitCode::usage, fmt::format("{}: this model's attention has a window already", name), "attend as the model does");
+  log::info("shifted sparse attention: four groups in every text, shifted by half of one for half of the heads");
+  return true;
+}
+
+}  // namespace
+
+void read_compute(const Options& options, const model::DecoderConfig& config, train::TrainingJob& job) {
+  job.fused = fused_by_config(options);
+  say_what_is_plain(job.fused);
+  job.float8 = wants_float8(options);
+  job.shifted_attention = wants_shifted_attention(options, config);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,225 @@
+#include "hone/cli/configs/training/parallel_config.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/base/usable_cores.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/device/inventory.h"
+
+namespace hone::cli {
+namespace {
+
+using parallel::ShardingRequest;
+
+bool truthy(const char* variable) {
+  const char* text = std::getenv(variable);
+  std::string word = text ? text : "";
+  return word == "1" || word == "true" || word == "True" || word == "y" || word == "yes";
+}
+
+int64_t world_size(const Options& options) {
+  if (const char* size = std::getenv("WORLD_SIZE")) return std::max(1, std::atoi(size));
+  auto launch = launch_of(options);
+  return std::max(1, launch.processes) * launch.nodes;
+}
+
+// "zero3", a path, an object; LLaMA-Factory's own example by name, wherever its checkout is.
+Json deepspeed_json(const Options& options) {
+  const auto& value = options.setting("deepspeed").value;
+  if (!value.is_string()) return value;
+  auto word = value.get<std::string>();
+  if (auto preset = parallel::deepspeed_preset(word); !preset.is_null()) return preset;
+  if (fs::exists(word)) return options.json("deepspeed");
+  auto name = fs::path(word).stem().string();  // ds_z3_offload_config
+  if (name.starts_with("ds_z") && name.ends_with("_config")) {
+    auto preset = parallel::deepspeed_preset("zero" + name.substr(4, name.size() - 11));
+    if (!preset.is_null()) {
+      log::warning("{} is not there; LLaMA-Factory's example of that name is used", word);
+      return preset;
+    }
+  }
+  throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.display_name("deepspeed"), word),
+                  "expected zero0, zero1, zero2, zero3, zero2_offload, zero3_offload, or a DeepSpeed JSON file");
+}
+
+// What `accelerate launch` was told on its line, then in its file.
+Json accelerate_settings(const Options& options) {
+  if (!options.has_option("accelerate_launch") || !options.has("accelerate_launch")) return Json::object();
+  auto line = options.json("accelerate_launch");
+  Json settings = line.contains("config_file") ? read_config_file(line["config_file"].get<std::string>()) : Json::object();
+  settings.update(line);
+  return settings;
+}
+
+constexpr const char* kLaunchedAs = "distributed_type";
+
+std::optional<ShardingRequest> accelerate_request(const Json& settings) {
+  auto type = settings.value(kLaunchedAs, std::string());
+  bool fsdp = type == "FSDP" || settings.value("use_fsdp", false);
+  if (fsdp) return parallel::read_fsdp("", settings.contains("fsdp_config") ? settings["fsdp_config"] : Json(nullptr));
+  if (type != "DEEPSPEED" || !settings.contains("deepspeed_config")) return {};
+  const auto& inner = settings["deepspeed_config"];
+  if (inner.contains("deepspeed_config_file")) return parallel::read_deepspeed(read_config_file(inner["deepspeed_config_file"].get<std::string>()));
+  Json zero{{"stage", inner.value("zero_stage", 2)}};
+  for (const char* which : {"optimizer", "param"})
+    if (auto device = inner.value(fmt::format("offload_{}_device", which), std::string("none")); device != "none")
+      zero[fmt::format("offload_{}", which)] = {{"device", device}};
+  return parallel::read_deepspeed({{"zero_optimization", zero}});
+}
+
+void check_stated(const Options& options, const Json& stated) {
+  for (const auto& [name, value] : stated.items()) {
+    Json ours;
+    if (name == "train_batch_size")
+      ours = options.integer("per_device_train_batch_size") * options.integer("gradient_accumulation_steps") * world_size(options);
+    else if (name == "fp16" || name == "bf16") ours = options.has(name) && options.flag(name);
+    else if (name == "max_grad_norm") ours = options.real(name);
+    else ours = options.integer(name);
+    if (ours == value || (name == "bf16" && value == true)) continue;  // bfloat16 weights are computed with as they are
+    throw UserError(ExitCode::usage, fmt::format("the sharding configuration says {} is {}, the run says {}", name, value.dump(), ours.dump()),
+                    "make them agree, or write \"auto\" into the configuration");
+  }
+}
+
+// accelerate's parallelism_config, the run's or else that of the launcher's file, where every key repeats the name.
+Json parallelism_settings(const Options& options) {
+  if (options.has("parallelism_config")) return options.json("parallelism_config");
+  constexpr std::string_view kName = "parallelism_config", kPrefix = "parallelism_config_";
+  auto launched = accelerate_settings(options);
+  Json config = Json::object();
+  if (!launched.contains(kName) || !launched[kName].is_object()) return config;
+  for (const auto& [key, value] : launched[kName].items()) config[key.starts_with(kPrefix) ? key.substr(kPrefix.size()) : key] = value;
+  return config;
+}
+
+// How many copies of the model, and over how many processes each is spread.
+void read_parallelism(const Options& options, parallel::ShardingConfig& sharding) {
+  auto config = parallelism_settings(options);
+  for (const char* missing : {"tp_size", "cp_size", "sp_size"})
+    if (config.value(missing, 1) > 1)
+      throw UserError(ExitCode::usage, fmt::format("parallelism_config: {} is {}", missing, config.value(missing, 1)),
+                      "use dp_replicate_size and dp_shard_size, and --sequence_parallel_size for long inputs");
+  sharding.shard_size = config.value("dp_shard_size", sharding.shard_size);
+  if (sharding.shard_size > 1 && sharding.stage == 0) sharding.stage = 3;
+}
+
+// Accelerators that a run may use: those it names, else all available.
+int usable_devices(const Options& options) {
+  auto name = options.text("devices");
+  if (options.flag("use_cpu") || launched_on_cpu(options) || name == "cpu") return 0;
+  if (name.find(':') != name.npos) return 1 + static_cast<int>(std::ranges::count(name, ','));
+  return at::getAccelerator() ? at::accelerator::deviceCount() : 0;
+}
+
+// Where memory has near and far parts, each process keeps to neighboring cores, and what it allocates lies beside them. Slurm has seen to that itself.
+void stay_in_own_nodes(int ranks) {
+  const auto nodes = numa_nodes(allowed_cores());
+  if (nodes.size() < 2 || std::getenv("SLURM_PROCID")) return;
+  const auto own = share_of_cores(nodes, parallel::world_from_environment().local_rank, ranks);
+  if (bind_to(own)) log::debug("this process keeps to the cores {}", device::core_list(own));
+}
+
+// Processes of a machine share its cores. Our supervisor and torchrun say so in OMP_NUM_THREADS; Slurm and a bare RANK do not.
+void share_cores(const Options& options, train::TrainingJob& job) {
+  int ranks = parallel::world_from_environment().local_size;
+  if (ranks < 2) return;
+  int share = parallel::cores_per_rank(ranks);
+  if (job.load.device.is_cpu()) stay_in_own_nodes(ranks);
+  if (job.load.device.is_cpu() && options.integer("threads") == 0 && !std::getenv("OMP_NUM_THREADS")) at::set_num_threads(share);
+  if (job.loader.threads == 0) job.loader.threads = job.eval_loader.threads = static_cast<size_t>(share);
+}
+
+}  // namespace
+
+std::optional<ShardingRequest> sharding_request(const Options& options) {
+  bool deepspeed = options.has("deepspeed"), fsdp = options.has("fsdp");
+  if (deepspeed && fsdp)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} and {} are both given", options.display_name("deepspeed"), options.display_name("fsdp")),
+                    "keep one of them");
+  if (deepspeed) return parallel::read_deepspeed(deepspeed_json(options));
+  if (fsdp) {
+    auto made = parallel::read_fsdp(options.text("fsdp"), options.has("fsdp_config") ? options.json("fsdp_config") : Json(nullptr));
+    if (options.is_set("fsdp_min_num_params")) made.sharding.unit_size = options.integer("fsdp_min_num_params");
+    return made;
+  }
+  return accelerate_request(accelerate_settings(options));
+}
+
+bool asks_for_deepspeed(const Options& options) {
+  if (options.has("deepspeed") || options.has("fsdp")) return options.has("deepspeed");
+  auto launched = accelerate_settings(options);
+  return launched.value(kLaunchedAs, std::string()) == "DEEPSPEED" && !launched.value("use_fsdp", false);
+}
+
+// accelerate counts processes of all machines.
+std::map<std::string, std::string> accelerate_launch(const Options& options) {
+  const auto settings = accelerate_settings(options);
+  static constexpr std::pair<const char*, const char*> kNames[] = {{"num_processes", "NPROC_PER_NODE"}, {"num_machines", "NNODES"},
+                                                                   {"machine_rank", "NODE_RANK"},       {"main_process_ip", "MASTER_ADDR"},
+                                                                   {"main_process_port", "MASTER_PORT"}};
+  std::map<std::string, std::string> launch;
+  for (const auto& [key, variable] : kNames)
+    if (settings.contains(key) && !settings[key].is_null())
+      launch[variable] = settings[key].is_string() ? settings[key].get<std::string>() : settings[key].dump();
+  int machines = std::max(1, std::atoi(launch["NNODES"].c_str())), processes = std::atoi(launch["NPROC_PER_NODE"].c_str());
+  if (machines > 1 && processes > 0) launch["NPROC_PER_NODE"] = std::to_string(std::max(1, processes / machines));
+  return launch;
+}
+
+std::string launched_precision(const Options& options) {
+  const char* variable = std::getenv("ACCELERATE_MIXED_PRECISION");
+  auto word = accelerate_settings(options).value("mixed_precision", std::string(variable ? variable : ""));
+  if (word.empty() || word == "no") return "";
+  if (word != "bf16" && word != "fp16") throw UserError(ExitCode::usage, fmt::format("accelerate's mixed_precision is {}", word), "expected no, bf16 or fp16");
+  return word;
+}
+
+bool launched_on_cpu(const Options& options) {
+  auto settings = accelerate_settings(options);
+  return settings.value("cpu", false) || settings.value("use_cpu", false);
+}
+
+void read_parallel(const Options& options, train::TrainingJob& job) {
+  auto& parallel = job.parallel;
+  share_cores(options, job);
+  if (auto request = sharding_request(options)) {
+    parallel.sharding = request->sharding;
+    if (request->hybrid_shard) {
+      const char* local = std::getenv("LOCAL_WORLD_SIZE");
+      parallel.sharding.shard_size = local ? std::max(1, std::atoi(local)) : std::max(1, launch_of(options).processes);
+    }
+    if (request->recompute) job.gradient_checkpointing = true;
+    if (request->offload_activations) job.offload_activations = true;
+    for (const auto& key : request->unknown) log::warning("the sharding configuration has a key that hone does not know: {}", key);
+    for (const auto& remark : request->notes) log::debug("{}", remark);
+    check_stated(options, request->option_values);
+  }
+  if (options.has_option("zero_hpz_partition_size") && options.has("zero_hpz_partition_size"))
+    parallel.sharding.shard_size = static_cast<int>(options.integer("zero_hpz_partition_size"));
+  read_parallelism(options, parallel.sharding);
+  if (options.has("ddp_bucket_cap_mb")) parallel.sharding.bucket_bytes = options.integer("ddp_bucket_cap_mb") << 20;
+  if (options.has_option("sequence_parallel_size")) parallel.sequence_parallel = static_cast<int>(options.integer("sequence_parallel_size"));
+  parallel.async_save = job.trainer.async_save;
+  parallel.folder_on_each_node = options.flag("save_on_each_node");
+  using std::chrono::seconds;
+  auto limit = seconds(options.integer("ddp_timeout"));
+  auto silence = std::chrono::milliseconds(static_cast<int64_t>(options.real("peer_timeout") * 1000));
+  parallel.process_group.collective_timeout = limit;
+  parallel.process_group.heartbeat_timeout = std::min<std::chrono::milliseconds>(limit, silence);
+  parallel.process_group.rendezvous_timeout = std::min<std::chrono::milliseconds>(limit, parallel.process_group.rendezvous_timeout);
+}
+
+parallel::LaunchConfig launch_of(const Options& options) {
+  auto launch = parallel::launch_from_environment(accelerate_launch(options));
+  if (launch.processes > 0 || !uses_factory_dialect(options)) return launch;
+  int devices = usable_devices(options);
+  if (devices > 1 || truthy("FORCE_TORCHRUN")) launch.processes = std::max(1, devices);
+  return launch;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,32 @@
+// From options to how a run is spread over processes. The only code that reads options of sharding and launching.
+#pragma once
+#include <map>
+
+#include "hone/cli/options.h"
+#include "hone/parallel/sharding/sharding_config.h"
+#include "hone/parallel/launch/supervisor.h"
+#include "hone/train/run.h"
+
+namespace hone::cli {
+
+// Fills job.parallel; a configuration that asks for activation checkpointing switches it on.
+void read_parallel(const Options& options, train::TrainingJob& job);
+
+// What accelerate was told about precision: bf16, fp16, or "" for nothing. It counts where the run itself says neither.
+std::string launched_precision(const Options& options);
+bool launched_on_cpu(const Options& options);
+
+// What DeepSpeed's, FSDP's or accelerate's settings ask to be sharded; none when there are no such settings.
+std::optional<parallel::ShardingRequest> sharding_request(const Options& options);
+
+// Whether they are DeepSpeed's, be it in accelerate's file.
+bool asks_for_deepspeed(const Options& options);
+
+// What accelerate's launch line and file say about processes, under the names that the environment has for it: NPROC_PER_NODE …
+std::map<std::string, std::string> accelerate_launch(const Options& options);
+
+// What to start on this node: the environment's word, then accelerate's launch line and file. LLaMA-Factory starts a process for each
+// visible device, or one when FORCE_TORCHRUN is set; asked after the device was picked, which brings NPUs into sight.
+parallel::LaunchConfig launch_of(const Options& options);
+
+}  // namespace hone::cli

@@ -1,0 +1,48 @@
+#include "hone/cli/configs/training/reward_config.h"
+
+#include "hone/cli/configs/data_config.h"
+#include "hone/hub/locate.h"
+#include "hone/model/config.h"
+
+namespace hone::cli {
+namespace {
+
+// LLaMA-Factory's reward models are language models with a head of values, which the newest adapter or the model's folder brings.
+void add_value_head_to(const Options& options, train::TrainingJob& job) {
+  auto adapters = options.list("adapters");
+  job.load.changes.value_head = adapters.empty() ? job.model_folder : hub::locate_model(adapters.back());
+  job.load.changes.head_seed = static_cast<uint64_t>(options.integer("seed"));
+  // What gives tokens takes no part in a value.
+  if (job.tuner.kind == tuner::TunerType::full &&
+      !model::read_config(job.model_folder, job.load.changes.config).tie_word_embeddings)
+    job.tuner.parameters.freeze.push_back("lm_head");
+}
+
+}  // namespace
+
+void read_reward(const Options& options, train::TrainingJob& job) {
+  job.loader.pairs = job.eval_loader.pairs = true;
+  job.loader.margins = job.eval_loader.margins = true;
+  if (uses_factory_dialect(options)) return add_value_head_to(options, job);
+  if (options.has("center_rewards_coefficient")) job.preference.center_rewards_coefficient = options.real("center_rewards_coefficient");
+}
+
+void read_feedback(const Options& options, train::TrainingJob& job) {
+  auto& config = job.preference;
+  const bool factory = uses_factory_dialect(options);
+  config.beta = options.real("beta");
+  config.desirable_weight = options.real("desirable_weight");
+  config.undesirable_weight = options.real("undesirable_weight");
+  if (factory) config.rpo_alpha = options.real("rpo_alpha");
+  config.estimates_kl = factory || options.list("loss_type").front() == "kto";
+  if (!(config.beta > 0)) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("beta"), config.beta), "expected a number above 0");
+  if (job.loader.packing != data::Packing::none)
+    throw UserError(ExitCode::usage, "rows of kto cannot be packed", "leave --packing out; batches hold no padding in any case");
+  if (options.flag("streaming"))
+    throw UserError(ExitCode::usage, "kto pairs prompts with completions of other rows, which a stream does not have", "leave --streaming out");
+  job.loader.feedback = {.with_kl_pairs = config.estimates_kl, .block = factory ? options.integer("preprocessing_batch_size") : 0, .in_file_order = factory};
+  job.eval_loader.feedback = job.loader.feedback;
+  job.encode.train_last_turn_only = factory;
+}
+
+}  // namespace hone::cli

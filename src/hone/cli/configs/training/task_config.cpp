@@ -1,0 +1,292 @@
+#include "hone/cli/configs/training/task_config.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "hone/base/log.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/model_checks.h"
+#include "hone/hub/locate.h"
+#include "hone/io/peft.h"
+#include "hone/io/value_head.h"
+#include "hone/model/config.h"
+#include "hone/text/tokenizer.h"
+
+namespace hone::cli {
+namespace {
+
+using train::ProblemType;
+using train::Task;
+using train::TaskConfig;
+
+constexpr std::string_view kClassifierEnding = "ForSequenceClassification";
+constexpr std::pair<std::string_view, Task> kTasks[] = {{"causal_lm", Task::causal_lm},
+                                                        {"seq_cls", Task::seq_cls},
+                                                        {"embedding", Task::embedding},
+                                                        {"reranker", Task::reranker},
+                                                        {"generative_reranker", Task::generative_reranker},
+                                                        {"decision", Task::decision}};
+constexpr std::pair<std::string_view, ProblemType> kProblems[] = {{"regression", ProblemType::regression},
+                                                              {"single_label_classification", ProblemType::single_label},
+                                                              {"multi_label_classification", ProblemType::multi_label}};
+
+template <class Value, size_t N>
+Value named(const std::pair<std::string_view, Value> (&list)[N], std::string_view name) {
+  for (const auto& [known, value] : list)
+    if (known == name) return value;
+  HONE_CHECK(false, "no row called {}", name);
+}
+
+// A number out of the environment, where ms-swift looks for the settings of these losses.
+double variable_number(const char* variable, double otherwise) {
+  const char* text = std::getenv(variable);
+  if (!text || !*text) return otherwise;
+  double number = 0;
+  std::string_view word = text;
+  auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (status != std::errc() || end != word.data() + word.size())
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, word), "expected a number");
+  return number;
+}
+
+bool variable_flag(const char* variable, bool otherwise) {
+  const char* text = std::getenv(variable);
+  if (!text || !*text) return otherwise;
+  std::string word = text;
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (word == "true" || word == "1" || word == "yes" || word == "on" || word == "t" || word == "y") return true;
+  if (word == "false" || word == "0" || word == "no" || word == "off" || word == "f" || word == "n") return false;
+  throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, text), "expected true or false");
+}
+
+train::InfonceConfig infonce_config() {
+  train::InfonceConfig config;
+  config.temperature = variable_number("INFONCE_TEMPERATURE", config.temperature);
+  config.use_batch = variable_flag("INFONCE_USE_BATCH", config.use_batch);
+  if (const char* count = std::getenv("INFONCE_HARD_NEGATIVES"); count && *count)
+    config.hard_negatives = static_cast<int64_t>(variable_number("INFONCE_HARD_NEGATIVES", 0));
+  config.mask_fake_negatives = variable_flag("INFONCE_MASK_FAKE_NEGATIVE", config.mask_fake_negatives);
+  config.fake_margin = variable_number("INFONCE_FAKE_NEG_MARGIN", config.fake_margin);
+  config.include_queries = variable_flag("INFONCE_INCLUDE_QQ", config.include_queries);
+  config.include_documents = variable_flag("INFONCE_INCLUDE_DD", config.include_documents);
+  if (!(config.temperature > 0)) throw UserError(ExitCode::usage, "INFONCE_TEMPERATURE is not above 0");
+  return config;
+}
+
+train::ListwiseConfig listwise_config() {
+  train::ListwiseConfig config;
+  config.temperature = variable_number("LISTWISE_RERANKER_TEMPERATURE", config.temperature);
+  config.smallest_group = static_cast<int64_t>(variable_number("LISTWISE_RERANKER_MIN_GROUP_SIZE", static_cast<double>(config.smallest_group)));
+  if (!(config.temperature > 0)) throw UserError(ExitCode::usage, "LISTWISE_RERANKER_TEMPERATURE is not above 0");
+  return config;
+}
+
+bool holds_classifier(const Json& hf) {
+  auto listed = hf.value("architectures", Json::array());
+  return listed.is_array() && !listed.empty() && listed[0].is_string() && listed[0].get_ref<const std::string&>().ends_with(kClassifierEnding);
+}
+
+int64_t labels_of(const Options& options, const Json& hf, Task task) {
+  if (options.has("num_labels")) return options.integer("num_labels");
+  if (holds_classifier(hf)) return model::parse_config(hf, "config.json").num_labels;
+  if (task == Task::reranker) return 1;
+  throw UserError(ExitCode::usage, fmt::format("{} seq_cls needs the number of classes", options.display_name("task_type")),
+                  fmt::format("add {} 2", options.display_name("num_labels")));
+}
+
+ApiError problem_of_labels(const Options& options, const Json& hf, int64_t labels) {
+  if (options.has("problem_type")) return named(kProblems, options.text("problem_type"));
+  if (auto saved = hf.value("problem_type", Json()); saved.is_string())
+    for (const auto& [name, problem] : kProblems)
+      if (saved == name) return problem;
+  return labels == 1 ? ProblemType::regression : ProblemType::single_label;
+}
+
+// Nested sizes as {"512": 1.0, "256": 0.5}.
+std::vector<std::pair<int64_t, double>> nested_sizes(const Options& options) {
+  std::vector<std::pair<int64_t, double>> sizes;
+  if (!options.has_option("mrl_dims") || !options.has("mrl_dims")) return sizes;
+  auto map = options.json("mrl_dims");
+  for (const auto& [text, weight] : map.is_object() ? map.items() : Json::object().items()) {
+    int64_t size = 0;
+    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (status != std::errc() || end != text.data() + text.size() || size <= 0 || !weight.is_number()) sizes.clear();
+    else sizes.emplace_back(size, weight.template get<double>());
+  }
+  if (sizes.size() != map.size() || sizes.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("mrl_dims"), map.dump()),
+                    "expected sizes with their weights, as in {\"512\": 1.0, \"256\": 0.5}");
+  return sizes;
+}
+
+std::string loss_of(const Options& options, Task task) {
+  bool given = options.verb() & (kSft | kPt) && !uses_factory_dialect(options) && options.has("loss_type");  // others are of preferences
+  auto asked = given ? options.text("loss_type") : "";
+  static const std::vector<std::string> kLikeness = {"infonce", "cosine_similarity", "contrastive", "online_contrastive"},
+                                        kRelevance = {"pointwise_reranker", "listwise_reranker"};
+  // Older scripts name the generative variants by losses of their own, which compute the same.
+  if (asked == "generative_reranker") asked = "pointwise_reranker";
+  if (asked == "listwise_generative_reranker") asked = "listwise_reranker";
+  static const std::vector<std::string> kOther = {"cross_entropy"}, kDecision = {"scoring", "distill_rps", "smooth_brier", "ce_rps"};
+  const auto& known = task == Task::decision                                        ? kDecision
+                      : task == Task::embedding                                     ? kLikeness
+                      : task == Task::reranker || task == Task::generative_reranker ? kRelevance
+                                                                                    : kOther;
+  if (asked.empty()) return known.front();
+  if (!std::ranges::count(known, asked))
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {} does not go with {} {}", options.display_name("loss_type"), asked,
+                                options.display_name("task_type"), options.text("task_type")),
+                    fmt::format("expected {}", fmt::join(known, ", ")));
+  return asked;
+}
+
+data::PoolingDataConfig group_rows(const TaskConfig& task) {
+  data::PoolingDataConfig groups;
+  groups.kind = task.task == Task::decision    ? data::PoolingTask::decisions
+                : task.task == Task::seq_cls   ? data::PoolingTask::classes
+                : task.task == Task::embedding ? data::PoolingTask::embedding
+                                               : data::PoolingTask::reranking;
+  groups.whole_numbers = task.problem != ProblemType::regression;
+  groups.one_class = task.problem == ProblemType::single_label;
+  groups.classes = task.labels;
+  groups.most_positives = static_cast<int64_t>(variable_number("MAX_POSITIVE_SAMPLES", 1));
+  groups.most_negatives = static_cast<int64_t>(variable_number("MAX_NEGATIVE_SAMPLES", 7));
+  return groups;
+}
+
+// Each task and loss has its own measures; asking for another one's would not be followed.
+void check_measure(const Options& options, const TaskConfig& task) {
+  auto asked = options.has_option("eval_metric") ? options.text("eval_metric") : "";
+  bool embeds = task.task == Task::embedding, ranks = task.task == Task::reranker || task.task == Task::generative_reranker;
+  bool fits = asked == "infonce"    ? embeds && task.loss == "infonce"
+              : asked == "paired"   ? embeds && task.loss != "infonce"
+              : asked == "reranker" ? ranks
+              : asked == "nlg"      ? task.is_generative()
+                                    : true;
+  if (!fits)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {} does not go with {} {} and its loss {}", options.display_name("eval_metric"), asked,
+                                options.display_name("task_type"), options.text("task_type"), task.loss),
+                    "leave it out: each task and loss has its own measures");
+}
+
+// A reward model is a classifier; every other method of preferences, and GRPO, needs a model that writes, as most tasks do.
+void check_head(const Options& options, const train::TrainingJob& job) {
+  const auto task = job.task.task;
+  const bool rewards = options.verb() & kRlhf && options.text("rlhf_type") == "rm", prefers = options.verb() & kRlhf && !rewards;
+  if ((prefers && options.is_set("task_type") && !job.task.is_generative()) || (rewards && task != Task::seq_cls))
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {} does not go with {} {}", options.display_name("task_type"), options.text("task_type"),
+                                options.display_name("rlhf_type"), options.text("rlhf_type")),
+                    "leave it out");
+  if (rewards && job.task.labels != 1)
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} is {}, and a reward model outputs one score", options.display_name("num_labels"), job.task.labels),
+        "leave it out");
+  const bool of_tokens = prefers || job.task.is_generative() || task == Task::generative_reranker || task == Task::decision;
+  if (of_tokens) require_generative_model(job.model_folder, model::read_config(job.model_folder, job.load.changes.config));
+}
+
+Json folder_config(const std::filesystem::path& folder) { return read_config_file((folder / "config.json").string()); }
+
+}  // namespace
+
+std::optional<std::filesystem::path> value_head_folder(const Options& options, const std::filesystem::path& folder) {
+  if (options.verb() & (kTraining | kPreview)) return std::nullopt;
+  auto says = [&](const char* name, const char* value) { return options.has_option(name) && options.text(name) == value; };
+  const bool by_stage = says("stage", "rm");
+  if (!by_stage && !says("task_type", "seq_cls")) return std::nullopt;
+  auto newest = folder;
+  for (const auto& adapter : options.list("adapters"))
+    if (fs::exists(adapter) || adapter.find('=') == adapter.npos) newest = hub::locate_adapter(adapter);  // those with a name are for requests
+  if (io::holds_value_head(newest)) return newest;
+  if (!by_stage) return std::nullopt;
+  throw UserError(ExitCode::bad_checkpoint,
+                  fmt::format("{}: stage is rm, and there is no {}", newest.string(), io::kValueHeadFile),
+                  "name the folder that a run of stage: rm wrote");
+}
+
+TaskConfig task_config(const Options& options, const std::filesystem::path& folder) {
+  TaskConfig config;
+  if (value_head_folder(options, folder)) return {.task = Task::seq_cls, .problem = ProblemType::regression, .labels = 1, .uses_value_head = true};
+  if (!options.has_option("task_type") || (options.verb() & kTraining && uses_factory_dialect(options))) return config;  // LLaMA-Factory trains by stage
+  config.task = named(kTasks, options.text("task_type"));
+  config.loss = loss_of(options, config.task);
+  if (!std::filesystem::exists(folder / "config.json")) return config;  // who loads the model says what is missing
+  auto hf = folder_config(folder);
+  if (config.is_generative() && !options.is_set("task_type") && holds_classifier(hf)) config.task = Task::seq_cls;
+  if (config.task == Task::seq_cls || config.task == Task::reranker) {
+    config.labels = labels_of(options, hf, config.task);
+    config.problem = problem_of_labels(options, hf, config.labels);
+  }
+  config.ordered_weight = variable_number("OMNIJEV_RPS_WEIGHT", config.ordered_weight);
+  config.brier_weight = variable_number("CLEF_BRIER_WEIGHT", config.brier_weight);
+  config.smoothing = variable_number("CLEF_LABEL_SMOOTHING", config.smoothing);
+  config.infonce = infonce_config();
+  config.listwise = listwise_config();
+  config.mrl_dims = nested_sizes(options);
+  return config;
+}
+
+std::optional<data::PoolingDataConfig> pooling_data_config(const Options& options, const std::filesystem::path& folder) {
+  auto task = task_config(options, folder);
+  return task.is_generative() ? std::nullopt : std::optional(group_rows(task));
+}
+
+Json task_changes(const Options& options, const std::filesystem::path& folder) {
+  auto task = task_config(options, folder);
+  if (task.uses_value_head || (task.task != Task::seq_cls && task.task != Task::reranker)) return Json::object();
+  auto hf = folder_config(folder);
+  std::string problem;
+  for (const auto& [name, value] : kProblems)
+    if (task.task == Task::seq_cls && value == task.problem) problem = name;
+  auto changes = model::classifier_changes(hf, task.labels, problem);
+  // transformers looks for the last token that is no padding.
+  if (hf.value("pad_token_id", Json()).is_null())
+    if (auto tokenizer = text::Tokenizer::load(folder); tokenizer->special().pad) changes["pad_token_id"] = *tokenizer->special().pad;
+  return changes;
+}
+
+void note_new_head(const Options& options, const std::filesystem::path& folder) {
+  auto task = task_config(options, folder);
+  if (task.labels == 0 || task.uses_value_head || holds_classifier(folder_config(folder))) return;
+  auto brings_head = [](std::string adapter) {
+    auto equals = fs::exists(adapter) ? adapter.npos : adapter.find('=');
+    if (equals != adapter.npos) adapter = adapter.substr(equals + 1);
+    return io::adapter_files_in(adapter) && io::read_adapter_config(adapter).task_type == "SEQ_CLS";
+  };
+  if (std::ranges::none_of(options.list("adapters"), brings_head)) log::info("{}: the head with {} outputs is newly initialized", folder.string(), task.labels);
+}
+
+void apply_task(const Options& options, train::TrainingJob& job) {
+  job.task = task_config(options, job.model_folder);
+  check_measure(options, job.task);
+  check_head(options, job);
+  if (job.task.is_generative()) return;
+  if (job.encode.pretraining) throw UserError(ExitCode::usage, fmt::format("{} belongs to sft", options.display_name("task_type")), "use sft instead of pt");
+  if (job.loader.packing != data::Packing::none)
+    throw UserError(ExitCode::usage,
+                    fmt::format("rows of {} {} cannot be packed", options.display_name("task_type"), options.text("task_type")),
+                    "leave --packing out; batches hold no padding in any case");
+  if (job.predict_with_generate || job.do_predict)
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("a model of {} {} does not generate", options.display_name("task_type"), options.text("task_type")),
+        "leave --predict_with_generate out");
+  bool pairs = options.verb() & kRlhf;  // of a reward model
+  if (!pairs) {
+    job.datasets.prompts_only = true;
+    job.loader.groups = job.eval_loader.groups = group_rows(job.task);
+  }
+  bool scores = job.task.task == Task::seq_cls || job.task.task == Task::reranker;
+  // As PEFT does for classifiers: the head is new and trains whole.
+  if (scores) job.tuner.lora.modules_to_save.insert(job.tuner.lora.modules_to_save.end(), {"classifier", "score"});
+  job.tuner.peft_task = scores ? "SEQ_CLS" : job.task.task == Task::embedding ? "" : "CAUSAL_LM";
+  // What gives tokens takes no part in an embedding.
+  if (job.task.task == Task::embedding && !model::read_config(job.model_folder, job.load.changes.config).tie_word_embeddings)
+    job.tuner.parameters.freeze.push_back("lm_head");
+}
+
+}  // namespace hone::cli

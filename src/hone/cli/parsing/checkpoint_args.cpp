@@ -1,0 +1,199 @@
+// What a checkpoint's args.json says about how it was trained, by ms-swift's rules.
+#include <algorithm>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/parsing/parse.h"
+#include "hone/data/encode/encoder.h"
+#include "hone/text/templates/template_tables.h"
+#include "hone/train/run_folder.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr std::string_view kAlways[] = {"tuner_type", "task_type", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"};
+constexpr std::string_view kIfUnset[] = {"external_plugins",
+                                         "model",
+                                         "model_type",
+                                         "model_revision",
+                                         "torch_dtype",
+                                         "attn_impl",
+                                         "experts_impl",
+                                         "new_special_tokens",
+                                         "num_labels",
+                                         "problem_type",
+                                         "rope_scaling",
+                                         "max_model_len",
+                                         "system",
+                                         "truncation_strategy",
+                                         "agent_template",
+                                         "norm_bbox",
+                                         "use_chat_template",
+                                         "response_prefix"};
+constexpr std::string_view kQuantization[] = {"quant_method", "quant_bits", "hqq_axis", "bnb_4bit_compute_dtype"};
+constexpr std::string_view kData[] = {"dataset",
+                                      "val_dataset",
+                                      "cached_dataset",
+                                      "cached_val_dataset",
+                                      "split_dataset_ratio",
+                                      "data_seed",
+                                      "dataset_num_proc",
+                                      "load_from_cache_file",
+                                      "dataset_shuffle",
+                                      "val_dataset_shuffle",
+                                      "streaming",
+                                      "interleave_prob",
+                                      "stopping_strategy",
+                                      "shuffle_buffer_size",
+                                      "download_mode",
+                                      "columns",
+                                      "strict",
+                                      "remove_unused_columns",
+                                      "disable_auto_column_mapping",
+                                      "model_name",
+                                      "model_author",
+                                      "custom_dataset_info"};
+
+// Options whose value may be the name of a file that is then read. A folder is data: it names files of its own, no others. Which
+// model and which data it was trained with are places, and are opened as such.
+constexpr std::string_view kMayNameFiles[] = {"template", "system", "response_prefix", "new_special_tokens", "rope_scaling", "columns"};
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;  // also of names that are too long for one
+  return fs::is_regular_file(path, ignored);
+}
+
+// `value` of option `name` as the args.json in `folder` gives it, with the names of files inside the folder made whole. Throws where it
+// names a file that lies elsewhere.
+Json kept_inside(const fs::path& folder, std::string_view name, Json value) {
+  if (std::ranges::find(kMayNameFiles, name) == std::end(kMayNameFiles)) return value;
+  if (value.is_array())
+    for (auto& item : value) item = kept_inside(folder, name, std::move(item));
+  if (!value.is_string()) return value;
+  const auto& word = value.get_ref<const std::string&>();
+  bool built_in = name == "template" && (text::find_swift_template(word) || text::find_factory_template(word));
+  if (word.empty() || built_in) return value;
+  if (is_file(folder / word) && is_inside(folder, folder / word)) return (folder / word).string();
+  if (is_file(word) || is_file(folder / word))
+    throw UserError(
+        ExitCode::bad_checkpoint,
+        fmt::format("{}: {} is \"{}\", a file outside this folder, which it may not have read", (folder / "args.json").string(),
+                    name, word),
+        fmt::format("give --{} yourself where you trust that file, or leave args.json aside with --load_args false", name));
+  return value;
+}
+
+class CheckpointArgs {
+ public:
+  CheckpointArgs(Options& options, const std::string& folder, const Json& args)
+      : options_(options), folder_(fs::absolute(folder).lexically_normal()), where_((fs::path(folder) / "args.json").string()), args_(args) {}
+
+  void take(std::string_view name) {
+    auto found = lookup(name);
+    if (!found || found->is_null() || !options_.has_option(name)) return;
+    auto value = read_value(*options_.setting(name).option, *found);
+    if (!value)
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} is {}; {}", where_, name, found->dump(), value.error()));
+    options_.set(name, kept_inside(folder_, name, std::move(*value)), Source::checkpoint, where_);
+  }
+  // "Unset" is what ms-swift calls none: neither a default nor the user gave a value.
+  void take_if_unset(std::string_view name) {
+    if (!options_.has_option(name) || options_.is_set(name)) return;
+    bool has_verb_default = name == "truncation_strategy" || name == "use_chat_template";
+    if (!options_.has(name) || has_verb_default) take(name);
+  }
+  // Where args.json names none, the run's template was what its model's name chose, or else the model's own: the name of the folder that is
+  // read now must not decide again. Bare text has none.
+  void take_template() {
+    take_if_unset("template");
+    auto named = args_.find("template"), chat = args_.find("use_chat_template"), model = args_.find("model");
+    bool silent = named != args_.end() && named->is_null(), bare = chat != args_.end() && *chat == false;
+    if (!silent || bare || !options_.has_option("template") || options_.has("template")) return;
+    std::string name;
+    if (model != args_.end() && model->is_string() && fs::exists(model->get_ref<const std::string&>()))
+      name = data::default_template(data::Dialect::swift, data::read_model_identity(model->get_ref<const std::string&>()));
+    options_.set("template", name.empty() ? "jinja" : name, Source::checkpoint, where_);
+  }
+  // The validation rows as training wrote them beside its checkpoints: they need neither the training data nor a second split.
+  void take_split_rows() {
+    if (options_.has("val_dataset") || !(options_.real("split_dataset_ratio") > 0)) return;
+    for (const auto& folder : {folder_.parent_path(), folder_}) {
+      auto file = folder / train::kValidationFile;
+      if (!fs::is_regular_file(file)) continue;
+      options_.set("val_dataset", Json::array({file.string()}), Source::checkpoint, where_);
+      options_.set("dataset", Json::array(), Source::checkpoint, where_);
+      options_.set("split_dataset_ratio", 0.0, Source::checkpoint, where_);
+      return;
+    }
+  }
+
+ private:
+  // Files of ms-swift 3.x say train_type.
+  const Json* lookup(std::string_view name) const {
+    if (auto found = args_.find(name); found != args_.end()) return &*found;
+    auto old = name == "tuner_type" ? args_.find("train_type") : args_.end();
+    return old == args_.end() ? nullptr : &*old;
+  }
+  Options& options_;
+  fs::path folder_;
+  std::string where_;
+  const Json& args_;
+};
+
+// An adapter that was trained on a rounded base is merged into the base as it was before: full weights can take it up.
+bool merges_into_whole_weights(const Options& options) {
+  return options.verb() & kExport || (options.verb() & kGenerating && options.has_option("merge_lora") && options.flag("merge_lora"));
+}
+
+}  // namespace
+
+void apply_checkpoint_args(Options& options, const std::string& folder, const Json& args) {
+  if (!args.is_object()) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}/args.json: expected an object", folder));
+  CheckpointArgs from(options, folder, args);
+  for (auto name : kAlways) from.take(name);
+  for (auto name : kIfUnset) from.take_if_unset(name);
+  from.take_template();
+  if (!merges_into_whole_weights(options))
+    for (auto name : kQuantization) from.take_if_unset(name);
+  if (!options.has_option("load_data_args") || !options.flag("load_data_args")) return;
+  for (auto name : kData) from.take(name);
+  if (options.verb() & kInfer) from.take_split_rows();
+}
+
+namespace {
+
+// A folder that training or an export wrote says by its args.json which template it speaks, where its own name says nothing.
+void take_template_of_model(Options& options) {
+  if (!options.has_option("template") || !options.has_option("model") || !options.has("model") || options.has("template") ||
+      uses_factory_dialect(options))
+    return;
+  fs::path folder = options.text("model"), path = folder / "args.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored) || !data::default_template(data::Dialect::swift, data::read_model_identity(folder)).empty()) return;
+  auto name = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string()).value("template", Json());
+  if (!name.is_string()) return;
+  name = kept_inside(fs::absolute(folder).lexically_normal(), "template", std::move(name));
+  log::info("template {}: {} names it", name.get_ref<const std::string&>(), path.string());
+  options.set("template", name, Source::checkpoint, path.string());
+}
+
+}  // namespace
+
+void load_checkpoint_args(Options& options) {
+  if (options.verb() & (kTraining | kPreview) && !(options.has_option("load_args") && options.flag("load_args"))) return take_template_of_model(options);
+  if (!options.has_option("load_args") || !options.flag("load_args")) return;
+  auto folders = options.list("adapters");
+  if (options.has("model")) folders.push_back(options.text("model"));
+  for (auto folder : folders) {
+    if (auto equals = folder.find('='); equals != std::string::npos && !fs::exists(folder)) folder = folder.substr(equals + 1);
+    auto path = fs::path(folder) / "args.json";
+    std::error_code ignored;
+    if (!fs::is_regular_file(path, ignored)) continue;
+    auto args = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
+    log::info("reading {}", path.string());
+    return apply_checkpoint_args(options, folder, args);
+  }
+}
+
+}  // namespace hone::cli

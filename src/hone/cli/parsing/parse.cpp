@@ -1,0 +1,382 @@
+#include "hone/cli/parsing/parse.h"
+
+#include <cstdlib>
+
+#include "hone/base/file.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/compat/foreign_words.h"
+#include "hone/cli/compat/names.h"
+
+namespace hone::cli {
+namespace {
+
+bool truthy(const std::optional<std::string>& value) {
+  return value && (*value == "1" || *value == "true" || *value == "True" || *value == "TRUE" || *value == "y" || *value == "yes");
+}
+
+bool is_option(std::string_view word) {
+  if (word.size() < 2 || word[0] != '-') return false;
+  bool number = std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.';
+  return !number;
+}
+
+bool is_config_path(std::string_view word) {
+  return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
+}
+
+std::string underscored(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '-', '_');
+  return out;
+}
+
+// Another name's value in terms of the row: "all" → "all-linear", 5 → "5GB".
+Json translate_word(const Alias& alias, const Json& word) {
+  if (!alias.unit.empty() && word.is_number()) return Json(word.dump() + std::string(alias.unit));
+  if (!word.is_string() && !word.is_boolean()) return word;
+  const auto text = word.is_string() ? word.get<std::string>() : word.dump();
+  if (!alias.unit.empty() && text.find_first_not_of("0123456789.") == std::string::npos)
+    return Json(text + std::string(alias.unit));
+  for (std::string_view rest = alias.values; !rest.empty();) {
+    auto pair = rest.substr(0, rest.find('|'));
+    auto equals = pair.find('=');
+    if (pair.substr(0, equals) == text) return Json(pair.substr(equals + 1));
+    rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
+  }
+  return word;
+}
+
+class Parser {
+ public:
+  Parser(const Syntax& syntax, const SystemAccess& world)
+      : syntax_(syntax),
+        world_(world),
+        names_(syntax.front_end, syntax.verb),
+        parsed_{Options(syntax.front_end, syntax.command, syntax.verb), {}, {}, false},
+        defaults_(parsed_.options),
+        factory_(syntax.front_end == FrontEnd::factory || syntax.front_end == FrontEnd::accelerate) {}
+
+  Parsed run(const std::vector<std::string>& words) {
+    tolerate_unknown_ = asks_to_ignore_errors(words) || truthy(world_.environment("ALLOW_EXTRA_ARGS"));
+    take_environment();
+    size_t first = 0;
+    if (syntax_.config_first && !words.empty() && is_config_path(words[0])) take_file(words[first++]);
+    for (size_t i = first; syntax_.config_first && i < words.size(); ++i) take_config_option(words, i);
+    take_words(words, first);
+    return std::move(parsed_);
+  }
+
+ private:
+  using Words = std::vector<std::string>;
+
+  static bool asks_to_ignore_errors(const Words& words) {
+    for (size_t i = 0; i < words.size(); ++i) {
+      auto word = underscored(words[i]);
+      if (word == "__ignore_args_error=true" || word == "__ignore_args_error=1") return true;
+      if (word == "__ignore_args_error")
+        return i + 1 == words.size() || words[i + 1] == "true" || words[i + 1] == "1" || is_option(words[i + 1]);
+    }
+    return false;
+  }
+
+  void take_environment() {
+    for (const auto* option : names_.rows()) {
+      if (option->variable.empty()) continue;
+      auto value = world_.environment(std::string(option->variable));
+      if (value && !value->empty())
+        assign({option, nullptr}, Json(*value), Source::environment, std::string(option->variable), false);
+    }
+  }
+
+  void take_config_option(const Words& words, size_t i) {
+    if (words[i] == "--config" && i + 1 < words.size()) take_file(words[i + 1]);
+    if (words[i].starts_with("--config=")) take_file(words[i].substr(9));
+  }
+
+  void take_file(const std::string& path) {
+    for (const auto& entry : read_entries(path, world_.read_file(path))) {
+      auto where = entry.line ? fmt::format("{}:{}", path, entry.line) : path;
+      if (entry.key == "ENV" && entry.value.is_object()) {
+        export_variables(entry.value, where);
+        continue;
+      }
+      auto name = underscored(entry.key);
+      auto found = find(name);
+      if (!found) {
+        unknown(fmt::format("{}: unknown key \"{}\"", where, entry.key), name, "");
+        continue;
+      }
+      assign(*found, entry.value, Source::file, where, factory_ || syntax_.front_end == FrontEnd::hone);
+    }
+  }
+
+  void export_variables(const Json& variables, const std::string& where) {
+    for (const auto& [name, value] : variables.items()) {
+      if (world_.environment(name)) {
+        parsed_.remarks.push_back(fmt::format("{}: {} is already set in the environment, which wins", where, name));
+      } else {
+        parsed_.environment.emplace_back(name, show_value(value));
+      }
+    }
+  }
+
+  void take_words(const Words& words, size_t i) {
+    bool only_words = false;
+    while (i < words.size()) {
+      const auto& word = words[i++];
+      const bool help = word == "-h" || word == "--help";
+      if (syntax_.passes_options && !only_words && !help && !is_own_option(word)) {
+        if (word != "--" || !parsed_.options.positional().empty()) parsed_.options.add_word(word);
+      } else if (word == "--" && !only_words) {
+        only_words = true;
+      } else if (only_words || !is_option(word)) {
+        only_words |= syntax_.whole_line;
+        take_plain_word(word);
+      } else if (help) {
+        parsed_.help = true;
+        while (i < words.size() && !is_option(words[i])) parsed_.help_topic += (parsed_.help_topic.empty() ? "" : " ") + words[i++];
+      } else {
+        take_option(word, words, i);
+      }
+    }
+  }
+
+  // Of a command that passes options on: whether no other command has this one.
+  bool is_own_option(const std::string& word) const {
+    if (!is_option(word)) return false;
+    auto typed = word.substr(0, word.find('='));
+    auto name = underscored(std::string_view(typed).substr(typed.starts_with("--") ? 2 : 1));
+    auto found = typed.starts_with("--") || name.size() != 1 ? names_.find(name) : names_.find_letter(name[0]);
+    return found && found->option->verbs == syntax_.verb;
+  }
+
+  // key=value, LLaMA-Factory's way to override a file; otherwise a word such as a file name.
+  void take_plain_word(const std::string& word) {
+    auto equals = word.find('=');
+    if (overrides(word)) return take_override(word.substr(0, equals), word.substr(equals + 1));
+    if (room_for_words()) return parsed_.options.add_word(word);
+    unknown(fmt::format("unexpected word \"{}\"", word), underscored(word), "--");
+  }
+
+  bool overrides(const std::string& word) const {
+    auto equals = word.find('=');
+    return syntax_.config_first && syntax_.front_end != FrontEnd::swift && equals != std::string::npos && equals > 0;
+  }
+  bool room_for_words() const { return static_cast<int>(parsed_.options.positional().size()) < syntax_.max_words; }
+
+  void take_override(const std::string& key, const std::string& text) {
+    auto dot = key.find('.');
+    auto name = underscored(key.substr(0, dot));
+    auto found = find(name);
+    if (!found) return unknown(fmt::format("unknown key \"{}\"", key), name, "");
+    auto value = parse_yaml(text);
+    Json given = value && !value->is_object() ? *value : Json(text);
+    if (dot == std::string::npos) return assign(*found, given, Source::command_line, key + "=", true);
+    Json whole = parsed_.options.setting(found->option->name).value;
+    if (!whole.is_object()) throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" holds no mapping to reach into", key, name));
+    auto path = key.substr(dot);
+    std::replace(path.begin(), path.end(), '.', '/');
+    try {
+      whole[Json::json_pointer(path)] = given;
+    } catch (const Json::exception&) {
+      throw UserError(ExitCode::usage, fmt::format("{}: no such place in \"{}\"", key, name));
+    }
+    assign(*found, whole, Source::command_line, key + "=", true);
+  }
+
+  void take_option(const std::string& word, const Words& words, size_t& i) {
+    auto equals = word.find('=');
+    auto typed = word.substr(0, equals);
+    auto name = underscored(std::string_view(typed).substr(typed.starts_with("--") ? 2 : 1));
+    bool is_letter = !typed.starts_with("--");
+    auto found = is_letter && name.size() == 1 ? names_.find_letter(name[0]) : find(name);
+    bool negated = false;
+    if (!found && name.starts_with("no_")) {
+      found = find(name.substr(3));
+      if (found && found->option->type.kind != Kind::flag) found.reset();
+      negated = found.has_value();
+    }
+    if (!found) {
+      unknown(fmt::format("unknown option {}", typed), name, "--");
+      while (i < words.size() && !is_option(words[i])) ++i;
+      return;
+    }
+    if (negated) return assign(*found, Json(false), Source::command_line, typed, false);
+    auto given = equals != std::string::npos ? Json(word.substr(equals + 1)) : following(*found->option, typed, words, i);
+    assign(*found, given, Source::command_line, typed, factory_);
+  }
+
+  // The words behind an option that belong to it.
+  Json following(const Option& option, const std::string& typed, const Words& words, size_t& i) {
+    auto next = i < words.size() && !is_option(words[i]) ? std::optional(words[i]) : std::nullopt;
+    if (option.type.kind == Kind::flag) {
+      // A bare flag may stand before a file name, so only a word that can be a truth value, or nothing else, belongs to it.
+      bool is_value = next && (read_value(option, Json(*next)).ok() || (*next == "auto" && may_be_automatic(option)));
+      bool is_word = next && (overrides(*next) || room_for_words());
+      if (!next || (!is_value && is_word)) return Json(true);
+      return ++i, Json(*next);
+    }
+    if (option.type.kind == Kind::list) {
+      Json list = Json::array();
+      while (i < words.size() && !is_option(words[i])) list.push_back(words[i++]);
+      return list.size() == 1 ? list[0] : list;
+    }
+    // A dash may start a value when the value cannot be an option: "-" is standard input, a JSON text never starts so.
+    if (!next && i < words.size() && words[i] == "-") next = words[i];
+    if (!next) throw UserError(ExitCode::usage, fmt::format("{} needs a value: {}", typed, describe(option.type)));
+    return ++i, Json(*next);
+  }
+
+  std::optional<NamedOption> find(const std::string& name) const {
+    auto found = names_.find(name);
+    if (!found && syntax_.front_end == FrontEnd::swift && name.size() > 1) found = names_.find_prefix(name);
+    return found;
+  }
+
+  void assign(const NamedOption& target, Json given, Source source, std::string where, bool commas) {
+    const auto& option = *target.option;
+    if (target.alias && !given.is_null()) given = translate(*target.alias, given, commas && option.type.kind == Kind::list);
+    if (given == "auto" && may_be_automatic(option)) return parsed_.options.leave_undecided(option.name);
+    auto value = read_value(option, given, commas);
+    const auto place = source == Source::command_line ? where : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
+    if (!value) {
+      auto meant = given.is_string() ? peers::value_meant_by(option.name, given.get_ref<const std::string&>()) : "";
+      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; {}", place, show_value(given), value.error()),
+                      meant.empty() ? "" : fmt::format("did you mean {}", meant));
+    }
+    if (value->is_null() && return_to_default(target)) return;
+    if (target.alias && target.alias->negated && value->is_boolean()) *value = !value->get<bool>();
+    judge(option, *value, place);
+    parsed_.options.set(option.name, std::move(*value), source, std::move(where));
+  }
+
+  // Null asks for what happens anyway. Only a flag is off then, unless it is one that hone works out, and what one of the front ends
+  // leaves unset may be unset.
+  bool return_to_default(const NamedOption& target) {
+    const auto& option = *target.option;
+    const bool off = option.type.kind == Kind::flag && !(target.alias && target.alias->negated);
+    const auto& start = defaults_.setting(option.name);
+    if (start.is_auto) return parsed_.options.leave_undecided(option.name), true;
+    const bool may_be_none = option.fallback.empty() || (option.factory_differs && option.factory_fallback.empty());
+    if (start.value.is_null() || off || may_be_none) return false;
+    parsed_.options.set(option.name, start.value, Source::built_in, "");
+    return true;
+  }
+
+  static bool may_be_automatic(const Option& option) {
+    auto automatic = [](std::string_view text) { return text == "auto"; };
+    return automatic(option.fallback) || automatic(option.factory_fallback) ||
+           std::ranges::any_of(option.verb_defaults, automatic, &VerbDefault::value);
+  }
+
+  static Json translate(const Alias& alias, const Json& given, bool commas) {
+    if (!given.is_array() && !commas) return translate_word(alias, given);
+    static constexpr Option kWords("words", List, "", "");
+    auto words = read_value(kWords, given, commas);
+    if (!words) return given;
+    Json list = Json::array();
+    for (const auto& item : *words) list.push_back(translate_word(alias, item));
+    return list;
+  }
+
+  // An option that cannot matter says so; one that cannot be had stops the run, unless it asks for what happens anyway.
+  void judge(const Option& option, const Json& value, const std::string& where) {
+    if (option.status == Status::supported || value == parsed_.options.setting(option.name).value) return;
+    bool off = value.is_null() || value == false || (value.is_array() && value.empty());
+    if (option.status == Status::always_on && value == read_value(option, Json(option.always_value)).value()) return;
+    if (option.status == Status::no_effect || option.status == Status::always_on)
+      parsed_.remarks.push_back(fmt::format("{} is accepted without effect: {}", where, option.reason));
+    else if (!off)
+      throw UserError(ExitCode::usage, fmt::format("{} is not available", where), std::string(option.reason));
+  }
+
+  // What the row of that name is for, when this command has none of it.
+  std::string commands_with(const std::string& name) const {
+    Verbs verbs = 0;
+    for (const auto& option : options_table()) {
+      bool named = option.name == name || std::ranges::any_of(option.other_names(), [&](const Alias& a) { return a.name == name; });
+      if (named) verbs |= option.verbs;
+    }
+    std::string list;
+    for (const auto& command : shown_commands(syntax_.front_end))
+      if (command.verb & verbs && command.run) list += (list.empty() ? "" : ", ") + std::string(command.name);
+    return list;
+  }
+
+  void unknown(const std::string& what, const std::string& name, const char* dashes) {
+    auto near = names_.nearest(name);
+    auto others = commands_with(name);
+    if (!others.empty() && peers::takes(syntax_.front_end, syntax_.verb, name)) {
+      parsed_.remarks.push_back(fmt::format("{}{} is accepted without effect: it is for {}", dashes, name, others));
+      return;
+    }
+    if (tolerate_unknown_) {
+      parsed_.remarks.push_back(what + ", ignored as asked");
+      return;
+    }
+    if (auto meant = peers::option_meant_by(name); !meant.empty() && others.empty())
+      throw UserError(ExitCode::usage, what, fmt::format("did you mean {}", meant));
+    constexpr size_t kListed = 12;
+    if (auto meant = names_.names_with_prefix(name); dashes[0] == '-' && meant.size() > 1 && meant.size() <= kListed)
+      throw UserError(ExitCode::usage, what, fmt::format("it could be --{}", fmt::join(meant, ", --")));
+    std::string hint = near.empty() ? "" : fmt::format("did you mean {}{}", dashes, near);
+    if (!others.empty()) hint = fmt::format("{} does not take it; {} do{}", syntax_.command, others, others.find(',') == others.npos ? "es" : "");
+    if (hint.empty()) hint = fmt::format("{} --help lists the options", syntax_.command);
+    throw UserError(ExitCode::usage, what, hint);
+  }
+
+  const Syntax& syntax_;
+  const SystemAccess& world_;
+  NameIndex names_;
+  Parsed parsed_;
+  const Options defaults_;
+  bool factory_;
+  bool tolerate_unknown_ = false;
+};
+
+}  // namespace
+
+SystemAccess system_access() {
+  return {[](const std::string& path) {
+            if (!fs::exists(path) || fs::is_directory(path))
+              throw UserError(ExitCode::usage, path + ": there is no such file", "check the path of the configuration");
+            return hone::read_file(path);
+          },
+          [](const std::string& variable) -> std::optional<std::string> {
+            const char* value = std::getenv(variable.c_str());
+            return value ? std::optional<std::string>(value) : std::nullopt;
+          }};
+}
+
+Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& words, const SystemAccess& world) {
+  return Parser(syntax, world).run(words);
+}
+
+std::vector<FileEntry> read_entries(const std::string& path, const std::string& text) {
+  bool yaml = !path.ends_with(".json");
+  auto root = (yaml ? parse_yaml(text) : parse_json(text))
+                  .or_throw(ExitCode::usage, path,
+                            yaml ? "fix the file there; an unclosed [ or quote may be further up" : "mend the file there");
+  if (root.is_null()) return {};
+  if (!root.is_object()) throw UserError(ExitCode::usage, fmt::format("{}: expected a mapping of option names to values", path));
+  std::map<std::string, int> lines;
+  int line = 0;
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t end = std::min(text.find('\n', begin), text.size());
+    auto row = std::string_view(text).substr(begin, end - begin);
+    ++line;
+    if (!yaml) row.remove_prefix(std::min(row.find_first_not_of(" \t{"), row.size()));
+    bool quoted = row.starts_with('"') || row.starts_with('\'');
+    auto colon = row.find(quoted ? row[0] : ':', quoted ? 1 : 0);
+    if (colon != std::string_view::npos && colon > 0) lines.emplace(std::string(row.substr(quoted, colon - quoted)), line);
+    begin = end + 1;
+  }
+  std::vector<FileEntry> entries;
+  for (const auto& [key, value] : root.items()) {
+    auto found = lines.find(key);
+    entries.push_back({key, value, found == lines.end() ? 0 : found->second});
+  }
+  return entries;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,64 @@
+// From words, files and the environment to Options, by the rules of both worlds.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/cli/options.h"
+
+namespace hone::cli {
+
+// What parsing may ask of the world; tests and the fuzzer give their own.
+struct SystemAccess {
+  std::function<std::string(const std::string& path)> read_file;  // throws UserError
+  std::function<std::optional<std::string>(const std::string& variable)> environment;
+};
+SystemAccess system_access();
+
+using Assignments = std::vector<std::pair<std::string, std::string>>;  // variables and their values
+
+struct Parsed {
+  Options options;
+  std::vector<std::string> remarks;  // accepted options and why they do nothing; one line each
+  Assignments environment;           // a config file's ENV, for variables that are not set yet
+  bool help = false;
+  std::string help_topic;  // a group of options, or "all"
+};
+
+struct Syntax {
+  FrontEnd front_end = FrontEnd::hone;
+  std::string command;  // as typed
+  Verbs verb = 0;
+  bool config_first = false;  // a .yaml, .yml or .json as first word is a config file
+  int max_words = 0;          // words that are no option
+  bool whole_line = false;    // from the first such word on, everything is another command's
+  bool passes_options = false;  // everything is, but the command's own options
+};
+
+// Throws UserError(usage) and nothing else, whatever the words.
+Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& words, const SystemAccess& world);
+
+// Top-level keys of a config file with the line each stands in.
+struct FileEntry {
+  std::string key;
+  Json value;
+  int line = 0;
+};
+std::vector<FileEntry> read_entries(const std::string& path, const std::string& text);
+
+// Takes from a checkpoint's args.json what ms-swift takes: some values always, some only where nothing was given, the data
+// options on request. `folder` is where args.json was found.
+void apply_checkpoint_args(Options& options, const std::string& folder, const Json& args);
+// The first of --adapters, --model that holds an args.json; applies it when --load_args asks for it.
+void load_checkpoint_args(Options& options);
+
+// Fills every "auto" that can be known before the model is loaded.
+void resolve_auto_values(Options& options, int world_size);
+// "learning_rate 0.0001, packing false": what "auto" became, where it matters to the run.
+std::string describe_auto_values(const Options& options);
+// Throws UserError for options that exclude or need each other.
+void check_option_conflicts(const Options& options);
+
+}  // namespace hone::cli

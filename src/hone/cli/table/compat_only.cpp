@@ -1,0 +1,133 @@
+// What ms-swift and LLaMA-Factory take and few commands hold: kept apart so that the other files show what matters.
+#include "hone/cli/table.h"
+
+namespace hone::cli::table {
+using namespace note;
+
+namespace {
+
+void add_rare_training(Rows& rows) {
+  constexpr std::string_view kThreads = "rows are prepared by threads, which need no start method";
+  constexpr std::string_view kRay = "hone needs no Ray";
+  add_group(
+      rows, "Compatibility options: training", kTraining,
+      {
+          {"use_cache", Flag, "false", "Keep keys and values while training.", always_on{"false", "training never reads a cache"}},
+          {"enable_jit_checkpoint", Flag, "false", "Save a checkpoint on SIGTERM.",
+           always_on{"true", "a run that is told to end always saves first"}},
+          {"dataloader_multiprocessing_context", Choice("fork|spawn|forkserver"), "", "How worker processes start.",
+           no_effect{kThreads}},
+          {"dataloader_in_order", Flag, "true", "Batches in the order of the rows.",
+           always_on{"true", "batches always come in order, so that a run can be resumed exactly"}},
+          {"train_sampling_strategy", Choice("random|sequential|group_by_length"), "random", "Order of the rows."},
+          {"ddp_static_graph", Flag, "", "The same parameters have gradients in every step.",
+           always_on{"true", "gradients are reduced as they come, whichever parameters have one"}},
+          {"mrl_dims", JsonText, "", "Matryoshka embedding sizes and their loss weights, as in {\"512\": 1.0, \"256\": 0.5}.", only_swift{}},
+          {"extra_eval_args", JsonText, "", "Benchmark settings.", only_swift{}, verbs{kTraining | kEval},
+           no_effect{"only read together with --eval_use_evalscope"}},
+          {"galore_proj_quant", Flag, "false", "Q-GaLore: quantize the projector.", only_swift{}},
+          {"galore_proj_bits", Integer(1, 8), "4", "Q-GaLore: projector bits.", only_swift{}},
+          {"galore_proj_group_size", Integer(1), "256", "Q-GaLore: quantization group size.", only_swift{}},
+          {"galore_cos_threshold", Real(-1, 1), "0.4", "Q-GaLore: cosine similarity of recent projections above which they are updated less often.", only_swift{}},
+          {"galore_gamma_proj", Integer(1), "2", "Q-GaLore: factor by which the update interval grows.", only_swift{}},
+          {"galore_queue_size", Integer(1), "5", "Q-GaLore: queue size.", only_swift{}},
+          {"ray_exp_name", Text, "", "Ray.", only_swift{}, no_effect{kRay}},
+          {"device_groups", JsonText, "", "Ray.", only_swift{}, no_effect{kRay}},
+          {"decision_drop_instructions", Real(0, 1), "0", "Decision data: share of questions whose text is left out.", only_swift{}, verbs{kModelUsers}},
+          {"decision_subsample_options", Integer(0), "0", "Decision data: maximum options per question, including the correct one; 0 is all.", only_swift{}, verbs{kModelUsers}},
+          {"decision_state_as_text", Real(0, 1), "0", "Decision data: share of records whose state is written as lines of text.", only_swift{}, verbs{kModelUsers}},
+          {"decision_shuffle_fields", Flag, "false", "Decision data: shuffle the fields of the state, and the questions.", only_swift{}, verbs{kModelUsers}},
+          {"use_swift_lora", Flag, "false", "A LoRA of the program's own instead of PEFT's.", only_swift{},
+           always_on{"true", "LoRA is hone's own; its files are PEFT's"}},
+          {"trackio_bucket_id", Text, "", "Trackio.", no_effect{"Trackio is not written"}},
+          {"trackio_static_space_id", Text, "", "Trackio.", no_effect{"Trackio is not written"}},
+          {"use_mca", Flag, "false", "Megatron.", only_factory{}, rejected{"hone trains Hugging Face folders directly"}},
+          {"hyper_parallel_args", JsonText, "", "HyperParallel.", only_factory{},
+           no_effect{"only read together with use_hyper_parallel"}},
+          {"profiler_record_shapes", Flag, "true", "Shapes in the profile.", only_factory{}},
+          {"profiler_profile_memory", Flag, "true", "Memory in the profile.", only_factory{}},
+          {"profiler_with_stack", Flag, "true", "Call stacks in the profile.", only_factory{}},
+      });
+}
+
+// The first of each method switches it on, which would change a run; the others are read beside it.
+void add_rare_rlhf(Rows& rows) {
+  constexpr std::string_view kTitle = "Compatibility options: reinforcement learning";
+  add_group(rows, kTitle, kRlhf,
+            {
+                {"ds3_gather_for_generation", Flag, "true", "Gather ZeRO-3 weights to generate.", only_swift{}, verbs{kTraining},
+                 always_on{"true", "a block's weights are gathered when its turn to compute comes"}},
+                {"wandb_log_unique_prompts", Flag, "", "Each prompt once in W&B.", only_swift{}, no_effect{"answers are written to completions.jsonl, not to W&B"}},
+            });
+  add_unsupported_group(rows, kTitle, kRlhf, "only read together with --chord_sft_dataset, which is not in this version",
+                  {
+                      {"chord_sft_dataset", List, "", "CHORD.", only_swift{}, rejected{"CHORD is not in this version; leave it out"}},
+                      {"chord_sft_per_device_train_batch_size", Integer(1), "", "CHORD.", only_swift{}},
+                      {"chord_enable_phi_function", Flag, "false", "CHORD.", only_swift{}},
+                      {"chord_mu_warmup_steps", Integer(0), "", "CHORD.", only_swift{}},
+                      {"chord_mu_decay_steps", Integer(0), "", "CHORD.", only_swift{}},
+                      {"chord_mu_peak", Real(), "", "CHORD.", only_swift{}},
+                      {"chord_mu_valley", Real(), "", "CHORD.", only_swift{}},
+                  });
+  add_unsupported_group(rows, kTitle, kRlhf, "only read together with --advantage_reweight or --sdar_loss_coef, which are not in this version",
+                  {
+                      {"advantage_reweight", Choice("rlsd"), "", "RLSD.", only_swift{}, rejected{"RLSD is not in this version; leave it out"}},
+                      {"rlsd_lambda", Real(), "0.5", "RLSD.", only_swift{}},
+                      {"rlsd_reweight_clip_range", Real(), "0.2", "RLSD.", only_swift{}},
+                      {"rlsd_lambda_warmup_steps", Integer(0), "0", "RLSD.", only_swift{}},
+                      {"rlsd_lambda_decay_steps", Integer(0), "0", "RLSD.", only_swift{}},
+                      {"rlsd_negative_only", Flag, "false", "RLSD.", only_swift{}},
+                      {"sdar_loss_coef", Real(), "0", "SDAR.", only_swift{}, rejected{"SDAR is not in this version; leave it out"}},
+                      {"sdar_gate_beta", Real(), "5.0", "SDAR.", only_swift{}},
+                  });
+}
+
+void add_rare_serving(Rows& rows) {
+  constexpr std::string_view kOne = "there is one engine, hone's own; it sizes itself";
+  constexpr std::string_view kOneKt = "KTransformers is not part of hone";
+  add_unsupported_group(rows, "Compatibility options: other engines", kGenerating, kOne,
+                  {
+                      {"sglang_enable_ep_moe", Flag, "false", "SGLang detail.", only_swift{}},
+                      {"sglang_speculative_num_steps", Integer(1), "", "SGLang detail.", only_swift{}},
+                      {"sglang_speculative_eagle_topk", Integer(1), "", "SGLang detail.", only_swift{}},
+                      {"sglang_lora_backend", Choice("triton|flashinfer"), "triton", "SGLang detail.", only_factory{},
+                       verbs{kGenerating | kTrain | kExport}},
+                      {"kt_weight_path", Path, "", "KTransformers.", only_factory{}, verbs{kModelUsers}, no_effect{kOneKt}},
+                      {"kt_expert_checkpoint_path", Path, "", "KTransformers.", only_factory{}, verbs{kModelUsers}, no_effect{kOneKt}},
+                      {"kt_use_lora_experts", Flag, "", "KTransformers.", only_factory{}, verbs{kModelUsers}, no_effect{kOneKt}},
+                      {"kt_lora_expert_num", Integer(1), "", "KTransformers.", only_factory{}, verbs{kModelUsers}, no_effect{kOneKt}},
+                      {"kt_lora_expert_intermediate_size", Integer(1), "", "KTransformers.", only_factory{}, verbs{kModelUsers},
+                       no_effect{kOneKt}},
+                      {"context_manager", Text, "", "How a rollout's history is shortened.", only_swift{}, verbs{kRollout}},
+                  });
+  add_unsupported_group(rows, "Compatibility options: sampling and web pages", kSample, "sampling is not in this version",
+                  {
+                      {"output_dir", Path, "sample_output", "Where samples go.", only_swift{}},
+                      {"output_file", Text, "", "Their file.", only_swift{}},
+                      {"resume", Flag, "false", "Go on with an unfinished file.", only_swift{}},
+                      {"override_exist_file", Flag, "false", "Write over a file that exists.", only_swift{}},
+                      {"num_sampling_batch_size", Integer(1), "1", "Questions at a time.", only_swift{}},
+                      {"num_sampling_batches", Integer(1), "", "Batches in all.", only_swift{}},
+                      {"engine_kwargs", JsonText, "", "Engine settings.", only_swift{}},
+                      {"is_multimodal", Flag, "", "Buttons for images and sounds.", only_swift{}, verbs{kDeploy},
+                       always_on{"false", "the page offers what the model takes, which is text"}},
+                      {"batch_size", Integer(1), "4", "Questions at a time.", only_factory{}, verbs{kEval},
+                       no_effect{"benchmarks are not in this version"}},
+                      {"local_dataset", Flag, "false", "Benchmarks from local files.", only_swift{}, verbs{kEval},
+                       no_effect{"benchmarks are not in this version"}},
+                      {"test_convert_dtype", Text, "float32", "Type of the comparison.", only_swift{}, verbs{kExport},
+                       no_effect{"only read when converting from or to Megatron"}},
+                      {"save_missing_weights", Flag, "false", "Copy weights that a conversion lacks.", only_swift{}, verbs{kExport},
+                       no_effect{"only read when converting from or to Megatron"}},
+                  });
+}
+
+}  // namespace
+
+void add_compat_only(Rows& rows) {
+  add_rare_training(rows);
+  add_rare_rlhf(rows);
+  add_rare_serving(rows);
+}
+
+}  // namespace hone::cli::table

@@ -1,0 +1,155 @@
+#include "hone/data/batches/loader.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "hone/base/usable_cores.h"
+#include "hone/data/batches/batch_sampler.h"
+#include "hone/data/batches/permutation.h"
+
+namespace hone::data {
+namespace {
+
+// Walks a plan unit by unit, with the next ones under way on other threads.
+class PlannedLoader : public Loader {
+ public:
+  PlannedLoader(std::shared_ptr<const BatchSampler> plan, std::unique_ptr<ThreadPool> pool) : plan_(std::move(plan)), pool_(std::move(pool)) {}
+
+  Batch next() override {
+    int empty_units = 0;
+    while (offset_ >= current_.size()) {
+      if (started_) step_unit();
+      started_ = true;
+      current_ = take_unit();
+      if (current_.empty() && ++empty_units > plan_->groups())
+        throw UserError(ExitCode::bad_data, "a full epoch has no usable row", "check the columns, the template and max_length");
+    }
+    return std::move(current_[offset_++]);
+  }
+
+  int64_t batches_per_epoch() const override { return plan_->batches(); }
+
+  double epoch() const override {
+    double inside = current_.empty() ? 0 : static_cast<double>(offset_) / static_cast<double>(current_.size());
+    return static_cast<double>(epoch_) + (static_cast<double>(unit_) + inside) / static_cast<double>(plan_->groups());
+  }
+
+  Json state() const override { return {{"epoch", epoch_}, {"unit", unit_}, {"offset", offset_}, {"unit_rows", plan_->rows_per_group()}}; }
+
+  bool can_reshard_state(const Json& state) const override { return state.contains("unit_rows"); }
+
+  void restore(const Json& state) override {
+    epoch_ = state.at("epoch").get<int64_t>();
+    unit_ = state.at("unit").get<int64_t>();
+    auto offset = state.at("offset").get<size_t>();
+    if (int64_t rows = state.value("unit_rows", plan_->rows_per_group()); rows != plan_->rows_per_group()) {
+      unit_ = same_place(unit_ + static_cast<int64_t>(offset), rows);
+      offset = 0;
+    }
+    if (epoch_ < 0 || unit_ < 0 || unit_ >= plan_->groups()) throw wrong_position();
+    under_way_.clear();
+    queued_epoch_ = epoch_, queued_unit_ = unit_;
+    started_ = offset > 0;
+    current_.clear();
+    if (started_) current_ = take_unit();
+    if (offset > current_.size()) throw wrong_position();
+    offset_ = offset;
+  }
+
+ private:
+  static UserError wrong_position() {
+    return UserError(ExitCode::bad_checkpoint, "the data position in the checkpoint is after the end of the data",
+                     "resume with the dataset and options of the first run, or with --ignore_data_skip true");
+  }
+
+  // Where as many rows of the epoch are behind us as after `units` of `rows` each, which another number of processes or another
+  // batch size made.
+  int64_t same_place(int64_t units, int64_t rows) {
+    int64_t own = plan_->rows_per_group();
+    if (rows <= 0 || own <= 0)
+      throw UserError(ExitCode::bad_checkpoint, "packed or length-grouped data cannot be continued with another number of processes",
+                      "start as many as before, or restart the data with --ignore_data_skip true");
+    int64_t unit = units * rows / own;
+    if (unit < plan_->groups()) return unit;
+    ++epoch_;
+    return 0;
+  }
+
+  void step_unit() {
+    if (++unit_ == plan_->groups()) unit_ = 0, ++epoch_;
+    offset_ = 0;
+  }
+
+  std::vector<Batch> take_unit() {
+    while (under_way_.size() < plan_->prefetch(pool_->size())) {
+      under_way_.push_back(pool_->submit([plan = plan_, epoch = queued_epoch_, unit = queued_unit_] { return plan->build(epoch, unit); }));
+      if (++queued_unit_ == plan_->groups()) queued_unit_ = 0, ++queued_epoch_;
+    }
+    auto batches = under_way_.front().get();
+    under_way_.pop_front();
+    offset_ = 0;
+    return batches;
+  }
+
+  std::shared_ptr<const BatchSampler> plan_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::deque<std::future<std::vector<Batch>>> under_way_;
+  int64_t queued_epoch_ = 0, queued_unit_ = 0;  // what is handed to the pool next
+  int64_t epoch_ = 0, unit_ = 0;                // where `current_` comes from
+  std::vector<Batch> current_;
+  size_t offset_ = 0;  // batches of `current_` already given out
+  bool started_ = false;
+};
+
+// Of another plan's units those of one rank. A rank without any still has one to build: a model that is spread over processes needs
+// all of them in every pass. `batches` does not count it.
+class DistributedBatchSampler : public BatchSampler {
+ public:
+  DistributedBatchSampler(std::shared_ptr<const BatchSampler> whole, int rank, int world) : whole_(std::move(whole)), rank_(rank), world_(world) {}
+  int64_t groups() const override { return std::max<int64_t>(own(), 1); }
+  int64_t batches() const override { return own() * whole_->batches() / whole_->groups(); }
+  int64_t rows_per_group() const override { return whole_->rows_per_group() * world_; }
+  size_t prefetch(size_t threads) const override { return whole_->prefetch(threads); }
+  std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
+    return whole_->build(epoch, std::min(unit * world_ + rank_, whole_->groups() - 1));
+  }
+
+ private:
+  int64_t own() const { return std::max<int64_t>((whole_->groups() - rank_ + world_ - 1) / world_, 0); }
+
+  std::shared_ptr<const BatchSampler> whole_;
+  int64_t rank_, world_;
+};
+
+// The input's size as far as it can be told without reading it: the mean of some rows, chosen by the size alone.
+int64_t estimated_bytes(const ConversationSource& source) {
+  constexpr int64_t kLooked = 64;
+  int64_t looked = std::min(source.size(), kLooked), total = 0;
+  if (looked == 0) return 0;
+  Permutation order(static_cast<uint64_t>(source.size()), 0, 0);
+  for (int64_t i = 0; i < looked; ++i)
+    if (auto conversation = source.at(static_cast<int64_t>(order(static_cast<uint64_t>(i)))))
+      for (const auto& message : conversation->messages) total += static_cast<int64_t>(message.content.size());
+  return total / looked * source.size();
+}
+
+}  // namespace
+
+std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
+                                    std::shared_ptr<RowReport> report) {
+  if (source->size() == 0) throw UserError(ExitCode::bad_data, "the dataset has no rows");
+  HONE_CHECK(config.batch_size > 0 && config.world_size > 0 && config.rank < config.world_size);
+  auto threads = config.threads ? config.threads : static_cast<size_t>(usable_cores());
+  auto pool = std::make_unique<ThreadPool>(threads);
+  bool small = estimated_bytes(*source) <= config.index_limit_bytes;
+  int rank = config.rank, world = config.world_size;
+  if (config.shard_batches) config.rank = 0, config.world_size = 1;
+  RowEncoder rows(std::move(source), std::move(encoder), config);
+  auto plan = small ? make_indexed_sampler(std::move(rows), config, std::move(report), *pool) : make_lazy_sampler(std::move(rows), config, std::move(report));
+  if (plan->groups() == 0 || plan->batches() == 0)
+    throw UserError(ExitCode::bad_data, fmt::format("dataloader_drop_last leaves not one batch of {} rows", config.batch_size), "lower the batch size");
+  if (config.shard_batches && world > 1) plan = std::make_shared<DistributedBatchSampler>(std::move(plan), rank, world);
+  return std::make_unique<PlannedLoader>(std::move(plan), std::move(pool));
+}
+
+}  // namespace hone::data

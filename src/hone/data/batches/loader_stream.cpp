@@ -1,0 +1,173 @@
+// The loader over a stream: blocks of rows are read in order, one after the other, and encoded side by side. A block is shuffled in itself,
+// so a resume re-reads at most one block.
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+
+#include "hone/base/usable_cores.h"
+#include "hone/data/batches/batch_sampler.h"
+
+namespace hone::data {
+namespace {
+
+struct Block {
+  int64_t epoch = 0, index = 0;  // of the epoch
+  int64_t first_row = 0;         // rows of the epoch before this block
+  Json position;                 // of the stream before its first row
+  std::vector<Batch> batches;
+};
+
+class StreamLoader : public Loader {
+ public:
+  StreamLoader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder, const LoaderConfig& config,
+               std::shared_ptr<RowReport> report, size_t threads)
+      : stream_(std::move(stream)), start_(stream_->position()), encoder_(std::move(encoder)), config_(config), report_(std::move(report)),
+        capacity_(pack_capacity(config, *encoder_)), pool_(threads) {
+    int64_t unit = config.batch_size * config.world_size, wanted = std::max<int64_t>(config.shuffle ? config.shuffle_buffer : 1, 1);
+    if (config.packing != Packing::none) wanted = std::max(wanted, config.packing_window);
+    block_rows_ = (wanted + unit - 1) / unit * unit;
+  }
+  ~StreamLoader() override { drain(); }
+
+  Batch next() override {
+    int64_t first_epoch = block_.epoch;
+    while (offset_ >= block_.batches.size()) {
+      int64_t before = block_.epoch;
+      block_ = take_block();
+      offset_ = 0;
+      if (block_.epoch != before) given_ = 0;
+      if (block_.batches.empty() && block_.epoch > first_epoch + 1)
+        throw UserError(ExitCode::bad_data, "a full pass over the stream has no usable row\n" + report_->summary(),
+                        "check the columns, the template and max_length");
+    }
+    ++given_;
+    return std::move(block_.batches[offset_++]);
+  }
+
+  int64_t batches_per_epoch() const override { return -1; }
+  // A pass of unknown length counts as transformers counts it: as if it took the whole run, and as one when it is over.
+  double epoch() const override {
+    double inside = config_.batches_per_stream_epoch > 0 ? static_cast<double>(given_) / static_cast<double>(config_.batches_per_stream_epoch) : 0;
+    return static_cast<double>(block_.epoch) + inside;
+  }
+
+  Json state() const override {
+    return {{"epoch", block_.epoch}, {"block", block_.index}, {"first_row", block_.first_row},
+            {"position", block_.position.is_null() ? start_ : block_.position}, {"offset", offset_}, {"given", given_}};
+  }
+
+  void restore(const Json& state) override {
+    drain();
+    reader_ = {.epoch = state.at("epoch").get<int64_t>(), .index = state.at("block").get<int64_t>(), .first_row = state.at("first_row").get<int64_t>()};
+    stream_->seek(state.at("position"));
+    auto offset = state.at("offset").get<size_t>();
+    block_ = {};
+    block_.epoch = reader_.epoch;
+    given_ = state.value("given", int64_t{0});
+    offset_ = 0;
+    if (offset == 0) return;
+    block_ = take_block();
+    if (offset > block_.batches.size())
+      throw UserError(ExitCode::bad_checkpoint, "the data position in the checkpoint does not fit the stream",
+                      "resume with the dataset and options of the first run, or with --ignore_data_skip true");
+    offset_ = offset;
+  }
+
+ private:
+  struct Rows {
+    Block block;
+    std::vector<std::pair<int64_t, Result<Conversation>>> rows;
+  };
+
+  // Only one job reads at a time, in the order they were handed out.
+  Rows read_block(uint64_t turn) {
+    std::unique_lock lock(reading_);
+    turn_changed_.wait(lock, [&] { return turn_ == turn; });
+    Rows read;
+    try {
+      read = read_rows();
+    } catch (...) {
+      ++turn_;
+      turn_changed_.notify_all();
+      throw;
+    }
+    ++turn_;
+    turn_changed_.notify_all();
+    return read;
+  }
+
+  Rows read_rows() {
+    Rows read{.block = {.epoch = reader_.epoch, .index = reader_.index, .first_row = reader_.first_row, .position = stream_->position()}};
+    int64_t row = reader_.first_row;
+    for (int64_t count = 0; count < block_rows_; ++count, ++row) {
+      auto conversation = stream_->next();
+      if (!conversation) {
+        stream_->seek(start_);
+        reader_ = {.epoch = reader_.epoch + 1};
+        return read;
+      }
+      if (row % config_.world_size == config_.rank) read.rows.emplace_back(row, std::move(*conversation));
+    }
+    reader_.first_row = row;
+    ++reader_.index;
+    return read;
+  }
+
+  Block build(uint64_t turn) {
+    auto read = read_block(turn);
+    std::vector<SamplePack> samples;
+    for (auto& [row, conversation] : read.rows) {
+      auto encoded = conversation ? encode_conversation(*encoder_, *conversation, config_, row) : Result<SamplePack>(Error{conversation.error()});
+      if (read.block.epoch == 0) encoded ? report_->good_row() : report_->bad_row(encoded.error());
+      if (!encoded) continue;
+      if (config_.keeps_rows_together()) samples.push_back(std::move(*encoded));
+      else
+        for (auto& sample : *encoded) samples.push_back({std::move(sample)});
+    }
+    sample_candidates(samples, config_, read.block.epoch);
+    Rng shuffle(config_.seed, static_cast<uint64_t>(read.block.epoch) << 32 | static_cast<uint64_t>(read.block.index));
+    if (config_.shuffle) shuffle.shuffle(samples);
+    read.block.batches = pack_batches(std::move(samples), config_, capacity_, config_.shuffle ? &shuffle : nullptr, *encoder_);
+    return std::move(read.block);
+  }
+
+  Block take_block() {
+    while (under_way_.size() < pool_.size() + 1)
+      under_way_.push_back(pool_.submit([this, turn = next_turn_++] { return build(turn); }));
+    auto block = std::move(under_way_.front());
+    under_way_.pop_front();
+    return block.get();
+  }
+
+  void drain() {
+    for (auto& block : under_way_) block.wait();
+    under_way_.clear();
+  }
+
+  std::unique_ptr<ConversationStream> stream_;
+  Json start_;
+  std::shared_ptr<const Encoder> encoder_;
+  LoaderConfig config_;
+  std::shared_ptr<RowReport> report_;
+  int64_t capacity_, block_rows_ = 1;
+  Block reader_;  // where the next block begins; guarded by reading_
+  std::mutex reading_;
+  std::condition_variable turn_changed_;
+  uint64_t turn_ = 0, next_turn_ = 0;
+  Block block_;
+  size_t offset_ = 0;
+  int64_t given_ = 0;  // batches of this pass
+  std::deque<std::future<Block>> under_way_;
+  ThreadPool pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Loader> make_loader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
+                                    std::shared_ptr<RowReport> report) {
+  HONE_CHECK(config.batch_size > 0 && config.world_size > 0 && config.rank < config.world_size);
+  auto threads = config.threads ? config.threads : static_cast<size_t>(usable_cores());
+  return std::make_unique<StreamLoader>(std::move(stream), std::move(encoder), config, std::move(report), threads);
+}
+
+}  // namespace hone::data

@@ -1,0 +1,87 @@
+// Samples of one window to packs and batches.
+#include <algorithm>
+
+#include "hone/data/encode/truncate.h"
+#include "hone/data/batches/batch_sampler.h"
+
+namespace hone::data {
+namespace {
+
+// Texts end to end, cut into blocks of `capacity`; the rest is dropped, as the peer does.
+std::vector<SamplePack> chunk_into_blocks(const std::vector<SamplePack>& samples, int64_t capacity, const Encoder& encoder) {
+  std::vector<SamplePack> blocks;
+  Sample block;
+  for (const auto& pack : samples)
+    for (const auto& sample : pack)
+      for (size_t i = 0; i < sample.ids.size(); ++i) {
+        if (block.ids.empty()) block.row = sample.row, block.origin = sample.origin;
+        block.ids.push_back(sample.ids[i]);
+        block.labels.push_back(sample.labels[i]);
+        if (static_cast<int64_t>(block.ids.size()) == capacity) blocks.push_back({std::exchange(block, {})});
+      }
+  const auto& special = encoder.tokenizer().special();
+  if (special.add_bos && special.bos)
+    for (auto& pack : blocks) pack[0].ids[0] = pack[0].labels[0] = *special.bos;
+  return blocks;
+}
+
+size_t tokens_of(const SamplePack& pack) {
+  size_t total = 0;
+  for (const auto& sample : pack) total += sample.ids.size();
+  return total;
+}
+
+// What comes as one, such as the two answers of a pair, stays in one pack.
+std::vector<SamplePack> pack_samples(std::vector<SamplePack> rows, Packing packing, int64_t capacity) {
+  std::vector<int64_t> lengths;
+  for (const auto& row : rows) lengths.push_back(static_cast<int64_t>(tokens_of(row)));
+  std::vector<SamplePack> packs;
+  for (const auto& indices : pack(packing, lengths, capacity)) {
+    auto& target = packs.emplace_back();
+    for (size_t index : indices) std::move(rows[index].begin(), rows[index].end(), std::back_inserter(target));
+  }
+  return packs;
+}
+
+}  // namespace
+
+PackMask joint_of(Packing packing) {
+  return packing == Packing::joined ? PackMask::cross_sample : packing == Packing::blocks ? PackMask::one_sequence : PackMask::separate;
+}
+
+int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder) {
+  if (config.packing == Packing::none) return 0;
+  int64_t capacity = config.packing_length > 0 ? config.packing_length : encoder.config().max_length;
+  if (capacity <= 0) throw UserError(ExitCode::usage, "packing needs a length", "give --max_length (cutoff_len) or --packing_length");
+  return capacity;
+}
+
+Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config) {
+  auto batch = config.feedback ? collate(kl_pairs_last(packs), PackMask::separate) : collate(packs, joint_of(config.packing));
+  if (config.feedback) {
+    batch.sample_count = static_cast<int64_t>(packs.size());  // mates are no rows of their own
+    batch.rows.resize(packs.size());
+  }
+  if (config.pairs) {  // two answers are one row
+    batch.sample_count /= 2;
+    batch.rows.erase(std::unique(batch.rows.begin(), batch.rows.end()), batch.rows.end());
+  }
+  batch.pinned = config.pin_memory;
+  return batch;
+}
+
+std::vector<Batch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle, const Encoder& encoder) {
+  if (config.packing == Packing::blocks) samples = chunk_into_blocks(samples, capacity, encoder);
+  else if (config.packing != Packing::none) samples = pack_samples(std::move(samples), config.packing, capacity);
+  if (config.group_by_length)
+    std::stable_sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return tokens_of(a) > tokens_of(b); });
+  else if (shuffle) shuffle->shuffle(samples);
+  std::vector<Batch> batches;
+  auto step = static_cast<size_t>(config.batch_size);
+  size_t usable = config.drop_last ? samples.size() / step * step : samples.size();
+  for (size_t at = 0; at < usable; at += step) batches.push_back(make_batch(std::span(samples).subspan(at, std::min(step, samples.size() - at)), config));
+  if (config.group_by_length && shuffle) shuffle->shuffle(batches);
+  return batches;
+}
+
+}  // namespace hone::data

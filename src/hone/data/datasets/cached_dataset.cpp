@@ -1,0 +1,188 @@
+#include "hone/data/datasets/cached_dataset.h"
+
+#include <cstring>
+#include <future>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/data/batches/batch_sampler.h"
+
+namespace hone::data {
+namespace {
+
+constexpr const char* kAbout = "encoded_rows.json";
+constexpr const char* kTokens = "tokens.bin";  // int32 ids, then int32 labels, then float32 weights where there are any
+constexpr const char* kParts = "parts.bin";    // int64 pairs: row, end of its tokens
+constexpr int kCacheFormat = 1;
+constexpr std::string_view kPurposes[] = {"train", "rlhf", "kto"};
+
+struct EncodedPart {
+  int64_t row, end;
+};
+
+template <class T>
+void append_bytes(std::string& out, const std::vector<T>& values) {
+  out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+UserError not_a_cached_dataset(const fs::path& folder, const std::string& what) {
+  return UserError(ExitCode::bad_data, fmt::format("{}: {}", folder.string(), what),
+                   "write it again: hone export --to_cached_dataset true");
+}
+
+class EncodedRows final : public ConversationSource {
+ public:
+  EncodedRows(const fs::path& folder, const text::Tokenizer& tokenizer, std::string_view wanted_for)
+      : folder_(folder),
+        about_(read_config_file((folder / kAbout).string())),
+        tokens_(folder / kTokens),
+        parts_file_(folder / kParts) {
+    if (about_.value("format", 0) != kCacheFormat) throw not_a_cached_dataset(folder, "of another version");
+    if (auto purpose = about_.value("purpose", std::string(kPurposes[0])); purpose != wanted_for)
+      throw UserError(ExitCode::usage, fmt::format("{} was written with --template_mode {}", folder.string(), purpose),
+                      fmt::format("rows of this run are written with --template_mode {}", wanted_for));
+    if (about_.value("vocabulary", size_t{0}) != tokenizer.size())
+      throw not_a_cached_dataset(folder, fmt::format("made by a tokenizer of {} tokens, this one has {}",
+                                            about_.value("vocabulary", size_t{0}), tokenizer.size()));
+    weighted_ = about_.value("weighted", false);
+    total_ = about_.value("tokens", int64_t{-1});
+    read_parts();
+    auto wanted = static_cast<size_t>(total_) * (weighted_ ? 12 : 8);
+    if (total_ < 0 || tokens_.text().size() != wanted)
+      throw not_a_cached_dataset(folder, fmt::format("{} has {} bytes, expected {}", kTokens, tokens_.text().size(), wanted));
+  }
+
+  int64_t size() const override { return static_cast<int64_t>(first_part_.size()) - 1; }
+
+  Result<Conversation> at(int64_t index) const override {
+    Conversation conversation;
+    auto samples = std::make_shared<std::vector<Sample>>();
+    for (size_t part = first_part_[static_cast<size_t>(index)]; part < first_part_[static_cast<size_t>(index) + 1]; ++part)
+      samples->push_back(sample(part));
+    conversation.encoded = std::move(samples);
+    return conversation;
+  }
+
+ private:
+  void read_parts() {
+    auto bytes = parts_file_.text();
+    if (bytes.size() % sizeof(EncodedPart) != 0) throw not_a_cached_dataset(folder_, fmt::format("{} is cut off", kParts));
+    parts_.resize(bytes.size() / sizeof(EncodedPart));
+    std::memcpy(parts_.data(), bytes.data(), bytes.size());
+    int64_t end = 0, row = -1;
+    for (size_t part = 0; part < parts_.size(); ++part) {
+      if (parts_[part].end < end || parts_[part].end > total_ || parts_[part].row < row)
+        throw not_a_cached_dataset(folder_, fmt::format("{} is damaged", kParts));
+      if (parts_[part].row != row) first_part_.push_back(part);
+      end = parts_[part].end, row = parts_[part].row;
+    }
+    first_part_.push_back(parts_.size());
+    const auto channels = about_.value("channels", Json::array());
+    for (const auto& channel : channels) channels_.push_back(channel.is_string() ? channel.get<std::string>() : "");
+  }
+
+  template <class T>
+  std::vector<T> slice(int64_t section, int64_t begin, int64_t end) const {
+    std::vector<T> values(static_cast<size_t>(end - begin));
+    std::memcpy(values.data(), tokens_.text().data() + (section * total_ + begin) * 4, values.size() * sizeof(T));
+    return values;
+  }
+
+  Sample sample(size_t part) const {
+    int64_t begin = part == 0 ? 0 : parts_[part - 1].end, end = parts_[part].end;
+    Sample sample{.ids = slice<text::TokenId>(0, begin, end), .labels = slice<text::TokenId>(1, begin, end)};
+    if (weighted_) sample.loss_scale = slice<float>(2, begin, end);
+    if (part < channels_.size()) sample.channel = channels_[part];
+    return sample;
+  }
+
+  fs::path folder_;
+  Json about_;
+  MappedFile tokens_, parts_file_;
+  bool weighted_ = false;
+  int64_t total_ = 0;
+  std::vector<EncodedPart> parts_;
+  std::vector<size_t> first_part_;  // of each row, and one more
+  std::vector<std::string> channels_;
+};
+
+Result<SamplePack> encode_for(TemplateMode purpose, const Encoder& encoder, const Conversation& conversation, int64_t row) {
+  LoaderConfig config;
+  config.pairs = purpose == TemplateMode::rlhf;
+  if (purpose == TemplateMode::kto) config.feedback = {.with_kl_pairs = false};
+  return encode_conversation(encoder, conversation, config, row);
+}
+
+// All rows in their order, encoded side by side.
+std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const Encoder& encoder, ThreadPool& pool, TemplateMode purpose) {
+  constexpr int64_t kChunk = 64;
+  std::vector<Result<SamplePack>> encoded(static_cast<size_t>(rows.size()), Result<SamplePack>(SamplePack()));
+  std::vector<std::future<void>> jobs;
+  for (int64_t begin = 0; begin < rows.size(); begin += kChunk)
+    jobs.push_back(pool.submit([&, begin] {
+      for (int64_t row = begin; row < std::min(begin + kChunk, rows.size()); ++row) {
+        auto conversation = rows.at(row);
+        encoded[static_cast<size_t>(row)] = conversation ? encode_for(purpose, encoder, *conversation, row)
+                                                         : Result<SamplePack>(Error{conversation.error()});
+      }
+    }));
+  for (auto& job : jobs) job.wait();
+  for (auto& job : jobs) job.get();
+  return encoded;
+}
+
+}  // namespace
+
+void write_cached_dataset(const fs::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report,
+                   ThreadPool& pool, TemplateMode purpose) {
+  std::vector<text::TokenId> ids, labels;
+  std::vector<float> weights;
+  std::vector<EncodedPart> parts;
+  Json channels = Json::array(), grades = Json::array();
+  bool weighted = false, any_channel = false;
+  for (auto& row : encode_all(rows, encoder, pool, purpose)) {
+    row ? report.good_row() : report.bad_row(row.error());
+    if (!row) continue;
+    for (auto& sample : *row) {
+      ids.insert(ids.end(), sample.ids.begin(), sample.ids.end());
+      labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
+      weighted |= !sample.loss_scale.empty();
+      sample.loss_scale.resize(sample.ids.size(), 1.0F);
+      weights.insert(weights.end(), sample.loss_scale.begin(), sample.loss_scale.end());
+      parts.push_back({sample.row, static_cast<int64_t>(ids.size())});
+      any_channel |= !sample.channel.empty();
+      channels.push_back(sample.channel);
+      if (!sample.sequence_labels.empty()) grades.push_back(sample.sequence_labels.front() > 0);
+    }
+  }
+  if (parts.empty())
+    throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary(),
+                    "check the columns, the template and max_length");
+  std::string tokens, ends;
+  append_bytes(tokens, ids);
+  append_bytes(tokens, labels);
+  if (weighted) append_bytes(tokens, weights);
+  append_bytes(ends, parts);
+  Json about{{"format", kCacheFormat},
+             {"vocabulary", encoder.tokenizer().size()},
+             {"template", encoder.template_name()},
+             {"tokens", ids.size()},
+             {"weighted", weighted}};
+  if (any_channel) about["channels"] = std::move(channels);
+  if (purpose != TemplateMode::train) about["purpose"] = kPurposes[static_cast<size_t>(purpose)];
+  if (purpose == TemplateMode::kto) about["labels"] = std::move(grades);
+  fs::create_directories(folder);
+  write_file_atomically(folder / kTokens, tokens);
+  write_file_atomically(folder / kParts, ends);
+  write_file_atomically(folder / kAbout, about.dump(2) + "\n");  // last: without it the folder is none
+  log::info("{} rows, {} tokens written to {}", parts.size(), ids.size(), folder.string());
+}
+
+bool is_cached_dataset(const fs::path& folder) { return fs::is_regular_file(folder / kAbout); }
+
+std::shared_ptr<ConversationSource> open_cached_dataset(const fs::path& folder, const text::Tokenizer& tokenizer, TemplateMode purpose) {
+  if (!is_cached_dataset(folder)) throw not_a_cached_dataset(folder, fmt::format("has no {}", kAbout));
+  return std::make_shared<EncodedRows>(folder, tokenizer, kPurposes[static_cast<size_t>(purpose)]);
+}
+
+}  // namespace hone::data

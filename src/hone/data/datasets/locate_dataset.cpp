@@ -1,0 +1,156 @@
+#include "hone/data/datasets/locate_dataset.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "hone/data/datasets/dataset_files.h"
+#include "hone/data/datasets/dataset_spec.h"
+#include "hone/data/datasets/self_cognition.h"
+#include "hone/hub/locate.h"
+
+namespace hone::data {
+namespace {
+
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_factory(const DatasetConfig& config) { return config.dialect == DatasetConfig::Dialect::factory; }
+
+// One subset of a folder and the splits wanted of it.
+struct SubsetChoice {
+  std::string subset;
+  std::vector<std::string> splits;
+  std::optional<std::map<std::string, std::string>> columns;
+};
+
+SubsetChoice choice_of(const SwiftSubset& subset, const SwiftEntry& entry) {
+  return {subset.subset, subset.split.empty() ? entry.split : subset.split, subset.columns};
+}
+
+std::vector<SubsetChoice> choose_subsets(const std::vector<std::string>& words, const SwiftEntry* entry, const fs::path& folder) {
+  static const SwiftEntry none;
+  const SwiftEntry& info = entry ? *entry : none;
+  std::vector<SubsetChoice> chosen;
+  if (words.empty() && info.subsets.empty()) return {{"default", info.split, std::nullopt}};
+  if (words.empty() && info.subsets.size() == 1) return {choice_of(info.subsets.front(), info)};
+  for (const auto& word : words.empty() ? std::vector<std::string>{"default"} : words) {
+    auto named = std::find_if(info.subsets.begin(), info.subsets.end(), [&](const SwiftSubset& subset) { return subset.name == word; });
+    if (named != info.subsets.end()) {
+      chosen.push_back(choice_of(*named, info));
+    } else if (word == "all" && !info.subsets.empty()) {
+      for (const auto& subset : info.subsets)
+        if (!subset.weak) chosen.push_back(choice_of(subset, info));
+    } else if (words.empty()) {
+      throw UserError(ExitCode::usage, fmt::format("{}: several subsets and none is the default", folder.string()), "name one, as in ID:subset");
+    } else if (is_split_name(word) && !fs::is_directory(folder / word)) {
+      // "id:subset/split": a split word narrows the subset named before it.
+      if (chosen.empty()) chosen.push_back({"default", {}, std::nullopt});
+      if (chosen.back().splits == info.split && chosen.back().subset != "default") chosen.back().splits.clear();
+      chosen.back().splits.push_back(word);
+    } else {
+      chosen.push_back({word, info.split, std::nullopt});
+    }
+  }
+  return chosen;
+}
+
+std::vector<fs::path> factory_files(const fs::path& path, const FactoryEntry& entry) {
+  if (fs::is_regular_file(path)) return {path};
+  if (!fs::is_directory(path))
+    throw UserError(ExitCode::bad_data, fmt::format("dataset \"{}\": {} does not exist", entry.name, path.string()),
+                    "put the file there or fix dataset_info.json");
+  auto files = dataset_files(entry.folder.empty() ? path : path / entry.folder, entry.subset, entry.split);
+  for (const auto& file : files)
+    if (file.extension() != files.front().extension() &&
+        !(file.extension().string().starts_with(".json") && files.front().extension().string().starts_with(".json")))
+      throw UserError(ExitCode::bad_data, fmt::format("{}: {} and {} side by side", path.string(), files.front().filename().string(), file.filename().string()),
+                      "the files of one dataset must share a type");
+  return files;
+}
+
+}  // namespace
+
+DatasetLocator::DatasetLocator(const DatasetConfig& config) : config_(config), factory_info_(Json::object()) {
+  if (is_factory(config) && config.dataset_dir != "ONLINE") factory_info_ = read_factory_info(config.dataset_dir);
+  swift_entries_ = read_swift_info(config.custom_dataset_info);
+}
+
+LocatedDataset DatasetLocator::locate(const std::string& word) const {
+  return is_factory(config_) && factory_info_.contains(word) ? locate_entry(word) : locate_word(word);
+}
+
+DatasetPart DatasetLocator::swift_part(std::vector<fs::path> files, const SwiftFormatOptions& options) const {
+  SwiftFormatOptions complete = options;
+  complete.columns = config_.columns;
+  complete.auto_columns = !config_.disable_auto_column_mapping;
+  complete.demands = demands();
+  return {std::move(files), "default", [complete](const std::vector<std::string>& columns) {
+            return std::shared_ptr<const RowFormat>(swift_format(complete, columns));
+          }};
+}
+
+std::vector<DatasetPart> DatasetLocator::folder_parts(const fs::path& folder, const std::vector<std::string>& subsets, const SwiftEntry* entry) const {
+  std::vector<DatasetPart> parts;
+  for (const auto& choice : choose_subsets(subsets, entry, folder)) {
+    SwiftFormatOptions options = entry ? entry->format : SwiftFormatOptions{};
+    if (choice.columns) options.info_columns = *choice.columns;
+    for (const auto& split : choice.splits) parts.push_back(swift_part(dataset_files(folder, choice.subset, split), options));
+  }
+  return parts;
+}
+
+fs::path DatasetLocator::folder_of(const std::string& id, const std::string& hub) const {
+  bool looks_like_path = id.starts_with('/') || id.starts_with('.') || is_dataset_file(id);
+  if (!looks_like_path && config_.resolver) return config_.resolver(id, hub);
+  if (!looks_like_path)
+    if (auto cached = hub::find_in_caches(id, hub::Kind::dataset)) return *cached;
+  throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is not a local file or folder{}", id, looks_like_path ? "" : " and not in the hub caches"),
+                  looks_like_path ? "check the path" : "download it and pass its folder, or put it into the Hugging Face or ModelScope cache");
+}
+
+LocatedDataset DatasetLocator::locate_word(const std::string& text) const {
+  auto word = parse_dataset_spec(text);
+  LocatedDataset located{word.name, {}, word.sample, std::nullopt};
+  const SwiftEntry* entry = find_swift_entry(swift_entries_, word.name);
+  if (is_self_cognition(word.name) && !entry && !is_there(word.name)) {
+    auto part = swift_part({}, {});
+    if (!word.subsets.empty()) part.variant = word.subsets.front();
+    located.parts.push_back(std::move(part));
+    return located;
+  }
+  fs::path path = is_there(word.name) ? word.name : entry && !entry->path.empty() ? entry->path : "";
+  if (path.empty() && is_factory(config_) && config_.dataset_dir != "ONLINE" && word.name.find('/') == word.name.npos)
+    factory_entry(factory_info_, word.name, (fs::path(config_.dataset_dir) / "dataset_info.json").string());
+  if (path.empty()) {
+    bool from_hf = word.hub == "hf" || (word.hub.empty() && config_.prefer_hf);
+    std::string id = !entry ? word.name : from_hf || entry->ms_id.empty() ? entry->hf_id : entry->ms_id;
+    path = folder_of(id.empty() ? word.name : id, word.hub);
+  }
+  if (fs::is_directory(path)) located.parts = folder_parts(path, word.subsets, entry);
+  else located.parts.push_back(swift_part({path}, entry ? entry->format : SwiftFormatOptions{}));
+  return located;
+}
+
+LocatedDataset DatasetLocator::locate_entry(const std::string& name) const {
+  fs::path dir = config_.dataset_dir;
+  auto where = (dir / "dataset_info.json").string();
+  auto entry = factory_entry(factory_info_, name, where);
+  if (entry.format.ranking != config_.ranking)
+    throw UserError(ExitCode::usage, fmt::format("{}: dataset \"{}\" {} ranking data", where, name, entry.format.ranking ? "is" : "is not"),
+                    config_.ranking ? "this stage needs \"ranking\": true" : "ranking data is for the stages rm and dpo");
+  entry.format.media_dir = config_.media_dir.empty() ? config_.dataset_dir : config_.media_dir;
+  entry.format.demands = demands();
+  fs::path path = dir / entry.file_name;
+  bool use_modelscope = std::getenv("USE_MODELSCOPE_HUB") && std::string(std::getenv("USE_MODELSCOPE_HUB")) != "0";
+  if (!entry.ms_id.empty() && (use_modelscope || entry.hf_id.empty())) path = folder_of(entry.ms_id, "ms");
+  else if (!entry.hf_id.empty()) path = folder_of(entry.hf_id, "hf");
+  auto options = entry.format;
+  DatasetPart part{factory_files(path, entry), "", [options](const std::vector<std::string>&) {
+                     return std::shared_ptr<const RowFormat>(factory_format(options));
+                   }};
+  return {name, {std::move(part)}, std::nullopt, entry.num_samples};
+}
+
+}  // namespace hone::data

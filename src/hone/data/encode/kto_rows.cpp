@@ -1,0 +1,39 @@
+#include "hone/data/encode/kto_rows.h"
+
+#include "hone/data/row_report.h"
+
+namespace hone::data {
+
+int64_t kl_partner(int64_t place, int64_t total, int64_t block) {
+  HONE_CHECK(block > 0 && place < total);
+  return place % block == 0 ? std::min(place + block, total) - 1 : place - 1;
+}
+
+Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& row, const Conversation* mate) {
+  if (!row.label && row.extra.is_object() && row.extra.contains("label"))
+    return row_error(RowProblem::type, row.origin.str(),
+                     fmt::format("\"label\" is {}; expected true for a desirable response or false for an undesirable one",
+                                 row.extra["label"].dump()));
+  if (!row.label)
+    return row_error(RowProblem::columns, row.origin.str(),
+                     "the row has no \"label\", true for a desirable response and false for an undesirable one");
+  auto own = encoder.encode(row);
+  if (!own) return Error{own.error()};
+  own->sequence_labels = {*row.label ? 1.0F : 0.0F};
+  SamplePack samples{std::move(*own)};
+  if (!mate || mate->messages.empty() || row.messages.empty()) return samples;
+  auto mismatched = row;
+  mismatched.messages.back() = mate->messages.back();
+  if (auto other = encoder.encode(mismatched)) samples.push_back(std::move(*other));
+  return samples;
+}
+
+std::vector<SamplePack> kl_pairs_last(std::span<const SamplePack> rows) {
+  std::vector<SamplePack> sorted;
+  for (const auto& row : rows) sorted.push_back({row.front()});
+  for (const auto& row : rows)
+    if (row.size() > 1) sorted.push_back({row.back()});
+  return sorted;
+}
+
+}  // namespace hone::data

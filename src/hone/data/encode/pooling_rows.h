@@ -1,0 +1,37 @@
+// Rows whose texts are judged as wholes: a text and its classes, an anchor with what is like it and what is not, a question with
+// candidates. Each row becomes several samples that stay in one batch, every one with its grades.
+#pragma once
+#include <vector>
+
+#include "hone/base/rng.h"
+#include "hone/data/conversation.h"
+#include "hone/data/encode/encoder.h"
+#include "hone/data/sample.h"
+
+namespace hone::data {
+
+enum class PoolingTask { classes, embedding, reranking, decisions };
+
+struct PoolingDataConfig {
+  PoolingTask kind = PoolingTask::classes;
+  bool whole_numbers = true;                        // classes: a grade is the number of a class …
+  bool one_class = true;                            // … and there is exactly one
+  int64_t classes = 2;                              // numbers are below this; of values, how many a text has
+  int64_t most_positives = 1, most_negatives = 7;   // relevance: candidates of a batch, redrawn in each epoch
+};
+
+// classes: one sample. likeness: the anchor, which has no grade, its positive and its negatives. relevance: the question with each
+// candidate, positive ones first. decisions: one sample, its grades the number of its kind and the share of each option (decision_rows.h).
+// Columns are ms-swift's: label, positive_messages, negative_messages.
+Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Conversation& conversation, const PoolingDataConfig& config);
+
+// One text of a group, as training sees it: closed when it ends with an answer, else open where the model would speak.
+Result<Sample> encode_pooling_text(const Encoder& encoder, const Conversation& conversation);
+
+// A row of decisions without its answer: the grades are the number of its kind and a zero for each option.
+Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conversation);
+
+// relevance: some of the positives, each followed by some of the negatives.
+std::vector<Sample> sample_candidates(const std::vector<Sample>& all, const PoolingDataConfig& config, Rng& rng);
+
+}  // namespace hone::data

@@ -1,0 +1,120 @@
+// A CPU allocator that keeps large blocks. Small ones go to libtorch's own allocator.
+#include <sys/mman.h>
+
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "hone/device/memory.h"
+
+namespace hone::device {
+namespace {
+
+constexpr size_t kLarge = size_t{1} << 20;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Free blocks by size. A request takes the smallest block that wastes at most an eighth of itself.
+class BlockStore {
+ public:
+  void* take(size_t size) {
+    size = round_up(size);
+    std::lock_guard lock(mutex_);
+    void* block;
+    auto found = free_.lower_bound(size);
+    if (found != free_.end() && found->first - size <= found->first / 8) {
+      size = found->first;
+      block = found->second;
+      free_bytes_ -= size;
+      free_.erase(found);
+    } else {
+      make_room(size);
+      block = map(size);
+      mapped_bytes_ += size;
+    }
+    used_.emplace(block, size);
+    most_used_ = std::max(most_used_, mapped_bytes_ - free_bytes_);
+    return block;
+  }
+
+  // False for a block that is not of this store.
+  bool give_back(void* block) {
+    std::lock_guard lock(mutex_);
+    auto found = used_.find(block);
+    if (found == used_.end()) return false;
+    free_.emplace(found->second, block);
+    free_bytes_ += found->second;
+    used_.erase(found);
+    return true;
+  }
+
+  void drop_free() {
+    std::lock_guard lock(mutex_);
+    while (!free_.empty()) release(free_.begin());
+  }
+
+ private:
+  static size_t round_up(size_t size) {
+    size_t step = size < kHugePage ? size_t{1} << 16 : kHugePage;
+    return (size + step - 1) / step * step;
+  }
+  static void* map(size_t size) {
+    const size_t spare = size < kHugePage ? 0 : kHugePage;
+    void* place = ::mmap(nullptr, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    TORCH_CHECK_WITH(OutOfMemoryError, place != MAP_FAILED, "cannot allocate ", size, " bytes of memory");
+    if (spare == 0) return place;
+    auto* const first = static_cast<std::byte*>(place);
+    const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(place) % kHugePage) % kHugePage;  // a huge page begins at a multiple of its size
+    if (before > 0) ::munmap(first, before);
+    if (before < spare) ::munmap(first + before + size, spare - before);
+    ::madvise(first + before, size, MADV_HUGEPAGE);
+    return first + before;
+  }
+  // Sizes that no longer occur must not pile up: at most a quarter more is held than was ever in use at once.
+  void make_room(size_t size) {
+    while (!free_.empty() && mapped_bytes_ + size > most_used_ + most_used_ / 4) release(std::prev(free_.end()));
+  }
+  void release(std::multimap<size_t, void*>::iterator block) {
+    ::munmap(block->second, block->first);
+    mapped_bytes_ -= block->first;
+    free_bytes_ -= block->first;
+    free_.erase(block);
+  }
+
+  std::mutex mutex_;
+  std::multimap<size_t, void*> free_;
+  std::unordered_map<void*, size_t> used_;
+  size_t mapped_bytes_ = 0, free_bytes_ = 0, most_used_ = 0;
+};
+
+BlockStore& store() {
+  static auto* const blocks = new BlockStore;  // outlives every tensor, those of other static objects included
+  return *blocks;
+}
+
+// oneDNN frees by pointer alone, small and large blocks alike.
+void give_back(void* block) {
+  if (!store().give_back(block)) c10::GetDefaultCPUAllocator()->raw_deallocate(block);
+}
+
+class CpuCachingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t size) override {
+    if (size < kLarge) return c10::GetDefaultCPUAllocator()->allocate(size);
+    void* block = store().take(size);
+    return {block, block, &give_back, at::Device(at::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  void copy_data(void* to, const void* from, std::size_t count) const override { default_copy_data(to, from, count); }
+};
+
+}  // namespace
+
+void enable_cpu_caching_allocator() {
+  static std::once_flag once;
+  std::call_once(once, [] { c10::SetCPUAllocator(new CpuCachingAllocator, /*priority=*/255); });
+}
+
+void empty_cpu_cache() { store().drop_free(); }
+
+}  // namespace hone::device

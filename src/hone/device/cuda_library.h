@@ -1,0 +1,10 @@
+// libtorch's CUDA part, where it is not linked because hone was built without nvcc.
+#pragma once
+
+namespace hone::device {
+
+// Before the first question to libtorch about devices, which remembers the answer. Loads the part when it lies beside libtorch
+// and this machine has NVIDIA's driver; elsewhere it would only cost time, and it cannot share a process with torch_npu.
+void load_cuda_library();
+
+}  // namespace hone::device

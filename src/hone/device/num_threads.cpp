@@ -1,0 +1,50 @@
+#include "hone/device/num_threads.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "hone/base/usable_cores.h"
+#include "hone/device/tensor.h"
+
+namespace hone::device {
+namespace {
+
+// linux/sched/types.h, which cannot be included beside sched.h.
+struct SchedulingAttributes {
+  uint32_t size = sizeof(SchedulingAttributes), policy = 0;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t runtime = 0, deadline = 0, period = 0;
+};
+
+// From Linux 6.12 on the runtime of an ordinary thread is the length of its turns; earlier kernels pass it over. The share of the core stays what it was.
+void ask_for_short_turns() {
+  constexpr uint64_t kTurn = 100'000;  // nanoseconds, the least there is
+  SchedulingAttributes attributes;
+  if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) return;
+  attributes.runtime = kTurn;
+  ::syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+}  // namespace
+
+void settle_threads() {
+  ask_for_short_turns();
+  if (!std::getenv("OMP_NUM_THREADS") && usable_cores() < at::get_num_threads()) at::set_num_threads(usable_cores());
+}
+
+int num_threads() { return at::get_num_threads(); }
+
+void set_num_threads(int count) {
+  at::get_num_threads();  // libtorch sets a new thread up on its first question, and would undo what follows
+  omp_set_num_threads(std::max(1, count));
+}
+
+}  // namespace hone::device

@@ -1,0 +1,40 @@
+// Resolves a schema's references and "allOf". Not for use outside of this folder.
+#pragma once
+#include <string>
+
+#include "hone/base/json.h"
+
+namespace hone::engine {
+
+bool is_annotation(const std::string& keyword);  // says nothing about what a schema accepts
+bool only_annotations(const Json& schema);
+void refuse_unknown_keywords(const Json& schema);  // throws UnsupportedSchema, as all here do, naming the first that is not followed
+const Json& schema_list(const Json& schema, const char* keyword);  // its value, which must be a list that is not empty
+
+class SchemaResolver {
+ public:
+  explicit SchemaResolver(const Json& root) : root_(root) {}
+
+  // Where references with nothing but remarks beside them lead.
+  const Json& followed(const Json& schema);
+  // The same schema without "$ref" and "allOf" (those of its parts stay).
+  Json flattened(const Json& schema) { return flattened(schema, 0); }
+  // A schema that accepts what both accept; neither has "$ref" or "allOf". Keywords both have must be equal, or of a kind that can be joined.
+  Json merged(const Json& one, const Json& other);
+
+  Json without(const Json& schema, std::string_view keyword);  // nor remarks
+
+  // Reading a schema takes a bounded number of steps, whatever multiplies in it.
+  void spend(size_t steps);
+  void spend_bytes(size_t bytes);  // for what is read or written that long
+
+ private:
+  Json flattened(const Json& schema, int hops);
+  Json extended(Json all, const Json& part);
+  const Json& resolved(const Json& reference) const;
+
+  const Json& root_;
+  size_t spent_ = 0;
+};
+
+}  // namespace hone::engine

@@ -1,0 +1,61 @@
+#include "hone/engine/kv_cache_size.h"
+
+#include "hone/base/progress.h"
+#include "hone/device/memory.h"
+#include "hone/model/causal_lm.h"
+#include "hone/model/inference/paged_kv_cache.h"
+#include "hone/ops/attention/kv_quantization.h"
+
+namespace hone::engine {
+namespace {
+
+// A prompt on the CPU takes seconds; shorter parts keep answers flowing beside it. A GPU is only busy with thousands.
+constexpr int64_t kStepTokensCpu = 512, kStepTokensAccelerator = 8192;
+constexpr double kPartOfFreeMemory = 0.25;  // on the CPU, which others use too
+
+// What a step's activations may take on an accelerator: hidden states, the MLP's two halves and rows of logits.
+int64_t activation_bytes(const EngineConfig& config, const model::DecoderConfig& shape) {
+  return config.max_num_batched_tokens * (4 * shape.widest_inner() + 16 * shape.hidden_size) * 2 + config.max_num_seqs * shape.vocab_size * 8;
+}
+
+int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model, at::Device device) {
+  auto use = device::memory_use(device);
+  if (device.is_cpu())
+    return static_cast<int64_t>(static_cast<double>(use.total - use.current) * kPartOfFreeMemory * config.gpu_memory_utilization);
+  return static_cast<int64_t>(static_cast<double>(use.total) * config.gpu_memory_utilization) - use.current -
+         activation_bytes(config, model.config());
+}
+
+// A token needs room on every device that holds blocks; the fullest one decides.
+int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& model, int64_t bytes_per_token) {
+  auto blocks = model.block_devices();
+  auto fits = std::numeric_limits<int64_t>::max();
+  for (auto device : model.devices())
+    if (auto here = std::ranges::count(blocks, device); here > 0)
+      fits = std::min(fits, bytes_for_cache(config, model, device) * static_cast<int64_t>(blocks.size()) / (bytes_per_token * here));
+  return fits;
+}
+
+}  // namespace
+
+EngineConfig resolve_engine_config(EngineConfig config, const model::CausalLM& model) {
+  if (config.max_model_len <= 0) config.max_model_len = model.config().max_position_embeddings;
+  if (config.max_num_batched_tokens <= 0) config.max_num_batched_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
+  if (!ops::supports_kv_cache_dtype(config.kv_cache_dtype, model.device()))
+    throw UserError(ExitCode::usage, fmt::format("{} has no 8-bit floats to keep keys and values in", model.device().str()),
+                    "use whole numbers of 8 bits instead (--lmdeploy_quant_policy 8)");
+  if (config.kv_cache_tokens <= 0) {
+    auto per_token = model::PagedKvCache::bytes_per_token(model.config(), model.dtype(), config.kv_cache_dtype);
+    auto fits = tokens_for_cache(config, model, per_token);
+    if (fits < config.block_size)
+      throw UserError(ExitCode::out_of_memory,
+                      fmt::format("the weights leave no room for keys and values ({} a token) under a memory utilisation of {}",
+                                  format_bytes(static_cast<double>(per_token)), config.gpu_memory_utilization),
+                      "raise it, or use a smaller model");
+    config.kv_cache_tokens = std::min(fits, config.max_num_seqs * config.max_model_len);
+  }
+  config.kv_cache_tokens = (config.kv_cache_tokens + config.block_size - 1) / config.block_size * config.block_size;
+  return config;
+}
+
+}  // namespace hone::engine

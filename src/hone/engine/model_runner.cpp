@@ -1,0 +1,191 @@
+#include "hone/engine/model_runner.h"
+
+#include "hone/base/fault_injection.h"
+#include "hone/ops/sample_tokens.h"
+#include "hone/ops/linear/matmul.h"
+
+namespace hone::engine {
+namespace {
+
+constexpr int64_t kPromptRows = 64;  // rows of logits held at a time for prompt log-probabilities
+
+Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
+  return at::tensor(values, at::TensorOptions(at::kInt)).to(device);
+}
+
+ops::LoraMapping adapter_rows(std::span<const ScheduledChunk> slices) {
+  ops::LoraMapping rows;
+  int64_t begin = 0;
+  for (const auto& slice : slices) {
+    const auto& adapter = slice.sequence->request.adapter;
+    if (!adapter.empty() && !rows.empty() && rows.back().adapter == adapter && rows.back().end == begin) {
+      rows.back().end += slice.count;
+    } else if (!adapter.empty()) {
+      rows.push_back({adapter, begin, begin + slice.count});
+    }
+    begin += slice.count;
+  }
+  return rows;
+}
+
+// The ranges of `rows` among chosen rows only.
+ops::LoraMapping chosen_ranges(const ops::LoraMapping& rows, const std::vector<int32_t>& chosen) {
+  ops::LoraMapping result;
+  for (const auto& range : rows) {
+    auto first = std::ranges::lower_bound(chosen, range.begin) - chosen.begin(),
+         last = std::ranges::lower_bound(chosen, range.end) - chosen.begin();
+    if (first < last) result.push_back({range.adapter, first, last});
+  }
+  return result;
+}
+
+Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::kCPU).contiguous(); }
+
+}  // namespace
+
+model::ModelInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache, ops::PagedAttentionMetadata& plan) const {
+  std::vector<int32_t> tokens, positions;
+  std::vector<ops::PagedSequence> sequences;
+  for (const auto& slice : slices) {
+    const auto& [sequence, count] = slice;
+    int64_t step = slice.is_decode() ? 1 : count;
+    for (int64_t i = 0; i < count; i += step) sequences.push_back({sequence->num_computed_tokens + i, step, sequence->blocks});
+    for (int64_t i = sequence->num_computed_tokens; i < sequence->num_computed_tokens + count; ++i) {
+      tokens.push_back(i < sequence->size() ? sequence->tokens[static_cast<size_t>(i)]
+                                            : sequence->draft_tokens[static_cast<size_t>(i - sequence->size())]);
+      positions.push_back(static_cast<int32_t>(i));
+    }
+  }
+  plan = ops::paged_plan(sequences, cache.block_size(), at::kCPU);
+  return {on_device(tokens, at::kCPU), on_device(positions, at::kCPU), plan.segments, adapter_rows(slices)};
+}
+
+// CPU GEMM results depend on the number of rows above kBatchInvariantRows. Batch-invariant requests therefore run in fixed
+// groups. What is repeatable therefore meets as many regardless of the batch: answers in passes of a few rows, a prompt by
+// itself.
+std::vector<ModelRunner::Chunks> ModelRunner::split_batch_invariant(const StepBatch& batch) const {
+  Chunks all(batch.chunks);
+  if (std::ranges::none_of(all, &ScheduledChunk::is_batch_invariant)) return {all};
+  std::vector<Chunks> result;
+  size_t begin = 0;
+  auto cut_before = [&](size_t end) {
+    if (begin < end) result.push_back(all.subspan(begin, end - begin));
+    begin = end;
+  };
+  int64_t rows = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    bool full = all[i].is_decode() && rows + all[i].count > ops::kBatchInvariantRows, prompt = !all[i].is_decode() && (all[i].is_batch_invariant() || rows > 0);
+    if (full || prompt) cut_before(i), rows = 0;
+    if (all[i].is_decode() || all[i].is_batch_invariant()) rows += all[i].count;
+  }
+  cut_before(all.size());
+  return result;
+}
+
+StepLogits ModelRunner::compute(const StepBatch& batch, model::PagedKvCache& cache) {
+  StepLogits result{.vocabulary = model_.config().vocab_size};
+  for (auto slices : split_batch_invariant(batch)) {
+    auto pass = run_forward(slices, cache);
+    result.chunks.insert(result.chunks.end(), pass.chunks.begin(), pass.chunks.end());
+    result.on_host.insert(result.on_host.end(), pass.on_host.begin(), pass.on_host.end());
+  }
+  return result;
+}
+
+StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
+  fault("engine.compute");
+  ops::PagedAttentionMetadata plan;
+  auto input = prepare_inputs(slices, cache, plan);
+  bool all_continue = std::ranges::all_of(slices, &ScheduledChunk::is_decode);
+  auto hidden_th = all_continue && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor();
+  if (!hidden_th.defined()) {
+    cache.set_metadata(ops::moved(std::move(plan), model_.device()));
+    input.tokens_t = input.tokens_t.to(model_.device());
+    input.positions_t = input.positions_t.to(model_.device());
+    hidden_th = model_.hidden_states(input, &cache);
+  }
+  fault("engine.select");
+  return compute_logits(slices, hidden_th, input.adapters);
+}
+
+StepLogits ModelRunner::compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows) {
+  StepLogits result{.chunks = std::vector<ChunkLogits>(slices.size()), .vocabulary = model_.config().vocab_size};
+  std::vector<int32_t> wanted;
+  int64_t begin = 0;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const auto& slice = slices[i];
+    if (slice.sequence->wants_prompt_logprobs()) fill_prompt_logprobs(slice, hidden_th.narrow(0, begin, slice.count));
+    if (slice.samples_token()) {
+      result.chunks[i].count = 1 + static_cast<int64_t>(slice.sequence->draft_tokens.size());
+      for (int64_t row = slice.count - result.chunks[i].count; row < slice.count; ++row)
+        wanted.push_back(static_cast<int32_t>(begin + row));
+    }
+    begin += slice.count;
+  }
+  if (wanted.empty()) return result;
+  bool all = static_cast<int64_t>(wanted.size()) == hidden_th.size(0);
+  auto logits_rv = model_.logits(all ? hidden_th : hidden_th.index_select(0, on_device(wanted, hidden_th.device())),
+                                 chosen_ranges(rows, wanted));
+  choose_on_device(slices, logits_rv, result);
+  return result;
+}
+
+// On an accelerator, rows that need only temperature and seed, on some top_k and top_p too, never leave it.
+void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepLogits& result) {
+  std::vector<int32_t> simple, other;
+  ops::SamplingTensors draws;
+  int32_t row = 0;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const auto& sequence = *slices[i].sequence;
+    const auto& sampling = sequence.request.sampling;
+    bool settings = sequence.sampler.needs_only_temperature() || (sequence.sampler.needs_only_top_k_top_p() && ops::can_filter_on(logits_rv));
+    bool on_device =
+        !logits_rv.is_cpu() && result.chunks[i].count == 1 && settings && ops::can_sample_on_device(logits_rv, sampling.temperature);
+    for (int64_t j = 0; j < result.chunks[i].count; ++j) (on_device ? simple : other).push_back(row++);
+    if (!on_device) continue;
+    draws.temperatures.push_back(static_cast<float>(sampling.temperature));
+    draws.top_k.push_back(static_cast<int32_t>(std::min<int64_t>(sampling.top_k, std::numeric_limits<int32_t>::max())));
+    draws.top_p.push_back(static_cast<float>(sampling.top_p));
+    draws.keys.push_back(static_cast<int64_t>(sequence.sampler.draw_key()));
+  }
+  auto rows_of = [&](const std::vector<int32_t>& rows) {
+    return static_cast<int64_t>(rows.size()) == logits_rv.size(0)
+               ? logits_rv
+               : logits_rv.index_select(0, on_device(rows, logits_rv.device()));
+  };
+  Tensor chosen = simple.empty() ? Tensor() : ops::sample_tokens(rows_of(simple), draws);
+  if (!other.empty()) result.on_host = {host_floats(rows_of(other))};
+  const auto* choices = chosen.defined() ? (chosen = chosen.to(at::kCPU)).const_data_ptr<int64_t>() : nullptr;
+  auto* next = result.on_host.empty() ? nullptr : result.on_host[0].data_ptr<float>();
+  size_t place = 0;
+  row = 0;
+  for (auto& slice : result.chunks) {
+    if (slice.count == 0) continue;
+    if (place < simple.size() && simple[place] == row) {
+      slice.chosen = static_cast<text::TokenId>(choices[place++]);
+    } else {
+      slice.rows = next;
+      next += slice.count * result.vocabulary;
+    }
+    row += static_cast<int32_t>(slice.count);
+  }
+}
+
+void ModelRunner::fill_prompt_logprobs(const ScheduledChunk& slice, const Tensor& hidden_ch) {
+  auto& sequence = *slice.sequence;
+  for (int64_t first = 0; first < slice.count; first += kPromptRows) {
+    int64_t count = std::min(kPromptRows, slice.count - first);
+    ops::LoraMapping adapter;
+    if (!sequence.request.adapter.empty()) adapter = {{sequence.request.adapter, 0, count}};
+    auto rows = host_floats(model_.logits(hidden_ch.narrow(0, first, count), adapter));
+    for (int64_t i = 0; i < count; ++i) {
+      auto next = static_cast<size_t>(sequence.num_computed_tokens + first + i + 1);
+      if (next >= static_cast<size_t>(sequence.prompt_size)) return;
+      std::span<const float> row(rows.data_ptr<float>() + i * rows.size(1), static_cast<size_t>(rows.size(1)));
+      sequence.prompt_logprobs.push_back(
+          position_logprobs(row, sequence.tokens[next], *sequence.request.sampling.prompt_logprobs));
+    }
+  }
+}
+
+}  // namespace hone::engine

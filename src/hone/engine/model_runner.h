@@ -1,0 +1,52 @@
+// Model runner: prepares the inputs of a step's chunks, runs the forward pass, and returns the logits or tokens that the samplers need.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "hone/engine/decode_graphs.h"
+#include "hone/engine/scheduler.h"
+#include "hone/model/causal_lm.h"
+#include "hone/model/inference/paged_kv_cache.h"
+
+namespace hone::engine {
+
+// For each slice that reaches the end of its sequence: the token a device chose, or the rows of logits to choose from (one, and
+// one more for each guessed token). Other slices have neither.
+struct ChunkLogits {
+  text::TokenId chosen = -1;
+  float* rows = nullptr;
+  int64_t count = 0;
+};
+struct StepLogits {
+  std::vector<ChunkLogits> chunks;
+  TensorList on_host;  // float32, hold the rows
+  int64_t vocabulary = 0;
+  std::span<float> row(size_t slice, int64_t i) const {
+    return {chunks[slice].rows + i * vocabulary, static_cast<size_t>(vocabulary)};
+  }
+};
+
+class ModelRunner {
+ public:
+  // Sequences are at most `max_blocks` blocks long.
+  ModelRunner(model::CausalLM& model, bool graphs, int64_t max_blocks) : model_(model), graphs_(model, graphs, max_blocks) {}
+
+  // Blocks until the logits are on the host. Fills the prompt log-probabilities of the sequences that want them.
+  StepLogits compute(const StepBatch& batch, model::PagedKvCache& cache);
+  void forget_graphs() { graphs_.clear(); }  // the weights or the cache moved
+
+ private:
+  using Chunks = std::span<const ScheduledChunk>;
+  std::vector<Chunks> split_batch_invariant(const StepBatch& batch) const;
+  model::ModelInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache, ops::PagedAttentionMetadata& plan) const;  // on the host
+  StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);
+  StepLogits compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows);
+  void fill_prompt_logprobs(const ScheduledChunk& slice, const Tensor& hidden_ch);
+  void choose_on_device(Chunks slices, const Tensor& logits_rv, StepLogits& result);
+
+  model::CausalLM& model_;
+  DecodeGraphs graphs_;
+};
+
+}  // namespace hone::engine

@@ -1,0 +1,50 @@
+// The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index. Weights that the folder keeps in
+// few bits (quantization_config) are shown whole and restored as they are read; those of experts that it keeps one by one are shown stacked.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hone/io/expert_names.h"
+#include "hone/io/quantized/quantized_folder.h"
+#include "hone/io/safetensors.h"
+
+namespace hone::io {
+
+class WeightFolder {
+ public:
+  // Opens `stem`.safetensors or `stem`.safetensors.index.json with its shards. Throws UserError(bad_checkpoint).
+  explicit WeightFolder(const fs::path& folder, const std::string& stem = "model");
+  WeightFolder(const WeightFolder&) = delete;  // entries point into files
+
+  const std::map<std::string, const TensorEntry*>& entries() const { return entries_; }
+  const TensorEntry* find(const std::string& name) const;
+  Tensor tensor(const std::string& name) const;
+  size_t bytes() const;
+  // config.json's quant_method; empty when all weights are stored whole.
+  const std::string& quant_method() const { return quant_method_; }
+  // How the folder calls the weights of experts that it keeps one by one; none: it has no such.
+  const std::optional<ExpertNames>& expert_names() const { return expert_names_; }
+
+ private:
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, const TensorEntry*> entries_;
+  std::map<std::string, size_t> file_of_;
+  std::map<std::string, QuantizedEntry> quantized_;
+  std::string quant_method_;
+  std::map<std::string, StackedEntry> stacked_;
+  std::optional<ExpertNames> expert_names_;
+
+  void index_quantized(const fs::path& folder);
+  void index_experts(const fs::path& folder);
+  Tensor stored(const std::string& name) const;  // as a file has it, or dequantized
+};
+
+// "5GB" and "500MB" are powers of ten as in transformers, "1GiB" of two. Throws UserError(usage).
+size_t parse_size(std::string_view text);
+
+// Writes `stem`.safetensors, or as many shards of at most `max_shard_bytes` as it takes and their index, and removes shards of an earlier save.
+void write_sharded(const fs::path& folder, const std::vector<TensorSource>& tensors, size_t max_shard_bytes = 5'000'000'000,
+                   const std::string& stem = "model");
+
+}  // namespace hone::io

@@ -1,0 +1,87 @@
+#include "hone/model/inference/fused_projection.h"
+
+#include "hone/ops/linear/joint_linear.h"
+#include "hone/ops/linear/matmul.h"
+
+namespace hone::model {
+namespace {
+
+// Puts the tensors end to end and makes each a view of its part.
+Tensor laid_end_to_end(const std::vector<Tensor*>& parts) {
+  TensorList values;
+  for (auto* part : parts) values.push_back(*part);
+  auto whole = at::cat(values);
+  int64_t begin = 0;
+  for (auto* part : parts) {
+    int64_t rows = part->size(0);
+    // What trains stays the same tensor for those who hold it, and is given other memory.
+    if (part->requires_grad()) part->set_data(whole.narrow(0, begin, rows));
+    else *part = whole.narrow(0, begin, rows);
+    begin += rows;
+  }
+  return whole;
+}
+
+// The same for rounded weights, whose rows stand alone.
+std::shared_ptr<const ops::PackedWeight> rounded_end_to_end(const std::vector<Linear*>& layers) {
+  std::vector<ops::PackedWeight> parts;
+  for (auto* layer : layers) parts.push_back(*layer->quantized);
+  std::vector<Tensor*> codes, scales;
+  for (auto& part : parts) codes.push_back(&part.codes), scales.push_back(&part.scales);
+  auto whole = std::make_shared<ops::PackedWeight>(parts.front());
+  whole->codes = laid_end_to_end(codes);
+  whole->scales = laid_end_to_end(scales);
+  for (size_t i = 0; i < layers.size(); ++i) layers[i]->quantized = std::make_shared<const ops::PackedWeight>(parts[i]);
+  return whole;
+}
+
+const Tensor& numbers_of(const Linear& layer) { return layer.quantized ? layer.quantized->codes : layer.weight; }
+
+}  // namespace
+
+FusedProjection FusedProjection::of(const std::vector<Linear*>& layers) {
+  at::NoGradGuard no_grad;
+  FusedProjection joined;
+  std::vector<Tensor*> weights, biases;
+  for (auto* layer : layers) {
+    weights.push_back(&layer->weight);
+    if (layer->bias.defined()) biases.push_back(&layer->bias);
+  }
+  if (layers.front()->quantized) joined.rounded_ = rounded_end_to_end(layers);
+  else joined.weight_ = laid_end_to_end(weights);
+  if (biases.size() == layers.size()) joined.bias_ = laid_end_to_end(biases);
+  return joined;
+}
+
+bool FusedProjection::lies_under(std::initializer_list<const Linear*> layers) const {
+  if (!weight_.defined() && !rounded_) return false;
+  const auto* place = static_cast<const std::byte*>((rounded_ ? rounded_->codes : weight_).const_data_ptr());
+  for (const auto* layer : layers) {
+    const auto& numbers = numbers_of(*layer);
+    bool same = !layer->quantized == !rounded_ && layer->bias.defined() == bias_.defined();
+    if (!same || numbers.const_data_ptr() != place) return false;
+    place += numbers.nbytes();
+  }
+  return true;
+}
+
+bool FusedProjection::is_current_for(std::initializer_list<const Linear*> layers) const {
+  return std::ranges::none_of(layers, [](const auto* layer) { return layer->is_tuned(); }) && lies_under(layers);
+}
+
+TensorList FusedProjection::trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,
+                                    const ops::RopeTable* rope) const {
+  if (!weight_.defined() || !at::GradMode::is_enabled() || mode.rows || !lies_under(layers)) return {};
+  ops::JointLayers joint{{}, weight_, bias_};
+  for (const auto* layer : layers) {
+    if (!layer->tuners.empty() || layer->float8 || layer->quantized_base) return {};
+    joint.layers.push_back({layer->weight, layer->bias, layer->adapters});
+  }
+  return ops::serves_joint(x_th, joint) ? ops::joint_linear(x_th, joint, mode.training, rope) : TensorList();
+}
+
+Tensor FusedProjection::operator()(const Tensor& x_th) const {
+  return rounded_ ? ops::quantized_linear(x_th, *rounded_, bias_) : ops::matmul_nt(x_th, weight_, bias_);
+}
+
+}  // namespace hone::model

@@ -1,0 +1,54 @@
+#include "hone/model/inference/paged_kv_cache.h"
+
+#include <algorithm>
+
+namespace hone::model {
+
+PagedKvCache::PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, at::Device device)
+    : PagedKvCache(config, blocks, block_size, dtype, std::vector(static_cast<size_t>(config.layers), device)) {}
+
+PagedKvCache::PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, const std::vector<at::Device>& layers,
+                       ops::KvCacheDtype code)
+    : block_size_(block_size) {
+  const auto kv_heads = config.attention.kv_heads * config.layers / static_cast<int64_t>(layers.size());  // of slices, each has its part
+  for (auto device : layers)
+    layers_.push_back(ops::allocate_kv_cache_layer(blocks, kv_heads, block_size, config.attention.head_dim, at::TensorOptions(dtype).device(device), code));
+}
+
+void PagedKvCache::copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  if (from.empty()) return;
+  auto sources = at::tensor(from), targets = at::tensor(to);
+  for (auto& layer : layers_) {
+    auto device = layer.keys.device();
+    for (auto* blocks : {&layer.keys, &layer.values, &layer.key_scales, &layer.value_scales})
+      if (blocks->defined()) blocks->index_copy_(0, targets.to(device), blocks->index_select(0, sources.to(device)));
+  }
+}
+
+void PagedKvCache::set_metadata(ops::PagedAttentionMetadata plan) {
+  plans_.clear();
+  plans_.push_back(std::move(plan));
+  for (const auto& layer : layers_)
+    if (!find_plan(layer.keys.device())) plans_.push_back(ops::moved(plans_.front(), layer.keys.device()));
+}
+
+const ops::PagedAttentionMetadata* PagedKvCache::find_plan(at::Device device) const {
+  auto found = std::ranges::find_if(plans_, [&](const ops::PagedAttentionMetadata& plan) { return plan.slot_mapping_t.device() == device; });
+  return found == plans_.end() ? nullptr : &*found;
+}
+
+int64_t PagedKvCache::bytes_per_token(const DecoderConfig& config, at::ScalarType dtype, ops::KvCacheDtype code) {
+  return config.layers * ops::kv_bytes_per_token(config.attention.kv_heads, config.attention.head_dim, dtype, code);
+}
+
+Tensor PagedKvCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape) {
+  auto& keys = layers_[static_cast<size_t>(layer)];
+  return ops::paged_attention(q, k, v, keys, *find_plan(keys.keys.device()), shape);
+}
+
+Tensor PagedKvCache::attend(int64_t layer, const Tensor& qkv, const ops::QkNorm& norms, const ops::RopeTable& rope, const ops::AttentionShape& shape) {
+  auto& keys = layers_[static_cast<size_t>(layer)];
+  return ops::fused_qkv_attention(qkv, norms, rope, keys, *find_plan(keys.keys.device()), shape);
+}
+
+}  // namespace hone::model

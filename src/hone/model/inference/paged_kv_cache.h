@@ -1,0 +1,35 @@
+// The paged KV cache of every layer, and the attention metadata of the current step.
+#pragma once
+#include "hone/model/config.h"
+#include "hone/ops/attention/fused_qkv_attention.h"
+
+namespace hone::model {
+
+class PagedKvCache {
+ public:
+  // Keys and values of a layer are on its device. Layers in slices follow each other slice by slice, each with its part of the heads.
+  PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, const std::vector<at::Device>& layers,
+             ops::KvCacheDtype code = ops::KvCacheDtype::plain);
+  PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, at::Device device);
+
+  int64_t block_size() const { return block_size_; }
+  static int64_t bytes_per_token(const DecoderConfig& config, at::ScalarType dtype, ops::KvCacheDtype code = ops::KvCacheDtype::plain);
+
+  void copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
+
+  // Which sequences the next forward pass continues, and where; set before it.
+  void set_metadata(ops::PagedAttentionMetadata plan);
+  // For the model: stores a layer's new keys and values, then attends.
+  Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape);
+  // The same from a joined projection, before norms and rotation.
+  Tensor attend(int64_t layer, const Tensor& qkv, const ops::QkNorm& norms, const ops::RopeTable& rope, const ops::AttentionShape& shape);
+
+ private:
+  const ops::PagedAttentionMetadata* find_plan(at::Device device) const;
+
+  int64_t block_size_;
+  std::vector<ops::KvCacheLayer> layers_;
+  std::vector<ops::PagedAttentionMetadata> plans_;  // the one that was set, and the same for layers on other devices
+};
+
+}  // namespace hone::model

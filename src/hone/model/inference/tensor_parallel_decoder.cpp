@@ -1,0 +1,219 @@
+#include "hone/model/inference/tensor_parallel_decoder.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace hone::model {
+namespace {
+
+// A layer's outputs are cut where the next one reads them slice by slice, its inputs where it reads what was cut. Who chooses for all
+// slices is on all of them.
+enum class Cut { outputs, inputs, none };
+
+// The layers of a block in one order, whatever it has.
+template <class AnyBlock>
+auto layers_of(AnyBlock& block) {
+  using Layer = std::conditional_t<std::is_const_v<AnyBlock>, const Linear, Linear>;
+  auto& a = block.attention;
+  std::vector<std::pair<Layer*, Cut>> list = {{&a.q, Cut::outputs}, {&a.k, Cut::outputs}, {&a.v, Cut::outputs}, {&a.o, Cut::inputs}};
+  if (block.mlp) list.insert(list.end(), {{&block.mlp->gate, Cut::outputs}, {&block.mlp->up, Cut::outputs}, {&block.mlp->down, Cut::inputs}});
+  if (block.mixture) list.push_back({&block.mixture->router, Cut::none});
+  if (block.shared_gate) list.push_back({&*block.shared_gate, Cut::none});
+  return list;
+}
+
+struct TensorParallelRank {
+  int64_t index, count;
+  at::Device device;
+
+  // The last slice may be shorter: a vocabulary need not divide.
+  Tensor part(const Tensor& whole, int64_t dimension) const {
+    if (!whole.defined()) return {};
+    int64_t size = whole.size(dimension), step = (size + count - 1) / count, begin = std::min(size, index * step);
+    return whole.narrow(dimension, begin, std::min(step, size - begin)).to(device).contiguous();
+  }
+  Tensor all(const Tensor& whole) const { return whole.defined() ? whole.to(device) : whole; }
+};
+
+std::vector<ops::LoraWeights> sharded_adapters(const std::vector<ops::LoraWeights>& whole, const TensorParallelRank& place, Cut cut) {
+  auto list = whole;
+  for (auto& adapter : list) {
+    if (adapter.magnitude.defined())
+      throw UserError(ExitCode::usage, "DoRA adapters do not support tensor parallelism", "merge the adapter into the model (--merge_lora true)");
+    adapter.a = cut == Cut::inputs ? place.part(adapter.a, 1) : place.all(adapter.a);
+    adapter.b = cut == Cut::outputs ? place.part(adapter.b, 0) : place.all(adapter.b);
+  }
+  return list;
+}
+
+void check_plain(const Linear& whole) {
+  if (whole.quantized_base || whole.quantized)
+    throw UserError(ExitCode::usage, fmt::format("{} is quantized, which tensor parallelism does not support", whole.name),
+                    "leave out the tensor parallelism, or the bits");
+  if (!whole.tuners.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} has an adapter that is not LoRA, which tensor parallelism does not support", whole.name),
+                    "merge the adapter into the model (--merge_lora true)");
+}
+
+Linear sharded_linear(const Linear& whole, const TensorParallelRank& place, Cut cut) {
+  check_plain(whole);
+  auto weight = cut == Cut::none ? place.all(whole.weight) : place.part(whole.weight, cut == Cut::outputs ? 0 : 1);
+  Linear slice{whole.name, std::move(weight), {}, sharded_adapters(whole.adapters, place, cut)};
+  if (cut == Cut::outputs) slice.bias = place.part(whole.bias, 0);
+  else if (cut == Cut::none || place.index == 0) slice.bias = place.all(whole.bias);  // once in the sum
+  return slice;
+}
+
+Norm norm_on(const Norm& whole, const TensorParallelRank& place) { return {whole.name, place.all(whole.weight), whole.eps, whole.zero_centered, whole.scale}; }
+
+// Each expert is cut along its width, so that every slice has a part of all of them and they are equally busy.
+SparseMoe sharded_moe(const SparseMoe& whole, const TensorParallelRank& place) {
+  if (!whole.gate_up.quantized.empty() || !whole.gate_up.adapters.empty() || !whole.down.adapters.empty())
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is quantized or has an adapter, which tensor parallelism does not support for experts",
+                                whole.gate_up.name),
+                    "leave out the tensor parallelism, or merge the adapter into the model (--merge_lora true)");
+  auto slice = whole;
+  slice.router = sharded_linear(whole.router, place, Cut::none);
+  auto halves = whole.gate_up.weight.chunk(2, 1);
+  slice.gate_up.weight = at::cat({place.part(halves[0], 1), place.part(halves[1], 1)}, 1);
+  slice.down.weight = place.part(whole.down.weight, 2);
+  return slice;
+}
+
+Block sharded_block(const Block& whole, const TensorParallelRank& place, int64_t layers) {
+  Block slice;
+  slice.layer = place.index * layers + whole.layer;
+  slice.shape = whole.shape;
+  slice.shape.heads /= place.count, slice.shape.kv_heads /= place.count;
+  slice.input_norm = norm_on(whole.input_norm, place);
+  slice.pre_mlp_norm = norm_on(whole.pre_mlp_norm, place);
+  if (whole.post_attention_norm)
+    slice.post_attention_norm = norm_on(*whole.post_attention_norm, place),
+    slice.post_mlp_norm = norm_on(*whole.post_mlp_norm, place);
+  slice.uses_local_rope = whole.uses_local_rope, slice.residual_scale = whole.residual_scale;
+  const auto& a = whole.attention;
+  slice.attention.q = sharded_linear(a.q, place, Cut::outputs);
+  slice.attention.k = sharded_linear(a.k, place, Cut::outputs);
+  slice.attention.v = sharded_linear(a.v, place, Cut::outputs);
+  slice.attention.o = sharded_linear(a.o, place, Cut::inputs);
+  if (a.q_norm) slice.attention.q_norm = norm_on(*a.q_norm, place), slice.attention.k_norm = norm_on(*a.k_norm, place);
+  if (whole.mlp)
+    slice.mlp = Mlp{sharded_linear(whole.mlp->gate, place, Cut::outputs), sharded_linear(whole.mlp->up, place, Cut::outputs),
+                    sharded_linear(whole.mlp->down, place, Cut::inputs), {}, whole.mlp->activation};
+  if (whole.mixture) slice.mixture = sharded_moe(*whole.mixture, place);
+  if (whole.shared_gate) slice.shared_gate = sharded_linear(*whole.shared_gate, place, Cut::none);
+  return slice;
+}
+
+Embedding embedding_on(const Embedding& whole, const TensorParallelRank& place) {
+  Embedding copy{whole.name, place.all(whole.weight), whole.adapters, whole.scale};
+  for (auto& adapter : copy.adapters) adapter.a = place.all(adapter.a), adapter.b = place.all(adapter.b);
+  return copy;
+}
+
+Decoder shard_of(const Decoder& whole, const TensorParallelRank& place) {
+  Decoder slice{.config = whole.config};
+  slice.embedding = embedding_on(whole.embedding, place);
+  for (const auto& block : whole.blocks) slice.blocks.push_back(sharded_block(block, place, whole.config.layers));
+  slice.norm = norm_on(whole.norm, place);
+  slice.head = sharded_linear(whole.head, place, Cut::outputs);
+  return slice;
+}
+
+std::string numbers_that_divide(const std::vector<int64_t>& sizes) {
+  int64_t common = 0;
+  for (auto size : sizes) common = std::gcd(common, size);
+  std::string list;
+  for (int64_t i = 1; i <= common; ++i)
+    if (common % i == 0) list += fmt::format("{}{}", list.empty() ? "" : ", ", i);
+  return list;
+}
+
+}  // namespace
+
+void TensorParallelDecoder::check(const DecoderConfig& config, size_t slices) {
+  const auto& a = config.attention;
+  std::vector<int64_t> sizes = {a.heads, a.kv_heads};
+  auto parts = fmt::format("{} heads, {} key heads", a.heads, a.kv_heads);
+  auto add = [&](int64_t width, const char* of) {
+    if (width == 0) return;
+    sizes.push_back(width);
+    parts += fmt::format(", {} of {}", of, width);
+  };
+  bool dense = false, mixed = false;
+  for (int64_t layer = 0; layer < config.layers; ++layer) (config.has_experts(layer) ? mixed : dense) = true;
+  if (dense) add(config.intermediate_size, "an MLP");
+  if (mixed) add(config.experts.width, "experts"), add(config.experts.shared_expert_intermediate_size, "a shared expert");
+  if (std::ranges::all_of(sizes, [&](int64_t size) { return size % static_cast<int64_t>(slices) == 0; })) return;
+  throw UserError(ExitCode::usage, fmt::format("{} slices of {}", slices, parts), "numbers that divide all of them: " + numbers_that_divide(sizes));
+}
+
+std::vector<TensorParallelDecoder::AdapterVersion> TensorParallelDecoder::adapters_of(const Decoder& whole) {
+  std::vector<AdapterVersion> list;
+  auto add = [&](const std::vector<ops::LoraWeights>& adapters) {
+    for (const auto& adapter : adapters) list.push_back({adapter.a, adapter.active});
+    list.push_back({{}, false});
+  };
+  add(whole.embedding.adapters), add(whole.head.adapters);
+  for (const auto& block : whole.blocks)
+    for (const auto& [layer, cut] : layers_of(block)) add(layer->adapters);
+  return list;
+}
+
+TensorParallelDecoder::TensorParallelDecoder(const Decoder& whole, const std::vector<at::Device>& devices) : team_(devices), followed_(adapters_of(whole)) {
+  check(whole.config, devices.size());
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < devices.size(); ++i)
+    ranks_.push_back(shard_of(whole, {static_cast<int64_t>(i), static_cast<int64_t>(devices.size()), devices[i]}));
+}
+
+std::vector<at::Device> TensorParallelDecoder::block_devices() const {
+  std::vector<at::Device> devices;
+  for (const auto& slice : ranks_)
+    for (const auto& block : slice.blocks) devices.push_back(block.device());
+  return devices;
+}
+
+void TensorParallelDecoder::sync_adapters(const Decoder& whole) {
+  std::lock_guard lock(following_);
+  auto present = adapters_of(whole);
+  if (present == followed_) return;
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    auto& slice = ranks_[i];
+    const TensorParallelRank place{static_cast<int64_t>(i), static_cast<int64_t>(ranks_.size()), slice.norm.weight.device()};
+    slice.embedding.adapters = embedding_on(whole.embedding, place).adapters;
+    slice.head.adapters = sharded_adapters(whole.head.adapters, place, Cut::outputs);
+    for (size_t j = 0; j < slice.blocks.size(); ++j) {
+      auto to = layers_of(slice.blocks[j]);
+      for (size_t k = 0; const auto& [layer, cut] : layers_of(whole.blocks[j])) to[k++].first->adapters = sharded_adapters(layer->adapters, place, cut);
+    }
+  }
+  followed_ = std::move(present);
+}
+
+Tensor TensorParallelDecoder::hidden(const Tensor& tokens_t, const ops::LoraMapping& rows,
+                                     const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on) {
+  Tensor first;
+  team_.run([&](size_t i) {
+    const auto& decoder = ranks_[i];
+    const auto device = decoder.norm.weight.device();
+    auto pass = pass_on(device);
+    pass->sums = &team_.sums(i);
+    auto x_th = decoder.embedding(tokens_t.to(device), rows);
+    for (const auto& block : decoder.blocks) x_th = block_forward(block, x_th, *pass);
+    x_th = decoder.norm(x_th);
+    if (i == 0) first = x_th;
+  });
+  return first;
+}
+
+Tensor TensorParallelDecoder::logits(const Tensor& hidden_th, const LinearContext& mode) {
+  TensorList parts(ranks_.size());
+  team_.run([&](size_t i) { parts[i] = ranks_[i].head(hidden_th.to(ranks_[i].norm.weight.device()), mode); });
+  for (auto& part : parts) part = part.to(hidden_th.device());
+  return at::cat(parts, 1);
+}
+
+}  // namespace hone::model

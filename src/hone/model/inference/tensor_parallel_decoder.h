@@ -1,0 +1,41 @@
+// A decoder cut along its heads and the width of its MLPs, for inference: every slice computes on a thread, and where there are several
+// on a device, of its own; what they compute of a block is summed.
+#pragma once
+#include "hone/model/decoder.h"
+#include "hone/model/inference/tensor_parallel_workers.h"
+
+namespace hone::model {
+
+class TensorParallelDecoder {
+ public:
+  // Throws UserError(usage), naming the numbers that fit, when heads or widths cannot be divided by so many.
+  static void check(const DecoderConfig& config, size_t slices);
+
+  // `whole` keeps the weights' names, and adapters are attached to it. A slice on each of `devices`.
+  TensorParallelDecoder(const Decoder& whole, const std::vector<at::Device>& devices);
+
+  std::vector<Decoder>& slices() { return ranks_; }
+  at::Device device() const { return ranks_[0].embedding.weight.device(); }
+  std::vector<at::Device> block_devices() const;  // slice by slice, as the blocks of the slices count the layers of a cache
+
+  void sync_adapters(const Decoder& whole);  // adapters that came or went since
+  // Hidden states after the final norm, on the first device. `pass_on` makes what the blocks of a device share.
+  Tensor hidden(const Tensor& tokens_t, const ops::LoraMapping& rows, const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on);
+  Tensor logits(const Tensor& hidden_th, const LinearContext& mode);  // each slice has a part of the vocabulary
+
+ private:
+  // An adapter as it was when the slices took it. The tensor is held, so that no other can come to be at its address.
+  struct AdapterVersion {
+    Tensor a;  // undefined: here a layer's list ends
+    bool active;
+    bool operator==(const AdapterVersion& other) const { return a.is_same(other.a) && active == other.active; }
+  };
+  static std::vector<AdapterVersion> adapters_of(const Decoder& whole);
+
+  std::vector<Decoder> ranks_;
+  TensorParallelWorkers team_;
+  std::mutex following_;            // replicas that share a model may come for the same change
+  std::vector<AdapterVersion> followed_;  // which adapters the slices carry
+};
+
+}  // namespace hone::model

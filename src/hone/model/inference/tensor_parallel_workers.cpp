@@ -1,0 +1,109 @@
+#include "hone/model/inference/tensor_parallel_workers.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "hone/base/error.h"
+#include "hone/device/num_threads.h"
+#include "hone/device/device.h"
+
+namespace hone::model {
+
+// All slices lay their parts down, wait, add up all of them in the same order, and wait again before the next.
+struct TensorParallelWorkers::AllReduceBarrier {
+  explicit AllReduceBarrier(size_t slices) : parts(slices), everyone(std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(slices))) {}
+  TensorList parts;
+  std::unique_ptr<std::barrier<>> everyone;
+  std::atomic<bool> left{false};  // somebody failed and will not come
+
+  void wait() {
+    everyone->arrive_and_wait();
+    if (left) throw InternalError("another tensor parallel rank failed");
+  }
+};
+
+struct TensorParallelWorkers::WorkerAllReduce : AllReduce {
+  WorkerAllReduce(AllReduceBarrier& meeting, size_t slice) : meeting(meeting), slice(slice) {}
+  AllReduceBarrier& meeting;
+  size_t slice;
+
+  Tensor all_reduce(const Tensor& partial) override {
+    meeting.parts[slice] = partial;
+    meeting.wait();
+    auto sum = meeting.parts[0].to(partial.device());
+    for (size_t i = 1; i < meeting.parts.size(); ++i) sum = sum + meeting.parts[i].to(partial.device());
+    meeting.wait();
+    return sum;
+  }
+};
+
+TensorParallelWorkers::TensorParallelWorkers(const std::vector<at::Device>& devices)
+    : devices_(devices),
+      cores_(std::max(1, device::num_threads() / static_cast<int>(devices.size()))),
+      meeting_(std::make_unique<AllReduceBarrier>(devices.size())) {
+  for (size_t i = 0; i < devices.size(); ++i) sums_.push_back(std::make_unique<WorkerAllReduce>(*meeting_, i));
+  for (size_t i = 1; i < devices.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
+}
+
+TensorParallelWorkers::~TensorParallelWorkers() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (auto& thread : threads_) thread.join();
+}
+
+void TensorParallelWorkers::run(const std::function<void(size_t)>& work) {
+  std::lock_guard alone(in_use_);
+  const int all_cores = device::num_threads();
+  {
+    std::lock_guard lock(mutex_);
+    work_ = &work, busy_ = threads_.size(), failure_ = nullptr, ++round_;
+    inference_ = c10::InferenceMode::is_enabled(), gradients_ = at::GradMode::is_enabled();
+    if (meeting_->left) meeting_->everyone = std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(devices_.size()));
+    meeting_->left = false;
+  }
+  changed_.notify_all();
+  device::set_num_threads(cores_);
+  guarded(0);
+  device::set_num_threads(all_cores);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return busy_ == 0; });
+  std::ranges::fill(meeting_->parts, Tensor());
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void TensorParallelWorkers::serve(size_t slice) {
+  device::set_num_threads(cores_);
+  device::select_device(devices_[slice].str());  // an accelerator is chosen by each thread for itself
+  std::unique_lock lock(mutex_);
+  for (uint64_t done = 0;;) {
+    changed_.wait(lock, [&] { return stopping_ || round_ != done; });
+    if (stopping_) return;
+    done = round_;
+    lock.unlock();
+    {
+      c10::InferenceMode inference(inference_);
+      at::AutoGradMode gradients(gradients_);
+      guarded(slice);
+    }
+    lock.lock();
+    if (--busy_ == 0) changed_.notify_all();
+  }
+}
+
+void TensorParallelWorkers::guarded(size_t slice) {
+  try {
+    (*work_)(slice);
+  } catch (...) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+    meeting_->left = true;
+    meeting_->everyone->arrive_and_drop();
+  }
+}
+
+}  // namespace hone::model

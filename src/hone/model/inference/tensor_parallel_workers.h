@@ -1,0 +1,44 @@
+// Worker threads of tensor parallel inference, and the barrier at which they all-reduce.
+#pragma once
+#include <barrier>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "hone/model/inference/all_reduce.h"
+
+namespace hone::model {
+
+class TensorParallelWorkers {
+ public:
+  explicit TensorParallelWorkers(const std::vector<at::Device>& devices);  // one slice on each; they may be the same
+  ~TensorParallelWorkers();
+
+  // work(i) for every slice, side by side; slice 0 on the caller's thread. Rethrows the first failure; nobody waits for who failed.
+  void run(const std::function<void(size_t slice)>& work);
+  AllReduce& sums(size_t slice) { return *sums_[slice]; }
+
+ private:
+  struct AllReduceBarrier;
+  struct WorkerAllReduce;
+  void serve(size_t slice);
+  void guarded(size_t slice);
+
+  std::vector<at::Device> devices_;
+  int cores_;  // of each slice
+  std::unique_ptr<AllReduceBarrier> meeting_;
+  std::vector<std::unique_ptr<AllReduce>> sums_;
+  std::mutex in_use_, mutex_;  // one run at a time; what the threads wait for
+  std::condition_variable changed_;
+  const std::function<void(size_t)>* work_ = nullptr;
+  uint64_t round_ = 0;
+  size_t busy_ = 0;
+  bool inference_ = false, gradients_ = true, stopping_ = false;
+  std::exception_ptr failure_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace hone::model

@@ -1,0 +1,116 @@
+#include "hone/model/memory/activation_checkpointing.h"
+
+#include <mutex>
+
+#include "hone/device/autograd.h"
+
+namespace hone::model {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Generator generator_of(at::Device device) { return at::globalContext().defaultGenerator(device); }
+
+Tensor random_state(at::Device device) {
+  auto generator = generator_of(device);
+  std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_random_state(at::Device device, const Tensor& state) {
+  auto generator = generator_of(device);
+  std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+// Replays the random numbers of the forward pass, then gives the generator its own place back.
+class RandomReplay {
+ public:
+  RandomReplay(at::Device device, const Tensor& state) : device_(device), present_(random_state(device)) {
+    set_random_state(device, state);
+  }
+  ~RandomReplay() { set_random_state(device_, present_); }
+  RandomReplay(const RandomReplay&) = delete;
+
+ private:
+  at::Device device_;
+  Tensor present_;
+};
+
+thread_local bool running_again = false;
+
+class RunningAgain {
+ public:
+  RunningAgain() : before_(std::exchange(running_again, true)) {}
+  ~RunningAgain() { running_again = before_; }
+  RunningAgain(const RunningAgain&) = delete;
+
+ private:
+  bool before_;
+};
+
+// What runs again, and where its input waits. It lives in the context as a holder, since saved data must be a value libtorch
+// knows.
+struct Rerun : torch::CustomClassHolder {
+  Rerun(BlockFunction function, ActivationOffloader* store, bool draws) : function(std::move(function)), store(store), draws(draws) {}
+  BlockFunction function;
+  ActivationOffloader* store;  // null: the input stays on the device
+  bool draws;
+  std::shared_ptr<ActivationOffloader::OffloadedActivation> kept;
+};
+
+class Recomputed : public torch::autograd::Function<Recomputed> {
+ public:
+  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<Rerun>& rerun) {
+    variable_list saved(inputs.begin(), inputs.end());
+    saved.push_back(rerun->draws ? random_state(inputs[0].device()) : Tensor());
+    ctx->saved_data["wants_x"] = inputs[0].requires_grad();
+    if (rerun->store) {
+      rerun->kept = rerun->store->offload(inputs[0]);
+      saved[0] = Tensor();
+    }
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["rerun"] = c10::IValue::make_capsule(rerun);
+    return rerun->function(inputs[0]);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto saved = ctx->get_saved_variables();
+    auto state = saved.back();
+    saved.pop_back();
+    auto rerun = c10::static_intrusive_pointer_cast<Rerun>(ctx->saved_data["rerun"].toCapsule());
+
+    bool wants_x = ctx->saved_data["wants_x"].toBool();
+    auto x = (rerun->store ? rerun->store->fetch(*rerun->kept) : saved[0].detach()).requires_grad_(wants_x);
+    TensorList ys;
+    {
+      std::optional<RandomReplay> replay;
+      if (rerun->draws) replay.emplace(x.device(), state);
+      at::AutoGradMode record(true);
+      RunningAgain again;
+      ys = rerun->function(x);
+    }
+    variable_list wanted(saved.begin() + 1, saved.end());
+    if (wants_x) wanted.insert(wanted.begin(), x);
+    variable_list used, gradients;  // nothing may depend on some of what the block gives
+    for (size_t i = 0; i < ys.size(); ++i)
+      if (grads[i].defined() && ys[i].requires_grad()) used.push_back(ys[i]), gradients.push_back(grads[i]);
+    auto found = torch::autograd::grad(used, wanted, gradients, std::nullopt, false, /*allow_unused=*/true);
+    if (!wants_x) found.insert(found.begin(), Tensor());
+    found.emplace_back();  // for the function
+    return found;
+  }
+};
+
+}  // namespace
+
+bool runs_again() { return running_again; }
+
+TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationOffloader* store, bool draws) {
+  TensorList inputs{x};
+  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Rerun>(block, store, draws));
+}
+
+}  // namespace hone::model

@@ -1,0 +1,32 @@
+// Mixture of experts: the router and the experts that replace a block's MLP.
+#pragma once
+#include "hone/model/layers.h"
+#include "hone/ops/moe/moe.h"
+
+namespace hone::model {
+
+// One product of all experts, stacked.
+struct ExpertWeights {
+  std::string name;  // "model.layers.0.mlp.experts.gate_up_proj", which is the parameter's own
+  Tensor weight;     // [experts, out, in]
+  std::vector<ops::LoraWeights> adapters;
+  ops::QuantizedExperts quantized;  // computed with instead of `weight` once set, which then is a shape only
+
+  ops::ExpertLinear product() const { return {weight, adapters, quantized.empty() ? nullptr : &quantized}; }
+  void quantize(int bits);
+};
+
+struct SparseMoe {
+  Linear router;  // a logit for each expert; no linear layer to tuners, as in transformers
+  ExpertWeights gate_up, down;
+  int64_t per_token = 0;
+  bool normalized = false;  // the weights of a token's experts sum to 1
+  double jitter = 0;
+  bool is_eager = false;  // expert by expert, each on the tokens that chose it, instead of all in one
+
+  // `router_logits`, where given, gets those of this layer.
+  Tensor operator()(const Tensor& x_th, const LinearContext& mode, TensorList* router_logits) const;
+  void append_slots(std::vector<AdapterSlot>& slots);
+};
+
+}  // namespace hone::model

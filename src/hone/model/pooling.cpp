@@ -1,0 +1,46 @@
+#include "hone/model/pooling.h"
+
+namespace hone::model {
+
+Tensor pool_last_token(CausalLM& model, const ModelInput& input) {
+  auto hidden_th = model.hidden_states(input);
+  std::vector<int64_t> ends;
+  for (int64_t i = 0; i < input.segments.count(); ++i) ends.push_back(input.segments.offsets[static_cast<size_t>(i) + 1] - 1);
+  return hidden_th.index_select(0, at::tensor(ends, at::kLong).to(hidden_th.device()));
+}
+
+Tensor classification_logits(CausalLM& model, const Tensor& states_sh) {
+  HONE_CHECK(model.config().num_labels > 0, "{} has no classes", model.config().architecture);
+  return model.logits(states_sh).to(at::kFloat);
+}
+
+Tensor normalize_embeddings(const Tensor& states_sh) {
+  auto states = states_sh.to(at::kFloat);
+  return states / states.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
+}
+
+Tensor yes_no_logits(CausalLM& model, const Tensor& states_sh, text::TokenId yes, text::TokenId no) {
+  const auto& head = std::as_const(model).head();
+  auto rows = head.compute_weight().index_select(0, at::tensor({static_cast<int64_t>(yes), static_cast<int64_t>(no)}, at::kLong).to(states_sh.device()));
+  auto logits = at::matmul(states_sh.to(at::kFloat), rows.to(at::kFloat).t());
+  return logits.select(1, 0) - logits.select(1, 1);
+}
+
+Tensor token_logps(CausalLM& model, const Tensor& states_sh, const std::vector<text::TokenId>& tokens) {
+  std::vector<int64_t> columns(tokens.begin(), tokens.end());
+  return model.logits(states_sh).to(at::kFloat).log_softmax(1).index_select(1, at::tensor(columns, at::kLong).to(states_sh.device()));
+}
+
+ModelInput packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device) {
+  std::vector<int64_t> tokens, positions;
+  ModelInput input;
+  for (const auto& text : texts) {
+    for (size_t i = 0; i < text.size(); ++i) tokens.push_back(text[i]), positions.push_back(static_cast<int64_t>(i));
+    input.segments.append(static_cast<int64_t>(text.size()));
+  }
+  input.tokens_t = at::tensor(tokens, at::kLong).to(device);
+  input.positions_t = at::tensor(positions, at::kLong).to(device);
+  return input;
+}
+
+}  // namespace hone::model

@@ -1,0 +1,116 @@
+#include <curl/curl.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <chrono>
+
+#include "hone/base/json.h"
+#include "hone/notify/notification.h"
+#include "hone/hub/with_curl/http.h"
+#include "hone/hub/with_curl/hub_api.h"
+#include "hone/notify/with_curl/mail.h"
+
+namespace hone::notify {
+namespace {
+
+using hub::base64_of;
+using hub::Http;
+using hub::HttpFailure;
+using hub::HttpReply;
+using hub::HttpRequest;
+
+constexpr std::chrono::seconds kNotificationTimeout{10};
+constexpr size_t kLongestVerdict = 64 << 10;
+
+std::string hmac_sha256(const std::string& key, const std::string& text) {
+  unsigned char bytes[EVP_MAX_MD_SIZE];
+  unsigned length = 0;
+  HONE_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()), text.size(), bytes, &length),
+             "OpenSSL refused to sign");
+  return base64_of({reinterpret_cast<const char*>(bytes), length});
+}
+
+template <class Unit>
+int64_t time_in() {
+  return std::chrono::duration_cast<Unit>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string url_encoded(const std::string& text) {
+  std::unique_ptr<char, decltype(&curl_free)> encoded(curl_easy_escape(nullptr, text.data(), static_cast<int>(text.size())), curl_free);
+  return encoded ? encoded.get() : "";
+}
+
+// The signature of what Lark gets: the key is the time and the secret, the text is empty.
+Json lark_message(const NotificationConfig& config, const std::string& text) {
+  const auto now = time_in<std::chrono::seconds>();
+  Json message{{"timestamp", now}, {"msg_type", "text"}, {"content", {{"text", text}}}};
+  if (!config.secret.empty()) message["sign"] = hmac_sha256(fmt::format("{}\n{}", now, config.secret), "");
+  return message;
+}
+
+// DingTalk's travels in the address. Other secrets than those it hands out for signing are words that a message must hold.
+std::string dingtalk_address(const NotificationConfig& config) {
+  if (!config.secret.starts_with("SEC")) return config.webhook;
+  const auto now = time_in<std::chrono::milliseconds>();
+  const auto sign = hmac_sha256(config.secret, fmt::format("{}\n{}", now, config.secret));
+  return fmt::format("{}{}timestamp={}&sign={}", config.webhook, config.webhook.find('?') == std::string::npos ? '?' : '&', now, url_encoded(sign));
+}
+
+Json message_for(const NotificationConfig& config, const std::string& text) {
+  switch (config.channel) {
+    case NotificationChannel::lark:
+      return lark_message(config, text);
+    case NotificationChannel::discord:
+      return {{"content", text}};
+    case NotificationChannel::slack:
+      return {{"text", text}};
+    default:
+      return {{"msgtype", "text"}, {"text", {{"content", text}}}};
+  }
+}
+
+// These services answer 200 to what they refuse; the verdict is in the body.
+void check_verdict(const HttpReply& reply) {
+  auto verdict = parse_json(reply.body);
+  if (!verdict || !verdict->is_object()) return;
+  for (auto [code, words] : {std::pair{"code", "msg"}, std::pair{"errcode", "errmsg"}})
+    if (verdict->contains(code) && (*verdict)[code].is_number_integer() && (*verdict)[code] != 0)
+      throw std::runtime_error(fmt::format("the service answers {} ({})", (*verdict)[code].dump(),
+                                           verdict->contains(words) ? (*verdict)[words].dump() : "no reason"));
+}
+
+void post_notification(const NotificationConfig& config, const std::string& text) {
+  HttpRequest request{.url = config.channel == NotificationChannel::dingtalk ? dingtalk_address(config) : config.webhook,
+                      .headers = {"Content-Type: application/json"},
+                      .secrets = {},
+                      .read_timeout = kNotificationTimeout,
+                      .method = "POST",
+                      .body = message_for(config, text).dump(-1, ' ', false, Json::error_handler_t::replace),
+                      .whole_time = kNotificationTimeout};
+  try {
+    check_verdict(Http().get(request, kLongestVerdict));
+  } catch (const HttpFailure& failure) {
+    if (failure.status) throw std::runtime_error(fmt::format("the service answers {}", failure.status));
+    const std::string words = failure.what();
+    throw std::runtime_error(words.find("://") == words.npos ? words : "the service sent a response that is not understood");  // never with the address
+  }
+}
+
+}  // namespace
+
+void send_notification(const NotificationConfig& config, const Notification& notice) {
+  const auto text = notification_text(notice, config.english);
+  if (config.channel == NotificationChannel::email)
+    return send_mail({.server = config.mail_server,
+                      .port = config.mail_port,
+                      .password = config.secret,
+                      .sender = config.sender,
+                      .receivers = config.receivers,
+                      .subject = notification_subject(notice, config.english),
+                      .text = text,
+                      .html = notification_html(notice, config.english)},
+                     kNotificationTimeout);
+  if (config.channel != NotificationChannel::none) post_notification(config, text);
+}
+
+}  // namespace hone::notify

@@ -1,0 +1,33 @@
+// Causal attention inside each sequence of a packed row. Shapes: q [T, heads * head_dim], k and v [T, kv_heads * head_dim].
+#pragma once
+#include "hone/device/tensor.h"
+#include "hone/ops/attention/cu_seqlens.h"
+
+namespace hone::ops {
+
+struct AttentionShape {
+  int64_t heads = 1, kv_heads = 1, head_dim = 1;
+  double scale = 1.0;
+  int64_t window = 0;  // a position sees itself and window - 1 before it; 0: everything before it
+};
+
+// What every layer of a forward pass shares: boundaries on the host, and on the device where its kernels read them.
+struct AttentionMetadata {
+  CuSeqlens segments;
+  Tensor offsets;  // int32 [count + 1] on a GPU, undefined elsewhere: the CPU and NPUs take lengths from the host
+};
+AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device device);
+
+// The definition: scores of every pair, masked, in float32. Oracle of the other paths.
+Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape);
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape);
+
+// One sequence whose last q.size(0) positions ask: k and v hold those before them too.
+Tensor attention_with_prefix_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape);
+
+// libtorch's variable-length GPU kernel, where it serves; each sequence's queries are the last of its keys.
+bool supports_flash(const Tensor& q, const AttentionShape& shape);
+Tensor flash_attention_varlen(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& queries,
+                              const AttentionMetadata& keys, const AttentionShape& shape);
+
+}  // namespace hone::ops

@@ -1,0 +1,28 @@
+#include "hone/ops/attention/fused_qkv_attention.h"
+
+#include "hone/ops/cuda/paged_attention.h"
+#include "hone/ops/rms_norm.h"
+
+namespace hone::ops {
+namespace {
+
+Tensor normed(const Tensor& x, const Tensor& weight, const QkNorm& norms, int64_t head_dim) {
+  return weight.defined() ? rms_norm(x.view({x.size(0), -1, head_dim}), weight, norms.eps).view(x.sizes()) : x;
+}
+
+}  // namespace
+
+bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape) { return weight.is_cpu() || cuda::serves_paged(weight, shape); }
+
+Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTable& table, KvCacheLayer& cache,
+                           const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+  if (plan.num_decodes == plan.segments.count() && cache.code == KvCacheDtype::plain && cuda::serves_paged(qkv, shape))
+    return cuda::paged_decode(cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, plan, shape), cache, plan, shape);
+  int64_t q_width = shape.heads * shape.head_dim, kv_width = shape.kv_heads * shape.head_dim;
+  auto part = [&](int64_t begin, int64_t width) { return qkv.narrow(1, begin, width).contiguous(); };
+  auto q = rope(normed(part(0, q_width), norms.q, norms, shape.head_dim), table);
+  auto k = rope(normed(part(q_width, kv_width), norms.k, norms, shape.head_dim), table);
+  return paged_attention(q, k, part(q_width + kv_width, kv_width), cache, plan, shape);
+}
+
+}  // namespace hone::ops

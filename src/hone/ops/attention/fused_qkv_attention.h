@@ -1,0 +1,21 @@
+// Attention straight from one joined projection of queries, keys and values: the inference form of norm, rotation and paged_attention.h.
+#pragma once
+#include "hone/ops/attention/paged_attention.h"
+#include "hone/ops/attention/rope.h"
+
+namespace hone::ops {
+
+// RMSNorm of each head of queries and keys, for models that have it; undefined weights: none.
+struct QkNorm {
+  Tensor q, k;
+  double eps = 1e-6;
+};
+
+// Whether joining pays on the device of `weight`: on a CPU, and where a decode step then runs in kernels made for it.
+bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape);
+
+// qkv [T, (heads + 2 kv_heads) * head_dim].
+Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
+                           const PagedAttentionMetadata& plan, const AttentionShape& shape);
+
+}  // namespace hone::ops

@@ -1,0 +1,110 @@
+#include "hone/ops/attention/paged_attention.h"
+
+#include "hone/base/error.h"
+#include "hone/ops/attention/kv_quantization.h"
+#include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/paged_attention.h"
+#include "hone/ops/cuda/paged_attention.h"
+#include "hone/ops/npu/paged_attention.h"
+
+namespace hone::ops {
+namespace {
+
+void store_plain(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan) {
+  auto slots = plan.slot_mapping_t.to(at::kLong);
+  auto block = at::div(slots, cache.block_size(), "floor"), offset = at::remainder(slots, cache.block_size());
+  auto put = [&](Tensor& to, const Tensor& rows) {
+    to.index_put_({block, at::indexing::TensorIndex(at::indexing::Slice()), offset}, rows);
+  };
+  auto by_head = [&](const Tensor& x) { return x.view({x.size(0), cache.keys.size(1), -1}); };
+  if (cache.code == KvCacheDtype::plain) {
+    put(cache.keys, by_head(k)), put(cache.values, by_head(v));
+    return;
+  }
+  auto keys = quantize_kv(by_head(k), cache.code), values = quantize_kv(by_head(v), cache.code);
+  put(cache.keys, keys.codes), put(cache.values, values.codes);
+  if (has_scales(cache.code)) put(cache.key_scales, keys.scales), put(cache.value_scales, values.scales);
+}
+
+struct GatheredKeys {
+  Tensor keys, values;  // [length, kv_heads * head_dim]
+};
+
+// The keys and values of sequence i in order, in the type that is computed with.
+GatheredKeys gathered(const KvCacheLayer& cache, const PagedAttentionMetadata& plan, int64_t i, at::ScalarType dtype) {
+  int64_t block_size = cache.block_size(), length = plan.lengths[static_cast<size_t>(i)], blocks = (length + block_size - 1) / block_size;
+  int64_t begin = 0;
+  for (int64_t j = 0; j < i; ++j) begin += (plan.lengths[static_cast<size_t>(j)] + block_size - 1) / block_size;
+  auto table = plan.block_tables.narrow(0, begin, blocks);
+  auto pages = [&](const Tensor& of) { return of.defined() ? of.index_select(0, table) : Tensor(); };
+  auto rows = [&](const Tensor& of, const Tensor& scales) {
+    auto values = cache.code == KvCacheDtype::plain ? pages(of) : dequantize_kv({pages(of), pages(scales)}, cache.code, dtype);
+    return values.transpose(1, 2).reshape({blocks * block_size, -1}).narrow(0, 0, length);
+  };
+  return {rows(cache.keys, cache.key_scales), rows(cache.values, cache.value_scales)};
+}
+
+// Queries that continue a sequence: rows of a packed layout where keys are longer than queries.
+Tensor continued(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, int64_t first) {
+  TensorList outputs;
+  for (int64_t i = first; i < plan.segments.count(); ++i) {
+    auto rows = q.narrow(0, plan.segments.offsets[static_cast<size_t>(i)], plan.segments.length(i));
+    auto [keys, values] = gathered(cache, plan, i, q.scalar_type());
+    outputs.push_back(attention_with_prefix_plain(rows, keys, values, shape));
+  }
+  return outputs.empty() ? q.narrow(0, 0, 0) : at::cat(outputs);
+}
+
+// Prompts on a GPU: libtorch's variable-length kernel, over the new keys alone when no sequence has a past.
+Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
+                      const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+  if (!supports_flash(q, shape)) return continued(q, cache, plan, shape, plan.num_decodes);
+  CuSeqlens queries, keys;
+  bool has_past = false;
+  for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) {
+    queries.append(plan.segments.length(i));
+    keys.append(plan.lengths[static_cast<size_t>(i)]);
+    has_past |= keys.length(keys.count() - 1) != plan.segments.length(i);
+  }
+  int64_t first = plan.segments.offsets[static_cast<size_t>(plan.num_decodes)];
+  auto rows = [&](const Tensor& x) { return x.narrow(0, first, x.size(0) - first); };
+  if (!has_past) return attention(rows(q), rows(k), rows(v), attention_metadata(queries, q.device()), shape);
+  TensorList all_keys, all_values;
+  for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) {
+    auto [past_keys, past_values] = gathered(cache, plan, i, q.scalar_type());
+    all_keys.push_back(past_keys), all_values.push_back(past_values);
+  }
+  return flash_attention_varlen(rows(q), at::cat(all_keys), at::cat(all_values), attention_metadata(queries, q.device()),
+                                attention_metadata(keys, q.device()), shape);
+}
+
+// Decodes by the NPU's kernel, prompts by the composition.
+Tensor on_npu(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+  store_plain(k, v, cache, plan);
+  if (plan.num_decodes == 0) return continued(q, cache, plan, shape, 0);
+  auto decoded = npu::paged_decode(q.narrow(0, 0, plan.num_decodes), cache, plan, shape);
+  return plan.num_decodes == plan.segments.count() ? decoded : at::cat({decoded, continued(q, cache, plan, shape, plan.num_decodes)});
+}
+
+}  // namespace
+
+Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
+                             const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+  store_plain(k, v, cache, plan);
+  return continued(q, cache, plan, shape, 0);
+}
+
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+                       const AttentionShape& shape) {
+  if (cpu::supports(q)) return cpu::paged_attention(q.contiguous(), k.contiguous(), v.contiguous(), cache, plan, shape);
+  if (cache.code != KvCacheDtype::plain) return paged_attention_plain(q, k, v, cache, plan, shape);
+  if (npu::serves_paged(q, cache, shape)) return on_npu(q, k, v, cache, plan, shape);
+  if (!cuda::serves_paged(q, shape)) return paged_attention_plain(q, k, v, cache, plan, shape);
+  cuda::store_kv(k, v, cache, plan);
+  if (plan.num_decodes == plan.segments.count()) return cuda::paged_decode(q, cache, plan, shape);
+  auto prompts = prompts_on_gpu(q, k, v, cache, plan, shape);
+  if (plan.num_decodes == 0) return prompts;
+  return at::cat({cuda::paged_decode(q.narrow(0, 0, plan.num_decodes), cache, plan, shape), prompts});
+}
+
+}  // namespace hone::ops

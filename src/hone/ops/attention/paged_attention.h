@@ -1,0 +1,46 @@
+// Attention over keys and values that are in blocks of a shared cache: the inference form of attention.h.
+#pragma once
+#include <span>
+
+#include "hone/ops/attention/attention.h"
+#include "hone/ops/attention/kv_cache_dtype.h"
+
+namespace hone::ops {
+
+// One layer's cache: [blocks, kv_heads, block_size, head_dim]; in fewer bits bytes of coded_rows.h, with [blocks, kv_heads, block_size, 2]
+// scales where the code has them.
+struct KvCacheLayer {
+  Tensor keys, values;
+  KvCacheDtype code = KvCacheDtype::plain;
+  Tensor key_scales = {}, value_scales = {};
+  int64_t block_size() const { return keys.size(2); }
+};
+
+// What every layer of one step shares. Sequences with a single new token stand first; `decodes` counts them.
+struct PagedAttentionMetadata {
+  CuSeqlens segments;             // the new tokens of each sequence, end to end
+  int64_t num_decodes = 0;
+  std::vector<int64_t> lengths;  // of each sequence with its new tokens
+  // int32 on the device: where each new token goes (block * block_size + offset; -1: nowhere), each sequence's blocks one list behind
+  // the other, where its list begins, and its length.
+  Tensor slot_mapping_t, block_tables, table_begins_s, lengths_s;
+};
+
+// A sequence of which `past` tokens are in the cache and `count` come now; its blocks have room for all of them.
+struct PagedSequence {
+  int64_t past, count;
+  std::span<const int32_t> blocks;
+};
+PagedAttentionMetadata paged_plan(const std::vector<PagedSequence>& sequences, int64_t block_size, at::Device device);
+PagedAttentionMetadata moved(PagedAttentionMetadata plan, at::Device device);  // its tensors on another device
+
+KvCacheLayer allocate_kv_cache_layer(int64_t blocks, int64_t kv_heads, int64_t block_size, int64_t head_dim,
+                                     at::TensorOptions options, KvCacheDtype code = KvCacheDtype::plain);
+int64_t kv_bytes_per_token(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, KvCacheDtype code);  // its key and its value
+
+// Stores the new k and v [T, kv_heads * head_dim], then answers q [T, heads * head_dim]. The plain form is the oracle of the others.
+Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
+                             const PagedAttentionMetadata& plan, const AttentionShape& shape);
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape);
+
+}  // namespace hone::ops

@@ -1,0 +1,112 @@
+#include "hone/ops/cpu/gemm/int16_dot_gemm.h"
+
+#include "hone/base/error.h"
+#include "hone/device/cpu_features.h"
+#include "hone/ops/cpu/gemm/packed_layout.h"
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace hone::ops::cpu {
+
+#if defined(__aarch64__)
+
+bool has_int16_dot() { return device::cpu_features().int8_dot; }
+
+namespace {
+
+// Sixteen inputs as counts of their group's scale.
+struct SplitCounts {
+  int8x16_t high, low;
+};
+SplitCounts split_sixteen(const float* x, float by) {
+  int16x8_t high[2], low[2];
+  for (int half = 0; half < 2; ++half) {
+    const int32x4_t a = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + half * 8), by)), b = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + half * 8 + 4), by));
+    const int16x8_t counts = vcombine_s16(vmovn_s32(a), vmovn_s32(b));
+    high[half] = vrshrq_n_s16(counts, 7);
+    low[half] = vsubq_s16(counts, vshlq_n_s16(high[half], 7));
+  }
+  return {vcombine_s8(vmovn_s16(high[0]), vmovn_s16(high[1])), vcombine_s8(vmovn_s16(low[0]), vmovn_s16(low[1]))};
+}
+
+}  // namespace
+
+void quantize_int16(const float* x, const Int16Activations& split, int64_t rows, int64_t width) {
+  constexpr float kLargest = 127 * kHighCounts;
+  for (int64_t first = 0; first < rows * width; first += kSplitGroup) {
+    float32x4_t most = vdupq_n_f32(0), odd = vdupq_n_f32(0);
+    for (int64_t i = 0; i < kSplitGroup; i += 4) {
+      const float32x4_t four = vld1q_f32(x + first + i);
+      most = vmaxnmq_f32(most, vabsq_f32(four)), odd = vfmaq_n_f32(odd, four, 0.0f);
+    }
+    const float largest = vmaxnmvq_f32(most);
+    split.scales[first / kSplitGroup] = largest / kLargest + vaddvq_f32(odd);  // what is not finite stays so
+    const float by = largest > 0 ? kLargest / largest : 0;
+    const auto a = split_sixteen(x + first, by), b = split_sixteen(x + first + 16, by);
+    const auto c = split_sixteen(x + first + 32, by), d = split_sixteen(x + first + 48, by);
+    vst4q_s8(split.high + first, {a.high, b.high, c.high, d.high});  // each word has an input of every sixteen
+    vst4q_s8(split.low + first, {a.low, b.low, c.low, d.low});
+  }
+}
+
+namespace {
+
+#define HONE_SPLIT_DOTS __attribute__((target("arch=armv8.2-a+dotprod")))
+
+template <int64_t X, int64_t W>
+HONE_SPLIT_DOTS void split_tile(const Int16Activations& x, const int8_t* codes, float* y, const SkinnyShape& shape) {
+  float32x4_t sums[X][W] = {};
+  const int64_t width = shape.width, groups = width / kSplitGroup;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t at = g * kSplitGroup;
+#pragma GCC unroll 8
+    for (int64_t n = 0; n < W; ++n) {
+      __builtin_prefetch(codes + (n + W) * width + at);
+      const int8_t* from = codes + n * width + at;
+      const int8x16_t zero = vdupq_n_s8(-128);  // kInt8Zero: by it unsigned codes become signed ones
+      const int8x16_t a = veorq_s8(vld1q_s8(from), zero), b = veorq_s8(vld1q_s8(from + 16), zero);
+      const int8x16_t c = veorq_s8(vld1q_s8(from + 32), zero), d = veorq_s8(vld1q_s8(from + 48), zero);
+#pragma GCC unroll 8
+      for (int64_t m = 0; m < X; ++m) {
+        const auto dots = [&](const int8_t* bytes) __attribute__((always_inline, target("arch=armv8.2-a+dotprod"))) {
+          const int32x4_t first = vdotq_s32(vdotq_s32(vdupq_n_s32(0), a, vld1q_s8(bytes)), b, vld1q_s8(bytes + 16));
+          return vdotq_s32(vdotq_s32(first, c, vld1q_s8(bytes + 32)), d, vld1q_s8(bytes + 48));
+        };
+        const int32x4_t all = vaddq_s32(vshlq_n_s32(dots(x.high + m * width + at), 7), dots(x.low + m * width + at));
+        sums[m][n] = vfmaq_n_f32(sums[m][n], vcvtq_f32_s32(all), x.scales[m * groups + g]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t m = 0; m < X; ++m)
+#pragma GCC unroll 8
+    for (int64_t n = 0; n < W; ++n) y[m * shape.y_stride + n] = vaddvq_f32(sums[m][n]);
+}
+
+}  // namespace
+
+void split_outputs_int8(const Int16Activations& x, const int32_t* codes, const float* scales, float* y, const SkinnyShape& shape) {
+  const auto* bytes = reinterpret_cast<const int8_t*>(codes);
+  for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
+    const Int16Activations rows{x.high + m * shape.width, x.low + m * shape.width, x.scales + m * (shape.width / kSplitGroup)};
+    split_tile<X, W>(rows, bytes + n * shape.width, y + m * shape.y_stride + n, shape);
+  });
+  for (int64_t m = 0; m < shape.rows; ++m)
+    for (int64_t n = 0; n < shape.count; ++n) y[m * shape.y_stride + n] *= scales[n];
+}
+
+#else
+
+bool has_int16_dot() { return false; }
+
+void quantize_int16(const float*, const Int16Activations&, int64_t, int64_t) { HONE_CHECK(false, "asked only where has_split_dots()"); }
+
+void split_outputs_int8(const Int16Activations&, const int32_t*, const float*, float*, const SkinnyShape&) {
+  HONE_CHECK(false, "asked only where has_split_dots()");
+}
+
+#endif
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,123 @@
+#include "hone/ops/cpu/gemm/int8_dot_gemm.h"
+
+#include <algorithm>
+
+#include "hone/base/error.h"
+#include "hone/device/cpu_features.h"
+#include "hone/ops/cpu/simd.h"
+#include "hone/ops/cpu/gemm/packed_layout.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define HONE_BYTE_DOTS __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#endif
+
+namespace hone::ops::cpu {
+
+bool has_int8_dot() { return device::cpu_features().int8_dot; }
+
+namespace {
+
+using Bytes = int8_t __attribute__((vector_size(16)));
+
+HONE_INLINE F32x16 to_integers(F32x16 x) {
+  const F32x16 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds
+  return (x + magic) - magic;
+}
+HONE_INLINE void store_bytes(int8_t* to, F32x16 integers) {
+  const Bytes bytes = __builtin_convertvector(__builtin_convertvector(integers, I32x16), Bytes);
+  std::memcpy(to, &bytes, sizeof bytes);
+}
+
+}  // namespace
+
+HONE_CPU_KERNEL void quantize_activations(const float* x, const QuantizedActivations& rounded, int64_t rows, int64_t width) {
+  const int64_t groups = padded_groups(width);
+  for (int64_t m = 0; m < rows; ++m) {
+    for (int64_t i = 0; i < width; i += kPackedGroup) {
+      const F32x16 a = load(x + m * width + i, FullVector{}), b = load(x + m * width + i + kVectorWidth, FullVector{});
+      const float largest = max(max(max(a, -a), max(b, -b)));
+      const float scale = largest / 127 + horizontal_sum(a * 0.0f + b * 0.0f);  // what is not finite stays so
+      const F32x16 first = to_integers(a * (largest > 0 ? 127 / largest : 0)),
+                 second = to_integers(b * (largest > 0 ? 127 / largest : 0));
+      int8_t* even = rounded.codes + m * width + i / kPackedBlock * kPackedBlock + i % kPackedBlock / 2;
+      store_bytes(even, __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
+      store_bytes(even + kPackedBlock / 2,
+                  __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
+      float* scales = rounded.scales + (m * width + i) / 8;
+      scales[0] = scales[1] = scales[2] = scales[3] = scale;
+      rounded.sums[m * groups + i / kPackedGroup] = scale * horizontal_sum(first + second);
+    }
+    for (int64_t g = width / kPackedGroup; g < groups; ++g) rounded.sums[m * groups + g] = 0;
+  }
+}
+
+#if defined(__x86_64__)
+
+namespace {
+
+// To each of sixteen sums the products of four bytes: codes from 0 to 15, inputs from -127 to 127.
+HONE_BYTE_DOTS HONE_INLINE I32x16 add_dots(I32x16 sums, Words codes, const int8_t* x) {
+  return reinterpret_cast<I32x16>(
+      _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums), reinterpret_cast<__m512i>(codes), _mm512_loadu_si512(x)));
+}
+
+template <int64_t X, int64_t W>
+HONE_BYTE_DOTS void byte_tile(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
+                              const SkinnyShape& shape) {
+  F32x16 sums[W][X] = {};
+  const int64_t words = shape.width / 8, groups = padded_groups(shape.width);
+  for (int64_t span = 0; span < shape.width; span += kSpanInputs) {
+    float factors[W][kSpanInputs / 8];
+#pragma GCC unroll 8
+    for (int64_t n = 0; n < W; ++n) {
+      const auto* from = scales + n * 2 * groups + span / kSpanInputs * 2 * kGroupSpan;
+      __builtin_prefetch(from + W * 2 * groups);
+      spread_groups(load(from, FullVector{}), factors[n]);
+      const F32x16 lowest = load(from + kGroupSpan, FullVector{});
+#pragma GCC unroll 8
+      for (int64_t m = 0; m < X; ++m) sums[n][m] += lowest * load(x.sums + m * groups + span / kPackedGroup, FullVector{});
+    }
+    const int64_t end = std::min(span + kSpanInputs, shape.width);
+    for (int64_t i = span; i < end; i += kPackedBlock) {
+#pragma GCC unroll 8
+      for (int64_t n = 0; n < W; ++n) {
+        __builtin_prefetch(codes + (n + W) * words + i / 8);
+        const Words some = load_words(codes + n * words + i / 8);
+        const Words even = some & 0x0F0F0F0Fu, odd = (some >> 4) & 0x0F0F0F0Fu;
+        const F32x16 factor = load(factors[n] + (i - span) / 8, FullVector{});
+#pragma GCC unroll 8
+        for (int64_t m = 0; m < X; ++m) {
+          const int8_t* inputs = x.codes + m * shape.width + i;
+          const I32x16 dots = add_dots(add_dots(I32x16{}, even, inputs), odd, inputs + kPackedBlock / 2);
+          sums[n][m] += __builtin_convertvector(dots, F32x16) * (factor * load(x.scales + m * words + i / 8, FullVector{}));
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t n = 0; n < W; ++n)
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < X; ++m) y[m * shape.y_stride + n] = horizontal_sum(sums[n][m]);
+}
+
+}  // namespace
+
+void int8_dot_int4_weights(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
+                       const SkinnyShape& shape) {
+  const int64_t groups = padded_groups(shape.width);
+  for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
+    const QuantizedActivations rows{x.codes + m * shape.width, x.scales + m * shape.width / 8, x.sums + m * groups};
+    byte_tile<X, W>(rows, codes + n * (shape.width / 8), scales + n * 2 * groups, y + m * shape.y_stride + n, shape);
+  });
+}
+
+#elif !defined(__aarch64__)  // byte_dots_neon.cpp has those
+
+void int8_dot_int4_weights(const QuantizedActivations&, const int32_t*, const c10::BFloat16*, float*, const SkinnyShape&) {
+  HONE_CHECK(false, "asked only where has_byte_dots()");
+}
+
+#endif
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,67 @@
+// How weights of 8 and 4 bits are in memory, and the walk over them that their kernels share.
+#pragma once
+#include <c10/util/BFloat16.h>
+
+#include "hone/ops/cpu/simd.h"
+#include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
+
+namespace hone::ops::cpu {
+
+// Rows are padded to full blocks. 8 bits: sixteen words stand side by side; their fields, lowest first, hold sixteen inputs
+// each. 4 bits: a word holds eight inputs in a row, the first one lowest.
+constexpr int64_t kPackedBlock = 128;
+constexpr int64_t kPackedWords = 16;
+// 4 bits: a weight is code * scale + lowest, and both are shared by a group of inputs. Sixteen scales, then sixteen lowest values
+// lie together.
+constexpr int64_t kPackedGroup = 32;
+constexpr int64_t kGroupSpan = 16;
+constexpr int64_t kSpanInputs = kGroupSpan * kPackedGroup;
+// 8 bits: a weight is (code - kInt8Zero) * scale, with one scale for each output.
+constexpr int32_t kInt8Zero = 128;
+
+inline int64_t padded_width(int64_t width) { return (width + kPackedBlock - 1) / kPackedBlock * kPackedBlock; }
+inline int64_t padded_groups(int64_t width) { return (width / kPackedGroup + kGroupSpan - 1) / kGroupSpan * kGroupSpan; }
+
+using Words = uint32_t __attribute__((vector_size(64)));
+
+HONE_INLINE Words load_words(const int32_t* from) {
+  Words words;
+  std::memcpy(&words, from, sizeof words);
+  return words;
+}
+
+// Sixteen groups' values, each four times: a group is four words of 4-bit codes.
+HONE_INLINE void spread_groups(F32x16 groups, float* to) {
+  store(to, __builtin_shufflevector(groups, groups, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3), FullVector{});
+  store(to + kVectorWidth, __builtin_shufflevector(groups, groups, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7), FullVector{});
+  store(to + 2 * kVectorWidth, __builtin_shufflevector(groups, groups, 8, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10, 10, 11, 11, 11, 11), FullVector{});
+  store(to + 3 * kVectorWidth, __builtin_shufflevector(groups, groups, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15),
+        FullVector{});
+}
+
+// Outputs computed at a time for one row of x and for several.
+constexpr int64_t kTileOutputs = 4;
+#if defined(__aarch64__)
+constexpr int64_t kSharedOutputs = 1;
+#else
+constexpr int64_t kSharedOutputs = 2;
+#endif
+constexpr int64_t kSharingRows = 4;
+
+// The tiles of `count` outputs: tile<X, W>(first row, first output).
+template <class Tile>
+HONE_INLINE void for_tiles(const SkinnyShape& shape, Tile tile) {
+  int64_t m = 0;
+  for (; m + kSharingRows <= shape.rows; m += kSharingRows) {
+    int64_t n = 0;
+    for (; n + kSharedOutputs <= shape.count; n += kSharedOutputs) tile.template operator()<kSharingRows, kSharedOutputs>(m, n);
+    for (; n < shape.count; ++n) tile.template operator()<kSharingRows, 1>(m, n);
+  }
+  for (; m < shape.rows; ++m) {
+    int64_t n = 0;
+    for (; n + kTileOutputs <= shape.count; n += kTileOutputs) tile.template operator()<1, kTileOutputs>(m, n);
+    for (; n < shape.count; ++n) tile.template operator()<1, 1>(m, n);
+  }
+}
+
+}  // namespace hone::ops::cpu

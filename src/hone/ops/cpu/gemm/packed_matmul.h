@@ -1,0 +1,24 @@
+// Linear layers over weights of 8 and 4 bits, laid out as packed_kernels.h says.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops::cpu {
+
+struct PackedWeight {
+  int bits;
+  int64_t width;  // inputs; rows are padded beyond
+  Tensor codes;   // int32 [out, padded width * bits / 32]
+  Tensor scales;  // 8 bits: float32 [out]; 4 bits: bfloat16 [out, padded groups / 16, 2, 16]
+};
+
+// codes uint8 [out, width]; scales [out], or for 4 bits scales and lowest values [out, width / 32].
+PackedWeight pack_int8(const Tensor& codes, const Tensor& scales);
+PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& min);
+
+bool multiplies_many_rows(const PackedWeight& weight);                           // whether packed_matmul takes more than kBatchInvariantRows
+Tensor packed_matmul(const Tensor& x, const PackedWeight& weight);               // x W^T in float32
+Tensor unpacked_rows(const PackedWeight& weight, int64_t first, int64_t count);  // float32 [count, width]
+// x in float32 as packed_matmul multiplies it, which may be rounded: a row's answer must not depend on how many are computed with it.
+Tensor fake_quantize_input(const Tensor& x, const PackedWeight& weight);
+
+}  // namespace hone::ops::cpu

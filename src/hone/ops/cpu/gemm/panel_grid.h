@@ -1,0 +1,47 @@
+// How a product of panels is shared out among threads: its sums in blocks. Their values do not depend on it.
+#pragma once
+#include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
+#include "hone/ops/cpu/parallel.h"
+
+namespace hone::ops::cpu {
+
+inline int64_t up_to(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+inline int64_t pieces_of(int64_t size, int64_t piece) { return (size + piece - 1) / piece; }
+
+struct PanelBlock {
+  int64_t row, rows, column, columns;
+  int64_t stride() const { return up_to(columns, kPanelColumns); }  // of its sums
+};
+
+class PanelGrid {
+ public:
+  // A block's sums, 512 x 192, and the panels of its columns stay in the second-level cache.
+  static constexpr int64_t kRows = 512, kColumns = 192;
+  static constexpr int64_t kLeastProducts = int64_t{1} << 17;  // worth a thread
+
+  PanelGrid(int64_t rows, int64_t columns, int64_t depth) : rows_(rows), columns_(columns) {
+    int64_t down = pieces_of(rows, kRows), across = pieces_of(columns, kColumns);
+    const int64_t wanted = std::min(4 * int64_t{at::get_num_threads()}, rows * columns * depth / kLeastProducts);
+    while (down * across < wanted && (rows > 8 * kPanelRows * down || columns > 4 * kPanelColumns * across))
+      rows * across > columns * down ? ++down : ++across;
+    block_rows_ = up_to(pieces_of(rows, down), kPanelRows);
+    block_columns_ = up_to(pieces_of(columns, across), kPanelColumns);
+  }
+
+  // compute(block) for each of them.
+  template <class Compute>
+  void for_blocks(Compute compute) const {
+    const int64_t across = pieces_of(columns_, block_columns_), count = pieces_of(rows_, block_rows_) * across;
+    parallel_pieces(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i / across * block_rows_, column = i % across * block_columns_;
+        compute(PanelBlock{row, std::min(block_rows_, rows_ - row), column, std::min(block_columns_, columns_ - column)});
+      }
+    });
+  }
+
+ private:
+  int64_t rows_, columns_, block_rows_, block_columns_;
+};
+
+}  // namespace hone::ops::cpu

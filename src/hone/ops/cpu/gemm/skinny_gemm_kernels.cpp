@@ -1,0 +1,148 @@
+#include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
+
+#include <type_traits>
+#include <vector>
+
+#include "hone/ops/cpu/gemm/dot_accumulate.h"
+
+namespace hone::ops::cpu {
+namespace {
+
+// Sums kept in registers at a time: rows of x times rows of the weight. Sixteen floats are one register with AVX-512 and four with NEON.
+#if defined(__aarch64__)
+constexpr int64_t kTileRows = 4, kTileOutputs = 3, kOutputsOfOne = 4;
+constexpr bool kUpcastsPieces = true;  // 16-bit weights once for all rows, since a register's worth takes as long as two products
+#else
+constexpr int64_t kTileRows = 4, kTileOutputs = 6, kOutputsOfOne = 4;
+constexpr bool kUpcastsPieces = false;
+#endif
+// Several blocks of rows go over this much of the weight one after the other; it stays in the second-level cache meanwhile.
+constexpr int64_t kSharedBytes = int64_t{320} << 10;
+constexpr int64_t kLineBytes = 64;
+
+// What is asked of memory while something else is computed: the next rows of the weight, line by line.
+struct Ahead {
+  const char *at, *end;
+};
+HONE_INLINE void ask(Ahead& ahead) {
+  __builtin_prefetch(ahead.at, 0, 2);
+  ahead.at = ahead.at + kLineBytes < ahead.end ? ahead.at + kLineBytes : ahead.end;
+}
+
+// y[m][n] for `X` rows of x and `W` rows of the weight; step(i) is called on the way. The order of each sum depends on the width alone, never
+// on X and W.
+template <int64_t X, int64_t W, class T, class Step>
+HONE_INLINE void tile(const float* x, const T* weight, float* y, const SkinnyShape& shape, Step step) {
+  DotAccumulator sums[X][W] = {};
+  const int64_t width = shape.width;
+  const auto add = [&](int64_t i, auto extent) __attribute__((always_inline)) {
+    DotOperand w[W];
+#pragma GCC unroll 8
+    for (int64_t n = 0; n < W; ++n) w[n] = load_factor(weight + n * width + i, extent);
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < X; ++m) {
+      const DotOperand row = load_factor(x + i * X + m * kVectorWidth, FullVector{});
+#pragma GCC unroll 8
+      for (int64_t n = 0; n < W; ++n) accumulate(sums[m][n], row, w[n]);
+    }
+  };
+  int64_t i = 0;
+  for (; i + kVectorWidth <= width; i += kVectorWidth) {
+    step(i);
+    add(i, FullVector{});
+  }
+  if (i < width) add(i, VectorTail{width - i});
+#pragma GCC unroll 8
+  for (int64_t m = 0; m < X; ++m)
+#pragma GCC unroll 8
+    for (int64_t n = 0; n < W; ++n) y[m * shape.y_stride + n] = horizontal_sum(sums[m][n]);
+}
+
+// One row of x: all there is to wait for is memory. Rows of the weight are too short for the processor to see where the reading goes, so the
+// next ones are asked for at each step.
+template <class T>
+HONE_INLINE void outputs_of_one(const float* x, const T* weight, float* y, const SkinnyShape& shape) {
+  int64_t n = 0;
+  for (; n + kOutputsOfOne <= shape.count; n += kOutputsOfOne) {
+    const T* rows = weight + n * shape.width;
+    tile<1, kOutputsOfOne>(x, rows, y + n, shape, [&](int64_t i) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+      for (int64_t next = kOutputsOfOne; next < 2 * kOutputsOfOne; ++next) __builtin_prefetch(rows + next * shape.width + i);
+    });
+  }
+  for (; n < shape.count; ++n) tile<1, 1>(x, weight + n * shape.width, y + n, shape, [](int64_t) {});
+}
+
+template <int64_t X, class T>
+HONE_INLINE void outputs_of_block(const float* x, const T* weight, float* y, const SkinnyShape& shape, int64_t count, Ahead& ahead) {
+  const auto step = [&](int64_t) __attribute__((always_inline)) { ask(ahead); };
+  int64_t n = 0;
+  for (; n + kTileOutputs <= count; n += kTileOutputs) tile<X, kTileOutputs>(x, weight + n * shape.width, y + n, shape, step);
+  for (; n < count; ++n) tile<X, 1>(x, weight + n * shape.width, y + n, shape, step);
+}
+
+// block<X>(first row) for rows computed together: as many as share, then pairs, then one.
+template <class Block>
+HONE_INLINE void for_blocks(int64_t rows, Block block) {
+  int64_t m = 0;
+  for (; m + kTileRows <= rows; m += kTileRows) block.template operator()<kTileRows>(m);
+  for (; m + 2 <= rows; m += 2) block.template operator()<2>(m);
+  if (m < rows) block.template operator()<1>(m);
+}
+
+// Pieces of the weight as floats. The sums are those of the weight itself.
+template <class T>
+HONE_INLINE const float* upcast_piece(const T* rows, int64_t count) {
+  thread_local std::vector<float> piece;
+  piece.resize(static_cast<size_t>(count));
+  float* to = piece.data();
+  for_each_vector(count, [&](int64_t i, auto extent) __attribute__((always_inline)) { store_factor(to + i, load_factor(rows + i, extent), extent); });
+  return to;
+}
+
+template <class T>
+HONE_INLINE void outputs(const float* x, const T* weight, float* y, const SkinnyShape& shape) {
+  if (shape.rows == 1) return outputs_of_one(x, weight, y, shape);
+  constexpr bool kUpcasts = kUpcastsPieces && !std::is_same_v<T, float>;
+  const int64_t row_bytes = shape.width * static_cast<int64_t>(kUpcasts ? sizeof(float) : sizeof(T));
+  const int64_t shared = kSharedBytes / row_bytes / kTileOutputs * kTileOutputs, piece = shared > 0 ? shared : kTileOutputs;
+  for (int64_t n = 0; n < shape.count; n += piece) {
+    const int64_t count = piece < shape.count - n ? piece : shape.count - n, left = shape.count - n - count;
+    const T *rows = weight + n * shape.width, *next = rows + count * shape.width;
+    Ahead ahead{reinterpret_cast<const char*>(next), reinterpret_cast<const char*>(next + (piece < left ? piece : left) * shape.width)};
+    const auto multiply = [&](const auto* factors) __attribute__((always_inline)) {
+      for_blocks(shape.rows, [&]<int64_t X>(int64_t m) __attribute__((always_inline)) {
+        outputs_of_block<X>(x + m * packed_row(shape.width), factors, y + m * shape.y_stride + n, shape, count, ahead);
+      });
+    };
+    if constexpr (kUpcasts) {
+      if (shape.rows > kTileRows) multiply(upcast_piece(rows, count * shape.width));
+      else multiply(rows);
+    } else {
+      multiply(rows);
+    }
+  }
+}
+
+template <class T>
+HONE_INLINE void pack_by_blocks(const T* x, float* packed, int64_t rows, int64_t width) {
+  for_blocks(rows, [&]<int64_t X>(int64_t first) __attribute__((always_inline)) {
+    for_each_vector(width, [&](int64_t i, auto extent) __attribute__((always_inline)) {
+      for (int64_t m = 0; m < X; ++m, packed += kVectorWidth) store(packed, load(x + (first + m) * width + i, extent), FullVector{});
+    });
+  });
+}
+
+}  // namespace
+
+int64_t packed_row(int64_t width) { return (width + kVectorWidth - 1) / kVectorWidth * kVectorWidth; }
+
+#define HONE_DEFINE(T)                                                                                                                        \
+  HONE_CPU_KERNEL void small_outputs(const float* packed, const T* weight, float* y, const SkinnyShape& shape) { outputs(packed, weight, y, shape); } \
+  HONE_CPU_KERNEL void pack_rows(const T* x, float* packed, int64_t rows, int64_t width) { pack_by_blocks(x, packed, rows, width); }
+HONE_DEFINE(float)
+HONE_DEFINE(c10::BFloat16)
+HONE_DEFINE(c10::Half)
+#undef HONE_DEFINE
+
+}  // namespace hone::ops::cpu

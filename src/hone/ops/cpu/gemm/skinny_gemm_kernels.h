@@ -1,0 +1,25 @@
+// The inner loops of linear layers for few rows, on plain pointers: y [rows, stride y_stride] in float32.
+#pragma once
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <cstdint>
+
+namespace hone::ops::cpu {
+
+struct SkinnyShape {
+  int64_t rows, width, count, y_stride;  // count: outputs to compute
+};
+
+// x [rows, width] as small_outputs reads it, in float32: rows that are computed together stand side by side, sixteen inputs of each, and
+// widths are filled up to whole sixteens.
+int64_t packed_row(int64_t width);  // floats of one row
+void pack_rows(const float* x, float* packed, int64_t rows, int64_t width);
+void pack_rows(const c10::BFloat16* x, float* packed, int64_t rows, int64_t width);
+void pack_rows(const c10::Half* x, float* packed, int64_t rows, int64_t width);
+
+void small_outputs(const float* packed, const float* weight, float* y, const SkinnyShape& shape);
+void small_outputs(const float* packed, const c10::BFloat16* weight, float* y, const SkinnyShape& shape);
+void small_outputs(const float* packed, const c10::Half* weight, float* y, const SkinnyShape& shape);
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,13 @@
+// Coding and widening of one row on the CPU; coded_rows.h defines what they compute.
+#pragma once
+#include <cstdint>
+
+#include "hone/ops/attention/kv_cache_dtype.h"
+
+namespace hone::ops::cpu {
+
+// `scales` is null for floats, else receives the step and the value of code 0.
+void quantize_kv_row(const float* values, int64_t head_dim, KvCacheDtype code, uint8_t* codes, float* scales);
+void dequantize_kv_row(const uint8_t* codes, const float* scales, int64_t head_dim, KvCacheDtype code, float* values);
+
+}  // namespace hone::ops::cpu

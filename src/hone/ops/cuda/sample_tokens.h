@@ -1,0 +1,10 @@
+// Tokens drawn on NVIDIA GPUs: the largest of logit / temperature + Gumbel noise, the noise a function of the row's key and the token.
+#pragma once
+#include "hone/ops/sample_tokens.h"
+
+namespace hone::ops::cuda {
+
+bool supports_sampling(const Tensor& logits_rv);
+Tensor sample_tokens(const Tensor& logits_rv, const SamplingTensors& draws);
+
+}  // namespace hone::ops::cuda

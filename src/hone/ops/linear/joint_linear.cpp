@@ -1,0 +1,169 @@
+#include "hone/ops/linear/joint_linear.h"
+
+#include "hone/device/autograd.h"
+#include "hone/ops/cuda/training.h"
+#include "hone/ops/linear/low_rank_node.h"
+#include "hone/ops/linear/matmul.h"
+#include "hone/ops/linear/rounded_low_rank.h"
+
+namespace hone::ops {
+namespace {
+
+// Columns of a tensor that autograd need not know to be a view: the node's answers, and gradients.
+Tensor slice_of(const Tensor& whole, int64_t begin, int64_t width) {
+  at::AutoDispatchBelowADInplaceOrView plain;
+  return whole.narrow(1, begin, width);
+}
+
+// What a node of several layers is made of.
+struct Joint {
+  Tensor weight, bias;
+  Tensor cos, sin;  // undefined: nothing is rotated
+  std::vector<int64_t> widths;
+  std::vector<std::vector<LowRankTerm>> terms;  // of each layer
+  std::vector<bool> trains_weight, trains_bias;
+
+  int64_t width() const { return weight.size(0); }
+  template <class Body>
+  void for_layers(Body body) const {  // body(layer, first column, columns)
+    int64_t begin = 0;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      body(i, begin, widths[i]);
+      begin += widths[i];
+    }
+  }
+  std::vector<PlacedTerm> placed() const {
+    std::vector<PlacedTerm> all;
+    for_layers([&](size_t i, int64_t begin, int64_t width) {
+      auto own = place_terms(terms[i], width, begin);
+      all.insert(all.end(), own.begin(), own.end());
+    });
+    return all;
+  }
+  bool turns(size_t layer) const { return cos.defined() && layer + 1 < widths.size(); }
+  static bool any(const std::vector<bool>& flags) { return std::ranges::count(flags, true) > 0; }
+  bool needs_input_values() const {
+    return any(trains_weight) || std::ranges::any_of(terms, [](const auto& own) {
+             return std::ranges::any_of(own, [](const auto& term) { return term.a.requires_grad(); });
+           });
+  }
+};
+
+// Gradients of the layers' answers side by side; those that already lie so are not copied.
+Tensor side_by_side(const variable_list& grads, const Joint& joint) {
+  const auto& first = grads.front();
+  bool adjacent = !joint.cos.defined();
+  joint.for_layers([&](size_t i, int64_t begin, int64_t) {
+    const auto* place = static_cast<const std::byte*>(first.const_data_ptr()) + begin * first.element_size();
+    adjacent = adjacent && grads[i].stride(1) == 1 && grads[i].stride(0) == joint.width() && grads[i].const_data_ptr() == place;
+  });
+  if (adjacent) return first.as_strided({first.size(0), joint.width()}, {joint.width(), 1});
+  auto all = at::empty({first.size(0), joint.width()}, first.options());
+  joint.for_layers([&](size_t i, int64_t begin, int64_t width) {
+    auto to = all.narrow(1, begin, width);
+    if (joint.turns(i)) cuda::rope_rows(cuda::serves_rows(grads[i]) ? grads[i] : grads[i].contiguous(), joint.cos, joint.sin, -1, to);
+    else to.copy_(grads[i]);
+  });
+  return all;
+}
+
+// Inputs: x, then weight, bias if any, a and b of each term of every layer.
+class JointLinear : public torch::autograd::Function<JointLinear> {
+ public:
+  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Joint& given) {
+    Joint joint = given;
+    const auto& x = inputs[0];
+    auto y = matmul_nt(x, joint.weight, joint.bias);
+    add_rounded_updates(y, x, joint.placed());
+    variable_list answers;
+    joint.for_layers([&](size_t i, int64_t begin, int64_t width) {
+      auto part = slice_of(y, begin, width);
+      if (joint.turns(i)) cuda::rope_rows(part, joint.cos, joint.sin, 1, part);
+      answers.push_back(part);
+    });
+    save(ctx, joint, joint.needs_input_values() ? x : Tensor(), x.requires_grad());
+    return answers;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    Tensor x;
+    const Joint joint = restore(ctx, x);
+    auto dy = side_by_side(grads, joint);
+    RoundedGradients rounded(dy, joint.placed());
+    Tensor dx, dweight, dbias;
+    if (ctx->saved_data["x_requires_grad"].toBool()) {
+      dx = matmul_nn(dy, joint.weight);
+      rounded.add_to_input(dx);
+    }
+    if (Joint::any(joint.trains_weight)) dweight = matmul_tn(dy, x);
+    if (Joint::any(joint.trains_bias)) dbias = dy.sum(0);
+    variable_list result{dx};
+    auto of_terms = rounded.of_factors(x);
+    size_t term = 0;
+    joint.for_layers([&](size_t i, int64_t begin, int64_t width) {
+      result.push_back(joint.trains_weight[i] ? dweight.narrow(0, begin, width) : Tensor());
+      if (joint.bias.defined()) result.push_back(joint.trains_bias[i] ? dbias.narrow(0, begin, width) : Tensor());
+      for (size_t t = 0; t < joint.terms[i].size(); ++t, ++term) result.insert(result.end(), {of_terms[term].first, of_terms[term].second});
+    });
+    result.emplace_back();  // for the struct
+    return result;
+  }
+
+ private:
+  static void save(AutogradContext* ctx, const Joint& joint, const Tensor& x, bool x_requires_grad) {
+    variable_list saved{x, joint.weight, joint.bias, joint.cos, joint.sin};
+    for (const auto& terms : joint.terms) append_terms(saved, terms);
+    ctx->save_for_backward(std::move(saved));
+    save_numbers(ctx, joint.terms);
+    ctx->saved_data["x_requires_grad"] = x_requires_grad;
+    ctx->saved_data["widths"] = joint.widths;
+    std::vector<int64_t> trains;
+    for (size_t i = 0; i < joint.widths.size(); ++i) trains.push_back((joint.trains_weight[i] ? 1 : 0) + (joint.trains_bias[i] ? 2 : 0));
+    ctx->saved_data["trains"] = trains;
+  }
+  static Joint restore(AutogradContext* ctx, Tensor& x) {
+    auto saved = ctx->get_saved_variables();
+    x = saved[0];
+    Joint joint{saved[1], saved[2], saved[3], saved[4], ctx->saved_data["widths"].toIntVector(), restored_terms(ctx, saved, 5), {}, {}};
+    for (int64_t flags : ctx->saved_data["trains"].toIntVector()) joint.trains_weight.push_back(flags & 1), joint.trains_bias.push_back(flags & 2);
+    return joint;
+  }
+};
+
+}  // namespace
+
+bool serves_joint(const Tensor& x, const JointLayers& joint) {
+  if (!cuda::serves_rows(x) || x.scalar_type() != joint.weight.scalar_type()) return false;
+  return std::ranges::all_of(joint.layers, [&](const auto& layer) {
+    return layer.weight.size(0) % 8 == 0 && std::ranges::all_of(layer.adapters, [&](const auto& adapter) {
+             return !adapter.active || (!adapter.magnitude.defined() && serves_rounded(x, adapter));
+           });
+  });
+}
+
+TensorList joint_linear_plain(const Tensor& x, const JointLayers& joint, bool training, const RopeTable* rope_table) {
+  TensorList answers;
+  for (size_t i = 0; i < joint.layers.size(); ++i) {
+    const auto& layer = joint.layers[i];
+    auto y = lora_linear_plain(x, layer.weight, layer.bias, layer.adapters, training);
+    answers.push_back(rope_table && i + 1 < joint.layers.size() ? rope_plain(y, *rope_table) : y);
+  }
+  return answers;
+}
+
+TensorList joint_linear(const Tensor& x, const JointLayers& layers, bool training, const RopeTable* rope_table) {
+  Joint joint{layers.weight, layers.bias};
+  if (rope_table) joint.cos = rope_table->cos, joint.sin = rope_table->sin;
+  TensorList inputs{x};
+  for (const auto& layer : layers.layers) {
+    LowRankNode node{layer.weight, layer.bias, low_rank_terms(x, layer.adapters, training)};
+    node.append_inputs(inputs);
+    joint.widths.push_back(layer.weight.size(0));
+    joint.trains_weight.push_back(layer.weight.requires_grad());
+    joint.trains_bias.push_back(layer.bias.defined() && layer.bias.requires_grad());
+    joint.terms.push_back(std::move(node.terms));
+  }
+  return JointLinear::apply(at::TensorList(inputs), joint);
+}
+
+}  // namespace hone::ops

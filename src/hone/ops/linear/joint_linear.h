@@ -1,0 +1,26 @@
+// Linear layers with the same input, for training on a GPU: their weights are concatenated, so that one GEMM serves them all, forward and backward.
+#pragma once
+#include <vector>
+
+#include "hone/ops/linear/lora_linear.h"
+#include "hone/ops/attention/rope.h"
+
+namespace hone::ops {
+
+struct JointLayer {
+  Tensor weight, bias;
+  std::vector<LoraWeights> adapters;
+};
+struct JointLayers {
+  std::vector<JointLayer> layers;
+  Tensor weight, bias;  // the layers' own, end to end
+};
+
+// False where a layer's update is not of the kind that rounded_low_rank.h computes.
+bool serves_joint(const Tensor& x, const JointLayers& joint);
+
+// The layers' answers, column slices of one tensor. With a table all but the last are rotated: queries and keys, not values.
+TensorList joint_linear_plain(const Tensor& x, const JointLayers& joint, bool training, const RopeTable* rope = nullptr);
+TensorList joint_linear(const Tensor& x, const JointLayers& joint, bool training, const RopeTable* rope = nullptr);
+
+}  // namespace hone::ops

@@ -1,0 +1,20 @@
+// The three products of a linear layer on 2-D tensors. On a processor that has no instructions for the weights' 16-bit type they are
+// widened to float32 block by block, since libtorch's own path is two orders of magnitude slower there.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops {
+
+Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias = {});  // x W^T + b: [T, in], [out, in] -> [T, out]
+Tensor matmul_nn(const Tensor& dy, const Tensor& weight);                          // dy W: [T, out], [out, in] -> [T, in]
+Tensor matmul_tn(const Tensor& dy, const Tensor& x);                               // dy^T x: [T, out], [T, in] -> [out, in]
+
+// Up to so many rows a product without gradients rounds each row alike, however many the others are.
+constexpr int64_t kBatchInvariantRows = 32;
+
+// Whether matmul_* widens tensors like this one.
+bool is_upcast(const Tensor& weight);
+// Makes every later call widen (or not) whatever the processor can do: tests run both paths on one machine.
+void force_upcast(std::optional<bool> widen);
+
+}  // namespace hone::ops

@@ -1,0 +1,99 @@
+#include "hone/ops/linear/swiglu_linear.h"
+
+#include "hone/device/autograd.h"
+#include "hone/ops/cuda/training.h"
+#include "hone/ops/fused_operators.h"
+#include "hone/ops/linear/low_rank_node.h"
+#include "hone/ops/linear/matmul.h"
+#include "hone/ops/linear/rounded_low_rank.h"
+#include "hone/ops/swiglu.h"
+
+namespace hone::ops {
+namespace {
+
+bool serves_halves_on_gpu(const Tensor& gate, const Tensor& up) { return cuda::serves_rows(gate) && cuda::serves_rows(up); }
+Tensor rows_or_copy(const Tensor& x) { return cuda::serves_rows(x) ? x : x.contiguous(); }
+
+// On a GPU one kernel computes the product again and both gradients, which lie side by side for the layers that gave gate and up.
+LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, const Tensor& gate, const Tensor& up, variable_list& result) {
+  LinearGradients found;
+  const auto needs = layer.needs(true);
+  RoundedGradients rounded(dy, place_terms(layer.terms, dy.size(1)));
+  found.x = matmul_nn(dy, layer.weight);
+  auto [update, factor] = rounded.input_update(found.x);
+  if (!update.defined()) rounded.add_to_input(found.x);
+  const int64_t width = gate.size(1);
+  auto both = at::empty({gate.size(0), 2 * width}, gate.options());
+  auto product = layer.needs_input_values() ? at::empty({gate.size(0), width}, gate.options()) : Tensor();
+  result[0] = both.narrow(1, 0, width);
+  result[1] = both.narrow(1, width, width);
+  cuda::swiglu_backward(found.x, gate, up, result[0], result[1], product, update, factor);
+  if (needs.weight) found.weight = matmul_tn(dy, product);
+  if (needs.bias) found.bias = dy.sum(0);
+  found.terms = rounded.of_factors(product);
+  return found;
+}
+
+// Inputs: gate, up, then the layer's tensors as LowRankNode lists them.
+class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
+ public:
+  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const LowRankNode& layer, bool unread) {
+    auto terms = layer.terms;
+    Tensor y;
+    if (unread && terms.empty()) y = at::empty({inputs[0].size(0), layer.weight.size(0)}, inputs[0].options());
+    else if (unread) y = low_rank_unread(swiglu(inputs[0], inputs[1]), layer.weight, terms);
+    else y = low_rank_forward(swiglu(inputs[0], inputs[1]), layer.weight, layer.bias, terms);
+    layer.save(ctx, {inputs[0], inputs[1]}, terms);
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    TensorList inputs;
+    auto layer = LowRankNode::restore(ctx, inputs, 2);
+    bool needs_product = inputs[0].requires_grad() || inputs[1].requires_grad();
+    if (needs_product && serves_halves_on_gpu(inputs[0], inputs[1]) && (layer.terms.empty() || all_round(layer.terms))) {
+      variable_list result(2);
+      auto found = gradients_on_gpu(layer, grads[0].contiguous(), inputs[0], inputs[1], result);
+      layer.append_gradients(found, result);
+      result.emplace_back();  // for `unread`
+      return result;
+    }
+    auto product = layer.needs_input_values() ? swiglu(inputs[0].detach(), inputs[1].detach()) : Tensor();
+    auto found = low_rank_backward(grads[0].contiguous(), product, layer.weight, layer.terms, layer.needs(needs_product));
+    product.reset();
+    variable_list result(2);
+    if (needs_product) std::tie(result[0], result[1]) = swiglu_backward(found.x, inputs[0], inputs[1]);
+    layer.append_gradients(found, result);
+    result.emplace_back();  // for `unread`
+    return result;
+  }
+};
+
+Tensor as_one_node(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training,
+                   bool unread) {
+  bool dora = std::ranges::any_of(adapters, [](const auto& adapter) { return adapter.active && adapter.magnitude.defined(); });
+  if (dora || !fused_operators().swiglu) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
+  LowRankNode layer{weight, bias, low_rank_terms(gate, adapters, training)};
+  TensorList inputs{rows_or_copy(gate), rows_or_copy(up)};
+  layer.append_inputs(inputs);
+  return SwigluLinear::apply(at::TensorList(inputs), layer, unread);
+}
+
+}  // namespace
+
+Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
+                           const std::vector<LoraWeights>& adapters, bool training) {
+  return lora_linear_plain(swiglu_plain(gate, up), weight, bias, adapters, training);
+}
+
+Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
+                     bool training) {
+  return as_one_node(gate, up, weight, bias, adapters, training, false);
+}
+
+Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
+                            bool training) {
+  return as_one_node(gate, up, weight, bias, adapters, training, true);
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,264 @@
+#include "hone/ops/loss/linear_cross_entropy.h"
+
+#include <limits>
+
+#include "hone/device/autograd.h"
+#include "hone/ops/cpu/tiled_cross_entropy.h"
+#include "hone/ops/loss/cross_entropy_rows.h"
+#include "hone/ops/cuda/training.h"
+#include "hone/ops/fused_operators.h"
+#include "hone/ops/linear/matmul.h"
+
+namespace hone::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The head's parameters, in the order of the node's inputs.
+struct Head {
+  Tensor weight, bias;
+  std::vector<LoraWeights> adapters;
+  bool training;
+
+  TensorList parameters() const {
+    TensorList list{weight};
+    if (bias.defined()) list.push_back(bias);
+    for (const auto& adapter : adapters)
+      for (const auto& tensor : {adapter.a, adapter.b, adapter.magnitude})
+        if (tensor.defined()) list.push_back(tensor);
+    return list;
+  }
+  bool frozen() const {
+    return std::ranges::none_of(parameters(), [](const Tensor& parameter) { return parameter.requires_grad(); });
+  }
+  bool plain() const { return adapters.empty(); }
+};
+
+// The rows of a batch that have a target, and what the loss says of them.
+struct Rows {
+  Tensor index;  // undefined: all rows
+  Tensor hidden, targets, weights;
+};
+
+// Rows on a GPU, a few more than have a target: its kernel counts those without one as nothing.
+Rows bounded_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntropyOptions& options) {
+  const int64_t all = hidden.size(0), bound = bound_of_targets(options.target_count, all);
+  auto weights_t = options.weights_t.defined() ? options.weights_t.to(at::kFloat) : Tensor();
+  if (bound == all) return {{}, hidden.contiguous(), targets_t, weights_t};
+  auto found = at::nonzero_static(targets_t != kIgnoredTarget, bound, /*fill_value=*/all).view(-1);
+  Rows rows;
+  rows.index = found.clamp_max(all - 1);
+  rows.hidden = hidden.index_select(0, rows.index);
+  rows.targets = targets_t.index_select(0, rows.index).masked_fill_(found == all, kIgnoredTarget);
+  if (weights_t.defined()) rows.weights = weights_t.index_select(0, rows.index);
+  return rows;
+}
+
+Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const Head& head, const CrossEntropyOptions& options) {
+  Rows rows;
+  if (options.target_count >= 0 && head.plain() && cuda::serves_cross_entropy(hidden, head.weight.size(0))) return bounded_rows(hidden, targets_t, options);
+  rows.index = labelled_positions(targets_t, options.target_count);
+  rows.hidden = hidden.index_select(0, rows.index);
+  rows.targets = targets_t.index_select(0, rows.index);
+  if (options.weights_t.defined()) rows.weights = options.weights_t.index_select(0, rows.index).to(at::kFloat);
+  return rows;
+}
+
+// Everything the forward pass finds: the loss, and the gradients of a loss whose own gradient is 1.
+struct LossAndGrads {
+  Tensor sum, correct, dhidden;
+  TensorList dparameters;
+};
+
+constexpr size_t kGpuChunkBytes = size_t{2} << 30;
+
+class ChunkedCrossEntropy {
+ public:
+  ChunkedCrossEntropy(const Head& head, const Rows& rows, const CrossEntropyOptions& options, bool with_gradient)
+      : head_(head), rows_(rows), smoothing_(options.label_smoothing), scale_(options.scale), with_gradient_(with_gradient) {
+    size_t row_bytes = static_cast<size_t>(head.weight.size(0)) * sizeof(float);
+    size_t bytes = options.chunk_bytes;
+    if (cuda::serves_cross_entropy(rows.hidden, head.weight.size(0))) {  // logits in the hidden states' type alone; memory is there for large products
+      row_bytes = static_cast<size_t>(head.weight.size(0)) * rows.hidden.element_size();
+      bytes = std::max(bytes, kGpuChunkBytes);
+    }
+    chunk_ = std::max<int64_t>(16, static_cast<int64_t>(bytes / row_bytes) / 16 * 16);
+    // Chunks of about one size: a short last one would be a product of its own for nothing.
+    if (int64_t count = rows.hidden.size(0); rows.hidden.is_cuda() && count > chunk_) {
+      int64_t chunks = (count + chunk_ - 1) / chunk_;
+      chunk_ = ((count + chunks - 1) / chunks + 15) / 16 * 16;
+    }
+  }
+
+  LossAndGrads run() {
+    auto options = rows_.hidden.options();
+    pass_.sum = at::zeros({}, options.dtype(at::kFloat));
+    pass_.correct = at::zeros({}, options.dtype(at::kLong));
+    if (with_gradient_) pass_.dhidden = at::empty_like(rows_.hidden);
+    pass_.dparameters.resize(head_.parameters().size());
+    for (int64_t begin = 0; begin < rows_.hidden.size(0); begin += chunk_) {
+      int64_t count = std::min(chunk_, rows_.hidden.size(0) - begin);
+      bool by_hand = head_.plain() && !(with_gradient_ && head_.bias.defined());
+      if (by_hand) direct_chunk(begin, count); else recorded_chunk(begin, count);
+    }
+    return std::move(pass_);
+  }
+
+ private:
+  RowLosses losses(Tensor& logits, int64_t begin, int64_t count) {
+    auto weights = rows_.weights.defined() ? rows_.weights.narrow(0, begin, count) : Tensor();
+    auto found = cross_entropy_rows(logits, rows_.targets.narrow(0, begin, count), weights, smoothing_, with_gradient_);
+    pass_.sum.add_(found.sum);
+    pass_.correct.add_(found.correct);
+    return found;
+  }
+
+  Tensor scaled(const Tensor& logits) const { return scale_ == 1 ? logits : logits.to(at::kFloat) * scale_; }
+  // Of a loss of scaled logits, for those before.
+  Tensor unscaled_gradient(const Tensor& gradient, at::ScalarType type) const { return scale_ == 1 ? gradient : (gradient * scale_).to(type); }
+
+  void direct_chunk(int64_t begin, int64_t count) {
+    auto x = rows_.hidden.narrow(0, begin, count);
+    auto logits = scaled(matmul_nt(x, head_.weight, head_.bias));
+    losses(logits, begin, count);
+    if (!with_gradient_) return;
+    logits = unscaled_gradient(logits, x.scalar_type());
+    auto dhidden = pass_.dhidden.narrow(0, begin, count);
+    if (x.is_cuda()) at::mm_out(dhidden, logits, head_.weight);
+    else dhidden.copy_(matmul_nn(logits, head_.weight));
+    if (head_.weight.requires_grad()) accumulate_weight(logits, x);
+  }
+
+  // Summed in float32 whatever the weight's type; the first chunk makes the buffer.
+  void accumulate_weight(const Tensor& dlogits, const Tensor& x) {
+    auto& sum = pass_.dparameters[0];
+    if (dlogits.scalar_type() == at::kFloat && sum.defined()) {
+      sum.addmm_(dlogits.t(), x);
+    } else if (x.is_cuda()) {  // 16-bit numbers added up in float32 inside the product
+      sum = sum.defined() ? at::addmm_out(sum, sum, dlogits.t(), x, at::kFloat) : at::mm(dlogits.t(), x, at::kFloat);
+    } else if (sum.defined()) {
+      sum.add_(matmul_tn(dlogits, x));
+    } else {
+      sum = matmul_tn(dlogits, x).to(at::kFloat);
+    }
+  }
+
+  // Heads with adapters or a trained bias: the layer's own node finds the gradients of a chunk.
+  void recorded_chunk(int64_t begin, int64_t count) {
+    at::AutoGradMode record(with_gradient_);
+    auto x = rows_.hidden.narrow(0, begin, count).detach().requires_grad_(with_gradient_);
+    auto recorded = lora_linear(x, head_.weight, head_.bias, head_.adapters, head_.training);
+    auto logits = scaled(recorded.detach());
+    losses(logits, begin, count);
+    if (!with_gradient_) return;
+    auto parameters = head_.parameters();
+    variable_list wanted{x};
+    std::vector<size_t> places;
+    for (size_t i = 0; i < parameters.size(); ++i)
+      if (parameters[i].requires_grad()) wanted.push_back(parameters[i]), places.push_back(i);
+    auto grads = torch::autograd::grad({recorded}, wanted, {unscaled_gradient(logits, recorded.scalar_type())}, std::nullopt, false, /*allow_unused=*/true);
+    at::NoGradGuard no_grad;
+    pass_.dhidden.narrow(0, begin, count).copy_(grads[0]);
+    for (size_t i = 0; i < places.size(); ++i) {
+      auto& sum = pass_.dparameters[places[i]];
+      if (grads[i + 1].defined()) sum = sum.defined() ? sum + grads[i + 1] : grads[i + 1].to(at::kFloat);
+    }
+  }
+
+  const Head& head_;
+  const Rows& rows_;
+  double smoothing_, scale_;
+  bool with_gradient_;
+  int64_t chunk_;
+  LossAndGrads pass_;
+};
+
+LossAndGrads tiled_pass(const Head& head, const Rows& rows, const CrossEntropyOptions& options, bool with_gradient) {
+  auto hidden = options.scale == 1 ? rows.hidden : rows.hidden * options.scale;  // float32 here
+  auto found = cpu::tiled_cross_entropy(hidden, head.weight, rows.targets, rows.weights, options.label_smoothing, with_gradient);
+  if (with_gradient && options.scale != 1) found.dhidden.mul_(options.scale);
+  return {found.losses.sum(), found.correct.sum(), found.dhidden, TensorList(head.parameters().size())};
+}
+
+// On a GPU the last row may be there more than once, with a gradient once at most.
+Tensor scattered(const Tensor& rows, const Tensor& index, int64_t count) {
+  auto whole = at::zeros({count, rows.size(1)}, rows.options());
+  return rows.is_cuda() ? whole.index_add_(0, index, rows) : whole.index_copy_(0, index, rows);
+}
+
+// Inputs: hidden, then the head's parameters.
+class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
+ public:
+  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Head& head, const Tensor& targets_t,
+                               const CrossEntropyOptions& options, bool with_gradient) {
+    auto rows = labelled_rows(inputs[0], targets_t, head, options);
+    bool tiled = fused_operators().linear_cross_entropy && head.plain() && head.frozen() && cpu::serves_tiled(rows.hidden, head.weight, head.bias);
+    auto pass = tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedCrossEntropy(head, rows, options, with_gradient).run();
+    variable_list saved{rows.index, pass.dhidden};
+    for (size_t i = 0; i < pass.dparameters.size(); ++i) {
+      auto& grad = pass.dparameters[i];
+      saved.push_back(grad.defined() ? grad.to(inputs[i + 1].scalar_type()) : Tensor());
+      grad.reset();
+    }
+    if (with_gradient) ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["tokens"] = inputs[0].size(0);
+    ctx->mark_non_differentiable({pass.correct});
+    return {pass.sum, pass.correct};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto saved = ctx->get_saved_variables();
+    const auto &scale = grads[0], &index = saved[0], &dhidden = saved[1];
+    auto found = dhidden * scale.to(dhidden.scalar_type());
+    if (index.defined()) found = scattered(found, index, ctx->saved_data["tokens"].toInt());
+    variable_list result{found};
+    for (size_t i = 2; i < saved.size(); ++i) result.push_back(saved[i].defined() ? saved[i] * scale.to(saved[i].scalar_type()) : Tensor());
+    result.resize(result.size() + 4);  // head, targets, options, with_gradient
+    return result;
+  }
+};
+
+}  // namespace
+
+int64_t bound_of_targets(int64_t count, int64_t rows) {
+  constexpr int64_t kSizes = 8;
+  const int64_t step = std::max<int64_t>((rows + kSizes - 1) / kSizes, 16), bound = (count + step - 1) / step * step;
+  return bound * 10 >= rows * 9 ? rows : bound;
+}
+
+// NPUs have no nonzero_static: a stable sort puts those first.
+Tensor labelled_positions(const Tensor& targets_t, int64_t count) {
+  auto labelled = targets_t != kIgnoredTarget;
+  if (count < 0 || targets_t.is_cpu()) return at::nonzero(labelled).view(-1);
+  if (!labelled.is_privateuseone()) return at::nonzero_static(labelled, count).view(-1);
+  return std::get<1>(labelled.to(at::kFloat).sort(/*stable=*/true, /*dim=*/0, /*descending=*/true)).narrow(0, 0, count);
+}
+
+CrossEntropy linear_cross_entropy_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
+                                        const CrossEntropyOptions& options) {
+  auto logits = lora_linear_plain(hidden, weight, bias, options.adapters, options.training).to(at::kFloat) * options.scale;
+  auto losses = at::cross_entropy_loss(logits, targets_t, {}, at::Reduction::None, kIgnoredTarget, options.label_smoothing);
+  auto labelled = targets_t != kIgnoredTarget;
+  auto correct = (logits.argmax(-1) == targets_t).logical_and(labelled);
+  return {(options.weights_t.defined() ? losses * options.weights_t : losses).sum(), correct.sum(), labelled.sum()};
+}
+
+CrossEntropy linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
+                                  const CrossEntropyOptions& given) {
+  const auto& fused = fused_operators();
+  if (!fused.linear_cross_entropy && !fused.cross_entropy) return linear_cross_entropy_plain(hidden, weight, bias, targets_t, given);
+  auto options = given;
+  if (!fused.linear_cross_entropy) options.chunk_bytes = std::numeric_limits<size_t>::max() / 2;  // all logits at once
+  Head head{weight, bias, {}, options.training};
+  std::ranges::copy_if(options.adapters, std::back_inserter(head.adapters), [](const auto& adapter) { return adapter.active; });
+  bool with_gradient = at::GradMode::is_enabled() && (hidden.requires_grad() || !head.frozen());
+  TensorList inputs{hidden};
+  for (auto& parameter : head.parameters()) inputs.push_back(parameter);
+  auto found = LinearCrossEntropy::apply(at::TensorList(inputs), head, targets_t, options, with_gradient);
+  auto count = options.target_count >= 0 ? at::full({}, options.target_count, targets_t.options().device(at::kCPU))
+                                         : (targets_t != kIgnoredTarget).sum();
+  return {found[0], found[1], count};
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,101 @@
+#include "hone/ops/loss/linear_logps.h"
+
+#include "hone/device/autograd.h"
+
+namespace hone::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// What the backward pass needs besides tensors that autograd watches.
+struct LogpsHead : torch::CustomClassHolder {
+  Tensor weight, bias, targets_t;
+  CrossEntropyOptions options;
+
+  TensorList parameters() const {
+    TensorList list{weight};
+    if (bias.defined()) list.push_back(bias);
+    for (const auto& adapter : options.adapters)
+      for (const auto& tensor : {adapter.a, adapter.b, adapter.magnitude})
+        if (tensor.defined()) list.push_back(tensor);
+    return list;
+  }
+};
+
+TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head) {
+  at::NoGradGuard no_grad;
+  auto zeros = at::zeros({hidden.size(0)}, hidden.options().dtype(at::kFloat));
+  TargetLogps found{zeros, zeros.clone()};
+  auto labelled = labelled_positions(head.targets_t, head.options.target_count);
+  size_t row_bytes = static_cast<size_t>(head.weight.size(0)) * sizeof(float);
+  int64_t rows = std::max<int64_t>(16, static_cast<int64_t>(head.options.chunk_bytes / row_bytes) / 16 * 16);
+  for (const auto& part : labelled.split(rows)) {
+    auto logits = lora_linear(hidden.index_select(0, part), head.weight, head.bias, head.options.adapters, head.options.training)
+                      .to(at::kFloat);
+    if (head.options.scale != 1) logits = logits * head.options.scale;
+    auto targets = head.targets_t.index_select(0, part).unsqueeze(1);
+    found.logps_t.index_copy_(0, part, (logits.gather(1, targets) - logits.logsumexp(1, true)).squeeze(1));
+    found.mean_logits_t.index_copy_(0, part, logits.mean(1));
+  }
+  return found;
+}
+
+// Inputs: hidden, then the head's parameters. The gradient is that of a cross-entropy whose weights are what flows back.
+class LinearLogps : public torch::autograd::Function<LinearLogps> {
+ public:
+  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<LogpsHead>& head) {
+    auto found = chunked_logps(inputs[0], *head);
+    ctx->save_for_backward({inputs[0]});
+    ctx->saved_data["wants_hidden"] = inputs[0].requires_grad();
+    ctx->saved_data["head"] = c10::IValue::make_capsule(head);
+    ctx->mark_non_differentiable({found.mean_logits_t});
+    return {found.logps_t, found.mean_logits_t};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto head = c10::static_intrusive_pointer_cast<LogpsHead>(ctx->saved_data["head"].toCapsule());
+    const bool wants_hidden = ctx->saved_data["wants_hidden"].toBool();
+    auto hidden = ctx->get_saved_variables()[0].detach().requires_grad_(wants_hidden);
+    auto options = head->options;
+    options.weights_t = -grads[0];
+    at::AutoGradMode record(true);
+    auto entropy = linear_cross_entropy(hidden, head->weight, head->bias, head->targets_t, options);
+    auto parameters = head->parameters();
+    variable_list result(parameters.size() + 2), wanted;  // hidden, the parameters, and the head, which is an argument too
+    std::vector<size_t> places;
+    if (wants_hidden) wanted.push_back(hidden), places.push_back(0);
+    for (size_t i = 0; i < parameters.size(); ++i)
+      if (parameters[i].requires_grad()) wanted.push_back(parameters[i]), places.push_back(i + 1);
+    auto found = torch::autograd::grad({entropy.sum}, wanted, {}, std::nullopt, false, /*allow_unused=*/true);
+    for (size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
+    return result;
+  }
+};
+
+}  // namespace
+
+TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
+                               const CrossEntropyOptions& options) {
+  auto logits = lora_linear_plain(hidden, weight, bias, options.adapters, options.training).to(at::kFloat) * options.scale;
+  auto labelled = targets_t != kIgnoredTarget;
+  auto targets = targets_t.masked_fill(labelled.logical_not(), 0).unsqueeze(1);
+  auto logps_t = logits.log_softmax(1).gather(1, targets).squeeze(1);
+  return {logps_t.masked_fill(labelled.logical_not(), 0), logits.detach().mean(1).masked_fill(labelled.logical_not(), 0)};
+}
+
+TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
+                         const CrossEntropyOptions& options) {
+  auto head = c10::make_intrusive<LogpsHead>();
+  head->weight = weight, head->bias = bias, head->targets_t = targets_t, head->options = options;
+  std::erase_if(head->options.adapters, [](const auto& adapter) { return !adapter.active; });
+  head->options.label_smoothing = 0;
+  head->options.training = false;  // what both passes compute is the same
+  if (!at::GradMode::is_enabled()) return chunked_logps(hidden, *head);
+  TensorList inputs{hidden};
+  for (auto& parameter : head->parameters()) inputs.push_back(parameter);
+  auto found = LinearLogps::apply(at::TensorList(inputs), head);
+  return {found[0], found[1]};
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,78 @@
+#include "hone/ops/moe/moe.h"
+
+#include "hone/ops/moe/moe_permute.h"
+#include "hone/ops/swiglu.h"
+
+namespace hone::ops {
+namespace {
+
+Tensor a_by_expert(const LoraWeights& adapter, int64_t experts) { return adapter.a.view({experts, -1, adapter.a.size(1)}); }
+Tensor b_by_expert(const LoraWeights& adapter, int64_t experts) { return adapter.b.view({adapter.b.size(0), -1, experts}).permute({2, 0, 1}); }
+
+// The product with expert `e` alone.
+Tensor by_one(const Tensor& rows, const ExpertLinear& product, int64_t e) {
+  auto y = product.quantized ? quantized_linear(rows, *(*product.quantized)[static_cast<size_t>(e)], {}) : at::linear(rows, product.weight[e]);
+  const int64_t experts = product.weight.size(0);
+  for (const auto& adapter : product.adapters) {
+    if (!adapter.active) continue;
+    auto low = at::linear(rows.to(adapter.a.scalar_type()), a_by_expert(adapter, experts)[e]);
+    y = y + (at::linear(low, b_by_expert(adapter, experts)[e]) * adapter.scale).to(y.scalar_type());
+  }
+  return y;
+}
+
+Tensor by_quantized(const Tensor& rows, const QuantizedExperts& experts, const Tensor& counts) {
+  TensorList parts;
+  int64_t begin = 0;
+  const auto* count = counts.const_data_ptr<int64_t>();
+  for (size_t e = 0; e < experts.size(); begin += count[e++])
+    if (count[e] > 0) parts.push_back(quantized_linear(rows.narrow(0, begin, count[e]), *experts[e], {}));
+  return at::cat(parts);
+}
+
+Tensor by_all(const Tensor& rows, const ExpertLinear& product, const Tensor& counts) {
+  auto y = product.quantized ? by_quantized(rows, *product.quantized, counts) : grouped_matmul(rows, product.weight.transpose(1, 2), counts);
+  const int64_t experts = product.weight.size(0);
+  for (const auto& adapter : product.adapters) {
+    if (!adapter.active) continue;
+    // A GPU multiplies all groups at once in the rows' own type, in which PEFT computes these, too; one by one they would cost a launch each.
+    const auto type = rows.is_cuda() ? rows.scalar_type() : adapter.a.scalar_type();
+    auto low = grouped_matmul(rows.to(type), a_by_expert(adapter, experts).to(type).transpose(1, 2), counts);
+    y = y + (grouped_matmul(low, b_by_expert(adapter, experts).to(type).contiguous().transpose(1, 2), counts) * adapter.scale).to(y.scalar_type());
+  }
+  return y;
+}
+
+}  // namespace
+
+TopKRouting route_top_k(const Tensor& logits_te, int64_t per_token, bool normalized) {
+  auto [weights, experts] = at::softmax(logits_te, -1, at::kFloat).topk(per_token, -1);
+  return {experts, normalized ? weights / weights.sum(-1, /*keepdim=*/true) : weights};
+}
+
+Tensor expert_lora_delta(const LoraWeights& adapter, int64_t experts) {
+  return at::bmm(b_by_expert(adapter, experts).to(at::kFloat), a_by_expert(adapter, experts).to(at::kFloat)) * adapter.scale;
+}
+
+Tensor expert_mlp_plain(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down) {
+  auto y_th = at::zeros_like(x_th);
+  for (int64_t e = 0; e < gate_up.weight.size(0); ++e) {
+    auto chosen = (choice.experts_tk == e).nonzero();
+    if (chosen.size(0) == 0) continue;
+    auto token = chosen.select(1, 0), place = chosen.select(1, 1);
+    auto both = by_one(x_th.index_select(0, token), gate_up, e).chunk(2, 1);
+    auto rows = by_one(swiglu_plain(both[0], both[1]), down, e);
+    auto weights = choice.weights_tk.index({token, place}).unsqueeze(1);
+    y_th = y_th.index_add(0, token, (rows * weights).to(y_th.scalar_type()));
+  }
+  return y_th;
+}
+
+Tensor expert_mlp(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down) {
+  auto counts = tokens_per_expert(choice.experts_tk, gate_up.weight.size(0));
+  auto sent = moe_permute(x_th, choice.experts_tk);
+  auto both = by_all(sent.rows_rh, gate_up, counts).chunk(2, 1);
+  return moe_unpermute(by_all(swiglu(both[0], both[1]), down, counts), sent.permutation_r, choice.weights_tk);
+}
+
+}  // namespace hone::ops

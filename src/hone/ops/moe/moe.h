@@ -1,0 +1,34 @@
+// A mixture of experts in place of an MLP: which experts a token goes to, and what they make of it.
+#pragma once
+#include "hone/ops/linear/lora_linear.h"
+#include "hone/ops/quantization/quantized_linear.h"
+
+namespace hone::ops {
+
+struct TopKRouting {
+  Tensor experts_tk;  // int64 [T, k]
+  Tensor weights_tk;  // float32 [T, k]: how much each of them counts
+};
+
+// The most probable experts by the router's logits [T, E]; `normalized`: their weights sum to 1.
+TopKRouting route_top_k(const Tensor& logits_te, int64_t per_token, bool normalized);
+
+using QuantizedExperts = std::vector<std::shared_ptr<const PackedWeight>>;
+
+// One product of every expert. Weight [E, out, in]; adapters as PEFT stacks those of all experts: a [E * r, in], b [out, r * E].
+struct ExpertLinear {
+  const Tensor& weight;
+  const std::vector<LoraWeights>& adapters;
+  const QuantizedExperts* quantized = nullptr;  // of inference: computed with instead of the weight, then a shape only
+};
+
+// The change an adapter makes to the weight, [E, out, in].
+Tensor expert_lora_delta(const LoraWeights& adapter, int64_t experts);
+
+// down(silu(gate) * up) of each of a token's experts, summed by their weights. Gate and up are in one product, gate first.
+// The definition: expert by expert, each on the tokens that chose it.
+Tensor expert_mlp_plain(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down);
+// Tokens sorted by expert, one product for each that has any.
+Tensor expert_mlp(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down);
+
+}  // namespace hone::ops

@@ -1,0 +1,162 @@
+#include "hone/ops/moe/moe_permute.h"
+
+#include "hone/device/autograd.h"
+#include "hone/ops/linear/matmul.h"
+#include "hone/ops/npu/boxed.h"
+#include "hone/ops/npu/experts.h"
+
+namespace hone::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// body(expert, first row, rows) for every expert that has any.
+template <class Body>
+void for_groups(const Tensor& counts, Body body) {
+  auto on_host = counts.to(at::kCPU, at::kLong).contiguous();
+  const auto* count = on_host.const_data_ptr<int64_t>();
+  for (int64_t expert = 0, begin = 0; expert < on_host.size(0); begin += count[expert++])
+    if (count[expert] > 0) body(expert, begin, count[expert]);
+}
+
+// libtorch's product of all groups in one launch: 16-bit numbers, rows that begin on 16 bytes. Nobody waits for the counts.
+bool serves_grouped_mm(const Tensor& rows, const Tensor& matrices) {
+  return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && matrices.scalar_type() == at::kBFloat16 &&
+         matrices.size(1) % 8 == 0 && matrices.size(2) % 8 == 0;
+}
+
+Tensor ends_of(const Tensor& counts) { return counts.cumsum(0).to(at::kInt); }
+
+// Matrices are looked at as [out, in], which is how models keep them.
+Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {
+  if (npu::serves(rows, "npu_grouped_matmul")) return npu::grouped_matmul(rows, matrices, counts);
+  if (serves_grouped_mm(rows, matrices)) return at::_grouped_mm(rows, matrices, ends_of(counts));
+  auto y = at::empty({rows.size(0), matrices.size(2)}, rows.options());
+  for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
+    y.narrow(0, begin, count).copy_(matmul_nt(rows.narrow(0, begin, count), matrices.select(0, expert).t()));
+  });
+  return y;
+}
+
+Tensor rows_gradient(const Tensor& grad, const Tensor& matrices, const Tensor& counts) {
+  auto back = matrices.transpose(1, 2);
+  if (npu::serves(grad, "npu_grouped_matmul")) return npu::grouped_matmul(grad, back, counts);
+  if (serves_grouped_mm(grad, back)) return at::_grouped_mm(grad, back, ends_of(counts));
+  auto drows = at::empty({grad.size(0), matrices.size(1)}, grad.options());
+  for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
+    drows.narrow(0, begin, count).copy_(matmul_nn(grad.narrow(0, begin, count), back.select(0, expert)));
+  });
+  return drows;
+}
+
+Tensor matrices_gradient(const Tensor& rows, const Tensor& grad, const Tensor& matrices, const Tensor& counts) {
+  if (npu::serves(rows, "npu_grouped_matmul")) return npu::grouped_outer(rows, grad, counts);
+  if (serves_grouped_mm(rows, matrices)) return at::_grouped_mm(grad.t(), rows, ends_of(counts)).transpose(1, 2);
+  auto dmatrices = at::zeros({matrices.size(0), matrices.size(2), matrices.size(1)}, matrices.options());
+  for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
+    auto to = dmatrices.select(0, expert), x = rows.narrow(0, begin, count), dy = grad.narrow(0, begin, count);
+    if (is_upcast(x)) to.copy_(matmul_tn(dy, x));
+    else at::mm_out(to, dy.t(), x);
+  });
+  return dmatrices.transpose(1, 2);
+}
+
+class GroupedMatmul : public torch::autograd::Function<GroupedMatmul> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& rows, const Tensor& matrices, const Tensor& counts) {
+    ctx->save_for_backward({matrices.requires_grad() ? rows : Tensor(), matrices, counts});
+    return multiplied(rows, matrices, counts);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto saved = ctx->get_saved_variables();
+    const auto &rows = saved[0], &matrices = saved[1], &counts = saved[2];
+    auto grad = grads[0].contiguous();
+    auto drows = ctx->needs_input_grad(0) ? rows_gradient(grad, matrices, counts) : Tensor();
+    auto dmatrices = ctx->needs_input_grad(1) ? matrices_gradient(rows, grad, matrices, counts) : Tensor();
+    return {drows, dmatrices, Tensor()};
+  }
+};
+
+// A token's gradient is the sum of its rows', gathered rather than added up row by row: the same bits every time, on any device.
+class MoePermute : public torch::autograd::Function<MoePermute> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const Tensor& tokens_th, const Tensor& experts_tk) {
+    auto sent = to_experts_plain(tokens_th, experts_tk);
+    ctx->save_for_backward({sent.permutation_r});
+    ctx->saved_data["choices"] = experts_tk.size(1);
+    ctx->mark_non_differentiable({sent.permutation_r});
+    return {sent.rows_rh, sent.permutation_r};
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto own = grads[0].index_select(0, ctx->get_saved_variables()[0]);
+    return {own.view({-1, ctx->saved_data["choices"].toInt(), own.size(1)}).sum(1), Tensor()};
+  }
+};
+
+class MoeUnpermute : public torch::autograd::Function<MoeUnpermute> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk) {
+    ctx->save_for_backward({rows_rh, places_r, weights_tk});
+    return from_experts_plain(rows_rh, places_r, weights_tk);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto saved = ctx->get_saved_variables();
+    const auto &rows_rh = saved[0], &places_r = saved[1], &weights_tk = saved[2];
+    Tensor drows, dweights;
+    if (ctx->needs_input_grad(0)) {
+      auto choices = places_r.argsort();
+      auto shares = weights_tk.reshape({-1}).index_select(0, choices).to(rows_rh.scalar_type());
+      drows = grads[0].index_select(0, choices.div(weights_tk.size(1), "floor")).mul_(shares.unsqueeze(1));
+    }
+    if (ctx->needs_input_grad(2)) {
+      auto own = rows_rh.index_select(0, places_r).view({weights_tk.size(0), weights_tk.size(1), -1});
+      dweights = (own * grads[0].unsqueeze(1)).sum(2, /*keepdim=*/false, at::kFloat).to(weights_tk.scalar_type());
+    }
+    return {drows, Tensor(), dweights};
+  }
+};
+
+}  // namespace
+
+PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk) {
+  auto order = std::get<1>(experts_tk.reshape({-1}).sort(/*stable=*/true, /*dim=*/0, /*descending=*/false));
+  return {tokens_th.index_select(0, order.div(experts_tk.size(1), "floor")), order.argsort().to(at::kInt)};
+}
+
+PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk) {
+  if (npu::serves(tokens_th, "npu_moe_token_permute")) return npu::to_experts(tokens_th, experts_tk);
+  auto sent = MoePermute::apply(tokens_th, experts_tk);
+  return {sent[0], sent[1]};
+}
+
+Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk) {
+  auto own = rows_rh.index_select(0, places_r.to(at::kLong)).view({weights_tk.size(0), weights_tk.size(1), -1});
+  return (own * weights_tk.unsqueeze(2).to(own.scalar_type())).sum(1);
+}
+
+Tensor moe_unpermute(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk) {
+  bool fused = npu::serves(rows_rh, "npu_moe_token_unpermute");
+  return fused ? npu::from_experts(rows_rh, places_r, weights_tk) : MoeUnpermute::apply(rows_rh, places_r, weights_tk);
+}
+
+Tensor tokens_per_expert(const Tensor& experts_tk, int64_t count) {
+  auto chosen = experts_tk.reshape({-1});
+  return at::zeros({count}, chosen.options()).scatter_add_(0, chosen, at::ones_like(chosen));
+}
+
+Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {
+  auto on_host = counts.to(at::kCPU);
+  TensorList parts;
+  int64_t begin = 0;
+  for (int64_t expert = 0; expert < matrices.size(0); ++expert) {
+    int64_t count = on_host[expert].item<int64_t>();
+    parts.push_back(at::mm(rows.narrow(0, begin, count), matrices[expert]));
+    begin += count;
+  }
+  return at::cat(parts);
+}
+
+Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts) { return GroupedMatmul::apply(rows, matrices, counts); }
+
+}  // namespace hone::ops

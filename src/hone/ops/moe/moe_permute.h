@@ -1,0 +1,28 @@
+// Tokens on their way through a mixture of experts: each goes to some of them, each expert computes its rows together.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops {
+
+struct PermutedTokens {
+  Tensor rows_rh;   // [T * k, h]: tokens in the order of their experts
+  Tensor permutation_r;  // int32 [T * k]: where the row of a token's choice lies; choices count as t * k + j
+};
+
+// tokens [T, h], experts int64 [T, k]: the experts of each token. Rows of one expert keep the tokens' order.
+PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk);
+PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk);
+
+// The weighted sum of a token's rows: rows [T * k, h], weights [T, k] → [T, h].
+Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
+Tensor moe_unpermute(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
+
+// How many rows each of `count` experts has: int64 [E] on the choices' device, which nobody waits for.
+Tensor tokens_per_expert(const Tensor& experts_tk, int64_t count);
+
+// Each expert's rows times its own matrix: rows [R, in], matrices [E, in, out], counts int64 [E] on the rows' device → [R, out].
+Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
+// One autograd node: an expert without rows costs nothing, and the gradient of all matrices is one tensor.
+Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
+
+}  // namespace hone::ops

@@ -1,0 +1,92 @@
+#include "hone/optim/optimizers/adam.h"
+
+#include <cmath>
+
+#include "hone/ops/cuda/adam.h"
+#include "hone/optim/cpu_adam.h"
+
+namespace hone::optim {
+namespace {
+
+bool has_fused_adam(const Tensor& parameter) { return parameter.is_cpu() || parameter.is_cuda(); }
+
+void foreach_update(const AdamUpdate& u, const AdamConfig& config) {
+  TensorList gradients = u.gradients;
+  if (config.decoupled_decay && u.weight_decay != 0) at::_foreach_mul_(u.parameters, 1 - u.rate * u.weight_decay);
+  if (!config.decoupled_decay && u.weight_decay != 0)
+    gradients = at::_foreach_add(gradients, u.parameters, u.weight_decay);
+  at::_foreach_lerp_(u.first, gradients, 1 - config.beta1);
+  at::_foreach_mul_(u.second, config.beta2);
+  at::_foreach_addcmul_(u.second, gradients, gradients, 1 - config.beta2);
+  const double correction1 = 1 - std::pow(config.beta1, u.step), correction2 = 1 - std::pow(config.beta2, u.step);
+  TensorList denominators = at::_foreach_sqrt(u.second);
+  at::_foreach_div_(denominators, std::sqrt(correction2));
+  at::_foreach_add_(denominators, config.epsilon);
+  at::_foreach_addcdiv_(u.parameters, u.first, denominators, -u.rate / correction1);
+}
+
+}  // namespace
+
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config) : Optimizer(std::move(groups)), config_(config) {
+  for (const auto& group : groups_) moments_.push_back({zeros_like_group(group), zeros_like_group(group)});
+}
+
+void Adam::step(double learning_rate) {
+  at::NoGradGuard no_grad;
+  step_ += 1;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const ParameterGroup& group = groups_[g];
+    auto active = active_parameters(group);
+    if (active.parameters.empty()) continue;
+    AdamUpdate update{std::move(active.parameters),
+                      std::move(active.gradients),
+                      pick(moments_[g].first, active.positions),
+                      pick(moments_[g].second, active.positions),
+                      learning_rate * group.lr_scale,
+                      group.weight_decay,
+                      step_.item<int64_t>()};
+    if (scales_gradients())
+      ops::cuda::adam_(update.parameters, update.gradients, update.first, update.second, copies_of(update.parameters), clipping_,
+                       {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay, update.step});
+    else if (serves_cpu_adam(update, config_)) cpu_adam(update, config_);
+    else if (has_fused_adam(update.parameters.front())) libtorch_adam(update, config_);
+    else foreach_update(update, config_);
+  }
+}
+
+bool Adam::write_along(const std::vector<std::pair<Tensor, Tensor>>& copies) {
+  if (!scales_gradients()) return false;
+  for (const auto& [parameter, copy] : copies)
+    if (copy.scalar_type() != at::kBFloat16 || !copy.is_contiguous() || copy.device() != parameter.device()) return false;
+  for (const auto& [parameter, copy] : copies) copies_[parameter.unsafeGetTensorImpl()] = copy.detach();
+  return true;
+}
+
+TensorList Adam::copies_of(const TensorList& parameters) const {
+  TensorList copies;
+  for (const auto& parameter : parameters) {
+    auto found = copies_.find(parameter.unsafeGetTensorImpl());
+    copies.push_back(found == copies_.end() ? Tensor() : found->second);
+  }
+  return copies;
+}
+
+bool Adam::scales_gradients() const {
+  const Tensor* first = nullptr;
+  for (const auto& group : groups_)
+    for (const auto& parameter : group.parameters) {
+      if (!first) first = &parameter;
+      if (!ops::cuda::serves_adam(parameter) || parameter.device() != first->device()) return false;
+    }
+  return first != nullptr;
+}
+
+void Adam::visit_state(const StateVisitor& visit) {
+  visit("step", step_);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    visit_slot(visit, "exp_avg", groups_[g], moments_[g].first);
+    visit_slot(visit, "exp_avg_sq", groups_[g], moments_[g].second);
+  }
+}
+
+}  // namespace hone::optim

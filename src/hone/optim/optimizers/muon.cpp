@@ -1,0 +1,77 @@
+#include "hone/optim/optimizers/muon.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hone/optim/optimizers/each_parameter.h"
+
+namespace hone::optim {
+namespace {
+
+template <class Keep>
+std::vector<ParameterGroup> filtered(const std::vector<ParameterGroup>& groups, Keep keep) {
+  std::vector<ParameterGroup> kept;
+  for (const auto& group : groups) {
+    ParameterGroup part{{}, {}, group.lr_scale, group.weight_decay};
+    for (size_t i = 0; i < group.parameters.size(); ++i) {
+      if (!keep(group.names[i], group.parameters[i])) continue;
+      part.names.push_back(group.names[i]);
+      part.parameters.push_back(group.parameters[i]);
+    }
+    if (!part.parameters.empty()) kept.push_back(std::move(part));
+  }
+  return kept;
+}
+
+// Tensor cores make bf16 the fast type on accelerators; on the host float32 is both faster and closer.
+at::ScalarType iteration_dtype(const Tensor& gradient) { return gradient.is_cpu() ? at::kFloat : at::kBFloat16; }
+
+}  // namespace
+
+bool is_hidden_matrix(const std::string& name, const Tensor& parameter) {
+  return parameter.dim() == 2 && name.find("embed") == std::string::npos && name.find("lm_head") == std::string::npos;
+}
+
+Tensor orthogonalize(const Tensor& gradient, int steps) {
+  constexpr double kLinear = 3.4445, kCubic = -4.7750, kQuintic = 2.0315;
+  const bool tall = gradient.size(0) > gradient.size(1);
+  Tensor x = gradient.to(iteration_dtype(gradient));
+  if (tall) x = x.t();
+  x = x / x.norm().clamp_min(1e-7);
+  for (int i = 0; i < steps; ++i) {
+    Tensor gram = x.mm(x.t());
+    Tensor polynomial = at::addmm(gram, gram, gram, kCubic, kQuintic);
+    x = at::addmm(x, polynomial, x, kLinear, 1.0);
+  }
+  return tall ? x.t() : x;
+}
+
+Muon::Muon(std::vector<ParameterGroup> groups, const MuonConfig& config)
+    : Optimizer(std::move(groups)),
+      config_(config),
+      matrices_(filtered(groups_, is_hidden_matrix)),
+      rest_(filtered(groups_, [](const auto& name, const auto& parameter) { return !is_hidden_matrix(name, parameter); }),
+            config.rest) {
+  for (const auto& group : matrices_) momentum_.push_back(zeros_like_group(group));
+}
+
+void Muon::step(double learning_rate) {
+  update_each(matrices_, momentum_, [&](const ParameterGroup& group, const std::string&, Tensor& parameter, Tensor& momentum) {
+    const double rate = learning_rate * group.lr_scale;
+    const Tensor& gradient = parameter.grad();
+    momentum.mul_(config_.momentum).add_(gradient);
+    const Tensor direction = config_.nesterov ? gradient.add(momentum, config_.momentum) : momentum;
+    // Matches the size of AdamW's updates, so that its learning rates carry over.
+    const double matched = rate * 0.2 * std::sqrt(static_cast<double>(std::max(parameter.size(0), parameter.size(1))));
+    parameter.mul_(1 - rate * group.weight_decay);
+    parameter.add_(orthogonalize(direction, config_.newton_schulz_steps), -matched);
+  });
+  rest_.step(learning_rate);
+}
+
+void Muon::visit_state(const StateVisitor& visit) {
+  for (size_t g = 0; g < matrices_.size(); ++g) visit_slot(visit, "momentum_buffer", matrices_[g], momentum_[g]);
+  rest_.visit_state(visit);
+}
+
+}  // namespace hone::optim

@@ -1,0 +1,33 @@
+// Muon: orthogonalized Nesterov momentum for hidden matrices; embeddings, head and vectors go to AdamW.
+#pragma once
+#include "hone/optim/optimizers/adam.h"
+
+namespace hone::optim {
+
+struct MuonConfig {
+  double momentum = 0.95;
+  bool nesterov = true;
+  int newton_schulz_steps = 5;
+  AdamConfig rest;
+};
+
+class Muon : public Optimizer {
+ public:
+  Muon(std::vector<ParameterGroup> groups, const MuonConfig& config);
+  void step(double learning_rate) override;
+  void visit_state(const StateVisitor& visit) override;
+
+ private:
+  MuonConfig config_;
+  std::vector<ParameterGroup> matrices_;
+  std::vector<TensorList> momentum_;
+  Adam rest_;
+};
+
+// A hidden weight matrix: two dimensions, neither embedding nor output head.
+bool is_hidden_matrix(const std::string& name, const Tensor& parameter);
+
+// Nearly orthogonal matrix with the singular vectors of `gradient`, by a quintic Newton-Schulz iteration.
+Tensor orthogonalize(const Tensor& gradient, int steps);
+
+}  // namespace hone::optim

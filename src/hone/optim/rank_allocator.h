@@ -1,0 +1,55 @@
+// AdaLoRA's allocation of ranks around any optimizer: singular values that matter least are set to zero until a budget is met, and the
+// singular vectors are drawn towards being orthogonal.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/optim/optimizer.h"
+
+namespace hone::optim {
+
+struct RankSchedule {
+  int64_t target_rank = 8;                           // on average over the layers, in the end
+  int64_t tinit = 0, tfinal = 0;      // steps without a change of ranks
+  int64_t interval = 1;                              // steps between changes
+  int64_t steps = 0;                                 // of the run
+  double sensitivity_decay = 0.85, uncertainty_decay = 0.85;
+  double orthogonality = 0.5;                        // weight of the penalty
+
+  int64_t budget(int64_t step, int64_t first, int64_t last) const;  // ranks of all layers together
+  bool changes_at(int64_t step) const;
+};
+
+class RankAllocator : public Optimizer {
+ public:
+  // The parameters named …lora_A, …lora_B and …lora_E belong together.
+  RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedule& schedule);
+
+  void add_penalty_gradients() override;
+  void step(double learning_rate) override;
+  void visit_state(const StateVisitor& visit) override;
+
+ private:
+  // How much the loss would change without a weight, smoothed, and how unsure that is.
+  struct Importance {
+    std::string name;
+    Tensor parameter, sensitivity, uncertainty;
+    void observe(const RankSchedule& schedule);
+    Tensor score() const { return sensitivity * uncertainty; }
+  };
+  struct Layer {
+    Importance a, b, e;  // [rank, in], [out, rank], [rank, 1]
+    Tensor kept;         // [rank, 1], as numbers
+    Tensor scores() const;  // [rank]
+  };
+  void allocate(int64_t budget);
+
+  std::unique_ptr<Optimizer> inner_;
+  RankSchedule schedule_;
+  std::vector<Layer> layers_;
+  int64_t first_ranks_ = 0;
+  Tensor step_ = at::zeros({}, at::kLong);
+};
+
+}  // namespace hone::optim

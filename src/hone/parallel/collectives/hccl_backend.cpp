@@ -1,0 +1,51 @@
+#include "hone/parallel/collectives/hccl_backend.h"
+
+#include <dlfcn.h>
+
+#include "hone/base/error.h"
+
+namespace hone::parallel {
+namespace {
+
+using OptionsPointer = c10::intrusive_ptr<c10d::Backend::Options>;
+
+template <class Function>
+Function torch_npu_symbol(const char* name) {
+  auto* found = ::dlsym(RTLD_DEFAULT, name);
+  if (!found)
+    throw UserError(ExitCode::usage, "this torch_npu has no HCCL backend that C++ can construct",
+                    "install the torch_npu wheel of your torch");
+  return reinterpret_cast<Function>(found);
+}
+
+// torch_npu is opened, not linked, and its headers need CANN's. So its classes are built by their exported constructors in memory
+// that is larger than any release's object; from then on their virtual functions are c10d's own.
+template <class T>
+c10::intrusive_ptr<T> built(const std::function<void(void*)>& construct) {
+  constexpr size_t kRoom = 64 << 10;
+  void* memory = ::operator new(kRoom);
+  try {
+    construct(memory);
+  } catch (...) {
+    ::operator delete(memory);
+    throw;
+  }
+  return c10::intrusive_ptr<T>::unsafe_steal_from_new(static_cast<T*>(memory));
+}
+
+}  // namespace
+
+CollectiveBackend hccl_backend(const GroupContext& context, const std::string& name, int rank, int size) {
+  auto options = built<c10d::Backend::Options>(
+      [](void* memory) { torch_npu_symbol<void (*)(void*, bool)>("_ZN8c10d_npu16ProcessGroupHCCL7OptionsC1Eb")(memory, false); });
+  options->timeout = context.config.collective_timeout;
+  auto backend = built<c10d::Backend>([&](void* memory) {
+    torch_npu_symbol<void (*)(void*, const c10::intrusive_ptr<c10d::Store>&, int, int, OptionsPointer)>(
+        "_ZN8c10d_npu16ProcessGroupHCCLC1ERKN3c1013intrusive_ptrIN4c10d5StoreENS1_6detail34intrusive_target_default_null_typeIS4_"
+        "EEEEiiNS2_"
+        "INS0_7OptionsENS6_ISB_EEEE")(memory, store_of(context, name), rank, size, options);
+  });
+  return {backend, SendRecvOrder::alternating};
+}
+
+}  // namespace hone::parallel

@@ -1,0 +1,66 @@
+// Collectives over the processes of a run: c10d's Gloo on CPUs, NCCL on CUDA, HCCL on NPUs, behind the few calls hone makes.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/device/tensor.h"
+#include "hone/parallel/launch/world.h"
+
+namespace hone::parallel {
+
+// A collective that has been started; wait() makes its result visible.
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual void wait() = 0;
+};
+
+struct ProcessGroupOptions {
+  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);        // for everyone to come
+  std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);  // for one collective
+  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(60);     // for a rank that sends no heartbeats any more
+  at::Device device{at::kCPU};
+};
+
+class ProcessGroup {
+ public:
+  // Meets the other ranks at the master's store; a world of one meets nobody. Throws UserError(lost_peer) naming who did not come, or came with another world.
+  static std::unique_ptr<ProcessGroup> join(const World& world, const ProcessGroupOptions& config);
+  virtual ~ProcessGroup() = default;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // Every rank must make the same calls in the same order. Sums; flat, contiguous tensors; parts are of equal size.
+  virtual std::unique_ptr<Work> all_reduce(Tensor& values) = 0;
+  virtual std::unique_ptr<Work> all_gather(Tensor& all, const Tensor& own) = 0;
+  virtual std::unique_ptr<Work> reduce_scatter(Tensor& own, const Tensor& all) = 0;
+  virtual std::unique_ptr<Work> all_to_all(Tensor& received, const Tensor& sent) = 0;
+  // To the next rank of the circle, from the one before.
+  virtual std::unique_ptr<Work> ring_shift(Tensor& received, const Tensor& sent) = 0;
+  virtual void broadcast(Tensor& values, int root) = 0;
+  virtual void barrier() = 0;
+
+  // A group of some of these ranks, in the given order. Every one of them calls it, with the same name.
+  virtual std::unique_ptr<ProcessGroup> subgroup(const std::string& name, const std::vector<int>& ranks) = 0;
+
+  std::vector<std::string> gather_text(const std::string& text);
+  // Every rank must hold the same settings; throws UserError(lost_peer) naming the first rank and key that differ.
+  void require_equal(const std::string& what, const Json& settings);
+  // What this rank has had to send so far by the algorithms of its collectives, in bytes, and how long it has waited for others.
+  int64_t bytes_sent() const { return bytes_sent_; }
+  double seconds_waited() const { return *seconds_waited_; }
+
+ protected:
+  ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
+  void count(const Tensor& payload, double share) { bytes_sent_ += static_cast<int64_t>(static_cast<double>(payload.nbytes()) * share); }
+  int rank_, size_;
+  int64_t bytes_sent_ = 0;
+  std::shared_ptr<double> seconds_waited_ = std::make_shared<double>(0);  // shared with what is pending
+};
+
+}  // namespace hone::parallel

@@ -1,0 +1,69 @@
+// Several parameters end to end in one buffer of which each rank keeps an equal part. The model continues using its own tensors: they are
+// views of the whole buffer, whose memory is there only while it is gathered.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/parallel/collectives/process_group.h"
+
+namespace hone::parallel {
+
+// What this rank keeps of a parameter: elements [begin, begin + values.numel()) of it, flattened. The optimizer updates `values`.
+struct ParameterShard {
+  size_t member = 0;
+  int64_t begin = 0;
+  Tensor values;
+};
+
+struct FlatParameterConfig {
+  bool keep_unsharded = false;               // the whole buffer is always there: only gradients and optimizer are sharded
+  bool trained = true;                 // gradients will be reduced
+  at::ScalarType type = at::kFloat;    // of the buffer
+  at::ScalarType reduce_type = at::kFloat;    // of gradients on their way
+  at::ScalarType gradient_type = at::kFloat;  // of the sums that the optimizer reads
+  at::Device device{at::kCPU};         // where the model computes
+  bool offload_parameters = false;          // parameters rest in host memory
+  bool offload_optimizer = false;         // what the optimizer touches is in host memory
+};
+
+class FlatParameter {
+ public:
+  // Takes the members over: from now on each is a view. Their values are taken from what they hold.
+  FlatParameter(TensorList members, ProcessGroup& shards, ProcessGroup* replicas, const FlatParameterConfig& config);
+
+  void start_gather();
+  void finish_gather();
+  void release();  // gives the whole buffer's memory back; the members must not be read until the next gather
+  bool gathered() const { return config_.keep_unsharded || gathered_; }
+
+  bool trained() const { return config_.trained; }
+  bool requires_grad_now() const;  // LISA freezes layers for a while: without a sum their pieces have no gradient, and the optimizer passes them over
+  void start_reduce();   // takes the members' gradients; what has none counts as zero
+  void finish_reduce();  // adds the sum over all ranks to the gradients of the pieces
+  void sync_after_step();        // after an update: the pieces' values reach the shard, and a resident buffer all ranks
+
+  const TensorList& members() const { return members_; }
+  std::vector<ParameterShard>& shards() { return parameter_shards_; }
+  void fill(size_t member, const Tensor& values);  // sets this rank's part of a member, and of a resident buffer all of it
+  int64_t shard_bytes() const { return static_cast<int64_t>(shard_.nbytes()); }
+
+ private:
+  Tensor view_of(size_t member) const;
+  void allocate();
+  void make_shards();
+
+  FlatParameterConfig config_;
+  ProcessGroup& shards_;
+  ProcessGroup* replicas_;  // groups that hold the same shards (hybrid sharding); null when there is one
+  TensorList members_;
+  std::vector<int64_t> offsets_;
+  int64_t length_ = 0, part_ = 0;  // of the whole buffer, of one rank's share
+  Tensor unsharded_, shard_, optimizer_shard_;    // home_: where the optimizer works, the shard itself unless it lies elsewhere
+  std::vector<ParameterShard> parameter_shards_;
+  bool gathered_ = false;
+  std::unique_ptr<Work> gathering_, reducing_;
+  Tensor sending_, received_, gradient_;
+};
+
+}  // namespace hone::parallel

@@ -1,0 +1,265 @@
+#include "hone/parallel/sharding/sharded_model.h"
+
+#include <map>
+
+#include "hone/base/error.h"
+#include "hone/ops/quantization/quantized_tensor.h"
+#include "hone/parallel/sharding/wrap_policy.h"
+
+namespace hone::parallel {
+namespace {
+
+const void* key(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
+
+using Compressed = std::unordered_map<const Tensor*, const ops::QuantizedTensor*>;
+
+Compressed compressed_weights(model::CausalLM& model) {
+  Compressed found;
+  for (const auto* linear : model.linears())
+    if (linear->quantized_base) found[&linear->weight] = linear->quantized_base.get();
+  return found;
+}
+
+// What of a parameter takes memory: one quantized is its codes and scales, and but a shape besides.
+TensorList memory_of(const Tensor& parameter, const Compressed& compressed) {
+  auto found = compressed.find(&parameter);
+  if (found == compressed.end()) return {parameter};
+  auto held = found->second->parts();
+  TensorList tensors{held.codes, held.scales};
+  if (held.outer.defined()) tensors.push_back(held.outer);
+  return tensors;
+}
+
+// Head, blocks from the last to the first, embedding. A head that is tied to the embedding is complete only with it.
+std::vector<size_t> backward_order(size_t blocks, size_t parts) {
+  std::vector<size_t> order;
+  for (size_t block = blocks; block-- > 0;) order.push_back(block);
+  bool tied = parts == blocks + 1;
+  order.insert(tied ? order.end() : order.begin(), blocks);
+  if (!tied) order.push_back(blocks + 1);
+  return order;
+}
+
+}  // namespace
+
+ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas,
+                           bool pure)
+    : model_(model), config_(config), shards_(shards), replicas_(replicas), blocks_(static_cast<size_t>(model.config().layers)) {
+  FlatParameterConfig common;
+  common.keep_unsharded = config.stage < 3;
+  common.device = model.device();
+  common.offload_parameters = config.offload_parameters;
+  common.offload_optimizer = config.offload_optimizer || config.offload_parameters;
+  if (config.reduce_type) common.reduce_type = *config.reduce_type;
+  common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
+  for (const auto& part : model.parameter_units()) {
+    parts_.emplace_back();
+    if (config.stage < 3 || config.unit_size == 0) {
+      add_unit(part.parameters, common, /*stays=*/false);
+      continue;
+    }
+    auto units = size_based_wrap(part.parameters, config.unit_size);
+    for (const auto& unit : units.units) add_unit(unit, common, /*stays=*/false);
+    add_unit(units.root, common, /*stays=*/true);
+  }
+  reduction_order_ = backward_order(blocks_, parts_.size());
+  complete_.resize(parts_.size());
+  comes_in_backward_.resize(parts_.size());
+  model.set_weight_hooks(this);
+}
+
+ShardedModel::~ShardedModel() { model_.set_weight_hooks(nullptr); }
+
+void ShardedModel::add_unit(const std::vector<model::NamedParameter>& unit, const FlatParameterConfig& common, bool stays) {
+  const auto compressed = compressed_weights(model_);
+  TensorList trained, frozen;
+  for (const auto& parameter : unit) {
+    auto& list = parameter.value->requires_grad() ? trained : frozen;
+    for (const auto& tensor : memory_of(*parameter.value, compressed)) list.push_back(tensor);
+  }
+  add_flats(trained, /*trained=*/true, common, stays);
+  if (config_.stage == 3) add_flats(frozen, /*trained=*/false, common, stays);
+}
+
+// One buffer for each number type: what trains apart from what does not, which never needs a gradient's memory or traffic.
+void ShardedModel::add_flats(const TensorList& tensors, bool trained, const FlatParameterConfig& common, bool stays) {
+  std::map<at::ScalarType, TensorList> by_type;
+  for (const auto& tensor : tensors) by_type[tensor.scalar_type()].push_back(tensor);
+  auto& flats = parts_.back();
+  for (auto& [type, members] : by_type) {
+    auto config = common;
+    config.type = type;
+    config.trained = trained;
+    if (config.gradient_type == at::ScalarType::Undefined) config.gradient_type = type;
+    flats.push_back(std::make_unique<FlatParameter>(std::move(members), shards_, replicas_, config));
+    auto& flat = *flats.back();
+    if (stays) staying_.insert(&flat);
+    for (size_t i = 0; i < flat.members().size(); ++i) {
+      places_[key(flat.members()[i])] = {parts_.size() - 1, flats.size() - 1, i};
+      parameter_shards_[key(flat.members()[i])];
+    }
+    for (auto& piece : flat.shards()) parameter_shards_[key(flat.members()[piece.member])].push_back(&piece);
+  }
+}
+
+void ShardedModel::before_forward(size_t part) {
+  for (auto& flat : parts_[part]) flat->finish_gather();
+  if (!config_.prefetch || config_.stage < 3) return;
+  size_t next = part > blocks_ ? 0 : part + 1;  // the embedding, then the blocks, then norm and head
+  if (next <= blocks_)
+    for (auto& flat : parts_[next]) flat->start_gather();
+}
+
+void ShardedModel::after_forward(size_t part) {
+  bool needed_at_once =
+      part + 1 == blocks_ && at::GradMode::is_enabled();  // the backward pass begins where the forward pass ends
+  if (config_.reshard_after_forward && !needed_at_once) reshard(part);
+}
+
+void ShardedModel::before_backward(size_t part) {
+  comes_in_backward_[part] = true;
+  for (auto& flat : parts_[part]) flat->finish_gather();
+  if (config_.prefetch && part > 0 && comes_in_backward_[part - 1])
+    for (auto& flat : parts_[part - 1]) flat->start_gather();
+}
+
+void ShardedModel::after_backward(size_t part) {
+  reshard(part);
+  complete_[part] = true;
+  if (!reduces_now()) return;
+  while (reduced_ < reduction_order_.size() && complete_[reduction_order_[reduced_]]) reduce(reduction_order_[reduced_++]);
+}
+
+void ShardedModel::release(size_t part) {
+  if (holding_) return;
+  for (auto& flat : parts_[part]) flat->release();
+}
+
+void ShardedModel::reshard(size_t part) {
+  if (holding_) return;
+  for (auto& flat : parts_[part])
+    if (!staying_.contains(flat.get())) flat->release();
+}
+
+// At most one part's gradients are under way, so that memory stays at two parts.
+void ShardedModel::reduce(size_t part) {
+  for (auto* flat : std::exchange(pending_reductions_, {})) flat->finish_reduce();
+  for (auto& flat : parts_[part]) {
+    if (!flat->requires_grad_now()) continue;
+    flat->start_reduce();
+    pending_reductions_.push_back(flat.get());
+  }
+}
+
+void ShardedModel::begin_backward(bool last_of_update) {
+  last_ = last_of_update;
+  reduced_ = 0;
+  complete_.assign(parts_.size(), false);
+}
+
+void ShardedModel::end_backward() {
+  for (size_t part = 0; part < parts_.size(); ++part) release(part);
+  while (reduces_now() && reduced_ < reduction_order_.size()) reduce(reduction_order_[reduced_++]);
+  for (auto* flat : std::exchange(pending_reductions_, {})) flat->finish_reduce();
+}
+
+template <class Visit>
+void ShardedModel::each_trained(Visit visit) {
+  for (auto& part : parts_)
+    for (auto& flat : part)
+      if (flat->trained()) visit(*flat);
+}
+
+void ShardedModel::sync_after_step() {
+  each_trained([](FlatParameter& flat) { flat.sync_after_step(); });
+}
+
+void ShardedModel::wait_for_sync() {
+  if (config_.stage < 3) each_trained([](FlatParameter& flat) { flat.finish_gather(); });
+}
+
+const std::vector<ParameterShard*>& ShardedModel::shards_of(const Tensor& parameter) const {
+  auto found = parameter_shards_.find(key(parameter));
+  HONE_CHECK(found != parameter_shards_.end(), "a parameter that no part of the model holds");
+  return found->second;
+}
+
+void ShardedModel::fill(const Tensor& parameter, const Tensor& values) {
+  auto place = places_.at(key(parameter));
+  parts_[place.part][place.flat]->fill(place.member, values);
+}
+
+void ShardedModel::keep_gathered(bool hold) {
+  holding_ = hold;
+  for (auto& part : parts_)
+    for (auto& flat : part) hold ? flat->finish_gather() : flat->release();
+}
+
+void ShardedModel::gather_trained() {
+  each_trained([](FlatParameter& flat) { flat.start_gather(); });
+  each_trained([](FlatParameter& flat) { flat.finish_gather(); });
+}
+
+void ShardedModel::release_trained() {
+  if (!holding_) each_trained([](FlatParameter& flat) { flat.release(); });
+}
+
+std::string ShardedModel::units() const {
+  if (config_.stage < 3 || config_.unit_size == 0) return "";
+  size_t all = 0;
+  for (const auto& part : parts_) all += part.size();
+  return fmt::format("{} units of at least {} parameters, and what is left of the model as one", all - staying_.size(), config_.unit_size);
+}
+
+int64_t ShardedModel::bytes_held() const {
+  int64_t bytes = 0;
+  for (const auto& part : parts_)
+    for (const auto& flat : part) bytes += flat->gathered() ? flat->shard_bytes() * shards_.size() : flat->shard_bytes();
+  return bytes;
+}
+
+bool GatheredParameters::is_needed(const ShardedModel& model) {
+  return model.config_.stage == 3 && (!model.replicas_ || model.replicas_->rank() == 0);
+}
+
+void GatheredParameters::announce(int64_t part) {
+  auto number = at::tensor({part}, at::kLong);
+  model_.shards_.broadcast(number, 0);
+}
+
+Tensor GatheredParameters::operator()(const Tensor& parameter) {
+  at::NoGradGuard no_grad;
+  auto place = model_.places_.find(key(parameter));
+  if (place == model_.places_.end() || model_.config_.stage < 3) return parameter.detach();
+  size_t part = place->second.part;
+  if (gathered_unit_ != part) {
+    if (gathered_unit_) model_.release(*gathered_unit_);
+    announce(static_cast<int64_t>(part));
+    for (auto& flat : model_.parts_[part]) flat->finish_gather();
+    gathered_unit_ = part;
+  }
+  return parameter.detach().clone();
+}
+
+GatheredParameters::~GatheredParameters() {
+  if (model_.config_.stage < 3) return;
+  if (gathered_unit_) model_.release(*gathered_unit_);
+  try {
+    announce(-1);
+  } catch (const UserError&) {
+    // The peers are gone: whoever used the lender is told by the next collective.
+    gathered_unit_.reset();
+  }
+}
+
+void GatheredParameters::participate(ShardedModel& model) {
+  for (auto number = at::empty({1}, at::kLong);;) {
+    model.shards_.broadcast(number, 0);
+    int64_t part = number.item<int64_t>();
+    if (part < 0) return;
+    for (auto& flat : model.parts_[static_cast<size_t>(part)]) flat->finish_gather();
+    model.release(static_cast<size_t>(part));
+  }
+}
+
+}  // namespace hone::parallel

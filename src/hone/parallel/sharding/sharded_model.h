@@ -1,0 +1,85 @@
+// ZeRO 1 to 3 and FSDP: shards parameters, gradients and optimizer state over ranks; parameter units are gathered before use and resharded afterwards.
+#pragma once
+#include <set>
+#include <unordered_map>
+
+#include "hone/model/causal_lm.h"
+#include "hone/parallel/sharding/flat_parameter.h"
+#include "hone/parallel/sharding/sharding_config.h"
+
+namespace hone::parallel {
+
+class ShardedModel final : public model::WeightHooks {
+ public:
+  // `replicas` joins the ranks that hold the same shards, or is null. Pure training keeps gradients in the weights' own type.
+  ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas, bool pure);
+  ~ShardedModel() override;
+
+  void before_forward(size_t part) override;
+  void after_forward(size_t part) override;
+  void before_backward(size_t part) override;
+  void after_backward(size_t part) override;
+
+  void begin_backward(bool last_of_update);
+  void end_backward();  // all gradients of the pass are summed; of stage 1 after the last pass of an update
+  void sync_after_step();       // after an update; what others changed is on its way until the next pass, or settle()
+  void wait_for_sync();
+
+  const std::vector<ParameterShard*>& shards_of(const Tensor& parameter) const;
+  void fill(const Tensor& parameter, const Tensor& values);
+  // The whole model stays in every rank's memory until told otherwise: for generation, whose length ranks do not agree on.
+  void keep_gathered(bool hold);
+  void gather_trained();  // adapters are small: all of them at once, until release_trained
+  void release_trained();
+  int64_t bytes_held() const;  // by shards and resident buffers
+  std::string units() const;   // "9 units by size"; empty where blocks are the units
+
+ private:
+  friend class GatheredParameters;
+  struct ParameterLocation {
+    size_t part, flat, member;
+  };
+  using Flats = std::vector<std::unique_ptr<FlatParameter>>;
+  void add_unit(const std::vector<model::NamedParameter>& unit, const FlatParameterConfig& common, bool stays);
+  void add_flats(const TensorList& tensors, bool trained, const FlatParameterConfig& common, bool stays);
+  void reduce(size_t part);
+  void release(size_t part);
+  void reshard(size_t part);  // between the passes: what belongs to the full model stays
+  bool reduces_now() const { return config_.stage > 1 || last_; }
+  template <class Visit>
+  void each_trained(Visit visit);
+
+  model::CausalLM& model_;
+  ShardingConfig config_;
+  ProcessGroup& shards_;
+  ProcessGroup* replicas_;
+  std::vector<Flats> parts_;
+  size_t blocks_;
+  std::unordered_map<const void*, ParameterLocation> places_;
+  std::unordered_map<const void*, std::vector<ParameterShard*>> parameter_shards_;
+  std::vector<size_t> reduction_order_;  // of parts, on every rank the same, also when one has no gradient for a part that others have
+  size_t reduced_ = 0;                   // of them, in this backward pass
+  std::vector<bool> complete_;           // parts that this backward pass is through with
+  std::vector<bool> comes_in_backward_;  // learned: a frozen beginning of the model is never asked for
+  std::vector<FlatParameter*> pending_reductions_;   // reductions under way
+  std::set<const FlatParameter*> staying_;   // units of the full model, from their first use in a pass until its end
+  bool last_ = false, holding_ = false;
+};
+
+// Reads whole parameters one part at a time, for saving. Ranks that do not read call follow().
+class GatheredParameters {
+ public:
+  explicit GatheredParameters(ShardedModel& model) : model_(model) {}
+  ~GatheredParameters();  // tells the followers that it is over
+  Tensor operator()(const Tensor& parameter);  // a copy of its values
+
+  static bool is_needed(const ShardedModel& model);  // whether this rank is among those that read or follow
+  static void participate(ShardedModel& model);
+
+ private:
+  void announce(int64_t part);
+  ShardedModel& model_;
+  std::optional<size_t> gathered_unit_;
+};
+
+}  // namespace hone::parallel

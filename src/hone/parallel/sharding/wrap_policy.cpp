@@ -1,0 +1,49 @@
+#include "hone/parallel/sharding/wrap_policy.h"
+
+#include <map>
+#include <string>
+
+namespace hone::parallel {
+namespace {
+
+// "model.layers.3" is a module; what is above it is a list of modules or the model, whose units are not a part's.
+size_t part_depth(const std::string& name) { return name.starts_with("model.layers.") ? 3 : name.starts_with("model.") ? 2 : 1; }
+
+size_t end_of(const std::string& name, size_t depth) {
+  size_t at = 0;
+  for (size_t i = 0; i < depth && at != name.npos; ++i) at = name.find('.', at + 1);
+  return at;
+}
+
+using Members = std::vector<model::NamedParameter>;
+
+// `members` share their names' first `depth` words, the path of a module.
+Members unwrapped(const Members& members, size_t depth, int64_t least, ShardUnits& units) {
+  std::map<std::string, Members> inner;
+  Members left;
+  for (const auto& member : members) {
+    const size_t own_end = end_of(member.name, depth), inner_end = end_of(member.name, depth + 1);
+    if (own_end == member.name.npos || inner_end == member.name.npos) left.push_back(member);
+    else inner[member.name.substr(0, inner_end)].push_back(member);
+  }
+  for (const auto& [path, below] : inner)
+    for (const auto& member : unwrapped(below, depth + 1, least, units)) left.push_back(member);
+  int64_t count = 0;
+  for (const auto& member : left) count += member.value->numel();
+  if (left.empty() || count < least) return left;
+  units.units.push_back(std::move(left));
+  return {};
+}
+
+}  // namespace
+
+ShardUnits size_based_wrap(const Members& parameters, int64_t least) {
+  ShardUnits units;
+  std::map<std::string, Members> modules;
+  for (const auto& parameter : parameters) modules[parameter.name.substr(0, end_of(parameter.name, part_depth(parameter.name)))].push_back(parameter);
+  for (const auto& [path, members] : modules)
+    for (const auto& member : unwrapped(members, part_depth(members.front().name), least, units)) units.root.push_back(member);
+  return units;
+}
+
+}  // namespace hone::parallel

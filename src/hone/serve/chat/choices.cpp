@@ -1,0 +1,128 @@
+#include "hone/serve/chat/choices.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "hone/base/file.h"
+#include "hone/serve/chat/task.h"
+
+namespace hone::serve {
+namespace {
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+ChoiceStream::ChoiceStream(Context& context, std::shared_ptr<Generation> generation, const std::vector<OutputParser::Config>& parsers,
+                 int64_t prompt_tokens, bool whole)
+    : context_(context),
+      generation_(std::move(generation)),
+      choices_(parsers.begin(), parsers.end()),
+      usage_{.prompt = prompt_tokens},
+      whole_(whole),
+      began_(Clock::now()),
+      last_(began_) {}
+
+void ChoiceStream::keep_time(size_t tokens) {
+  if (tokens == 0) return;
+  auto now = Clock::now();
+  if (std::exchange(first_, false))
+    context_.metrics.first_token(seconds(now - began_));
+  else
+    context_.metrics.inter_token_latency(seconds(now - last_));
+  last_ = now;
+}
+
+// Streams tell each log-probability once and forget it.
+void ChoiceStream::keep_logprobs(Answer& answer, engine::RequestOutput& output) {
+  if (!whole_) return;
+  logprobs_ += count_logprobs(output);
+  if (logprobs_ > kMostLogprobs)
+    throw ApiError(400, fmt::format("the response has more than {} log-probabilities; ask for fewer, or stream it", kMostLogprobs),
+                  "logprobs", "too_many_logprobs");
+  if (output.eos_logprob) answer.end_logprob = output.eos_logprob;
+  if (!output.prompt_logprobs.empty()) answer.prompt_logprobs = std::move(output.prompt_logprobs);
+  std::ranges::move(output.logprobs, std::back_inserter(answer.logprobs));
+}
+
+// A call that broke off is no call; its text is all there is. Streams have told of it already.
+void ChoiceStream::drop_incomplete_call(Answer& answer) {
+  if (answer.parser.incomplete_call().empty()) return;
+  answer.calls.pop_back();
+  answer.text += answer.parser.incomplete_call();
+}
+
+ChoiceStream::ChoiceDelta ChoiceStream::take(Event& event) {
+  auto& output = event.output;
+  auto& answer = choices_[event.choice];
+  keep_time(output.tokens.size());
+  answer.tokens += static_cast<int64_t>(output.tokens.size());
+  usage_.completion += static_cast<int64_t>(output.tokens.size());
+  usage_.cached = std::max(usage_.cached, output.cached_tokens);
+  keep_logprobs(answer, output);
+  ChoiceDelta news{event.choice, answer.parser.push(output.text), &output};
+  if (output.finish != engine::FinishReason::none) {
+    answer.finish = output.finish;
+    answer.stop_string = output.stop_string;
+    for (auto& delta : answer.parser.finish()) news.deltas.push_back(std::move(delta));
+  }
+  bool thinks = !news.deltas.empty() && std::ranges::all_of(news.deltas, [](const Delta& delta) { return delta.kind == Delta::Kind::reasoning; });
+  if (thinks) usage_.thought += static_cast<int64_t>(output.tokens.size());
+  for (const auto& delta : news.deltas) {
+    if (delta.kind == Delta::Kind::text)
+      answer.text += delta.text;
+    else if (delta.kind == Delta::Kind::reasoning)
+      answer.thought += delta.text;
+    else if (delta.kind == Delta::Kind::call)
+      answer.calls.push_back({fresh_id("call_"), delta.text, ""});
+    else
+      answer.calls[delta.call].arguments += delta.text;
+  }
+  if (whole_) drop_incomplete_call(answer);
+  return news;
+}
+
+asio::awaitable<std::vector<ChoiceStream::ChoiceDelta>> ChoiceStream::next() {
+  events_.clear();
+  std::vector<ChoiceDelta> news;
+  if (!generation_->finished() || generation_->pending()) events_ = co_await generation_->next();
+  if (generation_->interrupted() && !generation_->finished()) throw interruption();
+  for (auto& event : events_) {
+    if (event.output.finish == engine::FinishReason::error) throw failure_of(event);
+    if (event.output.finish == engine::FinishReason::cancelled) throw interruption();
+    news.push_back(take(event));
+  }
+  if (generation_->finished() && !generation_->pending() && !std::exchange(counted_, true))
+    context_.metrics.finished(usage_.prompt, usage_.completion, seconds(Clock::now() - began_));
+  co_return news;
+}
+
+size_t count_logprobs(const engine::RequestOutput& output) {
+  size_t count = 0;
+  for (const auto* positions : {&output.logprobs, &output.prompt_logprobs})
+    for (const auto& position : *positions) count += 1 + position.top.size();
+  return count;
+}
+
+asio::awaitable<void> ChoiceStream::finish() {
+  for (bool more = true; more;) {
+    auto news = co_await next();
+    more = !news.empty();
+  }
+}
+
+void keep_result(const Context& context, const data::Conversation& question, const ChoiceStream& answers, const std::string& model) {
+  if (context.result_file.empty()) return;
+  Json messages = Json::array();
+  for (const auto& message : question.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+  for (size_t i = 0; i < answers.size(); ++i) {
+    auto row = messages;
+    row.push_back({{"role", "assistant"}, {"content", answers.answer(i).text}});
+    append_line(
+        context.result_file,
+        dump(
+            {{"response", answers.answer(i).text}, {"model", model}, {"messages", row}, {"usage", usage_json(answers.usage())}}));
+  }
+}
+
+}  // namespace hone::serve

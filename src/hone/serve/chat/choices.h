@@ -1,0 +1,72 @@
+// The choices of one request while they are generated: what both protocols read from the engine's events.
+#pragma once
+#include "hone/serve/chat/output_parser.h"
+#include "hone/serve/context.h"
+#include "hone/serve/openai/format.h"
+
+namespace hone::serve {
+
+struct Answer {
+  explicit Answer(const OutputParser::Config& config) : parser(config) {}
+
+  struct Call {
+    std::string id, name, arguments;
+  };
+  OutputParser parser;
+  std::string text, thought;
+  std::vector<Call> calls;
+  std::vector<engine::PositionLogprobs> logprobs, prompt_logprobs;
+  std::optional<float> end_logprob;  // of the token that ended it
+  engine::FinishReason finish = engine::FinishReason::none;
+  std::string stop_string;
+  int64_t tokens = 0;
+};
+
+// Follows a Generation: parses, counts, keeps time. I/O thread only.
+class ChoiceStream {
+ public:
+  // An answer for each of `parsers`. Log-probabilities of answers that are sent whole are kept, up to a limit.
+  ChoiceStream(Context& context, std::shared_ptr<Generation> generation, const std::vector<OutputParser::Config>& parsers,
+          int64_t prompt_tokens, bool whole);
+
+  // One event's news of one answer.
+  struct ChoiceDelta {
+    size_t choice;
+    std::vector<Delta> deltas;
+    const engine::RequestOutput* output;  // valid until the next call; its log-probabilities are here when the answers are streamed
+  };
+  // Waits for more. Empty: everything has been told. Throws Problem when an answer failed, the server goes down or the client
+  // left.
+  asio::awaitable<std::vector<ChoiceDelta>> next();
+  // Until the end, for answers that are sent whole.
+  asio::awaitable<void> finish();
+
+  const Answer& answer(size_t choice) const { return choices_[choice]; }
+  std::span<const Answer> all() const { return choices_; }
+  size_t size() const { return choices_.size(); }
+  size_t parts() const { return choices_.size() + logprobs_; }  // what writing them all down takes
+  const Usage& usage() const { return usage_; }
+
+ private:
+  void keep_time(size_t tokens);
+  void keep_logprobs(Answer& answer, engine::RequestOutput& output);
+  static void drop_incomplete_call(Answer& answer);
+  ChoiceDelta take(Event& event);
+
+  Context& context_;
+  std::shared_ptr<Generation> generation_;
+  std::vector<Answer> choices_;
+  std::vector<Event> events_;
+  Usage usage_;
+  const bool whole_;
+  size_t logprobs_ = 0;  // entries kept
+  Clock::time_point began_, last_;
+  bool first_ = true, counted_ = false;
+};
+
+size_t count_logprobs(const engine::RequestOutput& output);  // entries, of prompt and answer
+
+// Adds the finished chat to the server's result file, when there is one: a row as `infer` writes it.
+void keep_result(const Context& context, const data::Conversation& question, const ChoiceStream& answers, const std::string& model);
+
+}  // namespace hone::serve

@@ -1,0 +1,66 @@
+#include "hone/serve/http/in_flight.h"
+
+#include <unistd.h>
+
+#include "hone/base/log.h"
+
+namespace hone::serve {
+
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kLook{10};             // between two looks at who is left
+constexpr milliseconds kTimeToSayWhy{1'000};  // for those cut short
+constexpr milliseconds kTimeToUnwind{5'000};  // for those whose client is gone
+}  // namespace
+
+asio::awaitable<void> pause(milliseconds time) {
+  auto executor = co_await asio::this_coro::executor;
+  asio::steady_timer timer(executor, time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+asio::awaitable<void> InFlightRequests::until_none(milliseconds patience) const {
+  for (auto deadline = Clock::now() + patience; count_ > 0 && Clock::now() < deadline;) co_await pause(kLook);
+}
+
+asio::awaitable<void> InFlightRequests::drain(Listener& listener, milliseconds patience, std::function<void()> cut_short) const {
+  co_await until_none(patience);
+  if (count_ > 0) {
+    log::warning("{} requests did not end in time and are aborted", count_);
+    cut_short();
+    co_await until_none(kTimeToSayWhy);
+  }
+  listener.stop_accepting();
+  listener.close_clients();
+  co_await until_none(kTimeToUnwind);
+}
+
+asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answering, const HttpRequest& request) {
+  std::optional<ApiError> problem;
+  try {
+    co_await std::move(answering);
+  } catch (const ApiError& caught) {
+    problem = caught;
+  } catch (const std::exception& error) {
+    log::error("{}: {}", request_line(request), error.what());
+    problem = ApiError(500, "something went wrong inside the server; its log says what", "", "internal_error");
+  }
+  co_return problem;
+}
+
+std::string request_line(const HttpRequest& request) {
+  constexpr size_t kShown = 200;
+  auto path = request.path.substr(0, kShown);
+  for (char& c : path)
+    if (c <= ' ' || c > '~') c = '?';
+  return fmt::format("{} {}", request.head_only ? "HEAD" : request.method.substr(0, 16), path);
+}
+
+void end_at_next(asio::signal_set& signals) {
+  signals.async_wait([](const error_code& cancelled, int signal) {
+    if (!cancelled) ::_exit(128 + signal);
+  });
+}
+
+}  // namespace hone::serve

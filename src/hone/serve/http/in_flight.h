@@ -1,0 +1,46 @@
+// Requests in flight: their count, how failures are reported to the client, and how shutdown waits for them.
+#pragma once
+#include <boost/asio/signal_set.hpp>
+#include <functional>
+#include <optional>
+
+#include "hone/serve/http/listener.h"
+#include "hone/serve/http/api_error.h"
+
+namespace hone::serve {
+
+class InFlightRequests {
+ public:
+  // However a request ends, it is counted out.
+  class Counted {
+   public:
+    explicit Counted(InFlightRequests& all) : all_(all) { ++all_.count_; }
+    ~Counted() { --all_.count_; }
+    Counted(const Counted&) = delete;
+
+   private:
+    InFlightRequests& all_;
+  };
+
+  size_t count() const { return count_; }
+  asio::awaitable<void> until_none(std::chrono::milliseconds patience) const;
+  // Requests end by themselves within `patience`, then by `cut_short`, which tells their clients why, then by force.
+  // Those that are left even then hang.
+  asio::awaitable<void> drain(Listener& listener, std::chrono::milliseconds patience, std::function<void()> cut_short) const;
+
+ private:
+  size_t count_ = 0;
+};
+
+// Waits for `answering`, and returns what its client is to be told when it failed. What is no Problem goes into the log alone.
+asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answering, const HttpRequest& request);
+
+// "GET /v1/models", for the log: a stranger's path is neither long nor anything but plain characters there, and its query is left out.
+std::string request_line(const HttpRequest& request);
+
+asio::awaitable<void> pause(std::chrono::milliseconds time);
+
+// The next signal ends the process, whatever it is at.
+void end_at_next(asio::signal_set& signals);
+
+}  // namespace hone::serve

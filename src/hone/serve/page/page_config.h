@@ -1,0 +1,12 @@
+// How the chat page shows itself.
+#pragma once
+#include <string>
+
+namespace hone::serve {
+
+struct PageConfig {
+  std::string title;     // empty: the model's name
+  std::string language;  // en or zh; empty: the browser's
+};
+
+}  // namespace hone::serve

@@ -1,0 +1,173 @@
+#include "hone/serve/proxy/upstream.h"
+
+#include <boost/asio/connect.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <functional>
+
+#include "hone/serve/http/api_error.h"
+
+namespace hone::serve {
+namespace {
+
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+constexpr std::chrono::seconds kTimeToConnect{10}, kTimeToGreet{10}, kTimeToGet{30};
+constexpr size_t kLargestWhole = 64u << 20, kPieceRead = 16u << 10;
+
+constexpr const char* kTooLong = "it takes too long";
+
+ApiError no_answer(const std::string& why) { return ApiError(502, fmt::format("no response from the upstream server: {}", why), "", "bad_gateway"); }
+
+// Ends what is waited for when it takes too long, by closing what it comes through.
+class TimeLimit {
+ public:
+  TimeLimit(const asio::any_io_executor& executor, std::chrono::seconds time, std::function<void()> close) : timer_(executor, time) {
+    timer_.async_wait([passed = passed_, close = std::move(close)](const error_code& cancelled) {
+      if (cancelled) return;
+      *passed = true;
+      close();
+    });
+  }
+  bool passed() const { return *passed_; }
+
+ private:
+  std::shared_ptr<bool> passed_ = std::make_shared<bool>(false);
+  asio::steady_timer timer_;
+};
+
+// An answer while it arrives.
+class ArrivingAnswer {
+ public:
+  explicit ArrivingAnswer(Transport& transport) : transport_(transport) {
+    parser_.eager(true);
+    parser_.body_limit(boost::none);
+  }
+
+  // Waits for more of it. Throws Problem(502) when it breaks off.
+  asio::awaitable<void> read() {
+    error_code failure;
+    size_t count = co_await transport_.read_some(inbox_.prepare(kPieceRead));
+    if (count == 0) {
+      parser_.put_eof(failure);
+      if (failure || !parser_.is_done()) throw no_answer("the connection broke");
+      co_return;
+    }
+    inbox_.commit(count);
+    while (inbox_.size() > 0 && !parser_.is_done() && !failure) {
+      size_t used = parser_.put(inbox_.data(), failure);
+      inbox_.consume(used);
+      if (used == 0) break;
+    }
+    if (failure && failure != http::error::need_more) throw no_answer(failure.message());
+  }
+
+  asio::awaitable<void> read_head() {
+    while (!parser_.is_header_done()) co_await read();
+  }
+  bool done() const { return parser_.is_done(); }
+  int status() const { return static_cast<int>(parser_.get().result_int()); }
+  std::string type() const { return std::string(parser_.get()[http::field::content_type]); }
+  bool is_events() const { return status() == 200 && type().starts_with("text/event-stream"); }
+  std::string take() { return std::exchange(parser_.get().body(), {}); }  // what has arrived since the last call
+
+  asio::awaitable<HttpResponse> whole() {
+    HttpResponse response{.status = status(), .body = take(), .content_type = type()};
+    while (!done()) {
+      co_await read();
+      response.body += take();
+      if (response.body.size() > kLargestWhole) throw no_answer("its answer has no end");
+    }
+    co_return response;
+  }
+
+ private:
+  Transport& transport_;
+  http::response_parser<http::string_body> parser_;
+  boost::beast::flat_buffer inbox_;
+};
+
+asio::awaitable<void> forward_events(Exchange& exchange, ArrivingAnswer& answer) {
+  bool listening = co_await exchange.start_events();
+  for (auto events = answer.take(); listening; events = answer.take()) {
+    listening = co_await exchange.send(events);
+    if (!listening) co_return;
+    if (answer.done()) break;
+    co_await answer.read();
+  }
+  if (listening) co_await exchange.finish_events();
+}
+
+}  // namespace
+
+Upstream::Upstream(Url url, std::string key) : url_(std::move(url)), key_(std::move(key)), tls_(url_.tls ? tls_trusting_context() : nullptr) {}
+
+asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
+  auto executor = co_await asio::this_coro::executor;
+  error_code failure;
+  tcp::resolver resolver(executor);
+  auto found = co_await resolver.async_resolve(url_.host, url_.port, asio::redirect_error(asio::use_awaitable, failure));
+  if (failure) throw no_answer(failure.message());
+  auto socket = std::make_shared<tcp::socket>(executor);
+  {
+    TimeLimit limit(executor, kTimeToConnect, [socket] {
+      error_code ignored;
+      socket->close(ignored);
+    });
+    co_await asio::async_connect(*socket, found, asio::redirect_error(asio::use_awaitable, failure));
+    if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message());
+  }
+  socket->set_option(tcp::no_delay(true), failure);
+  std::shared_ptr<Transport> transport = tls_ ? trusting_transport(std::move(*socket), *tls_, url_.host) : plain_transport(std::move(*socket));
+  TimeLimit limit(executor, kTimeToGreet, [transport] { transport->close(); });
+  failure = co_await transport->handshake();
+  if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message());
+  co_return transport;
+}
+
+std::string Upstream::head_of(const std::string& method, const std::string& path, size_t body_bytes) const {
+  return fmt::format(
+      "{} {}{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, "
+      "text/event-stream\r\n{}Content-Length: {}\r\n\r\n",
+      method, url_.base, path, url_.authority(), key_.empty() ? "" : fmt::format("Authorization: Bearer {}\r\n", key_),
+      body_bytes);
+}
+
+asio::awaitable<void> Upstream::forward(Exchange& exchange, std::string path) {
+  auto transport = co_await connect();
+  exchange.on_gone([transport] { transport->close(); });  // who asked has left: the other server need not go on
+  const auto& request = exchange.request();
+  auto bytes = head_of(request.method, path, request.body.size()) + request.body;
+  bool sent = co_await transport->write(asio::buffer(bytes));
+  if (!sent) throw no_answer("the connection broke");
+  ArrivingAnswer answer(*transport);
+  co_await answer.read_head();
+  if (answer.is_events()) {
+    co_await forward_events(exchange, answer);
+  } else {
+    auto response = co_await answer.whole();
+    co_await exchange.respond(std::move(response));
+  }
+  exchange.on_gone({});
+}
+
+asio::awaitable<HttpResponse> Upstream::get(std::string path) {
+  auto transport = co_await connect();
+  auto executor = co_await asio::this_coro::executor;
+  TimeLimit limit(executor, kTimeToGet, [transport] { transport->close(); });
+  try {
+    auto bytes = head_of("GET", path, 0);
+    bool sent = co_await transport->write(asio::buffer(bytes));
+    if (!sent) throw no_answer("the connection broke");
+    ArrivingAnswer answer(*transport);
+    co_await answer.read_head();
+    auto response = co_await answer.whole();
+    co_return response;
+  } catch (const ApiError& problem) {
+    throw limit.passed() ? no_answer(kTooLong) : problem;
+  }
+}
+
+}  // namespace hone::serve

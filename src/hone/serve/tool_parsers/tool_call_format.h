@@ -1,0 +1,40 @@
+// The formats in which models write tool calls, as one table.
+#pragma once
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "hone/serve/tool_parsers/tool_call_parser.h"
+
+namespace hone::serve {
+
+struct ToolCallFormat {
+  std::string_view name;
+  std::vector<std::string_view> opens;  // marks, one of which stands before a call
+  bool bare = false;                    // an answer's first characters may be a call without a mark
+  bool objects = false;                 // {"name": …, "arguments": …} is a call here
+  std::string_view next;                // stands before each call of several, inside of one mark
+  bool needs_next = false;              // and before the first
+  std::string_view close;               // ends what a mark began; "" when each call ends by itself
+  std::string_view result;              // begins a result, which is not for the model to write
+  // Reads calls that are no such objects; null when there are none.
+  std::unique_ptr<ToolCallParser> (*reader)(const ToolSchemas& known) = nullptr;
+  // How a forced call is written: what the prompt ends with, and then for each function a name with its arguments.
+  std::string_view forced_lead;
+  std::string_view object_key = "arguments";  // of objects
+  struct Written {
+    std::string_view before_arguments, key_open, key_close, value_close, end;  // key_close ends where the value begins
+    bool python = false;
+  };
+  Written forced = {};
+};
+
+// Null when the name is unknown. Names are those of ms-swift's agent templates and LLaMA-Factory's tool formats.
+const ToolCallFormat* find_call_syntax(std::string_view name);
+// The form that a chat template's own words speak of; Hermes' when none is recognized.
+const ToolCallFormat& call_syntax_in(std::string_view chat_template);
+
+std::unique_ptr<ToolCallParser> json_call_reader();
+
+}  // namespace hone::serve

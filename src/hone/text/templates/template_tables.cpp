@@ -1,0 +1,99 @@
+#include "hone/text/templates/template_tables.h"
+
+#include <ctime>
+#include <map>
+
+#include "hone/text/templates/tables.h"
+
+namespace hone::text {
+namespace {
+
+template <class Dialog>
+using Index = std::map<std::string, Dialog, std::less<>>;
+
+template <class Dialog>
+void add(Index<Dialog>& index, std::vector<Dialog> table) {
+  for (auto& dialog : table) {
+    auto name = dialog.name;
+    index.emplace(std::move(name), std::move(dialog));
+  }
+}
+
+std::string with_dates(const std::string& text) {
+  if (text.find("{{DATE_") == std::string::npos && text.find("{{YESTERDAY_ISO}}") == std::string::npos) return text;
+  auto dated = replace_all(text, "{{DATE_DMY}}", today("%d %b %Y"));
+  dated = replace_all(std::move(dated), "{{DATE_ISO}}", today("%Y-%m-%d"));
+  std::time_t yesterday = std::time(nullptr) - 24 * 3600;
+  std::tm local{};
+  localtime_r(&yesterday, &local);
+  char buffer[32];
+  std::strftime(buffer, sizeof buffer, "%Y-%m-%d", &local);
+  return replace_all(std::move(dated), "{{YESTERDAY_ISO}}", buffer);
+}
+
+void fill_dates(TemplateSlots& pieces) {
+  for (auto& piece : pieces) piece.text = with_dates(piece.text);
+}
+
+const Index<SwiftTemplate>& swift_index() {
+  static const auto index = [] {
+    Index<SwiftTemplate> index;
+    add(index, swift_dialogs_a_f());
+    add(index, swift_dialogs_g_l());
+    add(index, swift_dialogs_m_z());
+    for (auto& [name, dialog] : index) {
+      fill_dates(dialog.prefix);
+      if (dialog.system_prefix) fill_dates(*dialog.system_prefix);
+      if (dialog.default_system) *dialog.default_system = with_dates(*dialog.default_system);
+    }
+    return index;
+  }();
+  return index;
+}
+
+const Index<FactoryTemplate>& factory_index() {
+  static const auto index = [] {
+    Index<FactoryTemplate> index;
+    add(index, factory_dialogs_a_l());
+    add(index, factory_dialogs_l_z());
+    return index;
+  }();
+  return index;
+}
+
+template <class Dialog>
+std::vector<std::string> names_of(const Index<Dialog>& index) {
+  std::vector<std::string> names;
+  for (const auto& [name, dialog] : index) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+const SwiftTemplate* find_swift_template(std::string_view name) {
+  auto found = swift_index().find(name);
+  return found == swift_index().end() ? nullptr : &found->second;
+}
+
+const FactoryTemplate* find_factory_template(std::string_view name) {
+  auto found = factory_index().find(name);
+  return found == factory_index().end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> swift_dialog_names() { return names_of(swift_index()); }
+std::vector<std::string> factory_dialog_names() { return names_of(factory_index()); }
+
+std::string replace_all(std::string text, std::string_view what, std::string_view with) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+  return text;
+}
+
+std::string today(const char* strftime_format) {
+  std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char buffer[64];
+  return {buffer, std::strftime(buffer, sizeof buffer, strftime_format, &local)};
+}
+
+}  // namespace hone::text

@@ -1,0 +1,92 @@
+// The named dialog templates of ms-swift ("swift" dialect) and LLaMA-Factory ("factory" dialect): which text stands around each turn.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hone::text {
+
+// One slot of a template: text with placeholders, or a token given by role, name or number. Slots are tokenized one by one where the dialect says so.
+struct TemplateSlot {
+  enum class Kind { text, bos, eos, token, id };
+  Kind kind = Kind::text;
+  std::string text;  // text, or the token's name
+  int id = 0;
+
+  TemplateSlot(const char* text) : text(text) {}
+  TemplateSlot(std::string text) : text(std::move(text)) {}
+  TemplateSlot(Kind kind, std::string text = {}, int id = 0) : kind(kind), text(std::move(text)), id(id) {}
+};
+using TemplateSlots = std::vector<TemplateSlot>;
+
+// ms-swift: {{SYSTEM}}, {{QUERY}}, {{ROUND0}}, {{ROUND1}} stand for their values.
+struct SwiftTemplate {
+  // What a few families do beyond filling slots.
+  enum class Quirk {
+    none,
+    glm_newline,      // no newline after the last <|assistant|> when generation or a tool call follows
+    gemma_system,     // the system text is folded into the first user turn
+    hunyuan_answer,   // history keeps what stands inside <answer>
+    qwen3_5_spacing,  // messages trimmed, think blocks re-wrapped
+    harmony,          // gpt-oss: a fixed opening, the system text as the developer's, answers in a channel
+    ernie_response,   // what follows the thoughts of an answer stands inside <response>
+    embedded_text,    // the system text stands before the text, which is closed in any case
+    question_and_candidate,  // a reranker's: both in one turn, under a task that the system text may name
+    seed_budget,      // the system text says how long the model may think
+    youtu_thoughts,   // of a conversation's answers only the last is told not to think, wherever it stands
+  };
+
+  // The system text as the family writes it: {{SYSTEM}} is what the conversation brings.
+  struct SystemForm {
+    std::string filled, empty;  // with and without text of the conversation's own
+    std::string unless;         // text that holds this says it already
+  };
+
+  std::string name;
+  TemplateSlots prefix;                             // opens a conversation without system text
+  std::optional<TemplateSlots> system_prefix;       // opens one with it; absent: the template knows no system text
+  TemplateSlots prompt;                             // a user turn up to where the answer begins
+  bool system_in_prompt = false;             // `prompt` holds {{SYSTEM}}: pieces with it appear in the last turn only
+  std::optional<TemplateSlots> chat_sep = TemplateSlots{};  // between rounds; absent: only the last round is used
+  TemplateSlots suffix = {TemplateSlot(TemplateSlot::Kind::eos)};
+  std::optional<std::string> default_system;
+  bool auto_add_bos = false;
+  std::vector<std::string> stop_words;
+  std::string agent;  // format of tools, empty when none is known
+  bool thinking = false;
+  std::optional<bool> thinking_by_default;  // unset: when it cannot do otherwise
+  std::optional<SystemForm> thinking_system, plain_system;  // of a conversation whose answers think, and of others
+  std::string reasoning_open = "<think>", reasoning_close = "</think>";
+  std::string thinking_prefix, non_thinking_prefix, history_thinking_prefix;
+  std::optional<bool> preserve_thinking;
+  bool non_thinking_after_user_only = false;
+  Quirk quirk = Quirk::none;
+};
+
+// LLaMA-Factory: {{content}} stands for the turn's text, {{idx}} for its round.
+struct FactoryTemplate {
+  enum class Kind { plain, system_in_user, reasoning, reasoning_closing_tag };
+
+  std::string name;
+  TemplateSlots user, assistant, system, function, observation, prefix;
+  std::string function_format = "default", tools_format = "default";
+  std::string default_system;
+  std::vector<std::string> stop_words;
+  std::string reasoning_open = "<think>\n", reasoning_close = "\n</think>\n\n";
+  std::string call_open = "<tool_call>", call_close = "</tool_call>";
+  bool efficient_eos = false;
+  bool replace_eos = false;
+  Kind kind = Kind::plain;
+};
+
+// Null when no template has the name. Dates in templates are today's.
+const SwiftTemplate* find_swift_template(std::string_view name);
+const FactoryTemplate* find_factory_template(std::string_view name);
+std::vector<std::string> swift_dialog_names();
+std::vector<std::string> factory_dialog_names();
+
+std::string replace_all(std::string text, std::string_view what, std::string_view with);
+std::string today(const char* strftime_format);
+
+}  // namespace hone::text

@@ -1,0 +1,29 @@
+// Pre-tokenizers: how the text falls into pieces that no token may cross.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/text/tokenizer/pre_tokenizers/splitters.h"
+
+namespace hone::text::tokenizer {
+
+struct PreToken {
+  std::string text;
+  bool first = false;  // starts where the whole input starts
+};
+
+class PreTokenizer {
+ public:
+  virtual ~PreTokenizer() = default;
+  virtual void apply(std::vector<PreToken>& pieces) const = 0;  // thread-safe
+};
+
+// Null for a JSON null.
+Result<std::unique_ptr<PreTokenizer>> make_pre_tokenizer(const Json& json);
+
+// The splitter to use instead, when the JSON says exactly "split by a known pattern, then spell bytes"; null otherwise.
+Splitter byte_level_splitter(const Json& json);
+
+}  // namespace hone::text::tokenizer

@@ -1,0 +1,78 @@
+// Atomic checkpoint folders: written in a staging folder, checksummed, manifest last, synced, renamed.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hone/base/file.h"
+#include "hone/base/json.h"
+
+namespace hone::train {
+
+// Version of manifest.json and of our state files. A reader accepts every version up to its own.
+inline constexpr int kCheckpointSchema = 1;
+inline constexpr const char* kStateFile = "hone_state.json";  // position and counters, of the first process
+
+// One file of a checkpoint as its manifest states it.
+struct CheckpointFile {
+  std::string name;  // relative to the folder
+  uint64_t size = 0;
+  uint32_t crc32c = 0;
+};
+
+struct Manifest {
+  int schema = kCheckpointSchema;
+  std::string run_id = {};     // drawn at random when a run begins, and kept when it is continued; "" in files that name none
+  std::string trains_on = {};  // the same for all runs of a model, data and tuner; earlier versions had it as their run_id
+  int64_t step = 0;
+  double saved_at = 0;  // seconds since 1970; 0: not stated
+  int processes = 0;    // whose states a checkpoint to be continued holds; 0: not stated
+  bool weights_alone = false;
+  std::vector<CheckpointFile> files = {};
+
+  Json to_json() const;
+  static Result<Manifest> from_json(const Json& json);
+  // What `files` lacks of what a checkpoint of its kind has; "" when nothing.
+  std::string missing_file() const;
+};
+
+// A save in progress. Files appear in a staging folder; commit() makes them `run_folder/checkpoint-STEP`. Destroyed before that,
+// it removes what it wrote. Any failure to write leaves as std::system_error or UserError with the older checkpoints untouched.
+class CheckpointWriter {
+ public:
+  // `head` is the manifest without its files.
+  CheckpointWriter(const fs::path& run_folder, Manifest head);
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+
+  // Where a save of this step is staged, also by processes other than the one that commits.
+  static fs::path staging_folder(const fs::path& run_folder, int64_t step, const std::string& run_id);
+  // Runs one part of the save: `write` puts files into the staging folder.
+  void part(const std::function<void(const fs::path& staging)>& write);
+  fs::path commit();
+
+ private:
+  fs::path run_folder_, final_, staging_;
+  Manifest manifest_;
+  bool committed_ = false;
+};
+
+std::string checkpoint_name(int64_t step);                       // "checkpoint-12"
+std::optional<int64_t> checkpoint_step(const fs::path& folder);  // 12, or nothing when the name is of another kind
+// Reads the manifest and compares sizes and checksums of all files: an Error names the file and what is wrong with it.
+Result<Manifest> verify_checkpoint(const fs::path& folder);
+// The manifest alone, believed. An Error says what is wrong with it.
+Result<Manifest> read_manifest(const fs::path& folder);
+std::vector<std::pair<int64_t, fs::path>> checkpoints_newest_first(const fs::path& run_folder);  // by their names
+// The newest whole checkpoint of `run_id` in `run_folder`; each one of it that is passed over is named in a warning with the reason.
+std::optional<fs::path> newest_checkpoint(const fs::path& run_folder, std::string_view run_id);
+
+// Removes the oldest checkpoints of `run_id` beyond `limit`, never one of `keep`. A folder that cannot be removed is a warning;
+// the next call tries again. Other runs' checkpoints are not touched.
+void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int64_t limit, const std::vector<fs::path>& keep);
+// Removes what killed processes left behind: staging folders and half-removed checkpoints. The folder must be the caller's alone.
+void sweep_leftovers(const fs::path& run_folder);
+
+}  // namespace hone::train

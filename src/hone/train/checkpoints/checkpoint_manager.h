@@ -1,0 +1,84 @@
+// Saves a run's checkpoints and restores them: weights, optimizer, data position, random states; then retention and links.
+#pragma once
+#include <functional>
+#include <future>
+
+#include "hone/data/batches/loader.h"
+#include "hone/optim/optimizer.h"
+#include "hone/optim/lr_scheduler.h"
+#include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/checkpoints/node_replication.h"
+#include "hone/train/loop/precision.h"
+#include "hone/train/run_folder.h"
+#include "hone/train/loop/train_state.h"
+
+namespace hone::train {
+
+// How what is trained becomes files that other programs read, and back: an adapter's PEFT files or a full model.
+struct WeightFiles {
+  std::function<void(const fs::path& folder)> save;
+  std::function<void(const fs::path& folder)> load;
+  std::function<void(const fs::path& folder)> save_assets;  // tokenizer, args.json, model card … copied beside the weights
+  // Runs `write` on the first process while the others bring their parts of the weights; every process calls it. Unset: all
+  // weights are on the first process.
+  std::function<void(const std::function<void()>& write)> gather = {};
+  // Copies the weights as they are now; what it returns writes the copy while training continues. Unset: they cannot wait, because
+  // they are on several processes, or need not, because an adapter is small.
+  std::function<std::function<void(const fs::path& folder)>()> copy = {};
+};
+
+// Everything besides the weights that decides how the run continues.
+struct ResumableParts {
+  data::Loader& loader;
+  optim::Optimizer& optimizer;
+  optim::LrScheduler& schedule;
+  MasterWeights& masters;
+  GradScaler& scale;
+  ParallelStrategy& group;
+  ParallelStrategy& savers;  // the same processes, heard by the thread that writes
+  at::Device device;
+  const NodeReplicator* copies = nullptr;  // null: one folder for all nodes
+};
+
+class CheckpointManager {
+ public:
+  CheckpointManager(const TrainerConfig& config, const RunFolder& run, WeightFiles weights, ResumableParts parts)
+      : config_(config), run_(run), weights_(std::move(weights)), parts_(parts) {}
+
+  // Takes what a checkpoint of `state` needs out of the run. With async_save it is copied and written by another thread, one save
+  // at a time, else by settle(). Every process calls both; the first writes what all share.
+  void begin(const TrainState& state);
+  bool written() const;  // the other thread is through here; other processes may still write
+  // Waits for what was begun and notes its end in `state`; returns whether there is a new checkpoint. A save that fails (full
+  // disk …) is an error in the log and a count, and the run continues; three in a row throw UserError(out_of_space).
+  bool wait(TrainState& state);
+  int64_t newest() const { return under_way_ ? under_way_->step : saved_; }  // the step that is saved or being saved; -1: none
+
+  // `checkpoint` is verified already. With resume_only_model the weights and the data position alone.
+  TrainState restore(const fs::path& checkpoint);
+  void load_weights(const fs::path& checkpoint) const { weights_.load(checkpoint); }
+
+ private:
+  struct Content;
+  struct PendingSave {
+    int64_t step = 0;
+    fs::path folder;
+    bool best = false;
+    std::future<std::string> failure;  // empty when all went well
+  };
+  std::string stage(const TrainState& state, const std::string& last_checkpoint, Content& content);
+  void collect(const TrainState& state, Content& content);
+  std::string write(Content& content);
+  void conclude(const fs::path& folder, const std::string& best);
+  bool is_main() const { return parts_.group.rank() == 0; }
+  bool writes_folder() const { return is_main() || (parts_.copies && parts_.copies->leads()); }
+
+  const TrainerConfig& config_;
+  const RunFolder& run_;
+  WeightFiles weights_;
+  ResumableParts parts_;
+  int64_t saved_ = -1;
+  std::optional<PendingSave> under_way_;
+};
+
+}  // namespace hone::train

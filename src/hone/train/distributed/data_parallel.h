@@ -1,0 +1,65 @@
+// Parallel strategies over several processes: a full model on each (data parallel), or sharded state.
+#pragma once
+#include "hone/parallel/sharding/gradient_buckets.h"
+#include "hone/parallel/sharding/sharded_model.h"
+#include "hone/train/distributed/parallel_strategy.h"
+
+namespace hone::train {
+
+// Processes that add up numbers.
+class MultiProcess : public ParallelStrategy {
+ public:
+  explicit MultiProcess(parallel::ProcessGroup& processes) : processes_(processes) {}
+
+  int rank() const override { return processes_.rank(); }
+  int size() const override { return processes_.size(); }
+  void all_reduce(Tensor& values) override { processes_.all_reduce(values)->wait(); }
+  double seconds_waited() const override { return processes_.seconds_waited(); }
+  int64_t bytes_sent() const override { return processes_.bytes_sent(); }
+
+ private:
+  parallel::ProcessGroup& processes_;
+};
+
+// Every process holds the full model and its own batches; gradients are summed while the last backward pass of an update runs.
+class DataParallel final : public MultiProcess {
+ public:
+  // `parameters` in the order of the forward pass, with what the optimizer updates for each.
+  DataParallel(parallel::ProcessGroup& processes, std::vector<parallel::GradientBuckets::Parameter> parameters, int64_t bucket_bytes);
+
+  void before_micro_batch(bool last) override {
+    if (last) buckets_.prepare_last_backward();
+  }
+  void finish_gradients() override { buckets_.finish(); }
+
+ private:
+  parallel::GradientBuckets buckets_;
+};
+
+// The processes keep parts of the optimizer, of the gradients and of the weights.
+class ShardedDataParallel final : public MultiProcess {
+ public:
+  ShardedDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup& shards, parallel::ProcessGroup* replicas, parallel::ShardedModel& model)
+      : MultiProcess(processes), shards_(shards), replicas_(replicas), model_(model) {}
+
+  double seconds_waited() const override { return MultiProcess::seconds_waited() + shards_.seconds_waited() + (replicas_ ? replicas_->seconds_waited() : 0); }
+  int64_t bytes_sent() const override { return MultiProcess::bytes_sent() + shards_.bytes_sent() + (replicas_ ? replicas_->bytes_sent() : 0); }
+  void before_micro_batch(bool last) override { model_.begin_backward(last); }
+  void after_micro_batch() override { model_.end_backward(); }
+  Tensor clip_grad_norm(optim::Optimizer& optimizer, double max_norm) override;
+  void after_update() override { model_.sync_after_step(); }
+  bool owns_state() const override { return !replicas_ || replicas_->rank() == 0; }
+  void keep_gathered(bool hold) override { model_.keep_gathered(hold); }
+
+ private:
+  parallel::ProcessGroup& shards_;
+  parallel::ProcessGroup* replicas_;  // null when there is one copy
+  parallel::ShardedModel& model_;
+};
+
+// The same groups, of the pieces that this process keeps. A piece is called after its parameter and where it begins: "name@1024".
+std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::ParameterGroup>& groups, const parallel::ShardedModel& model);
+// Throws UserError(usage) for an optimizer that looks at whole matrices, which no process has.
+void require_elementwise(const std::string& optimizer);
+
+}  // namespace hone::train

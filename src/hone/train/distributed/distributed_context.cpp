@@ -1,0 +1,99 @@
+#include "hone/train/distributed/distributed_context.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "hone/base/log.h"
+
+namespace hone::train {
+namespace {
+
+parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::World& world, at::Device device) {
+  parallel::DeviceMesh::Request request;
+  request.device_type = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  request.sp = config.sequence_parallel;
+  request.ranks_per_node = world.local_size;
+  int copies = std::max(world.size / request.sp, 1);
+  if (config.sharding.stage > 0) request.fsdp = config.sharding.shard_size > 0 ? config.sharding.shard_size : copies;
+  return parallel::DeviceMesh::plan(request, world.size);
+}
+
+// One process has nobody to share with, but may have a device whose memory is too small, or be told to behave as one of several.
+bool shards_alone(const parallel::ShardingConfig& sharding, const parallel::World& world, at::Device device) {
+  bool offloads = (sharding.offload_optimizer || sharding.offload_parameters) && !device.is_cpu();
+  return sharding.stage > 0 && (offloads || world.launched);
+}
+
+// What a process is told about its own place differs, and may.
+Json comparable(Json settings) {
+  for (const char* own : {"local_rank", "rank", "device", "devices"}) settings.erase(own);
+  return settings;
+}
+
+}  // namespace
+
+DistributedContext DistributedContext::join(const ParallelConfig& config, const Json& settings, at::Device device) {
+  auto world = parallel::world_from_environment();
+  DistributedContext processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr, nullptr, nullptr};
+  if (!world.distributed() && !shards_alone(config.sharding, world, device)) {
+    if (config.sharding.stage > 0) log::info("one process: there is nothing to shard; start more with NPROC_PER_NODE");
+    return processes;
+  }
+  auto waiting = config.process_group;
+  waiting.device = device;
+  processes.group = parallel::ProcessGroup::join(world, waiting);
+  processes.group->require_equal("settings", comparable(settings));
+  if (world.is_main()) log::info("{}; {}", processes.mesh.str(), config.sharding.str());
+  if (config.async_save) {
+    std::vector<int> everyone(static_cast<size_t>(world.size));
+    std::iota(everyone.begin(), everyone.end(), 0);
+    processes.checkpoint_group = processes.group->subgroup("savers", everyone);
+  }
+  processes.several_folders = config.folder_on_each_node && world.size > world.local_size;
+  if (processes.several_folders) {
+    auto local_ranks = processes.group->gather_text(std::to_string(world.local_rank));
+    std::vector<int> firsts;
+    for (int rank = 0; rank < world.size; ++rank)
+      if (local_ranks[static_cast<size_t>(rank)] == "0") firsts.push_back(rank);
+    if (world.local_rank == 0) processes.leaders = processes.group->subgroup("leaders", firsts);
+  }
+  if (config.sharding.stage == 0) return processes;
+  int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");
+  std::vector<int> members;
+  for (int i = 0; i < of_copy; ++i) members.push_back(copy * of_copy + i);
+  processes.shards = processes.group->subgroup(fmt::format("copy-{}", copy), members);
+  if (processes.mesh.size("dp") > 1) {
+    auto same = processes.mesh.group(world.rank, "dp");
+    processes.replicas = processes.group->subgroup(fmt::format("replicas-{}", same.front()), same);
+  }
+  return processes;
+}
+
+fs::path DistributedContext::share_text(const std::string& text) const {
+  return group ? group->gather_text(world.is_main() ? text : "").front() : text;
+}
+
+bool DistributedContext::folder_per_node(const fs::path& folder) const {
+  if (!group) return false;
+  // A folder of that name may be anywhere; a file that has just been made is in one place.
+  const auto probe = folder / share_text(fmt::format(".seen-by-all-{}", ::getpid()));
+  if (world.is_main()) write_file_atomically(probe, "");
+  group->barrier();
+  auto seen = group->gather_text(fs::exists(probe) ? "yes" : "");
+  std::error_code ignored;
+  if (world.is_main()) fs::remove(probe, ignored);
+  auto blind = std::ranges::find(seen, "");
+  if (blind == seen.end()) {
+    if (several_folders && world.is_main()) log::info("all nodes see {}: checkpoints are written there once", folder.string());
+    return false;
+  }
+  if (!several_folders)
+    throw UserError(ExitCode::usage, fmt::format("rank {} does not see {}, where rank 0 writes checkpoints", blind - seen.begin(), folder.string()),
+                    "name an --output_dir on a file system that all nodes share, or add --save_on_each_node true");
+  if (leaders) fs::create_directories(folder);
+  return true;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,40 @@
+// Ranks and process groups of a run, and what this process keeps of the model.
+#pragma once
+#include "hone/base/file.h"
+#include "hone/parallel/collectives/device_mesh.h"
+#include "hone/parallel/collectives/process_group.h"
+#include "hone/parallel/sharding/sharding_config.h"
+
+namespace hone::train {
+
+struct ParallelConfig {
+  parallel::ShardingConfig sharding;
+  parallel::ProcessGroupOptions process_group;
+  int sequence_parallel = 1;
+  bool folder_on_each_node = false;  // checkpoints are written on every node, should they share no file system
+  bool async_save = false;  // a thread of each process writes checkpoints and needs a line to the others' of its own
+};
+
+struct DistributedContext {
+  parallel::World world;
+  parallel::DeviceMesh mesh;
+  std::unique_ptr<parallel::ProcessGroup> group;     // all of them; null when there is one
+  std::unique_ptr<parallel::ProcessGroup> checkpoint_group;    // all of them once more, for the threads that write; null when there are none
+  std::unique_ptr<parallel::ProcessGroup> shards;    // those that share one copy of the model's state
+  std::unique_ptr<parallel::ProcessGroup> replicas;  // those that keep the same shard; null when there is one copy
+  std::unique_ptr<parallel::ProcessGroup> leaders;   // the first of every node, on these; null unless each node has its own folder
+  bool several_folders = false;                      // asked for a folder on each of several nodes
+
+  // Meets the others and makes sure that all were started with the same `settings`.
+  static DistributedContext join(const ParallelConfig& config, const Json& settings, at::Device device);
+  bool shards_model() const { return shards != nullptr; }
+  int data_rank() const { return mesh.data_rank(world.rank); }
+  int data_size() const { return mesh.data_size(); }
+
+  fs::path share_text(const std::string& text) const;  // the first process's text, on all of them
+  // Whether the first process's folder is another one on other nodes, where it is made then. Checkpoints are written by all, so
+  // unless that was asked for it throws UserError(usage) naming a process that does not see the folder.
+  bool folder_per_node(const fs::path& folder) const;
+};
+
+}  // namespace hone::train

@@ -1,0 +1,45 @@
+// How the trainer sees several processes: reductions of gradients, counts and metrics.
+#pragma once
+#include "hone/device/tensor.h"
+#include "hone/optim/optimizer.h"
+
+namespace hone::train {
+
+class ParallelStrategy {
+ public:
+  virtual ~ParallelStrategy() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual void all_reduce(Tensor& values) = 0;  // in place, over all processes
+  double sum(double value) {
+    auto total = at::tensor(value, at::kDouble);
+    all_reduce(total);
+    return total.item<double>();
+  }
+
+  virtual double seconds_waited() const { return 0; }  // for other processes, so far
+  virtual int64_t bytes_sent() const { return 0; }
+
+  // Around each forward and backward pass of an update. Gradients may travel during the last one.
+  virtual void before_micro_batch(bool /*last*/) {}
+  virtual void after_micro_batch() {}
+  virtual void finish_gradients() {}  // afterwards what the optimizer reads is the sum over all processes
+  // The norm of all gradients, wherever they are.
+  virtual Tensor clip_grad_norm(optim::Optimizer& optimizer, double max_norm) { return optimizer.clip_grad_norm(max_norm); }
+  virtual void after_update() {}  // what the optimizer changed reaches everyone
+
+  // Whether this process writes optimizer state: of what all have alike the first one does.
+  virtual bool owns_state() const { return rank() == 0; }
+  // Until told otherwise every process has the full model in memory: for generation, whose length processes do not agree on.
+  virtual void keep_gathered(bool /*hold*/) {}
+};
+
+// One process: every sum is its own.
+class SingleProcess final : public ParallelStrategy {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void all_reduce(Tensor&) override {}
+};
+
+}  // namespace hone::train

@@ -1,0 +1,34 @@
+// Evaluation on held-out data: loss and token accuracy by forward passes, text metrics by generation.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/data/batches/loader.h"
+#include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/methods/loss.h"
+#include "hone/train/distributed/sequence_split.h"
+
+namespace hone::train {
+
+// One pass over `loader`: PREFIX_loss, the method's metrics, runtime, samples and steps per second. As in transformers, the loss
+// is the mean over samples of their batch's mean loss. The model leaves in the mode it came in; random states are not touched.
+// Each process of `group` brings the batches that were dealt to it; all get the numbers of the whole set. Processes that share each
+// `sequence` are dealt the same batches, and each works on its part. `kept_rows` gets what the method keeps of this process's batches.
+Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::Device device, ParallelStrategy& group,
+              const std::string& prefix = "eval", const parallel::SequenceParallel* sequence = nullptr, std::vector<Tensor>* kept_rows = nullptr);
+
+// A prompt as text, what was generated for it and what should have been.
+struct Prediction {
+  std::string prompt, predict, label;
+};
+// Generates for the whole validation set; handed in by whoever owns an engine.
+using Predict = std::function<std::vector<Prediction>()>;
+
+// PREFIX_rouge-1, -2, -l and PREFIX_bleu-4 over the predictions of all processes, means in percent.
+Json text_metrics(const std::vector<Prediction>& predictions, ParallelStrategy& group, const std::string& prefix = "eval");
+// generated_predictions.jsonl: {"prompt", "predict", "label"} per line.
+void write_predictions(const std::string& path, const std::vector<Prediction>& predictions);
+
+}  // namespace hone::train

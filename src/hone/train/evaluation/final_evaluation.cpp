@@ -1,0 +1,94 @@
+#include "hone/train/evaluation/final_evaluation.h"
+
+#include <cmath>
+
+#include "hone/data/datasets/sources.h"
+#include "hone/train/losses/reward.h"
+#include "hone/train/methods/make_loss.h"
+#include "hone/train/evaluation/results.h"
+
+namespace hone::train {
+namespace {
+
+// Generated answers, by a model that is whole on every process for as long as it takes.
+std::vector<Prediction> predict(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, bool main) {
+  if (loaded.sharded) loaded.sharded->keep_gathered(true);
+  auto predictions = main ? make_predictor(job, ready, *loaded.model, {})() : std::vector<Prediction>();
+  if (loaded.sharded) loaded.sharded->keep_gathered(false);
+  return predictions;
+}
+
+// A reward model's predictions are the scores of both answers.
+void predict_scores(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, bool main) {
+  SingleProcess alone;
+  auto method = make_loss(job, *ready.tokenizer, loaded.reference.get());
+  auto config = job.eval_loader;
+  config.display_name = "the validation data";
+  auto loader = data::make_loader(ready.data.validation, ready.encoder, config, ready.report);
+  std::vector<Tensor> scores;
+  auto metrics = evaluate(*loaded.model, *method, *loader, loaded.model->device(), alone, "predict", nullptr, &scores);
+  if (!main) return;
+  write_pair_scores((ready.run.root / "generated_predictions.jsonl").string(), scores);
+  write_results(ready.run, "predict", metrics);
+}
+
+void round_weights(model::CausalLM& model, at::ScalarType type) {
+  at::NoGradGuard no_grad;
+  for (const auto& list : {model.parameters(), model.adapter_parameters()})
+    for (const auto& [name, value] : list) value->set_data(value->to(type));
+}
+
+}  // namespace
+
+std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const RunSetup& ready, DataShard share) {
+  auto config = job.eval_loader;
+  config.shard_batches = true;
+  config.display_name = "the validation data";
+  config.rank = share.rank;
+  config.world_size = share.world;
+  set_kl_block(job, share.world, config);
+  std::vector<EvaluationSet> sets;
+  for (const auto& [prefix, rows] : validation_sets(ready.data)) {
+    auto place = sets.size();
+    if (ready.rollouts)
+      sets.push_back({prefix, [place, config, &ready] { return ready.rollouts->evaluation(ready.validation_prompts[place], config.batch_size); }});
+    else
+      sets.push_back({prefix, [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }});
+  }
+  return sets;
+}
+
+Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::CausalLM& model, DataShard share) {
+  if (!ready.data.validation) return {};
+  data::RowOrder rows;
+  for (int64_t row = share.rank; row < ready.data.validation->size(); row += share.world) rows.push_back(static_cast<uint32_t>(row));
+  auto own = data::select_source(ready.data.validation, std::move(rows));
+  return [&job, &ready, &model, own] { return predict_completions(model, ready.tokenizer, *ready.encoder, *own, job.generation); };
+}
+
+void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const RunResult* finished, bool main) {
+  if (!main && !loaded.sharded) return;
+  SingleProcess alone;  // everyone who takes part goes through the whole set
+  if (job.eval_dtype) round_weights(*loaded.model, *job.eval_dtype);
+  if (job.do_eval && ready.data.validation && !job.reinforcement) {  // whose answers were judged after the last step
+    auto method = make_loss(job, *ready.tokenizer, loaded.reference.get());
+    if (finished && !finished->method_state.is_null()) method->restore(finished->method_state);
+    Json metrics = Json::object();
+    for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
+      metrics.update(evaluate(*loaded.model, *method, *make_loader(), loaded.model->device(), alone, prefix));
+      if (job.stage == "pt") metrics[prefix + "_perplexity"] = std::exp(metrics[prefix + "_loss"].get<double>());
+    }
+    if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), alone));
+    if (finished) metrics["epoch"] = finished->state.epoch;
+    if (main) write_results(ready.run, "eval", metrics);
+  }
+  if (job.do_predict && ready.data.validation && job.preference.method == Preference::rm) return predict_scores(job, ready, loaded, main);
+  if (job.do_predict && ready.data.validation) {
+    auto predictions = predict(job, ready, loaded, main);
+    if (!main) return;
+    write_predictions((ready.run.root / "generated_predictions.jsonl").string(), predictions);
+    write_results(ready.run, "predict", text_metrics(predictions, alone, "predict"));
+  }
+}
+
+}  // namespace hone::train

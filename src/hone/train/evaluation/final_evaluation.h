@@ -1,0 +1,22 @@
+// Evaluation and prediction after training, as LLaMA-Factory reports them.
+#pragma once
+#include "hone/train/loaded_model.h"
+#include "hone/train/reports/run_summary.h"
+#include "hone/train/run_setup.h"
+
+namespace hone::train {
+
+// One process's part of something that all share in turn.
+struct DataShard {
+  int rank = 0, world = 1;
+};
+
+std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const RunSetup& ready, DataShard share);
+// Empty when there are no validation rows.
+Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::CausalLM& model, DataShard share);
+
+// What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model all
+// take part; the first one writes. `finished` is null where nothing was trained.
+void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const RunResult* finished, bool main);
+
+}  // namespace hone::train

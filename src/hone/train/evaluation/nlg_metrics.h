@@ -1,0 +1,19 @@
+// ROUGE-1, -2, -L (F1) and BLEU-4 of generated text against its reference, in percent, as LLaMA-Factory reports them.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hone::train {
+
+struct TextScores {
+  double rouge_1 = 0, rouge_2 = 0, rouge_l = 0, bleu_4 = 0;
+};
+
+// ROUGE counts words: runs of ASCII letters and digits, each other character alone. For Chinese that is one character a word,
+// where LLaMA-Factory asks jieba's dictionary for longer ones; English agrees exactly. BLEU counts characters in both.
+std::vector<std::string> rouge_words(std::string_view text);
+
+TextScores score_text(std::string_view predicted, std::string_view reference);
+
+}  // namespace hone::train

@@ -1,0 +1,33 @@
+// Inference of pooling models: classes, regression values, embeddings, relevance scores.
+#pragma once
+#include "hone/model/causal_lm.h"
+#include "hone/text/tokenizer.h"
+#include "hone/train/methods/task.h"
+
+namespace hone::train {
+
+// As ms-swift answers: the number of a class, a list of classes, a value, a vector, or a list with one score.
+struct PoolingOutput {
+  Json content;
+  Json logprobs;  // of the classes; null where there are none
+  Tensor scores;  // float32 on the CPU: what the content was made of, probabilities of classes
+};
+
+class PoolingRunner {
+ public:
+  // `squash`: scores of relevance between 0 and 1.
+  PoolingRunner(model::CausalLM& model, const TaskConfig& task, const text::Tokenizer& tokenizer, bool squash);
+  // `likeliest`: so many classes are listed with their log-probabilities.
+  std::vector<PoolingOutput> operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest = 0) const;
+  // Of decisions, whose texts come with grades as data::encode_decision gives them: the most likely option and the share of each.
+  std::vector<PoolingOutput> decide(const std::vector<std::vector<text::TokenId>>& texts, const std::vector<std::vector<float>>& grades) const;
+
+ private:
+  PoolingOutput of_classes(const Tensor& scores, int64_t likeliest) const;
+
+  model::CausalLM& model_;
+  TaskConfig task_;
+  bool squash_;
+};
+
+}  // namespace hone::train

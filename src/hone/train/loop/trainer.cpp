@@ -1,0 +1,413 @@
+#include "hone/train/loop/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "hone/base/fault_injection.h"
+#include "hone/base/log.h"
+#include "hone/device/memory.h"
+#include "hone/train/checkpoints/checkpoint.h"
+#include "hone/train/loop/stop_signal.h"
+
+namespace hone::train {
+namespace {
+
+// "rows train.jsonl:3, train.jsonl:9 and 14 more"
+std::string name_rows(const std::vector<data::Batch>& batches, const std::function<std::string(int64_t)>& row_name) {
+  constexpr size_t kShown = 16;
+  std::vector<std::string> names;
+  size_t total = 0;
+  for (const auto& batch : batches)
+    for (int64_t row : batch.rows)
+      if (++total <= kShown) names.push_back(row_name ? row_name(row) : fmt::format("row {}", row));
+  return fmt::format("{}{}", fmt::join(names, ", "), total > kShown ? fmt::format(" and {} more", total - kShown) : "");
+}
+
+// "accuracy 0.75  margin 0.012  ", of what the method wants to be seen.
+std::string method_note(const Loss& method, const StepResult& reading) {
+  std::string note;
+  for (const auto& [word, name] : method.shown_metrics())
+    if (auto found = reading.metrics.find(name); found != reading.metrics.end())
+      note += fmt::format("{} {:.3f}  ", word, found->second.first / std::max(found->second.second, 1.0));
+  return note;
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps parts)
+    : config_(config),
+      run_(run),
+      deps_(std::move(parts)),
+      device_(deps_.model.device()),
+      counts_(StepCounts::make(config, deps_.loader.batches_per_epoch())),
+      grad_scaler_(config.precision == Precision::float16 && !config.no_master_weights),
+      graphs_(deps_.model, deps_.loss, config.use_cuda_graphs && !config.layer_sampling ? deps_.trained : TensorList()),
+      checkpoint_manager_(config, run, deps_.weights,
+             {deps_.loader, deps_.optimizer, deps_.lr_scheduler, deps_.masters, grad_scaler_, deps_.strategy, deps_.savers, device_, deps_.copies}),
+      stragglers_(deps_.strategy.size()) {
+  if (config.profiler) {
+    auto settings = *config.profiler;
+    if (settings.folder.empty()) settings.folder = run.root / "profiler";
+    profiler_.emplace(std::move(settings), deps_.strategy.rank());
+  }
+  if (config.layer_sampling) layer_sampling_.emplace(deps_.model, *config.layer_sampling, config.seed);
+  at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
+  state_.max_steps = counts_.max_steps;
+  deps_.loss.join(deps_.strategy);
+}
+
+void Trainer::resume(const fs::path& checkpoint) {
+  state_ = checkpoint_manager_.restore(checkpoint);
+  if (state_.log_window.is_object()) window_.restore(state_.log_window);
+  spikes_.restore(state_.recent_losses);
+  if (!state_.method.is_null()) deps_.loss.restore(state_.method);
+  if (state_.global_step >= counts_.max_steps)
+    log::warning("{} is at step {} already and the run ends at {}", checkpoint.string(), state_.global_step, counts_.max_steps);
+  state_.max_steps = counts_.max_steps;
+  resumed_ = state_;
+}
+
+Outcome Trainer::train() {
+  bool main = deps_.strategy.rank() == 0;
+  RunLog log(config_, run_, device_, state_.global_step, !main);
+  std::optional<ProgressBar> bar;
+  if (main && config_.progress_bar) bar.emplace("Train", counts_.max_steps, state_.global_step);
+  StopSignal signals;
+  deps_.model.set_training(true);
+  Outcome outcome = Outcome::finished;
+  try {
+    if (config_.eval_on_start && state_.global_step == 0) evaluate_now(log);
+    while (state_.global_step < counts_.max_steps && outcome == Outcome::finished) outcome = run_step(log, bar ? &*bar : nullptr);
+  } catch (const StopBetweenSteps&) {
+    outcome = stop_now();
+  } catch (const FailedBetweenSteps&) {
+    bar.reset();
+    save_before_leaving();
+    throw;
+  }
+  bar.reset();
+  if (outcome == Outcome::finished || outcome == Outcome::early_stopped) finish(log);
+  return outcome;
+}
+
+Outcome Trainer::run_step(RunLog& log, ProgressBar* bar) {
+  if (profiler_) profiler_->before_step();
+  if (layer_sampling_) layer_sampling_->before_step(state_.global_step);
+  auto reading = step();
+  if (profiler_) profiler_->after_step(state_.global_step);
+  if (bar) bar->update(state_.global_step, progress_note(reading, log.seconds()));
+  after_step(log);
+  if (reading.stop_requested) return stop_now();
+  if (!stop_early()) return Outcome::finished;
+  log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model, state_.evaluations_without_gain);
+  return Outcome::early_stopped;
+}
+
+void Trainer::save_before_leaving() {
+  if (state_.global_step > resumed_.global_step) finish_saving();
+  wait_for_save();
+}
+
+Outcome Trainer::stop_now() {
+  save_before_leaving();
+  return StopSignal::requested() == Stop::interrupt ? Outcome::interrupted : Outcome::preempted;
+}
+
+std::vector<data::Batch> Trainer::next_batches() {
+  std::vector<data::Batch> batches;
+  for (int64_t i = 0, count = counts_.batches_in_update(state_.global_step); i < count; ++i)
+    batches.push_back(deps_.sequence ? own_part(deps_.loader.next(), *deps_.sequence) : deps_.loader.next());
+  return batches;
+}
+
+// What the loss is divided by, over micro-batches and processes, known before the forward pass. Everything else that processes tell
+// each other once a step travels with it.
+double Trainer::all_reduce_counts(const std::vector<data::Batch>& batches) {
+  constexpr size_t kCounts = 4;
+  std::vector<double> shared(kCounts + static_cast<size_t>(deps_.strategy.size()));
+  for (const auto& batch : batches) {
+    shared[0] += deps_.loss.num_items(batch);
+    shared[1] += static_cast<double>(batch.tokens_t.size(0));
+    shared[2] += static_cast<double>(batch.sample_count);
+  }
+  shared[3] = checkpoint_manager_.written() ? 1 : 0;
+  shared[kCounts + static_cast<size_t>(deps_.strategy.rank())] = computed_;
+  auto sums = at::tensor(shared, at::kDouble);
+  deps_.strategy.all_reduce(sums);
+  const double* values = sums.const_data_ptr<double>();
+  state_.tokens_seen += static_cast<int64_t>(values[1]);
+  state_.samples_seen += static_cast<int64_t>(values[2]);
+  if (static_cast<int>(values[3]) == deps_.strategy.size()) wait_for_save();  // in the same step everywhere
+  if (auto warning = stragglers_.observe({values + kCounts, values + shared.size()}); warning && deps_.strategy.rank() == 0)
+    log::warning("{}", *warning);
+  return std::max(values[0], 1.0);
+}
+
+// The loss of a batch, whose gradients, times `factor`, are added to the parameters'.
+LossSum Trainer::pass(const data::Batch& batch, double factor) {
+  bool spoiled = fault("train.loss");
+  if (!spoiled)
+    if (auto replayed = graphs_.run(batch, factor)) return *replayed;
+  auto loss = deps_.loss.loss(deps_.model, batch.to(device_));
+  if (spoiled) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
+  (loss.sum * factor).backward();
+  return loss;
+}
+
+StepResult Trainer::step() {
+  auto batches = next_batches();
+  const int64_t sent_before = deps_.strategy.bytes_sent();
+  double count = all_reduce_counts(batches);
+  auto began = std::chrono::steady_clock::now();
+  double waited = deps_.strategy.seconds_waited();
+  StepMetrics meter(deps_.loss.metrics_vary());
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const auto& batch = batches[i];
+    deps_.strategy.before_micro_batch(i + 1 == batches.size());
+    if (i + 1 == batches.size()) deps_.optimizer.before_last_backward(deps_.lr_scheduler.learning_rate(state_.global_step));
+    if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
+    double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
+    auto loss = pass(batch, spoiled * grad_scaler_.value() / count);
+    deps_.strategy.after_micro_batch();
+    deps_.masters.accumulate_master_grads(!deps_.trained.empty() && deps_.optimizer.scales_gradients());
+    meter.add(loss);
+  }
+  computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() - (deps_.strategy.seconds_waited() - waited);
+  deps_.strategy.finish_gradients();
+  grad_scaler_.unscale(deps_.optimizer);
+  deps_.optimizer.add_penalty_gradients();
+  auto norm = deps_.strategy.clip_grad_norm(deps_.optimizer, config_.max_grad_norm);
+  auto reading = meter.read(norm, count, StopSignal::requested() != Stop::none, deps_.strategy);
+  reading.learning_rate = deps_.lr_scheduler.learning_rate(state_.global_step);
+  if (accept(reading, batches)) {
+    deps_.optimizer.step(reading.learning_rate);
+    deps_.masters.after_update();
+    deps_.strategy.after_update();
+  }
+  deps_.optimizer.zero_grad();
+  sent_ += deps_.strategy.bytes_sent() - sent_before;
+  ++state_.global_step;
+  state_.epoch = deps_.loader.epoch();
+  // A stream's passes end at different steps on different processes: the first to be through ends the run for all.
+  if (config_.max_epochs && deps_.strategy.sum(state_.epoch >= *config_.max_epochs ? 1 : 0) > 0) counts_.max_steps = state_.global_step;
+  return reading;
+}
+
+// Whether the update may happen. A refused one leaves weights and optimizer as they are; data and schedule move on.
+bool Trainer::accept(const StepResult& reading, const std::vector<data::Batch>& batches) {
+  if (reading.finite) {
+    if (!check_loss_spike(reading.loss, batches)) return false;
+    grad_scaler_.count_good_step();
+    state_.skips_in_a_row = 0;
+    state_.loss_sum += reading.loss;
+    ++state_.loss_steps;
+    window_.add(reading);
+    return true;
+  }
+  ++state_.skipped_steps;
+  int64_t step = state_.global_step + 1;
+  if (std::isfinite(reading.loss) && grad_scaler_.back_off()) {
+    log::debug("step {}: gradients overflow float16; the loss scale falls to {}", step, grad_scaler_.value());
+    return false;
+  }
+  std::string what = fmt::format("step {}: {} is not finite (loss {}, gradient norm {}) in the batch of {}", step,
+                                 std::isfinite(reading.loss) ? "the gradient" : "the loss", reading.loss, reading.grad_norm,
+                                 name_rows(batches, deps_.row_name));
+  bool too_many = ++state_.skips_in_a_row >= config_.max_skips_in_a_row;
+  if (config_.on_non_finite == NonFinite::stop || too_many)
+    throw UserError(ExitCode::non_finite, what,
+                    too_many ? fmt::format("{} steps in a row were skipped; lower --learning_rate or look at these rows",
+                                           state_.skips_in_a_row)
+                             : "look at these rows, lower --learning_rate, or pass over such steps with --non_finite skip");
+  log::warning("{}; the step is skipped, the weights stay as they were", what);
+  return false;
+}
+
+// A loss far above the ones before it: the step is named, passed over or the last one, by the run's policy.
+bool Trainer::check_loss_spike(double loss, const std::vector<data::Batch>& batches) {
+  double sigmas = spikes_.observe(loss);
+  if (config_.spike_sigmas <= 0 || sigmas < config_.spike_sigmas) return true;
+  auto what = fmt::format("step {}: loss spike: {:.4f} is {:.0f} standard deviations above the recent losses, in the batch of {}", state_.global_step + 1, loss,
+                          sigmas, name_rows(batches, deps_.row_name));
+  if (config_.on_spike == Spike::stop)
+    throw UserError(ExitCode::non_finite, what, "look at these rows, lower --learning_rate, or pass over such steps with --loss_spike skip");
+  bool skipped = config_.on_spike == Spike::skip;
+  log::warning("{}{}", what, skipped ? "; the step is skipped, the weights stay as they were" : "");
+  state_.skipped_steps += skipped;
+  return !skipped;
+}
+
+bool Trainer::due(IntervalStrategy every, double interval) const {
+  if (every == IntervalStrategy::never) return false;
+  if (state_.global_step == counts_.max_steps) return true;
+  if (every == IntervalStrategy::epoch) return counts_.ends_epoch(state_.global_step);
+  if (interval > 0 && interval < 1) interval = std::ceil(interval * static_cast<double>(counts_.max_steps));
+  auto steps = static_cast<int64_t>(interval);
+  return steps > 0 && state_.global_step % steps == 0;
+}
+
+void Trainer::after_step(RunLog& log) {
+  state_.total_flos = deps_.flops_per_token * static_cast<double>(state_.tokens_seen);
+  if (logs_now()) log_window(log);
+  if (evaluates_now()) evaluate_now(log);
+  if (saves_now()) save_now();
+  if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) device::empty_cache(device_);
+}
+
+// A curve of two points tells nothing, and one that ends before its last step hides what the run came to.
+bool Trainer::logs_now() const {
+  constexpr int64_t kShortRun = 100;
+  if (config_.logging_first_step && state_.global_step == 1) return true;
+  if (config_.logging == IntervalStrategy::epoch) return due(IntervalStrategy::epoch, 0);
+  if (!(config_.logging_steps > 0)) return false;
+  return due(IntervalStrategy::steps, config_.log_short_runs && counts_.max_steps <= kShortRun ? 1 : config_.logging_steps);
+}
+
+void Trainer::log_window(RunLog& log) {
+  if (window_.steps() == 0) return;
+  auto values = window_.take();
+  deps_.loss.add_derived_metrics(values, "");
+  if (state_.skipped_steps > 0) values["skipped_steps"] = state_.skipped_steps;
+  if (state_.failed_saves > 0) values["failed_saves"] = state_.failed_saves;
+  log.record(values, state_);
+}
+
+bool Trainer::evaluates_now() const {
+  double passed = config_.eval == IntervalStrategy::epoch ? state_.epoch : static_cast<double>(state_.global_step);
+  return passed >= config_.eval_delay && due(config_.eval, config_.eval_steps);
+}
+
+bool Trainer::saves_now() const {
+  if (config_.save == IntervalStrategy::best) return state_.best_global_step == state_.global_step;
+  return due(config_.save, config_.save_steps);
+}
+
+std::string Trainer::progress_note(const StepResult& reading, double seconds) const {
+  auto rate = [&](int64_t now, int64_t before) { return static_cast<double>(now - before) / std::max(seconds, 1e-9); };
+  // What matters most first: a narrow terminal shows as many of them as fit.
+  return fmt::format("loss {:.4f}  {}{} tok/s  {}  lr {:.2e}  grad {:.3f}  {:.1f} samples/s", reading.loss,
+                     method_note(deps_.loss, reading), format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))),
+                     format_bytes(static_cast<double>(device::memory_use(device_).peak)), reading.learning_rate,
+                     reading.grad_norm, rate(state_.samples_seen, resumed_.samples_seen));
+}
+
+void Trainer::save_now() {
+  if (checkpoint_manager_.newest() == state_.global_step) return;
+  wait_for_save();  // one at a time
+  state_.log_window = window_.state();
+  state_.recent_losses = spikes_.state();
+  state_.method = deps_.loss.state();
+  checkpoint_manager_.begin(state_);
+  if (!config_.async_save) wait_for_save();
+}
+
+void Trainer::wait_for_save() {
+  if (!checkpoint_manager_.wait(state_)) return;
+  if (deps_.saved && deps_.strategy.rank() == 0) deps_.saved(state_.last_model_checkpoint, checkpoint_manager_.newest());
+}
+
+// The last step is saved, once more where its save failed, and nothing is under way any more.
+void Trainer::finish_saving() {
+  wait_for_save();
+  save_now();
+  wait_for_save();
+}
+
+void Trainer::evaluate_now(RunLog& log) {
+  if (deps_.evaluations.empty() || last_evaluated_ == state_.global_step) return;
+  last_evaluated_ = state_.global_step;
+  auto metrics = measure(log);
+  if (!config_.metric_for_best_model.empty()) update_best_metric(metrics);
+}
+
+// The numbers of all sets; each set is a line of the log.
+Json Trainer::measure(RunLog& log) {
+  Json all = Json::object();
+  for (const auto& [prefix, make_loader] : deps_.evaluations) {
+    auto loader = make_loader();
+    Json metrics = evaluate(deps_.model, deps_.loss, *loader, device_, deps_.strategy, prefix, deps_.sequence);
+    if (config_.eval_loss_only)
+      for (const char* key : {"_token_acc", "_seq_acc"}) metrics.erase(prefix + key);
+    if (deps_.predict && &prefix == &deps_.evaluations.back().prefix) {
+      deps_.strategy.keep_gathered(true);
+      metrics.update(text_metrics(deps_.predict(), deps_.strategy));
+      deps_.strategy.keep_gathered(false);
+    }
+    log.record(metrics, state_);
+    all.update(metrics);
+  }
+  return all;
+}
+
+// Is it the best so far? The schedule and an early stop look at it too.
+void Trainer::update_best_metric(const Json& metrics) {
+  std::string name = config_.metric_for_best_model;
+  if (!name.starts_with("eval_")) name = "eval_" + name;
+  if (!metrics.contains(name))
+    throw UserError(ExitCode::usage,
+                    fmt::format("--metric_for_best_model {}: evaluation reports no {}", config_.metric_for_best_model, name));
+  double value = metrics[name].get<double>();
+  if (deps_.lr_scheduler.needs_metric()) deps_.lr_scheduler.observe(value);
+  bool greater = config_.greater_is_better.value_or(!name.ends_with("loss"));
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double gain = !std::isfinite(value) ? -kInfinity
+                : !state_.best_metric ? kInfinity
+                : greater             ? value - *state_.best_metric
+                                      : *state_.best_metric - value;
+  state_.evaluations_without_gain = gain > config_.early_stop_threshold ? 0 : state_.evaluations_without_gain + 1;
+  if (gain <= 0) return;
+  state_.best_metric = value;
+  state_.best_global_step = state_.global_step;
+}
+
+bool Trainer::stop_early() const {
+  return config_.early_stop_patience && state_.evaluations_without_gain >= *config_.early_stop_patience;
+}
+
+void Trainer::finish(RunLog& log) {
+  if (config_.logging_steps > 0) log_window(log);  // of a run that stopped early
+  if (config_.save != IntervalStrategy::never && config_.save != IntervalStrategy::best) finish_saving();
+  wait_for_save();
+  double seconds = log.seconds();
+  auto rate = [&](int64_t now, int64_t before) { return std::round(static_cast<double>(now - before) / seconds * 1e3) / 1e3; };
+  results_ = {{"train_runtime", std::round(seconds * 1e4) / 1e4},
+              {"train_samples_per_second", rate(state_.samples_seen, resumed_.samples_seen)},
+              {"train_steps_per_second", rate(state_.global_step, resumed_.global_step)},
+              {"total_flos", state_.total_flos},
+              {"train_loss", state_.loss_sum / static_cast<double>(std::max<int64_t>(state_.loss_steps, 1))}};
+  if (config_.report_token_rate) results_["train_tokens_per_second"] = rate(state_.tokens_seen, resumed_.tokens_seen);
+  if (config_.report_effective_rate)
+    results_["effective_tokens_per_sec"] = rate(state_.tokens_seen, resumed_.tokens_seen) / deps_.strategy.size();
+  log.record(results_, state_);
+  refuse_broken_end();
+  if (int64_t steps = state_.global_step - resumed_.global_step; deps_.strategy.size() > 1 && deps_.strategy.rank() == 0 && steps > 0)
+    log::info("each process sent {} bytes a step and waited {:.0f} % of the time", sent_ / steps, 100 * deps_.strategy.seconds_waited() / seconds);
+  if (config_.load_best_model_at_end) load_best();
+}
+
+// A run that could not learn from most of its last steps has broken weights, and says so by its exit code.
+void Trainer::refuse_broken_end() const {
+  const int64_t steps = state_.global_step - resumed_.global_step;
+  if (state_.skips_in_a_row < 2 || 2 * state_.skips_in_a_row <= steps) return;
+  throw UserError(
+      ExitCode::non_finite,
+      fmt::format(
+          "the last {} of {} steps were skipped because the loss or the gradient was not finite: the weights are probably broken",
+          state_.skips_in_a_row, steps),
+      "lower --learning_rate and begin again, or look at the rows named above");
+}
+
+void Trainer::load_best() {
+  const auto& best = state_.best_model_checkpoint;
+  if (best.empty()) {
+    log::warning("load_best_model_at_end: no best evaluation has a checkpoint; keeping the weights of the last step");
+    return;
+  }
+  if (checkpoint_step(best) != state_.best_global_step)
+    log::warning("the best evaluation, at step {}, has no checkpoint: taking the best that has one", *state_.best_global_step);
+  log::info("loading the best model: {}", best);
+  checkpoint_manager_.load_weights(best);
+}
+
+}  // namespace hone::train

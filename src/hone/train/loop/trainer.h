@@ -1,0 +1,121 @@
+// The one training loop: batches in, weights out. Methods differ in their loss, tuners in their parameters; this does not change.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "hone/base/progress.h"
+#include "hone/train/evaluation/evaluate.h"
+#include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/loop/layer_sampling.h"
+#include "hone/train/loop/step_metrics.h"
+#include "hone/train/methods/loss.h"
+#include "hone/train/loop/pass_graphs.h"
+#include "hone/train/reports/run_log.h"
+#include "hone/train/checkpoints/checkpoint_manager.h"
+#include "hone/train/distributed/sequence_split.h"
+#include "hone/train/loop/loss_spike_detector.h"
+#include "hone/train/distributed/straggler_detector.h"
+
+namespace hone::train {
+
+// Rows that are measured together, and what their numbers are called: eval_loss, or eval_NAME_loss.
+struct EvaluationSet {
+  std::string prefix;
+  std::function<std::unique_ptr<data::Loader>()> loader;
+};
+
+// What a trainer works with; it owns none of it.
+struct TrainerDeps {
+  model::CausalLM& model;
+  Loss& loss;
+  data::Loader& loader;
+  optim::Optimizer& optimizer;
+  optim::LrScheduler& lr_scheduler;
+  MasterWeights& masters;
+  ParallelStrategy& strategy;
+  ParallelStrategy& savers;  // the same processes, or another line between them for saves that are written beside the training
+  WeightFiles weights;
+  std::vector<EvaluationSet> evaluations;            // none: no evaluation
+  Predict predict;                                   // empty: no generation in evaluations
+  std::function<std::string(int64_t row)> row_name;  // "train.jsonl:12", for reports about a batch
+  double flops_per_token = 0;
+  const parallel::SequenceParallel* sequence = nullptr;  // null: every sequence is on one process
+  std::function<void(const fs::path& checkpoint, int64_t step)> saved = {};  // told on the first process
+  const NodeReplicator* copies = nullptr;  // null: one folder for all nodes
+  TensorList trained = {};             // what the backward pass gives gradients of, where one process has all of it
+};
+
+enum class Outcome { finished, early_stopped, preempted, interrupted };
+
+// Updates and micro-batches per epoch, and the number of steps a configuration comes to. The last update of an epoch takes what
+// is left.
+struct StepCounts {
+  int64_t max_steps = 0, updates_per_epoch = 0, batches_per_epoch = -1, accumulation = 1;
+
+  static StepCounts make(const TrainerConfig& config,
+                       int64_t batches_per_epoch);  // throws UserError(usage) for a stream without max_steps
+  int64_t batches_in_update(int64_t step) const;
+  bool ends_epoch(int64_t finished_steps) const { return updates_per_epoch > 0 && finished_steps % updates_per_epoch == 0; }
+};
+
+class Trainer {
+ public:
+  Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps parts);
+
+  void resume(const fs::path& checkpoint);
+  // Steps until the end, a signal or an early stop; saves, evaluates and logs on the way.
+  Outcome train();
+
+  const TrainState& state() const { return state_; }
+  Json results() const { return results_; }  // train_loss, train_runtime … after train()
+
+ private:
+  Outcome run_step(RunLog& log, ProgressBar* bar);  // finished: it may go on
+  void save_before_leaving();
+  Outcome stop_now();
+  std::vector<data::Batch> next_batches();
+  double all_reduce_counts(const std::vector<data::Batch>& batches);
+  StepResult step();
+  LossSum pass(const data::Batch& batch, double factor);
+  bool accept(const StepResult& reading, const std::vector<data::Batch>& batches);
+  bool check_loss_spike(double loss, const std::vector<data::Batch>& batches);
+  void after_step(RunLog& log);
+  bool logs_now() const;
+  void log_window(RunLog& log);
+  std::string progress_note(const StepResult& reading, double seconds) const;
+  void evaluate_now(RunLog& log);
+  Json measure(RunLog& log);
+  void update_best_metric(const Json& metrics);
+  bool saves_now() const;
+  void save_now();
+  void wait_for_save();
+  void finish_saving();
+  bool evaluates_now() const;
+  bool due(IntervalStrategy every, double interval) const;
+  bool stop_early() const;
+  void finish(RunLog& log);
+  void refuse_broken_end() const;
+  void load_best();
+
+  const TrainerConfig& config_;
+  const RunFolder& run_;
+  TrainerDeps deps_;
+  at::Device device_;
+  StepCounts counts_;
+  GradScaler grad_scaler_;
+  PassGraphs graphs_;
+  CheckpointManager checkpoint_manager_;
+  TrainState state_;
+  LogAccumulator window_;
+  LossSpikeDetector spikes_;
+  StragglerDetector stragglers_;
+  int64_t sent_ = 0;     // bytes, in the steps of this process
+  double computed_ = 0;  // seconds of the last step, without waiting for other processes
+  int64_t last_evaluated_ = -1;
+  TrainState resumed_;  // where this process began: rates are of its own work
+  Json results_;
+  std::optional<StepProfiler> profiler_;
+  std::optional<LayerSampling> layer_sampling_;
+};
+
+}  // namespace hone::train

@@ -1,0 +1,169 @@
+#include "hone/train/loop/pass_graphs.h"
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <bit>
+#include <map>
+
+#include "hone/base/log.h"
+#include "hone/device/memory.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+
+namespace hone::train {
+namespace {
+
+constexpr double kLargestWork = 1.2e13;  // parameters times tokens: above, a pass takes the device longer than its launches take the host
+constexpr int64_t kPlainPasses = 2;      // of a shape before its capture: libraries choose and allocate what they need
+constexpr size_t kMostGraphs = 8;
+
+// What the launches of a pass depend on. Boundaries and targets differ between batches of one shape, within bounds.
+struct PassShape {
+  int64_t tokens, segments, longest, targets;
+  bool weighted, even;
+  auto operator<=>(const PassShape&) const = default;
+};
+
+int64_t next_power(int64_t value) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(value, 1)))); }
+
+bool all_alike(const ops::CuSeqlens& segments) {
+  for (int64_t i = 1; i < segments.count(); ++i)
+    if (segments.length(i) != segments.length(0)) return false;
+  return true;
+}
+
+PassShape shape_of(const data::Batch& batch) {
+  const int64_t tokens = batch.tokens_t.size(0);
+  // Sequences of one length may have launches of their own (ops/attention/even_attention.h).
+  if (all_alike(batch.segments))
+    return {tokens, batch.segments.count(), batch.segments.longest(), ops::bound_of_targets(batch.target_count, tokens), batch.weights_t.defined(), true};
+  return {tokens, next_power(batch.segments.count()), std::min(tokens, next_power(batch.segments.longest())), ops::bound_of_targets(batch.target_count, tokens),
+          batch.weights_t.defined(), false};
+}
+
+// Segments of the greatest length and count that the shape allows. Those of uneven shapes end in an empty one, and so are never of one length.
+ops::CuSeqlens widest_segments(const PassShape& shape) {
+  ops::CuSeqlens segments;
+  for (int64_t i = 0; i < shape.segments; ++i) segments.append(std::min(shape.longest, shape.tokens - segments.total()));
+  if (!shape.even) segments.append(0);
+  return segments;
+}
+
+}  // namespace
+
+struct PassGraphs::Impl {
+  struct Captured {
+    at::cuda::CUDAGraph graph;
+    data::Batch batch;  // at addresses that stay
+    Tensor factor;
+    LossSum loss;
+    TensorList gradients;  // parallel to `trained`; undefined where none flows
+  };
+
+  model::CausalLM& model;
+  Loss& method;
+  TensorList trained;
+  double parameters = 0;
+  at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
+  std::map<PassShape, int64_t> seen;
+  std::map<PassShape, std::unique_ptr<Captured>> captured;
+  bool gave_up = false;
+
+  std::unique_ptr<Captured> buffers(const PassShape& shape) const {
+    auto made = std::make_unique<Captured>();
+    auto longs = at::TensorOptions(at::kLong).device(model.device());
+    made->batch.tokens_t = at::zeros({shape.tokens}, longs);
+    made->batch.positions_t = at::zeros({shape.tokens}, longs);
+    made->batch.targets_t = at::zeros({shape.tokens}, longs);
+    if (shape.weighted) made->batch.weights_t = at::ones({shape.tokens}, longs.dtype(at::kFloat));
+    made->batch.segments = widest_segments(shape);
+    made->batch.offsets_s = at::zeros({made->batch.segments.count() + 1}, longs.dtype(at::kInt));
+    made->batch.target_count = shape.targets;
+    made->factor = at::ones({}, longs.dtype(at::kFloat));
+    return made;
+  }
+
+  void fill(Captured& to, const data::Batch& batch, double factor) const {
+    auto send = [](const Tensor& into, const Tensor& from) {
+      if (into.defined()) into.copy_(from.pin_memory(), /*non_blocking=*/true);
+    };
+    send(to.batch.tokens_t, batch.tokens_t);
+    send(to.batch.positions_t, batch.positions_t);
+    send(to.batch.targets_t, batch.targets_t);
+    send(to.batch.weights_t, batch.weights_t);
+    auto offsets = at::full(to.batch.offsets_s.sizes(), batch.segments.total(), at::TensorOptions(at::kInt));
+    std::ranges::copy(batch.segments.offsets, offsets.mutable_data_ptr<int32_t>());  // segments beyond the batch's are empty
+    send(to.batch.offsets_s, offsets);
+    to.factor.fill_(factor);
+  }
+
+  // Gradients that are there already wait aside.
+  void capture(Captured& made) {
+    TensorList before;
+    for (auto& tensor : trained) before.push_back(std::exchange(tensor.mutable_grad(), Tensor()));
+    device::empty_cache(model.device());  // what plain passes left would stand beside the graph's own memory
+    auto stream = c10::cuda::getStreamFromPool(false, model.device().index());
+    c10::cuda::getCurrentCUDAStream().synchronize();
+    {
+      c10::cuda::CUDAStreamGuard guard(stream);
+      made.graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+      made.loss = method.loss(model, made.batch);
+      (made.loss.sum * made.factor).backward();
+      made.graph.capture_end();
+      stream.synchronize();
+    }
+    made.loss.sum = made.loss.sum.detach();
+    for (size_t i = 0; i < trained.size(); ++i) made.gradients.push_back(std::exchange(trained[i].mutable_grad(), before[i]));
+  }
+
+  Captured* find(const data::Batch& batch) {
+    const auto shape = shape_of(batch);
+    if (gave_up || parameters * static_cast<double>(shape.tokens) > kLargestWork || !model.training()) return nullptr;
+    if (auto found = captured.find(shape); found != captured.end()) return found->second.get();
+    if (++seen[shape] <= kPlainPasses || captured.size() >= kMostGraphs || !model.repeats_launches()) return nullptr;
+    auto made = buffers(shape);
+    fill(*made, batch, 1);
+    try {
+      capture(*made);
+    } catch (const std::exception& error) {
+      log::warning("a training pass cannot be captured and is launched anew each time: {}", error.what());
+      gave_up = true;
+      return nullptr;
+    }
+    log::debug("captured a pass of {} tokens in at most {} sequences", shape.tokens, shape.segments);
+    return (captured[shape] = std::move(made)).get();
+  }
+
+  void add_gradients(const Captured& from) {
+    for (size_t i = 0; i < trained.size(); ++i) {
+      if (!from.gradients[i].defined()) continue;
+      auto& total = trained[i].mutable_grad();
+      if (total.defined()) total.add_(from.gradients[i]);
+      else total = from.gradients[i];
+    }
+  }
+};
+
+PassGraphs::PassGraphs(model::CausalLM& model, Loss& method, TensorList trained) {
+  if (trained.empty() || !model.device().is_cuda() || !method.repeats_launches()) return;
+  impl_ = std::unique_ptr<Impl>(new Impl{model, method, std::move(trained)});
+  for (auto& parameter : model.parameters()) impl_->parameters += static_cast<double>(parameter.value->numel());
+}
+PassGraphs::~PassGraphs() = default;
+
+std::optional<LossSum> PassGraphs::run(const data::Batch& batch, double factor) {
+  if (!impl_) return std::nullopt;
+  auto* found = impl_->find(batch);
+  if (!found) return std::nullopt;
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < impl_->trained.size(); ++i)  // the replay writes there again
+    if (auto& grad = impl_->trained[i].mutable_grad(); grad.defined() && grad.is_same(found->gradients[i])) grad = grad.clone();
+  impl_->fill(*found, batch, factor);
+  found->graph.replay();
+  impl_->add_gradients(*found);
+  LossSum loss{found->loss.sum.clone(), {}};
+  for (const auto& metric : found->loss.metrics) loss.metrics.push_back({metric.name, metric.sum.clone(), impl_->method.num_items(batch)});
+  return loss;
+}
+
+}  // namespace hone::train

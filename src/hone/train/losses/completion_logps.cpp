@@ -1,0 +1,22 @@
+#include "hone/train/losses/completion_logps.h"
+
+namespace hone::train {
+
+ops::TargetLogps completion_logps(const model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) {
+  const auto& head = model.head();
+  return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
+                           {.target_count = batch.target_count, .adapters = head.adapters});
+}
+
+Tensor sequence_ids(const ops::CuSeqlens& segments, at::Device device) {
+  auto numbers_t = at::empty({segments.total()}, at::kLong);
+  auto* number = numbers_t.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < segments.count(); ++i) number = std::fill_n(number, segments.length(i), i);
+  return numbers_t.to(device);
+}
+
+Tensor sum_by_sequence(const Tensor& values_t, const Tensor& numbers_t, int64_t count) {
+  return at::zeros({count}, values_t.options()).index_add(0, numbers_t, values_t);
+}
+
+}  // namespace hone::train

@@ -1,0 +1,47 @@
+#include "hone/train/losses/kl_divergence.h"
+
+#include "hone/model/memory/activation_checkpointing.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+
+namespace hone::train {
+namespace {
+
+TensorList trained_of(const model::Linear& head) {
+  TensorList trained;
+  const auto add = [&](const Tensor& tensor) {
+    if (tensor.defined() && tensor.requires_grad()) trained.push_back(tensor);
+  };
+  add(head.weight);
+  add(head.bias);
+  for (const auto& adapter : head.adapters) add(adapter.a), add(adapter.b), add(adapter.magnitude);
+  return trained;
+}
+
+}  // namespace
+
+Tensor kl_from_reference(model::CausalLM& reference, model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) {
+  constexpr int64_t kLogitsAtOnce = int64_t{48} << 18;  // 48 MiB of float32 for each of the two
+  Tensor wanted_th;
+  {
+    at::NoGradGuard no_grad;
+    wanted_th = reference.hidden_states({batch.tokens_t, batch.positions_t, batch.segments});
+  }
+  const auto labelled = (batch.targets_t != ops::kIgnoredTarget).nonzero().squeeze(1);
+  const int64_t rows = std::max<int64_t>(1, kLogitsAtOnce / model.head().weight.size(0));
+  const auto trained = trained_of(std::as_const(model).head());
+  auto sum = at::zeros({}, hidden_th.options().dtype(at::kFloat));
+  for (const auto& part : labelled.split(rows)) {
+    auto measure = [&reference, &model, wanted = wanted_th.index_select(0, part)](const Tensor& own) {
+      Tensor target;
+      {
+        at::NoGradGuard no_grad;
+        target = reference.logits(wanted).to(at::kFloat).log_softmax(1);
+      }
+      return TensorList{(target.exp() * (target - model.logits(own).to(at::kFloat).log_softmax(1))).sum()};
+    };
+    sum = sum + model::checkpoint(measure, hidden_th.index_select(0, part), trained).front();
+  }
+  return sum;
+}
+
+}  // namespace hone::train

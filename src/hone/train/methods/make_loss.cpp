@@ -1,0 +1,82 @@
+#include "hone/train/methods/make_loss.h"
+
+#include <cstdlib>
+
+#include "hone/base/log.h"
+#include "hone/train/losses/classification.h"
+#include "hone/train/losses/decision.h"
+#include "hone/train/losses/embedding.h"
+#include "hone/train/losses/policy.h"
+#include "hone/train/losses/kto.h"
+#include "hone/train/losses/preference.h"
+#include "hone/train/losses/reranking.h"
+#include "hone/train/losses/reward.h"
+#include "hone/train/losses/sft.h"
+
+namespace hone::train {
+namespace {
+
+text::TokenId option_token(const char* variable, const char* otherwise, const text::Tokenizer& tokenizer) {
+  const char* asked = std::getenv(variable);
+  std::string word = asked && *asked ? asked : otherwise;
+  if (auto id = tokenizer.id_of(word)) return *id;
+  throw UserError(ExitCode::usage, fmt::format("a generative reranker's \"{}\" is not one token of this model", word),
+                  fmt::format("name another word in {}", variable));
+}
+
+// false and true, 0 to 5, A to P: what a model says for the options of each kind of question.
+std::vector<text::TokenId> option_tokens(const text::Tokenizer& tokenizer) {
+  std::vector<std::string> words{"false", "true", "0", "1", "2", "3", "4", "5"};
+  for (char letter = 'A'; letter <= 'P'; ++letter) words.emplace_back(1, letter);
+  std::vector<text::TokenId> tokens;
+  for (const auto& word : words) {
+    auto ids = tokenizer.encode(word);
+    if (ids.size() != 1 && !tokenizer.special().unk)
+      throw UserError(ExitCode::usage, fmt::format("\"{}\", an option of decisions, is not one token of this model", word), "train another model");
+    if (ids.size() != 1) log::warning("\"{}\", an option of decisions, is not one token of this model: its unknown token stands for it", word);
+    tokens.push_back(ids.size() == 1 ? ids[0] : *tokenizer.special().unk);
+  }
+  return tokens;
+}
+
+// Mapped from the same file as the one that trains.
+std::unique_ptr<model::CausalLM> starting_model(const TrainingJob& job, const text::Tokenizer& tokenizer) {
+  auto options = job.load;
+  if (job.resize_embeddings) options.changes.vocabulary = job.resize_embeddings(tokenizer);
+  return model::CausalLM::load(job.model_folder, options);
+}
+
+}  // namespace
+
+void resolve_label_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
+  if (task.task == Task::decision) task.option_tokens = option_tokens(tokenizer);
+  if (task.task != Task::generative_reranker) return;
+  task.yes = option_token("GENERATIVE_RERANKER_POSITIVE_TOKEN", "yes", tokenizer);
+  task.no = option_token("GENERATIVE_RERANKER_NEGATIVE_TOKEN", "no", tokenizer);
+}
+
+std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference) {
+  if (job.preference.compares_pairs())
+    return std::make_unique<PreferenceLoss>(job.preference, reference, job.sft.router_aux_loss_coef, job.trainer.layout);
+  if (job.reinforcement) return std::make_unique<PolicyLoss>(job.reinforcement->policy);
+  if (job.preference.method == Preference::kto) return std::make_unique<KtoLoss>(job.preference, *reference, job.sft.router_aux_loss_coef);
+  if (job.preference.method == Preference::rm) return std::make_unique<RewardLoss>(job.preference.center_rewards_coefficient);
+  auto task = job.task;
+  resolve_label_tokens(task, tokenizer);
+  switch (task.task) {
+    case Task::causal_lm:
+      return std::make_unique<SftLoss>(job.sft, job.sft.asft ? starting_model(job, tokenizer) : nullptr);
+    case Task::seq_cls:
+      return std::make_unique<ClassificationLoss>(task);
+    case Task::embedding:
+      return std::make_unique<EmbeddingLoss>(task);
+    case Task::decision:
+      return std::make_unique<DecisionLoss>(task);
+    case Task::reranker:
+    case Task::generative_reranker:
+      return std::make_unique<RerankingLoss>(task);
+  }
+  HONE_CHECK(false, "a task without a method");
+}
+
+}  // namespace hone::train

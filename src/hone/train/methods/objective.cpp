@@ -1,0 +1,30 @@
+#include "hone/train/methods/objective.h"
+
+#include "hone/base/log.h"
+#include "hone/train/checkpoints/checkpoint.h"
+
+namespace hone::train {
+
+Json objective(const TrainingJob& job) {
+  Json settings{{"method", job.stage}};
+  if (job.preference.method == Preference::none && !job.reinforcement) return settings;
+  for (const auto* name : {"loss_type", "loss_weights", "beta"})
+    if (job.args.contains(name)) settings[name] = job.args[name];
+  return settings;
+}
+
+void require_same_objective(const fs::path& checkpoint, const Json& now) {
+  auto file = checkpoint / kStateFile;
+  if (!fs::exists(file)) return;
+  const auto kept = read_config_file(file.string()).value("objective", Json::object());
+  for (const auto& [name, before] : kept.items()) {
+    if (!now.contains(name) || now[name] == before) continue;
+    auto change = fmt::format("{} was {} and is now {}", name, before.dump(), now[name].dump());
+    if (name != "beta")
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{} was trained with another objective: {}", checkpoint.string(), change),
+                      "resume with the settings of the first run, or begin a new run with the checkpoint as its --model or --adapters");
+    log::warning("{}: {}", checkpoint.string(), change);
+  }
+}
+
+}  // namespace hone::train

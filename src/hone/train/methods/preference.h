@@ -1,0 +1,46 @@
+// Learning from preferences: which of two answers is better (dpo, cpo, orpo, rm), or whether one is good (kto). What can be set.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hone::train {
+
+enum class Preference { none, dpo, cpo, orpo, kto, rm };
+
+// What log-probabilities are compared with. With adapters it is the base model, with them switched off; else a second model.
+struct ReferenceConfig {
+  bool needed = false;
+  std::filesystem::path folder;                 // of a model of its own; empty: what the run begins with
+  std::vector<std::filesystem::path> adapters;  // that belong to the reference, not to what trains
+  int64_t bits = 0;                             // of the weights of a model of its own: 4 or 8; 0: as they are
+};
+
+struct WeightedLoss {
+  std::string name;  // trl's: sigmoid, hinge, ipo …
+  double weight = 1;
+};
+
+struct PreferenceConfig {
+  Preference method = Preference::none;
+  ReferenceConfig reference;
+  std::vector<WeightedLoss> losses;
+  double beta = 0.1;                    // of orpo: the weight of the odds ratio
+  double label_smoothing = 0;           // how many labels are taken to be wrong
+  double rpo_alpha = 0;               // so many times the chosen answers' own loss is added: rpo_alpha, pref_ftx, cpo_alpha
+  bool rpo_alpha_by_row = false;      // LLaMA-Factory's: a mean over rows, where ms-swift's is one over tokens
+  double bco_weight = 0;                // LLaMA-Factory's: mixes in the BCO loss
+  std::optional<double> ld_alpha;  // ld_alpha: of tokens beyond the length of the shorter answer
+  double discopop_tau = 0.05;
+  double simpo_gamma = 1;
+  bool reference_free = false;
+  double desirable_weight = 1, undesirable_weight = 1;  // kto: of good answers and of bad ones
+  bool estimates_kl = true;       // kto: losses are measured from how far the model has moved; not so in apo_zero_unpaired
+  std::optional<double> center_rewards_coefficient;  // rm: weight of what keeps scores near zero
+
+  bool compares_pairs() const { return method == Preference::dpo || method == Preference::cpo || method == Preference::orpo; }
+};
+
+}  // namespace hone::train

@@ -1,0 +1,121 @@
+#include "hone/train/methods/reference.h"
+
+#include "hone/train/evaluation/evaluation_mode.h"
+#include "hone/tuner/multi_adapter.h"
+
+namespace hone::train {
+namespace {
+
+constexpr const char* kReferenceAdapter = "ref_adapter";  // ms-swift's name of it
+
+class TrainedModel final : public Reference {
+ public:
+  void with_reference(model::CausalLM& trained, const std::function<void(model::CausalLM&)>& work) override {
+    EvaluationMode mode(trained);
+    work(trained);
+  }
+  bool is_trained_model() const override { return true; }
+};
+
+// The base beneath the adapter that trains, or beneath another adapter that stays as it is.
+class AdapterDisabledReference final : public Reference {
+ public:
+  AdapterDisabledReference(std::string trained, std::vector<std::string> instead, std::vector<tuner::SavedModule> whole)
+      : trained_(std::move(trained)), instead_(std::move(instead)), whole_(std::move(whole)) {}
+
+  void with_reference(model::CausalLM& trained, const std::function<void(model::CausalLM&)>& work) override {
+    EvaluationMode mode(trained);
+    exchange(trained, instead_);
+    try {
+      work(trained);
+    } catch (...) {
+      exchange(trained, {trained_});
+      throw;
+    }
+    exchange(trained, {trained_});
+  }
+
+ private:
+  // Weights that train whole beside an adapter (modules_to_save) change places with what stood there before.
+  void exchange(model::CausalLM& model, const std::vector<std::string>& active) {
+    tuner::set_active(model, active);
+    for (auto& parameter : whole_) std::swap(*parameter.value, parameter.base);
+  }
+
+  std::string trained_;
+  std::vector<std::string> instead_;
+  std::vector<tuner::SavedModule> whole_;
+};
+
+// A frozen model of its own, in shards where the trained one is.
+class SeparateReference final : public Reference {
+ public:
+  SeparateReference(std::unique_ptr<model::CausalLM> model, const TrainingJob& job, const DistributedContext& processes)
+      : model_(std::move(model)) {
+    for (const auto& parameter : model_->parameters()) parameter.value->requires_grad_(false);
+    model_->set_training(false);
+    if (processes.shards_model() && job.parallel.sharding.stage == 3)
+      sharded_ = std::make_unique<parallel::ShardedModel>(*model_, job.parallel.sharding, *processes.shards,
+                                                          processes.replicas.get(), job.trainer.no_master_weights);
+  }
+
+  void with_reference(model::CausalLM&, const std::function<void(model::CausalLM&)>& work) override {
+    at::NoGradGuard no_grad;
+    if (sharded_) sharded_->begin_backward(/*last_of_update=*/true);
+    work(*model_);
+    if (sharded_) sharded_->end_backward();  // nothing trains here: it lets go of what the pass gathered
+  }
+
+ private:
+  std::unique_ptr<model::CausalLM> model_;
+  std::unique_ptr<parallel::ShardedModel> sharded_;
+};
+
+// Whether the reference can lie beneath the adapter that trains. One that took its start out of the base left another base
+// behind, one of the reference's own may change base weights, and what is in shards cannot change places.
+bool fits_beneath(const TrainingJob& job, const DistributedContext& processes, const tuner::Tuned& tuned) {
+  const auto& asked = job.preference.reference;
+  if (!asked.folder.empty() || !tuned.adapter || !tuned.adapter->initial.empty()) return false;
+  if (!asked.adapters.empty() && !tuner::multi_adapter_conflict(asked.adapters.front()).empty()) return false;
+  return tuned.adapter->modules_to_save.empty() || !processes.shards_model() || job.parallel.sharding.stage < 3;
+}
+
+std::unique_ptr<model::CausalLM> load_second(const TrainingJob& job, const text::Tokenizer& tokenizer) {
+  auto options = job.load;
+  if (job.resize_embeddings) options.changes.vocabulary = job.resize_embeddings(tokenizer);
+  const auto& asked = job.preference.reference;
+  if (!asked.folder.empty() && job.trainer.layout == Layout::factory)
+    options.changes.compression.reset();  // which has bits of its own
+  if (asked.bits)
+    options.changes.compression =
+        ops::WeightQuantization{.code = asked.bits == 8 ? ops::QuantType::int8 : ops::QuantType::nf4, .double_quant = true};
+  if (asked.folder.empty() && job.from_scratch)
+    return model::CausalLM::random(model::read_config(job.model_folder, options.changes.config), job.trainer.seed, options);
+  auto model = model::CausalLM::load(asked.folder.empty() ? job.model_folder : asked.folder, options);
+  for (const auto& adapter : asked.adapters) {
+    auto attached = tuner::load_adapter(*model, adapter, {});
+    if (!options.changes.compression) tuner::merge_adapter(*model, attached);
+  }
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Reference> policy_as_reference() { return std::make_unique<TrainedModel>(); }
+
+std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::Tokenizer& tokenizer, const DistributedContext& processes,
+                                          model::CausalLM& model, const tuner::Tuned& tuned) {
+  const auto& asked = job.preference.reference;
+  if (!asked.needed) return nullptr;
+  if (!job.do_train && asked.folder.empty() && !tuned.adapter) return policy_as_reference();
+  if (!fits_beneath(job, processes, tuned)) return std::make_unique<SeparateReference>(load_second(job, tokenizer), job, processes);
+  std::vector<std::string> instead;
+  if (!asked.adapters.empty()) {
+    tuner::load_adapter(model, asked.adapters.front(), {.name = kReferenceAdapter});
+    tuner::set_active(model, {tuned.adapter->name});
+    instead = {kReferenceAdapter};
+  }
+  return std::make_unique<AdapterDisabledReference>(tuned.adapter->name, std::move(instead), tuned.adapter->modules_to_save);
+}
+
+}  // namespace hone::train

@@ -1,0 +1,26 @@
+// The reference model of preference and policy losses.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "hone/train/loaded_model.h"
+
+namespace hone::train {
+
+class Reference {
+ public:
+  virtual ~Reference() = default;
+  // Runs `work` with the reference, without gradients and dropout. Before the pass that trains: under ZeRO-3 and FSDP every
+  // process takes part. `trained` may become the reference for as long.
+  virtual void with_reference(model::CausalLM& trained, const std::function<void(model::CausalLM&)>& work) = 0;
+  // Whether it is the trained model as it is now, so that nothing has moved away from it.
+  virtual bool is_trained_model() const { return false; }
+};
+
+// Null when the job needs none. Called when `tuned` is attached and the model is not sharded yet.
+std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::Tokenizer& tokenizer, const DistributedContext& processes,
+                                          model::CausalLM& model, const tuner::Tuned& tuned);
+// The trained model as it is: before the first step, and where nothing else is available.
+std::unique_ptr<Reference> policy_as_reference();
+
+}  // namespace hone::train

@@ -1,0 +1,42 @@
+// A reward model to be asked for scores of texts: by runs that learn from rewards, and by answering commands. Its folder, or the last
+// adapter's, says what it is: LLaMA-Factory's, with a value head, or a classifier of one class.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "hone/data/conversation.h"
+#include "hone/data/encode/encoder.h"
+#include "hone/model/causal_lm.h"
+
+namespace hone::train {
+
+struct RewardModelConfig {
+  std::filesystem::path folder;
+  std::vector<std::filesystem::path> adapters;
+  model::LoadOptions load;      // type and device
+  data::EncodeConfig encode;    // how conversations become texts
+  int64_t tokens_at_once = 16384;
+};
+
+class RewardModel {
+ public:
+  // Throws UserError(bad_checkpoint) for a folder that holds neither.
+  explicit RewardModel(const RewardModelConfig& config);
+
+  // One score of each, in their order, without gradients: of token ids with everything the template adds, or of whole conversations.
+  std::vector<double> score(const std::vector<std::vector<text::TokenId>>& texts) const;
+  std::vector<double> score(const std::vector<data::Conversation>& conversations) const;
+
+  const data::Encoder& encoder() const { return *encoder_; }
+  model::CausalLM& model() const { return *model_; }
+
+ private:
+  std::unique_ptr<model::CausalLM> model_;
+  std::shared_ptr<const data::Encoder> encoder_;
+  int64_t tokens_at_once_;
+};
+
+// What loading a reward model changes about the model of a folder; nothing where the folder is a classifier already.
+model::ModelOverrides reward_changes(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& adapters);
+
+}  // namespace hone::train

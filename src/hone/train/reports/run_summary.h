@@ -1,0 +1,46 @@
+// What a person reads before the first step and after the last: what is trained, how long, and where everything is.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/base/file.h"
+#include "hone/train/loop/trainer.h"
+#include "hone/tuner/tuner.h"
+
+namespace hone::train {
+
+// One row per kind of parameter, layers folded into one: "model.layers.*.self_attn.q_proj.lora_A.weight  [8, 64]  x24  12,288".
+std::string trainable_table(const tuner::Tuned& tuned);
+
+// What decides a run and is mostly chosen for the person.
+struct RunFacts {
+  std::string model, tuner, device, dtype, template_name;  // an empty template is the model's own
+  int64_t max_length = 0;                                  // 0: none
+  int64_t examples = -1;                                   // -1: streamed
+  int64_t tokens = 0, trained_tokens = 0, longest_row = 0; // 0: not known before they are read
+  int processes = 1;
+};
+
+// transformers' "***** Running training *****" block, and the facts of the run.
+std::string running_block(const TrainerConfig& config, const StepCounts& plan, const RunFacts& facts, const tuner::Tuned& tuned);
+
+struct RunResult {
+  Outcome outcome = Outcome::finished;
+  TrainState state;
+  RunFolder run;
+  std::vector<fs::path> plots;
+  std::string program;  // "swift", "llamafactory-cli" or "hone": what the person typed
+  fs::path model_folder;
+  bool adapter = true;
+  Layout layout = Layout::swift;
+  bool best_loaded = false;  // load_best_model_at_end
+  Json method_state = {};    // what the loss remembered last, which a later evaluation resumes from
+
+  bool complete() const { return outcome == Outcome::finished || outcome == Outcome::early_stopped; }
+  // Whether what the last step left is on disk: LLaMA-Factory's layout keeps final weights beside the checkpoints.
+  bool kept() const { return state.failed_saves_in_a_row == 0 || (layout == Layout::factory && complete()); }
+};
+// Where weights, logs and pictures are, and the command to type next.
+std::string final_summary(const RunResult& finished);
+
+}  // namespace hone::train

@@ -1,0 +1,96 @@
+#include "hone/train/reports/swanlab.h"
+
+#include <fmt/ranges.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "hone/base/error.h"
+#include "hone/base/log.h"
+
+extern char** environ;
+
+namespace hone::train {
+namespace {
+
+std::vector<std::string> convert_command(const SwanlabConfig& config, const std::filesystem::path& events) {
+  std::vector<std::string> words{"swanlab", "convert", "-t", "tensorboard", "--tb-logdir", events.string()};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("-p", config.project);
+  add("-w", config.workspace);
+  add("-l", config.folder.string());
+  return words;
+}
+
+// This process's environment with what the program reads from there; the key is no word of a command that others can list.
+std::vector<std::string> environment_of(const SwanlabConfig& config) {
+  std::vector<std::string> all;
+  for (char** each = environ; *each; ++each) {
+    const std::string text = *each;
+    const bool replaced = (!config.token.empty() && text.starts_with("SWANLAB_API_KEY=")) || (!config.mode.empty() && text.starts_with("SWANLAB_MODE="));
+    if (!replaced) all.push_back(text);
+  }
+  if (!config.token.empty()) all.push_back("SWANLAB_API_KEY=" + config.token);
+  if (!config.mode.empty()) all.push_back("SWANLAB_MODE=" + config.mode);
+  return all;
+}
+
+std::vector<char*> as_c(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+void upload_to_swanlab(const SwanlabConfig& config, const std::filesystem::path& events) {
+  auto words = convert_command(config, events), environment = environment_of(config);
+  const auto command = fmt::format("{}", fmt::join(words, " "));
+  pid_t process = 0;
+  if (int failed = posix_spawnp(&process, "swanlab", nullptr, nullptr, as_c(words).data(), as_c(environment).data()); failed) {
+    log::warning("swanlab is not installed here; where it is, `{}` takes the run in", command);
+    return;
+  }
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) log::info("swanlab took the run in from {}", events.string());
+  else log::warning("`{}` failed; the event files are complete, so it can be run again", command);
+}
+
+void send_run_notification(const SwanlabConfig& config, const std::filesystem::path& run, const std::string& about, const std::string& error) {
+  if (!config.enabled || config.notification.channel == notify::NotificationChannel::none) return;
+  try {
+    notify::send_notification(config.notification, {.error = error,
+                                     .project = config.project,
+                                     .workspace = config.workspace,
+                                     .name = config.name.empty() ? run.string() : config.name,
+                                     .description = about,
+                                     .place = std::filesystem::absolute(run).string()});
+    log::info("the message that the run has ended is sent");
+  } catch (const std::exception& problem) {
+    log::warning("the message that the run has ended could not be sent: {}", problem.what());
+  }
+}
+
+std::string describe_exit_code(int exit_code) {
+  switch (static_cast<ExitCode>(exit_code)) {
+    case ExitCode::ok:
+      return "";
+    case ExitCode::interrupted:
+      return "interrupted by Ctrl-C; it can be resumed from its last checkpoint";
+    case ExitCode::preempted:
+      return "told to end; it saved first and can be resumed";
+    case ExitCode::out_of_space:
+      return "the disk is full: the last checkpoint could not be written";
+    default:
+      return fmt::format("exit code {}", exit_code);
+  }
+}
+
+}  // namespace hone::train

@@ -1,0 +1,111 @@
+// A person's own reward, behind an address: POST {"prompts", "completions", "tokens", "columns"}, the answer a list of numbers or nulls.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "hone/hub/post_json.h"
+#include "hone/train/rl/rewards/reward.h"
+#include "hone/train/loop/stop_signal.h"
+
+namespace hone::train::rl {
+namespace {
+
+// What completions.jsonl calls its other columns.
+constexpr std::array<std::string_view, 6> kTaken = {"step", "prompt", "completion", "advantages", "solution", "entropy"};
+
+hub::PostAddress read_reward_url(const std::string& address) try {
+  if (auto read = hub::read_address(address)) return *read;
+  throw UserError(ExitCode::usage, fmt::format("\"{}\" is no address of a reward", address), "expected something like http://127.0.0.1:9000/score");
+} catch (const std::runtime_error& problem) {
+  throw UserError(ExitCode::usage, problem.what());
+}
+
+Json columns_of(const std::vector<RewardInput>& answers) {
+  Json columns = Json::object();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto& extra = answers[i].question->extra;
+    if (!extra.is_object()) continue;
+    for (const auto& [name, value] : extra.items()) {
+      auto& column = columns[name];
+      if (column.is_null()) column = Json::array();
+      while (column.size() < i) column.push_back(nullptr);
+      column.push_back(value);
+    }
+  }
+  for (auto& column : columns)
+    while (column.size() < answers.size()) column.push_back(nullptr);
+  return columns;
+}
+
+Json question_for(const std::vector<RewardInput>& answers) {
+  Json prompts = Json::array(), completions = Json::array(), tokens = Json::array();
+  for (const auto& answer : answers) {
+    Json messages = Json::array();
+    for (const auto& message : answer.question->messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+    prompts.push_back(std::move(messages));
+    completions.push_back(answer.text);
+    tokens.push_back(answer.tokens);
+  }
+  return {{"prompts", std::move(prompts)}, {"completions", std::move(completions)}, {"tokens", std::move(tokens)}, {"columns", columns_of(answers)}};
+}
+
+class HttpReward final : public Reward {
+ public:
+  HttpReward(std::string address, std::string shown, std::string name, double seconds)
+      : address_(std::move(address)), shown_(std::move(shown)), name_(std::move(name)), seconds_(seconds) {}
+  std::string name() const override { return name_; }
+
+  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+    auto reply = parse_json(asked(question_for(answers).dump(-1, ' ', false, Json::error_handler_t::replace)));
+    if (!reply) throw misunderstood("no JSON: " + reply.error());
+    const Json& list = reply->is_object() && reply->contains("rewards") ? (*reply)["rewards"] : *reply;
+    if (!list.is_array() || list.size() != answers.size())
+      throw misunderstood(list.is_array() ? fmt::format("{} rewards for {} completions", list.size(), answers.size()) : "no list");
+    std::vector<double> scores;
+    for (const auto& value : list) {
+      if (!value.is_number() && !value.is_null()) throw misunderstood(fmt::format("{} among the rewards", value.dump().substr(0, 80)));
+      scores.push_back(value.is_null() ? std::nan("") : value.get<double>());
+    }
+    return scores;
+  }
+
+ private:
+  std::string asked(const std::string& body) const {
+    hub::PostOptions posting{.timeout = std::chrono::seconds(static_cast<int64_t>(std::ceil(seconds_))),
+                             .is_cancelled = [] { return StopSignal::requested() != Stop::none; }};
+    try {
+      return hub::post_json(address_, body, posting);
+    } catch (const hub::PostCancelled&) {
+      throw StopBetweenSteps();
+    } catch (const std::runtime_error& problem) {
+      throw UserError(ExitCode::failure, fmt::format("the reward at {} was not given: {}", shown_, problem.what()),
+                      "see that it runs and answers; --reward_timeout sets how long it may take. Resume the run from its last "
+                      "checkpoint with --resume_from_checkpoint");
+    }
+  }
+
+  UserError misunderstood(const std::string& found) const {
+    return UserError(ExitCode::failure, fmt::format("the reward at {} returned {}", shown_, found),
+                     "expected a JSON list with a number or null for each completion, or {\"rewards\": [...]} (docs/reinforcement.md)");
+  }
+
+  std::string address_, shown_, name_;
+  double seconds_;
+};
+
+}  // namespace
+
+std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config, const std::vector<std::string>& names) {
+  auto read = read_reward_url(address);
+  if (!config.allow_remote_rewards && !read.this_machine)
+    throw UserError(ExitCode::usage, fmt::format("the reward {} is on another machine; prompts and completions would be sent there", read.shown),
+                    "say that they may: --remote_rewards true");
+  auto base = read.path.empty() ? read.host : read.path.substr(read.path.rfind('/') + 1);
+  auto taken = [&](const std::string& name) { return std::ranges::count(names, name) + std::ranges::count(kTaken, name) > 0; };
+  auto name = base;
+  for (int number = 2; taken(name); ++number) name = fmt::format("{}-{}", base, number);
+  return std::make_unique<HttpReward>(address, read.shown, name, config.http_timeout);
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,152 @@
+#include "hone/train/run_setup.h"
+
+#include <algorithm>
+
+#include "hone/base/usable_cores.h"
+#include "hone/data/datasets/cached_dataset.h"
+#include "hone/data/datasets/write_rows.h"
+#include "hone/parallel/launch/rank_files.h"
+#include "hone/train/checkpoints/checkpoint.h"
+#include "hone/train/reports/crc32c.h"
+#include "hone/train/loop/data_order.h"
+#include "hone/train/methods/objective.h"
+#include "hone/tuner/methods/method.h"
+
+namespace hone::train {
+namespace {
+
+std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
+  auto config = job.loader;
+  config.rank = processes.data_rank();
+  config.world_size = processes.data_size();
+  set_kl_block(job, config.world_size, config);
+  if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
+  if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with --dataset");
+  return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
+}
+
+std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
+  if (!ready.data.train)
+    throw UserError(ExitCode::usage, "there are no prompts to train on",
+                    "name them with --dataset; streams of unknown length cannot be used");
+  auto geometry = rl::make_rollout_batching(job.reinforcement->batching, job.trainer.micro_batch_size,
+                                            job.trainer.gradient_accumulation_steps, processes.data_size());
+  auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
+    return std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, job.loader.threads, longest);
+  };
+  auto loader = std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, read(ready.data.train), job.loader.seed, job.loader.shuffle);
+  for (const auto& set : validation_sets(ready.data)) {
+    ready.validation_prompts.push_back(read(set.rows));
+    loader->make_room_for(*ready.validation_prompts.back());
+  }
+  return loader;
+}
+
+// LLaMA-Factory's tokenized_path, the first time: later runs read what this one leaves there.
+void write_tokenized(const TrainingJob& job, const RunSetup& ready) {
+  ThreadPool pool(job.loader.threads ? job.loader.threads : static_cast<size_t>(usable_cores()));
+  data::RowReport report(job.datasets.strict);
+  const auto purpose = job.loader.pairs ? data::TemplateMode::rlhf : data::TemplateMode::train;
+  if (ready.data.train) data::write_cached_dataset(job.tokenized_path / "train", *ready.data.train, *ready.encoder, report, pool, purpose);
+  if (ready.data.validation) data::write_cached_dataset(job.tokenized_path / "validation", *ready.data.validation, *ready.encoder, report, pool, purpose);
+}
+
+std::unique_ptr<RunLock> hold(const fs::path& folder) {
+  check_output_folder(folder);
+  return std::make_unique<RunLock>(folder);
+}
+
+}  // namespace
+
+int64_t longest_useful_prompt(const TrainingJob& job) {
+  int64_t room = job.reinforcement->engine.max_model_len;
+  return (room > 0 ? room : model::read_config(job.model_folder, job.load.changes.config).max_position_embeddings) - 1;
+}
+
+void set_kl_block(const TrainingJob& job, int processes, data::LoaderConfig& config) {
+  if (!config.feedback || !config.feedback->with_kl_pairs || config.feedback->block > 0) return;
+  config.feedback->block = job.loader.batch_size * job.trainer.gradient_accumulation_steps * processes;
+  if (config.feedback->block == 1)
+    throw UserError(ExitCode::usage, "KTO estimates the KL term from other rows and needs at least 2 rows per optimizer step; found 1",
+                    "raise --per_device_train_batch_size or --gradient_accumulation_steps");
+}
+
+std::string tuner_name(const tuner::TunerConfig& tuner) {
+  if (tuner.kind != tuner::TunerType::adapter) return tuner.kind == tuner::TunerType::full ? "full" : "freeze";
+  return tuner.method == "LORA" ? "lora" : std::string(tuner::method_of_type(tuner.method).name);
+}
+
+std::string run_identity(const TrainingJob& job) {
+  Json identity{job.stage, fs::absolute(job.model_folder).lexically_normal().string(), job.datasets.datasets,
+                tuner_name(job.tuner), job.tuner.kind == tuner::TunerType::adapter ? job.tuner.lora.rank : 0};
+  if (!job.task.is_generative()) identity.push_back({static_cast<int>(job.task.task), job.task.labels});
+  auto text = identity.dump();
+  return fmt::format("{:08x}{:08x}", crc32c(text), crc32c(text + "hone"));
+}
+
+std::vector<data::NamedSource> validation_sets(const data::OpenedData& data) {
+  std::vector<data::NamedSource> sets;
+  for (const auto& [name, rows] : data.validation_sets) sets.push_back({"eval_" + name, rows});
+  if (sets.empty() && data.validation) sets.push_back({"eval", data.validation});
+  return sets;
+}
+
+RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes) {
+  check_output_folder(job.trainer.output_dir);
+  RunSetup ready;
+  ready.report = std::make_shared<data::RowReport>(job.datasets.strict);
+  const std::string trains_on = run_identity(job);
+  Beginning beginning{.checkpoint = std::nullopt, .run_id = fresh_run_id(), .folder = settled_folder(job.trainer)};
+  if (job.do_train) {  // one process decides: others may not have been here when the run began
+    if (processes.world.is_main()) {
+      if (beginning.folder) ready.lock = hold(*beginning.folder);
+      beginning = begin_run(job.trainer, {trains_on, job.args});
+      if (beginning.folder && !ready.lock) ready.lock = hold(*beginning.folder);
+    }
+    if (auto shared = processes.share_text(beginning.checkpoint ? beginning.checkpoint->string() : ""); !shared.empty()) ready.resume = shared;
+  }
+  if (ready.resume && !job.trainer.resume_only_model) require_same_objective(*ready.resume, objective(job));
+  ready.tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
+  ready.encoder = data::Encoder::make(job.encode, ready.tokenizer, data::read_model_identity(job.model_folder));
+  auto datasets = job.datasets;
+  datasets.tokenizer = ready.tokenizer;
+  ready.data = data::open_datasets(datasets);
+  if (!job.tokenized_path.empty() && processes.world.is_main()) write_tokenized(job, ready);
+  auto order = data_order(job, ready.data.train ? ready.data.train->size() : -1);
+  if (ready.resume && !job.trainer.ignore_data_skip) require_same_order(*ready.resume, order);
+  if (job.do_train) {
+    if (job.reinforcement) {
+      auto rollouts = rollout_loader(job, ready, processes);
+      ready.rollouts = rollouts.get();
+      ready.loader = std::move(rollouts);
+    } else {
+      ready.loader = train_loader(job, ready, processes);
+    }
+    ready.report->log_summary();
+    ready.plan = StepCounts::make(job.trainer, ready.loader->batches_per_epoch());
+    auto schedule = job.schedule;
+    schedule.total_steps = ready.plan.max_steps;
+    schedule.warmup_steps = optim::warmup_step_count(job.warmup_steps, job.warmup_ratio, ready.plan.max_steps);
+    ready.schedule.emplace(schedule);
+  }
+  bool wants_rows = job.trainer.eval != IntervalStrategy::never || job.do_eval || job.do_predict;
+  if (wants_rows && !ready.data.validation && job.trainer.layout == Layout::factory)
+    throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data",
+                    "add --eval_dataset or --val_size");
+  if (processes.world.is_main()) {
+    ready.run.root = make_run_folder(job.trainer, beginning);
+    if (job.do_train && !ready.lock) ready.lock = hold(ready.run.root);
+    if (job.do_train) sweep_leftovers(ready.run.root);
+    if (job.trainer.overwrite_output_dir && beginning.folder && !ready.resume) fs::remove(ready.run.log_file(job.trainer.layout));
+    parallel::write_run_dir(ready.run.root.string());
+  }
+  ready.run = {processes.share_text(ready.run.root.string()), processes.share_text(beginning.run_id).string(), trains_on, order, objective(job)};
+  ready.folder_per_node = processes.folder_per_node(ready.run.root);
+  if (ready.folder_per_node && processes.leaders) sweep_leftovers(ready.run.root);
+  bool split_off = ready.data.validation && job.datasets.val_datasets.empty();
+  if (split_off && processes.world.is_main() && job.trainer.layout == Layout::swift)
+    data::write_rows(ready.run.root / kValidationFile, *ready.data.validation);
+  return ready;
+}
+
+}  // namespace hone::train

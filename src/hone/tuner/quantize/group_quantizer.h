@@ -1,0 +1,33 @@
+// Rounding a weight to integers with a scale and a zero for each group of neighboring inputs of an output.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::tuner {
+
+struct GroupQuantConfig {
+  int bits = 4;
+  int64_t group = 128;     // inputs that share a scale; -1: all of an output
+  bool symmetric = false;  // the zero is in the middle
+
+  int64_t inputs_of_group(int64_t inputs) const { return group > 0 ? group : inputs; }
+};
+
+struct QuantizedWeight {
+  Tensor codes;          // int32 [out, in], 0 … 2^bits - 1
+  Tensor scales, zeros;  // float32 [out, groups]; zeros are whole
+
+  Tensor restored() const;  // float32 [out, in]
+};
+
+struct Grid {
+  Tensor scales, zeros;  // [...] of what was looked at
+};
+// That spans the smallest and the largest of the last dimension, each times `reach`. Scales are what float16 keeps of them.
+Grid min_max_qparams(const Tensor& values, const GroupQuantConfig& config, double reach = 1);
+// The nearest integers of the grid; scales and zeros broadcast.
+Tensor quantize_values(const Tensor& values, const Tensor& scales, const Tensor& zeros, int bits);
+
+// Each value to the nearest, nothing else: what the other methods are better than.
+QuantizedWeight round_to_nearest(const Tensor& weight, const GroupQuantConfig& config);
+
+}  // namespace hone::tuner

@@ -1,0 +1,16 @@
+#include "hone/base/edit_distance.h"
+
+#include <gtest/gtest.h>
+
+namespace hone {
+namespace {
+
+TEST(Spelling, SwapsCostAsMuchAsOtherMistakes) {
+  EXPECT_EQ(edit_distance("learning_rat", "learning_rate"), 1u);
+  EXPECT_EQ(edit_distance("leanring", "learning"), 1u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("abc", "abc"), 0u);
+}
+
+}  // namespace
+}  // namespace hone

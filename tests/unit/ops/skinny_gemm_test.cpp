@@ -1,0 +1,120 @@
+#include "hone/ops/cpu/gemm/skinny_gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "hone/base/error.h"
+#include "hone/ops/cpu/gemm/int8_dot_gemm.h"
+#include "hone/ops/cpu/gemm/packed_kernels.h"
+#include "hone/ops/quantization/quantized_linear.h"
+#include "ops/ops_testing.h"
+
+namespace hone::ops {
+namespace {
+
+TEST(SmallMatmul, EqualsTheProductInEveryTypeAndShape) {
+  for (auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (int64_t rows : {1, 2, 5, 6, 7, 13, 16, 32})
+      for (auto [width, outputs] : {std::pair<int64_t, int64_t>{64, 7}, {40, 130}, {896, 33}}) {
+        auto x = at::randn({rows, width}).to(type), weight = at::randn({outputs, width}).to(type), bias = at::randn({outputs}).to(type);
+        ASSERT_TRUE(cpu::supports_skinny(x, weight));
+        auto expected = at::addmm(bias.to(at::kFloat), x.to(at::kFloat), weight.to(at::kFloat).t());
+        EXPECT_LT(relative_difference(cpu::skinny_gemm(x, weight, bias), expected), tolerance_of(type)) << rows << " x " << width << " x " << outputs;
+      }
+}
+
+TEST(SmallMatmul, ARowDoesNotDependOnTheOthers) {
+  for (auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (int64_t width : {40, 896})
+      for (int64_t rows : {5, 16, 23}) {
+        auto x = at::randn({rows, width}).to(type), weight = at::randn({50, width}).to(type);
+        auto together = cpu::skinny_gemm(x, weight, {});
+        for (int64_t i = 0; i < rows; ++i)
+          EXPECT_TRUE(at::equal(cpu::skinny_gemm(x.narrow(0, i, 1), weight, {}), together.narrow(0, i, 1))) << type << ", row " << i << " of " << rows;
+      }
+}
+
+TEST(SmallMatmul, EveryHalfIsWidenedExactly) {
+  auto halves = at::arange(65536, at::TensorOptions(at::kInt)).to(at::kShort).view(at::kHalf).view({4096, 16});
+  auto halves_alone = halves.index({(halves == halves).logical_and(halves.abs() < INFINITY).all(1)});
+  for (int64_t column : {0, 7, 15}) {
+    auto unit = at::zeros({1, 16}, at::TensorOptions(at::kFloat));
+    unit.select(1, column).fill_(1);
+    auto y = cpu::skinny_gemm(unit.to(at::kHalf), halves_alone.contiguous(), {});
+    EXPECT_TRUE(at::equal(y.select(0, 0), halves_alone.select(1, column))) << column;
+  }
+  auto infinite = at::full({1, 16}, INFINITY, at::TensorOptions(at::kHalf));
+  EXPECT_TRUE(std::isinf(cpu::skinny_gemm(at::ones({1, 16}, at::kHalf), infinite, {}).item<float>()));
+  EXPECT_TRUE(std::isnan(cpu::skinny_gemm(at::ones({1, 16}, at::kHalf), infinite - infinite, {}).item<float>()));
+}
+
+TEST(QuantizedLinear, ARowDoesNotDependOnTheOthers) {
+  auto x = at::randn({11, 928}), weight = at::randn({51, 928});
+  for (int bits : {8, 4}) {
+    auto rounded = quantize_weight(weight, bits);
+    auto together = quantized_linear(x, *rounded, {});
+    for (int64_t i = 0; i < 11; ++i)
+      EXPECT_TRUE(at::equal(quantized_linear(x.narrow(0, i, 1), *rounded, {}), together.narrow(0, i, 1)))
+          << bits << " bits, row " << i;
+  }
+}
+
+class QuantizedWidths : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(OfBlocksAndParts, QuantizedWidths, testing::Values(64, 128, 160, 544, 896, 1088));
+
+TEST_P(QuantizedWidths, IsCloseToTheProductItRounds) {
+  int64_t width = GetParam();
+  auto weight = at::randn({67, width}), x = at::randn({5, width}), bias = at::randn({67});
+  auto expected = at::addmm(bias, x, weight.t());
+  for (auto [bits, tolerance] : {std::pair{8, 0.02}, {4, 0.2}}) {
+    auto rounded = quantize_weight(weight, bits);
+    EXPECT_LT(relative_difference(quantized_linear(x, *rounded, bias), expected), tolerance) << bits;
+    auto same = at::addmm(bias, cpu::fake_quantize_input(x, *rounded), dequantized(*rounded).t());
+    EXPECT_LT(relative_difference(quantized_linear(x, *rounded, bias), same), 1e-5) << bits << ", few rows";
+    auto many = at::randn({70, width});
+    EXPECT_LT(relative_difference(quantized_linear(many, *rounded, {}),
+                                  at::mm(cpu::fake_quantize_input(many, *rounded), dequantized(*rounded).t())),
+              1e-5)
+        << bits << ", many rows";
+    EXPECT_LT(relative_difference(cpu::fake_quantize_input(x, *rounded), x), 0.01) << bits << ", inputs";
+    EXPECT_LT(relative_difference(dequantized(*rounded), weight), tolerance) << bits;
+  }
+  EXPECT_THROW(quantize_weight(weight, 3), UserError);
+  EXPECT_THROW(quantize_weight(at::randn({4, 72}), 4), UserError);
+}
+
+TEST(QuantizedLinear, WhatIsNotFiniteShows) {
+  for (int bits : {8, 4}) {
+    auto rounded = quantize_weight(at::randn({4, 64}), bits);
+    for (float odd : {NAN, INFINITY}) {
+      auto x = at::randn({1, 64});
+      x[0][9] = odd;
+      EXPECT_FALSE(quantized_linear(x, *rounded, {}).isfinite().any().item<bool>()) << bits << " bits, " << odd;
+    }
+  }
+}
+
+// A machine runs one of the two: both are held against the weights they stand for.
+TEST(FourBitKernels, AgreeWithTheUnpackedWeight) {
+  constexpr int64_t kRows = 5, kWidth = 640, kOutputs = 37;
+  auto rounded = quantize_weight(at::randn({kOutputs, kWidth}), 4);
+  auto x = at::randn({kRows, kWidth}), expected = x.mm(dequantized(*rounded).t()), y = at::empty({kRows, kOutputs});
+  const auto* codes = rounded->codes.const_data_ptr<int32_t>();
+  const auto* scales = rounded->scales.const_data_ptr<c10::BFloat16>();
+  const cpu::SkinnyShape shape{kRows, kWidth, kOutputs, kOutputs};
+  std::vector<float> ordered(x.numel()), sums(kRows * cpu::padded_groups(kWidth)), input_scales(x.numel() / 8);
+  cpu::order_by_fields(x.const_data_ptr<float>(), ordered.data(), x.numel());
+  cpu::group_sums(x.const_data_ptr<float>(), sums.data(), kRows, kWidth);
+  cpu::packed_outputs_int4(ordered.data(), sums.data(), codes, scales, y.mutable_data_ptr<float>(), shape);
+  EXPECT_LT(relative_difference(y, expected), 1e-5) << "by way of floats";
+  if (!cpu::has_int8_dot()) GTEST_SKIP() << "this processor has no sums of products of bytes";
+  std::vector<int8_t> bytes(x.numel());
+  const cpu::QuantizedActivations inputs{bytes.data(), input_scales.data(), sums.data()};
+  cpu::quantize_activations(x.const_data_ptr<float>(), inputs, kRows, kWidth);
+  cpu::int8_dot_int4_weights(inputs, codes, scales, y.mutable_data_ptr<float>(), shape);
+  EXPECT_LT(relative_difference(y, expected), 0.01) << "by products of bytes";
+}
+
+}  // namespace
+}  // namespace hone::ops
