@@ -17,13 +17,13 @@ bool holds(const std::vector<std::string>& columns, const char* name) {
   return std::find(columns.begin(), columns.end(), name) != columns.end();
 }
 
-Kind kind_of(const SwiftFormatOptions& options, const std::vector<std::string>& columns) {
+SwiftRowKind kind_of(const SwiftFormatOptions& options, const std::vector<std::string>& columns) {
   if (options.messages_only || holds(columns, "messages") || holds(columns, "conversation") || holds(columns, "conversations"))
-    return Kind::messages;
-  return holds(columns, "instruction") && holds(columns, "input") ? Kind::alpaca : Kind::response;
+    return SwiftRowKind::messages;
+  return holds(columns, "instruction") && holds(columns, "input") ? SwiftRowKind::alpaca : SwiftRowKind::response;
 }
 
-std::map<std::string, std::string> automatic_columns(Kind kind, const std::string& system_role) {
+std::map<std::string, std::string> automatic_columns(SwiftRowKind kind, const std::string& system_role) {
   std::map<std::string, std::string> map;
   auto add = [&](std::initializer_list<const char*> sources, const char* target) {
     for (auto source : sources) map[source] = target;
@@ -32,7 +32,7 @@ std::map<std::string, std::string> automatic_columns(Kind kind, const std::strin
   add({"videos", "video"}, "videos");
   add({"audios", "audio"}, "audios");
   add({"system", "system_prompt"}, "system");
-  if (kind == Kind::messages) {
+  if (kind == SwiftRowKind::messages) {
     add({"messages", "conversation", "conversations"}, "messages");
     map[system_role] = "system";
     return map;
@@ -87,7 +87,7 @@ class SwiftFormat : public RowFormat {
   bool differs(const std::vector<std::string>& own) const {
     auto names = final_names(own);
     if (holds(names, "messages") || (holds(names, "query") && holds(names, "response"))) return false;
-    if (kind_ == Kind::alpaca && (holds(names, "instruction") || holds(names, "input"))) return false;
+    if (kind_ == SwiftRowKind::alpaca && (holds(names, "instruction") || holds(names, "input"))) return false;
     SwiftFormat alone(options_, own);
     auto by_itself = alone.final_names(own);
     return alone.kind_ != kind_ || holds(by_itself, "messages") || (!holds(names, "query") && holds(by_itself, "query"));
@@ -134,7 +134,7 @@ class SwiftFormat : public RowFormat {
   }
 
   RowCheck join_alpaca(Json& fields) const {
-    if (kind_ != Kind::alpaca) return std::nullopt;
+    if (kind_ != SwiftRowKind::alpaca) return std::nullopt;
     Json instruction = take_column(fields, "instruction"), input = take_column(fields, "input"), output = take_column(fields, "output");
     for (const auto* part : {&instruction, &input})
       if (!part->is_null() && !part->is_string())
@@ -189,7 +189,7 @@ class SwiftFormat : public RowFormat {
 
   // Rows without an answer are mostly rows whose columns have other names: a person needs to know which, and how to say so.
   void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
-    if (kind_ == Kind::messages || !options_.auto_columns) return;
+    if (kind_ == SwiftRowKind::messages || !options_.auto_columns) return;
     const bool asks = bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
     if (asks) bad = {RowProblem::columns, answer_hint(by_given_names(columns), automatic_columns(kind_, options_.system_role))};
   }
@@ -268,7 +268,7 @@ class SwiftFormat : public RowFormat {
 
   SwiftFormatOptions options_;
   ColumnRenaming given_, info_;
-  Kind kind_;
+  SwiftRowKind kind_;
   ColumnRenaming automatic_;
   std::vector<std::string> present_;
 };

@@ -11,7 +11,7 @@ void RecordCursor<Scanner>::seek(ScanPoint position) {
 
 template <class Scanner>
 void RecordCursor<Scanner>::skip_long_record(Scanner& scanner, int64_t scanned) {
-  auto first = [&](const DecisionRecord& record) { return records_.push_back(record), false; };
+  auto first = [&](const Record& record) { return records_.push_back(record), false; };
   while (records_.empty()) {
     int64_t got = file_->read(scanned, bytes_.data(), kReadAhead);
     if (got <= 0) return scanner.finish(first);
@@ -30,7 +30,7 @@ void RecordCursor<Scanner>::fill() {
     int64_t got = file_->read(base_, bytes_.data(), window);
     if (got < 0) throw UserError(ExitCode::bad_data, file_->path().string() + ": cannot be read to its end (input error)");
     Scanner scanner = first_.restarted(position_);
-    auto keep = [&](const DecisionRecord& record) { return records_.push_back(record), true; };
+    auto keep = [&](const Record& record) { return records_.push_back(record), true; };
     scanner.feed(std::string_view(bytes_).substr(0, static_cast<size_t>(got)), keep);
     if (got < window) scanner.finish(keep);
     else if (records_.empty() && window > max_bytes_) skip_long_record(scanner, base_ + got);
@@ -43,7 +43,7 @@ template <class Scanner>
 std::optional<RecordText> RecordCursor<Scanner>::next() {
   if (given_ == records_.size()) fill();
   if (records_.empty()) return std::nullopt;
-  const DecisionRecord record = records_[given_++];
+  const Record record = records_[given_++];
   position_ = given_ < records_.size() ? ScanPoint{records_[given_].begin, records_[given_].line} : after_window_;
   if (record.end - record.begin > max_bytes_) return RecordText{"", record.line, RecordText::Status::too_long};
   auto text = std::string_view(bytes_).substr(static_cast<size_t>(record.begin - base_), static_cast<size_t>(record.end - record.begin));

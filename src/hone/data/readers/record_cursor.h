@@ -28,7 +28,7 @@ class RecordCursor {
   ScanPoint position_, after_window_;
   int64_t max_bytes_, base_ = 0;
   std::string bytes_;
-  std::vector<DecisionRecord> records_;
+  std::vector<Record> records_;
   size_t given_ = 0;
 };
 

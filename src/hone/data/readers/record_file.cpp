@@ -44,7 +44,7 @@ struct Section {
 Section scan_lines(const PlainFile& file, int64_t from, int64_t to) {
   Section section;
   LineScanner scanner({from, 1});
-  auto add = [&](const DecisionRecord& record) { return section.index.add(record), true; };
+  auto add = [&](const Record& record) { return section.index.add(record), true; };
   for_each_piece(file, from, to, [&](std::string_view piece) { return scanner.feed(piece, add), true; });
   section.lines = scanner.boundary().line - 1;
   if (to == file.size()) scanner.finish(add);
@@ -57,7 +57,7 @@ template <class Scanner>
 RecordIndex build_index(const PlainFile& file, const Scanner& first, ScanPoint start) {
   RecordIndex index;
   Scanner scanner = first;
-  auto add = [&](const DecisionRecord& record) { return index.add(record), true; };
+  auto add = [&](const Record& record) { return index.add(record), true; };
   for_each_piece(file, start.offset, file.size(), [&](std::string_view piece) { return scanner.feed(piece, add), true; });
   scanner.finish(add);
   return index;
@@ -128,7 +128,7 @@ const typename RecordFile<Scanner>::Span& RecordFile<Scanner>::load(size_t entry
   int64_t got = file_->read(start.offset, span.bytes.data(), wanted);
   span.readable = got == wanted;
   auto scanner = first_.restarted(start);
-  auto keep = [&](const DecisionRecord& record) { return span.records.push_back(record), true; };
+  auto keep = [&](const Record& record) { return span.records.push_back(record), true; };
   scanner.feed(std::string_view(span.bytes).substr(0, static_cast<size_t>(std::max<int64_t>(got, 0))), keep);
   scanner.finish(keep);
   return span;
@@ -143,7 +143,7 @@ RecordText RecordFile<Scanner>::at(int64_t row) const {
   const Span& span = load(entry);
   auto within = static_cast<size_t>(row - index_.entries[entry].row);
   if (within >= span.records.size()) return {"", index_.entries[entry].start.line, RecordText::Status::unreadable};
-  const DecisionRecord& record = span.records[within];
+  const Record& record = span.records[within];
   const int64_t line = index_.on_one_line() ? row + 1 : record.line;
   if (record.end - record.begin > max_bytes_) return {"", line, RecordText::Status::too_long};
   if (!span.readable) return {"", line, RecordText::Status::unreadable};

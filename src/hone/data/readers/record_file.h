@@ -27,7 +27,7 @@ struct RecordIndex {
 
   // Records of an array that is written on one line are told apart by their number.
   bool on_one_line() const { return rows > 1 && last_line == entries.front().start.line; }
-  void add(const DecisionRecord& record) {
+  void add(const Record& record) {
     last_line = record.line;
     if (entries.empty() || record.begin - entries.back().start.offset >= kIndexStride)
       entries.push_back({rows, {record.begin, record.line}});
@@ -59,7 +59,7 @@ class RecordFile {
     size_t entry = 0;
     std::string bytes;
     int64_t offset = 0;
-    std::vector<DecisionRecord> records;
+    std::vector<Record> records;
     bool readable = true;
   };
   static uint64_t next_id();

@@ -48,7 +48,7 @@ void MasterWeights::copy_to_model() {
 }
 
 void MasterWeights::after_update() {
-  if (!written_by_optimizer_) publish();
+  if (!written_by_optimizer_) copy_to_model();
 }
 
 void MasterWeights::let_write(optim::Optimizer& optimizer) {

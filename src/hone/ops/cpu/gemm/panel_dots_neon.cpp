@@ -39,11 +39,11 @@ struct DotRow {
   int32x4_t a, b, c;
 };
 HONE_INLINE DotRow dots_from(int32x4_t start) { return {start, start, start}; }
-template <int F32x16>
+template <int Lane>
 HONE_PANEL_DOTS HONE_INLINE void add_dots_to(DotRow& row, int8x16_t x, int8x16_t a, int8x16_t b, int8x16_t c) {
-  row.a = vdotq_laneq_s32(row.a, a, x, F32x16);
-  row.b = vdotq_laneq_s32(row.b, b, x, F32x16);
-  row.c = vdotq_laneq_s32(row.c, c, x, F32x16);
+  row.a = vdotq_laneq_s32(row.a, a, x, Lane);
+  row.b = vdotq_laneq_s32(row.b, b, x, Lane);
+  row.c = vdotq_laneq_s32(row.c, c, x, Lane);
 }
 
 struct DotRows {
@@ -62,11 +62,11 @@ HONE_PANEL_DOTS HONE_INLINE void add_words(DotRows& rows, const int32_t* x, cons
 
 HONE_INLINE void shift_row(DotRow& row) { row.a = vshlq_n_s32(row.a, 7), row.b = vshlq_n_s32(row.b, 7), row.c = vshlq_n_s32(row.c, 7); }
 
-template <int F32x16>
+template <int Lane>
 HONE_INLINE void put_scaled(const DotRow& row, float32x4_t scales, float* to) {
-  vst1q_f32(to, vfmaq_laneq_f32(vld1q_f32(to), vcvtq_f32_s32(row.a), scales, F32x16));
-  vst1q_f32(to + 4, vfmaq_laneq_f32(vld1q_f32(to + 4), vcvtq_f32_s32(row.b), scales, F32x16));
-  vst1q_f32(to + 8, vfmaq_laneq_f32(vld1q_f32(to + 8), vcvtq_f32_s32(row.c), scales, F32x16));
+  vst1q_f32(to, vfmaq_laneq_f32(vld1q_f32(to), vcvtq_f32_s32(row.a), scales, Lane));
+  vst1q_f32(to + 4, vfmaq_laneq_f32(vld1q_f32(to + 4), vcvtq_f32_s32(row.b), scales, Lane));
+  vst1q_f32(to + 8, vfmaq_laneq_f32(vld1q_f32(to + 8), vcvtq_f32_s32(row.c), scales, Lane));
 }
 
 // 1.5 * 2^23: an integer added to its bits is added to its value. Sums that start there are floats without a conversion.
@@ -77,16 +77,16 @@ struct ColumnScales {
 };
 HONE_INLINE ColumnScales load_columns(const float* from) { return {vld1q_f32(from), vld1q_f32(from + 4), vld1q_f32(from + 8)}; }
 
-template <int F32x16>
+template <int Lane>
 HONE_INLINE float32x4_t with_group(float32x4_t sum, int32x4_t dots, float32x4_t factor, float32x4_t lowest, float32x4_t scales, float32x4_t sums) {
   const float32x4_t value = vmulq_f32(vsubq_f32(vreinterpretq_f32_s32(dots), vdupq_n_f32(kFloatOfDots)), factor);
-  return vfmaq_laneq_f32(vfmaq_laneq_f32(sum, lowest, sums, F32x16), value, scales, F32x16);
+  return vfmaq_laneq_f32(vfmaq_laneq_f32(sum, lowest, sums, Lane), value, scales, Lane);
 }
-template <int F32x16>
+template <int Lane>
 HONE_INLINE void put_group(const DotRow& row, const ColumnScales& factor, const ColumnScales& lowest, float32x4_t scales, float32x4_t sums, float* to) {
-  vst1q_f32(to, with_group<F32x16>(vld1q_f32(to), row.a, factor.a, lowest.a, scales, sums));
-  vst1q_f32(to + 4, with_group<F32x16>(vld1q_f32(to + 4), row.b, factor.b, lowest.b, scales, sums));
-  vst1q_f32(to + 8, with_group<F32x16>(vld1q_f32(to + 8), row.c, factor.c, lowest.c, scales, sums));
+  vst1q_f32(to, with_group<Lane>(vld1q_f32(to), row.a, factor.a, lowest.a, scales, sums));
+  vst1q_f32(to + 4, with_group<Lane>(vld1q_f32(to + 4), row.b, factor.b, lowest.b, scales, sums));
+  vst1q_f32(to + 8, with_group<Lane>(vld1q_f32(to + 8), row.c, factor.c, lowest.c, scales, sums));
 }
 
 }  // namespace

@@ -82,11 +82,11 @@ HONE_INLINE void pack_panels(const T* from, const PanelSource& source, float* to
 struct SumRow {
   float32x4_t a, b, c;
 };
-template <int F32x16>
+template <int Lane>
 HONE_INLINE void add_row(SumRow& row, float32x4_t x, float32x4_t a, float32x4_t b, float32x4_t c) {
-  row.a = vfmaq_laneq_f32(row.a, a, x, F32x16);
-  row.b = vfmaq_laneq_f32(row.b, b, x, F32x16);
-  row.c = vfmaq_laneq_f32(row.c, c, x, F32x16);
+  row.a = vfmaq_laneq_f32(row.a, a, x, Lane);
+  row.b = vfmaq_laneq_f32(row.b, b, x, Lane);
+  row.c = vfmaq_laneq_f32(row.c, c, x, Lane);
 }
 HONE_INLINE void put_row(const SumRow& row, float* to, bool increase) {
   vst1q_f32(to, increase ? vaddq_f32(vld1q_f32(to), row.a) : row.a);

@@ -104,7 +104,7 @@ double Drawing::text(Point at, const std::string& words, const TextStyle& style)
   return width;
 }
 
-void Drawing::clip_grad_norm(Point corner, double width, double height) {
+void Drawing::clip(Point corner, double width, double height) {
   cairo_save(context_.get());
   cairo_rectangle(context_.get(), corner.x, corner.y, width, height);
   cairo_clip(context_.get());

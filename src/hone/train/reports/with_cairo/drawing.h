@@ -39,7 +39,7 @@ class Drawing {
   double text(Point at, const std::string& words, const TextStyle& style = {});
   double text_width(const std::string& words, const TextStyle& style = {});
   // Lines outside of the box are not shown until unclip().
-  void clip_grad_norm(Point corner, double width, double height);
+  void clip(Point corner, double width, double height);
   void unclip();
 
  private:

@@ -128,7 +128,7 @@ void draw_chart(Drawing& drawing, const Chart& chart, Point corner, double width
   const Frame frame{left, corner.y + 48, right, corner.y + height - 52, x, y};
   drawing.text({frame.left, frame.top - 22}, chart.title, {.size = 14, .bold = true});
   draw_axes(drawing, frame, chart);
-  drawing.clip_grad_norm({frame.left - 4, frame.top - 4}, frame.right - frame.left + 8, frame.bottom - frame.top + 8);
+  drawing.clip({frame.left - 4, frame.top - 4}, frame.right - frame.left + 8, frame.bottom - frame.top + 8);
   for (size_t i = 0; i < chart.series.size(); ++i) {
     const auto& series = chart.series[i];
     auto color = kPalette[i % std::size(kPalette)];

@@ -307,7 +307,7 @@ bool same_everywhere(const MathExpression& one, const MathExpression& other) {
     double a = one.value(unknowns), b = other.value(unknowns);
     if (std::isnan(a) || std::isnan(b)) continue;
     ++compared;
-    if (a != b && !(std::fabs(a - b) < kSixDecimals + kRewardRounding * std::fabs(a))) return false;
+    if (a != b && !(std::fabs(a - b) < kSixDecimals + kRounding * std::fabs(a))) return false;
   }
   return compared > 0;
 }
