@@ -94,7 +94,7 @@ int64_t labels_of(const Options& options, const Json& hf, Task task) {
                   fmt::format("add {} 2", options.display_name("num_labels")));
 }
 
-ApiError problem_of_labels(const Options& options, const Json& hf, int64_t labels) {
+ProblemType problem_of_labels(const Options& options, const Json& hf, int64_t labels) {
   if (options.has("problem_type")) return named(kProblems, options.text("problem_type"));
   if (auto saved = hf.value("problem_type", Json()); saved.is_string())
     for (const auto& [name, problem] : kProblems)
