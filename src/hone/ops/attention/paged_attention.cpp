@@ -68,7 +68,10 @@ Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const K
   }
   int64_t first = plan.segments.offsets[static_cast<size_t>(plan.num_decodes)];
   auto rows = [&](const Tensor& x) { return x.narrow(0, first, x.size(0) - first); };
-  if (!has_past) return attention(rows(q), rows(k), rows(v), attention_metadata(queries, q.device()), shape);
+  if (!has_past) {  // not `attention`, which may plan for a second for a length of training packs that no other prompt has
+    auto metadata = attention_metadata(queries, q.device());
+    return flash_attention_varlen(rows(q), rows(k), rows(v), metadata, metadata, shape);
+  }
   TensorList all_keys, all_values;
   for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) {
     auto [past_keys, past_values] = gathered(cache, plan, i, q.scalar_type());

@@ -4,6 +4,7 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <bit>
+#include <exception>
 #include <map>
 
 #include "hone/base/log.h"
@@ -97,23 +98,32 @@ struct PassGraphs::Impl {
     to.factor.fill_(factor);
   }
 
-  // Gradients that are there already wait aside.
+  // Gradients that are there already wait aside, and come back also where the capture fails.
   void capture(Captured& made) {
     TensorList before;
     for (auto& tensor : trained) before.push_back(std::exchange(tensor.mutable_grad(), Tensor()));
     device::empty_cache(model.device());  // what plain passes left would stand beside the graph's own memory
     auto stream = c10::cuda::getStreamFromPool(false, model.device().index());
     c10::cuda::getCurrentCUDAStream().synchronize();
+    std::exception_ptr failure;
     {
       c10::cuda::CUDAStreamGuard guard(stream);
       made.graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
-      made.loss = method.loss(model, made.batch);
-      (made.loss.sum * made.factor).backward();
-      made.graph.capture_end();
-      stream.synchronize();
+      try {
+        made.loss = method.loss(model, made.batch);
+        (made.loss.sum * made.factor).backward();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      try {
+        made.graph.capture_end();
+      } catch (...) {
+        if (!failure) failure = std::current_exception();
+      }
     }
-    made.loss.sum = made.loss.sum.detach();
     for (size_t i = 0; i < trained.size(); ++i) made.gradients.push_back(std::exchange(trained[i].mutable_grad(), before[i]));
+    if (failure) std::rethrow_exception(failure);
+    made.loss.sum = made.loss.sum.detach();
   }
 
   Captured* find(const data::Batch& batch) {
