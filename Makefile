@@ -39,7 +39,7 @@ pytest = $(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal
 test: setup-tests unit-test ## build, run unit tests, then pytest against the binary and its peers
 	$(pytest) tests
 
-test-fast: setup-tests unit-test ## unit tests and a chosen part of pytest
+test-fast: setup-tests unit-test ## unit tests and the quick part of pytest, in under 5 minutes
 	$(pytest) $$(grep -v '^#' tests/fast.txt)
 
 test-peers: setup-tests unit-test ## parity with ms-swift and LLaMA-Factory, in environments of their own

@@ -64,6 +64,7 @@ def shared():
     return folder
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
     """Marks the thirty tests of reliability; their table stands in reliability.py, new ones carry the mark themselves."""
     for item in items:

@@ -49,7 +49,16 @@ def test_a_template_file_travels_with_the_checkpoint(hone, folder, tmp_path):
     checkpoint = tmp_path / "out/checkpoint-1"
     assert json.loads((checkpoint / "args.json").read_text())["template"] == "template.jinja"
     answered = hone("infer", "--adapters", checkpoint, "--val_dataset", questions(tmp_path), "--max_new_tokens", "2")
-    assert answered.returncode == 0, answered.stderr
+    assert answered.returncode == 0 and "was trained on" not in answered.stderr, answered.stderr
+    # A base of another name is remarked upon, and what a killed merge left is cleared away.
+    config = json.loads((checkpoint / "adapter_config.json").read_text())
+    (checkpoint / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": "someone/another-model"}))
+    answered = hone("infer", "--adapters", checkpoint, "--model", folder, "--val_dataset", questions(tmp_path), "--max_new_tokens", "2")
+    assert answered.returncode == 0 and "was trained on someone/another-model" in answered.stderr, answered.stderr
+    left = tmp_path / "merged.partial-4194303"
+    left.mkdir()
+    merged = hone("export", "--model", folder, "--adapters", checkpoint, "--merge_lora", "true", "--output_dir", tmp_path / "merged")
+    assert merged.returncode == 0 and not left.exists() and (tmp_path / "merged/template.jinja").exists(), merged.stderr
 
 
 @pytest.mark.reliability(29)

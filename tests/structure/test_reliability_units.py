@@ -1,4 +1,5 @@
 """The unit tests among the thirty tests of reliability, run and counted as the others are."""
+import os
 import re
 import subprocess
 import sys
@@ -17,7 +18,7 @@ CASES = [pytest.param(program, chosen, marks=pytest.mark.reliability(number), id
 def test_unit(figure, request, program, chosen):
     if "reliability" not in (request.config.getoption("-m") or ""):
         pytest.skip("ctest runs it")
-    binary = ROOT / "build" / f"{program}_test"
+    binary = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone")).parents[1] / f"{program}_test"
     if not binary.exists():
         pytest.skip(f"{binary} is not built; make unit-test builds it")
     done = subprocess.run([binary, f"--gtest_filter={chosen}", "--gtest_brief=1"], capture_output=True, text=True, timeout=300)
