@@ -70,7 +70,7 @@ TEST(SingleExperts, APairThatOneExpertLacksIsNamedWhicheverItIs) {
   for (int64_t lacking : {int64_t{0}, kExperts - 1}) {
     auto adapter = adapter_of_singles();
     std::erase_if(adapter.tensors, [&](const auto& named) { return named.first.starts_with(half_name(lacking, "down_proj", "")); });
-    EXPECT_NE(refusal_of(adapter).find(fmt::format("experts.{}.down_proj has no whole pair", lacking)), std::string::npos) << refusal_of(adapter);
+    EXPECT_NE(refusal_of(adapter).find(fmt::format("experts.{}.down_proj has no complete pair", lacking)), std::string::npos) << refusal_of(adapter);
   }
 }
 

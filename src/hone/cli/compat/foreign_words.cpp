@@ -35,8 +35,6 @@ constexpr ForeignWord kForeignOptions[] = {
     {"load_in_4bit", kFourBits},
     {"load_in_8bit", kEightBits},
     {"qlora", kFourBits},
-    {"lr", "--learning_rate"},
-    {"epochs", "--num_train_epochs"},
     {"num_epochs", "--num_train_epochs"},
     {"steps", "--max_steps"},
     {"lora_r", "--lora_rank"},
@@ -44,7 +42,6 @@ constexpr ForeignWord kForeignOptions[] = {
     {"sequence_len", "--max_length"},
     {"context_length", "--max_model_len"},
     {"ctx_size", "--max_model_len"},
-    {"output", "--output_dir"},
 };
 
 struct ForeignValue {
