@@ -131,8 +131,8 @@ def plan_of(hone, *words):
 def test_the_verdict_comes_first(hone):
     fitting = hone("plan", "--target_device", "910B3", *QWEN).stdout.splitlines()
     assert fitting[0].startswith("fits on 1 x Ascend 910B3 64 GB: ") and fitting[0].endswith(" of 64 GiB") and "a step of" in fitting[1]
-    large = hone("plan", "NPROC_PER_NODE=2", "sft", *QWEN, "--tuner_type", "full", "--target_device", "910B3").stdout.splitlines()
-    assert large[0].startswith("does not fit on 2 x Ascend 910B3 64 GB: ") and re.search(r"it would on \d with ", "\n".join(large[:4]))
+    large = hone("plan", "NPROC_PER_NODE=2", "sft", *QWEN, "--tuner_type", "full", "--target_device", "910B4").stdout.splitlines()
+    assert large[0].startswith("does not fit on 2 x Ascend 910B4 32 GB: ") and re.search(r"it would on \d with ", "\n".join(large[:4]))
     wrong = hone("plan", "--target_device", "abacus", *QWEN)
     assert wrong.returncode == 2 and "910B3" in wrong.stderr
 
