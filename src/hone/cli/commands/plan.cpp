@@ -1,5 +1,6 @@
 // Whether a command fits its devices, before it is run: the verdict, what the memory is for, and other ways of running it.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <vector>
@@ -189,12 +190,13 @@ void print_parts(const Planner& planner, const Layout& asked) {
 }
 
 void print_alternatives(const Planner& planner, int devices) {
-  TextTable table({"devices", "sharding", "GiB per device", "host GiB a node", "KV cache", "step", "fits"});
-  for (size_t column : {0, 2, 3, 4, 5}) table.align_right(column);
+  TextTable table({"devices", "sharding", "GiB per device", "host GiB a node", "KV cache", "step", "tokens/s", "fits"});
+  for (size_t column : {0, 2, 3, 4, 5, 6}) table.align_right(column);
   for (const auto& each : planner.alternatives(devices))
     table.add({std::to_string(each.devices), std::string(train::sharding_name(each.sharding)), gib(each.memory.total()),
                each.memory.host > 0 ? gib(each.host()) : "", each.memory.cache > 0 ? gib(each.memory.cache) : "",
-               seconds_text(each.time.seconds()), each.fits ? "yes" : "no"});
+               seconds_text(each.time.seconds()), format_count(std::round(planner.tokens_of_step(each.devices) / each.time.seconds())),
+               each.fits ? "yes" : "no"});
   fmt::print("\n{}", table.str(100, 2));
   if (planner.target().assumed) fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", planner.target().name), Style::dim));
   fmt::print("  {}\n", styled("times are estimates; --tokens_per_second takes a rate that was measured on one device", Style::dim));
