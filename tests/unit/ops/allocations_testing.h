@@ -5,6 +5,7 @@
 #include <malloc.h>
 
 #include <atomic>
+#include <cstdlib>
 
 namespace hone::ops {
 
@@ -22,7 +23,8 @@ class CountedAllocations final : public c10::Allocator {
   int64_t peak() const { return peak_; }
 
   c10::DataPtr allocate(size_t bytes) override {
-    void* block = c10::GetDefaultCPUAllocator()->raw_allocate(bytes);
+    void* block = nullptr;  // of the C library, which tells a block's size; libtorch's own may come from mimalloc
+    TORCH_CHECK_WITH(OutOfMemoryError, ::posix_memalign(&block, 64, bytes) == 0, "cannot allocate ", bytes, " bytes");
     int64_t now = current_ += static_cast<int64_t>(::malloc_usable_size(block)), most = peak_;
     while (now > most && !peak_.compare_exchange_weak(most, now)) {}
     return {block, block, &give_back, at::Device(at::kCPU)};
@@ -34,7 +36,7 @@ class CountedAllocations final : public c10::Allocator {
   static constexpr uint8_t kPriority = 255;
   static void give_back(void* block) {
     current_ -= static_cast<int64_t>(::malloc_usable_size(block));
-    c10::GetDefaultCPUAllocator()->raw_deallocate(block);
+    std::free(block);
   }
 
   inline static std::atomic<int64_t> current_ = 0, peak_ = 0;
