@@ -10,10 +10,11 @@ function(hone_component name)
   set_source_files_properties(${kernels} ${CMAKE_SOURCE_DIR}/src/hone/serve/http/boost.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   # Files under a folder named vector include themselves once per instruction set (Highway), which a batch of files would mix up. Sets left out:
   # those whose wider or narrower neighbour serves as well, and SSE, where Highway 1.0 does not round halves. GCC 12 crashes in arm_sve.h behind a
-  # precompiled header.
+  # precompiled header. Where a product and a sum are one instruction, the source says so: some results must have the bits of libtorch's.
   set(vector_sources ${sources})
   list(FILTER vector_sources INCLUDE REGEX "/vector/")
   set_source_files_properties(${vector_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
+                              COMPILE_OPTIONS -ffp-contract=off
                               COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=(HWY_SVE_256|HWY_SVE2_128|HWY_SSSE3|HWY_SSE4)")
   foreach(part arrow cairo cuda curl libedit nccl)
     string(TOUPPER ${part} upper)

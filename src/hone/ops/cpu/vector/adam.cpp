@@ -1,5 +1,7 @@
 #include "hone/ops/cpu/vector/adam.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "hone/ops/cpu/vector/adam.cpp"
 #include <hwy/foreach_target.h>
@@ -32,14 +34,30 @@ HWY_INLINE void update(float* parameter, const float* gradient, float* first, fl
   const Floats correction = splat(step.correction2), reciprocal = splat(1.0f / step.correction2);
   const bool from_first = step.weight1 < 0.5f;  // as lerp does: from the nearer end
   const Floats weight1 = splat(from_first ? step.weight1 : step.weight1 - 1.0f);
-  for_vectors(count, [&](size_t i, auto extent) HWY_ATTR {
+  auto compute = [&](size_t i, auto extent, Floats& m, Floats& v, Floats& p) HONE_INLINED {
     const Floats g = load(gradient + i, extent), before = load(first + i, extent);
-    const Floats m = hn::MulAdd(weight1, hn::Sub(g, before), from_first ? before : g);
-    const Floats v = second_moment<rounding>(load(second + i, extent), g, beta2, weight2);
+    m = hn::MulAdd(weight1, hn::Sub(g, before), from_first ? before : g);
+    v = second_moment<rounding>(load(second + i, extent), g, beta2, weight2);
     const Floats denominator = hn::Add(divided(hn::Sqrt(v), correction, reciprocal), epsilon);
-    const Floats p = hn::Sub(hn::Mul(load(parameter + i, extent), keep), hn::Div(hn::Mul(rate, m), denominator));
+    p = hn::Sub(hn::Mul(load(parameter + i, extent), keep), hn::Div(hn::Mul(rate, m), denominator));
+  };
+  auto keep_results = [&](size_t i, auto extent, Floats m, Floats v, Floats p) HONE_INLINED {
     store(first + i, m, extent), store(second + i, v, extent), store(parameter + i, p, extent);
-  });
+  };
+  const size_t total = static_cast<size_t>(count), n = hn::Lanes(FloatTag());
+  Floats m = keep, v = keep, p = keep, other_m = keep, other_v = keep, other_p = keep;
+  size_t i = 0;
+  for (; i + 2 * n <= total; i += 2 * n) {  // two at a time, since each is a long chain of waiting
+    compute(i, FullVector{}, m, v, p);
+    compute(i + n, FullVector{}, other_m, other_v, other_p);
+    keep_results(i, FullVector{}, m, v, p);
+    keep_results(i + n, FullVector{}, other_m, other_v, other_p);
+  }
+  for (; i < total; i += n) {
+    const VectorTail tail{std::min(n, total - i)};
+    compute(i, tail, m, v, p);
+    keep_results(i, tail, m, v, p);
+  }
 }
 
 void adam_span(float* parameter, const float* gradient, float* first, float* second, int64_t count, const AdamStep& step) {

@@ -12,7 +12,7 @@ namespace hone::ops::cpu::HWY_NAMESPACE {
 template <class T>
 HWY_INLINE void forward(const T* x, const T* weight, T* y, float* rstd, int64_t rows, int64_t width, float eps) {
   for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
-    const float squares = sum_row(width, [&](size_t i, auto extent) HWY_ATTR {
+    const float squares = sum_row(width, [&](size_t i, auto extent) HONE_INLINED {
       const auto v = load(x + i, extent);
       return hn::Mul(v, v);
     });

@@ -14,7 +14,7 @@ HWY_INLINE void turn(const T* x, const float* cos, const float* sin, float direc
   const auto sign = splat(direction);
   for (int64_t row = 0; row < rows; ++row, cos += half, sin += half)
     for (int64_t head = 0; head < heads; ++head, x += 2 * half, y += 2 * half)
-      for_vectors(half, [&](size_t i, auto extent) HWY_ATTR {
+      for_vectors(half, [&](size_t i, auto extent) HONE_INLINED {
         const auto c = load(cos + i, extent), s = hn::Mul(load(sin + i, extent), sign);
         const auto first = load(x + i, extent), second = load(x + half + i, extent);
         store(y + i, hn::NegMulAdd(second, s, hn::Mul(first, c)), extent);

@@ -23,7 +23,7 @@ void dropout(float* mask, uint64_t begin, int64_t count, uint64_t seed, uint32_t
   const WordTag d;
   const auto numbers = hn::Iota(d, 0u), low = hn::Set(d, static_cast<uint32_t>(seed)), bound = hn::Set(d, limit);
   const auto kept = splat(value);
-  for_vectors(count, [&](size_t i, auto extent) HWY_ATTR {
+  for_vectors(count, [&](size_t i, auto extent) HONE_INLINED {
     const uint64_t number = begin + i;
     auto word = mixed(hn::Xor(hn::Add(numbers, hn::Set(d, static_cast<uint32_t>(number))), low));
     word = mixed(hn::Xor(word, hn::Set(d, static_cast<uint32_t>(seed >> 32) + static_cast<uint32_t>(number >> 32))));

@@ -16,7 +16,7 @@ HWY_INLINE Floats sigmoid(Floats x) {
 
 template <class T>
 HWY_INLINE void forward(const T* gate, const T* up, T* y, int64_t count) {
-  fill_row(y, count, [&](size_t i, auto extent) HWY_ATTR {
+  fill_row(y, count, [&](size_t i, auto extent) HONE_INLINED {
     const auto g = load(gate + i, extent);
     return hn::Mul(rounded<T>(hn::Mul(g, sigmoid(g))), load(up + i, extent));
   });
@@ -24,7 +24,7 @@ HWY_INLINE void forward(const T* gate, const T* up, T* y, int64_t count) {
 template <class T>
 HWY_INLINE void backward(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {
   const auto one = splat(1.0f);
-  for_vectors(count, [&](size_t i, auto extent) HWY_ATTR {
+  for_vectors(count, [&](size_t i, auto extent) HONE_INLINED {
     const auto g = load(gate + i, extent), d = load(dy + i, extent), u = load(up + i, extent), s = sigmoid(g);
     store(dup + i, hn::Mul(hn::Mul(d, g), s), extent);
     store(dgate + i, hn::Mul(hn::Mul(hn::Mul(d, u), s), hn::MulAdd(g, hn::Sub(one, s), one)), extent);

@@ -13,6 +13,11 @@
 #include <cstdint>
 #include <cstring>
 
+// Lambdas take part in the file's instruction set only when told so; and one that is called in several places is a call in each unless told otherwise.
+#ifndef HONE_INLINED
+#define HONE_INLINED HWY_ATTR __attribute__((always_inline))
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace hone::ops::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -156,18 +161,16 @@ HWY_INLINE Floats fold_row(int64_t width, float start, Term term, Fold fold) {
   return fold(fold(a, b), fold(c, e));
 }
 
-// Lambdas take part in the file's instruction set only when told so.
-#define HONE_VECTORS(...) [&](size_t i, auto extent) HWY_ATTR { __VA_ARGS__; }
-#define HONE_VALUE(...) [&](size_t i, auto extent) HWY_ATTR { return __VA_ARGS__; }
+#define HONE_VALUE(...) [&](size_t i, auto extent) HONE_INLINED { return __VA_ARGS__; }
 
 template <class Term>
 HWY_INLINE float sum_row(int64_t width, Term term) {
-  auto add = [](Floats a, Floats b) HWY_ATTR { return hn::Add(a, b); };
+  auto add = [](Floats a, Floats b) HONE_INLINED { return hn::Add(a, b); };
   return hn::GetLane(hn::SumOfLanes(FloatTag(), fold_row(width, 0.0f, term, add)));
 }
 template <class Term>
 HWY_INLINE float max_row(int64_t width, Term term) {
-  auto larger = [](Floats a, Floats b) HWY_ATTR { return hn::Max(a, b); };
+  auto larger = [](Floats a, Floats b) HONE_INLINED { return hn::Max(a, b); };
   return hn::GetLane(hn::MaxOfLanes(FloatTag(), fold_row(width, -INFINITY, term, larger)));
 }
 
