@@ -124,7 +124,11 @@ Result<Json> parse_yaml(std::string_view text, JsonLimits limits, size_t max_nod
 Json read_config_file(const std::string& path) {
   auto text = read_file(path);
   bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
-  return (yaml ? parse_yaml(text) : parse_json(text)).or_throw(ExitCode::usage, path);
+  auto value = (yaml ? parse_yaml(text) : parse_json(text)).or_throw(ExitCode::usage, path);
+  // Those of a model's folder, whose fields are looked up everywhere.
+  if (path.ends_with("config.json") && !value.is_object())
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: expected an object, found {}", path, value.type_name()));
+  return value;
 }
 
 }  // namespace hone

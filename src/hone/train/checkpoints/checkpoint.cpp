@@ -201,6 +201,11 @@ std::optional<int64_t> checkpoint_step(const fs::path& folder) {
 }
 
 Result<Manifest> read_manifest(const fs::path& folder) {
+  if (!fs::exists(folder / kManifest)) {
+    // transformers, and so ms-swift and LLaMA-Factory, keep the optimizer in Python pickles, which may run code when they are opened.
+    if (fs::exists(folder / "optimizer.pt")) return error("another program wrote it; optimizer.pt is a Python pickle, which hone never opens");
+    return error("no manifest.json: another program wrote it, or its save was interrupted");
+  }
   try {
     auto json = parse_json(read_file(folder / kManifest));
     if (!json) return error("manifest.json is damaged: {}", json.error());
@@ -211,11 +216,6 @@ Result<Manifest> read_manifest(const fs::path& folder) {
 }
 
 Result<Manifest> verify_checkpoint(const fs::path& folder) {
-  if (!fs::exists(folder / kManifest)) {
-    // transformers, and so ms-swift and LLaMA-Factory, keep the optimizer in Python pickles, which may run code when they are opened.
-    if (fs::exists(folder / "optimizer.pt")) return error("another program wrote it; optimizer.pt is a Python pickle, which hone never opens");
-    return error("no manifest.json: another program wrote it, or its save was interrupted");
-  }
   try {
     auto manifest = read_manifest(folder);
     if (!manifest) return manifest;
