@@ -156,28 +156,34 @@ def read_terminal(fd, process, seconds=120):
     return seen
 
 
-def open_when_read(fifo, seconds=60):
-    """Opens the pipe once the program has opened its end, and so is past its start."""
-    end = time.time() + seconds
-    while True:
-        try:
-            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            assert time.time() < end, "nobody reads the config"
-            time.sleep(0.05)
+def wait_until_read(process, pipe, seconds=60):
+    """Until the program has opened the pipe that it was given, and so is past its start."""
+    name, end = os.readlink(f"/proc/self/fd/{pipe}"), time.time() + seconds
+
+    def links():
+        found = []
+        for entry in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
+            try:
+                found.append(os.readlink(entry))
+            except OSError:
+                pass  # closed meanwhile
+        return found
+
+    while links().count(name) < 2:
+        assert time.time() < end and process.poll() is None, "nobody reads the config"
+        time.sleep(0.05)
 
 
-def test_interrupt_leaves_a_clean_terminal(hone, tmp_path):
-    """A run that waits for its input, on a terminal, stopped by Ctrl-C."""
-    fifo = tmp_path / "config.yaml"
-    os.mkfifo(fifo)
+def test_interrupt_leaves_a_clean_terminal(hone):
+    """A run that waits for its input (a shell's `hone sft --config <(command)`), on a terminal, stopped by Ctrl-C."""
+    read_end, write_end = os.pipe()
     main, side = pty.openpty()
-    process = subprocess.Popen([str(hone.path), "sft", str(fifo)], stdin=side, stdout=side, stderr=side, start_new_session=True)
+    process = subprocess.Popen([str(hone.path), "sft", "--config", f"/dev/fd/{read_end}"], stdin=side, stdout=side, stderr=side, start_new_session=True, pass_fds=[read_end])
     os.close(side)
-    writer = open_when_read(fifo)
+    wait_until_read(process, read_end)
     process.send_signal(signal.SIGINT)
     seen = read_terminal(main, process)
-    os.close(writer)
+    os.close(write_end), os.close(read_end)
     assert process.wait(120) == 130
     assert b"\x1b[?25h" in seen and b"\x1b[0m" in seen and seen.endswith(b"\n")
 
