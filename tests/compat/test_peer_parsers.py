@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from workers import made_once
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -29,9 +30,10 @@ def ask(module, script, questions, tmp_path):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "qwen2"
-    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--vocab", "small", "--out", folder], check=True, capture_output=True)
-    return str(folder)
+    def make(folder):
+        subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--vocab", "small", "--out", folder], check=True, capture_output=True)
+
+    return str(made_once(tmp_path_factory, "the tiny qwen2 of the peers", make))
 
 
 def same(a, b):
