@@ -28,9 +28,9 @@ def wanted(npu, tmp_path_factory):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["--vllm_data_parallel_size", 2], "copy 2 of the model lies on npu:1"),
-    (["--vllm_pipeline_parallel_size", 2, "--device", "npu:1,0"], "copy 1 of the model lies on npu:1, npu:0"),
-    (["--device_map", "balanced"], "the model is spread over npu:0, npu:1"),
+    (["--vllm_data_parallel_size", 2], "replica 2 is on npu:1"),
+    (["--vllm_pipeline_parallel_size", 2, "--device", "npu:1,0"], "replica 1 is on npu:1, npu:0"),
+    (["--device_map", "balanced"], "the model is distributed over npu:0, npu:1"),
     (["--device_map", json.dumps({"": "npu:0", "model.layers.1": 1, "model.layers.2": "cpu"})], ""),
 ], ids=["copies", "stages", "balanced", "named"])
 def test_answers_are_those_of_one_card(npu, wanted, tmp_path, words, said):
@@ -45,12 +45,12 @@ def test_slices_answer_as_one_card(npu, tmp_path):
     wanted, _ = answers(npu, tmp_path, "--device", "npu:0", model=model)
     for words in (["--vllm_tensor_parallel_size", 2], ["--lmdeploy_tp", -1, "--lmdeploy_quant_policy", 0]):
         found, log = answers(npu, tmp_path, *words, model=model, env={"HONE_EMULATED_NPUS": 2})
-        assert found == wanted and "copy 1 of the model lies on npu:0, npu:1" in log
+        assert found == wanted and "replica 1 is on npu:0, npu:1" in log
 
 
 def test_more_cards_than_there_are(npu, tmp_path):
     refused = answers(npu, tmp_path, "--vllm_data_parallel_size", 2, "--vllm_pipeline_parallel_size", 2, env={"HONE_EMULATED_NPUS": 2})
-    assert refused.returncode == 2 and "take 4 devices; found: npu:0, npu:1" in refused.stderr
+    assert refused.returncode == 2 and "need 4 devices; found: npu:0, npu:1" in refused.stderr
 
 
 @pytest.mark.parametrize("family", ["dense", "qwen3_moe"])

@@ -94,9 +94,9 @@ def test_names_in_a_path_may_be_escaped(named):
 def test_what_can_never_fit_is_told_the_limit_instead_of_to_try_again(named):
     code, _, body = as_holder(named, "POST", "/v1/chat/completions", {"messages": HELLO, "n": 20, "max_tokens": 1})
     error = json.loads(body)["error"]
-    assert code == 400 and error["param"] == "n" and "20 answers" in error["message"] and "at most 10" in error["message"]
+    assert code == 400 and error["param"] == "n" and "20 completions" in error["message"] and "at most 10" in error["message"]
     code, _, body = as_holder(named, "POST", "/v1/completions", {"prompt": ["a"] * 64, "n": 64, "max_tokens": 1})
-    assert code == 400 and "4096 answers" in body
+    assert code == 400 and "4096 completions" in body
     assert as_holder(named, "POST", "/v1/completions", {"prompt": ["a"] * 5, "n": 2, "max_tokens": 1})[0] == 200
 
 

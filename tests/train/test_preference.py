@@ -260,7 +260,7 @@ def test_evaluation_tells_rewards(rlhf, pairs, tmp_path):
     (dict(beta=0), "above 0"),
     (dict(task_type="seq_cls", num_labels=2), "--task_type seq_cls does not go with --rlhf_type dpo"),
     (dict(rlhf_type="rm", task_type="embedding"), "--task_type embedding does not go with --rlhf_type rm"),
-    (dict(rlhf_type="rm", num_labels=3), "a reward model gives one score"),
+    (dict(rlhf_type="rm", num_labels=3), "a reward model outputs one score"),
     (dict(rlhf_type="kto", loss_type="sigmoid"), "does not go with kto"),
 ])
 def test_mistakes_are_told_before_anything_is_loaded(rlhf, options, said):

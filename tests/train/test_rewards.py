@@ -140,7 +140,7 @@ def learns_from_scores_that_are_numbers(sft, rows, judge, tmp_path):
     broken["score.weight"].fill_(float("nan"))
     save_file(broken, judge / "model.safetensors", metadata={"format": "pt"})
     run = sft(tmp_path / "broken", **options)
-    assert run.code == 1 and "the reward model checkpoint-6 gives nan" in run.err and "pairs.jsonl:" in run.err, run.err
+    assert run.code == 1 and "the reward model checkpoint-6 returned nan" in run.err and "pairs.jsonl:" in run.err, run.err
 
 
 def kto_rows(texts, rows, block):
