@@ -73,5 +73,5 @@ def test_training_spread_over_cards_follows_the_same_curve(npu, tmp_path, family
 
     one, _ = losses("one", "--device", "npu:0")
     two, log = losses("two", "--device_map", "auto")
-    assert "spread over npu:0, npu:1" in log
+    assert "distributed over npu:0, npu:1" in log
     assert two == pytest.approx(one, rel=1e-5) and len(one) == (3 if family == "dense" else 6)
