@@ -112,10 +112,15 @@ def movement_of_rounding(run):
 
 def assert_same_training(run, other, tolerance=1e-5):
     """`other` is the same training in one process."""
-    import torch
-
     assert run.code == 0, run.err
     assert run.losses() == pytest.approx(other.losses(), abs=tolerance)
+    assert_same_weights(run, other, tolerance)
+
+
+def assert_same_weights(run, other, tolerance=1e-5):
+    """Up to what rounding may do to the weights of `other`, which one process trained."""
+    import torch
+
     ours, theirs, moved = weights(run), weights(other), movement_of_rounding(other)
     assert ours.keys() == theirs.keys()
     for name, tensor in ours.items():

@@ -66,9 +66,11 @@ def test_nodes_without_a_shared_folder_each_have_the_checkpoint(tmp_path, model_
     done = run(max_steps=2, save_on_each_node="true", overwrite_output_dir="true")
     assert [each.code for each in done] == [0, 0], done[0].err + done[1].err
     content = [{str(file.relative_to(place / "run/checkpoint-2")): file.read_bytes() for file in (place / "run/checkpoint-2").rglob("*") if file.is_file()} for place in places]
-    assert content[0] == content[1] and {"adapter_model.safetensors", "manifest.json", "hone_state-rank-1.json"} <= set(content[0])
+    manifests = [json.loads(files.pop("manifest.json")) for files in content]
+    assert all(manifest.pop("saved_at") > 0 for manifest in manifests) and manifests[0] == manifests[1], "each node has its own clock"
+    assert content[0] == content[1] and {"adapter_model.safetensors", "hone_state-rank-1.json"} <= set(content[0])
     assert [(place / "run/last").readlink().name for place in places] == ["checkpoint-2"] * 2
-    leftover = places[1] / "run" / f"checkpoint-9.partial-{json.loads(content[0]['manifest.json'])['run_id']}"
+    leftover = places[1] / "run" / f"checkpoint-9.partial-{manifests[0]['run_id']}"
     leftover.mkdir()
     on = run(max_steps=4, save_on_each_node="true", resume_from_checkpoint=seen / "run/checkpoint-2")
     assert [each.code for each in on] == [0, 0], on[0].err + on[1].err
