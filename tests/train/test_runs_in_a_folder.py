@@ -57,7 +57,9 @@ def test_the_same_command_again_goes_on_or_begins(sft, tmp_path, versions):
 
 def start(model_folder, dataset, folder, env={}, **options):
     words = [str(hone_binary()), "sft", *command(model_folder, dataset, folder, **options)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**ENVIRONMENT, **env})
+    # Under nohup the tests would hand an ignored SIGHUP down, which a run respects.
+    heeds_hangup = lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)  # noqa: E731
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**ENVIRONMENT, **env}, preexec_fn=heeds_hangup)
     while process.poll() is None and not (folder / "logging.jsonl").exists():
         time.sleep(0.02)
     return process
