@@ -53,7 +53,7 @@ HONE_INLINE float horizontal_sum(const DotAccumulator& sum) { return (sum.four[0
 
 #else
 
-using Factor = F32x16;
+using DotOperand = F32x16;
 using DotAccumulator = F32x16;
 
 template <class T, class Extent>
