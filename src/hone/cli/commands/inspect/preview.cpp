@@ -132,7 +132,7 @@ void keep_file_order(data::DatasetConfig& config) {
   config.streaming = false;
 }
 
-data::DatasetPreview look_at(const train::TrainingJob& job, const Options& options,
+data::DatasetPreview preview_dataset(const train::TrainingJob& job, const Options& options,
                              const std::shared_ptr<const text::Tokenizer>& tokenizer, data::RowReport& report) {
   auto datasets = job.datasets;
   keep_file_order(datasets);
@@ -159,7 +159,7 @@ int preview_command(const Options& options) {
   auto job = training_job(*command);
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
   data::RowReport report(job.datasets.strict);
-  auto preview = look_at(job, options, tokenizer, report);
+  auto preview = preview_dataset(job, options, tokenizer, report);
   const bool for_people = options.text("format") == "text";
   for (const auto& row : preview.rows) for_people ? show_row(job, *tokenizer, row, options.flag("ids")) : show_json(job, *tokenizer, row);
   if (for_people) show_table(preview, job, report);
