@@ -36,7 +36,7 @@ unit-test: setup
 # A worker that has run its share takes over half of what another still has to do.
 pytest = $(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal
 
-test: setup-tests unit-test ## build, run unit tests, then pytest against the binary and its peers
+test: setup-tests check-format unit-test ## check the format, build, run unit tests, then pytest against the binary and its peers
 	$(pytest) tests
 
 test-fast: setup-tests unit-test ## unit tests and the quick part of pytest, in under 5 minutes

@@ -1,10 +1,10 @@
-// AdamW on the CPU, where offloaded optimizer state is updated: hone's vector code beside libtorch's fused operator and a plain addition of two tensors,
-// in bytes moved a second. A step reads parameter, gradient and both moments and writes three of them: 28 bytes an element. DeepSpeed's cpu_adam moves the
-// same bytes with the same root and division.
+// AdamW on the CPU, where offloaded optimizer state is updated: hone's vector code beside libtorch's fused operator and a plain
+// addition of two tensors, in bytes moved a second. A step reads parameter, gradient and both moments and writes three of them:
+// 28 bytes an element. DeepSpeed's cpu_adam moves the same bytes with the same root and division.
 #include <benchmark/benchmark.h>
 
-#include "hone/device/num_threads.h"
 #include "hone/device/memory.h"
+#include "hone/device/num_threads.h"
 #include "hone/optim/cpu_adam.h"
 
 namespace hone::optim {
@@ -12,7 +12,8 @@ namespace {
 
 AdamUpdate state_of(int64_t size) {
   AdamUpdate u{.rate = 1e-3, .weight_decay = 0.1, .step = 3};
-  u.parameters = {at::rand({size})}, u.gradients = {at::rand({size})}, u.first = {at::rand({size})}, u.second = {at::rand({size})};
+  u.parameters = {at::rand({size})}, u.gradients = {at::rand({size})}, u.first = {at::rand({size})},
+  u.second = {at::rand({size})};
   return u;
 }
 
@@ -25,9 +26,12 @@ void step(benchmark::State& state, Way way) {
   const AdamConfig config;
   if (way == Way::vectors && !serves_cpu_adam(u, config)) return state.SkipWithError("this libtorch rounds in another way");
   for (auto _ : state) {
-    if (way == Way::vectors) cpu_adam(u, config);
-    else if (way == Way::libtorch) libtorch_adam(u, config);
-    else at::add_out(const_cast<Tensor&>(u.first[0]), u.parameters[0], u.gradients[0]);
+    if (way == Way::vectors)
+      cpu_adam(u, config);
+    else if (way == Way::libtorch)
+      libtorch_adam(u, config);
+    else
+      at::add_out(const_cast<Tensor&>(u.first[0]), u.parameters[0], u.gradients[0]);
   }
   state.SetBytesProcessed(state.iterations() * state.range(0) * (way == Way::addition ? 12 : 28));
 }

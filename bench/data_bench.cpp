@@ -1,4 +1,5 @@
-// Rows a second from a file to token ids and labels, all cores, and the time to the first batch.  data_bench MODEL_DIR FILE [TEMPLATE [DIALECT]]
+// Rows a second from a file to token ids and labels, all cores, and the time to the first batch.  data_bench MODEL_DIR FILE
+// [TEMPLATE [DIALECT]]
 #include <fmt/format.h>
 
 #include <chrono>
@@ -56,7 +57,9 @@ int main(int argc, char** argv) {
   start = std::chrono::steady_clock::now();
   auto tokens = encode_all(*source, *encoder, pool);
   double elapsed = seconds_since(start);
-  fmt::print("{{\"rows\": {}, \"tokens\": {}, \"seconds\": {:.4f}, \"rows_per_second\": {:.0f}, \"first_batch_seconds\": {:.3f}, \"threads\": {}}}\n",
-             source->size(), tokens, elapsed, static_cast<double>(source->size()) / elapsed, first_batch, pool.size());
+  fmt::print(
+      "{{\"rows\": {}, \"tokens\": {}, \"seconds\": {:.4f}, \"rows_per_second\": {:.0f}, \"first_batch_seconds\": {:.3f}, "
+      "\"threads\": {}}}\n",
+      source->size(), tokens, elapsed, static_cast<double>(source->size()) / elapsed, first_batch, pool.size());
   return 0;
 }

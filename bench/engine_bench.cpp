@@ -1,6 +1,6 @@
-// The engine alone on a model folder: prompt and answer tokens per second as one line of JSON, or the greedy answers to given prompts. Without
-// a model: how fast all threads together read memory.
-// bench/engine.py runs it beside transformers (and llama.cpp) and prints the ratios.
+// The engine alone on a model folder: prompt and answer tokens per second as one line of JSON, or the greedy answers to given
+// prompts. Without a model: how fast all threads together read memory. bench/engine.py runs it beside transformers (and
+// llama.cpp) and prints the ratios.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -143,7 +143,8 @@ double memory_rate() {
   double best = 1e30;
   for (int pass = 0; pass < 8; ++pass) {
     double begin = seconds();
-    at::parallel_for(0, kSteps, 1, [&](int64_t first, int64_t last) { total += sum_of(words + first * kStepWords, last - first); });
+    at::parallel_for(0, kSteps, 1,
+                     [&](int64_t first, int64_t last) { total += sum_of(words + first * kStepWords, last - first); });
     best = std::min(best, seconds() - begin);
   }
   HONE_CHECK(total == 8 * block.numel());
@@ -166,14 +167,16 @@ int main_of(const Settings& s) {
   auto round = [&](int64_t tokens) {
     std::vector<engine::Request> requests;
     for (int64_t i = 0; i < std::max(s.mixed, s.batch); ++i) {
-      int64_t in = s.mixed ? 100 + static_cast<int64_t>(rng.below(925)) : s.prompt, out = s.mixed ? 100 + static_cast<int64_t>(rng.below(925)) : tokens;
+      int64_t in = s.mixed ? 100 + static_cast<int64_t>(rng.below(925)) : s.prompt,
+              out = s.mixed ? 100 + static_cast<int64_t>(rng.below(925)) : tokens;
       requests.push_back(random_request(s, rng, vocabulary, in, out));
     }
     return requests;
   };
   auto warm_up = round(std::min<int64_t>(s.tokens, 4));
   if (s.mixed)  // as many requests, but short: every batch size on the way down is met once
-    for (auto& request : warm_up) request.prompt.resize(16), request.sampling.max_tokens = 1 + static_cast<int64_t>(rng.below(48));
+    for (auto& request : warm_up)
+      request.prompt.resize(16), request.sampling.max_tokens = 1 + static_cast<int64_t>(rng.below(48));
   run(engine, std::move(warm_up));
   auto rates = run(engine, round(s.tokens));
   Json line{{"prompt_tokens_per_second", static_cast<double>(rates.prompt_tokens) / rates.prompt_seconds},

@@ -1,5 +1,5 @@
-// Linear layers of a 0.5B model without gradients, hone's product beside libtorch's, for one to 512 rows: all products of 24 layers one after the
-// other, so that weights come from memory. GB/s counts the weights, once a pass.
+// Linear layers of a 0.5B model without gradients, hone's product beside libtorch's, for one to 512 rows: all products of 24
+// layers one after the other, so that weights come from memory. GB/s counts the weights, once a pass.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -11,7 +11,8 @@ namespace hone::ops {
 namespace {
 
 struct Layers {
-  static constexpr std::array<std::pair<int64_t, int64_t>, 4> kShapes{{{1152, 896}, {896, 896}, {9728, 896}, {896, 4864}}};  // outputs, inputs
+  static constexpr std::array<std::pair<int64_t, int64_t>, 4> kShapes{
+      {{1152, 896}, {896, 896}, {9728, 896}, {896, 4864}}};  // outputs, inputs
   static constexpr int64_t kLayers = 24;
 
   std::vector<Tensor> weights;
@@ -46,7 +47,8 @@ void product(benchmark::State& state, at::ScalarType type, bool ours) {
   const auto passes = static_cast<double>(state.iterations()), numbers = static_cast<double>(layers.numbers());
   const auto bytes = static_cast<double>(at::elementSize(type));
   state.counters["GB/s"] = benchmark::Counter(passes * numbers * bytes / 1e9, benchmark::Counter::kIsRate);
-  state.counters["GFLOP/s"] = benchmark::Counter(passes * numbers * 2 * static_cast<double>(rows) / 1e9, benchmark::Counter::kIsRate);
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(passes * numbers * 2 * static_cast<double>(rows) / 1e9, benchmark::Counter::kIsRate);
 }
 
 void rows(benchmark::internal::Benchmark* bench) {

@@ -1,5 +1,5 @@
-// Memory of two things a user meets first: loading a model folder, and the loss at a real vocabulary. One line of JSON; bench/memory.py
-// runs it beside transformers and prints the ratios.
+// Memory of two things a user meets first: loading a model folder, and the loss at a real vocabulary. One line of JSON;
+// bench/memory.py runs it beside transformers and prints the ratios.
 //   memory_bench load MODEL           seconds to load and read every weight once, resident bytes afterwards
 //   memory_bench loss TOKENS WORDS    extra bytes at the peak of loss and gradient over a frozen head of width 896
 #include <chrono>
@@ -36,8 +36,12 @@ Json load(const std::string& folder) {
     bytes += static_cast<int64_t>(parameter.value->nbytes());
     sum += parameter.value->flatten().view(at::kLong).sum().item<double>();
   }
-  return {{"load_seconds", loaded - began}, {"read_seconds", seconds() - loaded},          {"weight_bytes", bytes},
-          {"rss_bytes", status_bytes("VmRSS") - before}, {"peak_bytes", status_bytes("VmHWM") - before}, {"own_bytes", status_bytes("RssAnon")},
+  return {{"load_seconds", loaded - began},
+          {"read_seconds", seconds() - loaded},
+          {"weight_bytes", bytes},
+          {"rss_bytes", status_bytes("VmRSS") - before},
+          {"peak_bytes", status_bytes("VmHWM") - before},
+          {"own_bytes", status_bytes("RssAnon")},
           {"checksum", sum}};
 }
 
@@ -52,7 +56,9 @@ Json loss(int64_t tokens, int64_t words) {
   const double began = seconds();
   auto entropy = ops::linear_cross_entropy(hidden, weight, {}, targets);
   entropy.sum.backward();
-  return {{"seconds", seconds() - began}, {"extra_bytes", device::memory_use(at::kCPU).peak - before}, {"loss", entropy.sum.item<double>()}};
+  return {{"seconds", seconds() - began},
+          {"extra_bytes", device::memory_use(at::kCPU).peak - before},
+          {"loss", entropy.sum.item<double>()}};
 }
 
 }  // namespace

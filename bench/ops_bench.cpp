@@ -3,11 +3,11 @@
 
 #include "hone/device/memory.h"
 #include "hone/ops/attention/attention.h"
-#include "hone/ops/moe/moe.h"
-#include "hone/ops/loss/linear_cross_entropy.h"
-#include "hone/ops/rms_norm.h"
 #include "hone/ops/attention/rope.h"
 #include "hone/ops/linear/swiglu_linear.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/ops/moe/moe.h"
+#include "hone/ops/rms_norm.h"
 
 namespace hone::ops {
 namespace {
@@ -37,7 +37,8 @@ void rotary(benchmark::State& state, bool fused) {
 void mlp(benchmark::State& state, bool fused) {
   auto gate = leaf({kTokens, kInner}), up = leaf({kTokens, kInner}), weight = at::randn({kHidden, kInner});
   std::vector<LoraWeights> adapters{{.a = leaf({8, kInner}), .b = leaf({kHidden, 8})}};
-  forward_and_backward(state, [&] { return (fused ? swiglu_linear : swiglu_linear_plain)(gate, up, weight, {}, adapters, true); });
+  forward_and_backward(state,
+                       [&] { return (fused ? swiglu_linear : swiglu_linear_plain)(gate, up, weight, {}, adapters, true); });
 }
 
 void attend(benchmark::State& state, bool fused) {
@@ -48,11 +49,13 @@ void attend(benchmark::State& state, bool fused) {
   forward_and_backward(state, [&] { return (fused ? attention : attention_plain)(q, k, v, plan, shape); });
 }
 
-// The shape of a Qwen3-30B-A3B block's experts, of which each token goes to 8; weights stand still, as under LoRA on attention, or train.
+// The shape of a Qwen3-30B-A3B block's experts, of which each token goes to 8; weights stand still, as under LoRA on attention,
+// or train.
 void experts(benchmark::State& state, bool grouped, bool trained, int64_t tokens) {
   constexpr int64_t kExperts = 128, kWidth = 768, kInput = 2048, kChosen = 8;
   auto x = leaf({tokens, kInput});
-  auto gate_up = at::randn({kExperts, 2 * kWidth, kInput}).requires_grad_(trained), down = at::randn({kExperts, kInput, kWidth}).requires_grad_(trained);
+  auto gate_up = at::randn({kExperts, 2 * kWidth, kInput}).requires_grad_(trained),
+       down = at::randn({kExperts, kInput, kWidth}).requires_grad_(trained);
   auto choice = route_top_k(at::randn({tokens, kExperts}), kChosen, true);
   forward_and_backward(state, [&] { return (grouped ? expert_mlp : expert_mlp_plain)(x, choice, {gate_up, {}}, {down, {}}); });
   state.SetItemsProcessed(state.iterations() * tokens);
@@ -60,7 +63,8 @@ void experts(benchmark::State& state, bool grouped, bool trained, int64_t tokens
 
 void loss(benchmark::State& state, bool fused) {
   auto hidden = leaf({512, kHidden}), weight = at::randn({151936, kHidden}), targets = at::randint(151936, {512}, at::kLong);
-  forward_and_backward(state, [&] { return (fused ? linear_cross_entropy : linear_cross_entropy_plain)(hidden, weight, {}, targets, {}).sum; });
+  forward_and_backward(
+      state, [&] { return (fused ? linear_cross_entropy : linear_cross_entropy_plain)(hidden, weight, {}, targets, {}).sum; });
 }
 
 BENCHMARK_CAPTURE(norm, fused, true)->Unit(benchmark::kMillisecond);

@@ -1,5 +1,5 @@
-// Rows per second from a JSONL file to conversations, in order, shuffled and streamed; and what a large file costs in memory and time to
-// open. HONE_BENCH_MB sets the size of the generated file (default 256), HONE_BENCH_FILE uses an existing one.
+// Rows per second from a JSONL file to conversations, in order, shuffled and streamed; and what a large file costs in memory and
+// time to open. HONE_BENCH_MB sets the size of the generated file (default 256), HONE_BENCH_FILE uses an existing one.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 

@@ -35,7 +35,8 @@ int main(int argc, char** argv) try {
     encode = std::min(encode, took);
   }
   double megabytes = static_cast<double>(text.size()) / 1e6;
-  std::printf("{\"load_s\": %.4f, \"first_mb_per_s\": %.2f, \"mb_per_s\": %.2f, \"tokens\": %zu}\n", load, megabytes / first, megabytes / encode, tokens);
+  std::printf("{\"load_s\": %.4f, \"first_mb_per_s\": %.2f, \"mb_per_s\": %.2f, \"tokens\": %zu}\n", load, megabytes / first,
+              megabytes / encode, tokens);
   return 0;
 } catch (const hone::UserError& problem) {
   std::fprintf(stderr, "error: %s\n", problem.what());

@@ -1,5 +1,5 @@
-// Training steps of LoRA on a model folder: tokens per second and peak memory, as one line of JSON. bench/train_step.py runs it beside
-// transformers + peft and prints the ratios.
+// Training steps of LoRA on a model folder: tokens per second and peak memory, as one line of JSON. bench/train_step.py runs it
+// beside transformers + peft and prints the ratios.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -40,7 +40,8 @@ TensorList attach_lora(model::CausalLM& model, int64_t rank) {
   for (auto* linear : model.linears()) {
     if (linear->name == "lm_head") continue;
     ops::LoraWeights adapter{.a = at::randn({rank, linear->weight.size(1)}, options).mul_(0.02).requires_grad_(),
-                             .b = at::zeros({linear->weight.size(0), rank}, options).requires_grad_(), .scale = 4.0};
+                             .b = at::zeros({linear->weight.size(0), rank}, options).requires_grad_(),
+                             .scale = 4.0};
     trained.insert(trained.end(), {adapter.a, adapter.b});
     linear->adapters.push_back(adapter);
   }
@@ -79,7 +80,10 @@ int run(const Settings& s) {
     if (step > 0) fastest = std::min(fastest, seconds() - start);
     loss = entropy.sum.item<double>() / (static_cast<double>(tokens) * s.labelled);
   }
-  Json line{{"tokens_per_second", static_cast<double>(tokens) / fastest}, {"step_seconds", fastest}, {"load_seconds", loaded}, {"loss", loss},
+  Json line{{"tokens_per_second", static_cast<double>(tokens) / fastest},
+            {"step_seconds", fastest},
+            {"load_seconds", loaded},
+            {"loss", loss},
             {"peak_bytes", device::memory_use(model->device()).peak}};
   std::printf("%s\n", line.dump().c_str());
   return 0;

@@ -16,8 +16,12 @@ HONE_INLINE void swiglu_body(const T* gate, const T* up, T* y, int64_t count) {
   for_each_vector(count, HONE_VECTOR_LOOP(auto g = load(gate + i, extent); store(
                                               y + i, rounded<T>(g * (1.0f / (1.0f + exp(-g)))) * load(up + i, extent), extent)));
 }
-HONE_CPU_KERNEL void swiglu_lanes(const float* gate, const float* up, float* y, int64_t count) { swiglu_body(gate, up, y, count); }
-HONE_CPU_KERNEL void swiglu_lanes(const c10::BFloat16* gate, const c10::BFloat16* up, c10::BFloat16* y, int64_t count) { swiglu_body(gate, up, y, count); }
+HONE_CPU_KERNEL void swiglu_lanes(const float* gate, const float* up, float* y, int64_t count) {
+  swiglu_body(gate, up, y, count);
+}
+HONE_CPU_KERNEL void swiglu_lanes(const c10::BFloat16* gate, const c10::BFloat16* up, c10::BFloat16* y, int64_t count) {
+  swiglu_body(gate, up, y, count);
+}
 HONE_CPU_KERNEL void norm_lanes(const float* x, const float* weight, float* y, int64_t width) {
   F32x16 squares{};
   for_each_vector(width, HONE_VECTOR_LOOP(auto v = load(x + i, extent); squares += v * v));
@@ -60,10 +64,13 @@ void swiglu(benchmark::State& state, bool highway) {
 }
 void norm(benchmark::State& state, bool highway) {
   float rstd;
-  over_rows<float>(state, [&](const float* x, float* y) { highway ? rms_norm_rows(x, x, y, &rstd, 1, kWidth, 1e-6f) : norm_lanes(x, x, y, kWidth); });
+  over_rows<float>(state, [&](const float* x, float* y) {
+    highway ? rms_norm_rows(x, x, y, &rstd, 1, kWidth, 1e-6f) : norm_lanes(x, x, y, kWidth);
+  });
 }
 void softmax(benchmark::State& state, bool highway) {
-  over_rows<float>(state, [&](const float* x, float* y) { *y = highway ? softmax_of_row(x, kWidth, false).total : softmax_lanes(x, kWidth); });
+  over_rows<float>(
+      state, [&](const float* x, float* y) { *y = highway ? softmax_of_row(x, kWidth, false).total : softmax_lanes(x, kWidth); });
 }
 
 void swiglu_float32(benchmark::State& state, bool highway) { swiglu<float>(state, highway); }

@@ -1,5 +1,5 @@
-// Any words as a command line of any front end: options, the native command for them, or a UserError; nothing else. The first line picks
-// program and command, the others are words; what follows a NUL is what every config file contains.
+// Any words as a command line of any front end: options, the native command for them, or a UserError; nothing else. The first
+// line picks program and command, the others are words; what follows a NUL is what every config file contains.
 #include <string>
 #include <vector>
 

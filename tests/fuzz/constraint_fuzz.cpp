@@ -1,4 +1,5 @@
-// Any bytes as a JSON schema and as a regular expression, followed for some tokens: refused, or a shape whose texts can be written to their end.
+// Any bytes as a JSON schema and as a regular expression, followed for some tokens: refused, or a shape whose texts can be
+// written to their end.
 #include <cstdint>
 #include <string_view>
 
@@ -25,7 +26,8 @@ std::shared_ptr<const text::Tokenizer> bytes_as_tokens() {
 
 const ConstraintCompiler& compiler() {
   static const auto tokenizer = bytes_as_tokens();
-  static const ConstraintCompiler made(*tokenizer, {kEnd}, {.following = {.places = 2000, .work = 200'000}, .state_bytes = 4 << 20});
+  static const ConstraintCompiler made(*tokenizer, {kEnd},
+                                       {.following = {.places = 2000, .work = 200'000}, .state_bytes = 4 << 20});
   return made;
 }
 

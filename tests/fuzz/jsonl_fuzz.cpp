@@ -1,4 +1,5 @@
-// Any bytes as a dataset file of each kind: every row is a conversation or an error, never a crash; the stream agrees with the index.
+// Any bytes as a dataset file of each kind: every row is a conversation or an error, never a crash; the stream agrees with the
+// index.
 #include <unistd.h>
 
 #include <cstdlib>

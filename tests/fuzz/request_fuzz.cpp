@@ -29,6 +29,7 @@ void read(Endpoint endpoint, const hone::Json& body) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto body = parse_body({reinterpret_cast<const char*>(data), size});
   if (!body) return 0;
-  for (Endpoint endpoint : {kChat, kCompletion, kEmbedding, kMessages, kTokenize, kDetokenize, kLoadAdapter}) read(endpoint, *body);
+  for (Endpoint endpoint : {kChat, kCompletion, kEmbedding, kMessages, kTokenize, kDetokenize, kLoadAdapter})
+    read(endpoint, *body);
   return 0;
 }

@@ -45,7 +45,8 @@ void print_device(int number) {
   int npu = number / dcmi::dies_per_card(), chip = number % dcmi::dies_per_card();
   int64_t total = settings().memory >> 20, used = cards::used(number) >> 20;
   const char* power = two_dies() && chip ? "-" : "90.4";
-  std::printf("| %-5d %-19s | OK            | %-11s 38                %-21s|\n", npu, dcmi::chip_name().c_str(), power, "0    / 0");
+  std::printf("| %-5d %-19s | OK            | %-11s 38                %-21s|\n", npu, dcmi::chip_name().c_str(), power,
+              "0    / 0");
   auto first = two_dies() || ddr_only() ? std::to_string(chip) + "     " + std::to_string(number) : std::to_string(chip);
   auto memory = ddr_only() ? usage(used, total) : "0    / 0";
   std::printf("| %-25s | %-13s | 0           %-18s%-21s|\n", first.c_str(), dcmi::bus_id(number).c_str(), memory.c_str(),

@@ -9,6 +9,6 @@ namespace cann::faults {
 enum class Kind { none, kernel, lost, hccl };
 
 Kind fault_at_launch(std::string_view op);  // what this launch shall meet
-bool at_collective();                 // whether this one shall time out
+bool at_collective();                       // whether this one shall time out
 
 }  // namespace cann::faults

@@ -75,38 +75,38 @@ void refuse_dropout(double keep) {
 
 }  // namespace
 
-ACLNN(FlashAttentionScore,
-      [](Tensor q, Tensor k, Tensor v, Tensor, Tensor, Tensor, Tensor mask, Ints, double scale, double keep, int64_t before,
-         int64_t after, int64_t heads, std::string layout, int64_t, int64_t sparse, Tensor most, Tensor sum, Tensor, Tensor out) {
-        refuse_dropout(keep), check_types(q, k, v);
-        Shape shape{heads, sparse, before, after, scale};
-        int64_t kv_heads = key_heads(q, k, layout, heads);
-        check_heads(heads, kv_heads, dense(q, layout, heads).size(3));
-        auto dq = dense(q, layout, heads), dk = dense(k, layout, kv_heads), dv = dense(v, layout, kv_heads),
-             to = dense(out, layout, heads);
-        for (int64_t b = 0; b < dq.size(0); ++b) {
-          auto hidden = attention_mask(dq.size(2), dk.size(2), mask_of(mask, b, shape), shape);
-          auto result = forward({to_float32(dq[b]), to_float32(dk[b]), to_float32(dv[b])}, hidden, shape);
-          to[b].copy_(result.out), most[b].copy_(result.row_max.expand({-1, -1, 8})), sum[b].copy_(result.sum.expand({-1, -1, 8}));
-        }
-      })
-ACLNN(FlashAttentionScoreGrad, [](Tensor q, Tensor k, Tensor v, Tensor dy, Tensor, Tensor, Tensor, Tensor mask, Tensor most,
-                                  Tensor sum, Tensor, Tensor out, Ints, double scale, double keep, int64_t before, int64_t after,
-                                  int64_t heads, std::string layout, int64_t, int64_t sparse, Tensor dq, Tensor dk, Tensor dv,
-                                  Tensor) {
+ACLNN(FlashAttentionScore, [](Tensor q, Tensor k, Tensor v, Tensor, Tensor, Tensor, Tensor mask, Ints, double scale, double keep,
+                              int64_t before, int64_t after, int64_t heads, std::string layout, int64_t, int64_t sparse,
+                              Tensor most, Tensor sum, Tensor, Tensor out) {
   refuse_dropout(keep), check_types(q, k, v);
   Shape shape{heads, sparse, before, after, scale};
   int64_t kv_heads = key_heads(q, k, layout, heads);
-  auto at_q = [&](const Tensor& x) { return dense(x, layout, heads); };
-  auto at_k = [&](const Tensor& x) { return dense(x, layout, kv_heads); };
-  for (int64_t b = 0; b < at_q(q).size(0); ++b) {
-    Sequence s{to_float32(at_q(q)[b]), to_float32(at_k(k)[b]), to_float32(at_k(v)[b])};
-    auto hidden = attention_mask(s.q.size(1), s.k.size(1), mask_of(mask, b, shape), shape);
-    auto result =
-        backward(s, hidden, to_float32(at_q(dy)[b]), {to_float32(at_q(out)[b]), most[b].narrow(2, 0, 1), sum[b].narrow(2, 0, 1)}, shape);
-    at_q(dq)[b].copy_(result.dq), at_k(dk)[b].copy_(result.dk), at_k(dv)[b].copy_(result.dv);
+  check_heads(heads, kv_heads, dense(q, layout, heads).size(3));
+  auto dq = dense(q, layout, heads), dk = dense(k, layout, kv_heads), dv = dense(v, layout, kv_heads),
+       to = dense(out, layout, heads);
+  for (int64_t b = 0; b < dq.size(0); ++b) {
+    auto hidden = attention_mask(dq.size(2), dk.size(2), mask_of(mask, b, shape), shape);
+    auto result = forward({to_float32(dq[b]), to_float32(dk[b]), to_float32(dv[b])}, hidden, shape);
+    to[b].copy_(result.out), most[b].copy_(result.row_max.expand({-1, -1, 8})), sum[b].copy_(result.sum.expand({-1, -1, 8}));
   }
 })
+ACLNN(FlashAttentionScoreGrad,
+      [](Tensor q, Tensor k, Tensor v, Tensor dy, Tensor, Tensor, Tensor, Tensor mask, Tensor most, Tensor sum, Tensor,
+         Tensor out, Ints, double scale, double keep, int64_t before, int64_t after, int64_t heads, std::string layout, int64_t,
+         int64_t sparse, Tensor dq, Tensor dk, Tensor dv, Tensor) {
+        refuse_dropout(keep), check_types(q, k, v);
+        Shape shape{heads, sparse, before, after, scale};
+        int64_t kv_heads = key_heads(q, k, layout, heads);
+        auto at_q = [&](const Tensor& x) { return dense(x, layout, heads); };
+        auto at_k = [&](const Tensor& x) { return dense(x, layout, kv_heads); };
+        for (int64_t b = 0; b < at_q(q).size(0); ++b) {
+          Sequence s{to_float32(at_q(q)[b]), to_float32(at_k(k)[b]), to_float32(at_k(v)[b])};
+          auto hidden = attention_mask(s.q.size(1), s.k.size(1), mask_of(mask, b, shape), shape);
+          auto result = backward(s, hidden, to_float32(at_q(dy)[b]),
+                                 {to_float32(at_q(out)[b]), most[b].narrow(2, 0, 1), sum[b].narrow(2, 0, 1)}, shape);
+          at_q(dq)[b].copy_(result.dq), at_k(dk)[b].copy_(result.dk), at_k(dv)[b].copy_(result.dv);
+        }
+      })
 ACLNN(FlashAttentionVarLenScore, [](Tensor q, Tensor k, Tensor v, Tensor, Tensor, Tensor, Tensor mask, Ints, Ints q_ends,
                                     Ints k_ends, double scale, double keep, int64_t before, int64_t after, int64_t heads,
                                     std::string, int64_t, int64_t sparse, Tensor most, Tensor sum, Tensor, Tensor out) {

@@ -1,5 +1,5 @@
-// Matrix products and equations. cube_math_type says what the cube unit may do with float32; the CPU always keeps it. 16-bit products
-// are summed in float32 and rounded once, as the cube unit does; libtorch's own are scalar code on many processors.
+// Matrix products and equations. cube_math_type says what the cube unit may do with float32; the CPU always keeps it. 16-bit
+// products are summed in float32 and rounded once, as the cube unit does; libtorch's own are scalar code on many processors.
 #include "cann_emulator/pch.h"
 
 using namespace cann;
@@ -25,13 +25,15 @@ ACLNN(BatchMatMul, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b),
 ACLNN(Addmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, Tensor out, int8_t) {
   same_type(a, b), store(out, at::addmm(f32(x), f32(a), f32(b), beta, alpha));
 })
-ACLNN(InplaceAddmm,
-      [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.copy_(at::addmm(f32(x), f32(a), f32(b), beta, alpha)); })
+ACLNN(InplaceAddmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) {
+  same_type(a, b), x.copy_(at::addmm(f32(x), f32(a), f32(b), beta, alpha));
+})
 ACLNN(Baddbmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, Tensor out, int8_t) {
   same_type(a, b), store(out, at::baddbmm(f32(x), f32(a), f32(b), beta, alpha));
 })
-ACLNN(InplaceBaddbmm,
-      [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) { same_type(a, b), x.copy_(at::baddbmm(f32(x), f32(a), f32(b), beta, alpha)); })
+ACLNN(InplaceBaddbmm, [](Tensor x, Tensor a, Tensor b, Scalar beta, Scalar alpha, int8_t) {
+  same_type(a, b), x.copy_(at::baddbmm(f32(x), f32(a), f32(b), beta, alpha));
+})
 ACLNN(Mv, [](Tensor a, Tensor b, Tensor out, int8_t) { same_type(a, b), store(out, at::mv(f32(a), f32(b))); })
 ACLNN(Addmv, [](Tensor x, Tensor a, Tensor b, Scalar alpha, Scalar beta, Tensor out, int8_t) {
   store(out, at::addmv(f32(x), f32(a), f32(b), beta, alpha));

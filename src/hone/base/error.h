@@ -1,4 +1,5 @@
-// The three kinds of failure: Result<T> for untrusted bytes, UserError for what a person can mend, HONE_CHECK for our own invariants.
+// The three kinds of failure: Result<T> for untrusted bytes, UserError for what a person can mend, HONE_CHECK for our own
+// invariants.
 #pragma once
 #include <fmt/format.h>
 #include <fmt/ranges.h>  // fmt::join, for messages that list things
@@ -86,8 +87,8 @@ class InternalError : public std::logic_error {
 
 }  // namespace hone
 
-#define HONE_CHECK(condition, ...)                                                                     \
-  do {                                                                                                 \
-    if (!(condition)) [[unlikely]]                                                                     \
-      ::hone::fail_check(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_OPT__(__VA_ARGS__)));   \
+#define HONE_CHECK(condition, ...)                                                                   \
+  do {                                                                                               \
+    if (!(condition)) [[unlikely]]                                                                   \
+      ::hone::fail_check(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_OPT__(__VA_ARGS__))); \
   } while (false)

@@ -1,13 +1,13 @@
-// Named places where a test may make the program fail: HONE_FAULT=checkpoint.before_rename:kill[:n-th call, 1 by default; "3+" is the
-// third and all that follow].
+// Named places where a test may make the program fail: HONE_FAULT=checkpoint.before_rename:kill[:n-th call, 1 by default; "3+" is
+// the third and all that follow].
 #pragma once
 #include <string_view>
 
 namespace hone {
 
-// Actions: kill (SIGKILL to ourselves), throw (an InternalError), enospc (a "no space left" error), nan (returns true so that the caller
-// spoils its value), sleep (a minute), hang (forever). Returns whether an active `nan` fault is due here. Costs one comparison when
-// HONE_FAULT is unset.
+// Actions: kill (SIGKILL to ourselves), throw (an InternalError), enospc (a "no space left" error), nan (returns true so that the
+// caller spoils its value), sleep (a minute), hang (forever). Returns whether an active `nan` fault is due here. Costs one
+// comparison when HONE_FAULT is unset.
 bool fault(std::string_view point);
 
 }  // namespace hone

@@ -15,14 +15,16 @@ namespace {
 [[noreturn]] void fail(const fs::path& path, const char* doing) {
   const int cause = errno;
   bool full = cause == ENOSPC || cause == EDQUOT;
-  throw UserError(full ? ExitCode::out_of_space : ExitCode::bad_data, fmt::format("{}: cannot {}: {}", path.string(), doing, std::strerror(cause)),
+  throw UserError(full ? ExitCode::out_of_space : ExitCode::bad_data,
+                  fmt::format("{}: cannot {}: {}", path.string(), doing, std::strerror(cause)),
                   full ? "free some space, or choose another folder" : "");
 }
 
 // Closes its descriptor; named operations throw with the path.
 class Descriptor {
  public:
-  Descriptor(const fs::path& path, int flags, const char* doing) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+  Descriptor(const fs::path& path, int flags, const char* doing)
+      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
     if (fd_ < 0) fail(path_, doing);
   }
   ~Descriptor() { ::close(fd_); }

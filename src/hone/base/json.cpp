@@ -64,7 +64,8 @@ class YamlConverter {
     if (depth > max_depth_) throw YAML::Exception(node.Mark(), fmt::format("nested deeper than {} levels", max_depth_));
     if (nodes_left_-- == 0) throw YAML::Exception(node.Mark(), "too many values (an alias that repeats itself?)");
     switch (node.Type()) {
-      case YAML::NodeType::Scalar: return node.Tag() == "!" ? Json(node.Scalar()) : plain_scalar(node.Scalar());
+      case YAML::NodeType::Scalar:
+        return node.Tag() == "!" ? Json(node.Scalar()) : plain_scalar(node.Scalar());
       case YAML::NodeType::Sequence: {
         Json list = Json::array();
         for (const auto& item : node) list.push_back(convert(item, depth + 1));
@@ -81,7 +82,8 @@ class YamlConverter {
         }
         return map;
       }
-      default: return nullptr;
+      default:
+        return nullptr;
     }
   }
 

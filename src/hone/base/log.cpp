@@ -60,8 +60,8 @@ void configure(const Config& config) { g_config = config; }
 
 Level parse_level(std::string_view name) {
   static constexpr std::pair<std::string_view, Level> kLevels[] = {
-      {"debug", Level::debug}, {"info", Level::info}, {"warning", Level::warning}, {"warn", Level::warning},
-      {"error", Level::error}, {"critical", Level::error}, {"passive", Level::info}, {"off", Level::off}};
+      {"debug", Level::debug}, {"info", Level::info},      {"warning", Level::warning}, {"warn", Level::warning},
+      {"error", Level::error}, {"critical", Level::error}, {"passive", Level::info},    {"off", Level::off}};
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   for (auto [known, level] : kLevels)

@@ -20,13 +20,21 @@ Level parse_level(std::string_view name);  // throws UserError(usage) naming the
 void write(Level level, std::string_view message);
 
 template <class... Args>
-void debug(fmt::format_string<Args...> format, Args&&... args) { write(Level::debug, fmt::format(format, std::forward<Args>(args)...)); }
+void debug(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::debug, fmt::format(format, std::forward<Args>(args)...));
+}
 template <class... Args>
-void info(fmt::format_string<Args...> format, Args&&... args) { write(Level::info, fmt::format(format, std::forward<Args>(args)...)); }
+void info(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::info, fmt::format(format, std::forward<Args>(args)...));
+}
 template <class... Args>
-void warning(fmt::format_string<Args...> format, Args&&... args) { write(Level::warning, fmt::format(format, std::forward<Args>(args)...)); }
+void warning(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::warning, fmt::format(format, std::forward<Args>(args)...));
+}
 template <class... Args>
-void error(fmt::format_string<Args...> format, Args&&... args) { write(Level::error, fmt::format(format, std::forward<Args>(args)...)); }
+void error(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::error, fmt::format(format, std::forward<Args>(args)...));
+}
 
 // Says a thing once per process, whatever the number of calls with the same text.
 void warn_once(const std::string& message);

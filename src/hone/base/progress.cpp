@@ -52,7 +52,13 @@ void put(std::string_view text) {
 }  // namespace
 
 ProgressBar::ProgressBar(std::string label, int64_t total, int64_t start, Unit unit)
-    : label_(std::move(label)), total_(total), start_(start), done_(start), unit_(unit), began_(Clock::now()), drawn_(began_ - kLogInterval),
+    : label_(std::move(label)),
+      total_(total),
+      start_(start),
+      done_(start),
+      unit_(unit),
+      began_(Clock::now()),
+      drawn_(began_ - kLogInterval),
       live_(terminal::is_terminal(2)) {
   std::lock_guard lock(g_mutex);
   g_active = this;

@@ -1,4 +1,5 @@
-// Counter-based random numbers: a stream is a key, a draw is a position. State is one integer, so a checkpoint can hold it exactly.
+// Counter-based random numbers: a stream is a key, a draw is a position. State is one integer, so a checkpoint can hold it
+// exactly.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -8,7 +9,8 @@ namespace hone {
 
 class Rng {
  public:
-  explicit Rng(uint64_t seed, uint64_t stream = 0) : key_(mix(seed * 0x9E3779B97F4A7C15ull + mix(stream + 0xD1B54A32D192ED03ull))) {}
+  explicit Rng(uint64_t seed, uint64_t stream = 0)
+      : key_(mix(seed * 0x9E3779B97F4A7C15ull + mix(stream + 0xD1B54A32D192ED03ull))) {}
 
   uint64_t next() { return mix(key_ + position_++ * 0x9E3779B97F4A7C15ull); }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }

@@ -5,10 +5,10 @@
 
 namespace hone::terminal {
 
-bool is_terminal(int fd);          // 1 stdout, 2 stderr
-bool has_colors(int fd);              // a terminal, NO_COLOR unset, TERM not dumb
-bool has_width(int fd);            // a terminal, or COLUMNS says how wide the reader is
-int columns();                     // width of the terminal on stderr, 80 when unknown
+bool is_terminal(int fd);                     // 1 stdout, 2 stderr
+bool has_colors(int fd);                      // a terminal, NO_COLOR unset, TERM not dumb
+bool has_width(int fd);                       // a terminal, or COLUMNS says how wide the reader is
+int columns();                                // width of the terminal on stderr, 80 when unknown
 size_t display_width(std::string_view text);  // cells, counting CJK as two and escape sequences as none
 std::string truncate(std::string_view text, size_t cells);
 

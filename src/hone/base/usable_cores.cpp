@@ -39,7 +39,8 @@ double limit_v1(const fs::path& group) {
   return share(number_in(group / "cpu.cfs_quota_us").value_or(-1), number_in(group / "cpu.cfs_period_us").value_or(0));
 }
 
-// The smallest limit of a group and all that it is in. Inside a container the path may name a group of the host's, which is not there.
+// The smallest limit of a group and all that it is in. Inside a container the path may name a group of the host's, which is not
+// there.
 template <class Limit>
 double smallest_limit(const fs::path& mount, const std::string& path, Limit limit) {
   double smallest = limit(mount);
@@ -92,7 +93,8 @@ double cpu_quota(const fs::path& root) {
     const auto controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
     if (controllers.empty()) smallest = std::min(smallest, smallest_limit(groups, path, limit_v2));
     if (names_cpu(controllers))
-      for (const auto& mount : {fs::path("cpu"), fs::path(controllers)}) smallest = std::min(smallest, smallest_limit(groups / mount, path, limit_v1));
+      for (const auto& mount : {fs::path("cpu"), fs::path(controllers)})
+        smallest = std::min(smallest, smallest_limit(groups / mount, path, limit_v1));
   }
   return smallest;
 }
@@ -111,7 +113,8 @@ std::vector<std::vector<int>> numa_nodes(const std::vector<int>& allowed, const 
   for (const auto& entry : fs::directory_iterator(root / "sys/devices/system/node", absent)) {
     const auto name = entry.path().filename().string();
     int number = 0;
-    if (!name.starts_with("node") || std::from_chars(name.data() + 4, name.data() + name.size(), number).ec != std::errc()) continue;
+    if (!name.starts_with("node") || std::from_chars(name.data() + 4, name.data() + name.size(), number).ec != std::errc())
+      continue;
     std::string list;
     std::getline(std::ifstream(entry.path() / "cpulist"), list);
     for (int core : parse_core_list(list))
@@ -129,7 +132,8 @@ std::vector<int> share_of_cores(const std::vector<std::vector<int>>& nodes, int 
   const auto total = all.size(), shares = static_cast<size_t>(count), own = static_cast<size_t>(index);
   if (total == 0) return all;
   if (shares > total) return {all[own % total]};
-  return {all.begin() + static_cast<std::ptrdiff_t>(total * own / shares), all.begin() + static_cast<std::ptrdiff_t>(total * (own + 1) / shares)};
+  return {all.begin() + static_cast<std::ptrdiff_t>(total * own / shares),
+          all.begin() + static_cast<std::ptrdiff_t>(total * (own + 1) / shares)};
 }
 
 bool bind_to(const std::vector<int>& cores) {

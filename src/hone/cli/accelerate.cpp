@@ -9,11 +9,13 @@
 namespace hone::cli {
 namespace {
 
-constexpr std::array<std::string_view, 12> kBareOptions = {"--multi_gpu", "--cpu", "--mps",   "--tpu",       "--use_deepspeed", "--use_fsdp",
-                                                           "--quiet",     "-q",    "--debug", "--no_python", "--same_network",  "--dynamo_use_dynamic"};
+constexpr std::array<std::string_view, 12> kBareOptions = {
+    "--multi_gpu", "--cpu", "--mps",   "--tpu",       "--use_deepspeed", "--use_fsdp",
+    "--quiet",     "-q",    "--debug", "--no_python", "--same_network",  "--dynamo_use_dynamic"};
 // What decides how many processes are started, on what, in which precision, and how the model is spread over them.
-constexpr std::array<std::string_view, 9> kKept = {"config_file",     "num_processes",     "num_machines", "machine_rank", "main_process_ip",
-                                                   "main_process_port", "mixed_precision", "use_fsdp",     "cpu"};
+constexpr std::array<std::string_view, 9> kKept = {"config_file",     "num_processes",   "num_machines",
+                                                   "machine_rank",    "main_process_ip", "main_process_port",
+                                                   "mixed_precision", "use_fsdp",        "cpu"};
 
 bool is_script(std::string_view word) { return word.ends_with(".py"); }
 
@@ -35,11 +37,14 @@ class LaunchLine {
       value = words[++i];
     }
     std::replace(name.begin(), name.end(), '-', '_');
-    if (contains(kKept, name)) settings_[name] = name == "use_fsdp" || name == "cpu" ? Json(true) : Json(value);
-    else if (name.starts_with("fsdp_")) settings_["fsdp_config"][name] = value;
+    if (contains(kKept, name))
+      settings_[name] = name == "use_fsdp" || name == "cpu" ? Json(true) : Json(value);
+    else if (name.starts_with("fsdp_"))
+      settings_["fsdp_config"][name] = value;
     return i;
   }
-  std::vector<std::string> with(std::vector<std::string>::const_iterator begin, std::vector<std::string>::const_iterator end) const {
+  std::vector<std::string> with(std::vector<std::string>::const_iterator begin,
+                                std::vector<std::string>::const_iterator end) const {
     std::vector<std::string> words(begin, end);
     if (!settings_.empty()) words.push_back("accelerate_launch=" + settings_.dump());
     return words;
@@ -54,7 +59,9 @@ class LaunchLine {
 std::vector<std::string> unwrap_accelerate(const std::vector<std::string>& words) {
   LaunchLine line;
   for (size_t i = 0; i < words.size(); ++i) {
-    auto after = [&](size_t skipped) { return line.with(words.begin() + static_cast<long>(std::min(i + skipped, words.size())), words.end()); };
+    auto after = [&](size_t skipped) {
+      return line.with(words.begin() + static_cast<long>(std::min(i + skipped, words.size())), words.end());
+    };
     if (words[i] == "-m" || words[i] == "--module") {
       if (i + 1 < words.size()) return after(2);
       break;
@@ -62,7 +69,8 @@ std::vector<std::string> unwrap_accelerate(const std::vector<std::string>& words
     if (is_script(words[i])) return after(1);
     if (words[i].starts_with("-")) i = line.take(words, i);
   }
-  throw UserError(ExitCode::usage, "accelerate launch: no script in the command line", "accelerate launch src/train.py train.yaml");
+  throw UserError(ExitCode::usage, "accelerate launch: no script in the command line",
+                  "accelerate launch src/train.py train.yaml");
 }
 
 }  // namespace hone::cli

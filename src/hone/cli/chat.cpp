@@ -19,16 +19,21 @@ std::string lower(std::string text) {
 
 // "/claer": a slash and one word.
 bool looks_like_command(const std::string& word) {
-  return word.size() > 1 && word[0] == '/' && std::all_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::isalpha(c) || c == '-'; });
+  return word.size() > 1 && word[0] == '/' &&
+         std::all_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::isalpha(c) || c == '-'; });
 }
 
 constexpr const char* kChatCommands[] = {"/clear", "/exit", "/help", "/multi-line", "/quit", "/reset-system", "/single-line"};
-constexpr const char* kEditingHelp = "\nkeys           up and Ctrl-R recall earlier lines, Tab completes commands, Alt-Enter and pastes add lines";
+constexpr const char* kEditingHelp =
+    "\nkeys           up and Ctrl-R recall earlier lines, Tab completes commands, Alt-Enter and pastes add lines";
 
 class Chat {
  public:
-  Chat(const ChatStyle& manner, data::Conversation start, const ChatReply& answer) : manner_(manner), start_(std::move(start)), answer_(answer), now_(start_) {
-    if (can_edit_lines()) editor_.emplace(LineEditorConfig{.history_file = history_file(), .words = {std::begin(kChatCommands), std::end(kChatCommands)}});
+  Chat(const ChatStyle& manner, data::Conversation start, const ChatReply& answer)
+      : manner_(manner), start_(std::move(start)), answer_(answer), now_(start_) {
+    if (can_edit_lines())
+      editor_.emplace(
+          LineEditorConfig{.history_file = history_file(), .words = {std::begin(kChatCommands), std::end(kChatCommands)}});
   }
 
   int run() {
@@ -106,7 +111,8 @@ class Chat {
   void set_system(const std::string& text) {
     awaiting_system_ = false;
     std::erase_if(start_.messages, [](const data::Message& message) { return message.role == "system"; });
-    if (lower(trimmed(text)) != "default-system") start_.messages.insert(start_.messages.begin(), {.role = "system", .content = text});
+    if (lower(trimmed(text)) != "default-system")
+      start_.messages.insert(start_.messages.begin(), {.role = "system", .content = text});
     now_ = start_;
   }
 
@@ -138,14 +144,17 @@ class Chat {
 
 }  // namespace
 
-constexpr const char* kWords = "/clear         forget the conversation\n"
-                               "/reset-system  ask for another system prompt\n"
-                               "/multi-line    read up to a line that ends in #; /single-line undoes it\n"
-                               "/help, /exit   show this again; leave, as Ctrl-D does";
+constexpr const char* kWords =
+    "/clear         forget the conversation\n"
+    "/reset-system  ask for another system prompt\n"
+    "/multi-line    read up to a line that ends in #; /single-line undoes it\n"
+    "/help, /exit   show this again; leave, as Ctrl-D does";
 
 ChatStyle swift_manner() { return {"<<< ", "<<<[M] ", "<<<[S] ", "", std::string(50, '-') + "\n", kWords}; }
 ChatStyle factory_manner() { return {"\nUser: ", "\nUser: ", "\nSystem: ", "Assistant: ", "", kWords}; }
 
-int chat(const ChatStyle& manner, data::Conversation start, const ChatReply& answer) { return Chat(manner, std::move(start), answer).run(); }
+int chat(const ChatStyle& manner, data::Conversation start, const ChatReply& answer) {
+  return Chat(manner, std::move(start), answer).run();
+}
 
 }  // namespace hone::cli

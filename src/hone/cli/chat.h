@@ -18,7 +18,8 @@ ChatStyle swift_manner();    // <<<
 ChatStyle factory_manner();  // User: / Assistant:
 
 // The answer to `conversation`; calls `show` with each piece. An error message is shown and the turn forgotten.
-using ChatReply = std::function<std::string(const data::Conversation& conversation, const std::function<void(std::string_view)>& show)>;
+using ChatReply =
+    std::function<std::string(const data::Conversation& conversation, const std::function<void(std::string_view)>& show)>;
 
 // Until "exit" or the end of input. `tools` and the system prompt of `start` stay through "clear".
 int chat(const ChatStyle& manner, data::Conversation start, const ChatReply& answer);

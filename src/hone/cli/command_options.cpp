@@ -29,14 +29,15 @@ int tokenize_command(const Options& options) {
 }
 
 int render_command(const Options& options) {
-  return render_command(RenderOptions{.model = options.has("model") ? model_folder(options) : std::string(),
-                                      .chat_template = options.has("template") ? options.text("template") : std::string(),
-                                      .factory = options.front_end() == FrontEnd::factory,
-                                      .add_generation_prompt = options.flag("add_generation_prompt"),
-                                      .enable_thinking = options.has("enable_thinking") ? std::optional(options.flag("enable_thinking")) : std::nullopt,
-                                      .vars = options.text("vars"),
-                                      .file = first_word(options),
-                                      .format = options.text("format")});
+  return render_command(RenderOptions{
+      .model = options.has("model") ? model_folder(options) : std::string(),
+      .chat_template = options.has("template") ? options.text("template") : std::string(),
+      .factory = options.front_end() == FrontEnd::factory,
+      .add_generation_prompt = options.flag("add_generation_prompt"),
+      .enable_thinking = options.has("enable_thinking") ? std::optional(options.flag("enable_thinking")) : std::nullopt,
+      .vars = options.text("vars"),
+      .file = first_word(options),
+      .format = options.text("format")});
 }
 
 int logits_command(const Options& options) {

@@ -17,20 +17,23 @@ constexpr Command kCommands[] = {
     {"merge-lora", kExport, "Merge an adapter into its base model.", merge_lora_command},
     {"tokenize", kTokenize, "Text to token ids and back.", tokenize_command, "[file]", 1},
     {"render", kRender, "A conversation as the model will see it.", render_command, "[file]", 1},
-    {"preview", kPreview, "Rows of a dataset as a training command will see them.", preview_command, "[command line | file]", 4096, false, true, true},
+    {"preview", kPreview, "Rows of a dataset as a training command will see them.", preview_command, "[command line | file]",
+     4096, false, true, true},
     {"bench", kBench, "Load test of a server: throughput and latency.", bench_command, "serve", 1},
     {"doctor", kDoctor, "What is installed, what is wrong, and how to fix it.", doctor_command},
     {"devices", kDevices, "Devices with memory, use and health.", devices_command},
-    {"plan", kPlan, "Whether a command fits its devices, how long a step takes, and what else would do; nothing is run.", plan_command,
-     "[command line | file]", 4096, false, true, true},
+    {"plan", kPlan, "Whether a command fits its devices, how long a step takes, and what else would do; nothing is run.",
+     plan_command, "[command line | file]", 4096, false, true, true},
     {"convert-config", kConvertConfig, "The native command for a command line or file of ms-swift, LLaMA-Factory or accelerate.",
      convert_config_command, "command line | file", 4096, false, true},
     {"download", kDownload, "A model or dataset from ModelScope or Hugging Face.", download_command, "owner/name", 1},
     {"models", kCaches, "Model families hone knows, and the models in the caches.", models_command},
     {"scan-cache", kCaches, "Contents of the hubs' caches, with sizes.", scan_cache_command},
-    {"docker-run", kOther, "The docker line for the devices of this machine.", docker_run_command, "[command line]", 4096, false, true},
+    {"docker-run", kOther, "The docker line for the devices of this machine.", docker_run_command, "[command line]", 4096, false,
+     true},
     {"emulate-npu", kOther, "Run any command on emulated Ascend cards.", emulate_npu_command, "command line", 4096, false, true},
-    {"ray-submit", kOther, "Start the processes of a command on a Ray cluster.", ray_submit_command, "processes [--address …] -- command", 4096, false, true},
+    {"ray-submit", kOther, "Start the processes of a command on a Ray cluster.", ray_submit_command,
+     "processes [--address …] -- command", 4096, false, true},
     {"options", kOptions, "The whole options table, or the options that have a word in them.", options_command, "[word]", 1},
     {"completion", kOther, "Completion script for a shell.", completion_command, "bash|zsh|fish", 1},
     {"version", kOther, "Version of hone and of what it runs on.", version_command},
@@ -56,7 +59,8 @@ constexpr OtherName kOtherNames[] = {
     {FrontEnd::accelerate, "env", "doctor"},
 };
 constexpr std::string_view kSwiftVerbs = " sft pt rlhf infer export deploy eval sample rollout merge-lora app web-ui ";
-constexpr std::string_view kFactoryVerbs[] = {"train", "chat", "api", "webchat", "export", "eval", "webui", "env", "version", "help"};
+constexpr std::string_view kFactoryVerbs[] = {"train", "chat",  "api", "webchat", "export",
+                                              "eval",  "webui", "env", "version", "help"};
 constexpr std::string_view kAccelerateVerbs[] = {"launch", "env", "help"};
 
 const Command* by_name(std::string_view name) {
@@ -93,7 +97,8 @@ std::vector<Command> shown_commands(FrontEnd front_end) {
   if (front_end == FrontEnd::accelerate) add_named(kAccelerateVerbs);
   if (!shown.empty()) return shown;
   auto is_swift = [](const Command& command) {
-    return kSwiftVerbs.find(fmt::format(" {} ", command.name)) != std::string_view::npos || command.verb == kOther || command.verb == kDoctor;
+    return kSwiftVerbs.find(fmt::format(" {} ", command.name)) != std::string_view::npos || command.verb == kOther ||
+           command.verb == kDoctor;
   };
   for (const auto& command : kCommands)
     if (!command.hidden && (front_end == FrontEnd::hone || is_swift(command))) shown.push_back(command);

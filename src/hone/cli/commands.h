@@ -20,7 +20,8 @@ struct Command {
   int max_words = 0;
   bool hidden = false;
   bool whole_line = false;  // its words are another command line
-  bool passes_options = false;  // so are options that are not its own, wherever they stand: without a verb before them they are training's
+  bool passes_options =
+      false;  // so are options that are not its own, wherever they stand: without a verb before them they are training's
 };
 
 std::span<const Command> all_commands();

@@ -23,7 +23,8 @@ void require_adapter_folder(const Options& options, const std::string& folder) {
     auto beside = io::newest_checkpoint_in(fs::path(folder).parent_path());
     auto otherwise = beside ? fmt::format("the newest checkpoint there is {}", beside->string())
                             : "pass a folder with adapter_config.json, or a hub's owner/name";
-    throw UserError(ExitCode::usage, fmt::format("{} {}: there is no such folder", option, folder), hub::spelling_hint(folder, otherwise));
+    throw UserError(ExitCode::usage, fmt::format("{} {}: there is no such folder", option, folder),
+                    hub::spelling_hint(folder, otherwise));
   }
   if (io::adapter_files_in(folder)) return;
   if (holds_model(folder))
@@ -33,7 +34,8 @@ void require_adapter_folder(const Options& options, const std::string& folder) {
 }
 
 void require_model_folder(const Options& options) {
-  if (!(options.verb() & kModelUsers) || !options.has_option("model") || !options.has_option("adapters") || !options.has("model")) return;
+  if (!(options.verb() & kModelUsers) || !options.has_option("model") || !options.has_option("adapters") || !options.has("model"))
+    return;
   const auto folder = options.text("model"), option = options.display_name("model");
   if (!fs::is_directory(folder) || holds_model(folder)) return;
   if (io::adapter_files_in(folder)) {

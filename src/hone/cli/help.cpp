@@ -93,9 +93,9 @@ std::string search_form(std::string_view text) {
 
 std::string usage_of(FrontEnd front_end, const Command& command, std::string_view typed) {
   bool config = command.verb & (kDataUsers) && !command.passes_options;
-  return fmt::format("{} {} {}{} [options]{}{}\n\n{}\n", styled("Usage:", Style::bold), program_name(front_end), typed, config ? " [config.yaml]" : "",
-                     command.words.empty() ? "" : fmt::format(" {}", command.words), config && front_end != FrontEnd::swift ? " [key=value …]" : "",
-                     wrap(command.help, page_width(), 0));
+  return fmt::format("{} {} {}{} [options]{}{}\n\n{}\n", styled("Usage:", Style::bold), program_name(front_end), typed,
+                     config ? " [config.yaml]" : "", command.words.empty() ? "" : fmt::format(" {}", command.words),
+                     config && front_end != FrontEnd::swift ? " [key=value …]" : "", wrap(command.help, page_width(), 0));
 }
 
 // Options of a command that passes the others on: those others have help of their own.
@@ -144,8 +144,10 @@ std::vector<GroupSize> groups_of(FrontEnd front_end, const Command& command) {
   for (const auto& option : options_table()) {
     if (!listed(option, front_end, command)) continue;
     auto known = std::ranges::find(groups, option.group, &GroupSize::title);
-    if (known == groups.end()) groups.push_back({option.group, 1});
-    else ++known->options;
+    if (known == groups.end())
+      groups.push_back({option.group, 1});
+    else
+      ++known->options;
   }
   return groups;
 }
@@ -181,7 +183,8 @@ std::string group_help(FrontEnd front_end, const Command& command, std::string_v
     if (search_form(group.title).find(wanted) == std::string::npos) continue;
     out += "\n" + styled(group.title, Style::bold) + "\n";
     for (const auto& option : options_table())
-      if (option.group == group.title && listed(option, front_end, command)) out += option_help(option, front_end, command.verb, page_width());
+      if (option.group == group.title && listed(option, front_end, command))
+        out += option_help(option, front_end, command.verb, page_width());
   }
   if (out.empty())
     throw UserError(ExitCode::usage,
@@ -277,7 +280,8 @@ std::string matching_options(std::string_view word) {
   auto holds = [&](std::string_view text) { return search_form(text).find(wanted) != std::string::npos; };
   std::string by_name, by_text;
   for (const auto& option : options_table()) {
-    const bool named = holds(option.name) || std::ranges::any_of(option.other_names(), [&](const Alias& alias) { return holds(alias.name); });
+    const bool named =
+        holds(option.name) || std::ranges::any_of(option.other_names(), [&](const Alias& alias) { return holds(alias.name); });
     if (!named && !holds(option.help) && !holds(option.group)) continue;
     (named ? by_name : by_text) += found_option(option);
   }

@@ -56,8 +56,10 @@ void find_checkpoint(Options& options) {
   auto folder = options.text("ckpt_dir");
   bool adapter = io::adapter_files_in(folder).has_value();
   const auto& given = options.setting("ckpt_dir");
-  if (adapter) options.set("adapters", Json::array({folder}), given.source, given.where);
-  else options.set("model", folder, given.source, given.where);
+  if (adapter)
+    options.set("adapters", Json::array({folder}), given.source, given.where);
+  else
+    options.set("model", folder, given.source, given.where);
 }
 
 void find_adapters(Options& options) {
@@ -71,14 +73,17 @@ void find_adapters(Options& options) {
 
 std::string base_of_adapter(const std::string& adapter) {
   auto base = io::read_adapter_config(adapter).base_model;
-  if (!base.empty() && (std::filesystem::exists(std::filesystem::path(base) / "config.json") || hub::is_repo_id(base))) return base;
-  throw UserError(ExitCode::usage, fmt::format("the adapter's base model \"{}\" is not a folder here", base), "pass --model <folder>");
+  if (!base.empty() && (std::filesystem::exists(std::filesystem::path(base) / "config.json") || hub::is_repo_id(base)))
+    return base;
+  throw UserError(ExitCode::usage, fmt::format("the adapter's base model \"{}\" is not a folder here", base),
+                  "pass --model <folder>");
 }
 
 void find_base(Options& options) {
   if (options.verb() & kExport || !options.has_option("adapters") || !options.has("adapters") || options.has("model")) return;
   auto adapter = options.list("adapters").front();
-  if (auto equals = adapter.find('='); equals != adapter.npos && !std::filesystem::exists(adapter)) adapter = adapter.substr(equals + 1);
+  if (auto equals = adapter.find('='); equals != adapter.npos && !std::filesystem::exists(adapter))
+    adapter = adapter.substr(equals + 1);
   auto files = io::adapter_files_in(adapter);
   if (!files) return;  // who opens it says what is missing
   options.set("model", base_of_adapter(adapter), Source::checkpoint, (*files / "adapter_config.json").string());

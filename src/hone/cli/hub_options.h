@@ -15,7 +15,8 @@ void find_adapters(Options& options);
 
 // What adapter_config.json names: a folder here or a hub id. Throws UserError(usage) for anything else.
 std::string base_of_adapter(const std::string& adapter);
-// Without --model the first adapter's base is meant. An export that merges asks for it itself: one that only sends an adapter needs none.
+// Without --model the first adapter's base is meant. An export that merges asks for it itself: one that only sends an adapter
+// needs none.
 void find_base(Options& options);
 
 }  // namespace hone::cli

@@ -23,7 +23,8 @@ class LineEditor {
   explicit LineEditor(LineEditorConfig config);
   ~LineEditor();
 
-  // The line without its newline; lines pasted at once, or joined by Alt-Enter, come as one text with newlines. Nothing at the end of input.
+  // The line without its newline; lines pasted at once, or joined by Alt-Enter, come as one text with newlines. Nothing at the
+  // end of input.
   std::optional<std::string> read(const std::string& prompt);
 
  private:
@@ -34,7 +35,8 @@ class LineEditor {
 bool has_line_editor();  // whether this build edits lines
 bool can_edit_lines();   // and the terminal can move its cursor
 
-// $HONE_HISTORY, or hone/history in the user's state folder ($XDG_STATE_HOME, ~/.local/state). Empty when HONE_HISTORY is, or without a home.
+// $HONE_HISTORY, or hone/history in the user's state folder ($XDG_STATE_HOME, ~/.local/state). Empty when HONE_HISTORY is, or
+// without a home.
 fs::path history_file();
 
 }  // namespace hone::cli

@@ -9,8 +9,8 @@
 
 namespace {
 
-// Settings that libraries read before main or at first use. OpenMP threads that spin while they wait cost eight times the work's own time as
-// soon as anything else uses the cores. oneDNN keeps code for the last 1,024 shapes it met, twice, up to 0.7 MB each.
+// Settings that libraries read before main or at first use. OpenMP threads that spin while they wait cost eight times the work's
+// own time as soon as anything else uses the cores. oneDNN keeps code for the last 1,024 shapes it met, twice, up to 0.7 MB each.
 struct Setting {
   const char *entry, *also;  // also: another name of the same choice
 };
@@ -18,7 +18,9 @@ constexpr Setting kSettings[] = {{"GOMP_SPINCOUNT=2000", "OMP_WAIT_POLICY="},
                                  {"LRU_CACHE_CAPACITY=64", nullptr},
                                  {"ONEDNN_PRIMITIVE_CACHE_CAPACITY=64", nullptr}};
 
-bool names_same(const char* entry, const char* setting) { return !std::strncmp(entry, setting, static_cast<size_t>(std::strchr(setting, '=') - setting) + 1); }
+bool names_same(const char* entry, const char* setting) {
+  return !std::strncmp(entry, setting, static_cast<size_t>(std::strchr(setting, '=') - setting) + 1);
+}
 
 // Starts the program again with those settings that the person did not make; with all of them made it continues.
 void settle_environment(int, char** words, char** environment) {
@@ -26,8 +28,11 @@ void settle_environment(int, char** words, char** environment) {
   for (char** entry = environment; *entry; ++entry) all.push_back(*entry);
   const size_t own = all.size();
   for (const auto& setting : kSettings) {
-    auto makes_it = [&](const char* entry) { return names_same(entry, setting.entry) || (setting.also && names_same(entry, setting.also)); };
-    if (std::none_of(all.begin(), all.end(), makes_it)) all.push_back(const_cast<char*>(setting.entry));  // execve only reads them
+    auto makes_it = [&](const char* entry) {
+      return names_same(entry, setting.entry) || (setting.also && names_same(entry, setting.also));
+    };
+    if (std::none_of(all.begin(), all.end(), makes_it))
+      all.push_back(const_cast<char*>(setting.entry));  // execve only reads them
   }
   if (all.size() == own) return;
   all.push_back(nullptr);

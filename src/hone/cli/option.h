@@ -101,7 +101,7 @@ struct Option {
   Status status = Status::supported;
   std::string_view reason = {};
   std::string_view always_value = {};  // what hone does anyway, as typed
-  std::string_view variable = {};  // environment variable that sets it
+  std::string_view variable = {};      // environment variable that sets it
   char letter = 0;
   bool factory_only = false;
   bool swift_only = false;
@@ -181,7 +181,8 @@ struct only_swift {
 // type, range and choices. `commas` splits a list's single word at commas, as LLaMA-Factory writes lists.
 Result<Json> read_value(const Option& option, const Json& given, bool commas = false);
 
-// Whether this option's value is for nobody's eyes: neither args.json nor --show_config shows it. A bot's address is: who knows it can write there.
+// Whether this option's value is for nobody's eyes: neither args.json nor --show_config shows it. A bot's address is: who knows
+// it can write there.
 bool is_secret(std::string_view option);
 // The value with "(hidden)" for the name and password in addresses such as https://name:password@host.
 Json without_passwords(Json value);

@@ -100,7 +100,8 @@ Json Options::json(std::string_view name) const {
   if (!value.is_string()) return value;
   auto path = value.get<std::string>();
   if (!fs::exists(path))
-    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; expected JSON, or a path to a JSON file", display_name(name), path));
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is \"{}\"; expected JSON, or a path to a JSON file", display_name(name), path));
   return read_config_file(path);
 }
 
@@ -129,9 +130,7 @@ void Options::leave_undecided(std::string_view name) {
   settings_.find(name)->second.is_auto = true;
 }
 
-void Options::resolve(std::string_view name, Json value) {
-  set(name, std::move(value), Source::automatic, "auto");
-}
+void Options::resolve(std::string_view name, Json value) { set(name, std::move(value), Source::automatic, "auto"); }
 
 std::vector<const Setting*> Options::in_order() const {
   std::vector<const Setting*> rows;

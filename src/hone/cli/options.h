@@ -16,7 +16,7 @@ struct Setting {
   const Option* option = nullptr;
   Json value;
   Source source = Source::built_in;
-  std::string where;       // "train.yaml:7", "--learning_rate", "LOG_LEVEL", "checkpoint-5/args.json"
+  std::string where;     // "train.yaml:7", "--learning_rate", "LOG_LEVEL", "checkpoint-5/args.json"
   bool is_auto = false;  // the default is "auto" and nobody has worked it out yet
   mutable bool read = false;
 };
@@ -32,7 +32,7 @@ class Options {
   // Asking for a name that the command does not have, or for a value that is none, is a mistake of ours (HONE_CHECK).
   // Names are the table's own, whatever the front end called them.
   bool has(std::string_view name) const;          // not none, not an undecided "auto", not an empty list
-  bool is_set(std::string_view name) const;        // by anything but a default
+  bool is_set(std::string_view name) const;       // by anything but a default
   std::string text(std::string_view name) const;  // "" when none, "auto" when undecided
   double real(std::string_view name) const;
   int64_t integer(std::string_view name) const;  // also bytes
@@ -48,7 +48,7 @@ class Options {
   const Setting& setting(std::string_view name) const;
   bool has_option(std::string_view name) const { return settings_.contains(name); }
   const std::vector<std::string>& positional() const { return words_; }  // what was no option: a file, a topic
-  std::string display_name(std::string_view name) const;                   // "--model_name_or_path": for messages
+  std::string display_name(std::string_view name) const;                 // "--model_name_or_path": for messages
 
   void set(std::string_view name, Json value, Source source, std::string where);
   void leave_undecided(std::string_view name);  // somebody wrote "auto"

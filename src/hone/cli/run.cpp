@@ -10,17 +10,17 @@
 #include "hone/base/log.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/accelerate.h"
-#include "hone/cli/parsing/check_environment.h"
+#include "hone/cli/compat/foreign_words.h"
 #include "hone/cli/folder_checks.h"
 #include "hone/cli/help.h"
 #include "hone/cli/hub_options.h"
-#include "hone/cli/compat/foreign_words.h"
+#include "hone/cli/parsing/check_environment.h"
 #include "hone/cli/parsing/variables.h"
-#include "hone/device/num_threads.h"
 #include "hone/device/cuda_library.h"
 #include "hone/device/npu.h"
 #include "hone/device/npu_errors.h"
 #include "hone/device/npu_fallback.h"
+#include "hone/device/num_threads.h"
 #include "hone/device/tensor.h"
 #include "hone/parallel/launch/rank_files.h"
 #include "hone/parallel/launch/supervisor.h"
@@ -190,7 +190,8 @@ int run_program(const std::string& program, std::vector<std::string> words) {
     return report_failure(error.what_without_backtrace());
   } catch (const std::system_error& error) {
     bool full = error.code() == std::errc::no_space_on_device || error.code() == std::error_code(EDQUOT, std::generic_category());
-    return full ? report(ExitCode::out_of_space, error.what(), "free some space, or choose another folder") : report_failure(error.what());
+    return full ? report(ExitCode::out_of_space, error.what(), "free some space, or choose another folder")
+                : report_failure(error.what());
   } catch (const std::bad_alloc&) {
     return report(ExitCode::out_of_memory, "this machine's memory is used up",
                   "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");

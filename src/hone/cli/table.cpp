@@ -14,7 +14,7 @@ void add_group(Rows& rows, std::string_view title, Verbs verbs, std::initializer
 }
 
 void add_unsupported_group(Rows& rows, std::string_view title, Verbs verbs, std::string_view reason,
-                     std::initializer_list<Option> options) {
+                           std::initializer_list<Option> options) {
   auto first = static_cast<std::ptrdiff_t>(rows.size());
   add_group(rows, title, verbs, options);
   std::for_each(rows.begin() + first, rows.end(), [reason](Option& option) {
@@ -26,9 +26,10 @@ void add_unsupported_group(Rows& rows, std::string_view title, Verbs verbs, std:
 const std::vector<Option>& options_table() {
   static const std::vector<Option> rows = [] {
     table::Rows all;
-    for (auto add : {table::add_model, table::add_hub, table::add_data, table::add_template, table::add_training, table::add_tuners,
-                     table::add_optimizers, table::add_output, table::add_generation, table::add_serving, table::add_export,
-                     table::add_distributed, table::add_preference, table::add_grpo, table::add_compat_only, table::add_tools, table::add_common})
+    for (auto add : {table::add_model, table::add_hub, table::add_data, table::add_template, table::add_training,
+                     table::add_tuners, table::add_optimizers, table::add_output, table::add_generation, table::add_serving,
+                     table::add_export, table::add_distributed, table::add_preference, table::add_grpo, table::add_compat_only,
+                     table::add_tools, table::add_common})
       add(all);
     return all;
   }();

@@ -50,7 +50,8 @@ bool belongs_to(const Option& option, FrontEnd front_end);
 // Why rows about images, video and audio are only accepted.
 constexpr std::string_view kMultimodalUnsupported = "only read by multimodal models, which are not in this version";
 // The same of methods.
-constexpr std::string_view kLaterPpo = "only read by ppo, which is not in this version", kLaterGkd = "only read by gkd, which is not in this version";
+constexpr std::string_view kLaterPpo = "only read by ppo, which is not in this version",
+                           kLaterGkd = "only read by gkd, which is not in this version";
 
 namespace table {
 // Each adds the rows of its file.
@@ -58,7 +59,7 @@ using Rows = std::vector<Option>;
 void add_group(Rows& rows, std::string_view title, Verbs verbs, std::initializer_list<Option> options);
 // The same for options of what is not in this version: they are accepted, and `reason` says why they do nothing yet.
 void add_unsupported_group(Rows& rows, std::string_view title, Verbs verbs, std::string_view reason,
-                     std::initializer_list<Option> options);
+                           std::initializer_list<Option> options);
 void add_common(Rows& rows);
 void add_model(Rows& rows);
 void add_hub(Rows& rows);

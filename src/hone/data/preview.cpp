@@ -20,7 +20,8 @@ struct Looked {
 // One row by the two encoders of a preview: as the run has it, and without a limit, which tells how long it is.
 class RowView {
  public:
-  RowView(const ConversationSource& source, const PreviewConfig& config, std::shared_ptr<const Encoder> encoder, std::shared_ptr<const Encoder> unlimited)
+  RowView(const ConversationSource& source, const PreviewConfig& config, std::shared_ptr<const Encoder> encoder,
+          std::shared_ptr<const Encoder> unlimited)
       : source_(source), config_(config), encoder_(std::move(encoder)), unlimited_(std::move(unlimited)) {}
 
   Looked look(int64_t row) const {
@@ -40,7 +41,9 @@ class RowView {
     return looked;
   }
 
-  bool is_too_long(const Looked& looked) const { return encoder_->config().max_length > 0 && looked.longest > encoder_->config().max_length; }
+  bool is_too_long(const Looked& looked) const {
+    return encoder_->config().max_length > 0 && looked.longest > encoder_->config().max_length;
+  }
 
   std::optional<DatasetPreview::Row> shown(int64_t row) const {
     auto conversation = source_.at(row);
@@ -95,12 +98,15 @@ LengthSummary summarize(std::vector<int64_t> lengths, size_t bars) {
   summary.total = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   summary.mean = static_cast<double>(summary.total) / static_cast<double>(summary.count);
   // Nearest rank: the smallest length that at least this share of the rows does not exceed.
-  auto at = [&](double share) { return lengths[static_cast<size_t>(std::ceil(share * static_cast<double>(lengths.size()))) - 1]; };
+  auto at = [&](double share) {
+    return lengths[static_cast<size_t>(std::ceil(share * static_cast<double>(lengths.size()))) - 1];
+  };
   summary.p50 = at(0.5);
   summary.p95 = at(0.95);
   int64_t width = std::max<int64_t>((summary.max - summary.min + static_cast<int64_t>(bars)) / static_cast<int64_t>(bars), 1);
   for (int64_t from = summary.min; from <= summary.max; from += width) {
-    auto begin = std::lower_bound(lengths.begin(), lengths.end(), from), end = std::lower_bound(lengths.begin(), lengths.end(), from + width);
+    auto begin = std::lower_bound(lengths.begin(), lengths.end(), from),
+         end = std::lower_bound(lengths.begin(), lengths.end(), from + width);
     summary.histogram.push_back({from, from + width, end - begin});
   }
   return summary;
@@ -112,7 +118,8 @@ std::vector<TextSpan> text_runs(const text::Tokenizer& tokenizer, const Sample& 
     auto kind = [&](size_t i) { return std::pair(sample.labels[i] != kIgnore, tokenizer.is_special(sample.ids[i])); };
     size_t end = begin + 1;
     while (end < sample.ids.size() && kind(end) == kind(begin)) ++end;
-    runs.push_back({tokenizer.decode(std::span(sample.ids).subspan(begin, end - begin), false), kind(begin).first, kind(begin).second});
+    runs.push_back(
+        {tokenizer.decode(std::span(sample.ids).subspan(begin, end - begin), false), kind(begin).first, kind(begin).second});
     begin = end;
   }
   return runs;
@@ -123,7 +130,8 @@ DatasetPreview preview(const ConversationSource& source, const PreviewConfig& co
   auto encoder = Encoder::make(encode, tokenizer, model);
   auto without_limit = encode;
   without_limit.max_length = 0;
-  if (without_limit.template_name.empty()) without_limit.template_name = default_template(without_limit.dialect, model);  // chosen and said above
+  if (without_limit.template_name.empty())
+    without_limit.template_name = default_template(without_limit.dialect, model);  // chosen and said above
   RowView view(source, config, encoder, Encoder::make(without_limit, tokenizer, model));
 
   DatasetPreview preview{.scanned = std::min(config.scan, source.size())};

@@ -2,10 +2,10 @@
 #pragma once
 #include <optional>
 
-#include "hone/data/encode/encoder.h"
 #include "hone/data/batches/make_loader.h"
-#include "hone/data/row_report.h"
 #include "hone/data/datasets/source.h"
+#include "hone/data/encode/encoder.h"
+#include "hone/data/row_report.h"
 
 namespace hone::data {
 
@@ -32,20 +32,20 @@ struct DatasetPreview {
     std::vector<Sample> samples;
     Json extra;  // columns that no message holds: what rewards are computed from
   };
-  std::vector<Row> rows;           // the first usable ones
+  std::vector<Row> rows;              // the first usable ones
   LengthSummary lengths, is_trained;  // tokens a row before cutting, and how many of them are learned
   int64_t scanned = 0, too_long = 0, without_target = 0;
 };
 
 struct PreviewConfig {
-  LoaderConfig loader;  // how the run makes samples of a row: pairs, feedback, groups
-  bool prompts = false;       // rows are prompts that the model completes itself …
-  int64_t most_tokens = 0;    // … and such a one holds so many tokens at most
+  LoaderConfig loader;      // how the run makes samples of a row: pairs, feedback, groups
+  bool prompts = false;     // rows are prompts that the model completes itself …
+  int64_t most_tokens = 0;  // … and such a one holds so many tokens at most
   int64_t shown = 3, scan = 10'000;
 };
 
-// Looks at the first `scan` rows on all cores and keeps the first `shown` usable ones, encoded by the run's own encoder. Bad rows, those that
-// the run would leave out for their length too, go to `report`.
+// Looks at the first `scan` rows on all cores and keeps the first `shown` usable ones, encoded by the run's own encoder. Bad
+// rows, those that the run would leave out for their length too, go to `report`.
 DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, const EncodeConfig& encode,
                        std::shared_ptr<const text::Tokenizer> tokenizer, const ModelIdentity& model, RowReport& report);
 

@@ -14,7 +14,8 @@ Result<std::vector<text::TokenId>> encode_rollout_prompt(const Encoder& encoder,
   auto length = static_cast<int64_t>(ids->size());
   if (config.max_length > 0 && length > config.max_length) {
     if (config.truncation != Truncation::left)
-      return row_error(RowProblem::too_long, row.origin.str(), fmt::format("a prompt of {} tokens; max_length is {}", length, config.max_length));
+      return row_error(RowProblem::too_long, row.origin.str(),
+                       fmt::format("a prompt of {} tokens; max_length is {}", length, config.max_length));
     ids->erase(ids->begin(), ids->end() - config.max_length);
     length = config.max_length;
   }

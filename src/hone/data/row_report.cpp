@@ -11,9 +11,10 @@
 namespace hone::data {
 namespace {
 
-constexpr std::array<std::string_view, 13> kNames = {"broken JSON", "bad encoding", "missing columns",   "wrong type",
-                                                     "unknown role", "roles out of order", "empty answer", "row too long",
-                                                     "duplicate key", "bad preference pair", "unreadable file", "media", "other"};
+constexpr std::array<std::string_view, 13> kNames = {"broken JSON",   "bad encoding",        "missing columns", "wrong type",
+                                                     "unknown role",  "roles out of order",  "empty answer",    "row too long",
+                                                     "duplicate key", "bad preference pair", "unreadable file", "media",
+                                                     "other"};
 
 struct RowPosition {
   std::string_view file;
@@ -37,12 +38,15 @@ RowPosition place_of(std::string_view message) {
 // What rows that fail alike have in common: the message behind its place, whatever its numbers are.
 std::string sort_of(std::string_view message) {
   auto place = place_of(message);
-  auto rest = place.line > 0 || place.file.size() < message.size() ? message.substr(message.find(": ", place.file.size())) : message;
+  auto rest =
+      place.line > 0 || place.file.size() < message.size() ? message.substr(message.find(": ", place.file.size())) : message;
   std::string key;
   for (char c : rest) {
     const bool digit = c >= '0' && c <= '9';
-    if (!digit) key += c;
-    else if (key.empty() || key.back() != '#') key += '#';
+    if (!digit)
+      key += c;
+    else if (key.empty() || key.back() != '#')
+      key += '#';
   }
   return key;
 }

@@ -12,7 +12,21 @@
 namespace hone::data {
 
 // Every message of a bad row reads "file:line: kind: found; expected".
-enum class RowProblem { json, encoding, columns, type, role, order, empty_answer, too_long, duplicate_key, preference, file, media, other };
+enum class RowProblem {
+  json,
+  encoding,
+  columns,
+  type,
+  role,
+  order,
+  empty_answer,
+  too_long,
+  duplicate_key,
+  preference,
+  file,
+  media,
+  other
+};
 std::string_view name(RowProblem problem);
 Error row_error(RowProblem problem, std::string_view origin, std::string_view details);
 // The kind a message was made with; `other` for messages not made by row_error.

@@ -14,7 +14,8 @@ struct Sample {
   std::vector<text::TokenId> ids;
   std::vector<text::TokenId> labels;  // same length; labels[i] is ids[i] or kIgnore (the shift by one happens in the batch)
   std::vector<float> loss_scale;      // same length, or empty when every labeled token weighs 1
-  std::vector<float> sequence_labels;          // of the whole text, where it is judged as one: its classes or values, how like or relevant it is
+  std::vector<float>
+      sequence_labels;  // of the whole text, where it is judged as one: its classes or values, how like or relevant it is
   std::string channel;
   RowOrigin origin;
   int64_t row = -1;  // index in the source

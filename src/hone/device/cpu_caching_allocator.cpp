@@ -64,7 +64,8 @@ class BlockStore {
     TORCH_CHECK_WITH(OutOfMemoryError, place != MAP_FAILED, "cannot allocate ", size, " bytes of memory");
     if (spare == 0) return place;
     auto* const first = static_cast<std::byte*>(place);
-    const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(place) % kHugePage) % kHugePage;  // a huge page begins at a multiple of its size
+    const size_t before =
+        (kHugePage - reinterpret_cast<uintptr_t>(place) % kHugePage) % kHugePage;  // a huge page begins at a multiple of its size
     if (before > 0) ::munmap(first, before);
     if (before < spare) ::munmap(first + before + size, spare - before);
     ::madvise(first + before, size, MADV_HUGEPAGE);

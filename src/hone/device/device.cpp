@@ -27,8 +27,10 @@ std::string available() {
 
 [[noreturn]] void fail_no_card() {
   const char* visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
-  throw UserError(ExitCode::usage, visible ? fmt::format("no NPU is in sight with ASCEND_RT_VISIBLE_DEVICES={}", visible) : "torch_npu sees no NPU",
-                  visible ? "name existing cards, in ascending order, with commas and without blanks" : "hone doctor names the cause");
+  throw UserError(
+      ExitCode::usage,
+      visible ? fmt::format("no NPU is in sight with ASCEND_RT_VISIBLE_DEVICES={}", visible) : "torch_npu sees no NPU",
+      visible ? "name existing cards, in ascending order, with commas and without blanks" : "hone doctor names the cause");
 }
 
 // Where there are more processes than devices.
@@ -69,7 +71,8 @@ at::Device select_device(std::string_view name) {
   if (!of_this_kind || name.ends_with(':') || count == 0 || (count <= index && !by_rank)) fail_unavailable(name);
   if (count <= index) fail_beyond(index, count);
   if (npu::loaded())
-    if (auto cores = npu::bind_to_local_cores(index); !cores.empty()) log::debug("npu:{}: on the cores near it, {}", index, cores);
+    if (auto cores = npu::bind_to_local_cores(index); !cores.empty())
+      log::debug("npu:{}: on the cores near it, {}", index, cores);
   // Before the first tensor: a process that has not said which NPU it uses takes memory on the first.
   at::accelerator::setDeviceIndex(static_cast<at::DeviceIndex>(index));
   return at::Device(*accelerator, static_cast<at::DeviceIndex>(index));
@@ -79,7 +82,10 @@ std::string describe(at::Device device) {
   if (device.is_privateuseone()) return fmt::format("{} ({})", device.str(), npu::soc());
   if (!device.is_cpu()) return device.str();
   const auto& features = cpu_features();
-  const char* bf16 = features.amx_bf16 ? ", bf16 by AMX" : features.avx512_bf16 ? ", bf16 by AVX-512" : features.arm_bf16 ? ", bf16" : "";
+  const char* bf16 = features.amx_bf16      ? ", bf16 by AMX"
+                     : features.avx512_bf16 ? ", bf16 by AVX-512"
+                     : features.arm_bf16    ? ", bf16"
+                                            : "";
   return fmt::format("cpu ({} threads{})", at::get_num_threads(), bf16);
 }
 

@@ -7,16 +7,16 @@
 
 namespace hone::device {
 
-// "cpu", "cuda", "cuda:1", "npu:0,1", or "auto": the accelerator libtorch sees, else the CPU. Without an index, and in a list, the process
-// takes the place of its LOCAL_RANK. Throws UserError(usage) naming what is there.
+// "cpu", "cuda", "cuda:1", "npu:0,1", or "auto": the accelerator libtorch sees, else the CPU. Without an index, and in a list,
+// the process takes the place of its LOCAL_RANK. Throws UserError(usage) naming what is there.
 at::Device select_device(std::string_view name = "auto");
 
-std::string describe(at::Device device);     // "cuda:0", "cpu (2 threads, bf16 by AMX)"
-bool supports_bfloat16(at::Device device);   // in hardware; without it bf16 weights are widened on the way
+std::string describe(at::Device device);    // "cuda:0", "cpu (2 threads, bf16 by AMX)"
+bool supports_bfloat16(at::Device device);  // in hardware; without it bf16 weights are widened on the way
 bool supports_float16(at::Device device);
 // What weights of this type are held in: float16 for bfloat16 on an accelerator that has none (Ascend 910A, 310P).
 at::ScalarType supported_dtype(at::ScalarType wanted, at::Device device);
-void synchronize(at::Device device);         // waits for queued work; nothing to wait for on the CPU
+void synchronize(at::Device device);  // waits for queued work; nothing to wait for on the CPU
 
 // Seeds the generators that dropout and initialization draw from, on every device.
 void seed(uint64_t value);

@@ -40,8 +40,10 @@ void reset_peak_memory(at::Device device) {
 }
 
 void empty_cache(at::Device device) {
-  if (device.is_cpu()) empty_cpu_cache();
-  else at::accelerator::emptyCache();
+  if (device.is_cpu())
+    empty_cpu_cache();
+  else
+    at::accelerator::emptyCache();
 }
 
 }  // namespace hone::device

@@ -176,7 +176,8 @@ Install find_installation() {
   out.runtime = find_runtime(out.toolkit);
   out.emulated = !variable("HONE_EMULATED_NPUS").empty();
   if (!out.toolkit.empty()) out.cann_version = find_cann_version(out.toolkit);
-  fs::path ascend = variable("HONE_ASCEND_ROOT").empty() ? on_machine("/usr/local/Ascend") : fs::path(variable("HONE_ASCEND_ROOT"));
+  fs::path ascend =
+      variable("HONE_ASCEND_ROOT").empty() ? on_machine("/usr/local/Ascend") : fs::path(variable("HONE_ASCEND_ROOT"));
   out.driver_version = version_line(ascend / "driver/version.info").value_or("");
   out.firmware_version = version_line(ascend / "firmware/version.info").value_or("");
   look_at_nodes(out);

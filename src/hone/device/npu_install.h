@@ -14,13 +14,13 @@ struct Install {
   std::string toolkit;            // CANN's folder, by ASCEND_HOME_PATH or the usual places; empty when there is none
   std::string cann_version;       // "9.1.0"
   std::string driver_version, firmware_version;
-  std::vector<std::string> cards;         // /dev/davinci0 …
-  std::vector<std::string> inaccessible_nodes;     // device nodes this process may not open
-  std::vector<std::string> absent_nodes;  // those that go with the cards and are not there
+  std::vector<std::string> cards;               // /dev/davinci0 …
+  std::vector<std::string> inaccessible_nodes;  // device nodes this process may not open
+  std::vector<std::string> absent_nodes;        // those that go with the cards and are not there
   bool in_container = false;
   std::vector<std::string> missing_mounts;  // places of the driver that the container lacks
-  bool emulated = false;               // under hone emulate-npu
-  bool sourced = false;                // the environment script of CANN has run
+  bool emulated = false;                    // under hone emulate-npu
+  bool sourced = false;                     // the environment script of CANN has run
 };
 Install find_installation();
 

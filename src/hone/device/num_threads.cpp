@@ -24,7 +24,8 @@ struct SchedulingAttributes {
   uint64_t runtime = 0, deadline = 0, period = 0;
 };
 
-// From Linux 6.12 on the runtime of an ordinary thread is the length of its turns; earlier kernels pass it over. The share of the core stays what it was.
+// From Linux 6.12 on the runtime of an ordinary thread is the length of its turns; earlier kernels pass it over. The share of the
+// core stays what it was.
 void ask_for_short_turns() {
   constexpr uint64_t kTurn = 100'000;  // nanoseconds, the least there is
   SchedulingAttributes attributes;

@@ -98,7 +98,8 @@ DeviceRecord Nvml::record(unsigned index) const {
   out.model = name;
   if (Functions::Memory memory{}; call.memory && call.memory(handle, &memory) == 0)
     out.memory_total = static_cast<int64_t>(memory.total), out.memory_used = static_cast<int64_t>(memory.used);
-  if (Functions::Utilization use{}; call.utilization && call.utilization(handle, &use) == 0) out.utilization_percent = static_cast<int>(use.gpu);
+  if (Functions::Utilization use{}; call.utilization && call.utilization(handle, &use) == 0)
+    out.utilization_percent = static_cast<int>(use.gpu);
   unsigned number = 0;
   if (call.temperature && call.temperature(handle, kDieTemperature, &number) == 0) out.celsius = static_cast<int>(number);
   if (call.power && call.power(handle, &number) == 0) out.watts = static_cast<int>(number / 1000);

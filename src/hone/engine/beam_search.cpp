@@ -134,9 +134,9 @@ std::vector<RequestOutput> BeamSearch::answers() {
     auto output = i < finished_.size()
                       ? std::move(finished_[i].output)
                       : RequestOutput{.id = id_,
-                               .finish = finished_.empty() && !problem_.empty() ? FinishReason::error : FinishReason::stop,
-                               .error = finished_.empty() ? problem_ : "",
-                               .prompt_tokens = beams_[0].output.prompt_tokens};
+                                      .finish = finished_.empty() && !problem_.empty() ? FinishReason::error : FinishReason::stop,
+                                      .error = finished_.empty() ? problem_ : "",
+                                      .prompt_tokens = beams_[0].output.prompt_tokens};
     output.answer = i;
     answers.push_back(std::move(output));
   }

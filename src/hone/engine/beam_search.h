@@ -27,8 +27,8 @@ class BeamSearch {
  private:
   struct Beam {
     std::unique_ptr<Sequence> sequence;
-    RequestOutput output;      // its answer so far
-    float score = 0;  // log-probability of it
+    RequestOutput output;  // its answer so far
+    float score = 0;       // log-probability of it
     std::vector<BeamCandidate> continuations;
     std::vector<PositionLogprobs> logprobs;  // of the continuations, when asked for
     std::string problem;                     // why it has none, when it has none

@@ -128,8 +128,8 @@ void BlockManager::mark_pending(std::span<const text::TokenId> tokens, std::stri
   });
 }
 
-void BlockManager::cache_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, const std::vector<BlockId>& blocks,
-                           int64_t known, int64_t computed) {
+void BlockManager::cache_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key,
+                                     const std::vector<BlockId>& blocks, int64_t known, int64_t computed) {
   if (!prefix_cache_ || computed / block_size_ <= known) return;
   uint64_t parent = root(extra_key);
   auto size = static_cast<size_t>(block_size_);

@@ -36,13 +36,13 @@ class BlockManager {
   // published.
   void mark_pending(std::span<const text::TokenId> tokens, std::string_view extra_key);
   bool is_pending(std::span<const text::TokenId> tokens,
-                    std::string_view extra_key) const;  // the first block that find_prefix misses
+                  std::string_view extra_key) const;  // the first block that find_prefix misses
   void clear_announcements() { announced_.clear(); }
 
   // The full blocks among the first `computed` tokens can be found from now on; those before `known` blocks already were
   // published.
-  void cache_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, const std::vector<BlockId>& blocks, int64_t known,
-               int64_t computed);
+  void cache_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, const std::vector<BlockId>& blocks,
+                         int64_t known, int64_t computed);
   void reset_prefix_cache();  // every published block: the weights changed
 
   // Throws InternalError when counts, lists and tables disagree. For tests and idle checks.
@@ -66,9 +66,9 @@ class BlockManager {
   int64_t total_, block_size_, used_ = 0;
   bool prefix_cache_;
   HashKey key_;
-  std::vector<Block> blocks_;  // grows as blocks are first used, so that a large cache costs nothing until then
-  std::list<BlockId> empty_;   // free and not published
-  std::list<BlockId> evictable_;    // free but published, least recently used first
+  std::vector<Block> blocks_;     // grows as blocks are first used, so that a large cache costs nothing until then
+  std::list<BlockId> empty_;      // free and not published
+  std::list<BlockId> evictable_;  // free but published, least recently used first
   std::unordered_map<uint64_t, BlockId> published_;
   std::unordered_set<uint64_t> announced_;
 };

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "hone/base/log.h"
-#include "hone/device/num_threads.h"
 #include "hone/device/memory.h"
+#include "hone/device/num_threads.h"
 #include "hone/engine/kv_cache_size.h"
 #include "hone/engine/replica_thread.h"
 #include "hone/tuner/multi_adapter.h"
@@ -23,13 +23,15 @@ void prepare_for_inference(model::CausalLM& model, const EngineConfig& config) {
 }
 
 // Each slice has blocks of its own.
-bool is_tensor_parallel(const model::CausalLM& model) { return static_cast<int64_t>(model.block_devices().size()) > model.config().layers; }
+bool is_tensor_parallel(const model::CausalLM& model) {
+  return static_cast<int64_t>(model.block_devices().size()) > model.config().layers;
+}
 
 Stats sum_of(const Stats& a, const Stats& b) {
   auto sum = a;
-  for (auto field : {&Stats::running, &Stats::waiting, &Stats::blocks, &Stats::blocks_used, &Stats::steps, &Stats::prompt_tokens,
-                     &Stats::cached_tokens, &Stats::generated_tokens, &Stats::preemptions, &Stats::num_draft_tokens,
-                     &Stats::accepted_tokens})
+  for (auto field :
+       {&Stats::running, &Stats::waiting, &Stats::blocks, &Stats::blocks_used, &Stats::steps, &Stats::prompt_tokens,
+        &Stats::cached_tokens, &Stats::generated_tokens, &Stats::preemptions, &Stats::num_draft_tokens, &Stats::accepted_tokens})
     sum.*field += b.*field;
   return sum;
 }
@@ -57,12 +59,13 @@ struct Engine::Impl {
   std::unordered_map<RequestId, Live> live;
   std::vector<Load> loads;  // of each replica
   static constexpr int kStrikes = 3;
-  std::vector<int> strikes;  // failures in a row, of each replica
+  std::vector<int> strikes;         // failures in a row, of each replica
   std::vector<RequestOutput> kept;  // told together with a failure: the next step's
   std::set<std::string> adapters;
   RequestId next_id = 1;
 
-  Impl(const std::vector<model::CausalLM*>& copies, const std::shared_ptr<const text::Tokenizer>& tokenizer, const EngineConfig& wanted)
+  Impl(const std::vector<model::CausalLM*>& copies, const std::shared_ptr<const text::Tokenizer>& tokenizer,
+       const EngineConfig& wanted)
       : config(wanted), loads(copies.size()), strikes(copies.size()) {
     HONE_CHECK(!copies.empty(), "an engine without a model");
     for (auto* model : copies) {
@@ -119,13 +122,15 @@ struct Engine::Impl {
   // A replica that failed ends its own requests, while the others go on. One that keeps failing gets no more of them.
   void give_up_requests_of(size_t index, const std::string& why, std::vector<RequestOutput>& outputs) {
     log::error("copy {} of the model failed; its answers are given up: {}", index, why);
-    if (++strikes[index] == kStrikes) log::error("copy {} of the model failed {} times in a row: it gets no more requests", index, kStrikes);
+    if (++strikes[index] == kStrikes)
+      log::error("copy {} of the model failed {} times in a row: it gets no more requests", index, kStrikes);
     std::ranges::move(threads[index]->collect(), std::back_inserter(outputs));  // of its steps before
     for (const auto& [id, request] : live) {
       if (request.replica != index) continue;
       threads[index]->post([id = id](Replica& replica) { replica.abandon(id); });  // at once: it has paused itself
       for (size_t i = 0; i < static_cast<size_t>(request.answers); ++i)
-        outputs.push_back({.id = id, .answer = i, .finish = FinishReason::error, .error = "the engine failed", .model_broken = true});
+        outputs.push_back(
+            {.id = id, .answer = i, .finish = FinishReason::error, .error = "the engine failed", .model_broken = true});
     }
     threads[index]->resume();
   }
@@ -173,7 +178,8 @@ struct Engine::Impl {
 
   // Why the adapter cannot serve rows of this model, now that it is known what it is attached to. Empty when it can.
   std::string why_not_on(model::CausalLM& model, const std::string& name) const {
-    if (tuner::changes_experts(model, name)) return "it changes experts, and only layers that all rows pass can tell the rows' adapters apart";
+    if (tuner::changes_experts(model, name))
+      return "it changes experts, and only layers that all rows pass can tell the rows' adapters apart";
     if (!tuner::uses_dora(model, name)) return "";
     if (config.quant_bits) return "DoRA needs the weights before rounding";
     return is_tensor_parallel(model) ? "DoRA adapters do not support tensor parallelism" : "";
@@ -194,7 +200,8 @@ struct Engine::Impl {
 
 Engine::Engine(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config)
     : Engine(std::vector{&model}, std::move(tokenizer), config) {}
-Engine::Engine(const std::vector<model::CausalLM*>& models, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config)
+Engine::Engine(const std::vector<model::CausalLM*>& models, std::shared_ptr<const text::Tokenizer> tokenizer,
+               const EngineConfig& config)
     : impl_(std::make_unique<Impl>(models, tokenizer, config)) {}
 Engine::~Engine() = default;
 
@@ -205,8 +212,8 @@ RequestId Engine::add(Request request) {
   auto replica = self.least_loaded();
   self.replicas[replica]->validate_and_clamp(request);
   auto id = self.next_id++;
-  Impl::Live live{replica, request.sampling.num_beams, static_cast<int64_t>(request.prompt.size()), request.sampling.num_return_sequences,
-                  request.adapter};
+  Impl::Live live{replica, request.sampling.num_beams, static_cast<int64_t>(request.prompt.size()),
+                  request.sampling.num_return_sequences, request.adapter};
   self.loads[replica].sequences += live.sequences;
   self.loads[replica].prompt_tokens += live.prompt_tokens;
   self.live.emplace(id, std::move(live));

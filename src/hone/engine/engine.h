@@ -1,5 +1,5 @@
-// The engine: requests in, tokens out, many at a time, by one copy of the model or several. Call `step()` until `idle()`. One thread
-// uses an engine; a server gives it one.
+// The engine: requests in, tokens out, many at a time, by one copy of the model or several. Call `step()` until `idle()`. One
+// thread uses an engine; a server gives it one.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -18,25 +18,25 @@ class CausalLM;
 namespace hone::engine {
 
 struct EngineConfig {
-  int64_t block_size = 16;          // tokens per block of the cache
-  int64_t kv_cache_tokens = 0;         // size of the cache; 0: what gpu_memory_utilization leaves beside the weights
+  int64_t block_size = 16;              // tokens per block of the cache
+  int64_t kv_cache_tokens = 0;          // size of the cache; 0: what gpu_memory_utilization leaves beside the weights
   double gpu_memory_utilization = 0.9;  // of an accelerator's memory, weights included; of the CPU's free memory a quarter of it
-  int64_t max_model_len = 0;          // longest prompt and answer together; 0: the model's
-  int64_t max_num_seqs = 256;      // generated together
-  int64_t max_num_batched_tokens = 0;      // computed in one step, prompts in parts if need be; 0: chosen by the device
-  bool enable_prefix_caching = true;         // prompts that begin alike are computed once
-  bool use_cuda_graphs = true;               // replay captured decode steps where the device can
-  int64_t speculative_tokens = 0;   // guessed from the text so far and checked in one step; 0: none
+  int64_t max_model_len = 0;            // longest prompt and answer together; 0: the model's
+  int64_t max_num_seqs = 256;           // generated together
+  int64_t max_num_batched_tokens = 0;   // computed in one step, prompts in parts if need be; 0: chosen by the device
+  bool enable_prefix_caching = true;    // prompts that begin alike are computed once
+  bool use_cuda_graphs = true;          // replay captured decode steps where the device can
+  int64_t speculative_tokens = 0;       // guessed from the text so far and checked in one step; 0: none
   ops::KvCacheDtype kv_cache_dtype = ops::KvCacheDtype::plain;  // how keys and values are kept
-  int quant_bits = 0;               // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
-  bool fuse_projections = true;     // where reading them is fast; false: they stay the very tensors that somebody trains
+  int quant_bits = 0;            // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
+  bool fuse_projections = true;  // where reading them is fast; false: they stay the very tensors that somebody trains
 };
 
 struct Stats {
   int64_t running = 0, waiting = 0;     // requests
   int64_t blocks = 0, blocks_used = 0;  // of the cache; blocks kept only for their prefix count as free
   int64_t steps = 0, prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0, preemptions = 0;  // since the start
-  int64_t num_draft_tokens = 0, accepted_tokens = 0;                                                 // speculation
+  int64_t num_draft_tokens = 0, accepted_tokens = 0;                                               // speculation
   int64_t weights_version = 0;
   bool asleep = false;
 };
@@ -45,8 +45,8 @@ class Engine {
  public:
   // `model` must outlive the engine and is switched to inference.
   Engine(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config = {});
-  // A replica for each of `models`, with a scheduler and a cache of its own, stepping on a thread of its own. A model on the CPU may
-  // stand there several times: its replicas share the weights and split the cores.
+  // A replica for each of `models`, with a scheduler and a cache of its own, stepping on a thread of its own. A model on the CPU
+  // may stand there several times: its replicas share the weights and split the cores.
   Engine(const std::vector<model::CausalLM*>& models, std::shared_ptr<const text::Tokenizer> tokenizer,
          const EngineConfig& config = {});
   ~Engine();
@@ -61,9 +61,9 @@ class Engine {
   std::vector<RequestOutput> step();
   // Any thread may call: a step() that waits for replicas returns now, the next one at once.
   void wake_step();
-  bool idle() const;    // nothing to compute and nothing to report
+  bool idle() const;         // nothing to compute and nothing to report
   bool has_no_work() const;  // a step would do nothing: idle, or asleep with nothing to report
-  Stats stats() const;  // of all replicas
+  Stats stats() const;       // of all replicas
   // How long the longest step at work on a replica's own thread has been running. Any thread may ask.
   std::chrono::milliseconds current_step_time() const;
   int64_t max_model_len() const;

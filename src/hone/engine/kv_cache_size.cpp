@@ -15,7 +15,8 @@ constexpr double kPartOfFreeMemory = 0.25;  // on the CPU, which others use too
 
 // What a step's activations may take on an accelerator: hidden states, the MLP's two halves and rows of logits.
 int64_t activation_bytes(const EngineConfig& config, const model::DecoderConfig& shape) {
-  return config.max_num_batched_tokens * (4 * shape.widest_inner() + 16 * shape.hidden_size) * 2 + config.max_num_seqs * shape.vocab_size * 8;
+  return config.max_num_batched_tokens * (4 * shape.widest_inner() + 16 * shape.hidden_size) * 2 +
+         config.max_num_seqs * shape.vocab_size * 8;
 }
 
 int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model, at::Device device) {
@@ -32,7 +33,8 @@ int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& mode
   auto fits = std::numeric_limits<int64_t>::max();
   for (auto device : model.devices())
     if (auto here = std::ranges::count(blocks, device); here > 0)
-      fits = std::min(fits, bytes_for_cache(config, model, device) * static_cast<int64_t>(blocks.size()) / (bytes_per_token * here));
+      fits =
+          std::min(fits, bytes_for_cache(config, model, device) * static_cast<int64_t>(blocks.size()) / (bytes_per_token * here));
   return fits;
 }
 
@@ -40,7 +42,8 @@ int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& mode
 
 EngineConfig resolve_engine_config(EngineConfig config, const model::CausalLM& model) {
   if (config.max_model_len <= 0) config.max_model_len = model.config().max_position_embeddings;
-  if (config.max_num_batched_tokens <= 0) config.max_num_batched_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
+  if (config.max_num_batched_tokens <= 0)
+    config.max_num_batched_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
   if (!ops::supports_kv_cache_dtype(config.kv_cache_dtype, model.device()))
     throw UserError(ExitCode::usage, fmt::format("{} has no 8-bit floats to keep keys and values in", model.device().str()),
                     "use whole numbers of 8 bits instead (--lmdeploy_quant_policy 8)");

@@ -1,4 +1,5 @@
-// Resolves the size of the KV cache and the token budget of a step from the device's free memory, where the config leaves them open.
+// Resolves the size of the KV cache and the token budget of a step from the device's free memory, where the config leaves them
+// open.
 #pragma once
 #include "hone/engine/engine.h"
 

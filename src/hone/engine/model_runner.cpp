@@ -1,8 +1,8 @@
 #include "hone/engine/model_runner.h"
 
 #include "hone/base/fault_injection.h"
-#include "hone/ops/sample_tokens.h"
 #include "hone/ops/linear/matmul.h"
+#include "hone/ops/sample_tokens.h"
 
 namespace hone::engine {
 namespace {
@@ -43,7 +43,8 @@ Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::k
 
 }  // namespace
 
-model::ModelInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache, ops::PagedAttentionMetadata& plan) const {
+model::ModelInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache,
+                                              ops::PagedAttentionMetadata& plan) const {
   std::vector<int32_t> tokens, positions;
   std::vector<ops::PagedSequence> sequences;
   for (const auto& slice : slices) {
@@ -74,7 +75,8 @@ std::vector<ModelRunner::Chunks> ModelRunner::split_batch_invariant(const StepBa
   };
   int64_t rows = 0;
   for (size_t i = 0; i < all.size(); ++i) {
-    bool full = all[i].is_decode() && rows + all[i].count > ops::kBatchInvariantRows, prompt = !all[i].is_decode() && (all[i].is_batch_invariant() || rows > 0);
+    bool full = all[i].is_decode() && rows + all[i].count > ops::kBatchInvariantRows,
+         prompt = !all[i].is_decode() && (all[i].is_batch_invariant() || rows > 0);
     if (full || prompt) cut_before(i), rows = 0;
     if (all[i].is_decode() || all[i].is_batch_invariant()) rows += all[i].count;
   }
@@ -138,9 +140,10 @@ void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepL
   for (size_t i = 0; i < slices.size(); ++i) {
     const auto& sequence = *slices[i].sequence;
     const auto& sampling = sequence.request.sampling;
-    bool settings = sequence.sampler.needs_only_temperature() || (sequence.sampler.needs_only_top_k_top_p() && ops::can_filter_on(logits_rv));
-    bool on_device =
-        !logits_rv.is_cpu() && result.chunks[i].count == 1 && settings && ops::can_sample_on_device(logits_rv, sampling.temperature);
+    bool settings =
+        sequence.sampler.needs_only_temperature() || (sequence.sampler.needs_only_top_k_top_p() && ops::can_filter_on(logits_rv));
+    bool on_device = !logits_rv.is_cpu() && result.chunks[i].count == 1 && settings &&
+                     ops::can_sample_on_device(logits_rv, sampling.temperature);
     for (int64_t j = 0; j < result.chunks[i].count; ++j) (on_device ? simple : other).push_back(row++);
     if (!on_device) continue;
     draws.temperatures.push_back(static_cast<float>(sampling.temperature));

@@ -1,4 +1,5 @@
-// Model runner: prepares the inputs of a step's chunks, runs the forward pass, and returns the logits or tokens that the samplers need.
+// Model runner: prepares the inputs of a step's chunks, runs the forward pass, and returns the logits or tokens that the samplers
+// need.
 #pragma once
 #include <memory>
 #include <span>
@@ -39,7 +40,8 @@ class ModelRunner {
  private:
   using Chunks = std::span<const ScheduledChunk>;
   std::vector<Chunks> split_batch_invariant(const StepBatch& batch) const;
-  model::ModelInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache, ops::PagedAttentionMetadata& plan) const;  // on the host
+  model::ModelInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache,
+                                   ops::PagedAttentionMetadata& plan) const;  // on the host
   StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);
   StepLogits compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows);
   void fill_prompt_logprobs(const ScheduledChunk& slice, const Tensor& hidden_ch);

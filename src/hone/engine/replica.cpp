@@ -36,7 +36,7 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
 
 void Replica::make_cache() {
   cache_ = std::make_unique<model::PagedKvCache>(model_.config(), blocks_.blocks(), config_.block_size, model_.dtype(),
-                                               model_.block_devices(), config_.kv_cache_dtype);
+                                                 model_.block_devices(), config_.kv_cache_dtype);
 }
 
 void Replica::validate_and_clamp(Request& request) const {
@@ -50,14 +50,15 @@ void Replica::validate_and_clamp(Request& request) const {
     throw UserError(ExitCode::bad_data, fmt::format("num_beams is {}; expected at most max_num_seqs, which is {}",
                                                     request.sampling.num_beams, config_.max_num_seqs));
   if (request.sampling.num_return_sequences > request.sampling.num_beams)
-    throw UserError(ExitCode::bad_data,
-                    fmt::format("{} beams cannot give {} answers", request.sampling.num_beams, request.sampling.num_return_sequences));
+    throw UserError(ExitCode::bad_data, fmt::format("{} beams cannot give {} answers", request.sampling.num_beams,
+                                                    request.sampling.num_return_sequences));
   for (auto token : request.prompt)
     if (token < 0 || token >= model_.config().vocab_size)
       throw UserError(ExitCode::bad_data,
                       fmt::format("the prompt holds token {}; the model knows 0 to {}", token, model_.config().vocab_size - 1));
   if (size >= config_.kv_cache_tokens)
-    throw UserError(ExitCode::bad_data, fmt::format("the prompt has {} tokens; the cache holds {}", size, config_.kv_cache_tokens),
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("the prompt has {} tokens; the cache holds {}", size, config_.kv_cache_tokens),
                     "shorten it, or give the engine more memory");
   auto& max_tokens = request.sampling.max_tokens;
   max_tokens = std::max<int64_t>(1, std::min({max_tokens, config_.max_model_len - size, config_.kv_cache_tokens - size}));
@@ -102,9 +103,11 @@ std::vector<RequestOutput> Replica::step() {
   if (batch.empty()) return outputs;
   std::vector<RequestOutput> results(batch.chunks.size());
   auto count = static_cast<int64_t>(results.size());
-  auto grain = logits.on_host.empty() ? count : 1;  // tokens chosen on the device are only written down: not worth waking a thread
+  auto grain =
+      logits.on_host.empty() ? count : 1;  // tokens chosen on the device are only written down: not worth waking a thread
   at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) results[i] = sample_or_fail(batch.chunks[i], logits, i);
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      results[i] = sample_or_fail(batch.chunks[i], logits, i);
   });
   for (size_t i = 0; i < results.size(); ++i) {
     bool chose = logits.chunks[i].count > 0 && !batch.chunks[i].sequence->search;
@@ -134,9 +137,9 @@ RequestOutput Replica::sample_or_fail(const ScheduledChunk& slice, const StepLog
 RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogits& logits, size_t index) {
   auto& sequence = *slice.sequence;
   RequestOutput output{.id = sequence.id,
-                .prompt_tokens = sequence.prompt_size,
-                .cached_tokens = sequence.num_cached_tokens.value_or(0),
-                .weights_version = totals_.weights_version};
+                       .prompt_tokens = sequence.prompt_size,
+                       .cached_tokens = sequence.num_cached_tokens.value_or(0),
+                       .weights_version = totals_.weights_version};
   int64_t rows = logits.chunks[index].count, accepted = 0;
   if (rows == 0) {
     sequence.num_computed_tokens += slice.count;
@@ -163,7 +166,8 @@ RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogit
 
 void Replica::commit_chunk(const ScheduledChunk& slice, const RequestOutput& output) {
   auto& sequence = *slice.sequence;
-  blocks_.cache_full_blocks(sequence.tokens, sequence.request.adapter, sequence.blocks, sequence.published, sequence.num_computed_tokens);
+  blocks_.cache_full_blocks(sequence.tokens, sequence.request.adapter, sequence.blocks, sequence.published,
+                            sequence.num_computed_tokens);
   sequence.published = sequence.num_computed_tokens / config_.block_size;
   if (sequence.search) return;
   auto added = static_cast<int64_t>(output.tokens.size());

@@ -16,15 +16,15 @@ class Replica {
   // The config is complete (cache_size.h), the model prepared for inference.
   Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config);
 
-  // Cuts max_tokens to what the context and the cache leave. Throws UserError(bad_data) for a request that can never run. Any thread
-  // may ask.
+  // Cuts max_tokens to what the context and the cache leave. Throws UserError(bad_data) for a request that can never run. Any
+  // thread may ask.
   void validate_and_clamp(Request& request) const;
 
   void add(RequestId id, Request request);  // one that fits
   void cancel(RequestId id);
   void abandon(RequestId id);  // cancelled, and told to nobody: whoever asks has done so
   std::vector<RequestOutput> step();
-  bool idle() const;  // nothing to compute and nothing to report
+  bool idle() const;                                  // nothing to compute and nothing to report
   bool reports() const { return !reports_.empty(); }  // something, whether or not it computes
   Stats stats() const;
 
@@ -52,7 +52,7 @@ class Replica {
   std::unique_ptr<model::PagedKvCache> cache_;  // none while asleep
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::map<RequestId, std::unique_ptr<BeamSearch>> searches_;  // their beams are not among the sequences
-  std::vector<RequestOutput> reports_;                                // what happened between steps
+  std::vector<RequestOutput> reports_;                         // what happened between steps
   Stats totals_;
   RequestId next_beam_;  // beams have ids of their own, beyond those of requests
 };

@@ -2,8 +2,8 @@
 
 #include <iterator>
 
-#include "hone/device/num_threads.h"
 #include "hone/device/device.h"
+#include "hone/device/num_threads.h"
 
 namespace hone::engine {
 
@@ -106,7 +106,8 @@ Stats ReplicaThread::stats() const {
 std::chrono::milliseconds ReplicaThread::in_step() const {
   int64_t began = began_;
   if (began == 0) return {};
-  return std::chrono::duration_cast<std::chrono::milliseconds>(SteadyClock::now().time_since_epoch() - std::chrono::nanoseconds(began));
+  return std::chrono::duration_cast<std::chrono::milliseconds>(SteadyClock::now().time_since_epoch() -
+                                                               std::chrono::nanoseconds(began));
 }
 
 }  // namespace hone::engine

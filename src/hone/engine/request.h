@@ -12,8 +12,8 @@ using RequestId = uint64_t;
 struct Request {
   std::vector<text::TokenId> prompt;
   SamplingParams sampling;
-  std::string adapter;    // "" is the base model
-  int64_t priority = 0;   // lower goes first; equal ones in the order they came
+  std::string adapter;     // "" is the base model
+  int64_t priority = 0;    // lower goes first; equal ones in the order they came
   bool detokenize = true;  // false: token ids only, and stop strings are not looked for
 };
 
@@ -25,7 +25,7 @@ struct TokenLogprob {
 };
 struct PositionLogprobs {
   TokenLogprob chosen;
-  int64_t token_rank = 0;               // of the chosen token, 1 is the most likely
+  int64_t token_rank = 0;         // of the chosen token, 1 is the most likely
   std::vector<TokenLogprob> top;  // most likely first, as many as were asked for
 };
 
@@ -38,11 +38,11 @@ struct RequestOutput {
   std::vector<PositionLogprobs> logprobs;         // one per new token, when asked for
   std::vector<PositionLogprobs> prompt_logprobs;  // once, with the first output, when asked for; of prompt tokens 1, 2 …
   FinishReason finish = FinishReason::none;
-  std::string stop_string;                       // the stop string that ended it, if one did
-  text::TokenId stop_token = -1;                 // the stop or end token that ended it, if one did
-  std::optional<float> eos_logprob;              // of an end token, which is no part of the answer, when logprobs were asked for
-  std::string error;                             // why, for FinishReason::error
-  bool model_broken = false;                     // … which is not the request's doing: the model computes no numbers, or its copy failed
+  std::string stop_string;           // the stop string that ended it, if one did
+  text::TokenId stop_token = -1;     // the stop or end token that ended it, if one did
+  std::optional<float> eos_logprob;  // of an end token, which is no part of the answer, when logprobs were asked for
+  std::string error;                 // why, for FinishReason::error
+  bool model_broken = false;         // … which is not the request's doing: the model computes no numbers, or its copy failed
   int64_t prompt_tokens = 0, cached_tokens = 0;  // of the prompt; how many of them were found in the prefix cache
   int64_t weights_version = 0;                   // that computed these tokens
 };

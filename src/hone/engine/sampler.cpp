@@ -10,12 +10,13 @@ namespace {
 
 using text::TokenId;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr double kColdest = 1e-5;  // below it logits divided by it leave the range of floats, and the most likely token is certain
+constexpr double kColdest =
+    1e-5;  // below it logits divided by it leave the range of floats, and the most likely token is certain
 
 bool contains(const std::vector<TokenId>& tokens, TokenId token) { return std::ranges::find(tokens, token) != tokens.end(); }
 
-// Several at a time, each in its own place: one comparison that waits for the other takes as long over a large vocabulary as a layer of a small
-// model.
+// Several at a time, each in its own place: one comparison that waits for the other takes as long over a large vocabulary as a
+// layer of a small model.
 float largest_of(std::span<const float> logits) {
   std::array<float, 32> largest;
   largest.fill(kNever);
@@ -26,7 +27,9 @@ float largest_of(std::span<const float> logits) {
   return *std::ranges::max_element(largest);
 }
 
-[[noreturn]] void fail_to_sample() { throw ConstraintError("no token can be sampled: the request's constraints mask all tokens, or their logits are NaN"); }
+[[noreturn]] void fail_to_sample() {
+  throw ConstraintError("no token can be sampled: the request's constraints mask all tokens, or their logits are NaN");
+}
 
 TokenId most_likely(std::span<const float> logits) {
   auto largest = largest_of(logits);
@@ -100,7 +103,8 @@ std::vector<Candidate> candidates_of(std::span<const float> logits, const Sampli
     weigh(candidates);
   }
   if (params.min_p > 0 && !candidates.empty()) {
-    auto unlikely = std::find_if(candidates.begin() + 1, candidates.end(), [&](const Candidate& c) { return c.weight < params.min_p; });
+    auto unlikely =
+        std::find_if(candidates.begin() + 1, candidates.end(), [&](const Candidate& c) { return c.weight < params.min_p; });
     candidates.erase(unlikely, candidates.end());
   }
   return candidates;

@@ -23,7 +23,8 @@ struct SamplingParams {
   double top_p = 1.0;
   double min_p = 0.0;  // relative to the most likely token
   uint64_t seed = 0;
-  bool batch_invariant = false;  // on the CPU: to the last bit the same whatever else is computed; prompts are not shared and not joined then
+  bool batch_invariant =
+      false;  // on the CPU: to the last bit the same whatever else is computed; prompts are not shared and not joined then
 
   double repetition_penalty = 1.0;  // of tokens in the prompt or the answer: divides positive logits, multiplies negative ones
   double presence_penalty = 0.0;    // subtracted once for a token of the answer
@@ -34,16 +35,16 @@ struct SamplingParams {
 
   int64_t max_tokens = 512;  // of the answer
   int64_t min_tokens = 0;    // before that many, neither an end nor a stop token is chosen, and stop strings do not count
-  std::vector<text::TokenId> eos_token_ids;   // the model's end of turn or text: not part of the answer
-  bool ignore_eos = false;                 // end tokens are ordinary tokens
-  std::vector<text::TokenId> stop_tokens;  // end the answer and are its last token
-  std::vector<std::string> stop;           // the text ends before the first of them
-  bool include_stop_str_in_output = false;               // the text ends behind it instead
-  bool skip_special_tokens = true;         // in the text
+  std::vector<text::TokenId> eos_token_ids;  // the model's end of turn or text: not part of the answer
+  bool ignore_eos = false;                   // end tokens are ordinary tokens
+  std::vector<text::TokenId> stop_tokens;    // end the answer and are its last token
+  std::vector<std::string> stop;             // the text ends before the first of them
+  bool include_stop_str_in_output = false;   // the text ends behind it instead
+  bool skip_special_tokens = true;           // in the text
 
-  int64_t num_beams = 1;         // above 1: the most likely whole answer among so many kept at a time; it is reported when it is found
+  int64_t num_beams = 1;  // above 1: the most likely whole answer among so many kept at a time; it is reported when it is found
   int64_t num_return_sequences = 1;  // so many of the most likely, each an output of its own
-  double length_penalty = 1.0;  // an answer's log-probability is divided by its length to this power
+  double length_penalty = 1.0;       // an answer's log-probability is divided by its length to this power
   EarlyStopping early_stopping = EarlyStopping::no;
 
   std::optional<int64_t>

@@ -14,7 +14,9 @@ StepBatch Scheduler::schedule() {
   schedule_decodes(batch, budget);
   schedule_prefills(batch, budget);
   admit(batch, budget);
-  std::ranges::stable_sort(batch.chunks, {}, [](const ScheduledChunk& slice) { return slice.is_decode() ? 0 : slice.is_batch_invariant() ? 1 : 2; });
+  std::ranges::stable_sort(batch.chunks, {}, [](const ScheduledChunk& slice) {
+    return slice.is_decode() ? 0 : slice.is_batch_invariant() ? 1 : 2;
+  });
   return batch;
 }
 
@@ -36,8 +38,10 @@ void Scheduler::schedule_prefills(StepBatch& batch, int64_t& budget) {
     if (budget <= 0) return;
     if (!sequence->running || sequence->waits_for_beams || sequence->scheduled) continue;
     int64_t count = next_prefill_chunk(*sequence, budget);
-    if (count == 0) budget = 0;  // nobody overtakes it: the room comes
-    else if (allocate_blocks(*sequence, count)) compute(*sequence, count, batch, budget);
+    if (count == 0)
+      budget = 0;  // nobody overtakes it: the room comes
+    else if (allocate_blocks(*sequence, count))
+      compute(*sequence, count, batch, budget);
   }
 }
 
@@ -60,7 +64,8 @@ void Scheduler::admit(StepBatch& batch, int64_t& budget) {
   }
 }
 
-// What of a prompt comes next. A repeatable one is cut at places of its own, whatever room the others leave; 0: it waits for more.
+// What of a prompt comes next. A repeatable one is cut at places of its own, whatever room the others leave; 0: it waits for
+// more.
 int64_t Scheduler::next_prefill_chunk(const Sequence& sequence, int64_t budget) const {
   if (!sequence.request.sampling.batch_invariant) return std::min(sequence.remaining(), budget);
   int64_t part = std::max<int64_t>(1, limits_.max_step_tokens / 2);
@@ -95,7 +100,8 @@ int64_t Scheduler::active() const {
 // Beams that are done with their step give way to those they wait for; else two searches could wait for each other's blocks for
 // ever.
 bool Scheduler::preempt_held() {
-  auto last = std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* sequence) { return sequence->waits_for_beams; });
+  auto last =
+      std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* sequence) { return sequence->waits_for_beams; });
   if (last == running_.rend()) return false;
   preempt(**last);
   return true;

@@ -18,7 +18,8 @@ Sequence::Sequence(RequestId id, Request asked, int64_t rank, const text::Tokeni
       tokens(request.prompt),
       sampler(request.sampling, request.prompt) {
   const auto& sampling = request.sampling;
-  if (request.detokenize) text.emplace(tokenizer, sampling.stop, sampling.include_stop_str_in_output, sampling.skip_special_tokens);
+  if (request.detokenize)
+    text.emplace(tokenizer, sampling.stop, sampling.include_stop_str_in_output, sampling.skip_special_tokens);
 }
 
 void Sequence::advance(text::TokenId token, RequestOutput& output) {

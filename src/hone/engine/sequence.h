@@ -26,16 +26,17 @@ struct Sequence {
   Request request;
   int64_t prompt_size;
   std::vector<text::TokenId> tokens;  // prompt and answer
-  std::vector<text::TokenId> draft_tokens;   // what may follow, computed in the same step and checked against what the sampler chooses
+  std::vector<text::TokenId>
+      draft_tokens;  // what may follow, computed in the same step and checked against what the sampler chooses
   Sampler sampler;
   std::optional<TextStream> text;
 
   bool running = false, scheduled = false;  // the scheduler's: admitted; part of the step being made
   BeamSearch* search = nullptr;             // whose beam it is, if it is one
-  bool waits_for_beams = false;                        // a beam that waits for the others of its search: nothing of it is computed
+  bool waits_for_beams = false;             // a beam that waits for the others of its search: nothing of it is computed
   std::vector<BlockId> blocks;
   int64_t num_computed_tokens = 0;           // tokens whose keys and values are in the blocks
-  int64_t published = 0;          // blocks
+  int64_t published = 0;                     // blocks
   std::optional<int64_t> num_cached_tokens;  // prompt tokens found in the prefix cache when first admitted
   std::vector<PositionLogprobs> prompt_logprobs;
 

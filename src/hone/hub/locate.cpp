@@ -65,7 +65,8 @@ fs::path in_repository(const std::string& id, const std::string& subfolder, cons
       return below(place->snapshot);
   }
   if (auto meant = nearest_path(id); !meant.empty())
-    throw UserError(ExitCode::usage, fmt::format("{} {}: there is no such folder, and no cache holds a model of that name", wanted.option, id),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {}: there is no such folder, and no cache holds a model of that name", wanted.option, id),
                     fmt::format("did you mean {}; `hone download {}` fetches it from a hub", meant.string(), id));
   Patterns patterns;
   if (!subfolder.empty()) patterns.include = {subfolder + "/*"};

@@ -31,7 +31,8 @@ fs::path nearest_path(const fs::path& path) {
   for (const auto& entry : fs::directory_iterator(folder, failure)) {
     const auto other = entry.path().filename().string();
     if (other.starts_with('.') || letters_of(other) == letters_of(name)) continue;
-    if (auto distance = edit_distance(name, other); distance < best) best = distance, nearest = wanted.has_parent_path() ? folder / other : fs::path(other);
+    if (auto distance = edit_distance(name, other); distance < best)
+      best = distance, nearest = wanted.has_parent_path() ? folder / other : fs::path(other);
   }
   if (!nearest.empty() || wanted.parent_path() == wanted || !wanted.has_parent_path()) return nearest;  // "/" is its own parent
   // Perhaps the folder's own name is wrong: "model/nano".

@@ -17,16 +17,16 @@ struct PostAddress {
 std::optional<PostAddress> read_address(const std::string& address);
 
 struct PostOptions {
-  std::chrono::seconds timeout{60};  // all tries together
-  std::function<bool()> is_cancelled;      // asked while it lasts
+  std::chrono::seconds timeout{60};    // all tries together
+  std::function<bool()> is_cancelled;  // asked while it lasts
 };
 class PostCancelled : public std::runtime_error {
  public:
   PostCancelled() : std::runtime_error("it was given up") {}
 };
 
-// Through no proxy and to no other address, whatever the answer says. Tries again where a failure may pass (no connection, 429, 5xx), so
-// that the text may arrive twice. Throws PostCancelled, or std::runtime_error that says why there is no 2xx answer.
+// Through no proxy and to no other address, whatever the answer says. Tries again where a failure may pass (no connection, 429,
+// 5xx), so that the text may arrive twice. Throws PostCancelled, or std::runtime_error that says why there is no 2xx answer.
 std::string post_json(const std::string& address, const std::string& body, const PostOptions& posting);
 
 // Opens a connection and closes it again, trying for `patience`. Throws std::runtime_error that says why there is none.

@@ -13,15 +13,16 @@ struct UploadRequest {
   bool private_repo = false;
   std::filesystem::path folder;
   std::vector<std::filesystem::path> files;  // of the folder
-  std::string path_in_repo;                          // a folder of the repository; "" is its top
+  std::string path_in_repo;                  // a folder of the repository; "" is its top
   std::string message;                       // of the commit
 };
 
-// Creates the repository if need be, sends what the hub does not have yet and commits all files together. Returns the page to look at.
-// Throws UserError; nothing of a failed upload is seen by others.
+// Creates the repository if need be, sends what the hub does not have yet and commits all files together. Returns the page to
+// look at. Throws UserError; nothing of a failed upload is seen by others.
 std::string upload(const UploadRequest& request);
 
-// Whether uploads can work at all: a token, a connection that is allowed. Throws UserError, before the work whose result is to be sent.
+// Whether uploads can work at all: a token, a connection that is allowed. Throws UserError, before the work whose result is to be
+// sent.
 void require_upload(Site site);
 
 // "name" becomes "owner/name" for the owner of the token.

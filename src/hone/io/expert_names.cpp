@@ -7,8 +7,8 @@
 namespace hone::io {
 namespace {
 
-constexpr std::string_view kWeight = ".weight", kExperts = ".experts.", kGateUp = ".mlp.experts.gate_up_proj", kDown = ".mlp.experts.down_proj",
-                           kRouter = ".gate.weight";
+constexpr std::string_view kWeight = ".weight", kExperts = ".experts.", kGateUp = ".mlp.experts.gate_up_proj",
+                           kDown = ".mlp.experts.down_proj", kRouter = ".gate.weight";
 
 struct ExpertWeightName {
   std::string layer;  // "model.layers.0"
@@ -30,8 +30,8 @@ std::string part_name(const std::string& layer, const ExpertNames& names, int64_
 }
 
 // All experts' weights of these kinds, of one shape.
-StackedEntry stack_of(const std::string& layer, std::string_view name, const std::vector<std::string>& kinds, int64_t experts, const ExpertNames& names,
-                      const EntryMap& entries, const std::string& folder) {
+StackedEntry stack_of(const std::string& layer, std::string_view name, const std::vector<std::string>& kinds, int64_t experts,
+                      const ExpertNames& names, const EntryMap& entries, const std::string& folder) {
   StackedEntry stacked{{layer + std::string(name), at::kFloat, {}, 0, 0}, {}};
   const TensorEntry* first = nullptr;
   for (int64_t expert = 0; expert < experts; ++expert)
@@ -107,7 +107,8 @@ Tensor stack_experts(const StackedEntry& entry, const ReadTensor& read) {
   auto first = read(entry.parts.front());
   auto whole = at::empty(entry.entry.shape, first.options());
   auto rows = whole.view({static_cast<int64_t>(entry.parts.size()), first.size(0), first.size(1)});
-  for (size_t i = 0; i < entry.parts.size(); ++i) rows.select(0, static_cast<int64_t>(i)).copy_(i == 0 ? first : read(entry.parts[i]));
+  for (size_t i = 0; i < entry.parts.size(); ++i)
+    rows.select(0, static_cast<int64_t>(i)).copy_(i == 0 ? first : read(entry.parts[i]));
   return whole;
 }
 
@@ -121,7 +122,8 @@ std::vector<TensorSource> unstack_experts(std::vector<TensorSource> tensors, con
       append_parts(list, tensor, without_end(tensor.name, kDown), {names.down}, names);
     } else {
       const std::string router = ".mlp" + std::string(kRouter);
-      if (tensor.name.ends_with(router)) tensor.name = without_end(tensor.name, router) + "." + names.block + std::string(kRouter);
+      if (tensor.name.ends_with(router))
+        tensor.name = without_end(tensor.name, router) + "." + names.block + std::string(kRouter);
       list.push_back(std::move(tensor));
     }
   }

@@ -1,5 +1,6 @@
 // Weights of a mixture of experts in files. A model keeps those of all experts stacked under transformers' names,
-// "….mlp.experts.gate_up_proj" [experts, 2 * inner, in] and "….mlp.experts.down_proj" [experts, in, inner]; most files hold them one by one.
+// "….mlp.experts.gate_up_proj" [experts, 2 * inner, in] and "….mlp.experts.down_proj" [experts, in, inner]; most files hold them
+// one by one.
 #pragma once
 #include <optional>
 

@@ -8,21 +8,26 @@ namespace hone::io {
 namespace {
 
 // The entry "<prefix>N…" with the highest N among those that `counts`.
-std::optional<fs::path> highest_numbered(const fs::path& folder, std::string_view prefix, const std::function<bool(const fs::path&)>& counts) {
+std::optional<fs::path> highest_numbered(const fs::path& folder, std::string_view prefix,
+                                         const std::function<bool(const fs::path&)>& counts) {
   std::optional<fs::path> found;
   long highest = -1;
   std::error_code unreadable;
   for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
     const auto name = entry.path().filename().string();
-    if (!name.starts_with(prefix) || name.size() == prefix.size() || !std::isdigit(static_cast<unsigned char>(name[prefix.size()])) || !counts(entry.path())) continue;
-    if (long number = std::strtol(name.c_str() + prefix.size(), nullptr, 10); number > highest) highest = number, found = entry.path();
+    if (!name.starts_with(prefix) || name.size() == prefix.size() ||
+        !std::isdigit(static_cast<unsigned char>(name[prefix.size()])) || !counts(entry.path()))
+      continue;
+    if (long number = std::strtol(name.c_str() + prefix.size(), nullptr, 10); number > highest)
+      highest = number, found = entry.path();
   }
   return found;
 }
 
 std::optional<fs::path> newest_of_run(const fs::path& run) {
   return highest_numbered(run, "checkpoint-", [](const fs::path& folder) {
-    return folder.string().find(".partial") == std::string::npos && (fs::exists(folder / "adapter_config.json") || fs::exists(folder / "config.json"));
+    return folder.string().find(".partial") == std::string::npos &&
+           (fs::exists(folder / "adapter_config.json") || fs::exists(folder / "config.json"));
   });
 }
 

@@ -6,7 +6,8 @@
 
 namespace hone::io {
 
-// The highest checkpoint-N with an adapter or a model in it, of a run's folder or of the newest run in a folder of runs (vN-date).
+// The highest checkpoint-N with an adapter or a model in it, of a run's folder or of the newest run in a folder of runs
+// (vN-date).
 std::optional<fs::path> newest_checkpoint_in(const fs::path& folder);
 
 }  // namespace hone::io

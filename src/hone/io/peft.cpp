@@ -17,13 +17,15 @@ constexpr const char* kSwiftFolder = "default";  // the name of the only adapter
 
 // Keys that change what the layer computes in ways hone does not have. Null, false and empty values mean "not used".
 constexpr const char* kUnsupported[] = {
-    "fan_in_fan_out", "lora_bias",   "layer_replication", "use_qalora",    "use_bdlora",
-    "arrow_config",   "kasa_config", "monteclora_config", "velora_config", "alora_invocation_tokens", "trainable_token_indices"};
+    "fan_in_fan_out",         "lora_bias",   "layer_replication", "use_qalora",    "use_bdlora",
+    "arrow_config",           "kasa_config", "monteclora_config", "velora_config", "alora_invocation_tokens",
+    "trainable_token_indices"};
 
 // What every method's config has.
-constexpr const char* kCommonKeys[] = {"auto_mapping",    "base_model_name_or_path", "bias",     "exclude_modules",  "inference_mode", "layers_pattern",
-                                       "layers_to_transform", "modules_to_save",     "peft_type", "revision",        "swift_type",     "target_modules",
-                                       "task_type",       "fan_in_fan_out"};
+constexpr const char* kCommonKeys[] = {
+    "auto_mapping",        "base_model_name_or_path", "bias",      "exclude_modules", "inference_mode", "layers_pattern",
+    "layers_to_transform", "modules_to_save",         "peft_type", "revision",        "swift_type",     "target_modules",
+    "task_type",           "fan_in_fan_out"};
 
 bool is_used(const Json& value) {
   return !(value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
@@ -183,7 +185,8 @@ Json common_json(const AdapterConfig& config) {
 
 Result<AdapterConfig> check(AdapterConfig config) {
   if (!config.is_lora() && config.peft_type != "ADALORA") {
-    if (config.bias != "none") return error("\"bias\" is \"{}\", which hone does not support with {}", config.bias, config.peft_type);
+    if (config.bias != "none")
+      return error("\"bias\" is \"{}\", which hone does not support with {}", config.bias, config.peft_type);
     return config;
   }
   if (config.rank < 1 || config.rank > (1 << 20)) return error("\"r\" is {}, expected a positive rank", config.rank);
@@ -262,10 +265,13 @@ std::optional<fs::path> adapter_files_in(const fs::path& folder) {
 AdapterConfig read_adapter_config(const fs::path& folder) {
   const auto files = adapter_files_in(folder);
   if (auto inside = newest_checkpoint_in(folder); !files && inside)
-    throw UserError(ExitCode::bad_checkpoint, folder.string() + " is a run; expected one of its checkpoints", "the newest is " + inside->string());
+    throw UserError(ExitCode::bad_checkpoint, folder.string() + " is a run; expected one of its checkpoints",
+                    "the newest is " + inside->string());
   if (!files && fs::exists(folder / "reft" / kConfigFile))
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds ReFT as ms-swift keeps it: in pickles, which hone never reads", (folder / "reft").string()),
-                    "train it again with --tuner_type reft, which is saved as safetensors");
+    throw UserError(
+        ExitCode::bad_checkpoint,
+        fmt::format("{} holds ReFT as ms-swift keeps it: in pickles, which hone never reads", (folder / "reft").string()),
+        "train it again with --tuner_type reft, which is saved as safetensors");
   if (!files)
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kConfigFile),
                     "an adapter folder is a checkpoint of a LoRA run, e.g. output/…/checkpoint-100");

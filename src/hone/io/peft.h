@@ -1,5 +1,5 @@
-// PEFT's adapter files: adapter_config.json and adapter_model.safetensors, read from anyone and written so that PEFT loads them. Files of
-// ms-swift's own tuners look alike, one folder further down.
+// PEFT's adapter files: adapter_config.json and adapter_model.safetensors, read from anyone and written so that PEFT loads them.
+// Files of ms-swift's own tuners look alike, one folder further down.
 #pragma once
 #include <optional>
 #include <string>
@@ -19,15 +19,16 @@ struct ModulePattern {
 };
 
 struct AdapterConfig {
-  std::string peft_type = "LORA";  // peft_type, or the swift_type of ms-swift's own tuners
-  bool is_swift_tuner = false;        // the latter
-  Json extra_fields = Json::object();    // fields of a method other than LoRA, as the file has them; its tuner reads them
+  std::string peft_type = "LORA";      // peft_type, or the swift_type of ms-swift's own tuners
+  bool is_swift_tuner = false;         // the latter
+  Json extra_fields = Json::object();  // fields of a method other than LoRA, as the file has them; its tuner reads them
   std::string base_model;
   int64_t rank = 8;
   double alpha = 8, dropout = 0;
   std::string bias = "none";  // none, all, lora_only
   ModulePattern targets, excluded;
-  std::vector<std::string> target_parameters;  // ends of the names of parameters that are adapted beside modules: weights of all experts, stacked
+  std::vector<std::string>
+      target_parameters;  // ends of the names of parameters that are adapted beside modules: weights of all experts, stacked
   std::vector<std::string> modules_to_save;
   bool rslora = false, dora = false;
   std::string init = "true";  // init_lora_weights: true, false, gaussian, pissa, pissa_niter_N, olora, loftq, lora_ga …
@@ -47,14 +48,15 @@ Json to_json(const AdapterConfig& config);
 
 using NamedTensorList = std::vector<std::pair<std::string, Tensor>>;
 
-// Tensors under their Hugging Face paths: PEFT's prefix "base_model.model." is taken off on reading and put on in writing. What belongs to
-// no module keeps its whole name, "base_model.vera_A".
+// Tensors under their Hugging Face paths: PEFT's prefix "base_model.model." is taken off on reading and put on in writing. What
+// belongs to no module keeps its whole name, "base_model.vera_A".
 struct Adapter {
   AdapterConfig config;
   NamedTensorList tensors;
 };
 
-// Where the files of an adapter lie: the folder itself, or default/ in it, where ms-swift keeps those of its own tuners; none: no adapter.
+// Where the files of an adapter lie: the folder itself, or default/ in it, where ms-swift keeps those of its own tuners; none: no
+// adapter.
 std::optional<fs::path> adapter_files_in(const fs::path& folder);
 
 // Both throw UserError(bad_checkpoint) naming the file.

@@ -22,7 +22,8 @@ class SafetensorsFile::Map {
     int cause = errno;
     if (fd >= 0) ::close(fd);
     if (!regular || address == MAP_FAILED)
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: cannot read: {}", path.string(), fd >= 0 && !regular ? "not a regular file" : std::strerror(cause)));
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: cannot read: {}", path.string(),
+                                                            fd >= 0 && !regular ? "not a regular file" : std::strerror(cause)));
     data_ = static_cast<char*>(address);
     if (data_) ::madvise(data_, size_, MADV_WILLNEED);
   }
@@ -50,7 +51,8 @@ bool SafetensorsFile::contains(std::string_view name) const { return index_.cont
 
 Tensor SafetensorsFile::tensor(std::string_view name) const {
   auto found = index_.find(name);
-  if (found == index_.end()) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: has no tensor \"{}\"", path_.string(), name));
+  if (found == index_.end())
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: has no tensor \"{}\"", path_.string(), name));
   return tensor(header_.entries[found->second]);
 }
 
@@ -59,7 +61,8 @@ Tensor SafetensorsFile::tensor(const TensorEntry& entry) const {
   if (entry.begin == entry.end) return at::empty(entry.shape, options);
   char* data = map_->data() + header_.data_offset + entry.begin;
   if (reinterpret_cast<uintptr_t>(data) % c10::elementSize(entry.dtype) == 0)
-    return at::from_blob(data, entry.shape, [map = map_](void*) {}, options);
+    return at::from_blob(
+        data, entry.shape, [map = map_](void*) {}, options);
   auto copy = at::empty(entry.shape, options);  // the format does not promise alignment
   std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
   return copy;

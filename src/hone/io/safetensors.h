@@ -51,7 +51,8 @@ class SafetensorsFile {
   std::map<std::string, size_t, std::less<>> index_;
 };
 
-// What to write under a name. `load` is called once, when the tensor's turn has come, so that a large model need not be in memory.
+// What to write under a name. `load` is called once, when the tensor's turn has come, so that a large model need not be in
+// memory.
 struct TensorSource {
   std::string name;
   at::ScalarType dtype;

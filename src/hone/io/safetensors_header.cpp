@@ -50,14 +50,15 @@ Result<TensorEntry> parse_entry(const std::string& name, const Json& value, size
     entry.shape.push_back(static_cast<int64_t>(*size));
   }
   const auto* offsets = value.contains("data_offsets") ? &value["data_offsets"] : nullptr;
-  if (!offsets || !offsets->is_array() || offsets->size() != 2) return error("tensor \"{}\" has no data_offsets [begin, end]", name);
+  if (!offsets || !offsets->is_array() || offsets->size() != 2)
+    return error("tensor \"{}\" has no data_offsets [begin, end]", name);
   auto begin = as_size((*offsets)[0]), end = as_size((*offsets)[1]);
   if (!begin || !end || *begin > *end) return error("tensor \"{}\" has the data_offsets {}", name, offsets->dump());
   if (*end > data_size) return error("tensor \"{}\" ends at byte {} of {}: the file is truncated", name, *end, data_size);
   auto bytes = byte_count(entry.shape, c10::elementSize(entry.dtype));
   if (!bytes || *bytes != *end - *begin)
-    return error("tensor \"{}\" of shape {} {} takes {} bytes; expected {}", name, value["shape"].dump(), value["dtype"].get<std::string>(),
-                 *end - *begin, bytes ? std::to_string(*bytes) : "more than any file holds");
+    return error("tensor \"{}\" of shape {} {} takes {} bytes; expected {}", name, value["shape"].dump(),
+                 value["dtype"].get<std::string>(), *end - *begin, bytes ? std::to_string(*bytes) : "more than any file holds");
   entry.begin = *begin;
   entry.end = *end;
   return entry;
@@ -71,7 +72,8 @@ std::optional<Error> check_layout(const std::vector<TensorEntry>& entries, size_
   size_t position = 0;
   for (const auto* entry : by_begin) {
     if (entry->begin < position) return error("tensor \"{}\" overlaps the one before it", entry->name);
-    if (entry->begin > position) return error("{} bytes before tensor \"{}\" belong to no tensor", entry->begin - position, entry->name);
+    if (entry->begin > position)
+      return error("{} bytes before tensor \"{}\" belong to no tensor", entry->begin - position, entry->name);
     position = entry->end;
   }
   if (position != data_size) return error("the file holds {} bytes of tensors; its header describes {}", data_size, position);
@@ -108,11 +110,13 @@ class DuplicateFinder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view file, size_t file_size) {
-  if (file_size < kLengthBytes || file.size() < kLengthBytes) return error("{} bytes are too few for a safetensors file", file_size);
+  if (file_size < kLengthBytes || file.size() < kLengthBytes)
+    return error("{} bytes are too few for a safetensors file", file_size);
   uint64_t length;
   std::memcpy(&length, file.data(), kLengthBytes);
   if constexpr (std::endian::native == std::endian::big) length = __builtin_bswap64(length);
-  if (length > kMaxHeader) return error("the header claims {} bytes; at most {} are accepted (is this a safetensors file?)", length, kMaxHeader);
+  if (length > kMaxHeader)
+    return error("the header claims {} bytes; at most {} are accepted (is this a safetensors file?)", length, kMaxHeader);
   if (length > file_size - kLengthBytes || length > file.size() - kLengthBytes)
     return error("the header claims {} bytes and the file has {}: it is truncated", length, file_size);
 

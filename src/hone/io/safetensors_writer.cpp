@@ -50,7 +50,8 @@ class StagedFile {
   [[noreturn]] void fail(const char* doing) const {
     const int cause = errno;
     bool full = cause == ENOSPC || cause == EDQUOT;
-    throw UserError(full ? ExitCode::out_of_space : ExitCode::failure, fmt::format("{}: cannot {}: {}", path_.string(), doing, std::strerror(cause)),
+    throw UserError(full ? ExitCode::out_of_space : ExitCode::failure,
+                    fmt::format("{}: cannot {}: {}", path_.string(), doing, std::strerror(cause)),
                     full ? "free some space, or choose another output folder" : "");
   }
   fs::path path_;
@@ -74,15 +75,14 @@ std::string header_text(const std::vector<TensorSource>& tensors, const std::map
 
 }  // namespace
 
-size_t TensorSource::bytes() const {
-  return static_cast<size_t>(c10::multiply_integers(shape)) * c10::elementSize(dtype);
-}
+size_t TensorSource::bytes() const { return static_cast<size_t>(c10::multiply_integers(shape)) * c10::elementSize(dtype); }
 
 TensorSource TensorSource::of(std::string name, const Tensor& tensor, std::optional<at::ScalarType> dtype) {
   return {std::move(name), dtype.value_or(tensor.scalar_type()), tensor.sizes().vec(), [tensor] { return tensor; }};
 }
 
-void write_safetensors(const fs::path& path, const std::vector<TensorSource>& tensors, const std::map<std::string, std::string>& metadata) {
+void write_safetensors(const fs::path& path, const std::vector<TensorSource>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
   StagedFile file(path);
   auto header = header_text(tensors, metadata);
   uint64_t length = header.size();

@@ -1,4 +1,5 @@
-// value_head.safetensors: the head of one value a token that LLaMA-Factory (and trl) keep beside a model's or an adapter's weights.
+// value_head.safetensors: the head of one value a token that LLaMA-Factory (and trl) keep beside a model's or an adapter's
+// weights.
 #pragma once
 #include "hone/io/safetensors.h"
 

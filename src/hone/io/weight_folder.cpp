@@ -22,7 +22,8 @@ std::set<std::string> shards_of(const fs::path& index_path) {
     auto file = shard.is_string() ? shard.get<std::string>() : "";
     // A name from a file must not lead out of the folder.
     if (file.empty() || fs::path(file).filename() != file)
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: \"{}\" is in {}; expected a file of this folder", index_path.string(), name, shard.dump()));
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: \"{}\" is in {}; expected a file of this folder",
+                                                            index_path.string(), name, shard.dump()));
     shards.insert(file);
   }
   return shards;
@@ -54,7 +55,8 @@ void remove_stale(const fs::path& folder, const std::string& stem, const std::se
 
 // What was copied out of a mapped file need not stay in memory beside the copy; the system reads it again should anyone ask.
 void drop_pages(const Tensor& mapped) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), address = reinterpret_cast<uintptr_t>(mapped.const_data_ptr());
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)),
+             address = reinterpret_cast<uintptr_t>(mapped.const_data_ptr());
   const uintptr_t begin = (address + page - 1) / page * page, end = (address + mapped.nbytes()) / page * page;
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
@@ -93,7 +95,9 @@ void WeightFolder::index_experts(const fs::path& folder) {
   for (auto& stacked : found.entries) {
     for (const auto& part : stacked.parts) entries_.erase(part);
     auto name = stacked.entry.name;
-    if (find(name)) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: holds \"{}\" and the same of each expert", folder.string(), name));
+    if (find(name))
+      throw UserError(ExitCode::bad_checkpoint,
+                      fmt::format("{}: holds \"{}\" and the same of each expert", folder.string(), name));
     entries_[name] = &stacked_.emplace(name, std::move(stacked)).first->second.entry;
   }
 }
@@ -105,7 +109,8 @@ void WeightFolder::index_quantized(const fs::path& folder) {
   if (!config || !config->is_object()) return;  // whoever reads the config says what is wrong with it
   auto quantization = config->value("quantization_config", Json());
   if (!quantization.is_object()) return;
-  quant_method_ = quantization.value("quant_method", Json("")).is_string() ? quantization.value("quant_method", std::string()) : "";
+  quant_method_ =
+      quantization.value("quant_method", Json("")).is_string() ? quantization.value("quant_method", std::string()) : "";
   auto stored = [this](const std::string& name) { return files_[file_of_.at(name)].tensor(name); };
   for (auto& packed : quantized_entries(quantization, entries_, stored, folder.string())) {
     for (const auto& part : packed.parts) entries_.erase(part);
@@ -145,23 +150,27 @@ size_t parse_size(std::string_view text) {
   double number = 0;
   auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   auto unit = text.substr(static_cast<size_t>(end - text.data()));
-  static const std::map<std::string_view, double> kUnits{{"", 1},       {"KB", 1e3},          {"MB", 1e6},           {"GB", 1e9}, {"TB", 1e12},
-                                                         {"KiB", 1024}, {"MiB", 1024 * 1024}, {"GiB", 1024.0 * 1024 * 1024}};
+  static const std::map<std::string_view, double> kUnits{
+      {"", 1},      {"KB", 1e3},   {"MB", 1e6},          {"GB", 1e9},
+      {"TB", 1e12}, {"KiB", 1024}, {"MiB", 1024 * 1024}, {"GiB", 1024.0 * 1024 * 1024}};
   auto scale = kUnits.find(unit);
   double bytes = scale == kUnits.end() ? 0 : number * scale->second;
   if (status != std::errc() || !(bytes >= 1 && bytes < 1e18))
-    throw UserError(ExitCode::usage, fmt::format("size \"{}\" is not understood; expected a number and KB, MB, GB, KiB, MiB or GiB", text));
+    throw UserError(ExitCode::usage,
+                    fmt::format("size \"{}\" is not understood; expected a number and KB, MB, GB, KiB, MiB or GiB", text));
   return static_cast<size_t>(bytes);
 }
 
-void write_sharded(const fs::path& folder, const std::vector<TensorSource>& tensors, size_t max_shard_bytes, const std::string& stem) {
+void write_sharded(const fs::path& folder, const std::vector<TensorSource>& tensors, size_t max_shard_bytes,
+                   const std::string& stem) {
   fs::create_directories(folder);
   auto shards = split(tensors, max_shard_bytes);
   std::set<std::string> written;
   Json weight_map = Json::object();
   size_t total = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
-    auto file = shards.size() == 1 ? stem + ".safetensors" : fmt::format("{}-{:05}-of-{:05}.safetensors", stem, i + 1, shards.size());
+    auto file =
+        shards.size() == 1 ? stem + ".safetensors" : fmt::format("{}-{:05}-of-{:05}.safetensors", stem, i + 1, shards.size());
     std::vector<TensorSource> members;
     for (size_t index : shards[i]) {
       members.push_back(tensors[index]);

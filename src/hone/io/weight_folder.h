@@ -1,5 +1,6 @@
-// The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index. Weights that the folder keeps in
-// few bits (quantization_config) are shown whole and restored as they are read; those of experts that it keeps one by one are shown stacked.
+// The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index. Weights that the folder
+// keeps in few bits (quantization_config) are shown whole and restored as they are read; those of experts that it keeps one by
+// one are shown stacked.
 #pragma once
 #include <map>
 #include <string>
@@ -43,7 +44,8 @@ class WeightFolder {
 // "5GB" and "500MB" are powers of ten as in transformers, "1GiB" of two. Throws UserError(usage).
 size_t parse_size(std::string_view text);
 
-// Writes `stem`.safetensors, or as many shards of at most `max_shard_bytes` as it takes and their index, and removes shards of an earlier save.
+// Writes `stem`.safetensors, or as many shards of at most `max_shard_bytes` as it takes and their index, and removes shards of an
+// earlier save.
 void write_sharded(const fs::path& folder, const std::vector<TensorSource>& tensors, size_t max_shard_bytes = 5'000'000'000,
                    const std::string& stem = "model");
 

@@ -6,10 +6,10 @@
 
 #include "hone/device/memory.h"
 #include "hone/model/decoder.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/model/loader.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/rope_frequencies.h"
-#include "hone/model/inference/tensor_parallel_decoder.h"
 
 namespace hone::model {
 namespace {
@@ -51,7 +51,8 @@ void append_adapters(ParameterUnit& part, const std::string& owner, std::vector<
   for (auto& adapter : adapters) {
     part.parameters.push_back({fmt::format("{}.lora_A.{}", owner, adapter.adapter), &adapter.a});
     part.parameters.push_back({fmt::format("{}.lora_B.{}", owner, adapter.adapter), &adapter.b});
-    if (adapter.magnitude.defined()) part.parameters.push_back({fmt::format("{}.lora_magnitude.{}", owner, adapter.adapter), &adapter.magnitude});
+    if (adapter.magnitude.defined())
+      part.parameters.push_back({fmt::format("{}.lora_magnitude.{}", owner, adapter.adapter), &adapter.magnitude});
   }
 }
 
@@ -61,7 +62,8 @@ std::vector<NamedParameter> tuner_parameters(Linear& linear) {
   for (auto& tuner : linear.tuners)
     for (auto& own : tuner->tensors()) {
       const size_t dot = std::min(own.name.find('.'), own.name.size());
-      list.push_back({fmt::format("{}.{}.{}{}", linear.name, own.name.substr(0, dot), tuner->adapter, own.name.substr(dot)), own.value});
+      list.push_back(
+          {fmt::format("{}.{}.{}{}", linear.name, own.name.substr(0, dot), tuner->adapter, own.name.substr(dot)), own.value});
     }
   return list;
 }
@@ -99,14 +101,15 @@ struct CausalLM::Impl {
     return chosen ? recompute : Recompute::none;
   }
 
-  // A tuner that replaces the embedding of a tied model thereby replaces the head. Nothing is written while nothing changes: several
-  // threads may compute with one model.
+  // A tuner that replaces the embedding of a tied model thereby replaces the head. Nothing is written while nothing changes:
+  // several threads may compute with one model.
   void tie() {
-    if (decoder.config.tie_word_embeddings && !decoder.head.weight.is_same(decoder.embedding.weight)) decoder.head.weight = decoder.embedding.weight;
+    if (decoder.config.tie_word_embeddings && !decoder.head.weight.is_same(decoder.embedding.weight))
+      decoder.head.weight = decoder.embedding.weight;
   }
 
-  // On a CPU, reading the weights is what a step costs, and a mapped file is on small pages. Copies are on huge ones where buffers are kept
-  // (device/memory.h). A model that fills the machine stays in its file, whose pages the system can drop.
+  // On a CPU, reading the weights is what a step costs, and a mapped file is on small pages. Copies are on huge ones where
+  // buffers are kept (device/memory.h). A model that fills the machine stays in its file, whose pages the system can drop.
   void copy_weights_to_huge_pages() {
     tie();
     auto& head = decoder.head;
@@ -128,7 +131,8 @@ struct CausalLM::Impl {
     auto add = [&](Decoder& from) {
       for (auto& block : from.blocks) blocks.push_back(&block);
     };
-    if (!sliced) add(decoder);
+    if (!sliced)
+      add(decoder);
     else
       for (auto& slice : sliced->slices()) add(slice);
     return blocks;
@@ -139,7 +143,9 @@ struct CausalLM::Impl {
     ops::RopeTable rope, window_rope;
   };
 
-  static ops::RopeTable moved(const ops::RopeTable& table, at::Device device) { return {table.cos.to(device), table.sin.to(device)}; }
+  static ops::RopeTable moved(const ops::RopeTable& table, at::Device device) {
+    return {table.cos.to(device), table.sin.to(device)};
+  }
 
   Rotations rotations(const ModelInput& input) {
     if (!window_frequencies) return {rope(input), {}};
@@ -147,7 +153,8 @@ struct CausalLM::Impl {
   }
 
   // What the blocks of a pass share, on the device that they are on.
-  std::shared_ptr<ForwardContext> forward_context_on(at::Device device, const ModelInput& input, const Rotations& rotations, PagedKvCache* cache) {
+  std::shared_ptr<ForwardContext> forward_context_on(at::Device device, const ModelInput& input, const Rotations& rotations,
+                                                     PagedKvCache* cache) {
     auto pass = std::make_shared<ForwardContext>(ForwardContext{cache || input.offsets_s.defined()
                                                                     ? ops::AttentionMetadata{input.segments, {}}
                                                                     : ops::attention_metadata(input.segments, device),
@@ -157,13 +164,15 @@ struct CausalLM::Impl {
     if (window_frequencies) pass->local_rope = moved(rotations.window_rope, device);
     if (!cache && input.offsets_s.defined()) pass->plan.offsets = input.offsets_s;
     if (!cache) pass->split = split;
-    if (!cache && shifted && training) pass->shifted = std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_plan(input.segments, device));
+    if (!cache && shifted && training)
+      pass->shifted = std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_plan(input.segments, device));
     if (store) pass->store = &*store;
     return pass;
   }
 
   ops::RopeTable rope(const ModelInput& input) {
-    if (decoder.config.rope.kind != RopeKind::dynamic) return ops::rope_table(input.positions_t, frequencies.inverse, frequencies.magnitude);
+    if (decoder.config.rope.kind != RopeKind::dynamic)
+      return ops::rope_table(input.positions_t, frequencies.inverse, frequencies.magnitude);
     // Dynamic scaling follows each sequence's own length, whatever it is packed with.
     TensorList cos, sin;
     for (int64_t i = 0; i < input.segments.count(); ++i) {
@@ -181,7 +190,8 @@ struct CausalLM::Impl {
     if (!training || neftune <= 0) return x_th;
     auto lengths = at::empty({x_th.size(0), 1}, at::TensorOptions(at::kFloat));
     for (int64_t i = 0; i < segments.count(); ++i)
-      lengths.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i)).fill_(static_cast<double>(segments.length(i)));
+      lengths.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i))
+          .fill_(static_cast<double>(segments.length(i)));
     auto size = (lengths * static_cast<double>(x_th.size(1))).rsqrt_().mul_(neftune).to(x_th.device(), x_th.scalar_type());
     return x_th + at::empty_like(x_th).uniform_(-1.0, 1.0) * size;
   }
@@ -204,7 +214,8 @@ Tensor CausalLM::hidden_states(const ModelInput& input, PagedKvCache* cache, Ten
   const auto rotations = self.rotations(input);
   if (self.sliced) {
     self.sliced->sync_adapters(self.decoder);
-    return self.sliced->hidden(input.tokens_t, input.adapters, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
+    return self.sliced->hidden(input.tokens_t, input.adapters,
+                               [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
   }
   std::map<at::Device, std::shared_ptr<ForwardContext>, ByPlace> passes;
   HookCalls passage{self.weight_hooks};
@@ -230,8 +241,10 @@ Tensor CausalLM::hidden_states(const ModelInput& input, PagedKvCache* cache, Ten
     }
     x_th = recompute ? block_forward(block, x_th, pass, self.recompute_in(i)) : block_forward(block, x_th, *pass);
     passage.leave(i);
-    bool before_last = i + 1 == last, last_is_done = before_last && first != last;  // a tied one waits for the embedding's gradient
-    passage.register_backward_hooks(x_th, before_last ? last_is_done ? std::optional(last) : std::nullopt : std::optional(i + 1), i);
+    bool before_last = i + 1 == last,
+         last_is_done = before_last && first != last;  // a tied one waits for the embedding's gradient
+    passage.register_backward_hooks(x_th, before_last ? last_is_done ? std::optional(last) : std::nullopt : std::optional(i + 1),
+                                    i);
   }
   passage.enter(last);  // and stays: whoever asked for hidden states continues with the head
   return self.decoder.norm(x_th.to(self.decoder.norm.weight.device()));
@@ -271,13 +284,16 @@ void CausalLM::fuse_projections() {
     if (!a.q.quantized && !ops::benefits_from_fused_qkv(a.q.weight, block.shape)) return;
     const bool norms_are_plain = !a.q_norm || !a.q_norm->zero_centered;  // others are not part of what follows a joined product
     if (norms_are_plain && !a.qkv.is_current_for({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
-    if (auto& mlp = block.mlp; mlp && !mlp->gate_up.is_current_for({&mlp->gate, &mlp->up})) join(mlp->gate_up, {&mlp->gate, &mlp->up});
+    if (auto& mlp = block.mlp; mlp && !mlp->gate_up.is_current_for({&mlp->gate, &mlp->up}))
+      join(mlp->gate_up, {&mlp->gate, &mlp->up});
   }
 }
 
 void CausalLM::join_trained_projections() {
   if (!device().is_cuda() || impl_->sliced || impl_->weight_hooks) return;
-  auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized && !layer->quantized_base && !layer->float8; };
+  auto is_plain = [](const Linear* layer) {
+    return layer->tuners.empty() && !layer->quantized && !layer->quantized_base && !layer->float8;
+  };
   auto join = [&](FusedProjection& joined, std::vector<Linear*> layers) {
     if (std::ranges::all_of(layers, is_plain)) joined = FusedProjection::of(layers);
   };
@@ -355,9 +371,14 @@ std::vector<NamedParameter> CausalLM::adapter_parameters() {
   for (auto& slot : slots())
     for (auto& adapter : *slot.adapters) {
       const bool embedding = slot.kind == SlotKind::embedding;
-      list.push_back({fmt::format(fmt::runtime(embedding ? "{}.lora_embedding_A.{}" : "{}.lora_A.{}.weight"), slot.owner, adapter.adapter), &adapter.a});
-      list.push_back({fmt::format(fmt::runtime(embedding ? "{}.lora_embedding_B.{}" : "{}.lora_B.{}.weight"), slot.owner, adapter.adapter), &adapter.b});
-      if (adapter.magnitude.defined()) list.push_back({fmt::format("{}.lora_magnitude_vector.{}.weight", slot.owner, adapter.adapter), &adapter.magnitude});
+      list.push_back(
+          {fmt::format(fmt::runtime(embedding ? "{}.lora_embedding_A.{}" : "{}.lora_A.{}.weight"), slot.owner, adapter.adapter),
+           &adapter.a});
+      list.push_back(
+          {fmt::format(fmt::runtime(embedding ? "{}.lora_embedding_B.{}" : "{}.lora_B.{}.weight"), slot.owner, adapter.adapter),
+           &adapter.b});
+      if (adapter.magnitude.defined())
+        list.push_back({fmt::format("{}.lora_magnitude_vector.{}.weight", slot.owner, adapter.adapter), &adapter.magnitude});
     }
   for (auto* linear : linears())
     for (auto& parameter : tuner_parameters(*linear)) list.push_back(parameter);
@@ -366,7 +387,8 @@ std::vector<NamedParameter> CausalLM::adapter_parameters() {
 
 std::vector<AdapterSlot> CausalLM::slots() {
   auto& decoder = impl_->decoder;
-  std::vector<AdapterSlot> list{{decoder.embedding.name, decoder.embedding.name, SlotKind::embedding, &decoder.embedding.weight, &decoder.embedding.adapters}};
+  std::vector<AdapterSlot> list{{decoder.embedding.name, decoder.embedding.name, SlotKind::embedding, &decoder.embedding.weight,
+                                 &decoder.embedding.adapters}};
   for (auto& block : decoder.blocks)
     for (auto& slot : block.slots()) list.push_back(std::move(slot));
   if (!decoder.config.tie_word_embeddings)
@@ -406,7 +428,9 @@ bool CausalLM::repeats_launches() const {
   const auto& config = self.decoder.config;
   if (self.weight_hooks || self.split || self.sliced || self.store || self.shifted || self.neftune > 0) return false;
   if (config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1) return false;
-  auto repeats = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized_base && !layer->quantized && !layer->float8; };
+  auto repeats = [](const Linear* layer) {
+    return layer->tuners.empty() && !layer->quantized_base && !layer->quantized && !layer->float8;
+  };
   return std::ranges::all_of(self.decoder.blocks, [&](Block& block) {
     return std::ranges::all_of(block.linears(), repeats) && (self.recompute == Recompute::none || !block.draws());
   });

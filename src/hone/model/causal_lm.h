@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "hone/model/model_overrides.h"
 #include "hone/model/config.h"
-#include "hone/model/layers.h"
-#include "hone/model/memory/placement.h"
-#include "hone/model/memory/activation_checkpointing.h"
-#include "hone/model/weight_hooks.h"
 #include "hone/model/distributed_attention.h"
+#include "hone/model/layers.h"
+#include "hone/model/memory/activation_checkpointing.h"
+#include "hone/model/memory/placement.h"
+#include "hone/model/model_overrides.h"
+#include "hone/model/weight_hooks.h"
 #include "hone/ops/attention/cu_seqlens.h"
 
 namespace hone::model {
@@ -33,12 +33,14 @@ struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
   at::Device device{at::kCPU};
   ModelOverrides changes;
-  DeviceMap places = {};  // what does not lie on `device`. A block is on one device, and the norm behind the last one with the head.
+  DeviceMap places =
+      {};  // what does not lie on `device`. A block is on one device, and the norm behind the last one with the head.
 };
 
 class CausalLM {
  public:
-  // Reads config.json and the safetensors of a Hugging Face folder. Throws UserError naming missing or misshapen tensors; warns of extra ones.
+  // Reads config.json and the safetensors of a Hugging Face folder. Throws UserError naming missing or misshapen tensors; warns
+  // of extra ones.
   static std::unique_ptr<CausalLM> load(const std::filesystem::path& folder, const LoadOptions& options = {});
   // Random weights (normal, std initializer_range), for tests and train_from_scratch.
   static std::unique_ptr<CausalLM> random(const DecoderConfig& config, uint64_t seed, const LoadOptions& options = {});
@@ -53,18 +55,18 @@ class CausalLM {
   void fuse_projections();
   // Training on a GPU: the same, for whatever trains them (ops/linear/joint_linear.h). Tensors that train stay the same tensors.
   void join_trained_projections();
-  // Inference: from now on every layer is computed in slices, one on each device and all at a time; the devices may be the same. The
-  // weights as they are stay behind, for adapters to be attached to. Throws UserError(usage) where heads cannot be divided.
+  // Inference: from now on every layer is computed in slices, one on each device and all at a time; the devices may be the same.
+  // The weights as they are stay behind, for adapters to be attached to. Throws UserError(usage) where heads cannot be divided.
   void apply_tensor_parallel(const std::vector<at::Device>& devices);
   // One block by itself, for calibration: block_forward(block(i), x, forward_context(input)).
   Block& block(int64_t index);
   ForwardContext forward_context(const ModelInput& input);
   // Inference on the CPU: linear layers compute with weights of 8 or 4 bits from now on, and the originals are let go.
   void quantize(int bits);
-  const Linear& head() const;              // when tied, its weight is the embedding's tensor
+  const Linear& head() const;  // when tied, its weight is the embedding's tensor
   Linear& head() { return const_cast<Linear&>(static_cast<const CausalLM*>(this)->head()); }
-  const Linear* value_head() const;        // null: there is none
-  void untie_head();                       // from now on the head is a layer of its own, and listed as one
+  const Linear* value_head() const;  // null: there is none
+  void untie_head();                 // from now on the head is a layer of its own, and listed as one
 
   const DecoderConfig& config() const;
   at::Device device() const;                      // of the embedding, and of what goes in
@@ -72,11 +74,13 @@ class CausalLM {
   std::vector<at::Device> devices() const;        // each once, device() first
   at::ScalarType dtype() const;
 
-  std::vector<Linear*> linears();              // in order of depth; the head last, absent when tied
-  std::vector<AdapterSlot> slots();            // all that can carry low-rank updates: the embedding first, then in order of depth
+  std::vector<Linear*> linears();    // in order of depth; the head last, absent when tied
+  std::vector<AdapterSlot> slots();  // all that can carry low-rank updates: the embedding first, then in order of depth
   Embedding& embedding();
-  std::vector<NamedParameter> parameters();    // base weights in Hugging Face order, adapters not included; a tied head is listed once
-  // Adapter tensors, PEFT's names without the "base_model.model." prefix: "model.layers.0.self_attn.q_proj.lora_A.<adapter>.weight".
+  std::vector<NamedParameter>
+  parameters();  // base weights in Hugging Face order, adapters not included; a tied head is listed once
+  // Adapter tensors, PEFT's names without the "base_model.model." prefix:
+  // "model.layers.0.self_attn.q_proj.lora_A.<adapter>.weight".
   std::vector<NamedParameter> adapter_parameters();
 
   // Whether a training pass is the same launches for every batch of a shape, so that it can be captured and replayed.
@@ -92,7 +96,8 @@ class CausalLM {
 
   // Every parameter and adapter tensor, by what is used together: the blocks in order, then the rest.
   std::vector<ParameterUnit> parameter_units();
-  void set_distributed_attention(DistributedAttention* split);  // without a cache, tokens and positions are then a part of what the segments describe
+  void set_distributed_attention(
+      DistributedAttention* split);  // without a cache, tokens and positions are then a part of what the segments describe
   void set_weight_hooks(WeightHooks* residency);  // told of each part as parts() numbers them; null: all weights are always here
 
  private:

@@ -80,7 +80,8 @@ void check(const DecoderConfig& config) {
   for (int64_t size : {config.vocab_size, config.hidden_size, config.intermediate_size, attention.heads * attention.head_dim,
                        experts.count, experts.width, experts.shared_expert_intermediate_size})
     if (size > kMost) fail(fmt::format("a size of {} is beyond any model", size));
-  if (config.max_position_embeddings > kMost) fail(fmt::format("a context of {} tokens is beyond any model", config.max_position_embeddings));
+  if (config.max_position_embeddings > kMost)
+    fail(fmt::format("a context of {} tokens is beyond any model", config.max_position_embeddings));
   if (experts.num_experts_per_tok > experts.count)
     fail(fmt::format("num_experts_per_tok is {}, and there are {} experts", experts.num_experts_per_tok, experts.count));
 }
@@ -90,7 +91,8 @@ void check(const DecoderConfig& config) {
 int64_t size_or(const Json& hf, const char* name, int64_t otherwise) {
   const Json* value = field(hf, name);
   if (!value) return otherwise;
-  if (!value->is_number_integer() || value->get<int64_t>() < 0) fail(fmt::format("\"{}\" is {}; expected a count", name, value->dump()));
+  if (!value->is_number_integer() || value->get<int64_t>() < 0)
+    fail(fmt::format("\"{}\" is {}; expected a count", name, value->dump()));
   return value->get<int64_t>();
 }
 
@@ -125,7 +127,8 @@ bool flag_or(const Json& hf, const char* name, bool otherwise) {
 
 int64_t DecoderConfig::widest_inner() const {
   const bool all_sparse = experts.count > 0 && std::ranges::all_of(experts.in_layer, [](bool sparse) { return sparse; });
-  return std::max(all_sparse ? 0 : intermediate_size, experts.num_experts_per_tok * experts.width + experts.shared_expert_intermediate_size);
+  return std::max(all_sparse ? 0 : intermediate_size,
+                  experts.num_experts_per_tok * experts.width + experts.shared_expert_intermediate_size);
 }
 
 std::vector<std::string> supported_architectures() {
@@ -138,22 +141,27 @@ std::vector<std::string> supported_architectures() {
 static constexpr std::string_view kClassifier = "ForSequenceClassification", kLanguageModel = "ForCausalLM";
 
 static std::string with_language_head(std::string architecture) {
-  if (architecture.ends_with(kClassifier)) architecture.replace(architecture.size() - kClassifier.size(), kClassifier.size(), kLanguageModel);
+  if (architecture.ends_with(kClassifier))
+    architecture.replace(architecture.size() - kClassifier.size(), kClassifier.size(), kLanguageModel);
   return architecture;
 }
 
 // transformers writes the number of labels as the names of them; two of them, which is its default, not at all.
 static int64_t label_count(const Json& hf) {
-  if (const Json* names = field(hf, "id2label"); names && names->is_object() && !names->empty()) return static_cast<int64_t>(names->size());
+  if (const Json* names = field(hf, "id2label"); names && names->is_object() && !names->empty())
+    return static_cast<int64_t>(names->size());
   return field(hf, "num_labels") ? required_size(hf, "num_labels") : 2;
 }
 
 Json classifier_changes(const Json& hf, int64_t labels, const std::string& problem) {
   const Json* listed = hf.is_object() ? field(hf, "architectures") : nullptr;
-  auto architecture = listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
-  if (architecture.ends_with(kLanguageModel)) architecture.replace(architecture.size() - kLanguageModel.size(), kLanguageModel.size(), kClassifier);
+  auto architecture =
+      listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
+  if (architecture.ends_with(kLanguageModel))
+    architecture.replace(architecture.size() - kLanguageModel.size(), kLanguageModel.size(), kClassifier);
   Json names = Json::object(), numbers = Json::object();
-  for (int64_t i = 0; i < labels; ++i) names[std::to_string(i)] = fmt::format("LABEL_{}", i), numbers[fmt::format("LABEL_{}", i)] = i;
+  for (int64_t i = 0; i < labels; ++i)
+    names[std::to_string(i)] = fmt::format("LABEL_{}", i), numbers[fmt::format("LABEL_{}", i)] = i;
   Json changes{{"architectures", {architecture}}, {"id2label", names}, {"label2id", numbers}, {"tie_word_embeddings", false}};
   if (!problem.empty()) changes["problem_type"] = problem;
   return changes;
@@ -164,7 +172,8 @@ static constexpr double kMostLayers = 100'000;
 DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
   if (!hf.is_object()) fail(fmt::format("expected an object, found {}", hf.type_name()));
   const Json* listed = hf.is_object() ? field(hf, "architectures") : nullptr;
-  auto architecture = listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
+  auto architecture =
+      listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
   for (const auto& family : families()) {
     if (std::ranges::find(family.architectures, with_language_head(architecture)) == family.architectures.end()) continue;
     // Families keep something for each layer, so these are counted before they are believed.
@@ -179,7 +188,8 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
     check(config);
     return config;
   }
-  fail(fmt::format("architecture \"{}\" is not supported; supported: {}", architecture, fmt::join(supported_architectures(), ", ")));
+  fail(fmt::format("architecture \"{}\" is not supported; supported: {}", architecture,
+                   fmt::join(supported_architectures(), ", ")));
 } catch (const UserError& cause) {
   throw UserError(cause.code(), origin + ": " + cause.what(), cause.hint());
 }
@@ -191,14 +201,17 @@ static std::string what_a_model_folder_is(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, unreadable))
     if (inside.size() < 5 && std::filesystem::exists(entry.path() / "config.json")) inside.push_back(entry.path().string());
   std::sort(inside.begin(), inside.end());
-  return inside.empty() ? "a model folder holds config.json and *.safetensors" : fmt::format("the models in it: {}", fmt::join(inside, ", "));
+  return inside.empty() ? "a model folder holds config.json and *.safetensors"
+                        : fmt::format("the models in it: {}", fmt::join(inside, ", "));
 }
 
 DecoderConfig read_config(const std::filesystem::path& folder, const Json& changes) {
   auto path = folder / "config.json";
   if (!std::filesystem::exists(path) && std::filesystem::exists(folder / "adapter_config.json"))
-    throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds an adapter, not a model", "name it in --adapters instead");
-  if (!std::filesystem::exists(path)) throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds no config.json", what_a_model_folder_is(folder));
+    throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds an adapter, not a model",
+                    "name it in --adapters instead");
+  if (!std::filesystem::exists(path))
+    throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds no config.json", what_a_model_folder_is(folder));
   auto hf = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
   if (hf.is_object()) hf.update(changes);
   return parse_config(hf, path.string());

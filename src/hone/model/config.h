@@ -18,11 +18,11 @@ struct RopeConfig {
   RopeKind kind = RopeKind::plain;
   double theta = 10000.0;
   double factor = 1.0;
-  int64_t original_context = 0;                       // what the frequencies were trained for (dynamic, llama3, yarn)
-  double low_frequency = 1.0, high_frequency = 4.0;   // llama3
-  double beta_fast = 32.0, beta_slow = 1.0;           // yarn
+  int64_t original_context = 0;                      // what the frequencies were trained for (dynamic, llama3, yarn)
+  double low_frequency = 1.0, high_frequency = 4.0;  // llama3
+  double beta_fast = 32.0, beta_slow = 1.0;          // yarn
   std::optional<double> attention_factor, mscale, mscale_all_dim;  // yarn
-  bool truncate = true;                               // yarn: round the boundaries between kept and stretched frequencies
+  bool truncate = true;  // yarn: round the boundaries between kept and stretched frequencies
 };
 
 enum class Activation { silu, gelu_tanh };  // of the gate of an MLP
@@ -36,14 +36,14 @@ struct AttentionConfig {
 
 // Experts in place of an MLP.
 struct MoeConfig {
-  int64_t count = 0;             // 0: no layer has any
+  int64_t count = 0;  // 0: no layer has any
   int64_t num_experts_per_tok = 0;
-  int64_t width = 0;             // inside each of them
-  int64_t shared_expert_intermediate_size = 0;      // inside the one that every token goes through; 0: there is none
-  bool norm_topk_prob = false;       // the weights of a token's experts sum to 1
-  double router_jitter_noise = 0;             // in training, what experts and router read is scaled by 1 - jitter … 1 + jitter
-  std::vector<bool> in_layer;    // per layer; the others have an MLP
-  io::ExpertNames stored_as;     // what their weights are called where they are saved
+  int64_t width = 0;                            // inside each of them
+  int64_t shared_expert_intermediate_size = 0;  // inside the one that every token goes through; 0: there is none
+  bool norm_topk_prob = false;                  // the weights of a token's experts sum to 1
+  double router_jitter_noise = 0;  // in training, what experts and router read is scaled by 1 - jitter … 1 + jitter
+  std::vector<bool> in_layer;      // per layer; the others have an MLP
+  io::ExpertNames stored_as;       // what their weights are called where they are saved
 };
 
 struct DecoderConfig {
@@ -53,20 +53,20 @@ struct DecoderConfig {
   MoeConfig experts;
   RopeConfig rope;
   std::optional<RopeConfig> window_rope;  // of layers with a window, where they have one of their own
-  std::vector<int64_t> sliding_windows;  // per layer; 0 sees everything
+  std::vector<int64_t> sliding_windows;   // per layer; 0 sees everything
   Activation activation = Activation::silu;
-  double embedding_scale = 1;    // what a token starts as is its row of the embedding times this
-  bool zero_centered_norms = false;   // norms store how far their weights are from 1
-  bool has_post_norms = false;     // RMSNorm on the outputs of attention and MLP, before the residual add (Gemma)
-  double residual_scale = 1;     // what they give is added times this
-  double logits_scale = 1;        // what the head reads is the last norm's answer times this
+  double embedding_scale = 1;        // what a token starts as is its row of the embedding times this
+  bool zero_centered_norms = false;  // norms store how far their weights are from 1
+  bool has_post_norms = false;       // RMSNorm on the outputs of attention and MLP, before the residual add (Gemma)
+  double residual_scale = 1;         // what they give is added times this
+  double logits_scale = 1;           // what the head reads is the last norm's answer times this
   bool mlp_bias = false;
-  bool tie_word_embeddings = false;             // the head is the embedding
-  int64_t num_labels = 0;            // above 0: the head gives so many scores of a whole text, read at its last token, instead of tokens
+  bool tie_word_embeddings = false;  // the head is the embedding
+  int64_t num_labels = 0;  // above 0: the head gives so many scores of a whole text, read at its last token, instead of tokens
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
   std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
-  Json source;                   // config.json as read, for saving beside weights
+  Json source;                          // config.json as read, for saving beside weights
 
   bool has_experts(int64_t layer) const { return experts.count > 0 && experts.in_layer[static_cast<size_t>(layer)]; }
   bool has_plain_residual() const { return !has_post_norms && residual_scale == 1; }
@@ -74,8 +74,8 @@ struct DecoderConfig {
   int64_t widest_inner() const;
 };
 
-// Reads config.json, with `changes` laid over it. Throws UserError(bad_checkpoint) naming the field; an unknown architecture names the
-// known ones.
+// Reads config.json, with `changes` laid over it. Throws UserError(bad_checkpoint) naming the field; an unknown architecture
+// names the known ones.
 DecoderConfig read_config(const std::filesystem::path& folder, const Json& changes = Json::object());
 DecoderConfig parse_config(const Json& hf, const std::string& origin);
 

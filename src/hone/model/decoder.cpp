@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/ops/linear/swiglu_linear.h"
 #include "hone/ops/rms_norm.h"
 #include "hone/ops/swiglu.h"
-#include "hone/ops/linear/swiglu_linear.h"
 
 namespace hone::model {
 namespace {
 
 // Undefined tensors carry no shape; a skeleton's are empty tensors on the meta device.
-Tensor placeholder(std::initializer_list<int64_t> shape) { return at::empty(shape, at::TensorOptions(at::kMeta).dtype(at::kFloat)); }
+Tensor placeholder(std::initializer_list<int64_t> shape) {
+  return at::empty(shape, at::TensorOptions(at::kMeta).dtype(at::kFloat));
+}
 
 Linear linear(const std::string& name, int64_t in, int64_t out, bool bias) {
   return {name, placeholder({out, in}), bias ? placeholder({out}) : Tensor(), {}};
@@ -22,8 +24,11 @@ Norm norm(const std::string& name, int64_t width, const DecoderConfig& config) {
 }
 
 Mlp mlp_skeleton(const DecoderConfig& config, const std::string& prefix, int64_t inner) {
-  return {linear(prefix + "gate_proj", config.hidden_size, inner, config.mlp_bias), linear(prefix + "up_proj", config.hidden_size, inner, config.mlp_bias),
-          linear(prefix + "down_proj", inner, config.hidden_size, config.mlp_bias), {}, config.activation};
+  return {linear(prefix + "gate_proj", config.hidden_size, inner, config.mlp_bias),
+          linear(prefix + "up_proj", config.hidden_size, inner, config.mlp_bias),
+          linear(prefix + "down_proj", inner, config.hidden_size, config.mlp_bias),
+          {},
+          config.activation};
 }
 
 // An MLP, experts, or experts and the MLP that they share.
@@ -35,7 +40,8 @@ void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefi
   const auto& experts = config.experts;
   auto& mixture = block.mixture.emplace();
   mixture.router = linear(prefix + "gate", config.hidden_size, experts.count, false);
-  mixture.gate_up = {prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden_size}), {}, {}};
+  mixture.gate_up = {
+      prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden_size}), {}, {}};
   mixture.down = {prefix + "experts.down_proj", placeholder({experts.count, config.hidden_size, experts.width}), {}, {}};
   mixture.per_token = experts.num_experts_per_tok;
   mixture.normalized = experts.norm_topk_prob;
@@ -99,11 +105,16 @@ struct Heads {
 // Queries and keys are normed where the family has it, and rotated.
 Heads queries_keys_values(const Block& block, const Tensor& x_th, const ForwardContext& pass, const ops::RopeTable& rope) {
   const auto& a = block.attention;
-  const bool turns_there = !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing stands between the product and the rotation
+  const bool turns_there =
+      !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing stands between the product and the rotation
   auto parts = pass.cache ? TensorList() : a.qkv.trained({&a.q, &a.k, &a.v}, x_th, pass.mode, turns_there ? &rope : nullptr);
-  if (parts.empty()) parts = {a.q(x_th, pass.mode), a.k(x_th, pass.mode), a.v(x_th, pass.mode)};
-  else if (turns_there) return {parts[0], parts[1], parts[2]};
-  auto turned = [&](const std::optional<Norm>& norm, const Tensor& x) { return ops::rope(head_norm(norm, x, block.shape.head_dim), rope); };
+  if (parts.empty())
+    parts = {a.q(x_th, pass.mode), a.k(x_th, pass.mode), a.v(x_th, pass.mode)};
+  else if (turns_there)
+    return {parts[0], parts[1], parts[2]};
+  auto turned = [&](const std::optional<Norm>& norm, const Tensor& x) {
+    return ops::rope(head_norm(norm, x, block.shape.head_dim), rope);
+  };
   return {turned(a.q_norm, parts[0]), turned(a.k_norm, parts[1]), parts[2]};
 }
 
@@ -115,7 +126,8 @@ Tensor attend(const Block& block, const Tensor& x_th, const ForwardContext& pass
   auto [q, k, v] = queries_keys_values(block, x_th, pass, rope);
   if (pass.shifted) return a.o(ops::shifted_attention(q, k, v, *pass.shifted, block.shape), pass.mode);
   if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);
-  return a.o(pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape), pass.mode);
+  return a.o(pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape),
+             pass.mode);
 }
 
 Tensor gated(const Mlp& mlp, const Tensor& gate, const Tensor& up) {
@@ -130,7 +142,8 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearContext& mode) 
   auto parts = mlp.gate_up.trained({&mlp.gate, &mlp.up}, x_th, mode);
   if (parts.empty()) parts = {mlp.gate(x_th, mode), mlp.up(x_th, mode)};
   const auto &gate = parts[0], &up = parts[1];
-  const bool fuses = at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.float8;
+  const bool fuses =
+      at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.float8;
   if (!fuses) return mlp.down(gated(mlp, gate, up), mode);
   auto down = mode.unread ? ops::swiglu_linear_unread : ops::swiglu_linear;
   return down(gate, up, mlp.down.compute_weight(), mlp.down.bias, mlp.down.adapters, mode.training);
@@ -141,7 +154,9 @@ Tensor mix(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   return block.mlp ? y_th + at::sigmoid((*block.shared_gate)(x_th, pass.mode)) * transform(*block.mlp, x_th, pass.mode) : y_th;
 }
 
-Tensor whole(const Tensor& result_th, const ForwardContext& pass) { return pass.sums ? pass.sums->all_reduce(result_th) : result_th; }
+Tensor whole(const Tensor& result_th, const ForwardContext& pass) {
+  return pass.sums ? pass.sums->all_reduce(result_th) : result_th;
+}
 
 // What a half of a block adds, out of what it computed.
 Tensor addend(const Block& block, const std::optional<Norm>& behind, const Tensor& result_th) {
@@ -224,7 +239,9 @@ std::vector<NamedParameter> Block::parameters() {
 bool Block::draws() const {
   auto& self = const_cast<Block&>(*this);  // as in trained()
   auto slots_here = self.slots();
-  auto drops = [](const AdapterSlot& slot) { return std::ranges::any_of(*slot.adapters, [](const auto& adapter) { return adapter.dropout > 0; }); };
+  auto drops = [](const AdapterSlot& slot) {
+    return std::ranges::any_of(*slot.adapters, [](const auto& adapter) { return adapter.dropout > 0; });
+  };
   return (mixture && mixture->jitter > 0) || std::ranges::any_of(slots_here, drops) ||
          std::ranges::any_of(self.linears(), [](const Linear* layer) { return !layer->tuners.empty(); });
 }

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "hone/model/config.h"
-#include "hone/model/inference/fused_projection.h"
-#include "hone/model/layers.h"
-#include "hone/model/moe.h"
-#include "hone/model/inference/paged_kv_cache.h"
-#include "hone/model/inference/all_reduce.h"
-#include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/distributed_attention.h"
+#include "hone/model/inference/all_reduce.h"
+#include "hone/model/inference/fused_projection.h"
+#include "hone/model/inference/paged_kv_cache.h"
+#include "hone/model/layers.h"
+#include "hone/model/memory/activation_checkpointing.h"
+#include "hone/model/moe.h"
 #include "hone/ops/attention/attention.h"
 #include "hone/ops/attention/rope.h"
 #include "hone/ops/attention/shifted_attention.h"
@@ -34,21 +34,21 @@ struct Block {
   Norm input_norm, pre_mlp_norm;  // before attention, before the MLP
   std::optional<Norm> post_attention_norm, post_mlp_norm;
   Attention attention;
-  std::optional<Mlp> mlp;          // beside experts: the one that every token goes through, weighted by shared_gate
+  std::optional<Mlp> mlp;            // beside experts: the one that every token goes through, weighted by shared_gate
   std::optional<SparseMoe> mixture;  // absent in a dense block
   std::optional<Linear> shared_gate;
   ops::AttentionShape shape;
   int64_t layer = 0;
-  double residual_scale = 1;      // of what its halves add
+  double residual_scale = 1;     // of what its halves add
   bool uses_local_rope = false;  // its rotation is that of layers with a window
 
   at::Device device() const { return input_norm.weight.device(); }
-  std::vector<Linear*> linears();                 // in Hugging Face's order
-  std::vector<Norm*> norms();                     // those of heads first
-  std::vector<NamedParameter> parameters();       // with the norms
-  std::vector<AdapterSlot> slots();               // the linear layers, then what else can be adapted
-  bool draws() const;                             // whether a training pass draws random numbers
-  TensorList trained() const;                     // every tensor that asks for a gradient, adapters included
+  std::vector<Linear*> linears();            // in Hugging Face's order
+  std::vector<Norm*> norms();                // those of heads first
+  std::vector<NamedParameter> parameters();  // with the norms
+  std::vector<AdapterSlot> slots();          // the linear layers, then what else can be adapted
+  bool draws() const;                        // whether a training pass draws random numbers
+  TensorList trained() const;                // every tensor that asks for a gradient, adapters included
 };
 
 struct Decoder {
@@ -71,12 +71,12 @@ struct ForwardContext {
   ops::RopeTable rope;
   PagedKvCache* cache = nullptr;
   LinearContext mode;
-  DistributedAttention* split = nullptr;   // null: all positions are here
-  AllReduce* sums = nullptr;       // null: what a block computes is whole
+  DistributedAttention* split = nullptr;                         // null: all positions are here
+  AllReduce* sums = nullptr;                                     // null: what a block computes is whole
   std::shared_ptr<const ops::ShiftedAttentionMetadata> shifted;  // null: attention is full
-  ActivationOffloader* store = nullptr;  // null: inputs of recomputed blocks stay on the device
-  TensorList* router_logits = nullptr;  // gets those of every layer that has experts
-  ops::RopeTable local_rope = {};      // of layers that turn as windows
+  ActivationOffloader* store = nullptr;                          // null: inputs of recomputed blocks stay on the device
+  TensorList* router_logits = nullptr;                           // gets those of every layer that has experts
+  ops::RopeTable local_rope = {};                                // of layers that turn as windows
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);

@@ -8,7 +8,8 @@ class DistributedAttention {
  public:
   virtual ~DistributedAttention() = default;
   // q, k and v of this process's positions, and so the result; `plan` describes the whole row.
-  virtual Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan, const ops::AttentionShape& shape) = 0;
+  virtual Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan,
+                        const ops::AttentionShape& shape) = 0;
 };
 
 }  // namespace hone::model

@@ -60,7 +60,8 @@ Json expanded_config(const Json& config, int64_t stride) {
   const auto layers = config.at("num_hidden_layers").get<int64_t>();
   Json changes{{"num_hidden_layers", layers + layers / stride}};
   for (const char* unlike : {"decoder_sparse_step", "mlp_only_layers"})
-    if (auto found = config.find(unlike); found != config.end() && *found != Json(1) && *found != Json::array() && !found->is_null())
+    if (auto found = config.find(unlike);
+        found != config.end() && *found != Json(1) && *found != Json::array() && !found->is_null())
       throw UserError(
           ExitCode::usage,
           fmt::format("blocks are inserted into a model whose layers are not alike (\"{}\" is {})", unlike, found->dump()),

@@ -7,7 +7,8 @@ namespace hone::model {
 
 // A distance from 1 has more digits than the sum would keep in a short type.
 Tensor Norm::operator()(const Tensor& x) const {
-  auto y = zero_centered ? ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type()) : ops::rms_norm(x, weight, eps);
+  auto y = zero_centered ? ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type())
+                         : ops::rms_norm(x, weight, eps);
   return scale == 1 ? y : y * scale;
 }
 

@@ -6,13 +6,14 @@
 
 #include "hone/device/tensor.h"
 #include "hone/model/linear_tuner.h"
-#include "hone/ops/quantization/quantized_tensor.h"
 #include "hone/ops/linear/multi_lora.h"
 #include "hone/ops/quantization/quantized_linear.h"
+#include "hone/ops/quantization/quantized_tensor.h"
 
 namespace hone::model {
 
-// How a layer is called: dropout of adapters acts in training; `rows`, in inference, says which rows add an adapter that is not active.
+// How a layer is called: dropout of adapters acts in training; `rows`, in inference, says which rows add an adapter that is not
+// active.
 struct LinearContext {
   bool training = false;
   const ops::LoraMapping* rows = nullptr;
@@ -24,10 +25,11 @@ struct Linear {
   std::string name;  // "model.layers.0.self_attn.q_proj": the parameter is name + ".weight"
   Tensor weight, bias;
   std::vector<ops::LoraWeights> adapters;
-  std::shared_ptr<const ops::QuantizedTensor> quantized_base;  // what `weight`, then only a shape without memory, is restored from
+  std::shared_ptr<const ops::QuantizedTensor>
+      quantized_base;                                  // what `weight`, then only a shape without memory, is restored from
   std::shared_ptr<const ops::PackedWeight> quantized;  // computed with instead of `weight` once set, which then is a shape only
-  bool float8 = false;  // the product is one of 8-bit floats
-  std::vector<std::shared_ptr<LinearTuner>> tuners;  // around the product, the first innermost
+  bool float8 = false;                                 // the product is one of 8-bit floats
+  std::vector<std::shared_ptr<LinearTuner>> tuners;    // around the product, the first innermost
 
   Tensor operator()(const Tensor& x, const LinearContext& mode) const;
   Tensor compute_weight() const;  // the weight to compute with
@@ -55,7 +57,7 @@ struct Norm {
   Tensor weight;
   double eps = 1e-6;
   bool zero_centered = false;  // `weight` is the distance from 1
-  double scale = 1;       // of what it gives
+  double scale = 1;            // of what it gives
 
   Tensor operator()(const Tensor& x) const;
   void divide(const Tensor& by);  // the scales that it gives
@@ -63,9 +65,9 @@ struct Norm {
 
 struct Embedding {
   std::string name;
-  Tensor weight;  // [vocabulary, hidden]
+  Tensor weight;                           // [vocabulary, hidden]
   std::vector<ops::LoraWeights> adapters;  // PEFT's lora_embedding_A / _B
-  double scale = 1;  // of what it gives
+  double scale = 1;                        // of what it gives
 
   Tensor operator()(const Tensor& tokens, const ops::LoraMapping& rows = {}) const;
 };

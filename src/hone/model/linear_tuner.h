@@ -1,5 +1,5 @@
-// What a tuner other than LoRA makes of one linear layer. LoRA is part of the layer's own product; these wrap it: they may turn its input,
-// change its output, or both, and keep tensors of their own.
+// What a tuner other than LoRA makes of one linear layer. LoRA is part of the layer's own product; these wrap it: they may turn
+// its input, change its output, or both, and keep tensors of their own.
 #pragma once
 #include <functional>
 #include <string>

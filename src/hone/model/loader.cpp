@@ -26,8 +26,8 @@ bool is_harmless(const std::string& name, const DecoderConfig& config) {
   return name.ends_with("rotary_emb.inv_freq") || ((config.tie_word_embeddings || config.num_labels) && name == "lm_head.weight");
 }
 
-void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& wanted, const DecoderConfig& config, const std::string& folder,
-                 bool may_lack) {
+void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& wanted, const DecoderConfig& config,
+                 const std::string& folder, bool may_lack) {
   std::vector<std::string> missing, misshapen, extra;
   std::set<std::string> known;
   for (const auto& parameter : wanted) {
@@ -36,14 +36,16 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
     if (!entry) {
       missing.push_back(parameter.name);
     } else if (parameter.value->sizes() != at::IntArrayRef(entry->shape)) {
-      misshapen.push_back(fmt::format("{} is [{}] instead of [{}]", parameter.name, fmt::join(entry->shape, ", "), fmt::join(parameter.value->sizes(), ", ")));
+      misshapen.push_back(fmt::format("{} is [{}] instead of [{}]", parameter.name, fmt::join(entry->shape, ", "),
+                                      fmt::join(parameter.value->sizes(), ", ")));
     } else if (!at::isFloatingType(entry->dtype)) {
       misshapen.push_back(fmt::format("{} holds {}", parameter.name, c10::toString(entry->dtype)));
     }
   }
   for (const auto& [name, entry] : weights.entries())
     if (!known.contains(name) && !is_harmless(name, config)) extra.push_back(name);
-  if (!extra.empty()) log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
+  if (!extra.empty())
+    log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
   if (config.num_labels) std::erase(missing, kScores);  // it starts from scratch, or an adapter brings it
   if (may_lack && !missing.empty()) {
     log::warning("{}: {} weights are missing and newly initialized: {}", folder, missing.size(), some_of(missing));
@@ -52,11 +54,14 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
   if (missing.empty() && misshapen.empty()) return;
   std::string found;
   if (!missing.empty()) found += fmt::format("{} tensors are missing: {}", missing.size(), some_of(missing));
-  if (!misshapen.empty()) found += fmt::format("{}{} do not fit config.json: {}", found.empty() ? "" : "; ", misshapen.size(), some_of(misshapen));
-  throw UserError(ExitCode::bad_checkpoint, folder + ": " + found, "config.json and the weights must be of the same model; fetch the folder again");
+  if (!misshapen.empty())
+    found += fmt::format("{}{} do not fit config.json: {}", found.empty() ? "" : "; ", misshapen.size(), some_of(misshapen));
+  throw UserError(ExitCode::bad_checkpoint, folder + ": " + found,
+                  "config.json and the weights must be of the same model; fetch the folder again");
 }
 
-// torch.nn.init's ways to fill a weight under the names and with the settings of ms-swift; vectors stay 0 where a way needs a matrix.
+// torch.nn.init's ways to fill a weight under the names and with the settings of ms-swift; vectors stay 0 where a way needs a
+// matrix.
 Tensor initial_weight(const std::string& way, const Tensor& shape) {
   auto value = at::empty(shape.sizes(), at::TensorOptions(at::kFloat));
   if (way == "uniform") return value.uniform_(-0.1, 0.1);
@@ -88,18 +93,21 @@ void check_places(Decoder& decoder, const LoadOptions& options) {
   auto place = [&](const std::string& name) { return lookup_device(options.places, name, options.device); };
   auto together = [&](const std::string& first, const std::string& second) {
     if (place(first) != place(second))
-      throw UserError(ExitCode::usage, fmt::format("{} would be on {} and {} on {}", first, place(first).str(), second, place(second).str()),
-                      "a decoder block is on one device, and the final norm with the head (with the embedding, where they share a weight)");
+      throw UserError(
+          ExitCode::usage, fmt::format("{} would be on {} and {} on {}", first, place(first).str(), second, place(second).str()),
+          "a decoder block is on one device, and the final norm with the head (with the embedding, where they share a weight)");
   };
   for (auto& block : decoder.blocks)
     for (auto& parameter : block.parameters()) together(block.input_norm.name + ".weight", parameter.name);
-  together(decoder.norm.name + ".weight", (decoder.config.tie_word_embeddings ? decoder.embedding.name : decoder.head.name) + ".weight");
+  together(decoder.norm.name + ".weight",
+           (decoder.config.tie_word_embeddings ? decoder.embedding.name : decoder.head.name) + ".weight");
   for (const auto& [beginning, device] : options.places) {
     auto begins = [&](const NamedParameter& parameter) {
       return beginning.empty() || parameter.name == beginning || parameter.name.starts_with(beginning + ".");
     };
     if (std::ranges::none_of(decoder.parameters(), begins) && beginning != decoder.head.name)
-      throw UserError(ExitCode::usage, fmt::format("the device map names \"{}\", which is no part of {}", beginning, decoder.config.architecture),
+      throw UserError(ExitCode::usage,
+                      fmt::format("the device map names \"{}\", which is no part of {}", beginning, decoder.config.architecture),
                       "model.embed_tokens, model.layers.0 …, model.norm and lm_head are");
   }
 }
@@ -120,18 +128,21 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
   auto parameters = decoder.parameters();
   const auto& fill = options.changes.init_strategy;
   check_names(weights, parameters, decoder.config, folder.string(), !fill.empty());
-  auto dtype = device::supported_dtype(options.dtype.value_or(stored_type(weights, parameters.front(), decoder.config)), options.device);
+  auto dtype =
+      device::supported_dtype(options.dtype.value_or(stored_type(weights, parameters.front(), decoder.config)), options.device);
   std::map<const Tensor*, Linear*> compressible;
   if (options.changes.compression)
     for (auto& block : decoder.blocks)
       for (auto* linear : block.linears()) compressible[&linear->weight] = linear;
   for (auto& parameter : parameters) {
     auto device = lookup_device(options.places, parameter.name, options.device);
-    auto value = weights.find(parameter.name)                     ? weights.tensor(parameter.name)
-                 : fill.empty() && parameter.name == kScores ? new_head(*parameter.value, decoder.config, options.changes.head_seed)
-                                                             : initial_weight(fill, *parameter.value);
+    auto value = weights.find(parameter.name) ? weights.tensor(parameter.name)
+                 : fill.empty() && parameter.name == kScores
+                     ? new_head(*parameter.value, decoder.config, options.changes.head_seed)
+                     : initial_weight(fill, *parameter.value);
     *parameter.value = value.to(device, dtype);
-    if (auto found = compressible.find(parameter.value); found != compressible.end()) found->second->quantize_base(*options.changes.compression);
+    if (auto found = compressible.find(parameter.value); found != compressible.end())
+      found->second->quantize_base(*options.changes.compression);
   }
   if (decoder.config.tie_word_embeddings) decoder.head.weight = decoder.embedding.weight;
   resize_token_embeddings(decoder, options.changes.vocabulary);

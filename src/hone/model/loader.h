@@ -7,7 +7,8 @@
 
 namespace hone::model {
 
-// On the CPU a weight of the wanted type stays in the mapped file. Throws UserError(bad_checkpoint) naming what is missing or misshapen.
+// On the CPU a weight of the wanted type stays in the mapped file. Throws UserError(bad_checkpoint) naming what is missing or
+// misshapen.
 Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& options);
 Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOptions& options);
 

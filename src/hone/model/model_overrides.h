@@ -1,4 +1,5 @@
-// What a run changes about a model on its way out of its folder: settings of config.json, rows of the vocabulary, weights that are not there.
+// What a run changes about a model on its way out of its folder: settings of config.json, rows of the vocabulary, weights that
+// are not there.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -16,8 +17,8 @@ struct Decoder;
 
 // New rows of the embedding and the head start as the mean of the old ones.
 struct EmbeddingResize {
-  int64_t rows = 0;    // afterwards; not above what the model has: nothing changes
-  bool noise = false;  // normal noise of size 1 / sqrt(width) is added
+  int64_t rows = 0;                                   // afterwards; not above what the model has: nothing changes
+  bool noise = false;                                 // normal noise of size 1 / sqrt(width) is added
   std::map<int64_t, std::vector<int64_t>> described;  // new rows that start as the mean of these old ones instead
   bool noise_on_described = false;
   uint64_t seed = 42;
@@ -25,13 +26,14 @@ struct EmbeddingResize {
 
 struct ModelOverrides {
   std::optional<ops::WeightQuantization> compression;  // of the linear layers of all blocks, which then do not train
-  Json config = Json::object();  // laid over config.json
+  Json config = Json::object();                        // laid over config.json
   EmbeddingResize vocabulary;
-  int64_t block_stride = 0;  // LLaMA-Pro: a new block after every so many; 0: none (expansion.h)
-  uint64_t head_seed = 42;  // of a classifier's head that the folder lacks, and of a value head
+  int64_t block_stride = 0;                         // LLaMA-Pro: a new block after every so many; 0: none (expansion.h)
+  uint64_t head_seed = 42;                          // of a classifier's head that the folder lacks, and of a value head
   std::optional<std::filesystem::path> value_head;  // a head of values is added, out of this folder (value_head.h)
-  bool experts_one_by_one = false;  // experts compute one after the other instead of all in one product
-  std::string init_strategy;  // how weights that the folder lacks are filled: zero, uniform, normal, xavier_…, kaiming_…, orthogonal
+  bool experts_one_by_one = false;                  // experts compute one after the other instead of all in one product
+  std::string
+      init_strategy;  // how weights that the folder lacks are filled: zero, uniform, normal, xavier_…, kaiming_…, orthogonal
 };
 
 void resize_token_embeddings(Decoder& decoder, const EmbeddingResize& growth);

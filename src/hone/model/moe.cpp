@@ -3,7 +3,8 @@
 namespace hone::model {
 namespace {
 
-// PEFT wraps the module that holds both parameters once for each that is adapted: the first one's wrapper lies inside the other's.
+// PEFT wraps the module that holds both parameters once for each that is adapted: the first one's wrapper lies inside the
+// other's.
 std::string wrapper_of(const ExpertWeights& weights, bool inside) {
   return weights.name.substr(0, weights.name.rfind('.')) + (inside ? ".base_layer" : "");
 }
@@ -11,7 +12,8 @@ std::string wrapper_of(const ExpertWeights& weights, bool inside) {
 }  // namespace
 
 void ExpertWeights::quantize(int bits) {
-  for (int64_t expert = 0; expert < weight.size(0); ++expert) quantized.push_back(ops::quantize_weight(weight.select(0, expert), bits));
+  for (int64_t expert = 0; expert < weight.size(0); ++expert)
+    quantized.push_back(ops::quantize_weight(weight.select(0, expert), bits));
   weight = weight.to(at::kMeta);
 }
 
@@ -25,7 +27,8 @@ Tensor SparseMoe::operator()(const Tensor& input_th, const LinearContext& mode, 
 
 void SparseMoe::append_slots(std::vector<AdapterSlot>& slots) {
   slots.push_back({router.name, router.name, SlotKind::router, &router.weight, &router.adapters});
-  slots.push_back({gate_up.name, wrapper_of(gate_up, !down.adapters.empty()), SlotKind::experts, &gate_up.weight, &gate_up.adapters});
+  slots.push_back(
+      {gate_up.name, wrapper_of(gate_up, !down.adapters.empty()), SlotKind::experts, &gate_up.weight, &gate_up.adapters});
   slots.push_back({down.name, wrapper_of(down, false), SlotKind::experts, &down.weight, &down.adapters});
 }
 

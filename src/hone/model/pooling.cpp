@@ -21,14 +21,18 @@ Tensor normalize_embeddings(const Tensor& states_sh) {
 
 Tensor yes_no_logits(CausalLM& model, const Tensor& states_sh, text::TokenId yes, text::TokenId no) {
   const auto& head = std::as_const(model).head();
-  auto rows = head.compute_weight().index_select(0, at::tensor({static_cast<int64_t>(yes), static_cast<int64_t>(no)}, at::kLong).to(states_sh.device()));
+  auto rows = head.compute_weight().index_select(
+      0, at::tensor({static_cast<int64_t>(yes), static_cast<int64_t>(no)}, at::kLong).to(states_sh.device()));
   auto logits = at::matmul(states_sh.to(at::kFloat), rows.to(at::kFloat).t());
   return logits.select(1, 0) - logits.select(1, 1);
 }
 
 Tensor token_logps(CausalLM& model, const Tensor& states_sh, const std::vector<text::TokenId>& tokens) {
   std::vector<int64_t> columns(tokens.begin(), tokens.end());
-  return model.logits(states_sh).to(at::kFloat).log_softmax(1).index_select(1, at::tensor(columns, at::kLong).to(states_sh.device()));
+  return model.logits(states_sh)
+      .to(at::kFloat)
+      .log_softmax(1)
+      .index_select(1, at::tensor(columns, at::kLong).to(states_sh.device()));
 }
 
 ModelInput packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device) {

@@ -1,5 +1,5 @@
-// What a model says of whole texts, read where each one ends: classes, an embedding, relevance. Training, inference and the server
-// all ask here.
+// What a model says of whole texts, read where each one ends: classes, an embedding, relevance. Training, inference and the
+// server all ask here.
 #pragma once
 #include "hone/model/causal_lm.h"
 #include "hone/text/tokenizer.h"

@@ -53,10 +53,14 @@ RopeFrequencies rope_frequencies(const RopeConfig& rope, const DecoderConfig& co
   int64_t head_dim = config.attention.head_dim;
   auto inverse = powers(rope.theta, head_dim);
   switch (rope.kind) {
-    case RopeKind::plain: return {inverse, 1.0};
-    case RopeKind::linear: return {inverse / rope.factor, 1.0};
-    case RopeKind::llama3: return {llama3(inverse, rope), 1.0};
-    case RopeKind::yarn: return {yarn(inverse, rope, head_dim), yarn_magnitude(rope)};
+    case RopeKind::plain:
+      return {inverse, 1.0};
+    case RopeKind::linear:
+      return {inverse / rope.factor, 1.0};
+    case RopeKind::llama3:
+      return {llama3(inverse, rope), 1.0};
+    case RopeKind::yarn:
+      return {yarn(inverse, rope, head_dim), yarn_magnitude(rope)};
     case RopeKind::dynamic: {
       double context = static_cast<double>(config.max_position_embeddings), seen = std::max(context, static_cast<double>(length));
       double dim = static_cast<double>(head_dim);

@@ -12,7 +12,9 @@ constexpr double kStateDropout = 0.1;  // trl's summary_dropout_prob
 io::ValueHead new_value_head(int64_t hidden, uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
-  auto drawn = [&](at::IntArrayRef shape) { return at::empty(shape, at::TensorOptions(at::kFloat)).uniform_(-bound, bound, generator); };
+  auto drawn = [&](at::IntArrayRef shape) {
+    return at::empty(shape, at::TensorOptions(at::kFloat)).uniform_(-bound, bound, generator);
+  };
   return {drawn({1, hidden}), drawn({1})};
 }
 

@@ -1,4 +1,5 @@
-// A head that gives every token one value, in float32 beside the one that gives tokens: LLaMA-Factory's reward models, and critics.
+// A head that gives every token one value, in float32 beside the one that gives tokens: LLaMA-Factory's reward models, and
+// critics.
 #pragma once
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"

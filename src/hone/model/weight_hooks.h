@@ -7,8 +7,8 @@
 
 namespace hone::model {
 
-// What is fetched together: a block with its adapters, the embedding, the final norm and the head. A tied head is the embedding, so
-// that both, and the norm between them, are one part.
+// What is fetched together: a block with its adapters, the embedding, the final norm and the head. A tied head is the embedding,
+// so that both, and the norm between them, are one part.
 struct ParameterUnit {
   std::vector<NamedParameter> parameters;
 };

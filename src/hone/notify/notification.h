@@ -9,8 +9,8 @@ enum class NotificationChannel { none, lark, dingtalk, wxwork, discord, slack, e
 
 struct NotificationConfig {
   NotificationChannel channel = NotificationChannel::none;
-  std::string webhook;  // of a chat service. Who knows it can write there, so it is treated as a secret
-  std::string secret;   // signs what Lark and DingTalk get; the password of a mail's sender
+  std::string webhook;                         // of a chat service. Who knows it can write there, so it is treated as a secret
+  std::string secret;                          // signs what Lark and DingTalk get; the password of a mail's sender
   std::string sender, receivers, mail_server;  // receivers: one address, or several with commas between
   int mail_port = 0;                           // 465 speaks TLS from the first byte, any other begins it with STARTTLS
   bool english = false;                        // else Chinese
@@ -27,8 +27,8 @@ std::string notification_subject(const Notification& notice, bool english);
 std::string notification_text(const Notification& notice, bool english);
 std::string notification_html(const Notification& notice, bool english);
 
-// Returns when the service has taken the message; gives up after ten seconds. Throws std::runtime_error that says why not, without
-// a word of what is secret.
+// Returns when the service has taken the message; gives up after ten seconds. Throws std::runtime_error that says why not,
+// without a word of what is secret.
 void send_notification(const NotificationConfig& config, const Notification& notice);
 
 }  // namespace hone::notify

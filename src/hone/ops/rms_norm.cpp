@@ -43,7 +43,8 @@ Tensor rms_norm_plain(const Tensor& x, const Tensor& weight, double eps) {
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (!fused_operators().rms_norm) return rms_norm_plain(x, weight, eps);
   if (cpu::supports(x) && x.scalar_type() == weight.scalar_type() && x.numel() > 0) return RmsNorm::apply(x, weight, eps);
-  if (x.is_cuda() && x.scalar_type() == weight.scalar_type()) return std::get<0>(at::_fused_rms_norm(x, weight.sizes(), weight, eps));
+  if (x.is_cuda() && x.scalar_type() == weight.scalar_type())
+    return std::get<0>(at::_fused_rms_norm(x, weight.sizes(), weight, eps));
   if (npu::serves(x, "npu_rms_norm") && x.scalar_type() == weight.scalar_type()) return npu::rms_norm(x, weight, eps);
   return rms_norm_plain(x, weight, eps);
 }

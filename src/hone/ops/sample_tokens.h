@@ -14,7 +14,7 @@ struct SamplingTensors {
 };
 
 bool can_sample_on_device(const Tensor& logits_rv, double temperature);
-bool can_filter_on(const Tensor& logits_rv);                               // whether it may draw from the top k and p
+bool can_filter_on(const Tensor& logits_rv);                                  // whether it may draw from the top k and p
 Tensor sample_tokens(const Tensor& logits_rv, const SamplingTensors& draws);  // int64 [rows]
 
 // Minus infinity for the tokens that a row's top_k and top_p, at its temperature, leave out.

@@ -13,7 +13,8 @@ namespace {
 
 using ops::cpu::AdamRounding, ops::cpu::AdamStep;
 
-// libtorch rounds what is left behind the last whole vector in another way, and its vectors hold 4, 8 or 16 floats: it does the rest itself.
+// libtorch rounds what is left behind the last whole vector in another way, and its vectors hold 4, 8 or 16 floats: it does the
+// rest itself.
 constexpr int64_t kWhole = 16;
 constexpr int64_t kBlock = 1 << 15;
 
@@ -30,7 +31,8 @@ AdamStep step_of(const AdamUpdate& u, const AdamConfig& config, AdamRounding rou
           .rounding = rounding};
 }
 
-// What one thread does at a time. Tensors are cut by size alone, all of a group before any is touched: few barriers, whatever the tensors' sizes.
+// What one thread does at a time. Tensors are cut by size alone, all of a group before any is touched: few barriers, whatever the
+// tensors' sizes.
 struct Block {
   size_t tensor;
   int64_t begin, end;
@@ -39,7 +41,8 @@ struct Block {
 std::vector<Block> blocks_of(const TensorList& tensors) {
   std::vector<Block> blocks;
   for (size_t i = 0; i < tensors.size(); ++i)
-    for (int64_t begin = 0, whole = tensors[i].numel() / kWhole * kWhole; begin < whole; begin += kBlock) blocks.push_back({i, begin, std::min(begin + kBlock, whole)});
+    for (int64_t begin = 0, whole = tensors[i].numel() / kWhole * kWhole; begin < whole; begin += kBlock)
+      blocks.push_back({i, begin, std::min(begin + kBlock, whole)});
   return blocks;
 }
 
@@ -65,8 +68,8 @@ void update_all(const AdamUpdate& u, const AdamConfig& config, AdamRounding roun
   };
   std::vector<Pointers> pointers;
   for (size_t i = 0; i < u.parameters.size(); ++i) {
-    pointers.push_back({u.parameters[i].mutable_data_ptr<float>(), u.gradients[i].const_data_ptr<float>(), u.first[i].mutable_data_ptr<float>(),
-                  u.second[i].mutable_data_ptr<float>()});
+    pointers.push_back({u.parameters[i].mutable_data_ptr<float>(), u.gradients[i].const_data_ptr<float>(),
+                        u.first[i].mutable_data_ptr<float>(), u.second[i].mutable_data_ptr<float>()});
     for (const auto* changed : {&u.parameters[i], &u.first[i], &u.second[i]}) changed->unsafeGetTensorImpl()->bump_version();
   }
   const auto blocks = blocks_of(u.parameters);
@@ -81,9 +84,12 @@ void update_all(const AdamUpdate& u, const AdamConfig& config, AdamRounding roun
 }
 
 AdamUpdate probe() {
-  auto values = [](double scale, double shift) { return (at::arange(4096, at::kDouble) * 0.7548776662466927).frac().mul(scale).add(shift).to(at::kFloat); };
+  auto values = [](double scale, double shift) {
+    return (at::arange(4096, at::kDouble) * 0.7548776662466927).frac().mul(scale).add(shift).to(at::kFloat);
+  };
   AdamUpdate u{.rate = 1e-3, .weight_decay = 0.1, .step = 3};
-  u.parameters = {values(2, -1)}, u.gradients = {values(0.3, -0.17)}, u.first = {values(0.2, -0.1)}, u.second = {values(1e-3, 1e-6)};
+  u.parameters = {values(2, -1)}, u.gradients = {values(0.3, -0.17)}, u.first = {values(0.2, -0.1)},
+  u.second = {values(1e-3, 1e-6)};
   return u;
 }
 
@@ -96,7 +102,9 @@ std::optional<AdamRounding> rounding_of_libtorch() {
     for (auto rounding : {AdamRounding::separate, AdamRounding::fused_square, AdamRounding::fused_decay}) {
       auto ours = probe();
       update_all(ours, config, rounding);
-      if (ours.parameters[0].equal(theirs.parameters[0]) && ours.first[0].equal(theirs.first[0]) && ours.second[0].equal(theirs.second[0])) return rounding;
+      if (ours.parameters[0].equal(theirs.parameters[0]) && ours.first[0].equal(theirs.first[0]) &&
+          ours.second[0].equal(theirs.second[0]))
+        return rounding;
     }
     return {};
   }();
@@ -110,8 +118,10 @@ bool is_plain(const Tensor& tensor) { return tensor.is_cpu() && tensor.scalar_ty
 void libtorch_adam(const AdamUpdate& u, const AdamConfig& config) {
   Tensor step = at::full({}, static_cast<double>(u.step), u.parameters.front().options().dtype(at::kFloat).requires_grad(false));
   TensorList steps(u.parameters.size(), step);
-  auto fused = config.decoupled_decay ? static_cast<decltype(&at::_ops::_fused_adam_::call)>(&at::_ops::_fused_adamw_::call) : &at::_ops::_fused_adam_::call;
-  fused(u.parameters, u.gradients, u.first, u.second, {}, steps, u.rate, config.beta1, config.beta2, u.weight_decay, config.epsilon, /*amsgrad=*/false,
+  auto fused = config.decoupled_decay ? static_cast<decltype(&at::_ops::_fused_adam_::call)>(&at::_ops::_fused_adamw_::call)
+                                      : &at::_ops::_fused_adam_::call;
+  fused(u.parameters, u.gradients, u.first, u.second, {}, steps, u.rate, config.beta1, config.beta2, u.weight_decay,
+        config.epsilon, /*amsgrad=*/false,
         /*maximize=*/false, {}, {});
 }
 

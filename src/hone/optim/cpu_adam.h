@@ -1,4 +1,5 @@
-// AdamW on the CPU, for weights there and for optimizer state that was offloaded to it: one pass of vector code, bit for bit libtorch's fused one.
+// AdamW on the CPU, for weights there and for optimizer state that was offloaded to it: one pass of vector code, bit for bit
+// libtorch's fused one.
 #pragma once
 #include "hone/optim/optimizers/adam.h"
 

@@ -14,13 +14,13 @@
 #include "hone/optim/optimizers/adam_mini.h"
 #include "hone/optim/optimizers/apollo.h"
 #include "hone/optim/optimizers/block_adam.h"
-#include "hone/optim/optimizers/sgd_rmsprop_adagrad.h"
 #include "hone/optim/optimizers/galore.h"
 #include "hone/optim/optimizers/lion.h"
 #include "hone/optim/optimizers/masked_adam.h"
 #include "hone/optim/optimizers/muon.h"
 #include "hone/optim/optimizers/optimizer_in_backward.h"
 #include "hone/optim/optimizers/quantized_galore.h"
+#include "hone/optim/optimizers/sgd_rmsprop_adagrad.h"
 
 namespace hone::optim {
 namespace {
@@ -57,7 +57,8 @@ class Arguments {
   std::string choice(const char* key, const std::vector<std::string>& choices) {
     auto text = take(key).value_or(choices.front());
     if (std::ranges::count(choices, text)) return text;
-    throw UserError(ExitCode::usage, fmt::format("optim_args: {} is \"{}\", expected one of {}", key, text, fmt::join(choices, ", ")));
+    throw UserError(ExitCode::usage,
+                    fmt::format("optim_args: {} is \"{}\", expected one of {}", key, text, fmt::join(choices, ", ")));
   }
   void finish() const {
     if (!left_.empty())
@@ -144,7 +145,9 @@ GaloreConfig galore_config(const OptimizerConfig& c, Arguments& a) {
   return config;
 }
 
-std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups g) { return std::make_unique<Galore>(std::move(g), galore_config(c, a)); }
+std::unique_ptr<Optimizer> galore(const OptimizerConfig& c, Arguments& a, Groups g) {
+  return std::make_unique<Galore>(std::move(g), galore_config(c, a));
+}
 
 std::unique_ptr<Optimizer> quantized_galore(const OptimizerConfig& c, Arguments& a, Groups g) {
   QuantizedGaloreConfig config;
@@ -179,7 +182,8 @@ std::unique_ptr<Optimizer> badam(const OptimizerConfig& c, Arguments& a, Groups 
   const int64_t interval = a.whole("switch_interval", 50), start = a.whole("start_block", -1);
   const std::vector<std::string> orders = {"ascending", "descending", "random", "fixed"};
   const std::string order = a.choice("switch_mode", orders);
-  MaskedAdamConfig masked{c.adam, a.number("update_ratio", 0.05), interval, a.choice("mask_mode", {"adjacent", "scatter"}) == "scatter"};
+  MaskedAdamConfig masked{c.adam, a.number("update_ratio", 0.05), interval,
+                          a.choice("mask_mode", {"adjacent", "scatter"}) == "scatter"};
   const bool verbose = a.whole("verbose", 0) > 0;
   if (by_ratio) return std::make_unique<MaskedAdam>(std::move(g), masked);
   const auto place = std::ranges::find(orders, order) - orders.begin();

@@ -221,7 +221,9 @@ LrScheduler::LrScheduler(const LrSchedulerConfig& config) : learning_rate_(confi
   if (config.name != "constant" && config.name != "constant_with_warmup") arguments.finish();  // transformers ignores them there
 }
 
-double LrScheduler::learning_rate(int64_t done) const { return watches_metric_ ? learning_rate_ : learning_rate_ * factor_(done); }
+double LrScheduler::learning_rate(int64_t done) const {
+  return watches_metric_ ? learning_rate_ : learning_rate_ * factor_(done);
+}
 
 bool LrScheduler::Plateau::improved_by(double metric) const {
   const double sign = minimize ? -1.0 : 1.0;

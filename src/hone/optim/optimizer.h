@@ -38,8 +38,8 @@ class Optimizer {
   // parameters are spread over processes, `across` adds up the squared norms of all.
   using AllReduceNorm = std::function<void(Tensor& squared_norm)>;
   Tensor clip_grad_norm(double max_norm, const AllReduceNorm& across = {});
-  // Whether step() reads gradients once, scaling them down as `clip` found, so that they are left as they are until then; it then takes gradients
-  // of bfloat16 too.
+  // Whether step() reads gradients once, scaling them down as `clip` found, so that they are left as they are until then; it then
+  // takes gradients of bfloat16 too.
   virtual bool scales_gradients() const { return false; }
   // Asks step() to write rounded copies of parameters along with them: (parameter, copy). False where it cannot.
   virtual bool write_along(const std::vector<std::pair<Tensor, Tensor>>& /*copies*/) { return false; }

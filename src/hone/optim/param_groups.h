@@ -17,6 +17,6 @@ struct ParamGroupConfig {
 // False for biases and norms.
 bool takes_weight_decay(std::string_view parameter_name);
 std::vector<ParameterGroup> make_param_groups(const NamedTensors& trainable,
-                                        const ParamGroupConfig& config);  // no group is empty or mixes number types
+                                              const ParamGroupConfig& config);  // no group is empty or mixes number types
 
 }  // namespace hone::optim

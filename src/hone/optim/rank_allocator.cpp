@@ -26,9 +26,7 @@ void RankAllocator::Importance::observe(const RankSchedule& schedule) {
   uncertainty.mul_(schedule.uncertainty_decay).add_((change - sensitivity).abs(), 1 - schedule.uncertainty_decay);
 }
 
-Tensor RankAllocator::Layer::scores() const {
-  return e.score().view(-1) + a.score().mean(1) + b.score().mean(0);
-}
+Tensor RankAllocator::Layer::scores() const { return e.score().view(-1) + a.score().mean(1) + b.score().mean(0); }
 
 RankAllocator::RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedule& schedule)
     : Optimizer(inner->groups()), inner_(std::move(inner)), schedule_(schedule) {
@@ -44,7 +42,8 @@ RankAllocator::RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedul
       slot = {name, parameter, at::zeros_like(parameter.detach()), at::zeros_like(parameter.detach())};
     }
   for (auto& [path, layer] : layers) {
-    HONE_CHECK(layer.a.parameter.defined() && layer.b.parameter.defined() && layer.e.parameter.defined(), "an AdaLoRA layer has A, B and E");
+    HONE_CHECK(layer.a.parameter.defined() && layer.b.parameter.defined() && layer.e.parameter.defined(),
+               "an AdaLoRA layer has A, B and E");
     layer.kept = at::ones_like(layer.e.parameter.detach());
     first_ranks_ += layer.e.parameter.size(0);
     layers_.push_back(std::move(layer));
@@ -76,7 +75,8 @@ void RankAllocator::step(double learning_rate) {
   if (step < last_change)
     for (auto& layer : layers_)
       for (auto* importance : {&layer.a, &layer.b, &layer.e}) importance->observe(schedule_);
-  if (schedule_.changes_at(step)) allocate(schedule_.budget(step, first_ranks_, schedule_.target_rank * static_cast<int64_t>(layers_.size())));
+  if (schedule_.changes_at(step))
+    allocate(schedule_.budget(step, first_ranks_, schedule_.target_rank * static_cast<int64_t>(layers_.size())));
   if (step > last_change)
     for (auto& layer : layers_) layer.e.parameter.mul_(layer.kept);
 }

@@ -1,5 +1,5 @@
-// AdaLoRA's allocation of ranks around any optimizer: singular values that matter least are set to zero until a budget is met, and the
-// singular vectors are drawn towards being orthogonal.
+// AdaLoRA's allocation of ranks around any optimizer: singular values that matter least are set to zero until a budget is met,
+// and the singular vectors are drawn towards being orthogonal.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,12 +10,12 @@
 namespace hone::optim {
 
 struct RankSchedule {
-  int64_t target_rank = 8;                           // on average over the layers, in the end
-  int64_t tinit = 0, tfinal = 0;      // steps without a change of ranks
-  int64_t interval = 1;                              // steps between changes
-  int64_t steps = 0;                                 // of the run
+  int64_t target_rank = 8;        // on average over the layers, in the end
+  int64_t tinit = 0, tfinal = 0;  // steps without a change of ranks
+  int64_t interval = 1;           // steps between changes
+  int64_t steps = 0;              // of the run
   double sensitivity_decay = 0.85, uncertainty_decay = 0.85;
-  double orthogonality = 0.5;                        // weight of the penalty
+  double orthogonality = 0.5;  // weight of the penalty
 
   int64_t budget(int64_t step, int64_t first, int64_t last) const;  // ranks of all layers together
   bool changes_at(int64_t step) const;
@@ -39,8 +39,8 @@ class RankAllocator : public Optimizer {
     Tensor score() const { return sensitivity * uncertainty; }
   };
   struct Layer {
-    Importance a, b, e;  // [rank, in], [out, rank], [rank, 1]
-    Tensor kept;         // [rank, 1], as numbers
+    Importance a, b, e;     // [rank, in], [out, rank], [rank, 1]
+    Tensor kept;            // [rank, 1], as numbers
     Tensor scores() const;  // [rank]
   };
   void allocate(int64_t budget);

@@ -85,7 +85,8 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
 
 }  // namespace
 
-Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingContext& row, const ops::AttentionShape& shape) {
+Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingContext& row,
+                      const ops::AttentionShape& shape) {
   auto by_head = [&](const Tensor& x, int64_t heads) {
     auto split = x.to(at::kFloat).view({x.size(0), heads, -1}).transpose(0, 1);
     return (heads == shape.heads ? split : split.repeat_interleave(shape.heads / heads, 0)).contiguous();

@@ -8,10 +8,11 @@ namespace hone::parallel {
 struct RingContext {
   ProcessGroup& ring;
   const ops::CuSeqlens& segments;  // of the whole row
-  Tensor positions;               // which of its positions this process keeps
+  Tensor positions;                // which of its positions this process keeps
 };
 
 // q, k, v [own positions, heads * head_dim]. Scores in float32, merged step by step with the weights of those before.
-Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingContext& row, const ops::AttentionShape& shape);
+Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingContext& row,
+                      const ops::AttentionShape& shape);
 
 }  // namespace hone::parallel

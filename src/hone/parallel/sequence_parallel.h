@@ -1,5 +1,5 @@
-// Long sequences over several processes: each keeps some positions of a row. Attention exchanges heads for positions (Ulysses) as far as
-// there are heads to share out, and passes keys and values round a circle (ring) for the rest.
+// Long sequences over several processes: each keeps some positions of a row. Attention exchanges heads for positions (Ulysses) as
+// far as there are heads to share out, and passes keys and values round a circle (ring) for the rest.
 #pragma once
 #include "hone/model/distributed_attention.h"
 #include "hone/parallel/collectives/process_group.h"
@@ -11,9 +11,10 @@ class SequenceParallel final : public model::DistributedAttention {
   // `members` of `world` share each sequence. Heads go to gcd(heads, members) of them, as in ms-swift.
   SequenceParallel(ProcessGroup& world, const std::vector<int>& members, int64_t heads);
 
-  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan, const ops::AttentionShape& shape) override;
+  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan,
+                const ops::AttentionShape& shape) override;
 
-  int64_t padding_multiple() const;                // rows are padded to this many positions
+  int64_t padding_multiple() const;        // rows are padded to this many positions
   Tensor positions(int64_t padded) const;  // int64: which positions of a padded row this process keeps
   bool is_first_rank() const { return rank_ == 0; }
   std::string str() const;

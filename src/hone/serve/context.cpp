@@ -8,7 +8,7 @@ Context::Target Context::target_of(const std::string& model) const {
   if (adapters.knows(model)) return {model, model};
   if (model.empty() || model == served.name || served.any_name) return {served.name, served.base_adapter};
   throw ApiError(404, fmt::format("the model \"{}\" does not exist here; /v1/models lists what does", model.substr(0, 128)),
-                "model", "model_not_found");
+                 "model", "model_not_found");
 }
 
 std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Permit& place, std::vector<engine::Request> requests) {

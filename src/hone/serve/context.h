@@ -5,9 +5,9 @@
 #include "hone/serve/admission.h"
 #include "hone/serve/chat/served_model.h"
 #include "hone/serve/engine_loop.h"
+#include "hone/serve/http/api_error.h"
 #include "hone/serve/http/connection.h"
 #include "hone/serve/http/head.h"
-#include "hone/serve/http/api_error.h"
 #include "hone/serve/schema/body.h"
 #include "hone/serve/workers.h"
 

@@ -54,10 +54,10 @@ class Generation {
 };
 
 struct EngineLoopLimits {
-  size_t live_sequences = 1280;         // generated or waiting for it
-  size_t live_tokens = 16u << 20;     // their prompts and the longest answers they may become, together
-  size_t unread_bytes = 1u << 20;     // of one request, until its client is cut
-  int failures_in_a_row = 3;          // steps that throw, until the engine counts as broken
+  size_t live_sequences = 1280;    // generated or waiting for it
+  size_t live_tokens = 16u << 20;  // their prompts and the longest answers they may become, together
+  size_t unread_bytes = 1u << 20;  // of one request, until its client is cut
+  int failures_in_a_row = 3;       // steps that throw, until the engine counts as broken
 };
 
 class EngineLoop {
@@ -90,7 +90,9 @@ class EngineLoop {
   // How long the present step, or call between steps, has been running; 0 while there is none.
   std::chrono::milliseconds in_step() const;
   bool broken() const { return broken_; }
-  bool answers_break() const { return broken_answers_ >= limits_.failures_in_a_row; }  // the last ones all did, by the model's fault
+  bool answers_break() const {
+    return broken_answers_ >= limits_.failures_in_a_row;
+  }  // the last ones all did, by the model's fault
 
  private:
   friend class Generation;

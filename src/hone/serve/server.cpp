@@ -9,8 +9,8 @@
 #include "hone/serve/anthropic/messages.h"
 #include "hone/serve/anthropic/models.h"
 #include "hone/serve/http/access.h"
-#include "hone/serve/http/listener.h"
 #include "hone/serve/http/in_flight.h"
+#include "hone/serve/http/listener.h"
 #include "hone/serve/routes.h"
 
 namespace hone::serve {
@@ -68,7 +68,8 @@ class Server : public Service {
     if (head.method == "OPTIONS" && !methods.empty() && access_.allows_origin(head.header("origin"))) return preflight(head);
     bool open = route && route->audience == Audience::everyone;
     if (auto problem = access_.wrong_origin(head); problem && !open) return answer_to(*problem, head);
-    if (!open && access_.has_key() && !access_.has_valid_key(head)) return Access::unauthorized_response(answer_to(wrong_key(), head), head);
+    if (!open && access_.has_key() && !access_.has_valid_key(head))
+      return Access::unauthorized_response(answer_to(wrong_key(), head), head);
     if (!route && methods.empty())
       return answer_to({404, "there is nothing at this path; /openapi.json lists what there is", "", "not_found"}, head);
     if (!route) return wrong_method(head, methods);

@@ -1,7 +1,7 @@
 #include "hone/text/chat_template.h"
 
-#include "hone/text/jinja/json_text.h"
 #include "hone/text/jinja/builtins/natives.h"
+#include "hone/text/jinja/json_text.h"
 #include "hone/text/jinja/syntax/parser.h"
 
 namespace hone::text {

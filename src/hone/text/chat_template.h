@@ -32,8 +32,8 @@ class ChatTemplate {
   // Refuses what jinja2 refuses; the message names the line.
   static Result<ChatTemplate> parse(std::string_view source, TemplateLimits limits = {});
 
-  // `variables` is what transformers passes: messages, tools, documents, add_generation_prompt, bos_token, eos_token, … and any extra.
-  // Errors are the template's own raise_exception, undefined values, type errors, exceeded limits; each names the line.
+  // `variables` is what transformers passes: messages, tools, documents, add_generation_prompt, bos_token, eos_token, … and any
+  // extra. Errors are the template's own raise_exception, undefined values, type errors, exceeded limits; each names the line.
   Result<Rendered> render(const Json& variables) const;
 
  private:

@@ -19,6 +19,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& fol
 
 // Writes tokenizer.json and tokenizer_config.json of `from` into `to`, with the tokens under the ids that `tokenizer` gave them.
 // Throws UserError(usage) for a folder without tokenizer.json.
-void write_extended_files(const std::filesystem::path& from, const std::filesystem::path& to, const NewTokens& tokens, const Tokenizer& tokenizer);
+void write_extended_files(const std::filesystem::path& from, const std::filesystem::path& to, const NewTokens& tokens,
+                          const Tokenizer& tokenizer);
 
 }  // namespace hone::text

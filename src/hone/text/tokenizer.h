@@ -16,7 +16,7 @@ namespace hone::text {
 using TokenId = int32_t;
 
 struct EncodeOptions {
-  bool add_special_tokens = false;  // run the post-processor's template (BOS, EOS …)
+  bool add_special_tokens = false;    // run the post-processor's template (BOS, EOS …)
   bool guard_special_tokens = false;  // text that spells a special token stays text
 };
 
@@ -28,7 +28,8 @@ struct SpecialTokens {
 
 class Tokenizer {
  public:
-  // Reads tokenizer.json (or tokenizer.model), tokenizer_config.json, added_tokens.json as present. Throws UserError(bad_data) naming the file.
+  // Reads tokenizer.json (or tokenizer.model), tokenizer_config.json, added_tokens.json as present. Throws UserError(bad_data)
+  // naming the file.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& folder);
   virtual ~Tokenizer() = default;
 
@@ -58,7 +59,8 @@ Result<std::shared_ptr<const Tokenizer>> tokenizer_from_json(std::string_view js
 // Decodes one token at a time and never emits half a character: bytes of an unfinished one are held back.
 class StreamDecoder {
  public:
-  StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens) : tokenizer_(tokenizer), skip_special_(skip_special_tokens) {}
+  StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)
+      : tokenizer_(tokenizer), skip_special_(skip_special_tokens) {}
   std::string push(TokenId id);  // text that has become final
   std::string finish();          // what was held back
 

@@ -11,7 +11,7 @@
 
 namespace hone::train {
 
-enum class Layout { swift, factory };  // whose output folder: ms-swift's or LLaMA-Factory's
+enum class Layout { swift, factory };                       // whose output folder: ms-swift's or LLaMA-Factory's
 enum class IntervalStrategy { never, steps, epoch, best };  // best: after an evaluation that was better than all before
 enum class NonFinite { skip, stop };
 enum class Spike { warn, skip, stop };
@@ -47,7 +47,7 @@ struct TrainerConfig {
 
   // When. Values in (0, 1) are a share of all steps.
   IntervalStrategy logging = IntervalStrategy::steps;
-  double logging_steps = 5;  // 0: never
+  double logging_steps = 5;     // 0: never
   bool log_short_runs = false;  // nobody said how often: a run of few steps logs each of them
   bool logging_first_step = true;
   IntervalStrategy save = IntervalStrategy::steps;
@@ -64,7 +64,7 @@ struct TrainerConfig {
 
   // The best model.
   std::string metric_for_best_model = "loss";  // empty: no evaluation is called the best
-  std::optional<bool> greater_is_better;  // unset: lower is better for losses, higher for everything else
+  std::optional<bool> greater_is_better;       // unset: lower is better for losses, higher for everything else
   bool load_best_model_at_end = false;
   std::optional<int64_t> early_stop_patience;
   double early_stop_threshold = 0;
@@ -88,7 +88,7 @@ struct TrainerConfig {
 
   // Going on.
   std::optional<fs::path> resume_from_checkpoint;
-  bool auto_resume = false;  // LLaMA-Factory: the newest whole checkpoint in output_dir
+  bool auto_resume = false;              // LLaMA-Factory: the newest whole checkpoint in output_dir
   std::optional<fs::path> continue_run;  // a restarted process continues in the folder of the attempt before
   bool resume_only_model = false;
   bool ignore_data_skip = false;

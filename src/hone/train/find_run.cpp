@@ -15,13 +15,21 @@ namespace hone::train {
 namespace {
 
 // Where things are written and whether a run is continued: no step depends on them.
-constexpr std::array<std::string_view, 18> kNoMatter{
-    "output_dir", "resume_from_checkpoint", "add_version", "overwrite_output_dir", "logging_dir", "run_name", "load_args", "load_data_args", "show_config",
-    "log_level", "log_format", "config", "disable_tqdm", "dataset", "val_dataset", "ignore_data_skip", "resume_only_model", "dataloader_num_workers"};
+constexpr std::array<std::string_view, 18> kNoMatter{"output_dir",        "resume_from_checkpoint",
+                                                     "add_version",       "overwrite_output_dir",
+                                                     "logging_dir",       "run_name",
+                                                     "load_args",         "load_data_args",
+                                                     "show_config",       "log_level",
+                                                     "log_format",        "config",
+                                                     "disable_tqdm",      "dataset",
+                                                     "val_dataset",       "ignore_data_skip",
+                                                     "resume_only_model", "dataloader_num_workers"};
 
 double seconds_of(const fs::path& manifest) {
   struct stat info {};
-  return ::stat(manifest.c_str(), &info) == 0 ? static_cast<double>(info.st_mtim.tv_sec) + static_cast<double>(info.st_mtim.tv_nsec) * 1e-9 : 0;
+  return ::stat(manifest.c_str(), &info) == 0
+             ? static_cast<double>(info.st_mtim.tv_sec) + static_cast<double>(info.st_mtim.tv_nsec) * 1e-9
+             : 0;
 }
 
 std::vector<fs::path> with_versions(const fs::path& folder) {
@@ -29,7 +37,8 @@ std::vector<fs::path> with_versions(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     auto name = entry.path().filename().string();
-    if (name.size() > 1 && name[0] == 'v' && std::isdigit(static_cast<unsigned char>(name[1])) && entry.is_directory(ignored)) folders.push_back(entry.path());
+    if (name.size() > 1 && name[0] == 'v' && std::isdigit(static_cast<unsigned char>(name[1])) && entry.is_directory(ignored))
+      folders.push_back(entry.path());
   }
   return folders;
 }
@@ -44,8 +53,10 @@ void add_runs(const fs::path& folder, std::vector<FoundRun>& runs) {
     }
     double saved_at = manifest->saved_at > 0 ? manifest->saved_at : seconds_of(checkpoint / "manifest.json");
     auto known = std::find_if(runs.begin() + before, runs.end(), [&](const FoundRun& run) { return run.id == manifest->run_id; });
-    if (known == runs.end()) runs.push_back({folder, manifest->run_id, manifest->trains_on, saved_at, checkpoint});
-    else known->saved_at = std::max(known->saved_at, saved_at);
+    if (known == runs.end())
+      runs.push_back({folder, manifest->run_id, manifest->trains_on, saved_at, checkpoint});
+    else
+      known->saved_at = std::max(known->saved_at, saved_at);
   }
 }
 

@@ -1,4 +1,5 @@
-// Which run of a folder a command continues: of those that train the same thing the one whose settings differ least, the newest of equals.
+// Which run of a folder a command continues: of those that train the same thing the one whose settings differ least, the newest
+// of equals.
 #pragma once
 #include <optional>
 #include <string>
@@ -22,8 +23,8 @@ struct FoundRun {
   fs::path newest;  // its highest step; perhaps damaged
 };
 
-// The runs that have checkpoints in `folder` or in a version folder (vN-…) of it, newest first. Checkpoints that cannot be read are named
-// in a warning.
+// The runs that have checkpoints in `folder` or in a version folder (vN-…) of it, newest first. Checkpoints that cannot be read
+// are named in a warning.
 std::vector<FoundRun> runs_in(const fs::path& folder);
 
 // The newest whole checkpoint of the run that `subject` continues. Runs of other models, data or tuners are passed over, by name.
@@ -31,12 +32,12 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const RunSubject
 // The newest whole checkpoint in a folder that a person named, whatever run it is of.
 std::optional<fs::path> newest_of_any(const fs::path& folder);
 
-// "learning_rate was 0.0001 and is now 0.001" for each setting that a checkpoint's args.json has otherwise; places and switches that
-// change no step are left out.
+// "learning_rate was 0.0001 and is now 0.001" for each setting that a checkpoint's args.json has otherwise; places and switches
+// that change no step are left out.
 std::vector<std::string> changed_settings(const fs::path& checkpoint, const Json& settings);
 
-// The id under which a run resumes from `checkpoint`: its own, or a fresh one where the checkpoint has none, or is not the last of its
-// run, whose later checkpoints then stay what they are.
+// The id under which a run resumes from `checkpoint`: its own, or a fresh one where the checkpoint has none, or is not the last
+// of its run, whose later checkpoints then stay what they are.
 std::string id_to_continue(const fs::path& checkpoint);
 std::string fresh_run_id();
 

@@ -8,17 +8,21 @@ namespace hone::train {
 namespace {
 
 // Sequences that are on several processes: attention is told, the rest works position by position.
-std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const DistributedContext& processes, model::CausalLM& model) {
+std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const DistributedContext& processes,
+                                                            model::CausalLM& model) {
   if (processes.mesh.size("sp") == 1) return nullptr;
   if (job.neftune_alpha > 0 || job.shifted_attention || model.config().rope.kind == model::RopeKind::dynamic)
-    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with NEFTune noise, shift_attn or dynamic RoPE scaling, which need full sequences",
-                    "leave one of them out");
+    throw UserError(
+        ExitCode::usage,
+        "sequence_parallel_size is above 1 with NEFTune noise, shift_attn or dynamic RoPE scaling, which need full sequences",
+        "leave one of them out");
   if (job.sft.router_aux_loss_coef > 0 && model.config().experts.count > 0)
     throw UserError(ExitCode::usage,
                     "sequence_parallel_size is above 1 with router_aux_loss_coef, which looks at all tokens of a batch",
                     "leave one of them out");
   if (job.sft.channel_loss || job.sft.sequence_accuracy)
-    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with enable_channel_loss or acc_strategy seq, which need full sequences",
+    throw UserError(ExitCode::usage,
+                    "sequence_parallel_size is above 1 with enable_channel_loss or acc_strategy seq, which need full sequences",
                     "leave one of them out");
   auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, "sp"),
                                                                model.config().attention.heads);
@@ -51,7 +55,8 @@ tuner::ReadWeight copies_of(const tuner::Tuned& tuned) {
 
 }  // namespace
 
-LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned) {
+LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, std::unique_ptr<model::CausalLM> model,
+                        tuner::Tuned tuned) {
   std::unique_ptr<parallel::ShardedModel> sharded;
   if (processes.shards_model())
     sharded = std::make_unique<parallel::ShardedModel>(*model, job.parallel.sharding, *processes.shards, processes.replicas.get(),
@@ -62,27 +67,34 @@ LoadedModel shard_model(const TrainingJob& job, const DistributedContext& proces
 }
 
 std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
-                                const std::vector<optim::ParameterGroup>& working, const std::vector<optim::ParameterGroup>& updated) {
+                                                const std::vector<optim::ParameterGroup>& working,
+                                                const std::vector<optim::ParameterGroup>& updated) {
   if (!processes.group) return std::make_unique<SingleProcess>();
-  if (loaded.sharded) return std::make_unique<ShardedDataParallel>(*processes.group, *processes.shards, processes.replicas.get(), *loaded.sharded);
+  if (loaded.sharded)
+    return std::make_unique<ShardedDataParallel>(*processes.group, *processes.shards, processes.replicas.get(), *loaded.sharded);
   std::unordered_map<const void*, Tensor> targets;
   for (size_t g = 0; g < working.size(); ++g)
-    for (size_t i = 0; i < working[g].parameters.size(); ++i) targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
+    for (size_t i = 0; i < working[g].parameters.size(); ++i)
+      targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
   std::vector<parallel::GradientBuckets::Parameter> parameters;
-  for (const auto& [name, tensor] : loaded.tuned.trainable) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
+  for (const auto& [name, tensor] : loaded.tuned.trainable)
+    parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
   return std::make_unique<DataParallel>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
 }
 
 WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const CheckpointAssets& companions, bool main) {
   auto reader = std::make_shared<tuner::ReadWeight>();
   auto* sharded = loaded.sharded.get();
-  WeightFiles files{
-      [&, reader](const fs::path& folder) { tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes, *reader); },
-      [&, sharded](const fs::path& folder) {
-        tuner::load_trained(*loaded.model, loaded.tuned, folder,
-                            sharded ? [=](const Tensor& parameter, const Tensor& values) { sharded->fill(parameter, values); } : tuner::CopyWeight());
-      },
-      [&](const fs::path& folder) { companions.write(folder); }};
+  WeightFiles files{[&, reader](const fs::path& folder) {
+                      tuner::save_trained(*loaded.model, loaded.tuned, folder, job.max_shard_bytes, *reader);
+                    },
+                    [&, sharded](const fs::path& folder) {
+                      tuner::load_trained(
+                          *loaded.model, loaded.tuned, folder,
+                          sharded ? [=](const Tensor& parameter, const Tensor& values) { sharded->fill(parameter, values); }
+                                  : tuner::CopyWeight());
+                    },
+                    [&](const fs::path& folder) { companions.write(folder); }};
   bool whole = !sharded || !parallel::GatheredParameters::is_needed(*sharded);
   if (main && whole && !loaded.tuned.adapter)
     files.copy = [&, sharded]() -> std::function<void(const fs::path&)> {

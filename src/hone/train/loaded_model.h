@@ -2,9 +2,9 @@
 #pragma once
 #include "hone/parallel/sequence_parallel.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
+#include "hone/train/checkpoints/checkpoint_manager.h"
 #include "hone/train/distributed/data_parallel.h"
 #include "hone/train/run.h"
-#include "hone/train/checkpoints/checkpoint_manager.h"
 #include "hone/tuner/tuner.h"
 
 namespace hone::train {
@@ -20,12 +20,14 @@ struct LoadedModel {
 };
 
 // Shards the model and splits its sequences, as far as the run asks for it.
-LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned);
+LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, std::unique_ptr<model::CausalLM> model,
+                        tuner::Tuned tuned);
 
-// The processes as the trainer sees them. `working` holds what the model computes with, `updated` what the optimizer changes: the same
-// tensors or their masters.
+// The processes as the trainer sees them. `working` holds what the model computes with, `updated` what the optimizer changes: the
+// same tensors or their masters.
 std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
-                                const std::vector<optim::ParameterGroup>& working, const std::vector<optim::ParameterGroup>& updated);
+                                                const std::vector<optim::ParameterGroup>& working,
+                                                const std::vector<optim::ParameterGroup>& updated);
 
 // How what is trained becomes files and back. Weights that are spread over processes are fetched part by part.
 WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const CheckpointAssets& companions, bool main);

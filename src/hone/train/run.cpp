@@ -1,27 +1,27 @@
-#include "hone/model/expansion.h"
 #include "hone/train/run.h"
+#include "hone/model/expansion.h"
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/device/device.h"
 #include "hone/device/memory.h"
 #include "hone/parallel/launch/supervisor.h"
-#include "hone/train/loop/base_gradients.h"
 #include "hone/train/checkpoints/checkpoint.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
-#include "hone/train/loaded_model.h"
-#include "hone/train/methods/make_loss.h"
-#include "hone/train/evaluation/final_evaluation.h"
 #include "hone/train/checkpoints/node_replication.h"
-#include "hone/train/reports/run_summary.h"
-#include "hone/train/reports/plot.h"
-#include "hone/train/loop/adalora.h"
-#include "hone/train/reports/run_log.h"
-#include "hone/train/run_setup.h"
-#include "hone/train/methods/reference.h"
+#include "hone/train/evaluation/final_evaluation.h"
 #include "hone/train/evaluation/results.h"
-#include "hone/train/rl/rewards/reward.h"
+#include "hone/train/loaded_model.h"
+#include "hone/train/loop/adalora.h"
+#include "hone/train/loop/base_gradients.h"
 #include "hone/train/loop/trainer.h"
+#include "hone/train/methods/make_loss.h"
+#include "hone/train/methods/reference.h"
+#include "hone/train/reports/plot.h"
+#include "hone/train/reports/run_log.h"
+#include "hone/train/reports/run_summary.h"
+#include "hone/train/rl/rewards/reward.h"
+#include "hone/train/run_setup.h"
 #include "hone/tuner/tuner.h"
 
 namespace hone::train {
@@ -31,7 +31,8 @@ std::string type_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
 }
 
-// Log-probabilities of two models are compared as they are; adapter_config.json keeps what was asked for, as ms-swift and LLaMA-Factory have it.
+// Log-probabilities of two models are compared as they are; adapter_config.json keeps what was asked for, as ms-swift and
+// LLaMA-Factory have it.
 void switch_off_dropout(model::CausalLM& model) {
   for (const auto& slot : model.slots())
     for (auto& adapter : *slot.adapters) adapter.dropout = 0;
@@ -40,7 +41,8 @@ void switch_off_dropout(model::CausalLM& model) {
 LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const DistributedContext& processes) {
   auto options = job.load;
   if (job.resize_embeddings) options.changes.vocabulary = job.resize_embeddings(*ready.tokenizer);
-  auto model = job.from_scratch ? model::CausalLM::random(model::read_config(job.model_folder, options.changes.config), job.trainer.seed, options)
+  auto model = job.from_scratch ? model::CausalLM::random(model::read_config(job.model_folder, options.changes.config),
+                                                          job.trainer.seed, options)
                                 : model::CausalLM::load(job.model_folder, options);
   device::seed(job.trainer.seed);
   auto tuning = job.tuner;
@@ -48,8 +50,10 @@ LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const Dist
   tuning.resumed = ready.resume;
   tuning.steps = ready.plan.max_steps;
   model->set_recompute(job.gradient_checkpointing ? job.recompute : model::Recompute::none, job.recomputed_blocks);
-  if (job.offload_activations && job.load.device.is_cpu()) log::warning("activations are in host memory already: on a CPU there is nowhere to offload them to");
-  else model->set_activation_offload(job.offload_activations);
+  if (job.offload_activations && job.load.device.is_cpu())
+    log::warning("activations are in host memory already: on a CPU there is nowhere to offload them to");
+  else
+    model->set_activation_offload(job.offload_activations);
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job, ready.tokenizer, ready.data.train));
   const bool keeps_dropout = model->value_head() && job.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
   if ((job.preference.method != Preference::none && !keeps_dropout) || job.reinforcement) switch_off_dropout(*model);
@@ -60,7 +64,8 @@ LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const Dist
   ops::fused_operators() = job.fused;
   if (job.print_parameters && processes.world.is_main())
     for (const auto& [name, value] : model->parameters())
-      log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(), value->requires_grad());
+      log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(),
+                value->requires_grad());
   auto loaded = shard_model(job, processes, std::move(model), std::move(tuned));
   loaded.reference = std::move(reference);
   return loaded;
@@ -76,19 +81,20 @@ double flops_per_token(model::CausalLM& model) {
 
 CheckpointAssets assets_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded) {
   CheckpointAssets companions{.model_folder = job.model_folder,
-                        .model_name = job.model_name.empty() ? job.model_folder.string() : job.model_name,
-                        .tuner = tuner_name(job.tuner),
-                        .adapter = job.tuner.kind == tuner::TunerType::adapter,
-                        .weights_type = type_name(loaded.model->dtype()),
-                        .layout = job.trainer.layout,
-                        .args = job.args,
-                        .additional = nullptr,
-                        .config_changes = job.load.changes.config,
-                        .new_tokens = job.new_tokens,
-                        .tokenizer = ready.tokenizer};
+                              .model_name = job.model_name.empty() ? job.model_folder.string() : job.model_name,
+                              .tuner = tuner_name(job.tuner),
+                              .adapter = job.tuner.kind == tuner::TunerType::adapter,
+                              .weights_type = type_name(loaded.model->dtype()),
+                              .layout = job.trainer.layout,
+                              .args = job.args,
+                              .additional = nullptr,
+                              .config_changes = job.load.changes.config,
+                              .new_tokens = job.new_tokens,
+                              .tokenizer = ready.tokenizer};
   companions.config_changes["vocab_size"] = loaded.model->config().vocab_size;
   if (auto stride = job.load.changes.block_stride)
-    companions.config_changes.update(model::expanded_config(read_config_file((job.model_folder / "config.json").string()), stride));
+    companions.config_changes.update(
+        model::expanded_config(read_config_file((job.model_folder / "config.json").string()), stride));
   if (job.tuner.method == "LORA" && job.tuner.kind == tuner::TunerType::adapter && job.trainer.layout == Layout::swift)
     companions.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
                              {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
@@ -184,7 +190,8 @@ RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, co
   if (loaded.sharded) groups = shard_param_groups(groups, *loaded.sharded);
   auto working = groups;
   MasterWeights masters = config.no_master_weights ? MasterWeights() : MasterWeights(groups);
-  auto optimizer = with_rank_allocation(optim::make_optimizer(optimizer_recipe(job, processes), std::move(groups)), loaded.tuned, ready.plan.max_steps);
+  auto optimizer = with_rank_allocation(optim::make_optimizer(optimizer_recipe(job, processes), std::move(groups)), loaded.tuned,
+                                        ready.plan.max_steps);
   masters.let_write(*optimizer);
   auto method = make_loss(job, *ready.tokenizer, loaded.reference.get());
   auto group = make_strategy(job, processes, loaded, working, optimizer->groups());
@@ -202,7 +209,8 @@ RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, co
   };
   NodeReplicator copies(processes.leaders.get());
   const bool passes_repeat = !processes.group && !optimizer_recipe(job, processes).per_parameter;
-  DataShard everyone{processes.world.rank, processes.world.size};  // answers are generated by whole models, also where sequences are split
+  DataShard everyone{processes.world.rank,
+                     processes.world.size};  // answers are generated by whole models, also where sequences are split
   Trainer trainer(config, ready.run,
                   {*loaded.model, *method, *ready.loader, *optimizer, *ready.schedule, masters, *group, savers ? *savers : *group,
                    weights, evaluations_of(job, ready, share),
@@ -217,8 +225,16 @@ RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, co
     log::info("{}", running_block(config, ready.plan, facts_of(job, ready, loaded, group->size()), loaded.tuned));
   }
   auto outcome = trainer.train();
-  RunResult finished{outcome,      trainer.state(), ready.run, {}, job.program, job.model_folder, loaded.tuned.adapter.has_value(),
-                    config.layout, config.load_best_model_at_end, method->state()};
+  RunResult finished{outcome,
+                     trainer.state(),
+                     ready.run,
+                     {},
+                     job.program,
+                     job.model_folder,
+                     loaded.tuned.adapter.has_value(),
+                     config.layout,
+                     config.load_best_model_at_end,
+                     method->state()};
   if (!finished.complete()) return finished;
   if (config.layout == Layout::factory) {
     auto write = [&] {
@@ -226,8 +242,10 @@ RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, co
       if (job.tuner.lora.convert_at_end && loaded.tuned.adapter)
         tuner::save_pissa_conversion(*loaded.model, *loaded.tuned.adapter, ready.run.root);
     };
-    if (weights.gather) weights.gather(write);
-    else if (processes.world.is_main()) write();
+    if (weights.gather)
+      weights.gather(write);
+    else if (processes.world.is_main())
+      write();
     if (processes.world.is_main()) weights.save_assets(ready.run.root);
     if (ready.folder_per_node) copies.replicate(ready.run.root, NodeReplicator::Depth::folder_alone);
   }
@@ -235,30 +253,37 @@ RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, co
   if (config.plot_loss) finished.plots = plot_history(finished.state.log_history, config.layout, ready.run.root);
   if (config.swanlab.enabled) upload_to_swanlab(config.swanlab, event_folder(config, ready.run));
   write_train_results(config, ready.run, finished.state, trainer.results(), about_run(ready, loaded));
-  if (push) log::info("sent to {}", push->finish(config.layout == Layout::factory ? ready.run.root : fs::path(result_of(finished.state))));
+  if (push)
+    log::info("sent to {}",
+              push->finish(config.layout == Layout::factory ? ready.run.root : fs::path(result_of(finished.state))));
   return finished;
 }
 
 void check_method(const TrainingJob& job, const DistributedContext& processes) {
   if (job.reinforcement && job.parallel.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "sequence parallelism does not support generated completions", "leave --sequence_parallel_size out");
+    throw UserError(ExitCode::usage, "sequence parallelism does not support generated completions",
+                    "leave --sequence_parallel_size out");
   if (job.reinforcement && job.do_eval && (!job.do_train || job.trainer.eval == IntervalStrategy::never))
     throw UserError(ExitCode::usage, "generated completions are scored during training, in evaluations and after the last step",
                     "train with --eval_strategy steps, and leave --do_eval out");
   if (job.reinforcement && job.trainer.find_batch_size)
     throw UserError(ExitCode::usage, "auto_find_batch_size would change the group size", "set --per_device_train_batch_size");
   if (!job.task.is_generative() && job.parallel.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "pooling tasks need full sequences, which sequence parallelism splits", "leave --sequence_parallel_size out");
+    throw UserError(ExitCode::usage, "pooling tasks need full sequences, which sequence parallelism splits",
+                    "leave --sequence_parallel_size out");
   if (job.preference.method != Preference::none && job.parallel.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "this loss compares full sequences, which sequence parallelism splits", "leave --sequence_parallel_size out");
+    throw UserError(ExitCode::usage, "this loss compares full sequences, which sequence parallelism splits",
+                    "leave --sequence_parallel_size out");
   if (processes.shards_model()) require_elementwise(job.optimizer.name);
   if (processes.shards_model() && job.tuner.method == "ADALORA")
-    throw UserError(ExitCode::usage, "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave --deepspeed and --fsdp out");
+    throw UserError(ExitCode::usage, "AdaLoRA needs unsharded matrices, which are sharded over processes here",
+                    "leave --deepspeed and --fsdp out");
   if (processes.world.distributed() && job.optimizer.name == "badam")
     throw UserError(ExitCode::usage, "BAdam moves gradients from layer to layer, which several processes cannot follow",
                     "train in one process, or use adamw_torch");
   if (processes.world.distributed() && job.trainer.find_batch_size)
-    throw UserError(ExitCode::usage, "auto_find_batch_size looks for what fits one process; several would have to agree", "set --per_device_train_batch_size");
+    throw UserError(ExitCode::usage, "auto_find_batch_size looks for what fits one process; several would have to agree",
+                    "set --per_device_train_batch_size");
 }
 
 // One attempt. `folder` is where the run is written as soon as that is known.
@@ -267,8 +292,7 @@ int attempt(const TrainingJob& job, const DistributedContext& processes, fs::pat
   folder = ready.run.root;
   bool main = processes.world.is_main();
   if (main && !job.chosen.empty()) log::info("auto: {}", job.chosen);
-  if (main && !job.args.empty() && job.trainer.layout == Layout::swift)
-    write_args(ready.run.root, job.args);
+  if (main && !job.args.empty() && job.trainer.layout == Layout::swift) write_args(ready.run.root, job.args);
   try {
     auto loaded = load_model(job, ready, processes);
     std::optional<RunResult> finished;
@@ -289,8 +313,9 @@ int attempt(const TrainingJob& job, const DistributedContext& processes, fs::pat
 // What a device's batch is when batches are given for all of them.
 int64_t split_batch(int64_t whole, int processes) {
   if (whole % processes != 0)
-    throw UserError(ExitCode::usage, fmt::format("batches of {} do not split over {} processes", whole, processes),
-                    "with split_batches, per_device batch sizes are those of all processes together: choose a multiple of their number");
+    throw UserError(
+        ExitCode::usage, fmt::format("batches of {} do not split over {} processes", whole, processes),
+        "with split_batches, per_device batch sizes are those of all processes together: choose a multiple of their number");
   return whole / processes;
 }
 
@@ -326,7 +351,8 @@ int run_training(const TrainingJob& job) {
   check_method(job, processes);
   if (job.reinforcement && job.do_train && processes.world.is_main()) rl::probe_rewards(job.reinforcement->rewards);
   fs::path folder;
-  // A supervisor speaks for its ranks, since it outlives them; before there is a folder, only who typed the command wants to know.
+  // A supervisor speaks for its ranks, since it outlives them; before there is a folder, only who typed the command wants to
+  // know.
   auto tell = [&](const std::string& error) {
     if (processes.world.is_main() && !parallel::is_supervised() && !folder.empty())
       send_run_notification(job.trainer.swanlab, folder, display_name(job), error);

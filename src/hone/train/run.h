@@ -2,23 +2,23 @@
 #pragma once
 #include <string>
 
-#include "hone/data/encode/encoder.h"
 #include "hone/data/batches/make_loader.h"
 #include "hone/data/datasets/open_datasets.h"
+#include "hone/data/encode/encoder.h"
 #include "hone/model/causal_lm.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/optim/factory.h"
-#include "hone/optim/param_groups.h"
 #include "hone/optim/lr_scheduler.h"
-#include "hone/train/config.h"
-#include "hone/train/checkpoints/hub_push.h"
-#include "hone/train/losses/sft.h"
-#include "hone/train/evaluation/predict.h"
-#include "hone/train/methods/preference.h"
+#include "hone/optim/param_groups.h"
 #include "hone/text/new_tokens.h"
+#include "hone/train/checkpoints/hub_push.h"
+#include "hone/train/config.h"
 #include "hone/train/distributed/distributed_context.h"
-#include "hone/train/rl/config.h"
+#include "hone/train/evaluation/predict.h"
+#include "hone/train/losses/sft.h"
+#include "hone/train/methods/preference.h"
 #include "hone/train/methods/task.h"
+#include "hone/train/rl/config.h"
 #include "hone/tuner/config.h"
 
 namespace hone::train {
@@ -44,7 +44,7 @@ struct TrainingJob {
   ops::FusedOperators fused;       // which operators are
   bool float8 = false;             // linear layers of the blocks multiply 8-bit floats
   bool shifted_attention = false;  // LongLoRA's
-  bool print_parameters = false;  // every parameter with its type, device and whether it trains
+  bool print_parameters = false;   // every parameter with its type, device and whether it trains
 
   data::DatasetConfig datasets;
   data::EncodeConfig encode;

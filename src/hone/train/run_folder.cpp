@@ -42,7 +42,8 @@ bool holds_final_weights(const fs::path& folder) {
 // What a person named: a checkpoint, or a run, whose newest it then is.
 fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
   if (!fs::is_directory(asked))
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));
   if (weights_alone && !fs::exists(asked / "manifest.json")) return asked;  // another program's weights
   auto manifest = verify_checkpoint(asked);
   if (manifest) return asked;
@@ -59,7 +60,8 @@ std::optional<fs::path> automatic_checkpoint(const fs::path& output_dir, const R
   auto newest = find_checkpoint(output_dir, subject);
   if (newest) log::info("resuming from {}; start from scratch with --overwrite_output_dir true", newest->string());
   if (!newest && holds_final_weights(output_dir))
-    throw UserError(ExitCode::usage, fmt::format("{} already holds a trained model and no checkpoint to continue from", output_dir.string()),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} already holds a trained model and no checkpoint to continue from", output_dir.string()),
                     "name another --output_dir, or write over it with --overwrite_output_dir true");
   return newest;
 }
@@ -69,18 +71,22 @@ std::optional<fs::path> automatic_checkpoint(const fs::path& output_dir, const R
 void check_output_folder(const fs::path& folder) {
   auto refuse = [&](const std::string& why, ExitCode code = ExitCode::usage) {
     throw UserError(code, fmt::format("output folder {}: {}", folder.string(), why),
-                    code == ExitCode::out_of_space ? "free some space, or name another one with --output_dir" : "name another one with --output_dir");
+                    code == ExitCode::out_of_space ? "free some space, or name another one with --output_dir"
+                                                   : "name another one with --output_dir");
   };
   std::error_code status;
   if (fs::exists(folder, status) && !fs::is_directory(folder)) refuse("is a file; expected a folder");
   fs::create_directories(folder, status);
-  if (status) refuse("cannot be created: " + status.message(), status == std::errc::no_space_on_device ? ExitCode::out_of_space : ExitCode::usage);
+  if (status)
+    refuse("cannot be created: " + status.message(),
+           status == std::errc::no_space_on_device ? ExitCode::out_of_space : ExitCode::usage);
   fs::path probe = folder / fmt::format(".hone-probe-{}", ::getpid());
   try {
     write_file_atomically(probe, "x");
     fs::remove(probe);
   } catch (const UserError& cause) {
-    refuse(fmt::format("cannot be written to ({})", cause.what()), cause.code() == ExitCode::out_of_space ? cause.code() : ExitCode::usage);
+    refuse(fmt::format("cannot be written to ({})", cause.what()),
+           cause.code() == ExitCode::out_of_space ? cause.code() : ExitCode::usage);
   }
 }
 
@@ -94,7 +100,8 @@ void discard_unused(const TrainerConfig& config, const fs::path& run_folder) {
   if (config.layout != Layout::swift || !config.add_version || config.continue_run || run_folder.empty()) return;
   std::error_code ignored;
   bool used = fs::exists(run_folder / "logging.jsonl", ignored);
-  for (const auto& entry : fs::directory_iterator(run_folder, ignored)) used |= entry.path().filename().string().starts_with("checkpoint-");
+  for (const auto& entry : fs::directory_iterator(run_folder, ignored))
+    used |= entry.path().filename().string().starts_with("checkpoint-");
   if (!used) fs::remove_all(run_folder, ignored);
 }
 
@@ -117,8 +124,10 @@ Beginning begin_run(const TrainerConfig& config, const RunSubject& subject) {
   if (!from && config.resume_from_checkpoint == "true") {
     from = find_checkpoint(config.output_dir, subject);
     if (from && !beginning.folder) beginning.folder = fs::absolute(*from).lexically_normal().parent_path();
-    if (from) log::info("resuming from {}", from->string());
-    else log::info("{} holds no checkpoint of this run yet: it starts from the beginning", config.output_dir.string());
+    if (from)
+      log::info("resuming from {}", from->string());
+    else
+      log::info("{} holds no checkpoint of this run yet: it starts from the beginning", config.output_dir.string());
   } else if (!from && config.resume_from_checkpoint) {
     from = asked_checkpoint(*config.resume_from_checkpoint, config.resume_only_model);
   } else if (!from && config.auto_resume && !config.overwrite_output_dir && fs::is_directory(config.output_dir)) {

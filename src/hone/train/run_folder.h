@@ -19,8 +19,8 @@ struct RunFolder {
   fs::path root;  // holds checkpoint-N, logs, plots
   std::string run_id;
   std::string trains_on = {};  // see Manifest
-  Json data_order = {};  // which samples its checkpoints count, see data_order.h
-  Json objective = {};   // see objective.h
+  Json data_order = {};        // which samples its checkpoints count, see data_order.h
+  Json objective = {};         // see objective.h
 
   fs::path log_file(Layout layout) const { return root / (layout == Layout::swift ? "logging.jsonl" : "trainer_log.jsonl"); }
 };
@@ -35,12 +35,13 @@ struct Beginning {
   std::optional<fs::path> folder;  // where it continues, when that is decided: files are added to those of the run it continues
 };
 
-// The folder a run writes into as far as it is known before its data is read; none: a version folder that is made when all is well.
+// The folder a run writes into as far as it is known before its data is read; none: a version folder that is made when all is
+// well.
 std::optional<fs::path> settled_folder(const TrainerConfig& config);
 
-// The checkpoint to continue from: the one asked for, or the newest whole one of this run where it is asked for ("true"), or by itself
-// (auto_resume, continue_run). Settings that have changed since are named. Throws UserError(bad_checkpoint) when the one asked for is
-// damaged or cannot be continued.
+// The checkpoint to continue from: the one asked for, or the newest whole one of this run where it is asked for ("true"), or by
+// itself (auto_resume, continue_run). Settings that have changed since are named. Throws UserError(bad_checkpoint) when the one
+// asked for is damaged or cannot be continued.
 Beginning begin_run(const TrainerConfig& config, const RunSubject& subject);
 
 // ms-swift: output_dir/vN-YYYYmmdd-HHMMSS with N one above the highest there; LLaMA-Factory and add_version false: output_dir

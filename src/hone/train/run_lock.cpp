@@ -37,12 +37,15 @@ std::string holder(int fd) {
   auto size = ::pread(fd, content, sizeof content - 1, 0);
   auto json = parse_json(std::string_view(content, size > 0 ? static_cast<size_t>(size) : 0));
   if (!json || !json->is_object()) return "another run";
-  return fmt::format("process {} on {} since {}", json->value("pid", Json()).dump(), json->value("host", "?"), json->value("since", "?"));
+  return fmt::format("process {} on {} since {}", json->value("pid", Json()).dump(), json->value("host", "?"),
+                     json->value("since", "?"));
 }
 
 bool still_there(int fd, const fs::path& path) {
-  struct stat held {}, named {};
-  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+  struct stat held {
+  }, named{};
+  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
+         held.st_dev == named.st_dev;
 }
 
 }  // namespace
@@ -50,7 +53,9 @@ bool still_there(int fd, const fs::path& path) {
 RunLock::RunLock(const fs::path& folder) : path_(folder / kLockFile) {
   for (;;) {
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd_ < 0) throw UserError(ExitCode::usage, fmt::format("{}: cannot be opened: {}", path_.string(), std::strerror(errno)), "name another --output_dir");
+    if (fd_ < 0)
+      throw UserError(ExitCode::usage, fmt::format("{}: cannot be opened: {}", path_.string(), std::strerror(errno)),
+                      "name another --output_dir");
     if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
       if (still_there(fd_, path_)) break;  // else a run that has just ended removed it
       ::close(fd_);
@@ -60,14 +65,16 @@ RunLock::RunLock(const fs::path& folder) : path_(folder / kLockFile) {
     if (cause == EWOULDBLOCK) {
       auto who = holder(fd_);
       ::close(std::exchange(fd_, -1));
-      throw UserError(ExitCode::usage, fmt::format("{} is being written to by {}", folder.string(), who), "wait for it or stop it, or name another --output_dir");
+      throw UserError(ExitCode::usage, fmt::format("{} is being written to by {}", folder.string(), who),
+                      "wait for it or stop it, or name another --output_dir");
     }
     log::debug("{}: this file system has no locks ({})", path_.string(), std::strerror(cause));
     return;
   }
   auto content = Json{{"pid", ::getpid()}, {"host", this_host()}, {"since", time_of_day()}}.dump();
   // A full disk is no reason to refuse: the lock itself needs no room.
-  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, content.data(), content.size(), 0) < 0) log::debug("{}: {}", path_.string(), std::strerror(errno));
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, content.data(), content.size(), 0) < 0)
+    log::debug("{}: {}", path_.string(), std::strerror(errno));
 }
 
 RunLock::~RunLock() {

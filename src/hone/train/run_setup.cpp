@@ -7,9 +7,9 @@
 #include "hone/data/datasets/write_rows.h"
 #include "hone/parallel/launch/rank_files.h"
 #include "hone/train/checkpoints/checkpoint.h"
-#include "hone/train/reports/crc32c.h"
 #include "hone/train/loop/data_order.h"
 #include "hone/train/methods/objective.h"
+#include "hone/train/reports/crc32c.h"
 #include "hone/tuner/methods/method.h"
 
 namespace hone::train {
@@ -34,7 +34,8 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
   auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
     return std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, job.loader.threads, longest);
   };
-  auto loader = std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, read(ready.data.train), job.loader.seed, job.loader.shuffle);
+  auto loader = std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, read(ready.data.train), job.loader.seed,
+                                                    job.loader.shuffle);
   for (const auto& set : validation_sets(ready.data)) {
     ready.validation_prompts.push_back(read(set.rows));
     loader->make_room_for(*ready.validation_prompts.back());
@@ -47,8 +48,10 @@ void write_tokenized(const TrainingJob& job, const RunSetup& ready) {
   ThreadPool pool(job.loader.threads ? job.loader.threads : static_cast<size_t>(usable_cores()));
   data::RowReport report(job.datasets.strict);
   const auto purpose = job.loader.pairs ? data::TemplateMode::rlhf : data::TemplateMode::train;
-  if (ready.data.train) data::write_cached_dataset(job.tokenized_path / "train", *ready.data.train, *ready.encoder, report, pool, purpose);
-  if (ready.data.validation) data::write_cached_dataset(job.tokenized_path / "validation", *ready.data.validation, *ready.encoder, report, pool, purpose);
+  if (ready.data.train)
+    data::write_cached_dataset(job.tokenized_path / "train", *ready.data.train, *ready.encoder, report, pool, purpose);
+  if (ready.data.validation)
+    data::write_cached_dataset(job.tokenized_path / "validation", *ready.data.validation, *ready.encoder, report, pool, purpose);
 }
 
 std::unique_ptr<RunLock> hold(const fs::path& folder) {
@@ -67,7 +70,8 @@ void set_kl_block(const TrainingJob& job, int processes, data::LoaderConfig& con
   if (!config.feedback || !config.feedback->with_kl_pairs || config.feedback->block > 0) return;
   config.feedback->block = job.loader.batch_size * job.trainer.gradient_accumulation_steps * processes;
   if (config.feedback->block == 1)
-    throw UserError(ExitCode::usage, "KTO estimates the KL term from other rows and needs at least 2 rows per optimizer step; found 1",
+    throw UserError(ExitCode::usage,
+                    "KTO estimates the KL term from other rows and needs at least 2 rows per optimizer step; found 1",
                     "raise --per_device_train_batch_size or --gradient_accumulation_steps");
 }
 
@@ -103,7 +107,8 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
       beginning = begin_run(job.trainer, {trains_on, job.args});
       if (beginning.folder && !ready.lock) ready.lock = hold(*beginning.folder);
     }
-    if (auto shared = processes.share_text(beginning.checkpoint ? beginning.checkpoint->string() : ""); !shared.empty()) ready.resume = shared;
+    if (auto shared = processes.share_text(beginning.checkpoint ? beginning.checkpoint->string() : ""); !shared.empty())
+      ready.resume = shared;
   }
   if (ready.resume && !job.trainer.resume_only_model) require_same_objective(*ready.resume, objective(job));
   ready.tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
@@ -140,7 +145,8 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
     if (job.trainer.overwrite_output_dir && beginning.folder && !ready.resume) fs::remove(ready.run.log_file(job.trainer.layout));
     parallel::write_run_dir(ready.run.root.string());
   }
-  ready.run = {processes.share_text(ready.run.root.string()), processes.share_text(beginning.run_id).string(), trains_on, order, objective(job)};
+  ready.run = {processes.share_text(ready.run.root.string()), processes.share_text(beginning.run_id).string(), trains_on, order,
+               objective(job)};
   ready.folder_per_node = processes.folder_per_node(ready.run.root);
   if (ready.folder_per_node && processes.leaders) sweep_leftovers(ready.run.root);
   bool split_off = ready.data.validation && job.datasets.val_datasets.empty();

@@ -1,11 +1,11 @@
 // The part of a run before its model is loaded.
 #pragma once
 #include "hone/data/row_report.h"
+#include "hone/train/loop/trainer.h"
 #include "hone/train/rl/rollout_loader.h"
 #include "hone/train/run.h"
 #include "hone/train/run_folder.h"
 #include "hone/train/run_lock.h"
-#include "hone/train/loop/trainer.h"
 
 namespace hone::train {
 
@@ -13,14 +13,14 @@ namespace hone::train {
 struct RunSetup {
   RunFolder run;
   std::unique_ptr<RunLock> lock;  // of its folder, on the first process
-  bool folder_per_node = false;  // and what is saved goes into all of them
+  bool folder_per_node = false;   // and what is saved goes into all of them
   std::optional<fs::path> resume;
   std::shared_ptr<data::RowReport> report;
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const data::Encoder> encoder;
   data::OpenedData data;
   std::unique_ptr<data::Loader> loader;
-  rl::RolloutLoader* rollouts = nullptr;  // the same, where the model writes the rows itself
+  rl::RolloutLoader* rollouts = nullptr;                               // the same, where the model writes the rows itself
   std::vector<std::shared_ptr<const rl::Prompts>> validation_prompts;  // then, of each of validation_sets()
   StepCounts plan;
   std::optional<optim::LrScheduler> schedule;
@@ -31,11 +31,12 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
 // What evaluations go through, under the names of their numbers.
 std::vector<data::NamedSource> validation_sets(const data::OpenedData& data);
 
-// Of rows with mates: they pass answers round among those of one update over `processes`, unless the config says otherwise. Throws
-// UserError(usage) where an update has one row.
+// Of rows with mates: they pass answers round among those of one update over `processes`, unless the config says otherwise.
+// Throws UserError(usage) where an update has one row.
 void set_kl_block(const TrainingJob& job, int processes, data::LoaderConfig& config);
 
-// Of a run whose model completes the rows itself: a prompt and one token of an answer are the least that the model, or the engine, must hold.
+// Of a run whose model completes the rows itself: a prompt and one token of an answer are the least that the model, or the
+// engine, must hold.
 int64_t longest_useful_prompt(const TrainingJob& job);
 
 std::string tuner_name(const tuner::TunerConfig& tuner);  // as run identities and argument files spell it

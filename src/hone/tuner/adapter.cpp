@@ -8,9 +8,9 @@
 #include <set>
 
 #include "hone/tuner/adapter_state_dict.h"
-#include "hone/tuner/multi_adapter.h"
 #include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/attach.h"
+#include "hone/tuner/multi_adapter.h"
 #include "hone/tuner/single_experts.h"
 #include "hone/tuner/targets.h"
 
@@ -41,22 +41,24 @@ uint64_t seed_for(const std::string& init, uint64_t seed) { return changes_base(
 void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
 
 // The start of one layer and the base weight that goes with it.
-LoraPair start_of(const AdapterSlot& site, const io::AdapterConfig& config, int64_t rank, double scale, const AttachOptions& options,
-                  const std::map<std::string, LoraLayer>& known) {
+LoraPair start_of(const AdapterSlot& site, const io::AdapterConfig& config, int64_t rank, double scale,
+                  const AttachOptions& options, const std::map<std::string, LoraLayer>& known) {
   auto generator = layer_generator(site.path, seed_for(config.init, options.seed));
   if (is_embedding(site)) return initial_embedding_lora(*site.weight, rank, config.init, generator);
-  if (site.kind == SlotKind::experts) return init_lora(site.weight->select(0, 0), rank * experts_of(site), scale, config, generator);
+  if (site.kind == SlotKind::experts)
+    return init_lora(site.weight->select(0, 0), rank * experts_of(site), scale, config, generator);
   if (config.init != kLoraGa) return init_lora(*site.weight, rank, scale, config, generator);
   const auto device = site.weight->device();
   if (auto pair = known.find(site.path); pair != known.end())
-    return subtract_from_base(*site.weight, pair->second.weights.a.to(device, at::kFloat), pair->second.weights.b.to(device, at::kFloat), scale);
+    return subtract_from_base(*site.weight, pair->second.weights.a.to(device, at::kFloat),
+                              pair->second.weights.b.to(device, at::kFloat), scale);
   auto gradient = options.gradients.find(site.path);
   HONE_CHECK(gradient != options.gradients.end(), "a start by gradients has one for every target");
   return lora_ga_init(*site.weight, gradient->second, rank, scale, options.gradient_start, generator);
 }
 
-LoraLayer fresh_layer(const AdapterSlot& site, const io::AdapterConfig& config, const TargetMatcher& matcher, const AttachOptions& options,
-                         const std::map<std::string, LoraLayer>& known, Tensor* residual) {
+LoraLayer fresh_layer(const AdapterSlot& site, const io::AdapterConfig& config, const TargetMatcher& matcher,
+                      const AttachOptions& options, const std::map<std::string, LoraLayer>& known, Tensor* residual) {
   LoraLayer layer;
   layer.embedding = is_embedding(site);
   layer.experts = experts_of(site);
@@ -155,7 +157,8 @@ void attach_pairs(model::CausalLM& model, AttachedAdapter& adapter, const Target
 
 AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options) {
   check_init(config.init);
-  if (changes_base(config.init) || config.init == kLoraGa || config.dora) require_unquantized_weights(model, "this kind of adapter reads them");
+  if (changes_base(config.init) || config.init == kLoraGa || config.dora)
+    require_unquantized_weights(model, "this kind of adapter reads them");
   for (const model::Linear* linear : model.linears())
     if (linear->quantized_base && saves_parameter(config.modules_to_save, linear->name + ".weight"))
       require_unquantized_weights(model, linear->name + " is to be trained whole");
@@ -164,8 +167,10 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
   AttachedAdapter adapter{options.name, config, {}, {}};
   untie_if_touched(
       model, [&](const std::string& path) { return matcher(path) || saves_parameter(config.modules_to_save, path + ".weight"); });
-  if (config.is_lora()) attach_pairs(model, adapter, matcher, options);
-  else put_tuners(model, make_tuners(layer_shapes(model), config, options.seed), options);
+  if (config.is_lora())
+    attach_pairs(model, adapter, matcher, options);
+  else
+    put_tuners(model, make_tuners(layer_shapes(model), config, options.seed), options);
   for (const auto& parameter : model.parameters())
     if (saves_parameter(config.modules_to_save, parameter.name) || trains_bias(config, matcher, parameter.name))
       take_modules_to_save(adapter, parameter, *parameter.value);
@@ -176,12 +181,16 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
   io::Adapter files = io::read_adapter(folder);
   if (files.config.is_lora()) stack_single_experts(files, folder.string());
   AdapterStateDict parts;
-  if (files.config.is_lora()) parts = parse_adapter_state_dict(files, folder.string());
-  else put_tuners(model, read_tuners(layer_shapes(model), files, folder.string(), parts.modules_to_save), options);
-  if (files.config.is_lora() && changes_base(files.config.init)) require_unquantized_weights(model, "this kind of adapter reads them");
+  if (files.config.is_lora())
+    parts = parse_adapter_state_dict(files, folder.string());
+  else
+    put_tuners(model, read_tuners(layer_shapes(model), files, folder.string(), parts.modules_to_save), options);
+  if (files.config.is_lora() && changes_base(files.config.init))
+    require_unquantized_weights(model, "this kind of adapter reads them");
   AttachedAdapter adapter{options.name, files.config, {}, {}};
-  untie_if_touched(
-      model, [&](const std::string& path) { return parts.layers.contains(path) || parts.modules_to_save.contains(path + ".weight"); });
+  untie_if_touched(model, [&](const std::string& path) {
+    return parts.layers.contains(path) || parts.modules_to_save.contains(path + ".weight");
+  });
   // Before the pairs: a file may bring its own base weight for a layer it adapts.
   for (const auto& parameter : model.parameters()) {
     auto found = parts.modules_to_save.find(parameter.name);
@@ -311,7 +320,8 @@ void set_active(model::CausalLM& model, const std::vector<std::string>& adapters
 
 bool should_merge_for_inference(model::CausalLM& model, const AttachedAdapter& adapter) {
   if (adapter.config.is_lora() || !merges(adapter.config)) return false;
-  return std::ranges::none_of(model.linears(), [](const model::Linear* linear) { return linear->quantized_base || linear->quantized; });
+  return std::ranges::none_of(model.linears(),
+                              [](const model::Linear* linear) { return linear->quantized_base || linear->quantized; });
 }
 
 void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
@@ -320,7 +330,8 @@ void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
   at::NoGradGuard no_grad;
   for (const auto& site : model.slots()) {
     for (auto& weights : *site.adapters)
-      if (weights.adapter == adapter.name) move_in(*site.weight, merged_weight(*site.weight, {weights, is_embedding(site), experts_of(site)}));
+      if (weights.adapter == adapter.name)
+        move_in(*site.weight, merged_weight(*site.weight, {weights, is_embedding(site), experts_of(site)}));
     std::erase_if(*site.adapters, [&](const auto& weights) { return weights.adapter == adapter.name; });
   }
   for_each_tuner(model, adapter, [](model::Linear& linear, const std::string&, model::LinearTuner& tuner) {

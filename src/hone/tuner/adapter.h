@@ -25,7 +25,8 @@ struct AttachedAdapter {
   std::string name = "default";
   io::AdapterConfig config;
   std::vector<SavedModule> modules_to_save;
-  io::NamedTensorList initial;  // the matrices PiSSA, OLoRA and LoRA-GA took out of the base, under the names of the file; else empty
+  io::NamedTensorList
+      initial;  // the matrices PiSSA, OLoRA and LoRA-GA took out of the base, under the names of the file; else empty
 };
 
 struct AttachOptions {

@@ -38,8 +38,8 @@ void place(AdapterStateDict& parts, std::string name, const Tensor& tensor) {
   }
 }
 
-// PEFT names a pair of experts after wrappers around the module that holds their parameters: gate_up_proj's lies inside down_proj's, where
-// both are adapted.
+// PEFT names a pair of experts after wrappers around the module that holds their parameters: gate_up_proj's lies inside
+// down_proj's, where both are adapted.
 void name_expert_pairs(AdapterStateDict& parts, const TargetMatcher& matcher, const io::AdapterConfig& config) {
   if (config.target_parameters.empty()) return;
   std::map<std::string, LoraLayer> named;
@@ -102,7 +102,9 @@ std::map<std::string, LoraLayer> initial_pairs(const std::filesystem::path& fold
 
 void check_fits(const std::string& path, const LoraLayer& layer, at::IntArrayRef base_shape, const std::string& origin) {
   const int64_t out = layer.weights.b.size(0), in = layer.weights.a.size(1);
-  const std::vector<int64_t> expected = layer.experts > 0 ? std::vector{layer.experts, out, in} : layer.embedding ? std::vector{in, out} : std::vector{out, in};
+  const std::vector<int64_t> expected = layer.experts > 0 ? std::vector{layer.experts, out, in}
+                                        : layer.embedding ? std::vector{in, out}
+                                                          : std::vector{out, in};
   if (base_shape != at::IntArrayRef(expected))
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("{}: {} was made for a weight {}, the base has {}", origin, path, fmt::join(expected, "x"),

@@ -10,7 +10,8 @@
 namespace hone::tuner {
 
 struct LoraLayer {
-  ops::LoraWeights weights;  // of an embedding: a [rank, words], b [width, rank]; of experts: a [experts * rank, in], b [out, rank * experts]
+  ops::LoraWeights
+      weights;  // of an embedding: a [rank, words], b [width, rank]; of experts: a [experts * rank, in], b [out, rank * experts]
   bool embedding = false;
   int64_t experts = 0;  // of a stacked parameter; 0: of a module
 
@@ -19,8 +20,8 @@ struct LoraLayer {
 };
 
 struct AdapterStateDict {
-  std::map<std::string, LoraLayer> layers;  // by module path, of experts by the parameter's name
-  std::map<std::string, Tensor> modules_to_save;         // by parameter name: modules_to_save, biases
+  std::map<std::string, LoraLayer> layers;        // by module path, of experts by the parameter's name
+  std::map<std::string, Tensor> modules_to_save;  // by parameter name: modules_to_save, biases
 };
 
 // The parameter a tensor of the file replaces whole: PEFT's wrappers around it are taken out of its name.

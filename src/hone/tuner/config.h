@@ -31,9 +31,9 @@ struct FreezeLayers {
 
 // LoRA-GA's start: how the gradient's singular directions are shared out, and how long the matrices' rows are.
 struct LoraGaConfig {
-  std::string direction = "ArB2r";  // ArBr, A2rBr, ArB2r, random
-  std::string scale = "stable";     // gd, unit, stable, weights
-  double gamma = 16;                // of stable
+  std::string direction = "ArB2r";                         // ArBr, A2rBr, ArB2r, random
+  std::string scale = "stable";                            // gd, unit, stable, weights
+  double gamma = 16;                                       // of stable
   int64_t batch_size = 2, batches = 2, max_length = 1024;  // of the rows whose gradient is taken
 };
 
@@ -47,9 +47,9 @@ struct LoraConfig {
   std::vector<std::string> excluded;                  // exclude_modules
   std::vector<std::string> modules_to_save;           // trained whole; also all-embedding, all-norm
   bool rslora = false, dora = false;
-  std::string init = "true";            // true, false, gaussian, pissa, pissa_niter_N, olora, loftq, lora_ga
-  LoraGaConfig gradient_start;         // of lora_ga
-  bool convert_at_end = false;          // LLaMA-Factory's pissa_convert
+  std::string init = "true";    // true, false, gaussian, pissa, pissa_niter_N, olora, loftq, lora_ga
+  LoraGaConfig gradient_start;  // of lora_ga
+  bool convert_at_end = false;  // LLaMA-Factory's pissa_convert
   int64_t loftq_bits = 4, loftq_iterations = 1;
   std::optional<at::ScalarType> dtype;  // unset: float32
   std::vector<std::pair<std::string, int64_t>> rank_pattern;
@@ -58,7 +58,7 @@ struct LoraConfig {
 
 struct TunerConfig {
   TunerType kind = TunerType::adapter;
-  LoraConfig lora;                                      // targets and modules_to_save are for every method
+  LoraConfig lora;                                // targets and modules_to_save are for every method
   std::string method = "LORA";                    // of Kind::adapter, as adapter_config.json spells it; see methods/
   Json method_fields = Json::object();            // its own, by their names there
   int64_t steps = 0;                              // of the run, for methods that follow a schedule
@@ -68,7 +68,7 @@ struct TunerConfig {
   std::vector<fs::path> adapters;                 // all but the last are merged; the last is continued
   bool create_new_adapter = false;                // merge them all and start a fresh one
   std::optional<at::ScalarType> trainable_dtype;  // of base weights that train; unset: as loaded
-  bool share_base_storage = false;                    // what trains stays where it was loaded: whoever shards it copies what it keeps
+  bool share_base_storage = false;                // what trains stays where it was loaded: whoever shards it copies what it keeps
   std::optional<fs::path> resumed;                // the checkpoint this run resumes from: it knows a start that follows gradients
   std::string base_model;                         // written into adapter_config.json
   std::string peft_task = "CAUSAL_LM";            // the same; "" is none

@@ -6,7 +6,9 @@ namespace hone::tuner {
 
 Tensor rounded_to_nf4(const Tensor& weight) { return ops::QuantizedTensor(weight, {ops::QuantType::nf4}).dequantize(at::kFloat); }
 
-Tensor rounded_to_int8(const Tensor& weight) { return ops::QuantizedTensor(weight, {ops::QuantType::int8}).dequantize(at::kFloat); }
+Tensor rounded_to_int8(const Tensor& weight) {
+  return ops::QuantizedTensor(weight, {ops::QuantType::int8}).dequantize(at::kFloat);
+}
 
 LoraPair loftq(const Tensor& weight, int64_t rank, double scale, int64_t bits, int64_t rounds) {
   const Tensor full = weight.to(at::kFloat);

@@ -36,7 +36,7 @@ double length_of(const LoraGaConfig& config, const Tensor& weight, int64_t rank,
 }  // namespace
 
 LoraPair lora_ga_init(const Tensor& weight, const Tensor& gradient, int64_t rank, double scale, const LoraGaConfig& config,
-                       at::Generator& generator) {
+                      at::Generator& generator) {
   at::NoGradGuard no_grad;
   if (2 * rank > std::min(weight.size(0), weight.size(1)))
     throw UserError(ExitCode::usage,

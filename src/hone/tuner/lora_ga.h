@@ -10,7 +10,7 @@
 
 namespace hone::tuner {
 
-inline constexpr const char* kLoraGa = "lora_ga";  // as PEFT spells it in adapter_config.json
+inline constexpr const char* kLoraGa = "lora_ga";         // as PEFT spells it in adapter_config.json
 inline constexpr const char* kInitialFolder = "initial";  // inside a checkpoint: the pairs that were taken out of the base
 
 using BaseGradients = std::map<std::string, Tensor>;  // by module path
@@ -19,6 +19,6 @@ using GradientSource = std::function<BaseGradients(model::CausalLM& model, const
 
 // The pair, and the base weight with it taken out: the model computes what it did before.
 LoraPair lora_ga_init(const Tensor& weight, const Tensor& gradient, int64_t rank, double scale, const LoraGaConfig& config,
-                       at::Generator& generator);
+                      at::Generator& generator);
 
 }  // namespace hone::tuner

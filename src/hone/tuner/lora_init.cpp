@@ -7,8 +7,8 @@
 
 #include "hone/base/error.h"
 #include "hone/base/stable_hash.h"
-#include "hone/tuner/lora_ga.h"
 #include "hone/tuner/loftq.h"
+#include "hone/tuner/lora_ga.h"
 
 namespace hone::tuner {
 namespace {
@@ -34,7 +34,7 @@ LoraPair pissa(const Tensor& weight, int64_t rank, double scale, const std::stri
   }
   const Tensor root = (svd.s.slice(0, 0, rank) / scale).sqrt();
   return subtract_from_base(weight, (root.unsqueeze(1) * svd.vh.slice(0, 0, rank)).contiguous(),
-                   (svd.u.slice(1, 0, rank) * root).contiguous(), scale);
+                            (svd.u.slice(1, 0, rank) * root).contiguous(), scale);
 }
 
 LoraPair olora(const Tensor& weight, int64_t rank, double scale) {

@@ -7,13 +7,13 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
-#include "hone/io/weight_folder.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
+#include "hone/io/weight_folder.h"
 #include "hone/tuner/adapter_state_dict.h"
 #include "hone/tuner/lora_init.h"
-#include "hone/tuner/model_folder.h"
 #include "hone/tuner/methods/attach.h"
+#include "hone/tuner/model_folder.h"
 #include "hone/tuner/single_experts.h"
 
 namespace hone::tuner {
@@ -27,15 +27,15 @@ constexpr const char* kEmbedding = "model.embed_tokens.weight";
 struct Change {
   Tensor replacement;
   std::optional<LoraLayer> layer;
-  std::optional<LoraLayer> taken;                // what a start by gradients took out of the base
+  std::optional<LoraLayer> taken;                   // what a start by gradients took out of the base
   std::shared_ptr<const io::AdapterConfig> config;  // of the layer
   std::shared_ptr<const model::LinearTuner> tuner;  // of a method beside LoRA
 };
 
 struct MergeEdits {
   std::map<std::string, std::vector<Change>> changes;  // by parameter name, in the order of the adapters
-  bool untie = false;  // the embedding or the head is changed alone, so that a tied model has to be written with both
-  Tensor scores;       // the head of a classifier that was trained on a language model
+  bool untie = false;      // the embedding or the head is changed alone, so that a tied model has to be written with both
+  Tensor scores;           // the head of a classifier that was trained on a language model
   int64_t vocabulary = 0;  // rows of the embedding and the head, where tokens were added; 0: the base's
 };
 
@@ -60,7 +60,9 @@ Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::strin
       weight = init_lora(weight, pair.a.size(0), pair.scale, *change.config, generator).residual;
     }
     if (change.taken)
-      weight = subtract_from_base(weight, change.taken->weights.a.to(at::kFloat), change.taken->weights.b.to(at::kFloat), pair.scale).residual;
+      weight =
+          subtract_from_base(weight, change.taken->weights.a.to(at::kFloat), change.taken->weights.b.to(at::kFloat), pair.scale)
+              .residual;
     weight = merged_weight(weight.to(at::kFloat), *change.layer);
   }
   return weight;
@@ -149,7 +151,8 @@ std::vector<io::TensorSource> sources(const io::WeightFolder& base, const MergeE
   return all;
 }
 
-void write_config(const fs::path& base, const fs::path& output, const MergeEdits& plan, std::optional<at::ScalarType> dtype, const Json& changes) {
+void write_config(const fs::path& base, const fs::path& output, const MergeEdits& plan, std::optional<at::ScalarType> dtype,
+                  const Json& changes) {
   Json config = read_config_file((base / "config.json").string());
   config.update(changes);
   config.erase("quantization_config");  // what is read from few bits is written whole
@@ -173,9 +176,10 @@ std::string merged_model_card(const fs::path& base, const std::vector<fs::path>&
   if (name.empty()) name = base.string();
   std::vector<std::string> names;
   for (const auto& adapter : adapters) names.push_back("`" + adapter.string() + "`");
-  return fmt::format("---\nbase_model: {0}\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- merged\n---\n\n"
-                     "# {0} with a merged adapter\n\nThe weights of {0} with {1} merged into them by hone.\n",
-                     name, fmt::join(names, ", "));
+  return fmt::format(
+      "---\nbase_model: {0}\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- merged\n---\n\n"
+      "# {0} with a merged adapter\n\nThe weights of {0} with {1} merged into them by hone.\n",
+      name, fmt::join(names, ", "));
 }
 
 // Merging over the base would lose it; merging over an adapter would leave a folder that is both.
@@ -185,7 +189,8 @@ void refuse_own_source(const fs::path& output, const fs::path& base, const std::
     return fs::equivalent(output, source, absent);
   };
   if (same(base) || std::any_of(adapters.begin(), adapters.end(), same))
-    throw UserError(ExitCode::usage, fmt::format("{} is what the merge reads from", output.string()), "name another folder with --output_dir");
+    throw UserError(ExitCode::usage, fmt::format("{} is what the merge reads from", output.string()),
+                    "name another folder with --output_dir");
 }
 
 }  // namespace
@@ -213,7 +218,7 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   // trained.
   static const std::set<std::string> kFromAdapter = {
       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-      "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "template.jinja",        "args.json"};
+      "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "template.jinja",    "args.json"};
   for (const auto& adapter : adapters) copy_small_files(adapter, staging.folder(), &kFromAdapter);
   if (const auto& source = adapters.empty() ? base : adapters.back(); io::holds_value_head(source))
     fs::copy_file(source / io::kValueHeadFile, staging.folder() / io::kValueHeadFile);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 struct MergeOptions {
   std::optional<at::ScalarType> dtype;  // unset: each tensor keeps the base's
   size_t max_shard_bytes = 5'000'000'000;
-  bool exist_ok = false;  // write into a folder that is already there
+  bool exist_ok = false;          // write into a folder that is already there
   model::ModelOverrides changes;  // of the base: config.json, and rows of the vocabulary, which start as the mean of the others
   std::function<void(const fs::path&)> finish;  // adds files before the folder appears
 };

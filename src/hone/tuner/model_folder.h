@@ -7,7 +7,8 @@
 namespace hone::tuner {
 
 // Everything of a model folder but its weights; with `only`, of the files named there.
-void copy_small_files(const std::filesystem::path& from, const std::filesystem::path& to, const std::set<std::string>* only = nullptr);
+void copy_small_files(const std::filesystem::path& from, const std::filesystem::path& to,
+                      const std::set<std::string>* only = nullptr);
 
 // A folder beside the output that is gone again unless the work came to its end.
 class Staging {

@@ -17,12 +17,14 @@ void for_each_adapter_list(model::CausalLM& model, Visit visit) {
 
 std::string multi_adapter_conflict(const fs::path& folder) {
   auto config = io::read_adapter_config(folder);
-  if (!config.is_lora()) return fmt::format("it is of the kind {}, and only LoRA can be added to some rows of a batch", config.peft_type);
+  if (!config.is_lora())
+    return fmt::format("it is of the kind {}, and only LoRA can be added to some rows of a batch", config.peft_type);
   if (!config.modules_to_save.empty()) return "it has its own full modules (modules_to_save)";
   if (!config.target_parameters.empty()) return "it changes parameters of experts (target_parameters)";
   if (config.bias != "none") return fmt::format("it has its own biases (bias \"{}\")", config.bias);
   const bool taken_out = config.init == kLoraGa && fs::exists(folder / kInitialFolder);
-  if (changes_base(config.init) || taken_out) return fmt::format("it was made for a changed base (init_lora_weights \"{}\")", config.init);
+  if (changes_base(config.init) || taken_out)
+    return fmt::format("it was made for a changed base (init_lora_weights \"{}\")", config.init);
   return "";
 }
 
@@ -34,7 +36,8 @@ void set_inactive(model::CausalLM& model, const std::string& name) {
 }
 
 void delete_adapter(model::CausalLM& model, const std::string& name) {
-  for_each_adapter_list(model, [&](auto& adapters) { std::erase_if(adapters, [&](const auto& adapter) { return adapter.adapter == name; }); });
+  for_each_adapter_list(
+      model, [&](auto& adapters) { std::erase_if(adapters, [&](const auto& adapter) { return adapter.adapter == name; }); });
   for (auto* linear : model.linears()) std::erase_if(linear->tuners, [&](const auto& tuner) { return tuner->adapter == name; });
 }
 
@@ -48,7 +51,8 @@ bool uses_dora(model::CausalLM& model, const std::string& name) {
 
 bool changes_experts(model::CausalLM& model, const std::string& name) {
   return std::ranges::any_of(model.slots(), [&](const model::AdapterSlot& slot) {
-    return slot.kind == model::SlotKind::experts && std::ranges::any_of(*slot.adapters, [&](const auto& adapter) { return adapter.adapter == name; });
+    return slot.kind == model::SlotKind::experts &&
+           std::ranges::any_of(*slot.adapters, [&](const auto& adapter) { return adapter.adapter == name; });
   });
 }
 

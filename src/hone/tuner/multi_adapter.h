@@ -10,9 +10,9 @@ namespace hone::tuner {
 // Why the adapter in `folder` cannot serve beside others on one base: it changes base weights. Empty when it can.
 std::string multi_adapter_conflict(const fs::path& folder);
 
-void set_inactive(model::CausalLM& model, const std::string& name);   // kept, but no part of the model's own result
-void delete_adapter(model::CausalLM& model, const std::string& name);  // its matrices leave the model
-bool uses_dora(model::CausalLM& model, const std::string& name);  // DoRA
-bool changes_experts(model::CausalLM& model, const std::string& name);     // the stacked weights of a mixture
+void set_inactive(model::CausalLM& model, const std::string& name);     // kept, but no part of the model's own result
+void delete_adapter(model::CausalLM& model, const std::string& name);   // its matrices leave the model
+bool uses_dora(model::CausalLM& model, const std::string& name);        // DoRA
+bool changes_experts(model::CausalLM& model, const std::string& name);  // the stacked weights of a mixture
 
 }  // namespace hone::tuner

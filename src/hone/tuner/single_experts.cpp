@@ -18,7 +18,9 @@ struct Pair {
 };
 using Pairs = std::map<int64_t, std::map<std::string, Pair>>;  // by expert and kind
 
-bool is_whole(const Pair& pair) { return pair.a.defined() && pair.b.defined() && pair.a.dim() == 2 && pair.b.dim() == 2 && pair.a.size(0) == pair.b.size(1); }
+bool is_whole(const Pair& pair) {
+  return pair.a.defined() && pair.b.defined() && pair.a.dim() == 2 && pair.b.dim() == 2 && pair.a.size(0) == pair.b.size(1);
+}
 
 // Of all experts: a [E * r, in], b [out, r * E]; of several kinds, whose outputs lie behind each other, with the ranks of all.
 Pair stacked(const Pairs& pairs, const std::vector<std::string>& kinds, const std::string& block, const std::string& origin) {
@@ -75,7 +77,8 @@ void check_kinds(const Pairs& pairs, const io::ExpertNames& names, const std::st
   for (const auto& [expert, kinds] : pairs)
     for (const auto& [kind, pair] : kinds)
       if (kind != names.gate && kind != names.up && kind != names.down)
-        throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}.experts.{} has a pair for \"{}\"", origin, block, expert, kind),
+        throw UserError(ExitCode::bad_checkpoint,
+                        fmt::format("{}: {}.experts.{} has a pair for \"{}\"", origin, block, expert, kind),
                         fmt::format("experts have {}, {} and {}", names.gate, names.up, names.down));
 }
 
@@ -102,7 +105,8 @@ void stack_single_experts(io::Adapter& adapter, const std::string& origin) {
     const std::string layer = mixtral ? block.substr(0, block.rfind('.')) + ".mlp" : block;
     const io::ExpertNames names = mixtral ? io::kMixtralNames : io::ExpertNames();
     check_kinds(pairs, names, block, origin);
-    const bool both = any_expert_has(pairs, names.gate) || any_expert_has(pairs, names.up), down = any_expert_has(pairs, names.down);
+    const bool both = any_expert_has(pairs, names.gate) || any_expert_has(pairs, names.up),
+               down = any_expert_has(pairs, names.down);
     const auto put = [&](const std::string& owner, const Pair& pair) {
       others.emplace_back(owner + ".lora_A.weight", pair.a);
       others.emplace_back(owner + ".lora_B.weight", pair.b);
@@ -131,8 +135,10 @@ void target_stacked_experts(io::AdapterConfig& config, const std::vector<std::st
   };
   const bool gate = takes(stored.gate), up = takes(stored.up);
   if (gate != up)
-    throw UserError(ExitCode::usage, fmt::format("target_modules name {} without {}", gate ? stored.gate : stored.up, gate ? stored.up : stored.gate),
-                    "experts keep both in one parameter, gate_up_proj: name both or none");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("target_modules name {} without {}", gate ? stored.gate : stored.up, gate ? stored.up : stored.gate),
+        "experts keep both in one parameter, gate_up_proj: name both or none");
   if (gate) add_both_ranks(config);
   if (takes(stored.down)) add_target(config, "experts.down_proj");
   if (takes("gate")) add_target(config, "gate.weight");

@@ -22,11 +22,11 @@ std::regex compile_regex(const std::string& expression, const char* option);
 class TargetMatcher {
  public:
   explicit TargetMatcher(const io::AdapterConfig& config);
-  bool operator()(const std::string& path) const;  // is the module adapted?
-  bool parameter(const std::string& name) const;   // is the parameter, by target_parameters?
+  bool operator()(const std::string& path) const;   // is the module adapted?
+  bool parameter(const std::string& name) const;    // is the parameter, by target_parameters?
   bool slot(const model::AdapterSlot& slot) const;  // by whichever of both is asked for it
-  int64_t rank(const std::string& path) const;     // with rank_pattern
-  double alpha(const std::string& path) const;     // with alpha_pattern
+  int64_t rank(const std::string& path) const;      // with rank_pattern
+  double alpha(const std::string& path) const;      // with alpha_pattern
 
  private:
   bool in_chosen_layer(const std::string& path) const;

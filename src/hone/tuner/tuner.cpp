@@ -7,8 +7,8 @@
 #include <set>
 
 #include "hone/base/log.h"
-#include "hone/io/weight_folder.h"
 #include "hone/io/value_head.h"
+#include "hone/io/weight_folder.h"
 #include "hone/tuner/freeze.h"
 #include "hone/tuner/methods/attach.h"
 #include "hone/tuner/single_experts.h"
@@ -19,7 +19,8 @@ namespace {
 
 // Own memory in the wanted type. set_data keeps the tensor's identity, so that a tied head follows its embedding.
 void make_trainable(Tensor& weight, std::optional<at::ScalarType> dtype, bool own) {
-  weight.set_data(weight.detach().to(weight.device(), dtype.value_or(weight.scalar_type()), /*non_blocking=*/false, /*copy=*/own));
+  weight.set_data(
+      weight.detach().to(weight.device(), dtype.value_or(weight.scalar_type()), /*non_blocking=*/false, /*copy=*/own));
   weight.requires_grad_(true);
 }
 
@@ -83,8 +84,8 @@ std::vector<std::string> expanded_modules_to_save(model::CausalLM& model, const 
 }
 
 // What a start by gradients needs: those of this run's first step, or the checkpoint that remembers them.
-void find_start(model::CausalLM& model, const io::AdapterConfig& adapter, const TunerConfig& config, const GradientSource& gradients,
-                AttachOptions& options) {
+void find_start(model::CausalLM& model, const io::AdapterConfig& adapter, const TunerConfig& config,
+                const GradientSource& gradients, AttachOptions& options) {
   if (adapter.init != kLoraGa) return;
   options.gradient_start = config.lora.gradient_start;
   options.started_in = config.resumed;
@@ -100,8 +101,11 @@ AttachedAdapter start_adapter(model::CausalLM& model, const TunerConfig& config,
   for (size_t i = 0; i < config.adapters.size(); ++i) {
     auto loaded = load_adapter(model, config.adapters[i], options);
     if (i + 1 == config.adapters.size() && !config.create_new_adapter) {
-      if (loaded.config.is_lora()) log::info("continuing adapter {} (rank {}, alpha {})", config.adapters[i].string(), loaded.config.rank, loaded.config.alpha);
-      else log::info("continuing adapter {} ({})", config.adapters[i].string(), loaded.config.peft_type);
+      if (loaded.config.is_lora())
+        log::info("continuing adapter {} (rank {}, alpha {})", config.adapters[i].string(), loaded.config.rank,
+                  loaded.config.alpha);
+      else
+        log::info("continuing adapter {} ({})", config.adapters[i].string(), loaded.config.peft_type);
       return loaded;
     }
     merge_adapter(model, loaded);
@@ -142,16 +146,19 @@ std::string with_commas(int64_t number) {
   return text;
 }
 
-constexpr const char* kSameOptions = "continue with the target_modules and modules_to_save of the run that saved it; its args.json has them";
+constexpr const char* kSameOptions =
+    "continue with the target_modules and modules_to_save of the run that saved it; its args.json has them";
 
 // Said for what it is before shapes are; a pair that the run has no place for would be lost without a word.
 void require_same_adapter(const io::Adapter& saved, const Tuned& own, const fs::path& folder) {
   if (saved.config.peft_type != own.adapter->config.peft_type)
     throw UserError(ExitCode::bad_checkpoint,
-                    fmt::format("{}: its adapter is of the kind {}, this run's is {}", folder.string(), saved.config.peft_type, own.adapter->config.peft_type),
+                    fmt::format("{}: its adapter is of the kind {}, this run's is {}", folder.string(), saved.config.peft_type,
+                                own.adapter->config.peft_type),
                     "continue with the --tuner_type of the run that saved it; its args.json has it");
   if (int64_t rank = saved.config.rank, other = own.adapter->config.rank; rank != other)
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: its adapter has rank {}, this run's has rank {}", folder.string(), rank, other),
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("{}: its adapter has rank {}, this run's has rank {}", folder.string(), rank, other),
                     fmt::format("continue with --lora_rank {}, or start from scratch without the checkpoint", rank));
   for (const auto& [name, tensor] : saved.tensors) {
     bool trained = std::ranges::any_of(own.trainable, [&](const auto& parameter) { return parameter.first == name; });
@@ -164,12 +171,15 @@ void require_same_adapter(const io::Adapter& saved, const Tuned& own, const fs::
 
 void copy_checked(Tensor target, const Tensor& source, const std::string& name, const fs::path& folder, const CopyWeight& copy) {
   if (source.sizes() != target.sizes())
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} has shape {}, expected {}", folder.string(), name,
-                                                          fmt::join(source.sizes(), "x"), fmt::join(target.sizes(), "x")),
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("{}: {} has shape {}, expected {}", folder.string(), name, fmt::join(source.sizes(), "x"),
+                                fmt::join(target.sizes(), "x")),
                     "continue with the model and the tuning options of the run that saved it; its args.json has them");
   at::NoGradGuard no_grad;
-  if (copy) copy(target, source);
-  else target.copy_(source);
+  if (copy)
+    copy(target, source);
+  else
+    target.copy_(source);
 }
 
 }  // namespace
@@ -236,7 +246,8 @@ Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const Gradi
   return tuned;
 }
 
-void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes, const ReadWeight& read) {
+void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, size_t max_shard_bytes,
+                  const ReadWeight& read) {
   if (tuned.adapter) {
     save_adapter(model, *tuned.adapter, folder);
     if (tuned.adapter->config.init == kLoraGa) save_init_lora(*tuned.adapter, folder / kInitialFolder);
@@ -250,7 +261,8 @@ void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
     sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
     if (read) sources.back().load = [read, value = *parameter.value] { return read(value); };
   }
-  if (const auto& experts = model.config().experts; experts.count > 0) sources = io::unstack_experts(std::move(sources), experts.stored_as);
+  if (const auto& experts = model.config().experts; experts.count > 0)
+    sources = io::unstack_experts(std::move(sources), experts.stored_as);
   io::write_sharded(folder, sources, max_shard_bytes);
   save_value_head(model, folder, read);
 }

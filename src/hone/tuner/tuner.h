@@ -35,8 +35,8 @@ void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
                   const ReadWeight& read = {});
 // LLaMA-Factory's three folders of a converted PiSSA run: pissa_init, pissa_backup (as trained) and pissa_converted (plain LoRA).
 void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
-// Copies the values of files written by save_trained into the model, for a resume. Throws UserError(bad_checkpoint). `copy` replaces
-// the plain copy where weights are spread over processes.
+// Copies the values of files written by save_trained into the model, for a resume. Throws UserError(bad_checkpoint). `copy`
+// replaces the plain copy where weights are spread over processes.
 using CopyWeight = std::function<void(const Tensor& parameter, const Tensor& values)>;
 void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, const CopyWeight& copy = {});
 

@@ -17,7 +17,8 @@ TEST(ParseJson, RefusesDeepNesting) {
 }
 
 TEST(ParseJson, RefusesBrokenTexts) {
-  for (const char* text : {"", "{", "[1,]", "{\"a\":}", "nul", "NaN", "\"\xff\"", "1 2", "{\"a\":1e999}"}) EXPECT_FALSE(parse_json(text).ok()) << text;
+  for (const char* text : {"", "{", "[1,]", "{\"a\":}", "nul", "NaN", "\"\xff\"", "1 2", "{\"a\":1e999}"})
+    EXPECT_FALSE(parse_json(text).ok()) << text;
 }
 
 TEST(ParseYaml, TypesScalarsAsLlamaFactoryUsersMeanThem) {

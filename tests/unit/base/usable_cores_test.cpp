@@ -39,7 +39,8 @@ TEST(UsableCores, TheSmallestQuotaAroundTheProcessCounts) {
                                      {"sys/fs/cgroup/pod/app/cpu.max", "800000 100000"}})),
             1.5);
   // Inside a container the group's path is the host's, and its own limit is at the top.
-  EXPECT_EQ(cpu_quota(machine("inside", {{"proc/self/cgroup", "0::/kubepods/x"}, {"sys/fs/cgroup/cpu.max", "400000 100000"}})), 4);
+  EXPECT_EQ(cpu_quota(machine("inside", {{"proc/self/cgroup", "0::/kubepods/x"}, {"sys/fs/cgroup/cpu.max", "400000 100000"}})),
+            4);
   EXPECT_EQ(cpu_quota(machine("v1", {{"proc/self/cgroup", "9:memory:/m\n3:cpu,cpuacct:/docker/y"},
                                      {"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1"},
                                      {"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000"},
@@ -57,7 +58,8 @@ TEST(UsableCores, AtLeastOneAtMostTheMask) {
 TEST(UsableCores, ProcessesKeepToTheirNodes) {
   std::map<std::string, std::string> files;
   for (int node = 0; node < 4; ++node)
-    files["sys/devices/system/node/node" + std::to_string(node) + "/cpulist"] = std::to_string(24 * node) + "-" + std::to_string(24 * node + 23);
+    files["sys/devices/system/node/node" + std::to_string(node) + "/cpulist"] =
+        std::to_string(24 * node) + "-" + std::to_string(24 * node + 23);
   files["sys/devices/system/node/online"] = "0-3";
   std::vector<int> all(96);
   for (int core = 0; core < 96; ++core) all[static_cast<size_t>(core)] = core;
@@ -70,7 +72,8 @@ TEST(UsableCores, ProcessesKeepToTheirNodes) {
     EXPECT_EQ(own.front() / 24, own.back() / 24) << "rank " << rank << " lies in two nodes";
   }
   EXPECT_EQ(share_of_cores(nodes, 100, 200), std::vector{4}) << "more processes than cores";
-  EXPECT_EQ(numa_nodes({25, 26, 95}, machine("part", files)), (std::vector<std::vector<int>>{{25, 26}, {95}})) << "only what the mask allows";
+  EXPECT_EQ(numa_nodes({25, 26, 95}, machine("part", files)), (std::vector<std::vector<int>>{{25, 26}, {95}}))
+      << "only what the mask allows";
   EXPECT_EQ(numa_nodes({0, 1}, machine("plain", {})), (std::vector<std::vector<int>>{{0, 1}}));
 }
 

@@ -77,7 +77,8 @@ TEST(ConvertConfig, OnlyWhatDiffersIsSaid) {
 TEST(ConvertConfig, FactoryDefaultsAreSpelledOut) {
   auto native = Scene{}.native({"llamafactory-cli", "train", "--model_name_or_path", "m", "--stage", "pt", "--output_dir", "o"});
   EXPECT_THAT(native, HasSubstr("hone pt --model m"));
-  for (auto part : {"--dialect factory", "--learning_rate 5e-05", "--packing auto", "--lora_alpha auto", "--weight_decay 0", "--max_length 2048"})
+  for (auto part : {"--dialect factory", "--learning_rate 5e-05", "--packing auto", "--lora_alpha auto", "--weight_decay 0",
+                    "--max_length 2048"})
     EXPECT_THAT(native, HasSubstr(part));
 }
 

@@ -8,8 +8,9 @@ namespace hone::cli {
 namespace {
 
 int64_t longest_row(const std::string& yaml) {
-  SystemAccess world{[&](const std::string&) { return "model_name_or_path: m\ndo_train: true\noutput_dir: o\ncutoff_len: 512\n" + yaml; },
-              [](const std::string&) { return std::optional<std::string>(); }};
+  SystemAccess world{
+      [&](const std::string&) { return "model_name_or_path: m\ndo_train: true\noutput_dir: o\ncutoff_len: 512\n" + yaml; },
+      [](const std::string&) { return std::optional<std::string>(); }};
   auto parsed = parse_invocation(read_invocation(FrontEnd::factory, {"train", "run.yaml"}), world);
   return encode_config(parsed.options, 4096).max_length;
 }

@@ -14,7 +14,8 @@ namespace {
 
 bool is_an_option(std::string_view name) {
   return std::ranges::any_of(options_table(), [&](const Option& option) {
-    return option.name == name || std::ranges::any_of(option.other_names(), [&](const Alias& alias) { return alias.name == name; });
+    return option.name == name ||
+           std::ranges::any_of(option.other_names(), [&](const Alias& alias) { return alias.name == name; });
   });
 }
 
@@ -47,7 +48,8 @@ TEST(ForeignWords, CommandsMeanCommandsThatExist) {
 
 TEST(ForeignWords, EveryTunerThatIsListedIsTaken) {
   auto row = std::ranges::find(options_table(), "tuner_type", &Option::name);
-  for (const char* absent : {"bone", "ia3", "lora_llm"}) EXPECT_EQ(row->type.choices.find(absent), std::string_view::npos) << absent;
+  for (const char* absent : {"bone", "ia3", "lora_llm"})
+    EXPECT_EQ(row->type.choices.find(absent), std::string_view::npos) << absent;
   EXPECT_EQ(peers::value_meant_by("tuner_type", "qlora"), "--tuner_type lora --quant_method bnb --quant_bits 4");
 }
 

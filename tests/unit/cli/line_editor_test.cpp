@@ -28,7 +28,9 @@ class LineTerminal {
     ::close(keyboard_);
   }
 
-  LineEditorConfig config(const fs::path& history = {}) const { return {.history_file = history, .words = {"/clear", "/help", "/hello"}, .in = in_, .out = out_}; }
+  LineEditorConfig config(const fs::path& history = {}) const {
+    return {.history_file = history, .words = {"/clear", "/help", "/hello"}, .in = in_, .out = out_};
+  }
 
   // Types the keys once the prompt is shown.
   std::optional<std::string> read(LineEditor& editor, const std::string& keys) {
@@ -36,7 +38,8 @@ class LineTerminal {
     std::atomic<bool> done = false;
     std::thread typist([&] {
       wait_for("ask> ");
-      for (size_t sent = 0; sent < keys.size();) sent += static_cast<size_t>(std::max<ssize_t>(0, ::write(keyboard_, keys.data() + sent, keys.size() - sent)));
+      for (size_t sent = 0; sent < keys.size();)
+        sent += static_cast<size_t>(std::max<ssize_t>(0, ::write(keyboard_, keys.data() + sent, keys.size() - sent)));
       while (!done) look(50);
     });
     auto line = editor.read("\x1b[1mask> \x1b[0m");

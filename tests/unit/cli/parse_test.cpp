@@ -15,14 +15,14 @@ struct ParseScene {
 
   Parsed parse(std::vector<std::string> words) const {
     SystemAccess world{[this](const std::string& path) {
-                  auto found = files.find(path);
-                  if (found == files.end()) throw UserError(ExitCode::bad_data, path + ": no such file");
-                  return found->second;
-                },
-                [this](const std::string& name) {
-                  auto found = variables.find(name);
-                  return found == variables.end() ? std::nullopt : std::optional(found->second);
-                }};
+                         auto found = files.find(path);
+                         if (found == files.end()) throw UserError(ExitCode::bad_data, path + ": no such file");
+                         return found->second;
+                       },
+                       [this](const std::string& name) {
+                         auto found = variables.find(name);
+                         return found == variables.end() ? std::nullopt : std::optional(found->second);
+                       }};
     return parse_invocation(read_invocation(front_end, std::move(words)), world);
   }
   Options options(std::vector<std::string> words) const { return parse(std::move(words)).options; }

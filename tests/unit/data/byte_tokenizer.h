@@ -6,7 +6,8 @@ namespace hone::data {
 
 class ByteTokenizer : public text::Tokenizer {
  public:
-  explicit ByteTokenizer(std::vector<std::string> special, const std::string& eos = "", const std::string& bos = "", std::string chat_template = "")
+  explicit ByteTokenizer(std::vector<std::string> special, const std::string& eos = "", const std::string& bos = "",
+                         std::string chat_template = "")
       : names_(std::move(special)) {
     special_.eos = eos.empty() ? std::nullopt : id_of(eos);
     special_.bos = bos.empty() ? std::nullopt : id_of(bos);
@@ -46,7 +47,8 @@ class ByteTokenizer : public text::Tokenizer {
 };
 
 inline std::shared_ptr<const text::Tokenizer> chatml_tokenizer(std::string chat_template = "") {
-  return std::make_shared<ByteTokenizer>(std::vector<std::string>{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, "<|im_end|>", "", std::move(chat_template));
+  return std::make_shared<ByteTokenizer>(std::vector<std::string>{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, "<|im_end|>",
+                                         "", std::move(chat_template));
 }
 
 // Learned tokens as text, masked runs as "[n]".

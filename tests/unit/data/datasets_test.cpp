@@ -8,8 +8,8 @@
 #include "hone/data/datasets/dataset_spec.h"
 #include "hone/data/datasets/mixing.h"
 #include "hone/data/datasets/open_datasets.h"
-#include "hone/data/row_report.h"
 #include "hone/data/datasets/self_cognition.h"
+#include "hone/data/row_report.h"
 
 namespace hone::data {
 namespace {
@@ -102,7 +102,8 @@ TEST(OpenDatasets, SplitTakesFromEveryDatasetAndSharesNothing) {
 
 TEST(OpenDatasets, InterleaveStops) {
   EXPECT_EQ(interleave_rows({3, 4, 5}, {}, 0, StoppingStrategy::first_exhausted), (RowOrder{0, 3, 7, 1, 4, 8, 2, 5, 9}));
-  EXPECT_EQ(interleave_rows({3, 4, 5}, {}, 0, StoppingStrategy::all_exhausted), (RowOrder{0, 3, 7, 1, 4, 8, 2, 5, 9, 0, 6, 10, 1, 3, 11}));
+  EXPECT_EQ(interleave_rows({3, 4, 5}, {}, 0, StoppingStrategy::all_exhausted),
+            (RowOrder{0, 3, 7, 1, 4, 8, 2, 5, 9, 0, 6, 10, 1, 3, 11}));
   EXPECT_EQ(interleave_rows({3, 4, 3}, {}, 0, StoppingStrategy::all_exhausted_once), (RowOrder{0, 3, 7, 1, 4, 8, 2, 5, 9, 6}));
   auto once = interleave_rows({30, 20}, {0.3, 0.7}, 1, StoppingStrategy::all_exhausted_once);
   EXPECT_EQ(std::set<uint32_t>(once.begin(), once.end()).size(), 50u);
@@ -160,7 +161,8 @@ TEST(OpenDatasets, UnknownNamesAreUserErrorsWithHints) {
 TEST(FactoryDatasets, EntriesSamplesAndValidation) {
   TemporaryFolder folder;
   std::string list = "[";
-  for (int i = 0; i < 20; ++i) list += fmt::format("{}{{\"instruction\":\"q{}\",\"input\":\"\",\"output\":\"a\"}}", i ? "," : "", i);
+  for (int i = 0; i < 20; ++i)
+    list += fmt::format("{}{{\"instruction\":\"q{}\",\"input\":\"\",\"output\":\"a\"}}", i ? "," : "", i);
   folder.write("d/a.json", list + "]");
   folder.write(
       "d/dataset_info.json",
@@ -237,7 +239,8 @@ TEST(RowReport, OneMessageForEachSortOfMistake) {
   EXPECT_THAT(report.messages(),
               testing::ElementsAre(
                   "a.jsonl:1: row too long: 11 tokens; max_length is 8 (30 rows like this; next line 2, line 3, line 4, …)"));
-  for (int i = 0; i < 20; ++i) report.bad_row(row_error(RowProblem::role, "a.jsonl:1", std::string(static_cast<size_t>(i) + 1, 'x')).message);
+  for (int i = 0; i < 20; ++i)
+    report.bad_row(row_error(RowProblem::role, "a.jsonl:1", std::string(static_cast<size_t>(i) + 1, 'x')).message);
   EXPECT_EQ(report.messages().size(), RowReport::kRemembered);
   EXPECT_EQ(report.unlisted(), 11);
   report.good_row(7, 3);

@@ -1,4 +1,5 @@
-// The factory dialect on a readable tokenizer; equality with LLaMA-Factory itself is asked live in tests/data/test_peer_labels.py.
+// The factory dialect on a readable tokenizer; equality with LLaMA-Factory itself is asked live in
+// tests/data/test_peer_labels.py.
 #include <gtest/gtest.h>
 
 #include "byte_tokenizer.h"
@@ -56,18 +57,22 @@ TEST(FactoryEncode, LateTurnsAreCutByBudget) {
 
 TEST(FactoryEncode, EfficientEosIsLearnedWithoutBeingInTheText) {
   auto tokenizer = std::make_shared<ByteTokenizer>(
-      std::vector<std::string>{"<|endoftext|>", "[gMASK]", "<sop>", "<|user|>", "<|assistant|>", "<|system|>", "<|observation|>"}, "<|endoftext|>");
+      std::vector<std::string>{"<|endoftext|>", "[gMASK]", "<sop>", "<|user|>", "<|assistant|>", "<|system|>", "<|observation|>"},
+      "<|endoftext|>");
   auto glm = Encoder::make({.dialect = Dialect::factory, .template_name = "glm4"}, tokenizer, {});
   auto sample = glm->encode(kTwoRounds);
   ASSERT_TRUE(sample) << sample.error();
-  EXPECT_EQ(tokenizer->decode(sample->ids, false), "[gMASK]<sop><|user|>\na<|assistant|>\nbc<|user|>\nd<|assistant|>\ne<|endoftext|>");
+  EXPECT_EQ(tokenizer->decode(sample->ids, false),
+            "[gMASK]<sop><|user|>\na<|assistant|>\nbc<|user|>\nd<|assistant|>\ne<|endoftext|>");
   EXPECT_EQ(learned(*tokenizer, sample->labels), "[6]\nbc<|endoftext|>[3]\ne<|endoftext|>");
 }
 
 TEST(FactoryEncode, SystemIsFoldedIntoTheFirstTurn) {
   auto tokenizer = std::make_shared<ByteTokenizer>(std::vector<std::string>{"<s>", "</s>"}, "</s>", "<s>");
   auto mistral = Encoder::make({.dialect = Dialect::factory, .template_name = "mistral"}, tokenizer, {});
-  auto sample = mistral->encode({.messages = {{.role = "system", .content = "S"}, {.role = "user", .content = "U"}, {.role = "assistant", .content = "A"}}});
+  auto sample = mistral->encode(
+      {.messages = {
+           {.role = "system", .content = "S"}, {.role = "user", .content = "U"}, {.role = "assistant", .content = "A"}}});
   ASSERT_TRUE(sample) << sample.error();
   EXPECT_EQ(tokenizer->decode(sample->ids, false), "<s>[INST] S\n\nU[/INST] A</s>");
 }
@@ -85,7 +90,8 @@ TEST(FactoryEncode, PairsShareTheirPrompt) {
 
 TEST(FactoryEncode, WrongOrderIsAnError) {
   auto factory = factory_encoder({.template_name = "qwen3_nothink"});
-  EXPECT_FALSE(factory->encode({.messages = {{.role = "user", .content = "a"}, {.role = "user", .content = "b"}, {.role = "assistant", .content = "c"}}}));
+  EXPECT_FALSE(factory->encode(
+      {.messages = {{.role = "user", .content = "a"}, {.role = "user", .content = "b"}, {.role = "assistant", .content = "c"}}}));
   EXPECT_FALSE(factory->encode({.messages = {{.role = "user", .content = "a"}}}));
 }
 

@@ -7,7 +7,10 @@
 namespace hone::data {
 namespace {
 
-const std::vector<Message> kJinjaRounds = {{.role = "user", .content = "a"}, {.role = "assistant", .content = "bc"}, {.role = "user", .content = "d"}, {.role = "assistant", .content = "e"}};
+const std::vector<Message> kJinjaRounds = {{.role = "user", .content = "a"},
+                                           {.role = "assistant", .content = "bc"},
+                                           {.role = "user", .content = "d"},
+                                           {.role = "assistant", .content = "e"}};
 
 constexpr const char* kPlain =
     "{%- for m in messages -%}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor -%}"
@@ -15,7 +18,8 @@ constexpr const char* kPlain =
 
 constexpr const char* kMarked =
     "{%- for m in messages -%}<|im_start|>{{ m['role'] }}\n"
-    "{%- if m['role'] == 'assistant' %}{% generation %}{{ m['content'] }}<|im_end|>{% endgeneration %}{% else %}{{ m['content'] }}<|im_end|>{% endif %}\n"
+    "{%- if m['role'] == 'assistant' %}{% generation %}{{ m['content'] }}<|im_end|>{% endgeneration %}{% else %}{{ m['content'] "
+    "}}<|im_end|>{% endif %}\n"
     "{% endfor -%}{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}";
 
 // Thoughts of earlier answers are dropped, so no prefix of the rendering shows them.
@@ -106,8 +110,11 @@ TEST(JinjaEncode, LongConversationsCostTheirLength) {
 TEST(JinjaEncode, IsTheDefaultWhenNothingElseIsKnown) {
   auto encoder = Encoder::make({}, chatml_tokenizer(kPlain), {.name = "my-model", .model_type = "qwen2"});
   EXPECT_EQ(encoder->template_name(), "jinja");
-  EXPECT_EQ(Encoder::make({}, chatml_tokenizer(kPlain), {.name = "Qwen2.5-0.5B-Instruct", .model_type = "qwen2"})->template_name(), "qwen2_5");
-  EXPECT_EQ(Encoder::make({}, chatml_tokenizer(kPlain), {.name = "mixtral-own", .model_type = "qwen2"})->template_name(), "jinja");
+  EXPECT_EQ(
+      Encoder::make({}, chatml_tokenizer(kPlain), {.name = "Qwen2.5-0.5B-Instruct", .model_type = "qwen2"})->template_name(),
+      "qwen2_5");
+  EXPECT_EQ(Encoder::make({}, chatml_tokenizer(kPlain), {.name = "mixtral-own", .model_type = "qwen2"})->template_name(),
+            "jinja");
   EXPECT_THROW(Encoder::make({}, chatml_tokenizer(), {.name = "my-model"}), UserError);
 }
 

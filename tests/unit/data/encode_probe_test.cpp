@@ -1,5 +1,6 @@
 // Answers questions of tests/data/test_peer_labels.py, which compares the answers with ms-swift and LLaMA-Factory asked live.
-// HONE_ENCODE_PROBE names a JSON file [{"model": DIR, "config": {…}, "rows": [{"messages": …, "tools": …}]}]; the answer is written beside it.
+// HONE_ENCODE_PROBE names a JSON file [{"model": DIR, "config": {…}, "rows": [{"messages": …, "tools": …}]}]; the answer is
+// written beside it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +33,9 @@ Conversation conversation_of(const Json& row) {
 }
 
 EncodeConfig config_of(const Json& json) {
-  auto config = dialect_defaults(json.at("dialect") == "factory" ? Dialect::factory : json.at("dialect") == "jinja" ? Dialect::jinja : Dialect::swift);
+  auto config = dialect_defaults(json.at("dialect") == "factory" ? Dialect::factory
+                                 : json.at("dialect") == "jinja" ? Dialect::jinja
+                                                                 : Dialect::swift);
   config.template_name = json.value("template", std::string());
   if (json.contains("system")) config.system = json["system"].get<std::string>();
   config.max_length = json.value("max_length", config.max_length);
@@ -63,7 +66,10 @@ Json encoded(const Encoder& encoder, const Json& row) {
   if (!conversation.rejected.empty()) {
     auto pair = encoder.encode_pair(conversation);
     if (!pair) return {{"error", pair.error()}};
-    return {{"ids", pair->first.ids}, {"labels", pair->first.labels}, {"rejected_ids", pair->second.ids}, {"rejected_labels", pair->second.labels}};
+    return {{"ids", pair->first.ids},
+            {"labels", pair->first.labels},
+            {"rejected_ids", pair->second.ids},
+            {"rejected_labels", pair->second.labels}};
   }
   auto parts = encoder.encode_split(conversation);
   if (!parts) return {{"error", parts.error()}};
@@ -102,7 +108,8 @@ TEST(TemplateProbe, Answers) {
               {"agents", text::agent_format_names()},
               {"chosen", Json::array()}};
   for (const auto& model : parse_json(read_file(path)).or_throw(ExitCode::bad_data, path))
-    answer["chosen"].push_back(default_template(Dialect::swift, {.name = model.at("name"), .model_type = model.at("model_type")}));
+    answer["chosen"].push_back(
+        default_template(Dialect::swift, {.name = model.at("name"), .model_type = model.at("model_type")}));
   write_file_atomically(std::string(path) + ".answer", answer.dump());
 }
 

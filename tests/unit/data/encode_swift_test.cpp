@@ -1,4 +1,5 @@
-// The swift dialect on a tokenizer whose output can be read; equality with ms-swift itself is asked live in tests/data/test_peer_labels.py.
+// The swift dialect on a tokenizer whose output can be read; equality with ms-swift itself is asked live in
+// tests/data/test_peer_labels.py.
 #include <gtest/gtest.h>
 
 #include "byte_tokenizer.h"
@@ -7,7 +8,9 @@
 namespace hone::data {
 namespace {
 
-Conversation talk(std::vector<Message> messages) { return {.messages = std::move(messages), .origin = {.file = "t.jsonl", .line = 1}}; }
+Conversation talk(std::vector<Message> messages) {
+  return {.messages = std::move(messages), .origin = {.file = "t.jsonl", .line = 1}};
+}
 
 std::shared_ptr<const Encoder> encoder(EncodeConfig config) { return Encoder::make(std::move(config), chatml_tokenizer(), {}); }
 
@@ -23,7 +26,8 @@ TEST(SwiftEncode, LearnsAnswersAndWhatEndsThem) {
   auto sample = swift->encode(talk(kSwiftRounds));
   ASSERT_TRUE(sample) << sample.error();
   EXPECT_EQ(text_of(*swift, *sample),
-            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nbc<|im_end|>\n<|im_start|>user\nd<|im_end|>\n<|im_start|>assistant\ne<|im_end|>\n");
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nbc<|im_end|>\n<|im_start|>user\nd<|im_end|>\n<|im_start|>"
+            "assistant\ne<|im_end|>\n");
   EXPECT_EQ(learned(swift->tokenizer(), sample->labels), "[20]bc<|im_end|>\n[20]e<|im_end|>\n");
 }
 
@@ -73,7 +77,8 @@ TEST(SwiftEncode, EmptyThoughtsAreAddedAndNotLearned) {
 
 TEST(SwiftEncode, WeightsOfAgentWords) {
   auto swift = encoder({.template_name = "qwen3_nothinking", .loss_scale = "react"});
-  auto sample = swift->encode(talk({{.role = "user", .content = "q"}, {.role = "assistant", .content = "x Action: f Observation: r"}}));
+  auto sample =
+      swift->encode(talk({{.role = "user", .content = "q"}, {.role = "assistant", .content = "x Action: f Observation: r"}}));
   ASSERT_TRUE(sample);
   std::map<float, std::string> by_weight;
   for (size_t i = 0; i < sample->ids.size(); ++i)
@@ -105,7 +110,8 @@ TEST(SwiftEncode, PromptEndsWhereTheModelSpeaks) {
   auto swift = encoder({.template_name = "qwen3"});
   auto prompt = swift->encode_prompt(talk({{.role = "user", .content = "q"}}));
   ASSERT_TRUE(prompt);
-  EXPECT_EQ(swift->tokenizer().decode(*prompt, false), "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
+  EXPECT_EQ(swift->tokenizer().decode(*prompt, false),
+            "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
   EXPECT_EQ(swift->stop_ids(), (std::vector<text::TokenId>{258, 256}));
 }
 

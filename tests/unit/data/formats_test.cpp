@@ -34,7 +34,9 @@ std::vector<std::string> keys(const std::string& json) {
   return names;
 }
 
-Result<Conversation> swift(const std::string& json, SwiftFormatOptions options = {}) { return convert(*swift_format(options, keys(json)), json); }
+Result<Conversation> swift(const std::string& json, SwiftFormatOptions options = {}) {
+  return convert(*swift_format(options, keys(json)), json);
+}
 
 std::string swift_messages(const std::string& json, SwiftFormatOptions options = {}) {
   auto conversation = swift(json, std::move(options));
@@ -55,20 +57,24 @@ TEST(SwiftFormat, MessageLists) {
       swift_messages(R"({"Conversation":[{"from":"human","value":"hi"},{"from":"bot","value":"hello"}],"conversation":null})"),
       "error: f.jsonl:7: missing columns: columns \"Conversation\"; expected messages, or a query and a response: did you mean "
       "\"conversations\" by \"Conversation\"? --columns '{\"Conversation\": \"conversations\"}' says so");
-  EXPECT_EQ(swift_messages(R"({"conversation":[{"human":"hi","assistant":"hello"}],"system":"be kind"})"), "system: be kind\n" + kHello);
-  EXPECT_EQ(swift_messages(R"({"messages":"[{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': \"hello\"}]"})"), kHello);
+  EXPECT_EQ(swift_messages(R"({"conversation":[{"human":"hi","assistant":"hello"}],"system":"be kind"})"),
+            "system: be kind\n" + kHello);
+  EXPECT_EQ(swift_messages(R"({"messages":"[{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': \"hello\"}]"})"),
+            kHello);
 }
 
 // Where columns are not understood, the message says which could be meant and how to say so; said so, the row is read.
 TEST(SwiftFormat, ColumnsThatCouldBeMeantAreNamed) {
   const std::string contested = R"({"problem":"hi","solution":"steps","answer":"hello"})";
   EXPECT_EQ(swift_messages(contested),
-            "error: f.jsonl:7: missing columns: \"solution\" and \"answer\" could each be the answer; choose one with --columns '{\"answer\": \"response\"}'");
+            "error: f.jsonl:7: missing columns: \"solution\" and \"answer\" could each be the answer; choose one with --columns "
+            "'{\"answer\": \"response\"}'");
   SwiftFormatOptions chosen;
   chosen.columns = {{"answer", "response"}};
   EXPECT_EQ(swift_messages(contested, chosen), kHello);
   EXPECT_EQ(swift_messages(R"({"question":"hi","prompt":"hey","answer":"hello"})"),
-            "error: f.jsonl:7: missing columns: \"question\" and \"prompt\" could each be the question; choose one with --columns '{\"prompt\": \"query\"}'");
+            "error: f.jsonl:7: missing columns: \"question\" and \"prompt\" could each be the question; choose one with "
+            "--columns '{\"prompt\": \"query\"}'");
   EXPECT_EQ(swift_messages(R"({"question":"hi","reply":"hello"})"),
             "error: f.jsonl:7: missing columns: none of the columns \"question\" and \"reply\" is known to hold the answer; name "
             "it with --columns '{\"reply\": \"response\"}'");
@@ -102,7 +108,8 @@ TEST(SwiftFormat, PerMessageLoss) {
 TEST(SwiftFormat, AlpacaAndQueryResponse) {
   EXPECT_EQ(swift_messages(R"({"instruction":"hi","input":"","output":"hello"})"), kHello);
   EXPECT_EQ(swift_messages(R"({"instruction":"a","input":"b","output":"c"})"), "user: a\nb\nassistant: c\n");
-  EXPECT_EQ(swift_messages(R"({"query":"hi","response":"hello","history":[["a","b"]],"system":"s"})"), "system: s\nuser: a\nassistant: b\n" + kHello);
+  EXPECT_EQ(swift_messages(R"({"query":"hi","response":"hello","history":[["a","b"]],"system":"s"})"),
+            "system: s\nuser: a\nassistant: b\n" + kHello);
   EXPECT_EQ(swift_messages(R"({"Question":"hi","Answer":"hello"})"), kHello);
   EXPECT_EQ(swift_messages(R"({"prompt":"hi","completion":["hello","other"]})"), kHello);
   EXPECT_EQ(swift_messages(R"({"query":"hi","response":"hello","history":"[('a', 'b')]"})"), "user: a\nassistant: b\n" + kHello);
@@ -117,12 +124,13 @@ TEST(SwiftFormat, ColumnsThatContestATargetKeepTheirNames) {
 }
 
 TEST(SwiftFormat, RowsOfSeveralFormatsInOneFile) {
-  std::vector<std::string> rows = {R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]})",
-                                   R"({"instruction":"hi","input":"","output":"hello"})",
-                                   R"({"query":"hi","response":"hello"})",
-                                   R"({"conversations":[{"from":"human","value":"hi"},{"from":"gpt","value":"hello"}],"messages":null})",
-                                   R"({"prompt":"hi","chosen":"hello","rejected":"no"})",
-                                   R"({"question":"hi","answer":"hello"})"};
+  std::vector<std::string> rows = {
+      R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]})",
+      R"({"instruction":"hi","input":"","output":"hello"})",
+      R"({"query":"hi","response":"hello"})",
+      R"({"conversations":[{"from":"human","value":"hi"},{"from":"gpt","value":"hello"}],"messages":null})",
+      R"({"prompt":"hi","chosen":"hello","rejected":"no"})",
+      R"({"question":"hi","answer":"hello"})"};
   std::vector<std::string> all;
   for (const auto& row : rows)
     for (const auto& name : keys(row))
@@ -150,7 +158,8 @@ TEST(SwiftFormat, ColumnMapAndSolution) {
 }
 
 TEST(SwiftFormat, PreferencePairs) {
-  auto row = swift(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"rejected_response":"no"})");
+  auto row =
+      swift(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"rejected_response":"no"})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(shown(row->rejected), "user: hi\nassistant: no\n");
   row = swift(
@@ -163,7 +172,8 @@ TEST(SwiftFormat, PreferencePairs) {
       R"({"chosen":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"rejected":[{"role":"user","content":"hi"},{"role":"assistant","content":"no"}]})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(shown(row->messages) + shown(row->rejected), kHello + "user: hi\nassistant: no\n");
-  row = swift(R"({"conversations":[{"from":"human","value":"hi"}],"chosen":{"from":"gpt","value":"hello"},"rejected":{"from":"gpt","value":"no"}})");
+  row = swift(
+      R"({"conversations":[{"from":"human","value":"hi"}],"chosen":{"from":"gpt","value":"hello"},"rejected":{"from":"gpt","value":"no"}})");
   ASSERT_TRUE(row.ok()) << row.error();
   EXPECT_EQ(shown(row->messages) + shown(row->rejected), kHello + "user: hi\nassistant: no\n");
   EXPECT_EQ(swift_problem(R"({"query":"hi","response":"same","rejected_response":"same"})"), RowProblem::preference);
@@ -174,7 +184,9 @@ TEST(SwiftFormat, ComplaintsNameColumnsAsTheyAreWritten) {
   EXPECT_TRUE(swift(R"({"query":"hi","response":"hello","rejected_response":["no"]})")
                   .error()
                   .ends_with("\"rejected_response\" is a list that holds a string; expected text or messages"));
-  EXPECT_TRUE(swift(R"({"prompt":"hi","chosen":"hello","rejected":7})").error().ends_with("\"rejected\" is a number; expected text or messages"));
+  EXPECT_TRUE(swift(R"({"prompt":"hi","chosen":"hello","rejected":7})")
+                  .error()
+                  .ends_with("\"rejected\" is a number; expected text or messages"));
   EXPECT_TRUE(swift(R"({"query":"hi","solution":2})").error().ends_with("\"solution\" is a number; expected text"));
   SwiftFormatOptions questions;
   questions.demands.prompts_only = true;
@@ -224,8 +236,10 @@ TEST(SwiftFormat, ContentPartsBecomeTagsAndMedia) {
 }
 
 TEST(SwiftFormat, BadRowsNameTheirKind) {
-  EXPECT_EQ(swift_problem(R"({"messages":[{"role":"boss","content":"hi"},{"role":"assistant","content":"x"}]})"), RowProblem::role);
-  EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":""}]})"), RowProblem::empty_answer);
+  EXPECT_EQ(swift_problem(R"({"messages":[{"role":"boss","content":"hi"},{"role":"assistant","content":"x"}]})"),
+            RowProblem::role);
+  EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":""}]})"),
+            RowProblem::empty_answer);
   EXPECT_EQ(swift_problem(R"({"messages":[{"role":"user","content":"hi"}]})"), RowProblem::empty_answer);
   EXPECT_EQ(
       swift_problem(
@@ -256,7 +270,9 @@ TEST(SwiftFormat, PretrainingAndPrompts) {
   EXPECT_EQ(swift_messages(R"({"messages":[{"role":"user","content":"hi"}]})", options), "user: hi\n");
 }
 
-FactoryEntry entry(const std::string& json) { return parse_factory_entry("e", Json::parse(json)).or_throw(ExitCode::bad_data, "e"); }
+FactoryEntry entry(const std::string& json) {
+  return parse_factory_entry("e", Json::parse(json)).or_throw(ExitCode::bad_data, "e");
+}
 
 std::string factory_messages(const std::string& info, const std::string& row, RowRequirements demands = {}) {
   auto options = entry(info).format;
@@ -270,8 +286,9 @@ TEST(FactoryFormat, Alpaca) {
   EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","input":"b","output":"c"})"), "user: a\nb\nassistant: c\n");
   EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","input":"","output":"c"})"), "user: a\nassistant: c\n");
   // Naming some columns unsets the others: the input is not read.
-  EXPECT_EQ(factory_messages(R"({"file_name":"x.json","columns":{"prompt":"instruction","response":"output","system":"sys","history":"old"}})",
-                             R"({"instruction":"a","input":"b","output":"c","sys":"s","old":[["q","r"]]})"),
+  EXPECT_EQ(factory_messages(
+                R"({"file_name":"x.json","columns":{"prompt":"instruction","response":"output","system":"sys","history":"old"}})",
+                R"({"instruction":"a","input":"b","output":"c","sys":"s","old":[["q","r"]]})"),
             "system: s\nuser: q\nassistant: r\nuser: a\nassistant: c\n");
   EXPECT_EQ(factory_messages(plain, R"({"instruction":"a","output":""})"), "error: empty answer");
   EXPECT_EQ(factory_messages(plain, R"({"output":"c"})"), "error: missing columns");
@@ -299,9 +316,11 @@ TEST(FactoryFormat, SharegptAlternatesStrictly) {
           info,
           R"({"conversations":[{"from":"system","value":"s"},{"from":"human","value":"a"},{"from":"function_call","value":"{}"},{"from":"observation","value":"o"},{"from":"gpt","value":"b"}],"tools":"[]"})"),
       "system: s\nuser: a\ntool_call: {}\ntool: o\nassistant: b\n");
-  EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"gpt","value":"a"},{"from":"human","value":"b"}]})"), "error: roles out of order");
+  EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"gpt","value":"a"},{"from":"human","value":"b"}]})"),
+            "error: roles out of order");
   EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"human","value":"a"}]})"), "error: roles out of order");
-  EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"user","value":"a"},{"from":"gpt","value":"b"}]})"), "error: unknown role");
+  EXPECT_EQ(factory_messages(info, R"({"conversations":[{"from":"user","value":"a"},{"from":"gpt","value":"b"}]})"),
+            "error: unknown role");
 }
 
 TEST(FactoryFormat, SharegptRanking) {
@@ -328,14 +347,16 @@ TEST(FactoryFormat, OpenaiMergesToolResults) {
 }
 
 TEST(FactoryFormat, PretrainingTakesThePromptOnly) {
-  EXPECT_EQ(factory_messages(R"({"file_name":"x","columns":{"prompt":"text"}})", R"({"text":"long text","other":1})", {.pretraining = true}),
+  EXPECT_EQ(factory_messages(R"({"file_name":"x","columns":{"prompt":"text"}})", R"({"text":"long text","other":1})",
+                             {.pretraining = true}),
             "assistant: long text\n");
 }
 
 TEST(PythonLiteral, ReadsWhatPythonWrites) {
   EXPECT_EQ(parse_python_literal(R"([{'a': "it's", 'b': None, 'c': (1, -2.5e3, True)}, 'x\n\u4f60\x41' 'y'])")->dump(),
             R"([{"a":"it's","b":null,"c":[1,-2500.0,true]},"x\n你Ay"])");
-  for (auto bad : {"", "[", "[1 2]", "{'a' 1}", "'abc", "{1: 2}", "[1] x", "\\", "'\\x4", "foo"}) EXPECT_FALSE(parse_python_literal(bad).ok()) << bad;
+  for (auto bad : {"", "[", "[1 2]", "{'a' 1}", "'abc", "{1: 2}", "[1] x", "\\", "'\\x4", "foo"})
+    EXPECT_FALSE(parse_python_literal(bad).ok()) << bad;
   EXPECT_FALSE(parse_python_literal(std::string(10000, '[')).ok());
 }
 

@@ -1,4 +1,5 @@
-// Every file under tests/hostile/data: rows are conversations or errors with a place and a kind; opening may refuse with a UserError.
+// Every file under tests/hostile/data: rows are conversations or errors with a place and a kind; opening may refuse with a
+// UserError.
 #include <gtest/gtest.h>
 
 #include "hone/data/datasets/open_datasets.h"

@@ -13,7 +13,8 @@ namespace hone::data {
 namespace {
 
 std::shared_ptr<const Encoder> plain_encoder(int64_t max_length = 0) {
-  return Encoder::make({.template_name = "qwen3_nothinking", .max_length = max_length, .loss_scale = "last_round"}, chatml_tokenizer(), {});
+  return Encoder::make({.template_name = "qwen3_nothinking", .max_length = max_length, .loss_scale = "last_round"},
+                       chatml_tokenizer(), {});
 }
 
 // Row i asks "q<i>" and answers "a<i>".
@@ -21,7 +22,8 @@ struct Answers : ConversationSource {
   int64_t size() const override { return 10; }
   Result<Conversation> at(int64_t index) const override {
     auto number = std::to_string(index);
-    return Conversation{.messages = {{.role = "user", .content = "q" + number}, {.role = "assistant", .content = "a" + number}}, .label = index % 3 == 0};
+    return Conversation{.messages = {{.role = "user", .content = "q" + number}, {.role = "assistant", .content = "a" + number}},
+                        .label = index % 3 == 0};
   }
 };
 
@@ -35,7 +37,9 @@ std::map<std::string, char> mates_of_epoch(int64_t batch, int world, KtoConfig f
     while (loader->epoch() < 1) {
       auto found = loader->next();
       for (int64_t i = found.sample_count; i < found.segments.count(); ++i) {
-        auto ids = found.tokens_t.narrow(0, found.segments.offsets[static_cast<size_t>(i)], found.segments.length(i)).to(at::kInt).contiguous();
+        auto ids = found.tokens_t.narrow(0, found.segments.offsets[static_cast<size_t>(i)], found.segments.length(i))
+                       .to(at::kInt)
+                       .contiguous();
         auto text = chatml_tokenizer()->decode({ids.const_data_ptr<int>(), static_cast<size_t>(ids.numel())}, false);
         mates[text.substr(text.find("user\n") + 5, 2)] = text[text.find("assistant\n") + 11];
       }
@@ -65,10 +69,13 @@ TEST(FeedbackRows, ARowHasItsGradeAndItsPromptOnceMore) {
   own.label.reset();
   EXPECT_TRUE(encode_kto_row(*plain_encoder(), own, &mate).error().find("has no \"label\"") != std::string::npos);
   own.extra["label"] = "maybe";
-  EXPECT_TRUE(encode_kto_row(*plain_encoder(), own, &mate).error().find("\"label\" is \"maybe\"; expected true") != std::string::npos);
+  EXPECT_TRUE(encode_kto_row(*plain_encoder(), own, &mate).error().find("\"label\" is \"maybe\"; expected true") !=
+              std::string::npos);
   own.label = true;
   own.images = {"a.png"};
-  EXPECT_TRUE(encode_kto_row(*plain_encoder(), own, nullptr).error().ends_with("media: images are not in this version; expected text alone"));
+  EXPECT_TRUE(encode_kto_row(*plain_encoder(), own, nullptr)
+                  .error()
+                  .ends_with("media: images are not in this version; expected text alone"));
 }
 
 TEST(PairRows, AMarginIsANumberWhereItIsLearnt) {
@@ -90,7 +97,8 @@ TEST(PairRows, RowsWithoutPairsAreNamedByWhatTheyAreFor) {
                 {.batch_size = 2, .display_name = "the validation data", .pairs = true}, std::make_shared<RowReport>());
     ADD_FAILURE() << "expected an error";
   } catch (const UserError& error) {
-    EXPECT_TRUE(std::string_view(error.what()).starts_with("the validation data has no usable row\nskipped 10 of 10 rows")) << error.what();
+    EXPECT_TRUE(std::string_view(error.what()).starts_with("the validation data has no usable row\nskipped 10 of 10 rows"))
+        << error.what();
   }
 }
 

@@ -20,7 +20,8 @@ struct Numbers : ConversationSource {
     auto origin = RowOrigin{.file = "n.jsonl", .line = index + 1};
     if (bad.contains(index)) return row_error(RowProblem::json, origin.str(), "broken");
     auto answer = std::string(static_cast<size_t>(1 + index * 7 % 23), 'a') + std::to_string(index);
-    return Conversation{.messages = {{.role = "user", .content = "q"}, {.role = "assistant", .content = answer}}, .origin = origin};
+    return Conversation{.messages = {{.role = "user", .content = "q"}, {.role = "assistant", .content = answer}},
+                        .origin = origin};
   }
 };
 
@@ -60,15 +61,18 @@ struct Fixture {
                 .concatenate_text = true};
     auto encoder = Encoder::make(encode, chatml_tokenizer(), {});
     Numbers numbers(rows, std::move(bad));
-    if (c.kind == SwiftRowKind::stream) loader = make_loader(std::make_unique<NumberStream>(numbers), encoder, config, report);
-    else loader = make_loader(std::make_shared<Numbers>(numbers), encoder, config, report);
+    if (c.kind == SwiftRowKind::stream)
+      loader = make_loader(std::make_unique<NumberStream>(numbers), encoder, config, report);
+    else
+      loader = make_loader(std::make_shared<Numbers>(numbers), encoder, config, report);
   }
 };
 
 std::string text_of(const Batch& batch) {
   std::string text;
   for (int64_t i = 0; i < batch.tokens_t.numel(); ++i)
-    text += fmt::format("{}:{}:{} ", batch.tokens_t[i].item<int64_t>(), batch.positions_t[i].item<int64_t>(), batch.targets_t[i].item<int64_t>());
+    text += fmt::format("{}:{}:{} ", batch.tokens_t[i].item<int64_t>(), batch.positions_t[i].item<int64_t>(),
+                        batch.targets_t[i].item<int64_t>());
   for (auto offset : batch.segments.offsets) text += fmt::format("|{}", offset);
   return text;
 }
@@ -134,7 +138,8 @@ TEST_P(EveryLoader, EveryRowIsUsedOrCounted) {
     EXPECT_EQ(used.size(), static_cast<size_t>(kRows) - 2);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Loader, EveryLoader, testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Loader, EveryLoader, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Loader, RanksShareAnEpoch) {
   std::multiset<int64_t> rows;
@@ -174,13 +179,15 @@ TEST(Loader, NothingUsableIsAnError) {
 
 TEST(Loader, APositionBeyondTheDataIsAnError) {
   Fixture fixture({"", SwiftRowKind::exact, {.batch_size = 2}}, 6);  // three batches an epoch
-  for (const char* state : {R"({"epoch":0,"unit":3,"offset":0})", R"({"epoch":0,"unit":-1,"offset":0})", R"({"epoch":0,"unit":1,"offset":2})"})
+  for (const char* state :
+       {R"({"epoch":0,"unit":3,"offset":0})", R"({"epoch":0,"unit":-1,"offset":0})", R"({"epoch":0,"unit":1,"offset":2})"})
     EXPECT_THROW(fixture.loader->restore(Json::parse(state)), UserError) << state;
 }
 
 TEST(Loader, StrictStopsAtTheFirstBadRow) {
   auto encoder = Encoder::make({.template_name = "qwen"}, chatml_tokenizer(), {});
-  EXPECT_THROW(make_loader(std::make_shared<Numbers>(5, std::set<int64_t>{2}), encoder, {}, std::make_shared<RowReport>(true)), UserError);
+  EXPECT_THROW(make_loader(std::make_shared<Numbers>(5, std::set<int64_t>{2}), encoder, {}, std::make_shared<RowReport>(true)),
+               UserError);
 }
 
 }  // namespace

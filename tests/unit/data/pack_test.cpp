@@ -27,7 +27,9 @@ TEST_P(EveryPacking, KeepsEverySampleAndTheCapacity) {
     EXPECT_EQ(*std::min_element(seen.begin(), seen.end()), 1);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Pack, EveryPacking, testing::Values(Packing::none, Packing::best_fit, Packing::next_fit, Packing::knapsack, Packing::joined));
+INSTANTIATE_TEST_SUITE_P(Pack, EveryPacking,
+                         testing::Values(Packing::none, Packing::best_fit, Packing::next_fit, Packing::knapsack,
+                                         Packing::joined));
 
 TEST(Pack, BestFitFillsTheFullest) { EXPECT_EQ(pack_best_fit({6, 5, 4, 3, 2}, 10), (Packs{{0, 2}, {1, 3, 4}})); }
 TEST(Pack, NextFitKeepsOrder) { EXPECT_EQ(pack_next_fit({6, 5, 4, 3, 2}, 10), (Packs{{0}, {1, 2}, {3, 4}})); }

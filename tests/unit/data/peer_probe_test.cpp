@@ -37,7 +37,8 @@ Json draws(const Json& request) {
 
 Json rows(const ConversationSource* source) {
   Json list = Json::array();
-  for (int64_t i = 0; source && i < source->size(); ++i) list.push_back(source->at(i).or_throw(ExitCode::bad_data, "row").messages[0].content);
+  for (int64_t i = 0; source && i < source->size(); ++i)
+    list.push_back(source->at(i).or_throw(ExitCode::bad_data, "row").messages[0].content);
   return list;
 }
 
@@ -53,8 +54,9 @@ Json opened(const Json& request) {
   config.interleave_prob = request.value("interleave_prob", std::vector<double>{});
   auto stopping = request.value("stopping", std::string("first_exhausted"));
   if (request.value("interleave", false)) config.mix = MixStrategy::interleave;
-  config.stopping = stopping == "all_exhausted" ? StoppingStrategy::all_exhausted
-                    : stopping == "first_exhausted" ? StoppingStrategy::first_exhausted : StoppingStrategy::all_exhausted_once;
+  config.stopping = stopping == "all_exhausted"     ? StoppingStrategy::all_exhausted
+                    : stopping == "first_exhausted" ? StoppingStrategy::first_exhausted
+                                                    : StoppingStrategy::all_exhausted_once;
   auto data = open_datasets(config);
   return {{"train", rows(data.train.get())}, {"validation", rows(data.validation.get())}};
 }

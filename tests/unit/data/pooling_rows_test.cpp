@@ -44,9 +44,11 @@ TEST(GroupedRows, ALabelIsAClassBelowTheirNumber) {
   for (const Json& label : {Json(3), Json(-1), Json(0.5), Json("x"), Json({1, 2})})
     EXPECT_FALSE(encode_pooling_row(*encoder, row_of("cat", {{"label", label}}), config)) << label;
   config.one_class = false;
-  EXPECT_EQ((*encode_pooling_row(*encoder, row_of("cat", {{"label", {0, 2}}}), config))[0].sequence_labels, (std::vector<float>{0, 2}));
+  EXPECT_EQ((*encode_pooling_row(*encoder, row_of("cat", {{"label", {0, 2}}}), config))[0].sequence_labels,
+            (std::vector<float>{0, 2}));
   config.whole_numbers = false;
-  EXPECT_EQ((*encode_pooling_row(*encoder, row_of("cat", {{"label", {0.5, 2, -1}}}), config))[0].sequence_labels, (std::vector<float>{0.5, 2, -1}));
+  EXPECT_EQ((*encode_pooling_row(*encoder, row_of("cat", {{"label", {0.5, 2, -1}}}), config))[0].sequence_labels,
+            (std::vector<float>{0.5, 2, -1}));
   EXPECT_FALSE(encode_pooling_row(*encoder, row_of("cat", {{"label", 0.5}}), config));
 }
 
@@ -74,7 +76,8 @@ TEST(GroupedRows, ACandidateGoesOnWhereTheQuestionEnds) {
 
 TEST(GroupedRows, EachPositiveIsDrawnWithNegativesOfItsOwn) {
   std::vector<Sample> all(9);
-  for (size_t i = 0; i < all.size(); ++i) all[i].ids = {static_cast<text::TokenId>(i)}, all[i].sequence_labels = {i < 3 ? 1.0f : 0.0f};
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i].ids = {static_cast<text::TokenId>(i)}, all[i].sequence_labels = {i < 3 ? 1.0f : 0.0f};
   PoolingDataConfig config{.kind = PoolingTask::reranking, .most_positives = 2, .most_negatives = 4};
   std::set<text::TokenId> seen;
   for (uint64_t epoch = 0; epoch < 20; ++epoch) {

@@ -35,7 +35,8 @@ TEST(Readers, JsonlSkipsBlankLinesAndKeepsLineNumbers) {
 
 TEST(Readers, BadJsonRowsNameFileLineAndKind) {
   TemporaryFolder folder;
-  auto file = folder.write("bad.jsonl", "{\"a\":1}\n{\"a\":\n[1]\n{\"a\":1,\"a\":2}\n{\"a\":\"\xff\"}\n{\"a\":123456789012345678901234567890}\n");
+  auto file = folder.write(
+      "bad.jsonl", "{\"a\":1}\n{\"a\":\n[1]\n{\"a\":1,\"a\":2}\n{\"a\":\"\xff\"}\n{\"a\":123456789012345678901234567890}\n");
   auto rows = open_rows(file);
   ASSERT_EQ(rows->size(), 6);
   std::vector<RowProblem> expected = {RowProblem::json, RowProblem::type, RowProblem::duplicate_key, RowProblem::encoding};
@@ -57,7 +58,8 @@ TEST(Readers, JsonLayouts) {
   EXPECT_EQ(dumps(*open_rows(folder.write("spread.json", "{\n \"a\": \"x,]}\"\n}\n{\n\"b\": [1,\n {\"c\": 2}]}\n"))), expected);
   EXPECT_EQ(dumps(*open_rows(folder.write("list.jsonl", "[{\"a\": \"x,]}\"}, {\"b\": [1, {\"c\": 2}]}]"))), expected);
   EXPECT_EQ(open_rows(folder.write("empty.json", "[]"))->size(), 0);
-  EXPECT_EQ(open_rows(folder.write("one_line.json", "[{\"a\": 1}, {\"b\": 2}, {\"c\": 3}]\n"))->at(2)->origin.line, 3);  // its number: lines tell nothing
+  EXPECT_EQ(open_rows(folder.write("one_line.json", "[{\"a\": 1}, {\"b\": 2}, {\"c\": 3}]\n"))->at(2)->origin.line,
+            3);  // its number: lines tell nothing
   EXPECT_EQ(open_rows(folder.write("list.json", "[\n {\"a\": 1},\n\n {\"b\": 2}\n]\n"))->at(1)->origin.line, 4);
   EXPECT_EQ(open_rows(folder.write("none.jsonl", ""))->size(), 0);
 }
@@ -66,7 +68,7 @@ TEST(Readers, CsvKeepsQuotedNewlinesAndText) {
   TemporaryFolder folder;
   auto rows = open_rows(folder.write("a.csv", "query,response\r\n\"say \"\"hi\"\", please\",\"two\nlines\"\r\n1,\nonly\n"));
   EXPECT_EQ(dumps(*rows), (std::vector<std::string>{R"({"query":"say \"hi\", please","response":"two\nlines"})",
-                                                     R"({"query":"1","response":""})", R"({"query":"only","response":null})"}));
+                                                    R"({"query":"1","response":""})", R"({"query":"only","response":null})"}));
   EXPECT_EQ(rows->at(1)->origin.line, 4);
   EXPECT_EQ(dumps(*open_rows(folder.write("a.tsv", "a\tb\nx,y\tz\n"))), (std::vector<std::string>{R"({"a":"x,y","b":"z"})"}));
   EXPECT_FALSE(open_rows(folder.write("wide.csv", "a\n1,2\n"))->at(0).ok());
@@ -75,7 +77,8 @@ TEST(Readers, CsvKeepsQuotedNewlinesAndText) {
 
 TEST(Readers, TextIsOneRowPerLine) {
   TemporaryFolder folder;
-  EXPECT_EQ(dumps(*open_rows(folder.write("a.txt", "one\r\n\ntwo"))), (std::vector<std::string>{R"({"text":"one"})", R"({"text":"two"})"}));
+  EXPECT_EQ(dumps(*open_rows(folder.write("a.txt", "one\r\n\ntwo"))),
+            (std::vector<std::string>{R"({"text":"one"})", R"({"text":"two"})"}));
 }
 
 TEST(Readers, UnknownTypesAndMissingFilesAreUserErrors) {
@@ -88,7 +91,8 @@ TEST(Readers, UnknownTypesAndMissingFilesAreUserErrors) {
 // Rows of very different sizes, so that index entries fall in every position.
 std::string many_rows(int count) {
   std::string text;
-  for (int i = 0; i < count; ++i) text += fmt::format("{{\"i\":{},\"t\":\"{}\"}}\n", i, std::string(static_cast<size_t>(i * 7919 % 5000), 'x'));
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("{{\"i\":{},\"t\":\"{}\"}}\n", i, std::string(static_cast<size_t>(i * 7919 % 5000), 'x'));
   return text;
 }
 
@@ -162,7 +166,8 @@ TEST_P(StreamsEqualReaders, FromEveryPosition) {
   for (size_t i = 0; i <= expected.size(); ++i) {
     auto resumed = open_row_stream(file);
     resumed->seek(Json::parse(positions[i].dump()));
-    EXPECT_EQ(stream_dumps(*resumed), std::vector<std::string>(expected.begin() + static_cast<long>(i), expected.end())) << "from " << i;
+    EXPECT_EQ(stream_dumps(*resumed), std::vector<std::string>(expected.begin() + static_cast<long>(i), expected.end()))
+        << "from " << i;
   }
 }
 

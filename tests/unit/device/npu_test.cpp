@@ -86,7 +86,8 @@ TEST(NpuNetwork, PatternsOfInterfaces) {
 // The texts as torch_npu and CANN print them.
 TEST(NpuErrors, ClassicFailuresAreExplained) {
   for (auto [text, cause, advice] : {
-           std::tuple{"EZ9999: Inner Error! ... aicore exception, error code is 507015", "aicore exception", "ASCEND_LAUNCH_BLOCKING=1"},
+           std::tuple{"EZ9999: Inner Error! ... aicore exception, error code is 507015", "aicore exception",
+                      "ASCEND_LAUNCH_BLOCKING=1"},
            {"EZ9999: Inner Error!", "inner error of CANN", "ASCEND_LAUNCH_BLOCKING=1"},
            {"EI0002: The wait execution of the Notify register times out", "did not reach it", "HCCL_EXEC_TIMEOUT"},
            {"EI0006: Getting socket times out", "not every rank joined", "HCCL_CONNECT_TIMEOUT"},

@@ -13,7 +13,8 @@ namespace hone::engine {
 namespace {
 
 Automaton automaton(std::string_view expression, const AutomatonLimits& limits, size_t bytes) {
-  return Automaton::make(parse_regex(expression).or_throw(ExitCode::failure, "regex"), limits, std::make_shared<MemoryBudget>(bytes))
+  return Automaton::make(parse_regex(expression).or_throw(ExitCode::failure, "regex"), limits,
+                         std::make_shared<MemoryBudget>(bytes))
       .or_throw(ExitCode::failure, "automaton");
 }
 
@@ -27,11 +28,13 @@ void follow(Automaton& followed, int letters) {
 }
 
 TEST(ConstraintLimits, SchemasThatLeadBackToThemselves) {
-  for (const char* endless :
-       {R"({"$ref":"#","type":"object"})", R"({"$ref":"#"})", R"({"allOf":[{"$ref":"#"}]})", R"({"allOf":[{"allOf":[{"$ref":"#"}]}],"type":"string"})",
-        R"({"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a","minLength":1}},"$ref":"#/$defs/a"})",
-        R"({"anyOf":[{"$ref":"#"}]})", R"({"oneOf":[{"$ref":"#"},{"type":"null"}]})", R"({"enum":[1],"oneOf":[{"$ref":"#"},{"$ref":"#"}]})",
-        R"({"properties":{"a":{"$ref":"#"}},"required":["a"],"type":"object"})", R"({"const":1,"allOf":[{"anyOf":[{"$ref":"#"}]}]})"})
+  for (const char* endless : {R"({"$ref":"#","type":"object"})", R"({"$ref":"#"})", R"({"allOf":[{"$ref":"#"}]})",
+                              R"({"allOf":[{"allOf":[{"$ref":"#"}]}],"type":"string"})",
+                              R"({"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a","minLength":1}},"$ref":"#/$defs/a"})",
+                              R"({"anyOf":[{"$ref":"#"}]})", R"({"oneOf":[{"$ref":"#"},{"type":"null"}]})",
+                              R"({"enum":[1],"oneOf":[{"$ref":"#"},{"$ref":"#"}]})",
+                              R"({"properties":{"a":{"$ref":"#"}},"required":["a"],"type":"object"})",
+                              R"({"const":1,"allOf":[{"anyOf":[{"$ref":"#"}]}]})"})
     EXPECT_NE(refusal(Json::parse(endless)), "") << endless;
 }
 
@@ -114,12 +117,16 @@ TEST(ConstraintLimits, SetsOfCharactersAreKeptOnce) {
 }
 
 TEST(ConstraintLimits, WhatReferencesRepeatIsKeptOnce) {
-  auto grows_by = [](const Json& definition) { return bytes_kept(referring(definition, 200)) - bytes_kept(referring(true, 200)); };
+  auto grows_by = [](const Json& definition) {
+    return bytes_kept(referring(definition, 200)) - bytes_kept(referring(true, 200));
+  };
   Json members{{std::string(50'000, 'n'), {{"type", "null"}}}};
-  for (const Json& definition : {Json{{"type", "string"}, {"pattern", std::string(500, '.')}}, Json{{"const", std::string(5'000, 'c')}},
-                                 Json{{"type", "string"}, {"format", "uri"}}, Json{{"type", "number"}, {"minimum", 1.5e-300}, {"maximum", 1.7e300}}}) {
+  for (const Json& definition :
+       {Json{{"type", "string"}, {"pattern", std::string(500, '.')}}, Json{{"const", std::string(5'000, 'c')}},
+        Json{{"type", "string"}, {"format", "uri"}}, Json{{"type", "number"}, {"minimum", 1.5e-300}, {"maximum", 1.7e300}}}) {
     EXPECT_GT(bytes_kept(referring(definition, 200)), 0u) << definition.dump().substr(0, 60);
-    EXPECT_LT(bytes_kept(referring(definition, 200)), bytes_kept(referring(definition, 1)) + 300'000) << definition.dump().substr(0, 60);
+    EXPECT_LT(bytes_kept(referring(definition, 200)), bytes_kept(referring(definition, 1)) + 300'000)
+        << definition.dump().substr(0, 60);
   }
   EXPECT_LT(grows_by({{"type", "object"}, {"properties", members}}), 1'500'000u);
 }
@@ -128,7 +135,8 @@ TEST(ConstraintLimits, WhatReferencesRepeatIsKeptOnce) {
 TEST(ConstraintLimits, SmallSchemasOfMuchMemoryAreRefused) {
   Json sets{{"type", "object"}, {"properties", Json::object()}}, numbers = sets;
   for (int i = 0; i < 3'000; ++i) {
-    sets["properties"][std::to_string(i)] = {{"type", "string"}, {"pattern", fmt::format(".[^{}][^b{}][^c{}][^d{}]", i, i, i, i)}};
+    sets["properties"][std::to_string(i)] = {{"type", "string"},
+                                             {"pattern", fmt::format(".[^{}][^b{}][^c{}][^d{}]", i, i, i, i)}};
     numbers["properties"][std::to_string(i)] = {{"type", "number"}, {"minimum", 1e-300 * i}, {"maximum", 1e300}};
   }
   EXPECT_NE(refusal(sets).find("too large"), std::string::npos);
@@ -138,9 +146,11 @@ TEST(ConstraintLimits, SmallSchemasOfMuchMemoryAreRefused) {
 TEST(ConstraintLimits, ALongConstantBeforeManyAlternatives) {
   std::string text(100'000, 'x');
   auto beside = [&](const Json& alternative, size_t times) {
-    return refusal({{"$defs", {{"long", {{"enum", {1, text}}}}}}, {"const", text}, {"anyOf", std::vector<Json>(times, alternative)}});
+    return refusal(
+        {{"$defs", {{"long", {{"enum", {1, text}}}}}}, {"const", text}, {"anyOf", std::vector<Json>(times, alternative)}});
   };
-  EXPECT_NE(beside({{"const", 1}}, 10'000).find("accepts nothing"), std::string::npos) << "written out once, compared ten thousand times";
+  EXPECT_NE(beside({{"const", 1}}, 10'000).find("accepts nothing"), std::string::npos)
+      << "written out once, compared ten thousand times";
   EXPECT_NE(beside({{"minLength", 5}}, 10'000).find("too large"), std::string::npos) << "every look at the text is paid for";
   EXPECT_NE(beside({{"$ref", "#/$defs/long"}}, 10'000).find("too large"), std::string::npos);
 }
@@ -206,7 +216,8 @@ TEST(ConstraintLimits, ManyAlternatives) {
   for (int i = 0; i < 2000; ++i) constants.push_back({{"const", i}});
   for (int i = 0; i < 500; ++i)
     tagged.push_back({{"type", "object"}, {"properties", {{"kind", {{"const", i}}}}}, {"required", {"kind"}}});
-  for (int i = 0; i < 200; ++i) open.push_back({{"type", "object"}, {"properties", {{fmt::format("p{}", i), true}}}, {"required", {fmt::format("p{}", i)}}});
+  for (int i = 0; i < 200; ++i)
+    open.push_back({{"type", "object"}, {"properties", {{fmt::format("p{}", i), true}}}, {"required", {fmt::format("p{}", i)}}});
   EXPECT_EQ(refusal({{"oneOf", constants}}), "");
   EXPECT_EQ(refusal({{"oneOf", tagged}}), "");
   EXPECT_NE(refusal({{"oneOf", open}}).find("at most"), std::string::npos);

@@ -31,7 +31,8 @@ TEST(Constraints, RegularExpressions) {
 }
 
 TEST(Constraints, RefusesWhatAnAutomatonCannotFollow) {
-  for (const char* pattern : {"(?=a)b", R"((a)\1)", "(a", "a)", "*a", "[a", "a{3,2}", "(?i)a", "a$b", "a**", "a*+", "a{2}{3}", "{2}", "x(^a)", "(^a)*", "(a$)b", "a\xC3("})
+  for (const char* pattern : {"(?=a)b", R"((a)\1)", "(a", "a)", "*a", "[a", "a{3,2}", "(?i)a", "a$b", "a**", "a*+", "a{2}{3}",
+                              "{2}", "x(^a)", "(^a)*", "(a$)b", "a\xC3("})
     EXPECT_FALSE(compiler().regex(pattern)) << pattern;
 }
 
@@ -54,7 +55,8 @@ TEST(Constraints, Schemas) {
   EXPECT_TRUE(allows(*person, R"({"name": "x", "age": 130, "tags": ["a", "b"]})"));
   EXPECT_TRUE(allows(*person, "{\n  \"name\": \"x\",\n  \"age\": 0\n}"));
   EXPECT_TRUE(allows(*person, "{\n        \"name\": \"x\",\n\"age\": 0 }")) << "indented by eight, or not at all";
-  for (const char* wide : {"{\n         \"name\": \"x\", \"age\": 0}", "{\"name\":\n\"x\", \"age\": 0}", "{\"name\":  \"x\", \"age\": 0}"})
+  for (const char* wide :
+       {"{\n         \"name\": \"x\", \"age\": 0}", "{\"name\":\n\"x\", \"age\": 0}", "{\"name\":  \"x\", \"age\": 0}"})
     EXPECT_FALSE(allows(*person, wide)) << wide;
   for (const char* wrong : {R"({"name":"","age":7})", R"({"name":"x","age":131})", R"({"name":"x"})", R"({"age":7,"name":"x"})",
                             R"({"name":"x","age":07})", R"({"name":"x","age":7,"tags":["a","b","a"]})", R"({"name":"x","age":7)",
@@ -65,17 +67,20 @@ TEST(Constraints, Schemas) {
 }
 
 TEST(Constraints, OneOfIsExactlyOne) {
-  for (const char* right :
-       {R"({"oneOf":[{"type":"string"},{"type":"integer"}]})", R"({"oneOf":[{"const":1},{"enum":[2,"a"]},{"type":"null"}]})",
-        R"({"oneOf":[{"type":"object","properties":{"kind":{"const":"a"},"x":{"type":"integer"}},"required":["kind"]},
+  for (
+      const char* right :
+      {R"({"oneOf":[{"type":"string"},{"type":"integer"}]})", R"({"oneOf":[{"const":1},{"enum":[2,"a"]},{"type":"null"}]})",
+       R"({"oneOf":[{"type":"object","properties":{"kind":{"const":"a"},"x":{"type":"integer"}},"required":["kind"]},
                      {"type":"object","properties":{"kind":{"const":"b"}},"required":["kind","y"]}]})",
-        R"({"oneOf":[{"properties":{"a":{"type":"null"}},"required":["a"]},{"properties":{"b":{"type":"null"}},"required":["b"]}]})",
-        R"({"$defs":{"n":{"type":"number"}},"oneOf":[{"$ref":"#/$defs/n"},{"anyOf":[{"type":"string"},{"const":true}]}]})"})
+       R"({"oneOf":[{"properties":{"a":{"type":"null"}},"required":["a"]},{"properties":{"b":{"type":"null"}},"required":["b"]}]})",
+       R"({"$defs":{"n":{"type":"number"}},"oneOf":[{"$ref":"#/$defs/n"},{"anyOf":[{"type":"string"},{"const":true}]}]})"})
     EXPECT_TRUE(compiler().json_schema(Json::parse(right))) << right;
-  for (const char* wrong :
-       {R"({"oneOf":[{"type":"number"},{"type":"integer"}]})", R"({"oneOf":[{"type":"string"},{"enum":["a",1]}]})", R"({"oneOf":[{"minLength":1},{"type":"string"}]})",
-        R"({"oneOf":[{"properties":{"a":{"type":"null"}},"required":["a"]},{"type":"object","properties":{"b":{"type":"null"}}}]})",
-        R"({"oneOf":[{"type":"object","properties":{"k":{"type":"string"}},"required":["k"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]})"})
+  for (
+      const char* wrong :
+      {R"({"oneOf":[{"type":"number"},{"type":"integer"}]})", R"({"oneOf":[{"type":"string"},{"enum":["a",1]}]})",
+       R"({"oneOf":[{"minLength":1},{"type":"string"}]})",
+       R"({"oneOf":[{"properties":{"a":{"type":"null"}},"required":["a"]},{"type":"object","properties":{"b":{"type":"null"}}}]})",
+       R"({"oneOf":[{"type":"object","properties":{"k":{"type":"string"}},"required":["k"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]})"})
     EXPECT_FALSE(compiler().json_schema(Json::parse(wrong))) << wrong;
   EXPECT_TRUE(allows(*schema(R"({"oneOf":[{"type":"boolean"},{"const":null}]})"), "true"));
 }

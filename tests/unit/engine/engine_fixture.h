@@ -54,7 +54,8 @@ class EngineTest : public testing::Test {
       input.segments.append(static_cast<int64_t>(tokens.size()));
       input.tokens_t = at::tensor(std::vector<int64_t>(tokens.begin(), tokens.end()));
       input.positions_t = at::arange(static_cast<int64_t>(tokens.size()));
-      tokens.push_back(static_cast<text::TokenId>(model_->logits(model_->hidden_states(input)).select(0, -1).argmax().item<int64_t>()));
+      tokens.push_back(
+          static_cast<text::TokenId>(model_->logits(model_->hidden_states(input)).select(0, -1).argmax().item<int64_t>()));
     }
     return {tokens.begin() + static_cast<ptrdiff_t>(request.prompt.size()), tokens.end()};
   }

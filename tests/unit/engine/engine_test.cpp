@@ -102,7 +102,8 @@ TEST_F(EngineTest, ARepeatableAnswerIsTheSameToTheLastBit) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (int64_t j = 0; j < 90; ++j) list[i].prompt.push_back(list[i].prompt[static_cast<size_t>(j) % 5]);
       auto& sampling = list[i].sampling;
-      sampling.temperature = 1.0, sampling.seed = i, sampling.logprobs = 3, sampling.prompt_logprobs = 1, sampling.batch_invariant = repeatable;
+      sampling.temperature = 1.0, sampling.seed = i, sampling.logprobs = 3, sampling.prompt_logprobs = 1,
+      sampling.batch_invariant = repeatable;
     }
     return list;
   };
@@ -142,7 +143,8 @@ TEST_F(EngineTest, StopsAndLengths) {
   EXPECT_EQ(stopped.tokens.size(), first + 1);
   EXPECT_EQ(ask([&](auto& sampling) { sampling.eos_token_ids = {whole[7]}, sampling.ignore_eos = true; }).finish,
             FinishReason::length);
-  EXPECT_EQ(ask([&](auto& sampling) { sampling.eos_token_ids = {whole[7]}, sampling.min_tokens = 30; }).tokens.size() >= 30, true);
+  EXPECT_EQ(ask([&](auto& sampling) { sampling.eos_token_ids = {whole[7]}, sampling.min_tokens = 30; }).tokens.size() >= 30,
+            true);
   auto text = ask([](auto&) {}).text;
   ASSERT_GT(text.size(), 8u);
   auto word = text.substr(4, 2);

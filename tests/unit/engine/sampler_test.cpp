@@ -112,8 +112,11 @@ std::shared_ptr<const Constraint> only(std::vector<TokenId> tokens) { return std
 
 TEST(Sampler, AConstraintGoesBeforeTheMinimumLength) {
   for (double temperature : {0.0, 1.0}) {
-    EXPECT_EQ(first({.temperature = temperature, .top_k = 2, .constraint = only({0}), .min_tokens = 9, .eos_token_ids = {0}}, {2, 1, 0}), 0);
-    EXPECT_EQ(first({.temperature = temperature, .constraint = only({0, 2}), .min_tokens = 9, .eos_token_ids = {0}}, {2, 1, 0}), 2);
+    EXPECT_EQ(first({.temperature = temperature, .top_k = 2, .constraint = only({0}), .min_tokens = 9, .eos_token_ids = {0}},
+                    {2, 1, 0}),
+              0);
+    EXPECT_EQ(first({.temperature = temperature, .constraint = only({0, 2}), .min_tokens = 9, .eos_token_ids = {0}}, {2, 1, 0}),
+              2);
   }
 }
 

@@ -19,7 +19,8 @@ std::map<std::string, Tensor> single_experts(const ExpertNames& names) {
 
 std::map<std::string, TensorEntry> entries_of(const std::map<std::string, Tensor>& tensors) {
   std::map<std::string, TensorEntry> entries;
-  for (const auto& [name, tensor] : tensors) entries[name] = {name, tensor.scalar_type(), tensor.sizes().vec(), 0, tensor.nbytes()};
+  for (const auto& [name, tensor] : tensors)
+    entries[name] = {name, tensor.scalar_type(), tensor.sizes().vec(), 0, tensor.nbytes()};
   return entries;
 }
 
@@ -41,7 +42,8 @@ TEST(ExpertNames, SinglesAreStackedAndWrittenBackAsTheyWere) {
       EXPECT_EQ(whole.sizes(), at::IntArrayRef(stacked.entry.shape));
       sources.push_back(TensorSource::of(stacked.entry.name, whole));
     }
-    if (names.block == "mlp") sources.push_back(TensorSource::of("model.layers.0.mlp.gate.weight", tensors.at("model.layers.0.mlp.gate.weight")));
+    if (names.block == "mlp")
+      sources.push_back(TensorSource::of("model.layers.0.mlp.gate.weight", tensors.at("model.layers.0.mlp.gate.weight")));
     std::map<std::string, Tensor> written;
     for (const auto& source : unstack_experts(std::move(sources), names)) written[source.name] = source.load();
     ASSERT_EQ(written.size(), tensors.size());

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "hone/io/quantized/awq.h"
+#include "hone/io/quantized/bit_packing.h"
 #include "hone/io/quantized/bitsandbytes.h"
-#include "hone/io/quantized/quantized_folder.h"
 #include "hone/io/quantized/fp8.h"
 #include "hone/io/quantized/gptq.h"
-#include "hone/io/quantized/bit_packing.h"
+#include "hone/io/quantized/quantized_folder.h"
 
 namespace hone::io {
 namespace {
@@ -32,7 +32,8 @@ TEST(Packed, GptqComesBackInBothVersions) {
       auto scales = (at::rand({out, groups}) + 0.1).to(at::kHalf).to(at::kFloat);
       auto index = at::randperm(in, at::kLong).remainder(groups).to(at::kInt);  // in any order
       auto packed = pack_gptq(codes, scales, zeros, index, bits, less_one);
-      auto wanted = (codes - zeros.index_select(1, index.to(at::kLong))).to(at::kFloat) * scales.index_select(1, index.to(at::kLong));
+      auto wanted =
+          (codes - zeros.index_select(1, index.to(at::kLong))).to(at::kFloat) * scales.index_select(1, index.to(at::kLong));
       EXPECT_TRUE(at::allclose(dequantize(packed, bits, less_one), wanted)) << bits << less_one;
     }
 }
@@ -56,7 +57,8 @@ TEST(Packed, Fp8IsWithinItsStep) {
 TEST(Packed, AStateThatDoesNotFitIsAnError) {
   Bnb4Weight weight{at::zeros({32, 1}, at::kByte), at::ones({1}), at::ones({16}), {}, {}, {{"shape", {8, 8}}, {"blocksize", 64}}};
   EXPECT_TRUE(dequantize(weight));
-  for (Json state : {Json::object(), Json{{"shape", {8, 9}}}, Json{{"shape", {-8, 8}}}, Json{{"shape", {8, 8}}, {"blocksize", 0}}, Json{{"shape", "8x8"}}}) {
+  for (Json state : {Json::object(), Json{{"shape", {8, 9}}}, Json{{"shape", {-8, 8}}}, Json{{"shape", {8, 8}}, {"blocksize", 0}},
+                     Json{{"shape", "8x8"}}}) {
     weight.state = state;
     EXPECT_FALSE(dequantize(weight)) << state;
   }
@@ -65,7 +67,8 @@ TEST(Packed, AStateThatDoesNotFitIsAnError) {
 }
 
 TEST(Packed, PartsOfOtherShapesAreNamed) {
-  TensorEntry codes{"a.qweight", at::kInt, {8, 16}, 0, 0}, zeros{"a.qzeros", at::kInt, {1, 2}, 0, 0}, scales{"a.scales", at::kHalf, {1, 15}, 0, 0};
+  TensorEntry codes{"a.qweight", at::kInt, {8, 16}, 0, 0}, zeros{"a.qzeros", at::kInt, {1, 2}, 0, 0},
+      scales{"a.scales", at::kHalf, {1, 15}, 0, 0};
   EntryMap entries{{"a.qweight", &codes}, {"a.qzeros", &zeros}, {"a.scales", &scales}};
   auto read = [](const std::string&) { return Tensor(); };
   try {

@@ -18,7 +18,8 @@ using testing::HasSubstr;
 class Folder : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / fmt::format("hone-io-{}-{}", ::getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = fs::temp_directory_path() /
+              fmt::format("hone-io-{}-{}", ::getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::create_directories(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -30,7 +31,8 @@ std::string file_with(const std::string& header, size_t data = 0) {
   return std::string(reinterpret_cast<const char*>(&length), 8) + header + std::string(data, '\0');
 }
 
-std::string entry(const std::string& name, const std::string& shape, const std::string& offsets, const std::string& dtype = "F32") {
+std::string entry(const std::string& name, const std::string& shape, const std::string& offsets,
+                  const std::string& dtype = "F32") {
   return fmt::format(R"("{}":{{"dtype":"{}","shape":{},"data_offsets":{}}})", name, dtype, shape, offsets);
 }
 
@@ -57,8 +59,10 @@ const std::vector<Hostile>& hostile_files() {
       {"fractional_extent", file_with("{" + entry("a", "[1.5]", "[0,4]") + "}", 4), "extent"},
       {"count_2_63", file_with("{" + entry("a", "[9223372036854775808]", "[0,4]") + "}", 4), "extent"},
       {"count_2_62", file_with("{" + entry("a", "[4611686018427387904]", "[0,4]") + "}", 4), "more than any file holds"},
-      {"shape_product_overflows", file_with("{" + entry("a", "[4294967296,4294967296]", "[0,0]") + "}"), "more than any file holds"},
-      {"product_wraps_to_right_size", file_with("{" + entry("a", "[4611686018427387905]", "[0,4]") + "}", 4), "more than any file holds"},
+      {"shape_product_overflows", file_with("{" + entry("a", "[4294967296,4294967296]", "[0,0]") + "}"),
+       "more than any file holds"},
+      {"product_wraps_to_right_size", file_with("{" + entry("a", "[4611686018427387905]", "[0,4]") + "}", 4),
+       "more than any file holds"},
       {"offset_past_end", file_with("{" + entry("a", "[2]", "[0,8]") + "}", 4), "truncated"},
       {"offsets_reversed", file_with("{" + entry("a", "[0]", "[4,0]") + "}", 4), "data_offsets"},
       {"offsets_negative", file_with("{" + entry("a", "[1]", "[-4,0]") + "}", 4), "data_offsets"},
@@ -68,14 +72,16 @@ const std::vector<Hostile>& hostile_files() {
       {"same_bytes_twice", file_with("{" + entry("a", "[1]", "[0,4]") + "," + entry("b", "[1]", "[0,4]") + "}", 4), "overlaps"},
       {"gap", file_with("{" + entry("a", "[1]", "[0,4]") + "," + entry("b", "[1]", "[8,12]") + "}", 12), "belong to no tensor"},
       {"trailing_bytes", file_with("{" + entry("a", "[1]", "[0,4]") + "}", 8), "describes 4"},
-      {"duplicate_name", file_with("{" + entry("a", "[1]", "[0,4]") + "," + entry("a", "[1]", "[4,8]") + "}", 8), "described twice"},
+      {"duplicate_name", file_with("{" + entry("a", "[1]", "[0,4]") + "," + entry("a", "[1]", "[4,8]") + "}", 8),
+       "described twice"},
       {"metadata_is_list", file_with(R"({"__metadata__":[]})"), "__metadata__"},
   };
   return files;
 }
 
 class HostileFile : public testing::TestWithParam<Hostile> {};
-INSTANTIATE_TEST_SUITE_P(Corpus, HostileFile, testing::ValuesIn(hostile_files()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Corpus, HostileFile, testing::ValuesIn(hostile_files()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_P(HostileFile, IsRefusedWithAReason) {
   auto header = parse_safetensors_header(GetParam().file, GetParam().file.size());

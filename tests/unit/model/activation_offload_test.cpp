@@ -18,7 +18,8 @@ TensorList gradients(ActivationOffloader* store) {
   for (int i = 0; i < 3; ++i) weights.push_back(at::randn({16, 16}, options).requires_grad_(true));
   auto y = x;
   for (const auto& weight : weights)
-    y = checkpoint([weight](const Tensor& in) { return TensorList{in + at::tanh(in.matmul(weight))}; }, y, {weight}, store).front();
+    y = checkpoint([weight](const Tensor& in) { return TensorList{in + at::tanh(in.matmul(weight))}; }, y, {weight}, store)
+            .front();
   auto loss = y.square().sum();
   loss.backward();
   TensorList found{loss.detach(), x.grad()};

@@ -65,7 +65,8 @@ TEST(CausalLM, PackedSequencesDoNotSeeEachOther) {
       alone.segments.append(all.segments.length(i));
       alone.tokens_t = slice(all.tokens_t, all.segments, i);
       alone.positions_t = slice(all.positions_t, all.segments, i);
-      EXPECT_TRUE(at::allclose(model->hidden_states(alone), slice(together, all.segments, i), 1e-4, 1e-5)) << architecture << " sequence " << i;
+      EXPECT_TRUE(at::allclose(model->hidden_states(alone), slice(together, all.segments, i), 1e-4, 1e-5))
+          << architecture << " sequence " << i;
     }
   }
 }
@@ -157,7 +158,8 @@ TEST(CausalLM, RecomputationChangesNoBit) {
   auto model = tiny_model();
   model->set_training(true);
   for (auto* linear : model->linears())
-    linear->adapters.push_back({.a = at::randn({2, linear->weight.size(1)}), .b = at::randn({linear->weight.size(0), 2}), .dropout = 0.3});
+    linear->adapters.push_back(
+        {.a = at::randn({2, linear->weight.size(1)}), .b = at::randn({linear->weight.size(0), 2}), .dropout = 0.3});
   model->set_neftune(5.0);
   auto input = packed({6, 3});
   at::manual_seed(1);
@@ -257,7 +259,8 @@ TEST_F(ModelFolder, ExtraTensorIsTolerated) {
 
 TEST_F(ModelFolder, UnknownArchitectureNamesTheKnown) {
   save(tiny_json("GptNeoForCausalLM"), {});
-  EXPECT_THAT(failure(), testing::AllOf(HasSubstr("GptNeoForCausalLM"), HasSubstr("Qwen3ForCausalLM"), HasSubstr("MistralForCausalLM")));
+  EXPECT_THAT(failure(),
+              testing::AllOf(HasSubstr("GptNeoForCausalLM"), HasSubstr("Qwen3ForCausalLM"), HasSubstr("MistralForCausalLM")));
 }
 
 TEST_F(ModelFolder, HostileConfigsAreRefused) {

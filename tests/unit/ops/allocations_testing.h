@@ -26,7 +26,8 @@ class CountedAllocations final : public c10::Allocator {
     void* block = nullptr;  // of the C library, which tells a block's size; libtorch's own may come from mimalloc
     TORCH_CHECK_WITH(OutOfMemoryError, ::posix_memalign(&block, 64, bytes) == 0, "cannot allocate ", bytes, " bytes");
     int64_t now = current_ += static_cast<int64_t>(::malloc_usable_size(block)), most = peak_;
-    while (now > most && !peak_.compare_exchange_weak(most, now)) {}
+    while (now > most && !peak_.compare_exchange_weak(most, now)) {
+    }
     return {block, block, &give_back, at::Device(at::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }

@@ -23,7 +23,8 @@ Tensor by_unit(const Tensor& x, const Tensor& weight) {
   const int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
   auto parts = at::empty({cpu::split_size(rows, width)}, at::kBFloat16), y = at::full({rows, outputs}, NAN);
   cpu::pack_bf16x3(x.const_data_ptr<float>(), parts.mutable_data_ptr<c10::BFloat16>(), rows, width);
-  cpu::amx_outputs(parts.const_data_ptr<c10::BFloat16>(), weight.const_data_ptr<float>(), y.mutable_data_ptr<float>(), {rows, width, outputs, outputs});
+  cpu::amx_outputs(parts.const_data_ptr<c10::BFloat16>(), weight.const_data_ptr<float>(), y.mutable_data_ptr<float>(),
+                   {rows, width, outputs, outputs});
   return y;
 }
 
@@ -38,7 +39,8 @@ TEST_F(FloatUnit, RoundsAsFloatsDo) {
       if (spread) x *= at::pow(10.0, at::randint(-12, 13, {width})), weight *= at::pow(10.0, at::randint(-12, 13, {width}));
       x = x.to(at::kFloat), weight = weight.to(at::kFloat);
       auto exact = at::mm(x.to(at::kDouble), weight.to(at::kDouble).t());
-      EXPECT_LT(furthest(by_unit(x, weight), exact), 3 * furthest(at::mm(x, weight.t()), exact)) << width << (spread ? ", spread" : "");
+      EXPECT_LT(furthest(by_unit(x, weight), exact), 3 * furthest(at::mm(x, weight.t()), exact))
+          << width << (spread ? ", spread" : "");
     }
 }
 
@@ -47,15 +49,18 @@ TEST_F(FloatUnit, EveryNumberOfRowsAndOutputs) {
   for (int64_t rows = 1; rows <= 32; ++rows)
     for (int64_t outputs : {1, 15, 16, 17, 32, 33, 67}) {
       auto y = by_unit(x.narrow(0, 0, rows), weight.narrow(0, 0, outputs));
-      EXPECT_LT(relative_difference(y, expected.narrow(0, 0, rows).narrow(1, 0, outputs)), 1e-6) << rows << " rows, " << outputs << " outputs";
+      EXPECT_LT(relative_difference(y, expected.narrow(0, 0, rows).narrow(1, 0, outputs)), 1e-6)
+          << rows << " rows, " << outputs << " outputs";
     }
 }
 
 TEST_F(FloatUnit, ARowDependsOnNothingElse) {
   auto x = at::randn({32, 928}), weight = at::randn({45, 928}), together = by_unit(x, weight);
-  for (int64_t rows : {1, 7, 16, 17, 29}) EXPECT_TRUE(at::equal(by_unit(x.narrow(0, 0, rows), weight), together.narrow(0, 0, rows))) << rows << " rows";
+  for (int64_t rows : {1, 7, 16, 17, 29})
+    EXPECT_TRUE(at::equal(by_unit(x.narrow(0, 0, rows), weight), together.narrow(0, 0, rows))) << rows << " rows";
   EXPECT_TRUE(at::equal(by_unit(x.narrow(0, 31, 1), weight), together.narrow(0, 31, 1)));
-  EXPECT_TRUE(at::equal(by_unit(x, weight.narrow(0, 19, 26)), together.narrow(1, 19, 26))) << "other outputs, as another number of threads shares them out";
+  EXPECT_TRUE(at::equal(by_unit(x, weight.narrow(0, 19, 26)), together.narrow(1, 19, 26)))
+      << "other outputs, as another number of threads shares them out";
 }
 
 TEST_F(FloatUnit, WholeNumbersAreExact) {
@@ -80,8 +85,10 @@ TEST(SmallMatmulLanes, EveryNumberOfRowsAndOutputs) {
     for (int64_t outputs : {1, 5, 6, 7, 29}) {
       auto packed = at::empty({rows * cpu::packed_row(100)}), y = at::full({rows, outputs}, NAN);
       cpu::pack_rows(x.const_data_ptr<float>(), packed.mutable_data_ptr<float>(), rows, 100);
-      cpu::small_outputs(packed.const_data_ptr<float>(), weight.const_data_ptr<float>(), y.mutable_data_ptr<float>(), {rows, 100, outputs, outputs});
-      EXPECT_LT(relative_difference(y, expected.narrow(0, 0, rows).narrow(1, 0, outputs)), 1e-6) << rows << " rows, " << outputs << " outputs";
+      cpu::small_outputs(packed.const_data_ptr<float>(), weight.const_data_ptr<float>(), y.mutable_data_ptr<float>(),
+                         {rows, 100, outputs, outputs});
+      EXPECT_LT(relative_difference(y, expected.narrow(0, 0, rows).narrow(1, 0, outputs)), 1e-6)
+          << rows << " rows, " << outputs << " outputs";
     }
 }
 

@@ -16,7 +16,8 @@ class Attention : public testing::TestWithParam<at::ScalarType> {
  protected:
   void SetUp() override { at::manual_seed(5); }
   TensorList inputs(int64_t tokens, const AttentionShape& shape) const {
-    return {random({tokens, shape.heads * shape.head_dim}, GetParam()), random({tokens, shape.kv_heads * shape.head_dim}, GetParam()),
+    return {random({tokens, shape.heads * shape.head_dim}, GetParam()),
+            random({tokens, shape.kv_heads * shape.head_dim}, GetParam()),
             random({tokens, shape.kv_heads * shape.head_dim}, GetParam())};
   }
   void compare(const CuSeqlens& segments, const AttentionShape& shape) const {
@@ -24,12 +25,14 @@ class Attention : public testing::TestWithParam<at::ScalarType> {
     for (bool widened : {false, true}) {  // with instructions for 16-bit numbers, and without
       force_upcast(widened);
       expect_same([&](auto& in) { return attention(in[0], in[1], in[2], plan, shape); },
-                  [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape); }, inputs(segments.total(), shape), tolerance_of(GetParam()));
+                  [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape); }, inputs(segments.total(), shape),
+                  tolerance_of(GetParam()));
     }
     force_upcast(std::nullopt);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Types, Attention, testing::Values(at::kFloat, at::kBFloat16), [](const auto& info) { return c10::toString(info.param); });
+INSTANTIATE_TEST_SUITE_P(Types, Attention, testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& info) { return c10::toString(info.param); });
 
 TEST_P(Attention, MatchesItsDefinitionOverPackedSequences) {
   compare(segments_of({1}), {2, 1, 16, 0.25});

@@ -1,5 +1,5 @@
-#include "hone/ops/rms_norm.h"
 #include "hone/ops/attention/rope.h"
+#include "hone/ops/rms_norm.h"
 #include "hone/ops/swiglu.h"
 #include "ops/ops_testing.h"
 
@@ -10,13 +10,15 @@ class Elementwise : public testing::TestWithParam<at::ScalarType> {
  protected:
   void SetUp() override { at::manual_seed(1); }
 };
-INSTANTIATE_TEST_SUITE_P(Types, Elementwise, testing::ValuesIn(kTypes), [](const auto& info) { return c10::toString(info.param); });
+INSTANTIATE_TEST_SUITE_P(Types, Elementwise, testing::ValuesIn(kTypes),
+                         [](const auto& info) { return c10::toString(info.param); });
 
 TEST_P(Elementwise, RmsNormMatchesItsDefinition) {
   for (int64_t width : {5, 15, 16, 17, 64, 896}) {
     for (int64_t rows : {1, 3, 130}) {
       SCOPED_TRACE(fmt::format("{} x {}", rows, width));
-      expect_same([](auto& in) { return rms_norm(in[0], in[1], 1e-6); }, [](auto& in) { return rms_norm_plain(in[0], in[1], 1e-6); },
+      expect_same([](auto& in) { return rms_norm(in[0], in[1], 1e-6); },
+                  [](auto& in) { return rms_norm_plain(in[0], in[1], 1e-6); },
                   {random({rows, width}, GetParam()), random({width}, GetParam())}, tolerance_of(GetParam()));
     }
   }

@@ -1,12 +1,12 @@
 #include "hone/ops/fused_operators.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/attention/rope.h"
 #include "hone/ops/linear/float8_linear.h"
+#include "hone/ops/linear/swiglu_linear.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/ops/rms_norm.h"
-#include "hone/ops/attention/rope.h"
 #include "hone/ops/swiglu.h"
-#include "hone/ops/linear/swiglu_linear.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -21,7 +21,7 @@ class Switches : public testing::Test {
   void TearDown() override { fused_operators() = {}; }
   Tensor leaf(std::initializer_list<int64_t> shape) { return random(shape).requires_grad_(); }
 
-  void expect_switched(bool FusedOperators::* which, const std::function<Tensor()>& compute) {
+  void expect_switched(bool FusedOperators::*which, const std::function<Tensor()>& compute) {
     auto fused = compute();
     fused_operators().*which = false;
     auto plain = compute();
@@ -63,7 +63,8 @@ TEST_F(Switches, CrossEntropy) {
   auto [plain, plain_grad, plain_node] = loss(false, false);
   EXPECT_EQ(fused_node, whole_node);
   EXPECT_NE(fused_node, plain_node);
-  for (const auto& [a, b] : {std::pair{whole, plain}, std::pair{fused, plain}, std::pair{whole_grad, plain_grad}, std::pair{fused_grad, plain_grad}})
+  for (const auto& [a, b] :
+       {std::pair{whole, plain}, std::pair{fused, plain}, std::pair{whole_grad, plain_grad}, std::pair{fused_grad, plain_grad}})
     EXPECT_LT(relative_difference(a, b), 2e-5);
 }
 
@@ -80,7 +81,8 @@ TEST(Float8, RoundingsAreThoseOfTheNumberTypes) {
 
 TEST(Float8, ProductsAndGradientsAreThoseOfRoundedTensors) {
   at::manual_seed(4);
-  auto x = random({21, 32}).requires_grad_(), weight = random({48, 32}).requires_grad_(), bias = random({48}).requires_grad_(), dy = random({21, 48});
+  auto x = random({21, 32}).requires_grad_(), weight = random({48, 32}).requires_grad_(), bias = random({48}).requires_grad_(),
+       dy = random({21, 48});
   float8_linear(x, weight, bias).backward(dy);
   const auto rounded = [](const Tensor& values, const Float8Format& format) {
     auto scale = format.largest / values.abs().max();

@@ -1,13 +1,14 @@
-// Kernels of training on an NVIDIA GPU beside their definitions computed in float32. Skipped where there is no GPU or nothing was built for one.
+// Kernels of training on an NVIDIA GPU beside their definitions computed in float32. Skipped where there is no GPU or nothing was
+// built for one.
 #include "hone/ops/cuda/training.h"
 
-#include "hone/ops/cuda/adam.h"
 #include "hone/ops/attention/even_attention.h"
+#include "hone/ops/cuda/adam.h"
 #include "hone/ops/linear/joint_linear.h"
-#include "hone/ops/loss/linear_cross_entropy.h"
-#include "hone/ops/rms_norm.h"
 #include "hone/ops/linear/rounded_low_rank.h"
 #include "hone/ops/linear/swiglu_linear.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/ops/rms_norm.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -50,8 +51,10 @@ void expect_near_on_gpu(const GpuOperators& fused, const GpuOperators& plain, co
   };
   auto found = run(fused, false), expected = run(plain, true);
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (!found[i].defined()) EXPECT_TRUE(!expected[i].defined() || expected[i].abs().max().item<double>() == 0) << "result " << i;
-    else EXPECT_LT(gpu_distance(found[i], expected[i]), tolerance) << "result " << i;
+    if (!found[i].defined())
+      EXPECT_TRUE(!expected[i].defined() || expected[i].abs().max().item<double>() == 0) << "result " << i;
+    else
+      EXPECT_LT(gpu_distance(found[i], expected[i]), tolerance) << "result " << i;
   }
 }
 
@@ -79,17 +82,22 @@ JointLayers joint_of(const TensorList& in) {
 
 RopeTable gpu_table(int64_t head_dim) {
   auto half = at::arange(head_dim / 2, at::TensorOptions(at::kFloat).device(at::kCUDA));
-  return rope_table(at::arange(kGpuTokens, at::TensorOptions(at::kLong).device(at::kCUDA)), at::pow(10000.0, -half / static_cast<double>(head_dim / 2)));
+  return rope_table(at::arange(kGpuTokens, at::TensorOptions(at::kLong).device(at::kCUDA)),
+                    at::pow(10000.0, -half / static_cast<double>(head_dim / 2)));
 }
 
 TEST_F(GpuTraining, LoraMatchesItsDefinition) {
-  auto plain = [](auto& in) { return TensorList{lora_linear_plain(in[0], in[1], in[2], joint_of(in).layers[0].adapters, false)}; };
-  expect_near_on_gpu([](auto& in) { return TensorList{lora_linear(in[0], in[1], in[2], joint_of(in).layers[0].adapters, false)}; }, plain, gpu_layers({96}));
+  auto plain = [](auto& in) {
+    return TensorList{lora_linear_plain(in[0], in[1], in[2], joint_of(in).layers[0].adapters, false)};
+  };
+  expect_near_on_gpu(
+      [](auto& in) { return TensorList{lora_linear(in[0], in[1], in[2], joint_of(in).layers[0].adapters, false)}; }, plain,
+      gpu_layers({96}));
 }
 
 TEST_F(GpuTraining, JointLayersMatchTheirDefinition) {
-  expect_near_on_gpu([](auto& in) { return joint_linear(in[0], joint_of(in), false); }, [](auto& in) { return joint_linear_plain(in[0], joint_of(in), false); },
-              gpu_layers({256, 256}));
+  expect_near_on_gpu([](auto& in) { return joint_linear(in[0], joint_of(in), false); },
+                     [](auto& in) { return joint_linear_plain(in[0], joint_of(in), false); }, gpu_layers({256, 256}));
 }
 
 TEST_F(GpuTraining, JointLayersRotateQueriesAndKeys) {
@@ -109,7 +117,8 @@ TEST_F(GpuTraining, SwigluLinearMatchesItsDefinition) {
                     on_gpu({kGpuRank, kGpuIn}, at::kFloat, 0.1), on_gpu({64, kGpuRank}, at::kFloat, 0.1)};
   auto adapters = [](auto& in) { return std::vector<LoraWeights>{{.a = in[3], .b = in[4], .scale = 2}}; };
   expect_near_on_gpu([&](auto& in) { return TensorList{swiglu_linear(in[0], in[1], in[2], {}, adapters(in), false)}; },
-              [&](auto& in) { return TensorList{swiglu_linear_plain(in[0], in[1], in[2], {}, adapters(in), false)}; }, inputs);
+                     [&](auto& in) { return TensorList{swiglu_linear_plain(in[0], in[1], in[2], {}, adapters(in), false)}; },
+                     inputs);
 }
 
 TEST_F(GpuTraining, AttentionOfOneLengthMatchesItsDefinition) {
@@ -150,12 +159,14 @@ TEST_F(GpuTraining, AdamStepsAsTorchs) {
       for (const auto& each : from) list.push_back(each.to(to, false, true));
       return list;
     };
-    auto p = copies(parameters, at::kFloat), m = copies(first, at::kFloat), v = copies(second, at::kFloat), g = copies(gradients, at::kFloat);
+    auto p = copies(parameters, at::kFloat), m = copies(first, at::kFloat), v = copies(second, at::kFloat),
+         g = copies(gradients, at::kFloat);
     for (auto& each : g) each.mul_(0.5);
     TensorList steps(p.size(), at::full({}, 3.0, p[0].options()));
     at::_fused_adamw_(p, g, m, v, {}, steps, 1e-2, 0.9, 0.99, 0.1, 1e-8, false, false);
     TensorList published{on_gpu({1000}), {}, on_gpu({7}), {}};
-    cuda::adam_(parameters, gradients, first, second, published, at::full({}, 0.5, p[0].options()), {1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3});
+    cuda::adam_(parameters, gradients, first, second, published, at::full({}, 0.5, p[0].options()),
+                {1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3});
     for (size_t i = 0; i < p.size(); ++i) {
       if (published[i].defined()) EXPECT_TRUE(published[i].equal(parameters[i].to(at::kBFloat16)));
       EXPECT_LT(gpu_distance(parameters[i], p[i]), 1e-6);
@@ -166,8 +177,9 @@ TEST_F(GpuTraining, AdamStepsAsTorchs) {
 }
 
 TEST_F(GpuTraining, NormMatchesItsDefinition) {
-  expect_near_on_gpu([](auto& in) { return TensorList{rms_norm(in[0], in[1], 1e-6)}; }, [](auto& in) { return TensorList{rms_norm_plain(in[0], in[1], 1e-6)}; },
-              {on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuIn})});
+  expect_near_on_gpu([](auto& in) { return TensorList{rms_norm(in[0], in[1], 1e-6)}; },
+                     [](auto& in) { return TensorList{rms_norm_plain(in[0], in[1], 1e-6)}; },
+                     {on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuIn})});
 }
 
 TEST_F(GpuTraining, DropoutDrawsOnceAndTellsAgain) {
@@ -198,7 +210,8 @@ TEST_F(GpuTraining, DroppedUpdatesHaveTheirOwnGradients) {
   auto y = lora_linear(leaves[0], leaves[1], leaves[2], adapters, true);
   auto dy = on_gpu({kGpuTokens, 96});
   y.backward(dy);
-  auto x = in[0].to(at::kFloat), keep = at::where(first.values != 0, 1 / 0.9, 0.0).to(at::kFloat), a = in[3], b = in[4], d = dy.to(at::kFloat);
+  auto x = in[0].to(at::kFloat), keep = at::where(first.values != 0, 1 / 0.9, 0.0).to(at::kFloat), a = in[3], b = in[4],
+       d = dy.to(at::kFloat);
   auto projected = (x * keep).mm(a.t());
   EXPECT_LT(gpu_distance(y, x.mm(in[1].to(at::kFloat).t()) + in[2].to(at::kFloat) + 2 * projected.mm(b.t())), 1e-2);
   EXPECT_LT(gpu_distance(leaves[4].grad(), 2 * d.t().mm(projected)), 1e-2);
@@ -219,10 +232,13 @@ TEST_F(GpuTraining, LossMatchesItsDefinition) {
     TensorList inputs{on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuVocabulary, kGpuIn}, at::kBFloat16, 0.1)};
     for (size_t chunk : {size_t{1} << 30, size_t{1} << 17}) {
       how.chunk_bytes = chunk;
-      auto run = [&](auto op) { return [&, op](const TensorList& in) { return TensorList{op(in[0], in[1], Tensor(), targets, how).sum}; }; };
+      auto run = [&](auto op) {
+        return [&, op](const TensorList& in) { return TensorList{op(in[0], in[1], Tensor(), targets, how).sum}; };
+      };
       expect_near_on_gpu(run(linear_cross_entropy), run(linear_cross_entropy_plain), inputs);
     }
-    auto found = linear_cross_entropy(inputs[0], inputs[1], {}, targets, how), expected = linear_cross_entropy_plain(inputs[0], inputs[1], {}, targets, how);
+    auto found = linear_cross_entropy(inputs[0], inputs[1], {}, targets, how),
+         expected = linear_cross_entropy_plain(inputs[0], inputs[1], {}, targets, how);
     EXPECT_NEAR(found.correct.item<double>(), expected.correct.item<double>(), 2) << labelled;
   }
 }

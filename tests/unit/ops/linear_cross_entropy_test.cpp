@@ -18,15 +18,18 @@ class LinearCrossEntropy : public testing::TestWithParam<at::ScalarType> {
     auto targets = some_targets(tokens, vocabulary);
     options.chunk_bytes = 1;  // the least chunk, so that several are summed
     auto loss = [&](auto& compute, auto& in) { return compute(in[0], in[1], Tensor(), targets, options).sum; };
-    expect_same([&](auto& in) { return loss(linear_cross_entropy, in); }, [&](auto& in) { return loss(linear_cross_entropy_plain, in); },
+    expect_same([&](auto& in) { return loss(linear_cross_entropy, in); },
+                [&](auto& in) { return loss(linear_cross_entropy_plain, in); },
                 {random({tokens, width}, GetParam()), random({vocabulary, width}, GetParam()) * 0.3}, tolerance_of(GetParam()));
     auto x = random({tokens, width}, GetParam()), w = random({vocabulary, width}, GetParam());
-    auto found = linear_cross_entropy(x, w, {}, targets, options), expected = linear_cross_entropy_plain(x, w, {}, targets, options);
+    auto found = linear_cross_entropy(x, w, {}, targets, options),
+         expected = linear_cross_entropy_plain(x, w, {}, targets, options);
     EXPECT_EQ(found.correct.item<int64_t>(), expected.correct.item<int64_t>());
     EXPECT_EQ(found.count.item<int64_t>(), expected.count.item<int64_t>());
   }
 };
-INSTANTIATE_TEST_SUITE_P(Types, LinearCrossEntropy, testing::Values(at::kFloat, at::kBFloat16), [](const auto& info) { return c10::toString(info.param); });
+INSTANTIATE_TEST_SUITE_P(Types, LinearCrossEntropy, testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& info) { return c10::toString(info.param); });
 
 TEST_P(LinearCrossEntropy, MatchesItsDefinition) {
   compare(70, 24, 101, {});
@@ -57,7 +60,9 @@ TEST(LinearCrossEntropyHead, FrozenHeadMatchesItsDefinition) {
     auto targets = some_targets(tokens, vocabulary);
     for (double smoothing : {0.0, 0.1}) {
       CrossEntropyOptions options{.weights_t = at::rand({tokens}), .label_smoothing = smoothing, .scale = 1 - smoothing};
-      auto run = [&](auto& compute) { return [&](const TensorList& in) { return compute(in[0], head, Tensor(), targets, options).sum; }; };
+      auto run = [&](auto& compute) {
+        return [&](const TensorList& in) { return compute(in[0], head, Tensor(), targets, options).sum; };
+      };
       expect_same(run(linear_cross_entropy), run(linear_cross_entropy_plain), {random({tokens, width})}, 2e-5);
     }
   }
@@ -67,7 +72,8 @@ TEST(LinearCrossEntropyHead, TheFirstOfEqualLogitsIsThePrediction) {
   auto x = at::ones({1, 1}), head = at::zeros({3000, 1});
   for (int64_t place : {100, 130, 1500, 2999}) head[place] = 1;
   for (int64_t target : {100, 130, 1500, 2999, 7})
-    EXPECT_EQ(linear_cross_entropy(x, head, {}, at::full({1}, target, at::kLong)).correct.item<int64_t>(), target == 100) << target;
+    EXPECT_EQ(linear_cross_entropy(x, head, {}, at::full({1}, target, at::kLong)).correct.item<int64_t>(), target == 100)
+        << target;
 }
 
 TEST(LinearCrossEntropyHead, NoTargetAtAllIsZero) {

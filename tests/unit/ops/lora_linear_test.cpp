@@ -16,8 +16,12 @@ struct Case {
 };
 
 const Case kCases[] = {
-    {"no_adapter", 5, 33, 7, 4, 0}, {"one", 33, 64, 48, 8, 1}, {"two", 7, 17, 9, 3, 2, at::kFloat, at::kFloat, false},
-    {"one_token", 1, 16, 16, 8, 1}, {"bf16_base", 19, 64, 32, 8, 1, at::kBFloat16, at::kFloat}, {"all_bf16", 19, 64, 32, 8, 2, at::kBFloat16, at::kBFloat16},
+    {"no_adapter", 5, 33, 7, 4, 0},
+    {"one", 33, 64, 48, 8, 1},
+    {"two", 7, 17, 9, 3, 2, at::kFloat, at::kFloat, false},
+    {"one_token", 1, 16, 16, 8, 1},
+    {"bf16_base", 19, 64, 32, 8, 1, at::kBFloat16, at::kFloat},
+    {"all_bf16", 19, 64, 32, 8, 2, at::kBFloat16, at::kBFloat16},
     {"dora", 6, 24, 10, 4, 1, at::kFloat, at::kFloat, true, true},
 };
 
@@ -62,7 +66,8 @@ TEST_P(LoraLinear, AfterSwigluMatchesItsDefinition) {
   auto list = inputs();
   list.push_back(random({GetParam().tokens, GetParam().in}, GetParam().base));
   expect_same([&](auto& in) { return swiglu_linear(in[0], in.back(), in[1], bias(in), adapters(in), false); },
-              [&](auto& in) { return swiglu_linear_plain(in[0], in.back(), in[1], bias(in), adapters(in), false); }, list, tolerance());
+              [&](auto& in) { return swiglu_linear_plain(in[0], in.back(), in[1], bias(in), adapters(in), false); }, list,
+              tolerance());
 }
 
 TEST_P(LoraLinear, WidenedWeightsGiveTheSame) {

@@ -21,10 +21,12 @@ TEST(Matmul, PiecesOfRowsGiveTheWholeProduct) {
   at::NoGradGuard no_grad;
   for (auto type : {at::kBFloat16, at::kHalf, at::kFloat})
     for (int64_t rows : {33, 64, 100, 1024, 1025, 1100}) {
-      auto x = at::randn({rows, 96}).to(type), weight = at::randn({80, 96}).to(type), bias = at::randn({80}).to(type), dy = at::randn({rows, 80}).to(type);
+      auto x = at::randn({rows, 96}).to(type), weight = at::randn({80, 96}).to(type), bias = at::randn({80}).to(type),
+           dy = at::randn({rows, 80}).to(type);
       auto product = at::addmm(bias.to(at::kFloat), x.to(at::kFloat), weight.to(at::kFloat).t());
       EXPECT_LT(relative_difference(matmul_nt(x, weight, bias), product), tolerance_of(type)) << rows;
-      EXPECT_LT(relative_difference(matmul_nn(dy, weight), at::mm(dy.to(at::kFloat), weight.to(at::kFloat))), tolerance_of(type)) << rows;
+      EXPECT_LT(relative_difference(matmul_nn(dy, weight), at::mm(dy.to(at::kFloat), weight.to(at::kFloat))), tolerance_of(type))
+          << rows;
     }
 }
 
@@ -58,7 +60,8 @@ TEST(Matmul, UpcastProductsAreCutAndRoundedOnce) {
       auto exact = at::mm(a.to(at::kFloat), b.to(at::kFloat));
       auto a_turned = a.t().contiguous(), b_turned = b.t().contiguous();
       Widening widened(true);
-      EXPECT_LT(relative_difference(matmul_nt(a, b_turned, bias), exact + bias), tolerance_of(type)) << rows << ' ' << inner << ' ' << columns;
+      EXPECT_LT(relative_difference(matmul_nt(a, b_turned, bias), exact + bias), tolerance_of(type))
+          << rows << ' ' << inner << ' ' << columns;
       EXPECT_LT(relative_difference(matmul_nn(a, b), exact), tolerance_of(type)) << rows << ' ' << inner << ' ' << columns;
       EXPECT_LT(relative_difference(matmul_tn(a_turned, b), exact), tolerance_of(type)) << rows << ' ' << inner << ' ' << columns;
     }

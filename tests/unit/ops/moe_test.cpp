@@ -15,8 +15,12 @@ TopKRouting uneven_choice() {
 }
 
 TensorList expert_tensors(at::ScalarType dtype) {
-  return {random({6, kHidden}, dtype),          random({kExperts, 2 * kInner, kHidden}, dtype) * 0.3, random({kExperts, kHidden, kInner}, dtype) * 0.3,
-          random({kExperts * kRank, kHidden}),  random({2 * kInner, kRank * kExperts}) * 0.3,         random({kExperts * kRank, kInner}),
+  return {random({6, kHidden}, dtype),
+          random({kExperts, 2 * kInner, kHidden}, dtype) * 0.3,
+          random({kExperts, kHidden, kInner}, dtype) * 0.3,
+          random({kExperts * kRank, kHidden}),
+          random({2 * kInner, kRank * kExperts}) * 0.3,
+          random({kExperts * kRank, kInner}),
           random({kHidden, kRank * kExperts}) * 0.3};
 }
 
@@ -88,7 +92,9 @@ TEST(Experts, ChangeOfAnAdapterIsWhatItAddsToTheProduct) {
   std::vector<LoraWeights> adapters{{.a = in[3], .b = in[4], .scale = 0.5}};
   auto merged = in[1] + expert_lora_delta(adapters[0], kExperts);
   auto choice = uneven_choice();
-  EXPECT_LT(relative_difference(expert_mlp(in[0], choice, {in[1], adapters}, {in[2], {}}), expert_mlp(in[0], choice, {merged, {}}, {in[2], {}})), 1e-5);
+  EXPECT_LT(relative_difference(expert_mlp(in[0], choice, {in[1], adapters}, {in[2], {}}),
+                                expert_mlp(in[0], choice, {merged, {}}, {in[2], {}})),
+            1e-5);
 }
 
 }  // namespace

@@ -4,15 +4,15 @@
 #include "hone/device/device.h"
 #include "hone/device/npu_fallback.h"
 #include "hone/ops/attention/attention.h"
-#include "hone/ops/sample_tokens.h"
-#include "hone/ops/moe/moe_permute.h"
-#include "hone/ops/loss/linear_cross_entropy.h"
-#include "hone/ops/npu/boxed.h"
 #include "hone/ops/attention/paged_attention.h"
-#include "hone/ops/rms_norm.h"
 #include "hone/ops/attention/rope.h"
-#include "hone/ops/swiglu.h"
 #include "hone/ops/linear/swiglu_linear.h"
+#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/ops/moe/moe_permute.h"
+#include "hone/ops/npu/boxed.h"
+#include "hone/ops/rms_norm.h"
+#include "hone/ops/sample_tokens.h"
+#include "hone/ops/swiglu.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -79,9 +79,10 @@ TEST_F(NpuOperators, AttentionOverPackedSequences) {
   for (int64_t length : {5, 1, 12}) segments.append(length);
   for (int64_t window : {0, 4}) {
     AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = 16, .scale = 0.25, .window = window};
-    expect_agreement([&](auto& in) { return attention(in[0], in[1], in[2], attention_metadata(segments, npu_), shape); },
-                     [&](auto& in) { return attention_plain(in[0], in[1], in[2], attention_metadata(segments, at::kCPU), shape); },
-                     {random({18, 64}), random({18, 32}), random({18, 32})});
+    expect_agreement(
+        [&](auto& in) { return attention(in[0], in[1], in[2], attention_metadata(segments, npu_), shape); },
+        [&](auto& in) { return attention_plain(in[0], in[1], in[2], attention_metadata(segments, at::kCPU), shape); },
+        {random({18, 64}), random({18, 32}), random({18, 32})});
   }
 }
 

@@ -17,12 +17,12 @@ inline double relative_difference(const Tensor& a, const Tensor& b) {
   return (x - y).abs().max().item<double>() / scale;
 }
 
-
 // `inputs` are made leaves; integer tensors pass through unchanged.
 inline void expect_same(const Operator& fused, const Operator& plain, const TensorList& inputs, double tolerance) {
   auto run = [&](const Operator& op) {
     TensorList leaves;
-    for (const auto& input : inputs) leaves.push_back(input.is_floating_point() ? input.detach().clone().requires_grad_() : input);
+    for (const auto& input : inputs)
+      leaves.push_back(input.is_floating_point() ? input.detach().clone().requires_grad_() : input);
     auto y = op(leaves);
     at::manual_seed(7);
     auto dy = at::randn(y.sizes(), at::TensorOptions(at::kFloat)).to(y.scalar_type());
@@ -38,7 +38,8 @@ inline void expect_same(const Operator& fused, const Operator& plain, const Tens
     if (!expected[i].defined()) continue;
     ASSERT_EQ(found[i].sizes(), expected[i].sizes()) << "result " << i;
     ASSERT_EQ(found[i].scalar_type(), expected[i].scalar_type()) << "result " << i;
-    EXPECT_LT(relative_difference(found[i], expected[i]), tolerance) << "result " << i << " (0 is the value, then each input's gradient)";
+    EXPECT_LT(relative_difference(found[i], expected[i]), tolerance)
+        << "result " << i << " (0 is the value, then each input's gradient)";
   }
 }
 

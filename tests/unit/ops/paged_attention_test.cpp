@@ -12,7 +12,8 @@ class Paged : public testing::TestWithParam<at::ScalarType> {
   void SetUp() override { at::manual_seed(3); }
   Tensor random(at::IntArrayRef shape) const { return at::randn(shape).to(GetParam()); }
   KvCacheLayer cache(int64_t blocks, int64_t block_size, const AttentionShape& shape) const {
-    return {random({blocks, shape.kv_heads, block_size, shape.head_dim}), random({blocks, shape.kv_heads, block_size, shape.head_dim})};
+    return {random({blocks, shape.kv_heads, block_size, shape.head_dim}),
+            random({blocks, shape.kv_heads, block_size, shape.head_dim})};
   }
 };
 
@@ -70,7 +71,8 @@ TEST_P(Paged, LongSequencesAreSharedAmongThreads) {
   EXPECT_LT(relative_difference(found, attention_with_prefix_plain(last(q), k, v, shape)), tolerance_of(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Paged, testing::Values(at::kFloat, at::kBFloat16), [](const auto& info) { return c10::toString(info.param); });
+INSTANTIATE_TEST_SUITE_P(Types, Paged, testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& info) { return c10::toString(info.param); });
 
 // A cache in fewer bits: the fast path computes what the composition does, and both stay near the cache that keeps all.
 TEST(CodedCache, FewerBitsGiveNearlyTheSame) {
@@ -101,7 +103,8 @@ TEST(CodedCache, FewerBitsGiveNearlyTheSame) {
       TensorList q, k, v, wanted;
       for (size_t i = 0; i < 3; ++i) {
         sequences.push_back({done[i], counts[i], blocks[i]});
-        q.push_back(at::randn({counts[i], 6 * 48})), k.push_back(at::randn({counts[i], 2 * 48}) * 3 + 1), v.push_back(at::randn({counts[i], 2 * 48}));
+        q.push_back(at::randn({counts[i], 6 * 48})), k.push_back(at::randn({counts[i], 2 * 48}) * 3 + 1),
+            v.push_back(at::randn({counts[i], 2 * 48}));
         keys[i] = keys[i].defined() ? at::cat({keys[i], k.back()}) : k.back();
         values[i] = values[i].defined() ? at::cat({values[i], v.back()}) : v.back();
         wanted.push_back(attention_with_prefix_plain(q.back(), keys[i], values[i], shape));
@@ -114,7 +117,8 @@ TEST(CodedCache, FewerBitsGiveNearlyTheSame) {
       auto error = (found - at::cat(wanted)).norm() / at::cat(wanted).norm();
       EXPECT_LT(error.item<double>(), tolerance) << static_cast<int>(code);
     }
-    if (code != KvCacheDtype::plain) EXPECT_TRUE(at::equal(fast.keys.narrow(0, 0, 2), plain.keys.narrow(0, 0, 2))) << "the same codes";
+    if (code != KvCacheDtype::plain)
+      EXPECT_TRUE(at::equal(fast.keys.narrow(0, 0, 2), plain.keys.narrow(0, 0, 2))) << "the same codes";
   }
 }
 

@@ -9,7 +9,8 @@ namespace {
 Tensor by_masks(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape) {
   TensorList texts;
   for (int64_t s = 0; s < segments.count(); ++s) {
-    const int64_t begin = segments.offsets[static_cast<size_t>(s)], length = segments.length(s), padded = (length + 7) / 8 * 8, size = padded / 4;
+    const int64_t begin = segments.offsets[static_cast<size_t>(s)], length = segments.length(s), padded = (length + 7) / 8 * 8,
+                  size = padded / 4;
     const auto heads = [&](const Tensor& x, int64_t count) {
       auto own = x.narrow(0, begin, length).view({length, count, -1}).transpose(0, 1);
       return own.repeat_interleave(shape.heads / count, 0);

@@ -17,10 +17,12 @@ TEST(SmallMatmul, EqualsTheProductInEveryTypeAndShape) {
   for (auto type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (int64_t rows : {1, 2, 5, 6, 7, 13, 16, 32})
       for (auto [width, outputs] : {std::pair<int64_t, int64_t>{64, 7}, {40, 130}, {896, 33}}) {
-        auto x = at::randn({rows, width}).to(type), weight = at::randn({outputs, width}).to(type), bias = at::randn({outputs}).to(type);
+        auto x = at::randn({rows, width}).to(type), weight = at::randn({outputs, width}).to(type),
+             bias = at::randn({outputs}).to(type);
         ASSERT_TRUE(cpu::supports_skinny(x, weight));
         auto expected = at::addmm(bias.to(at::kFloat), x.to(at::kFloat), weight.to(at::kFloat).t());
-        EXPECT_LT(relative_difference(cpu::skinny_gemm(x, weight, bias), expected), tolerance_of(type)) << rows << " x " << width << " x " << outputs;
+        EXPECT_LT(relative_difference(cpu::skinny_gemm(x, weight, bias), expected), tolerance_of(type))
+            << rows << " x " << width << " x " << outputs;
       }
 }
 
@@ -31,7 +33,8 @@ TEST(SmallMatmul, ARowDoesNotDependOnTheOthers) {
         auto x = at::randn({rows, width}).to(type), weight = at::randn({50, width}).to(type);
         auto together = cpu::skinny_gemm(x, weight, {});
         for (int64_t i = 0; i < rows; ++i)
-          EXPECT_TRUE(at::equal(cpu::skinny_gemm(x.narrow(0, i, 1), weight, {}), together.narrow(0, i, 1))) << type << ", row " << i << " of " << rows;
+          EXPECT_TRUE(at::equal(cpu::skinny_gemm(x.narrow(0, i, 1), weight, {}), together.narrow(0, i, 1)))
+              << type << ", row " << i << " of " << rows;
       }
 }
 

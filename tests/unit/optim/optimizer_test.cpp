@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 
 #include "hone/base/error.h"
-#include "hone/optim/optimizers/blockwise_quantized.h"
 #include "hone/optim/factory.h"
-#include "hone/optim/param_groups.h"
 #include "hone/optim/lr_scheduler.h"
+#include "hone/optim/optimizers/blockwise_quantized.h"
+#include "hone/optim/param_groups.h"
 
 namespace hone::optim {
 namespace {
@@ -85,14 +85,17 @@ TEST(Optimizer, ArgumentsAreCheckedByName) {
   EXPECT_EQ(parse_optim_args(" rank=64, scale = 2.0 "), (Json{{"rank", "64"}, {"scale", "2.0"}}));
   EXPECT_THROW(parse_optim_args("rank"), UserError);
   EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentun", 0.9}}}, make_param_groups(parameters, {})), UserError);
-  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "much"}}}, make_param_groups(parameters, {})), UserError);
-  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "0.9x"}}}, make_param_groups(parameters, {})), UserError);
+  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "much"}}}, make_param_groups(parameters, {})),
+               UserError);
+  EXPECT_THROW(make_optimizer({.name = "sgd", .arguments = {{"momentum", "0.9x"}}}, make_param_groups(parameters, {})),
+               UserError);
 }
 
 TEST(Optimizer, AProjectionNeedsARankAndAnInterval) {
   for (const char* name : {"galore_adamw", "apollo_adamw"})
     for (const char* key : {"rank", "update_proj_gap"})
-      EXPECT_THROW(make_optimizer({.name = name, .arguments = {{key, 0}}}, make_param_groups(two_parameters(), {})), UserError) << name << " " << key;
+      EXPECT_THROW(make_optimizer({.name = name, .arguments = {{key, 0}}}, make_param_groups(two_parameters(), {})), UserError)
+          << name << " " << key;
 }
 
 TEST(BlockwiseQuantized, KeepsValuesToACodeStepAndZeroExactly) {

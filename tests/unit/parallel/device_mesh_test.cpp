@@ -23,7 +23,8 @@ TEST(DeviceMesh, RanksOfOneSequenceSeeTheSameRows) {
 }
 
 TEST(DeviceMesh, IsPrintable) {
-  EXPECT_EQ(DeviceMesh::plan({.device_type = "npu", .fsdp = 2}, 4).str(), "npu mesh of 4: dp 2 x fsdp 2\n  dp   [0 2] [1 3]\n  fsdp [0 1] [2 3]");
+  EXPECT_EQ(DeviceMesh::plan({.device_type = "npu", .fsdp = 2}, 4).str(),
+            "npu mesh of 4: dp 2 x fsdp 2\n  dp   [0 2] [1 3]\n  fsdp [0 1] [2 3]");
 }
 
 TEST(DeviceMesh, SaysWhyALayoutIsImpossible) {
@@ -36,7 +37,8 @@ TEST(DeviceMesh, SaysWhyALayoutIsImpossible) {
     return "";
   };
   EXPECT_EQ(refusal({.fsdp = 4}, 6),
-            "6 processes cannot be laid out as dp n x fsdp 4 x sp 1: that takes a multiple of 4 | start 8 processes, or choose sizes whose product is 6");
+            "6 processes cannot be laid out as dp n x fsdp 4 x sp 1: that takes a multiple of 4 | start 8 processes, or choose "
+            "sizes whose product is 6");
   EXPECT_NE(refusal({.dp = 2, .fsdp = 2}, 8).find("that takes 4"), std::string::npos);
   EXPECT_NE(refusal({.tp = 2}, 2).find("tp (tensor) parallelism of 2"), std::string::npos);
 }

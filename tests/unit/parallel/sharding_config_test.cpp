@@ -10,7 +10,8 @@ namespace hone::parallel {
 namespace {
 
 TEST(DeepSpeedConfig, PresetsAreTheStages) {
-  for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(read_deepspeed(deepspeed_preset("zero" + std::to_string(stage))).sharding.stage, stage);
+  for (int stage = 0; stage <= 3; ++stage)
+    EXPECT_EQ(read_deepspeed(deepspeed_preset("zero" + std::to_string(stage))).sharding.stage, stage);
   auto offloaded = read_deepspeed(deepspeed_preset("zero3_offload")).sharding;
   EXPECT_TRUE(offloaded.offload_optimizer && offloaded.offload_parameters);
   EXPECT_FALSE(read_deepspeed(deepspeed_preset("zero2_offload")).sharding.offload_parameters);
@@ -77,14 +78,18 @@ TEST(FsdpConfig, WordsAndBothVersions) {
   EXPECT_TRUE(read_fsdp("hybrid_shard offload", nullptr).hybrid_shard);
   EXPECT_TRUE(read_fsdp("fsdp2", nullptr).recompute);
   EXPECT_THROW(read_fsdp("full_shart", nullptr), UserError);
-  auto mixed = [](Json type) { return read_fsdp("fsdp2", {{"fsdp_mixed_precision_policy", {{"param_dtype", "bfloat16"}, {"reduce_dtype", type}}}}); };
+  auto mixed = [](Json type) {
+    return read_fsdp("fsdp2", {{"fsdp_mixed_precision_policy", {{"param_dtype", "bfloat16"}, {"reduce_dtype", type}}}});
+  };
   EXPECT_EQ(mixed("torch.bfloat16").sharding.reduce_type, at::kBFloat16);
   EXPECT_EQ(mixed("float32").sharding.reduce_type, at::kFloat);
   EXPECT_TRUE(mixed(nullptr).unknown.empty());
   EXPECT_THROW(mixed("int4"), UserError);
-  auto first = read_fsdp("", {{"fsdp_sharding_strategy", "SHARD_GRAD_OP"}, {"fsdp_offload_params", "true"}, {"fsdp_use_orig_params", true}});
+  auto first = read_fsdp(
+      "", {{"fsdp_sharding_strategy", "SHARD_GRAD_OP"}, {"fsdp_offload_params", "true"}, {"fsdp_use_orig_params", true}});
   EXPECT_TRUE(first.sharding.offload_parameters && !first.sharding.reshard_after_forward && first.unknown.empty());
-  auto second = read_fsdp("", {{"fsdp_version", 2}, {"fsdp_reshard_after_forward", false}, {"activation_checkpointing", true}, {"colour", "red"}});
+  auto second = read_fsdp(
+      "", {{"fsdp_version", 2}, {"fsdp_reshard_after_forward", false}, {"activation_checkpointing", true}, {"colour", "red"}});
   EXPECT_TRUE(!second.sharding.reshard_after_forward && second.recompute);
   EXPECT_EQ(second.unknown, std::vector<std::string>{"colour"});
 }

@@ -16,8 +16,9 @@ namespace {
 class WorldEnvironment : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NPROC_PER_NODE", "NNODES",
-                             "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})
+    for (const char* name :
+         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NPROC_PER_NODE", "NNODES",
+          "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})
       ::unsetenv(name);
   }
 };
@@ -39,7 +40,8 @@ TEST_F(WorldEnvironment, ReadsTorchrunsNames) {
 }
 
 TEST_F(WorldEnvironment, ReadsSlurmsNames) {
-  ::setenv("SLURM_PROCID", "5", 1), ::setenv("SLURM_NTASKS", "6", 1), ::setenv("SLURM_STEP_NODELIST", "node[03-07,9]", 1), ::setenv("SLURM_JOB_ID", "41", 1);
+  ::setenv("SLURM_PROCID", "5", 1), ::setenv("SLURM_NTASKS", "6", 1), ::setenv("SLURM_STEP_NODELIST", "node[03-07,9]", 1),
+      ::setenv("SLURM_JOB_ID", "41", 1);
   auto world = world_from_environment();
   EXPECT_EQ(world.rank, 5);
   EXPECT_EQ(world.size, 6);
@@ -74,7 +76,8 @@ int run_ranks(int size, int port, int (*body)(ProcessGroup&)) {
     if (pid == 0) {
       int code = 1;
       try {
-        auto group = ProcessGroup::join({rank, size, rank, size, "127.0.0.1", port}, {.rendezvous_timeout = std::chrono::seconds(20)});
+        auto group =
+            ProcessGroup::join({rank, size, rank, size, "127.0.0.1", port}, {.rendezvous_timeout = std::chrono::seconds(20)});
         code = body(*group);
         group->barrier();
       } catch (const std::exception& error) {

@@ -42,8 +42,9 @@ void expect(const std::string& whole, OutputParser::Config config, const Split& 
   }
 }
 
-const auto kOffered = std::make_shared<const ToolSchemas>(
-    ToolSchemas{{"f", *parse_json(R"({"properties": {"a": {"type": "string"}, "n": {"type": "integer"}, "on": {"type": "boolean"}}})")}, {"g", Json()}});
+const auto kOffered = std::make_shared<const ToolSchemas>(ToolSchemas{
+    {"f", *parse_json(R"({"properties": {"a": {"type": "string"}, "n": {"type": "integer"}, "on": {"type": "boolean"}}})")},
+    {"g", Json()}});
 
 OutputParser::Config form(std::string_view name) { return {.calls = find_call_syntax(name), .offered = kOffered}; }
 OutputParser::Config forced(std::string_view name) {
@@ -83,8 +84,9 @@ TEST(OutputParser, WhatIsNoCallIsText) {
 }
 
 TEST(OutputParser, AnswersInJsonAreNoCallsOfLlama) {
-  for (std::string answer : {R"({"name": "Bob", "age": 3})", R"({"name": "Bob"} is my answer)", R"({"name": "f"})", R"({"name": "f", "age": 3} x)",
-                             R"({"name": "Bob", "parameters": {"a": 1}})", R"({"name": "f", "parameters": 7})"})
+  for (std::string answer :
+       {R"({"name": "Bob", "age": 3})", R"({"name": "Bob"} is my answer)", R"({"name": "f"})", R"({"name": "f", "age": 3} x)",
+        R"({"name": "Bob", "parameters": {"a": 1}})", R"({"name": "f", "parameters": 7})"})
     expect(answer, kLlama, {answer, "", {}});
 }
 
@@ -96,7 +98,8 @@ TEST(OutputParser, CallsWithoutArgumentsHaveNone) {
 }
 
 TEST(OutputParser, TornCallsAreText) {
-  for (std::string torn : {R"({"name": "f", "arg)", R"({"name": "f", "arguments": )", R"({"name": "f", "arguments": "{\")", R"({"name": "f")"}) {
+  for (std::string torn :
+       {R"({"name": "f", "arg)", R"({"name": "f", "arguments": )", R"({"name": "f", "arguments": "{\")", R"({"name": "f")"}) {
     expect("<tool_call>" + torn, kHermes, {"<tool_call>" + torn, "", {}});
     expect(torn, kLlama, {torn, "", {}});
     expect(torn, forced("hermes"), {torn, "", {}});
@@ -127,10 +130,13 @@ TEST(OutputParser, CallsOfEveryForm) {
     std::string rest = "";
   };
   const std::string function = "<function=f>\n<parameter=a>\nx\ny\n</parameter>\n<parameter=n>\n3\n</parameter>\n</function>";
-  const std::string tags = "<arg_key>a</arg_key>\n<arg_value>x\ny</arg_value>\n<arg_key>n</arg_key>\n<arg_value>3</arg_value>\n</tool_call>";
-  const std::string json = R"({"a": "x\ny", "n": 3})", object = R"({"name": "f", "arguments": )" + json + "}", other = R"({"name": "g", "arguments": {}})";
+  const std::string tags =
+      "<arg_key>a</arg_key>\n<arg_value>x\ny</arg_value>\n<arg_key>n</arg_key>\n<arg_value>3</arg_value>\n</tool_call>";
+  const std::string json = R"({"a": "x\ny", "n": 3})", object = R"({"name": "f", "arguments": )" + json + "}",
+                    other = R"({"name": "g", "arguments": {}})";
   const std::string seed = "<parameter=a>x\ny</parameter>\n<parameter=n>3</parameter>\n</function>";
-  const std::string invoke = "<invoke name=\"f\">\n<parameter name=\"a\">x\ny</parameter>\n<parameter name=\"n\">3</parameter>\n</invoke>";
+  const std::string invoke =
+      "<invoke name=\"f\">\n<parameter name=\"a\">x\ny</parameter>\n<parameter name=\"n\">3</parameter>\n</invoke>";
   const Case cases[] = {
       {{"hermes", "qwen", "ling"},
        "<tool_call>\n" + object + "\n</tool_call>",
@@ -179,8 +185,12 @@ TEST(OutputParser, CallsOfEveryForm) {
 TEST(OutputParser, BareCallsAreKnownByTheirName) {
   expect("\nf\n{\"a\": 1}", form("glm4"), {"", "", {{"f", "{\"a\": 1}"}}});
   expect("f\n{\"a\": 1}<|assistant|>g\n{}", form("chatglm4"), {"", "", {{"f", "{\"a\": 1}"}, {"g", "{}"}}});
-  expect("[" R"({"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}])", form("mistral"), {"", "", {{"f", "{\"a\": 1}"}, {"g", "{}"}}});
-  expect(R"([{"name": "f", "parameters": {"a": 1}}, {"name": "g", "parameters": {"b": 2}}])", kLlama, {"", "", {{"f", "{\"a\": 1}"}, {"g", "{\"b\": 2}"}}});
+  expect(
+      "["
+      R"({"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}])",
+      form("mistral"), {"", "", {{"f", "{\"a\": 1}"}, {"g", "{}"}}});
+  expect(R"([{"name": "f", "parameters": {"a": 1}}, {"name": "g", "parameters": {"b": 2}}])", kLlama,
+         {"", "", {{"f", "{\"a\": 1}"}, {"g", "{\"b\": 2}"}}});
   for (std::string answer : {"Hello\n{}", "f is a letter", "  fine\n{\"a\": 1}", "[1, 2]", "f\n[1]", "f", "f\n"}) {
     expect(answer, form("glm4"), {answer, "", {}});
     expect(answer, form("mistral"), {answer, "", {}});
@@ -188,7 +198,8 @@ TEST(OutputParser, BareCallsAreKnownByTheirName) {
 }
 
 TEST(OutputParser, ArgumentsAsPythonPrintsThem) {
-  expect("Action: f\nAction Input: {'a': 'it\\'s', 'on': True, 'b': None}\n", form("react_en"), {"", "", {{"f", R"({"a":"it's","on":true,"b":null})"}}});
+  expect("Action: f\nAction Input: {'a': 'it\\'s', 'on': True, 'b': None}\n", form("react_en"),
+         {"", "", {{"f", R"({"a":"it's","on":true,"b":null})"}}});
   expect("f\n{'a': \"}\"}", form("glm4"), {"", "", {{"f", R"({"a":"}"})"}}});
   expect("Action: f\nAction Input: {'a': oops}\n", form("react_en"), {"Action: f\nAction Input: {'a': oops}\n", "", {}});
 }

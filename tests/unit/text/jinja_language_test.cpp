@@ -75,8 +75,12 @@ TEST(JinjaLanguage, GenerationBlocksGiveByteSpans) {
   auto rendered = parsed->render(Json::parse(R"({"messages": ["ab", "你"]})"));
   ASSERT_TRUE(rendered.ok());
   ASSERT_EQ(rendered->generation_spans.size(), 2u);
-  EXPECT_EQ(rendered->text.substr(rendered->generation_spans[0].begin, rendered->generation_spans[0].end - rendered->generation_spans[0].begin), "ab");
-  EXPECT_EQ(rendered->text.substr(rendered->generation_spans[1].begin, rendered->generation_spans[1].end - rendered->generation_spans[1].begin), "你");
+  EXPECT_EQ(rendered->text.substr(rendered->generation_spans[0].begin,
+                                  rendered->generation_spans[0].end - rendered->generation_spans[0].begin),
+            "ab");
+  EXPECT_EQ(rendered->text.substr(rendered->generation_spans[1].begin,
+                                  rendered->generation_spans[1].end - rendered->generation_spans[1].begin),
+            "你");
 }
 
 TEST(JinjaLanguage, ReasoningIsReadUnderEveryName) {

@@ -6,8 +6,9 @@ namespace hone::text {
 namespace {
 
 std::shared_ptr<const Tokenizer> with_vocabulary(const std::string& vocabulary) {
-  auto tokenizer = tokenizer_from_json(R"({"added_tokens": [{"id": 0, "content": "<s>", "special": true}], "model": {"type": "BPE", "merges": [], "vocab": )" +
-                                       vocabulary + "}}");
+  auto tokenizer = tokenizer_from_json(
+      R"({"added_tokens": [{"id": 0, "content": "<s>", "special": true}], "model": {"type": "BPE", "merges": [], "vocab": )" +
+      vocabulary + "}}");
   EXPECT_TRUE(tokenizer) << (tokenizer ? "" : tokenizer.error());
   return *tokenizer;
 }

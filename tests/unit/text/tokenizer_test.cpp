@@ -27,7 +27,8 @@ std::shared_ptr<const Tokenizer> byte_level_tokenizer() {
   vocab += ", \"\\u00e4\\u00bd\": 256";
   return tokenizer_from_json(R"({"added_tokens": [{"id": 257, "content": "<end>", "special": true, "normalized": false}],
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"},
-    "model": {"type": "BPE", "vocab": {)" + vocab + R"(}, "merges": [["\u00e4", "\u00bd"]]}})")
+    "model": {"type": "BPE", "vocab": {)" +
+                             vocab + R"(}, "merges": [["\u00e4", "\u00bd"]]}})")
       .or_throw(ExitCode::bad_data, "test");
 }
 

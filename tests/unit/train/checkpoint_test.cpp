@@ -151,8 +151,9 @@ TEST(Checkpoint, AManifestListsWhatItsKindNeeds) {
   const std::string weights = R"("files":[{"name":"model.safetensors","size":8,"crc32c":"00000000"}])";
   EXPECT_NE(refused(R"("processes":1,)" + weights).find("trainer_state.json"), std::string::npos);
   EXPECT_NE(refused(R"("processes":1000000000,)" + weights).find("processes"), std::string::npos);
-  const std::string states = R"("files":[{"name":"model.safetensors","size":8,"crc32c":"0"},{"name":"trainer_state.json","size":2,"crc32c":"0"},)"
-                             R"({"name":"hone_state.json","size":2,"crc32c":"0"}])";
+  const std::string states =
+      R"("files":[{"name":"model.safetensors","size":8,"crc32c":"0"},{"name":"trainer_state.json","size":2,"crc32c":"0"},)"
+      R"({"name":"hone_state.json","size":2,"crc32c":"0"}])";
   EXPECT_NE(refused(R"("processes":1,)" + states).find("hone_state.safetensors"), std::string::npos);
   EXPECT_EQ(refused(R"("processes":1,"weights_alone":true,)" + states).find("does not list"), std::string::npos);
   EXPECT_NE(refused(R"("processes":2,"weights_alone":true,)" + states).find("hone_state-rank-1.json"), std::string::npos);

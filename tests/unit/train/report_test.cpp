@@ -4,11 +4,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "hone/train/evaluation/nlg_metrics.h"
 #include "hone/train/reports/axis.h"
 #include "hone/train/reports/crc32c.h"
 #include "hone/train/reports/event_file.h"
 #include "hone/train/reports/figure.h"
-#include "hone/train/evaluation/nlg_metrics.h"
 #include "hone/train/reports/plot.h"
 #include "hone/train/reports/run_log.h"
 #include "train/scratch_folder.h"
@@ -84,7 +84,9 @@ TEST(Plot, DrawsEvaluationsBesideTheLoss) {
   fs::create_directories(scratch.path() / "with"), fs::create_directories(scratch.path() / "without");
   plot_history(history_of(60), Layout::factory, scratch.path() / "with");
   plot_history(loss_alone, Layout::factory, scratch.path() / "without");
-  auto orange = [&](const char* run) { return read_file(scratch.path() / run / "training_loss.svg").find("rgb(85%,42%,5%)") != std::string::npos; };
+  auto orange = [&](const char* run) {
+    return read_file(scratch.path() / run / "training_loss.svg").find("rgb(85%,42%,5%)") != std::string::npos;
+  };
   EXPECT_TRUE(orange("with"));
   EXPECT_FALSE(orange("without"));
 }
@@ -92,7 +94,9 @@ TEST(Plot, DrawsEvaluationsBesideTheLoss) {
 TEST(Plot, SurvivesNanASinglePointAndNone) {
   if (!can_draw()) GTEST_SKIP() << "built without Cairo";
   ScratchFolder scratch;
-  auto draw = [&](Series series) { write_figure(scratch.path() / "one.png", {.charts = {{.title = "one", .series = {std::move(series)}}}}); };
+  auto draw = [&](Series series) {
+    write_figure(scratch.path() / "one.png", {.charts = {{.title = "one", .series = {std::move(series)}}}});
+  };
   draw({.x = {1}, .y = {2}});
   draw({.x = {1, 2, 3}, .y = {1, NAN, 2}});
   draw({.x = {1, 2, 3}, .y = {NAN, INFINITY, -INFINITY}});
@@ -102,7 +106,8 @@ TEST(Plot, SurvivesNanASinglePointAndNone) {
 
 // A box stands for a character that the font lacks, and all boxes look alike.
 TEST(Plot, ShowsChineseWhereAFontHasIt) {
-  if (!can_draw() || std::system("fc-list :lang=zh family 2>/dev/null | grep -q .") != 0) GTEST_SKIP() << "no font with Chinese characters";
+  if (!can_draw() || std::system("fc-list :lang=zh family 2>/dev/null | grep -q .") != 0)
+    GTEST_SKIP() << "no font with Chinese characters";
   ScratchFolder scratch;
   auto picture_of = [&](const char* title) {
     write_figure(scratch.path() / "title.png", {.title = title, .charts = {{.series = {{.x = {1, 2}, .y = {1, 2}}}}}});
@@ -123,7 +128,8 @@ TEST(Plot, MarksRoundNumbers) {
   EXPECT_EQ(texts({}, {0, 1}, 5), (Texts{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0", ""}));
   EXPECT_EQ(texts({}, {0, 1e-4}, 5), (Texts{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0", "×1e-4"}));
   EXPECT_EQ(texts({.integers = true}, {1, 3}, 8), (Texts{"1", "2", "3", ""}));
-  EXPECT_EQ(texts({.unit = "%", .low = 0, .high = 1, .scale = 100}, {}, 4), (Texts{"0%", "20%", "40%", "60%", "80%", "100%", ""}));
+  EXPECT_EQ(texts({.unit = "%", .low = 0, .high = 1, .scale = 100}, {}, 4),
+            (Texts{"0%", "20%", "40%", "60%", "80%", "100%", ""}));
 }
 
 TEST(Smoothing, FollowsWithoutLagOrBias) {
@@ -131,7 +137,8 @@ TEST(Smoothing, FollowsWithoutLagOrBias) {
   std::vector<double> slope;
   for (int i = 0; i < 200; ++i) slope.push_back(5.0 - 0.02 * i + (i % 2 ? 0.3 : -0.3));
   auto smoothed = smooth(slope);
-  for (size_t i = 30; i < 170; ++i) EXPECT_NEAR(smoothed[i], 5.0 - 0.02 * static_cast<double>(i), 0.05) << i;  // an average of the past would be 0.2 above
+  for (size_t i = 30; i < 170; ++i)
+    EXPECT_NEAR(smoothed[i], 5.0 - 0.02 * static_cast<double>(i), 0.05) << i;  // an average of the past would be 0.2 above
   auto gap = smooth({1, NAN, 1});
   EXPECT_TRUE(std::isnan(gap[1]));
   EXPECT_NEAR(gap[2], 1, 1e-12);

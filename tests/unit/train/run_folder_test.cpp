@@ -22,7 +22,9 @@ void save_checkpoint_of(const fs::path& folder, int64_t step, const std::string&
   writer.commit();
 }
 
-std::optional<fs::path> resumed(const TrainerConfig& config, const RunSubject& subject = {"t"}) { return begin_run(config, subject).checkpoint; }
+std::optional<fs::path> resumed(const TrainerConfig& config, const RunSubject& subject = {"t"}) {
+  return begin_run(config, subject).checkpoint;
+}
 
 TEST(OutputFolder, AFileInItsPlaceIsRefusedByName) {
   ScratchFolder scratch;
@@ -89,7 +91,8 @@ TEST(Resume, TwoRunsOfOneThingAreToldApartByTheirSettings) {
   // Neither's settings: the newest of those that differ alike, and what differs can be said.
   const Json other{{"learning_rate", 1.0}};
   EXPECT_EQ(resumed(config, {"t", other}), scratch.path() / "checkpoint-4");
-  EXPECT_EQ(changed_settings(scratch.path() / "checkpoint-4", other), std::vector<std::string>{"learning_rate was 0.01 and is now 1.0"});
+  EXPECT_EQ(changed_settings(scratch.path() / "checkpoint-4", other),
+            std::vector<std::string>{"learning_rate was 0.01 and is now 1.0"});
 }
 
 TEST(Resume, TrueStartsWhereNothingIsAndFindsVersionFolders) {
@@ -126,7 +129,8 @@ TEST(Resume, EarlierIdsAreContinuedUnderFreshOnes) {
 TEST(Resume, FromTheMiddleOfARunAnotherBegins) {
   ScratchFolder scratch;
   for (int step : {2, 4}) save_checkpoint_of(scratch.path(), step, "a");
-  TrainerConfig config{.layout = Layout::factory, .output_dir = scratch.path(), .resume_from_checkpoint = scratch.path() / "checkpoint-4"};
+  TrainerConfig config{
+      .layout = Layout::factory, .output_dir = scratch.path(), .resume_from_checkpoint = scratch.path() / "checkpoint-4"};
   EXPECT_EQ(begin_run(config, {"t"}).run_id, "a");
   config.resume_from_checkpoint = scratch.path() / "checkpoint-2";
   EXPECT_NE(begin_run(config, {"t"}).run_id, "a");

@@ -120,7 +120,8 @@ struct Rig {
   }
   std::unique_ptr<Trainer> trainer() {
     return std::make_unique<Trainer>(
-        config, run, TrainerDeps{*model, *method, loader, *optimizer, *schedule, masters, group, group, files, evaluations, {}, {}, 0});
+        config, run,
+        TrainerDeps{*model, *method, loader, *optimizer, *schedule, masters, group, group, files, evaluations, {}, {}, 0});
   }
   std::vector<float> weights() const {
     std::vector<float> all;
@@ -161,7 +162,8 @@ struct ResumeCase {
 class Resume : public testing::TestWithParam<ResumeCase> {};
 
 TEST_P(Resume, EqualsTheUninterruptedRunBitForBit) {
-  TrainerConfig config{.max_steps = 6, .gradient_accumulation_steps = GetParam().accumulation, .logging_steps = 2, .save_steps = 3};
+  TrainerConfig config{
+      .max_steps = 6, .gradient_accumulation_steps = GetParam().accumulation, .logging_steps = 2, .save_steps = 3};
   ScratchFolder scratch;
   Rig whole(scratch.path() / "whole", GetParam().setting, config);
   auto first = whole.trainer();
@@ -179,7 +181,8 @@ TEST_P(Resume, EqualsTheUninterruptedRunBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Resume,
-                         testing::Values(ResumeCase{{.kind = tuner::TunerType::full}, 1}, ResumeCase{{.kind = tuner::TunerType::full}, 2},
+                         testing::Values(ResumeCase{{.kind = tuner::TunerType::full}, 1},
+                                         ResumeCase{{.kind = tuner::TunerType::full}, 2},
                                          ResumeCase{{.kind = tuner::TunerType::adapter, .dropout = 0.2}, 2},
                                          ResumeCase{{.kind = tuner::TunerType::full, .dtype = at::kBFloat16}, 2}));
 
@@ -198,7 +201,8 @@ TEST(Trainer, LearnsAndLogs) {
 
 TEST(Trainer, MaxEpochsEndsTheRunWithASave) {
   ScratchFolder scratch;
-  Rig rig(scratch.path(), {}, {.max_steps = 100, .max_epochs = 2, .logging = IntervalStrategy::epoch, .logging_first_step = false});
+  Rig rig(scratch.path(), {},
+          {.max_steps = 100, .max_epochs = 2, .logging = IntervalStrategy::epoch, .logging_first_step = false});
   auto trainer = rig.trainer();
   EXPECT_EQ(trainer->train(), Outcome::finished);
   EXPECT_EQ(trainer->state().global_step, 10);

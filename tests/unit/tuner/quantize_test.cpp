@@ -1,4 +1,5 @@
-// Rounding to few bits: GPTQ and AWQ lose less of a layer's outputs than rounding to the nearest, and AWQ's scales change nothing by themselves.
+// Rounding to few bits: GPTQ and AWQ lose less of a layer's outputs than rounding to the nearest, and AWQ's scales change nothing
+// by themselves.
 #include <gtest/gtest.h>
 
 #include "hone/model/decoder.h"
@@ -62,7 +63,8 @@ TEST(Quantize, CutRangesLoseNoMoreThanWholeOnes) {
 TEST(Quantize, AwqsScalesChangeNothingButWhatRoundingLoses) {
   model::DecoderConfig config;
   config.architecture = "LlamaForCausalLM";
-  config.vocab_size = 50, config.hidden_size = 64, config.intermediate_size = 128, config.layers = 1, config.max_position_embeddings = 64;
+  config.vocab_size = 50, config.hidden_size = 64, config.intermediate_size = 128, config.layers = 1,
+  config.max_position_embeddings = 64;
   config.attention = {.heads = 4, .kv_heads = 4, .head_dim = 16};
   config.sliding_windows = {0};
   auto model = model::CausalLM::random(config, 3);

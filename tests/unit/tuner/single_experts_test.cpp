@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t kExperts = 3, kRank = 2, kHidden = 6, kInner = 4;
 constexpr const char* kBlock = "model.layers.0.mlp";
 
-std::string half_name(int64_t expert, const std::string& kind, const char* half) { return fmt::format("{}.experts.{}.{}.{}", kBlock, expert, kind, half); }
+std::string half_name(int64_t expert, const std::string& kind, const char* half) {
+  return fmt::format("{}.experts.{}.{}.{}", kBlock, expert, kind, half);
+}
 
 // A pair for every layer of every expert.
 io::Adapter adapter_of_singles() {
@@ -24,7 +26,8 @@ io::Adapter adapter_of_singles() {
   adapter.config.alpha = 8;
   adapter.config.targets.names = {"gate_proj", "up_proj", "down_proj"};
   for (int64_t expert = 0; expert < kExperts; ++expert)
-    for (const auto& [kind, in, out] : {std::tuple("gate_proj", kHidden, kInner), {"up_proj", kHidden, kInner}, {"down_proj", kInner, kHidden}}) {
+    for (const auto& [kind, in, out] :
+         {std::tuple("gate_proj", kHidden, kInner), {"up_proj", kHidden, kInner}, {"down_proj", kInner, kHidden}}) {
       adapter.tensors.emplace_back(half_name(expert, kind, "lora_A.weight"), at::randn({kRank, in}));
       adapter.tensors.emplace_back(half_name(expert, kind, "lora_B.weight"), at::randn({out, kRank}));
     }
@@ -55,12 +58,16 @@ TEST(SingleExperts, ChangeTheWeightsAsEachPairDoes) {
     const auto parts = parse_adapter_state_dict(stacked, "folder");
     const double scale = singles.config.scale(kRank, singles.config.alpha);
     auto change = [&](int64_t expert, const std::string& kind) {
-      return tensor_named(singles, half_name(expert, kind, "lora_B.weight")).mm(tensor_named(singles, half_name(expert, kind, "lora_A.weight"))) * scale;
+      return tensor_named(singles, half_name(expert, kind, "lora_B.weight"))
+                 .mm(tensor_named(singles, half_name(expert, kind, "lora_A.weight"))) *
+             scale;
     };
-    const auto gate_up = ops::expert_lora_delta(parts.layers.at(fmt::format("{}.experts.gate_up_proj", kBlock)).weights, kExperts);
+    const auto gate_up =
+        ops::expert_lora_delta(parts.layers.at(fmt::format("{}.experts.gate_up_proj", kBlock)).weights, kExperts);
     const auto down = ops::expert_lora_delta(parts.layers.at(fmt::format("{}.experts.down_proj", kBlock)).weights, kExperts);
     for (int64_t expert = 0; expert < kExperts; ++expert) {
-      EXPECT_TRUE(at::allclose(gate_up[expert], at::cat({change(expert, "gate_proj"), change(expert, "up_proj")}), 1e-4, 1e-5)) << "rslora " << rslora;
+      EXPECT_TRUE(at::allclose(gate_up[expert], at::cat({change(expert, "gate_proj"), change(expert, "up_proj")}), 1e-4, 1e-5))
+          << "rslora " << rslora;
       EXPECT_TRUE(at::allclose(down[expert], change(expert, "down_proj"), 1e-4, 1e-5)) << "rslora " << rslora;
     }
   }
@@ -69,8 +76,10 @@ TEST(SingleExperts, ChangeTheWeightsAsEachPairDoes) {
 TEST(SingleExperts, APairThatOneExpertLacksIsNamedWhicheverItIs) {
   for (int64_t lacking : {int64_t{0}, kExperts - 1}) {
     auto adapter = adapter_of_singles();
-    std::erase_if(adapter.tensors, [&](const auto& named) { return named.first.starts_with(half_name(lacking, "down_proj", "")); });
-    EXPECT_NE(refusal_of(adapter).find(fmt::format("experts.{}.down_proj has no complete pair", lacking)), std::string::npos) << refusal_of(adapter);
+    std::erase_if(adapter.tensors,
+                  [&](const auto& named) { return named.first.starts_with(half_name(lacking, "down_proj", "")); });
+    EXPECT_NE(refusal_of(adapter).find(fmt::format("experts.{}.down_proj has no complete pair", lacking)), std::string::npos)
+        << refusal_of(adapter);
   }
 }
 

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
 #include "hone/base/error.h"
-#include "hone/tuner/lora_ga.h"
 #include "hone/tuner/loftq.h"
+#include "hone/tuner/lora_ga.h"
 
 namespace hone::tuner {
 namespace {
@@ -28,7 +28,8 @@ TEST(Loftq, PairGivesBackPartOfWhatRoundingTook) {
     EXPECT_TRUE(at::equal(pair.residual, rounded_to_nf4(weight)));
     EXPECT_LT(distance(pair.residual + scale * pair.b.mm(pair.a), weight), 0.9 * distance(pair.residual, weight));
     const LoraPair better = loftq(weight, 4, scale, 4, 5);
-    EXPECT_LT(distance(better.residual + scale * better.b.mm(better.a), weight), distance(pair.residual + scale * pair.b.mm(pair.a), weight));
+    EXPECT_LT(distance(better.residual + scale * better.b.mm(better.a), weight),
+              distance(pair.residual + scale * pair.b.mm(pair.a), weight));
   }
   EXPECT_LT(distance(rounded_to_int8(weight), weight), 0.1 * distance(rounded_to_nf4(weight), weight));
 }

@@ -32,7 +32,9 @@ void print_tables(const serve::LoadSummary& summary) {
   double seconds = std::max(summary.seconds, 1e-9);
   TextTable rates({"", "total", "per second"});
   rates.align_right(1), rates.align_right(2);
-  auto row = [&](const char* name, int64_t count) { rates.add({name, fmt::format("{}", count), fmt::format("{:.2f}", static_cast<double>(count) / seconds)}); };
+  auto row = [&](const char* name, int64_t count) {
+    rates.add({name, fmt::format("{}", count), fmt::format("{:.2f}", static_cast<double>(count) / seconds)});
+  };
   row("requests", summary.done);
   row("prompt tokens", summary.prompt_tokens);
   row("output tokens", summary.tokens);
@@ -62,8 +64,10 @@ int bench_command(const Options& options) {
   auto result = serve::run_load(config, [&](int64_t done) { bar.update(done); });
   bar.finish();
   auto summary = serve::summarize(result);
-  if (options.text("format") == "json") fmt::print("{}\n", serve::to_json(summary).dump());
-  else print_tables(summary);
+  if (options.text("format") == "json")
+    fmt::print("{}\n", serve::to_json(summary).dump());
+  else
+    print_tables(summary);
   if (options.has("plot") && summary.done > 0) {
     write_load_plot(options.text("plot"), result, summary);
     log::info("picture: {}", options.text("plot"));

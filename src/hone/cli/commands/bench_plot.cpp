@@ -37,8 +37,9 @@ void write_load_plot(const fs::path& path, const serve::LoadResult& result, cons
     whole.push_back(seconds(answer.last - answer.sent));
     between.insert(between.end(), answer.gaps.begin(), answer.gaps.end());
   }
-  train::Figure figure{.title = fmt::format("{} requests, {} failed, {:.1f} requests/s, {:.0f} output tokens/s", summary.done, summary.failed,
-                                            static_cast<double>(summary.done) / summary.seconds, static_cast<double>(summary.tokens) / summary.seconds),
+  train::Figure figure{.title = fmt::format("{} requests, {} failed, {:.1f} requests/s, {:.0f} output tokens/s", summary.done,
+                                            summary.failed, static_cast<double>(summary.done) / summary.seconds,
+                                            static_cast<double>(summary.tokens) / summary.seconds),
                        .columns = 3,
                        .chart_width = 430,
                        .chart_height = 360};

@@ -1,4 +1,5 @@
-// Whether a whole command line, as it stands in a guide, would parse: `hone check-args NPROC_PER_NODE=2 swift sft --model x`. With
+// Whether a whole command line, as it stands in a guide, would parse: `hone check-args NPROC_PER_NODE=2 swift sft --model x`.
+// With
 // `-`, one command line per line of standard input, each a JSON list of words, and one JSON answer each: what it resolves to.
 #include <iostream>
 
@@ -40,8 +41,8 @@ Json resolved(const std::vector<std::string>& words) {
     if (means_something) shared.push_back(setting->option->name);
   }
   for (const auto& [name, value] : parsed.environment) environment[name] = value;
-  return {{"values", values}, {"matter", shared}, {"remarks", parsed.remarks}, {"environment", environment}, {"native", native},
-          {"command", line.invocation.command->name}};
+  return {{"values", values},           {"matter", shared}, {"remarks", parsed.remarks},
+          {"environment", environment}, {"native", native}, {"command", line.invocation.command->name}};
 }
 
 Json answer(const std::string& line) {
@@ -59,7 +60,8 @@ Json answer(const std::string& line) {
 int check_args_command(const Options& options) {
   auto words = options.positional();
   if (words.size() == 1 && words[0] == "-") {
-    for (std::string line; std::getline(std::cin, line);) fmt::print("{}\n", answer(line).dump(-1, ' ', false, Json::error_handler_t::replace));
+    for (std::string line; std::getline(std::cin, line);)
+      fmt::print("{}\n", answer(line).dump(-1, ' ', false, Json::error_handler_t::replace));
     return 0;
   }
   if (!words.empty() && (words.back() == "--help" || words.back() == "--version")) return 0;

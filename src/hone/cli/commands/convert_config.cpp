@@ -1,5 +1,5 @@
-// The native command for a command line or config file of ms-swift, LLaMA-Factory or accelerate: only what differs from hone's own
-// defaults, in hone's own names. Running it resolves to the same configuration.
+// The native command for a command line or config file of ms-swift, LLaMA-Factory or accelerate: only what differs from hone's
+// own defaults, in hone's own names. Running it resolves to the same configuration.
 #include "hone/cli/commands/convert_config.h"
 
 #include "hone/cli/configs/data_config.h"
@@ -22,7 +22,8 @@ std::string value_words(const Setting& setting) {
   if (setting.is_auto) return " auto";
   const auto& value = setting.value;
   if (value.is_array() && !value.empty()) {
-    bool words = std::ranges::all_of(value, [](const Json& item) { return item.is_string() && !item.get_ref<const std::string&>().starts_with('-'); });
+    bool words = std::ranges::all_of(
+        value, [](const Json& item) { return item.is_string() && !item.get_ref<const std::string&>().starts_with('-'); });
     if (!words || setting.option->type.kind != Kind::list) return " " + shell_quoted(value.dump());
     std::string out;
     for (const auto& item : value) out += " " + shell_quoted(item.get<std::string>());
@@ -71,7 +72,8 @@ bool is_idle(const Setting& setting, const Options& options) {
 
 bool matters(const Setting& setting, const Options& options) {
   if (setting.option->status == Status::no_effect || setting.option->status == Status::always_on) return false;
-  if (setting.option->name == "loss_type" && is_supervised(options) && uses_factory_dialect(options)) return false;  // theirs is of preferences
+  if (setting.option->name == "loss_type" && is_supervised(options) && uses_factory_dialect(options))
+    return false;  // theirs is of preferences
   return setting.source != Source::built_in || (belongs_to(*setting.option, options.front_end()) && !is_idle(setting, options));
 }
 

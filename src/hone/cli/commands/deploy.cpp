@@ -5,13 +5,13 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
-#include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/inference/parallel_sizes.h"
 #include "hone/cli/configs/inference/serving_config.h"
+#include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/training/task_config.h"
-#include "hone/train/evaluation/pooling_runner.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/openai/embed_model.h"
+#include "hone/train/evaluation/pooling_runner.h"
 #include "hone/tuner/adapter.h"
 
 namespace hone::cli {
@@ -47,15 +47,16 @@ class Deployment {
   }
 
  private:
-  // Plain folders stack: each was trained on top of those before it. All but the last become part of the weights, and the last too
-  // with --merge_lora; otherwise LoRA stays beside them, as it was trained, and other methods are in whichever way is faster.
+  // Plain folders stack: each was trained on top of those before it. All but the last become part of the weights, and the last
+  // too with --merge_lora; otherwise LoRA stays beside them, as it was trained, and other methods are in whichever way is faster.
   void change_base(model::CausalLM& model) {
     bool merge = options_.has_option("merge_lora") && options_.flag("merge_lora");
     std::vector<std::string> plain;
     for (const auto& word : words_)
       if (word.name.empty()) plain.push_back(word.folder);
     if (merge && plain.size() != words_.size())
-      throw UserError(ExitCode::usage, "--merge_lora true with named adapters: a separate model cannot be merged into the served one",
+      throw UserError(ExitCode::usage,
+                      "--merge_lora true with named adapters: a separate model cannot be merged into the served one",
                       "name no adapter, or leave --merge_lora out");
     for (size_t i = 0; i < plain.size(); ++i) {
       const auto path = hub::locate_adapter(plain[i]);
@@ -84,7 +85,8 @@ class Deployment {
       check_adapter_rank(options_, path);
       remark_other_base(options_, path);
       engine_->load_adapter(name, path);
-      if (!named_.emplace(name, path).second) throw UserError(ExitCode::usage, fmt::format("--adapters names \"{}\" twice", name));
+      if (!named_.emplace(name, path).second)
+        throw UserError(ExitCode::usage, fmt::format("--adapters names \"{}\" twice", name));
     }
   }
 

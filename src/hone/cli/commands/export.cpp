@@ -31,7 +31,7 @@ fs::path export_model(const ExportOptions& options) {
                               ? fs::path(without_trailing_slash(options.adapters.back()).string() + "-merged")
                               : options.output_dir;
   const auto report =
-      tuner::merge_adapters(base, options.adapters, output, 
+      tuner::merge_adapters(base, options.adapters, output,
                             {options.torch_dtype, options.max_shard_bytes, options.exist_ok, options.changes, options.finish});
   std::vector<std::string> names;
   for (const auto& adapter : options.adapters) names.push_back(adapter.string());

@@ -19,10 +19,10 @@ struct ExportOptions {
   std::optional<at::ScalarType> torch_dtype;  // unset: the base's
   size_t max_shard_bytes = 5'000'000'000;
   bool exist_ok = false;
-  model::ModelOverrides changes;  // of the base
+  model::ModelOverrides changes;                             // of the base
   std::function<void(const std::filesystem::path&)> finish;  // adds files to the folder before it appears
-  bool for_ollama = false;                  // `finish` writes a Modelfile, and the reader may give it to ollama
-  std::string next = "hone infer --model";  // what the reader may type next, before the folder
+  bool for_ollama = false;                                   // `finish` writes a Modelfile, and the reader may give it to ollama
+  std::string next = "hone infer --model";                   // what the reader may type next, before the folder
 };
 
 // Returns the folder that was written.

@@ -9,8 +9,8 @@
 #include "hone/cli/commands/infer_pooling.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
-#include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/inference/parallel_sizes.h"
+#include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/npu_config.h"
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/hub/locate.h"
@@ -43,7 +43,8 @@ class ReplyGenerator {
 
   // `index` sets the random draws of several answers apart.
   engine::Request request_for(const Conversation& conversation, uint64_t index = 0) const {
-    engine::Request request{.prompt = encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt"), .sampling = sampling_};
+    engine::Request request{.prompt = encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt"),
+                            .sampling = sampling_};
     request.sampling.seed = engine::seed_of(sampling_.seed, index);
     return request;
   }
@@ -106,7 +107,8 @@ Json logprobs_of(const engine::Completion& answer, const text::Tokenizer& tokeni
   return {{"content", std::move(content)}};
 }
 
-Json result_row(const Conversation& question, const engine::Completion& answer, const std::string& reference, const text::Tokenizer& tokenizer) {
+Json result_row(const Conversation& question, const engine::Completion& answer, const std::string& reference,
+                const text::Tokenizer& tokenizer) {
   Json messages = Json::array();
   for (const auto& message : question.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
   messages.push_back({{"role", "assistant"}, {"content", answer.text}});
@@ -149,7 +151,9 @@ class ResultLines {
     fmt::print("{}\n", line);
   }
   void require_written() const {
-    if (failure_) throw UserError(failure_->code(), std::string(failure_->what()) + "; the output since then is printed above", failure_->hint());
+    if (failure_)
+      throw UserError(failure_->code(), std::string(failure_->what()) + "; the output since then is printed above",
+                      failure_->hint());
   }
 
  private:
@@ -159,7 +163,9 @@ class ResultLines {
 
 int run_batch(const Options& options, ReplyGenerator& answerer, const data::ConversationSource& rows, const fs::path& path) {
   ResultLines results(path);
-  auto limit = options.has_option("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
+  auto limit = options.has_option("val_dataset_sample") && options.has("val_dataset_sample")
+                   ? options.integer("val_dataset_sample")
+                   : rows.size();
   auto count = std::min(limit, rows.size());
   // Read, answered and written together; the engine batches among them.
   int64_t at_a_time = options.has_option("write_batch_size") ? options.integer("write_batch_size") : 1000;
@@ -193,7 +199,8 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
       bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens));
     });
     for (size_t i = 0; i < answers.size(); ++i) {
-      results.add(result_row(questions[i], answers[i], references[i], answerer.tokenizer()).dump(-1, ' ', false, Json::error_handler_t::replace));
+      results.add(result_row(questions[i], answers[i], references[i], answerer.tokenizer())
+                      .dump(-1, ' ', false, Json::error_handler_t::replace));
       answer_tokens += static_cast<int64_t>(answers[i].tokens.size());
       exact += answers[i].text == references[i];
       if (metric == "rouge") scored.push_back({"", answers[i].text, references[i]});
@@ -204,8 +211,12 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
   if (shows) fmt::print("\n");
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   auto samples = count - skipped;
-  Json summary{{"num_prompt_tokens", prompt_tokens}, {"num_generated_tokens", answer_tokens}, {"num_samples", samples}, {"runtime", seconds},
-               {"samples/s", static_cast<double>(samples) / seconds}, {"tokens/s", static_cast<double>(answer_tokens) / seconds}};
+  Json summary{{"num_prompt_tokens", prompt_tokens},
+               {"num_generated_tokens", answer_tokens},
+               {"num_samples", samples},
+               {"runtime", seconds},
+               {"samples/s", static_cast<double>(samples) / seconds},
+               {"tokens/s", static_cast<double>(answer_tokens) / seconds}};
   if (metric == "acc") summary["acc"] = samples ? static_cast<double>(exact) / static_cast<double>(samples) : 0.0;
   if (metric == "rouge") add_text_scores(scored, summary);
   fmt::print("{}\n", summary.dump());
@@ -217,9 +228,10 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
 
 int infer_command(const Options& options) {
   auto config = dataset_config(options);
-  config.prompts_only = true;  // a row may be a question alone
+  config.prompts_only = true;                          // a row may be a question alone
   config.encoded.clear(), config.val_encoded.clear();  // those of a checkpoint's args.json: tokens hold no question
-  bool batch = !config.val_datasets.empty() || (!config.datasets.empty() && (config.split_dataset_ratio > 0 || config.val_size > 0));
+  bool batch =
+      !config.val_datasets.empty() || (!config.datasets.empty() && (config.split_dataset_ratio > 0 || config.val_size > 0));
   data::OpenedData opened;
   if (batch) opened = data::open_datasets(config);
   auto folder = hub::locate_model(options.required("model"), options.text("model_revision"));

@@ -12,8 +12,8 @@
 #include "hone/cli/chat.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/model_config.h"
-#include "hone/train/evaluation/pooling_runner.h"
 #include "hone/data/encode/pooling_rows.h"
+#include "hone/train/evaluation/pooling_runner.h"
 #include "hone/tuner/adapter.h"
 
 namespace hone::cli {
@@ -21,7 +21,8 @@ namespace {
 
 constexpr int64_t kTextsAtOnce = 16;
 
-std::unique_ptr<model::CausalLM> judging_model(const Options& options, const std::filesystem::path& folder, const text::Tokenizer& tokenizer) {
+std::unique_ptr<model::CausalLM> judging_model(const Options& options, const std::filesystem::path& folder,
+                                               const text::Tokenizer& tokenizer) {
   auto model = load_model(options, folder, tokenizer);
   auto adapters = options.list("adapters");
   for (size_t i = 0; i < adapters.size(); ++i) {
@@ -67,7 +68,8 @@ class PoolingRowWriter {
         decides_(task.task == train::Task::decision) {}
 
   data::Sample encoded(const data::Conversation& text) const {
-    return (decides_ ? data::encode_decision(*encoder_, text) : data::encode_pooling_text(*encoder_, text)).or_throw(ExitCode::bad_data, "text");
+    return (decides_ ? data::encode_decision(*encoder_, text) : data::encode_pooling_text(*encoder_, text))
+        .or_throw(ExitCode::bad_data, "text");
   }
   std::vector<train::PoolingOutput> operator()(const std::vector<data::Sample>& samples) const {
     std::vector<std::vector<text::TokenId>> texts;
@@ -98,7 +100,9 @@ int infer_pooling_interactive(const PoolingRowWriter& judge) {
 
 int infer_pooling_dataset(const Options& options, const train::TaskConfig& task, const PoolingRowWriter& judge,
                           const data::ConversationSource& rows, const std::filesystem::path& path) {
-  auto limit = options.has_option("val_dataset_sample") && options.has("val_dataset_sample") ? options.integer("val_dataset_sample") : rows.size();
+  auto limit = options.has_option("val_dataset_sample") && options.has("val_dataset_sample")
+                   ? options.integer("val_dataset_sample")
+                   : rows.size();
   auto count = std::min(limit, rows.size());
   auto began = std::chrono::steady_clock::now();
   ProgressBar bar("Infer", count);
@@ -129,9 +133,13 @@ int infer_pooling_dataset(const Options& options, const train::TaskConfig& task,
   bar.finish();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   auto judged = count - skipped;
-  Json summary{{"num_prompt_tokens", tokens}, {"num_samples", judged}, {"runtime", seconds}, {"samples/s", static_cast<double>(judged) / seconds}};
+  Json summary{{"num_prompt_tokens", tokens},
+               {"num_samples", judged},
+               {"runtime", seconds},
+               {"samples/s", static_cast<double>(judged) / seconds}};
   bool classes = task.task == train::Task::seq_cls && task.problem != train::ProblemType::regression;
-  if (classes && agreement.labelled) summary["acc"] = static_cast<double>(agreement.right) / static_cast<double>(agreement.labelled);
+  if (classes && agreement.labelled)
+    summary["acc"] = static_cast<double>(agreement.right) / static_cast<double>(agreement.labelled);
   fmt::print("{}\n", summary.dump());
   log::info("{} verdicts written to {}", judged, path.string());
   return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
@@ -139,7 +147,8 @@ int infer_pooling_dataset(const Options& options, const train::TaskConfig& task,
 
 std::filesystem::path chosen_result_file(const Options& options, const std::filesystem::path& folder) {
   if (options.has("result_path")) return options.text("result_path");
-  auto base = options.list("adapters").empty() ? fs::path("result") / folder.filename() : fs::path(options.list("adapters").back());
+  auto base =
+      options.list("adapters").empty() ? fs::path("result") / folder.filename() : fs::path(options.list("adapters").back());
   char stamp[32];
   auto now = std::time(nullptr);
   std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&now));
@@ -165,7 +174,8 @@ std::filesystem::path result_file(const Options& options, const std::filesystem:
   return path;
 }
 
-int infer_pooling_rows(const Options& options, const train::TaskConfig& task, const std::filesystem::path& folder, const data::ConversationSource* rows) {
+int infer_pooling_rows(const Options& options, const train::TaskConfig& task, const std::filesystem::path& folder,
+                       const data::ConversationSource* rows) {
   if (task.task == train::Task::decision && !rows)
     throw UserError(ExitCode::usage, "decisions are asked about records, not typed texts", "name them with --val_dataset");
   const auto path = rows ? result_file(options, folder) : fs::path();

@@ -1,8 +1,8 @@
 // The options table for people (text), for the documentation (markdown) and for programs (JSON).
 #include "hone/cli/commands.h"
+#include "hone/cli/compat/compatibility.h"
 #include "hone/cli/generate_docs.h"
 #include "hone/cli/help.h"
-#include "hone/cli/compat/compatibility.h"
 #include "hone/serve/schema/fields.h"
 
 namespace hone::cli {

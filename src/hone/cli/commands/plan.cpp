@@ -8,12 +8,12 @@
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
-#include "hone/cli/parsing/command_line.h"
 #include "hone/cli/commands/plan_device.h"
 #include "hone/cli/commands/plan_inference.h"
-#include "hone/cli/parsing/check_environment.h"
-#include "hone/cli/configs/training/parallel_config.h"
 #include "hone/cli/configs/plan_config.h"
+#include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/parsing/check_environment.h"
+#include "hone/cli/parsing/command_line.h"
 #include "hone/cli/text_table.h"
 #include "hone/train/plan/step_time.h"
 
@@ -57,7 +57,8 @@ struct Layout {
 
 class Planner {
  public:
-  Planner(const PlanJob& job, const TargetDevice& target, double tokens_per_second) : job_(job), target_(target), rate_(tokens_per_second) {}
+  Planner(const PlanJob& job, const TargetDevice& target, double tokens_per_second)
+      : job_(job), target_(target), rate_(tokens_per_second) {}
 
   Layout layout(Sharding sharding, int devices) const { return layout_on(target_.device, job_.place.cpu, sharding, devices); }
 
@@ -96,7 +97,9 @@ class Planner {
     return std::nullopt;
   }
 
-  double tokens_of_step(int devices) const { return static_cast<double>(job_.workload.tokens * job_.workload.accumulation) * devices; }
+  double tokens_of_step(int devices) const {
+    return static_cast<double>(job_.workload.tokens * job_.workload.accumulation) * devices;
+  }
   const PlanJob& job() const { return job_; }
   const TargetDevice& target() const { return target_; }
 
@@ -106,7 +109,8 @@ class Planner {
     place.cpu = cpu;
     place.device_bytes = device.memory_gib * 1024 * 1024 * 1024;
     auto memory = train::plan_memory(job_.workload, sharding, devices, place);
-    return {devices, sharding, memory, train::predict_step(job_.workload, sharding, devices, device, rate_), memory.total() <= device.usable_bytes()};
+    return {devices, sharding, memory, train::predict_step(job_.workload, sharding, devices, device, rate_),
+            memory.total() <= device.usable_bytes()};
   }
 
   const PlanJob& job_;
@@ -156,7 +160,8 @@ void print_verdict(const Planner& planner, const Layout& asked) {
   if (asked.memory.host > 0) text += fmt::format("; {} GiB of host memory a node", gib(asked.host()));
   if (asked.memory.cache > 0) text += fmt::format("; KV cache {} GiB", gib(asked.memory.cache));
   if (!target.device.name.starts_with("CPU"))
-    text += fmt::format("; a step of {} tokens takes about {}", format_count(planner.tokens_of_step(asked.devices)), seconds_text(asked.time.seconds()));
+    text += fmt::format("; a step of {} tokens takes about {}", format_count(planner.tokens_of_step(asked.devices)),
+                        seconds_text(asked.time.seconds()));
   fmt::print("  {}\n", text);
   if (asked.fits) return;
   auto least = planner.least_on(target.device);
@@ -185,7 +190,8 @@ void print_parts(const Planner& planner, const Layout& asked) {
   if (plan.host > 0) table.add({"host memory for it", gib(plan.host)});
   fmt::print("{}\n", table.str(100, 2));
   fmt::print("  {} parameters, {} of them train; {} tokens a micro-batch{}\n", format_count(static_cast<double>(work.parameters)),
-             format_count(static_cast<double>(work.trained())), work.tokens, work.recompute ? "; activations are recomputed" : "");
+             format_count(static_cast<double>(work.trained())), work.tokens,
+             work.recompute ? "; activations are recomputed" : "");
   for (const auto& assumption : planner.job().assumptions) fmt::print("  {}\n", styled(assumption, Style::dim));
 }
 
@@ -195,20 +201,23 @@ void print_alternatives(const Planner& planner, int devices) {
   for (const auto& each : planner.alternatives(devices))
     table.add({std::to_string(each.devices), std::string(train::sharding_name(each.sharding)), gib(each.memory.total()),
                each.memory.host > 0 ? gib(each.host()) : "", each.memory.cache > 0 ? gib(each.memory.cache) : "",
-               seconds_text(each.time.seconds()), format_count(std::round(planner.tokens_of_step(each.devices) / each.time.seconds())),
-               each.fits ? "yes" : "no"});
+               seconds_text(each.time.seconds()),
+               format_count(std::round(planner.tokens_of_step(each.devices) / each.time.seconds())), each.fits ? "yes" : "no"});
   fmt::print("\n{}", table.str(100, 2));
-  if (planner.target().assumed) fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", planner.target().name), Style::dim));
-  fmt::print("  {}\n", styled("times are estimates; --tokens_per_second takes a rate that was measured on one device", Style::dim));
+  if (planner.target().assumed)
+    fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", planner.target().name), Style::dim));
+  fmt::print("  {}\n",
+             styled("times are estimates; --tokens_per_second takes a rate that was measured on one device", Style::dim));
 }
 
 void print_devices(const Planner& planner) {
   TextTable table({"device", "fits on"});
   for (const auto& device : train::planned_devices()) {
     auto least = planner.least_on(device);
-    table.add({std::string(device.name), least ? fmt::format("{} with {}: {} of {:.0f} GiB", least->devices == 1 ? "one" : std::to_string(least->devices),
-                                                             train::sharding_name(least->sharding), gib(least->memory.total()), device.memory_gib)
-                                               : "not on 8 of them; shorten --max_length or use a smaller model"});
+    table.add({std::string(device.name),
+               least ? fmt::format("{} with {}: {} of {:.0f} GiB", least->devices == 1 ? "one" : std::to_string(least->devices),
+                                   train::sharding_name(least->sharding), gib(least->memory.total()), device.memory_gib)
+                     : "not on 8 of them; shorten --max_length or use a smaller model"});
   }
   fmt::print("\n{}", table.str(100, 2));
 }
@@ -216,8 +225,10 @@ void print_devices(const Planner& planner) {
 int plan_inference_command(const Options& command, const Options& options) {
   auto job = inference_plan_job(command);
   auto target = target_device(options, false);
-  if (options.text("format") == "json") fmt::print("{}\n", inference_plan_json(job, target).dump(1));
-  else print_inference_plan(job, target);
+  if (options.text("format") == "json")
+    fmt::print("{}\n", inference_plan_json(job, target).dump(1));
+  else
+    print_inference_plan(job, target);
   return 0;
 }
 

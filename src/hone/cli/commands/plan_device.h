@@ -9,7 +9,7 @@ namespace hone::cli {
 
 struct TargetDevice {
   train::PlannedDevice device;
-  std::string name;   // "Ascend 910B3 64 GB"
+  std::string name;      // "Ascend 910B3 64 GB"
   bool assumed = false;  // nobody named one and this machine has none
 };
 
@@ -19,7 +19,7 @@ TargetDevice target_device(const Options& plan_options, bool on_cpu);
 // "fits on 8 x Ascend 910B3 64 GB: 28.7 of 64 GiB", green or red on a terminal.
 std::string verdict_line(bool fits, int devices, const TargetDevice& target, double needed_bytes);
 
-std::string gib(double bytes);  // "28.7"
+std::string gib(double bytes);             // "28.7"
 std::string seconds_text(double seconds);  // "0.42 s", "3.1 min"
 
 }  // namespace hone::cli

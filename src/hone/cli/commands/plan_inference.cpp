@@ -16,9 +16,14 @@ constexpr int kSplits[] = {1, 2, 4, 8};
 
 Json layout_json(const InferencePlanJob& job, const TargetDevice& target, int devices) {
   auto plan = train::plan_inference(job.workload, devices, target.device);
-  return {{"devices", devices},          {"weights", plan.weights},           {"activations", plan.activations},
-          {"kv_cache", plan.cache},      {"kv_cache_tokens", plan.kv_cache_tokens}, {"needed", plan.needed},
-          {"total", plan.total()},       {"fits", train::fits(plan, job.workload, target.device)},
+  return {{"devices", devices},
+          {"weights", plan.weights},
+          {"activations", plan.activations},
+          {"kv_cache", plan.cache},
+          {"kv_cache_tokens", plan.kv_cache_tokens},
+          {"needed", plan.needed},
+          {"total", plan.total()},
+          {"fits", train::fits(plan, job.workload, target.device)},
           {"decode_tokens_per_second", plan.decode_tokens_per_second}};
 }
 
@@ -66,7 +71,8 @@ void print_inference_plan(const InferencePlanJob& job, const TargetDevice& targe
         gib(static_cast<double>(work.max_model_len) * work.cache_bytes_per_token / job.devices));
   print_inference_parts(plan);
   for (const auto& assumption : job.assumptions) fmt::print("  {}\n", styled(assumption, Style::dim));
-  if (target.assumed) fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", target.name), Style::dim));
+  if (target.assumed)
+    fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", target.name), Style::dim));
   fmt::print("  {}\n", styled("speeds are estimates from the bandwidth of the memory", Style::dim));
   print_splits(job, target);
 }
@@ -74,8 +80,13 @@ void print_inference_plan(const InferencePlanJob& job, const TargetDevice& targe
 Json inference_plan_json(const InferencePlanJob& job, const TargetDevice& target) {
   Json layouts = Json::array();
   for (int devices : kSplits) layouts.push_back(layout_json(job, target, devices));
-  return {{"model", job.model},           {"parameters", job.parameters}, {"device", target.name}, {"max_context", job.workload.max_model_len},
-          {"asked", layout_json(job, target, job.devices)}, {"layouts", layouts},           {"assumptions", job.assumptions}};
+  return {{"model", job.model},
+          {"parameters", job.parameters},
+          {"device", target.name},
+          {"max_context", job.workload.max_model_len},
+          {"asked", layout_json(job, target, job.devices)},
+          {"layouts", layouts},
+          {"assumptions", job.assumptions}};
 }
 
 }  // namespace hone::cli

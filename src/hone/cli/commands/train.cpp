@@ -33,7 +33,8 @@ int train_command(const Options& options) {
   auto ending = parallel::supervise({.launch = launch, .command = own_command(), .max_restarts = restarts});
   bool stopped = ending.code == static_cast<int>(ExitCode::preempted) || ending.code == static_cast<int>(ExitCode::interrupted);
   if (launch.node_rank == 0 && !ending.run.empty())
-    train::send_run_notification(job.trainer.swanlab, ending.run, train::display_name(job), stopped ? train::describe_exit_code(ending.code) : ending.why);
+    train::send_run_notification(job.trainer.swanlab, ending.run, train::display_name(job),
+                                 stopped ? train::describe_exit_code(ending.code) : ending.why);
   return ending.code;
 }
 

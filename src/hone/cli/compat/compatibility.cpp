@@ -3,8 +3,8 @@
 #include <map>
 
 #include "hone/cli/commands.h"
-#include "hone/cli/doctor/check.h"
 #include "hone/cli/compat/names.h"
+#include "hone/cli/doctor/check.h"
 
 namespace hone::cli::peers {
 namespace {
@@ -66,7 +66,9 @@ size_t count(const Answers& answers, std::string_view word) {
 }
 
 // What only models and methods of a later version read.
-bool is_for_later(const Option& row) { return row.reason == kMultimodalUnsupported || row.reason == kLaterPpo || row.reason == kLaterGkd; }
+bool is_for_later(const Option& row) {
+  return row.reason == kMultimodalUnsupported || row.reason == kLaterPpo || row.reason == kLaterGkd;
+}
 
 // Names that some command, stage or model of this version reads.
 Answers of_present_commands(FrontEnd peer, const Answers& answers) {
@@ -84,15 +86,17 @@ Answers of_present_commands(FrontEnd peer, const Answers& answers) {
 
 std::string counts_line(std::string_view title, const Answers& answers) {
   double done = static_cast<double>(count(answers, "honoured") + count(answers, "always so"));
-  return fmt::format("| {} | {} | {} | {} | {} | {} | {:.0f} % |\n", title, answers.size(), count(answers, "honoured"), count(answers, "always so"),
-                     count(answers, "accepted"), count(answers, "refused"), 100 * done / static_cast<double>(answers.size()));
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {:.0f} % |\n", title, answers.size(), count(answers, "honoured"),
+                     count(answers, "always so"), count(answers, "accepted"), count(answers, "refused"),
+                     100 * done / static_cast<double>(answers.size()));
 }
 
 std::string table_of(std::string_view title, const Answers& answers) {
   auto out = fmt::format("\n## {}\n\n| name | commands | hone | what it does, or why not |\n|---|---|---|---|\n", title);
   for (const auto& [name, answer] : answers) {
     bool many = answer.commands.size() > 4;
-    auto where = many ? fmt::format("{}, {} … {}", answer.commands[0], answer.commands[1], answer.commands.back()) : fmt::format("{}", fmt::join(answer.commands, ", "));
+    auto where = many ? fmt::format("{}, {} … {}", answer.commands[0], answer.commands[1], answer.commands.back())
+                      : fmt::format("{}", fmt::join(answer.commands, ", "));
     out += fmt::format("| `{}` | {} | {} | {} |\n", name, where, word_for(answer), note_for(answer));
   }
   return out;
@@ -110,9 +114,13 @@ std::string verbs_of(FrontEnd front_end, std::initializer_list<std::string_view>
 }
 
 std::string variables_table() {
-  std::string out = "\n## Environment variables\n\n`hone doctor --env true` lists those that are set.\n\n| variable | hone | note |\n|---|---|---|\n";
+  std::string out =
+      "\n## Environment variables\n\n`hone doctor --env true` lists those that are set.\n\n| variable | hone | note "
+      "|\n|---|---|---|\n";
   for (const auto& variable : doctor::known_variables()) {
-    auto effect = variable.effect == doctor::Effect::supported ? "honoured" : variable.effect == doctor::Effect::passed_on ? "passed on" : "no effect";
+    auto effect = variable.effect == doctor::Effect::supported   ? "honoured"
+                  : variable.effect == doctor::Effect::passed_on ? "passed on"
+                                                                 : "no effect";
     out += fmt::format("| `{}` | {} | {} |\n", variable.name, effect, escaped(variable.note));
   }
   return out;
@@ -123,18 +131,28 @@ std::string variables_table() {
 std::string compatibility_markdown() {
   auto swift = answers_of(FrontEnd::swift), factory = answers_of(FrontEnd::factory);
   std::string out =
-      "# Compatibility\n\nWritten by `hone options --format compatibility`. Every flag of ms-swift 4.6 with the names of 3.x and 2.x, every key of "
-      "LLaMA-Factory 0.9.5 and earlier, and what hone does with it. *Honoured*: it does what it says. *Always so*: hone does it whether asked or not. "
-      "*Accepted*: it cannot matter here; a line says why when it is used. *Refused*: the message names what to use instead. An option that a peer's "
+      "# Compatibility\n\nWritten by `hone options --format compatibility`. Every flag of ms-swift 4.6 with the names of 3.x and "
+      "2.x, every key of "
+      "LLaMA-Factory 0.9.5 and earlier, and what hone does with it. *Honoured*: it does what it says. *Always so*: hone does it "
+      "whether asked or not. "
+      "*Accepted*: it cannot matter here; a line says why when it is used. *Refused*: the message names what to use instead. An "
+      "option that a peer's "
       "command takes although only other commands read it is taken here too, with a line.\n\n"
       "| system | names | honoured | always so | accepted | refused | honoured or always so |\n|---|---|---|---|---|---|---|\n";
-  out += counts_line("ms-swift", swift) + counts_line("ms-swift, commands, methods and models of this version", of_present_commands(FrontEnd::swift, swift)) +
-         counts_line("LLaMA-Factory", factory) + counts_line("LLaMA-Factory, commands, stages and models of this version", of_present_commands(FrontEnd::factory, factory));
-  out += fmt::format("\n`swift`: {}.\n\n`llamafactory-cli`: {}.\n", 
-                     verbs_of(FrontEnd::swift, {"sft", "pt", "rlhf", "infer", "merge-lora", "export", "deploy", "rollout", "eval", "sample", "app", "web-ui"}),
-                     verbs_of(FrontEnd::factory, {"train", "chat", "api", "export", "eval", "webchat", "webui", "env", "version"}));
-  out += "\n`accelerate launch --config_file c.yaml src/train.py x.yaml` is `llamafactory-cli train x.yaml` on as many processes as c.yaml says. "
-         "`hone convert-config` prints the native command for any of them.\n";
+  out +=
+      counts_line("ms-swift", swift) +
+      counts_line("ms-swift, commands, methods and models of this version", of_present_commands(FrontEnd::swift, swift)) +
+      counts_line("LLaMA-Factory", factory) +
+      counts_line("LLaMA-Factory, commands, stages and models of this version", of_present_commands(FrontEnd::factory, factory));
+  out += fmt::format(
+      "\n`swift`: {}.\n\n`llamafactory-cli`: {}.\n",
+      verbs_of(FrontEnd::swift,
+               {"sft", "pt", "rlhf", "infer", "merge-lora", "export", "deploy", "rollout", "eval", "sample", "app", "web-ui"}),
+      verbs_of(FrontEnd::factory, {"train", "chat", "api", "export", "eval", "webchat", "webui", "env", "version"}));
+  out +=
+      "\n`accelerate launch --config_file c.yaml src/train.py x.yaml` is `llamafactory-cli train x.yaml` on as many processes as "
+      "c.yaml says. "
+      "`hone convert-config` prints the native command for any of them.\n";
   return out + table_of("ms-swift", swift) + table_of("LLaMA-Factory", factory) + variables_table();
 }
 

@@ -98,8 +98,7 @@ constexpr std::string_view kSwiftInference =
     "write_batch_size";
 constexpr std::string_view kSwiftServer =
     "api_key host log_interval log_level max_logprobs owned_by port served_model_name ssl_certfile ssl_keyfile verbose";
-constexpr std::string_view kSwiftRollout =
-    "context_manager gym_env max_turns multi_turn_scheduler use_gym_env vllm_enable_lora";
+constexpr std::string_view kSwiftRollout = "context_manager gym_env max_turns multi_turn_scheduler use_gym_env vllm_enable_lora";
 constexpr std::string_view kSwiftEval =
     "eval_backend eval_dataset eval_dataset_args eval_generation_config eval_limit eval_num_proc eval_output_dir eval_url "
     "extra_eval_args local_dataset";
@@ -111,8 +110,7 @@ constexpr std::string_view kSwiftSample =
     "cache_files data_range easy_query_threshold engine_kwargs n_best_to_keep num_return_sequences num_sampling_batch_size "
     "num_sampling_batches orm_model output_dir output_file override_exist_file prm_model prm_threshold resume "
     "sampler_engine sampler_type";
-constexpr std::string_view kSwiftPage =
-    "base_url is_multimodal lang server_name server_port share studio_title";
+constexpr std::string_view kSwiftPage = "base_url is_multimodal lang server_name server_port share studio_title";
 constexpr std::string_view kSwiftEarlierEvery =
     "ckpt_dir dtype load_args_from_ckpt_dir load_dataset_config max_seq_length model_id_or_path revision sft_type "
     "template_type tools_prompt train_type";
@@ -183,8 +181,7 @@ constexpr std::string_view kFactoryTraining =
     "skip_memory_metrics sortish_sampler tf32 torch_compile torch_compile_backend torch_compile_mode "
     "torch_empty_cache_steps trackio_bucket_id trackio_space_id trackio_static_space_id train_sampling_strategy use_cache "
     "use_cpu use_liger_kernel warmup_ratio warmup_steps weight_decay";
-constexpr std::string_view kFactoryEval =
-    "batch_size download_mode lang n_shot save_dir seed task task_dir";
+constexpr std::string_view kFactoryEval = "batch_size download_mode lang n_shot save_dir seed task task_dir";
 constexpr std::string_view kFactoryEarlierTraining =
     "adafactor evaluation_strategy fp16_opt_level fsdp_min_num_params group_by_length half_precision_backend "
     "include_inputs_for_metrics include_tokens_per_second jit_mode_eval no_cuda past_index placement_strategy ray_run_name "

@@ -29,20 +29,24 @@ void read_columns(const Options& options, DatasetConfig& config) {
 void read_decisions(const Options& options, DatasetConfig& config) {
   data::DecisionChanges changes;
   if (options.has_option("decision_shuffle_fields"))
-    changes = {options.real("decision_drop_instructions"), options.integer("decision_subsample_options"), options.real("decision_state_as_text"),
-               options.flag("decision_shuffle_fields")};
-  if (options.has_option("task_type") && options.text("task_type") == "decision") config.decisions = changes;
-  else if (changes.any()) log::warning("the decision_* options have no effect without {} decision", options.display_name("task_type"));
+    changes = {options.real("decision_drop_instructions"), options.integer("decision_subsample_options"),
+               options.real("decision_state_as_text"), options.flag("decision_shuffle_fields")};
+  if (options.has_option("task_type") && options.text("task_type") == "decision")
+    config.decisions = changes;
+  else if (changes.any())
+    log::warning("the decision_* options have no effect without {} decision", options.display_name("task_type"));
 }
 
 void read_swift_data(const Options& options, DatasetConfig& config) {
   config.split_dataset_ratio = options.real("split_dataset_ratio");
   if (config.split_dataset_ratio >= 1)
-    throw UserError(ExitCode::usage, fmt::format("{} is {}; expected a part below 1", options.display_name("split_dataset_ratio"), config.split_dataset_ratio));
+    throw UserError(ExitCode::usage, fmt::format("{} is {}; expected a part below 1", options.display_name("split_dataset_ratio"),
+                                                 config.split_dataset_ratio));
   if (!config.val_datasets.empty() || config.streaming) {  // ms-swift's rule
     if (config.split_dataset_ratio > 0)
-      log::warning("{} is ignored: {}", options.display_name("split_dataset_ratio"),
-                   config.streaming ? "a stream is not split; give separate validation data" : "there is separate validation data");
+      log::warning(
+          "{} is ignored: {}", options.display_name("split_dataset_ratio"),
+          config.streaming ? "a stream is not split; give separate validation data" : "there is separate validation data");
     config.split_dataset_ratio = 0;
   }
   config.shuffle = options.flag("dataset_shuffle");
@@ -97,7 +101,8 @@ void read_cached_dataset(const Options& options, DatasetConfig& config) {
     return;
   }
   for (const auto& folder : options.list("cached_dataset")) config.encoded.push_back(encoded_half(folder, "train"));
-  for (const auto& folder : options.has_option("cached_val_dataset") ? options.list("cached_val_dataset") : std::vector<std::string>{})
+  for (const auto& folder :
+       options.has_option("cached_val_dataset") ? options.list("cached_val_dataset") : std::vector<std::string>{})
     config.val_encoded.push_back(encoded_half(folder, "val"));
 }
 
@@ -160,7 +165,8 @@ std::string resolved_template(const Options& options, const std::filesystem::pat
   auto asked = options.text("template");
   bool own = asked == "jinja";
   if (!asked.empty() && asked != "auto" && !own) return asked;
-  auto usual = data::default_template(uses_factory_dialect(options) ? data::Dialect::factory : data::Dialect::swift, data::read_model_identity(model));
+  auto usual = data::default_template(uses_factory_dialect(options) ? data::Dialect::factory : data::Dialect::swift,
+                                      data::read_model_identity(model));
   return own && !usual.empty() ? asked : usual;
 }
 

@@ -1,8 +1,8 @@
 // From options to what the data pipeline wants. The only code that reads data options.
 #pragma once
 #include "hone/cli/options.h"
-#include "hone/data/encode/encoder.h"
 #include "hone/data/datasets/open_datasets.h"
+#include "hone/data/encode/encoder.h"
 
 namespace hone::cli {
 

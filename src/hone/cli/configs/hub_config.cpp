@@ -16,8 +16,10 @@ hub::Repo repo_of(const Options& options, const std::filesystem::path& output) {
   auto path = std::filesystem::absolute(output).lexically_normal();
   auto name = given_text(options, "hub_model_id");
   if (name.empty()) name = (path.has_filename() ? path : path.parent_path()).filename().string();
-  return {
-      .site = site, .kind = hub::Kind::model, .id = hub::qualified_repo_id(site, name), .revision = given_text(options, "hub_revision")};
+  return {.site = site,
+          .kind = hub::Kind::model,
+          .id = hub::qualified_repo_id(site, name),
+          .revision = given_text(options, "hub_revision")};
 }
 
 train::PushWhen push_moment(const std::string& strategy) {

@@ -39,7 +39,8 @@ double bytes_of(const Json& amount) {
   const bool binary = unit.ends_with("iB");
   const size_t power = unit.empty() || unit == "B" ? 0 : kUnits.find(unit.front()) + 1;
   if (digits == 0 || power > kUnits.size() || number <= 0)
-    throw UserError(ExitCode::usage, fmt::format("max_memory holds {}", amount.dump()), "expected amounts such as \"20GB\" or \"20GiB\"");
+    throw UserError(ExitCode::usage, fmt::format("max_memory holds {}", amount.dump()),
+                    "expected amounts such as \"20GB\" or \"20GiB\"");
   return number * std::pow(binary ? 1024.0 : 1000.0, static_cast<double>(power));
 }
 
@@ -52,7 +53,8 @@ void check_model_type(const Options& options, const std::filesystem::path& folde
   const auto asked = options.text("model_type"), found = read_config_file(config.string()).value("model_type", std::string());
   const auto family = family_named(asked);
   if (found.empty() || family.empty() || (family == family_named(found) && kind_named(asked) == kind_named(found))) return;
-  throw UserError(ExitCode::usage, fmt::format("{} is {}, and {} says \"{}\"", options.display_name("model_type"), asked, config.string(), found),
+  throw UserError(ExitCode::usage,
+                  fmt::format("{} is {}, and {} says \"{}\"", options.display_name("model_type"), asked, config.string(), found),
                   "leave it out, or name another model");
 }
 

@@ -10,9 +10,9 @@
 #include "hone/base/log.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/engine_quantization.h"
+#include "hone/cli/configs/inference/parallel_sizes.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/cli/configs/training/parallel_config.h"
-#include "hone/cli/configs/inference/parallel_sizes.h"
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
 #include "hone/device/device.h"
@@ -71,7 +71,8 @@ Json swift_changes(const Options& options, const Json& config) {
   if (!scaling.contains("factor"))
     scaling["factor"] = std::max(1.0, std::ceil(static_cast<double>(options.integer("max_model_len")) / trained));
   if (!scaling["factor"].is_number())
-    throw UserError(ExitCode::usage, fmt::format("{}: factor is {}", options.display_name("rope_scaling"), scaling["factor"].dump()),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{}: factor is {}", options.display_name("rope_scaling"), scaling["factor"].dump()),
                     "expected a number");
   auto reach = static_cast<int64_t>(trained * scaling["factor"].get<double>());
   auto context = options.has("max_model_len") ? options.integer("max_model_len") : reach;
@@ -132,7 +133,8 @@ std::optional<ops::WeightQuantization> stored_compression(const std::filesystem:
   if (method != "bitsandbytes" && method != "bnb") return std::nullopt;
   if (quantization.value("load_in_8bit", Json(false)) == true) return ops::WeightQuantization{.code = ops::QuantType::int8};
   auto code = quantization.value("bnb_4bit_quant_type", Json()) == "fp4" ? ops::QuantType::fp4 : ops::QuantType::nf4;
-  return ops::WeightQuantization{.code = code, .double_quant = quantization.value("bnb_4bit_use_double_quant", Json(false)) == true};
+  return ops::WeightQuantization{.code = code,
+                                 .double_quant = quantization.value("bnb_4bit_use_double_quant", Json(false)) == true};
 }
 
 void check_bits(const Options& options, const std::string& method) {
@@ -152,7 +154,10 @@ ops::WeightQuantization grouped_compression(const Options& options, const std::s
   ops::WeightQuantization how{.code = ops::QuantType::grouped};
   how.grouped.solver = method == "hqq" ? ops::RangeMethod::half_quadratic : ops::RangeMethod::min_max;
   how.grouped.bits = std::stoi(options.text("quant_bits"));
-  if (method == "hqq") how.grouped.axis = asked(options, "hqq_axis") ? static_cast<int>(options.integer("hqq_axis")) : uses_factory_dialect(options) ? 0 : 1;
+  if (method == "hqq")
+    how.grouped.axis = asked(options, "hqq_axis")      ? static_cast<int>(options.integer("hqq_axis"))
+                       : uses_factory_dialect(options) ? 0
+                                                       : 1;
   return how;
 }
 
@@ -162,7 +167,8 @@ std::optional<ops::WeightQuantization> compression_of(const Options& options, at
   if (options.verb() & kExport) return std::nullopt;  // there the bits are of what is written
   if (!asked(options, "quant_bits")) {
     if (asked(options, "quant_method"))
-      throw UserError(ExitCode::usage, fmt::format("{} needs {}", options.display_name("quant_method"), options.display_name("quant_bits")),
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} needs {}", options.display_name("quant_method"), options.display_name("quant_bits")),
                       "4 or 8");
     return std::nullopt;
   }
@@ -197,16 +203,17 @@ at::Device device_of(const Options& options) {
   if (!asked(options, "device_map")) return device::select_device(options.text("devices"));
   const auto& map = options.setting("device_map").value;
   static constexpr std::string_view kSpread[] = {"auto", "balanced", "balanced_low_0", "sequential"};
-  bool spread = map.is_object() ? map.size() > 1 : map.is_string() && std::ranges::count(kSpread, map.get_ref<const std::string&>());
+  bool spread =
+      map.is_object() ? map.size() > 1 : map.is_string() && std::ranges::count(kSpread, map.get_ref<const std::string&>());
   if (spread) return device::select_device(options.text("devices"));  // the first of several
   auto place = map.is_object() && map.size() == 1 && map.contains("") ? map[""] : map;
   auto name = place.is_number_integer() ? fmt::format("cuda:{}", place.get<int64_t>())
               : place.is_string()       ? place.get<std::string>()
                                         : "";
   if (name.empty() || fs::exists(name))
-    throw UserError(
-        ExitCode::usage, fmt::format("{} is {}", options.display_name("device_map"), map.dump()),
-        "expected auto, balanced, balanced_low_0, sequential, one device for the full model as in cuda:0, or an object from module names to devices");
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("device_map"), map.dump()),
+                    "expected auto, balanced, balanced_low_0, sequential, one device for the full model as in cuda:0, or an "
+                    "object from module names to devices");
   return device::select_device(name);
 }
 
@@ -231,7 +238,8 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
   load.changes.block_stride = block_stride(options, folder);
   load.changes.compression = compression_of(options, load.device);
   if (!load.changes.compression) load.changes.compression = engine_compression(options, folder);
-  bool frozen_base = options.verb() & kTraining && (options.text("tuner_type") == "lora" || options.text("tuner_type") == "longlora");
+  bool frozen_base =
+      options.verb() & kTraining && (options.text("tuner_type") == "lora" || options.text("tuner_type") == "longlora");
   if (!load.changes.compression && frozen_base) load.changes.compression = stored_compression(folder);
   if (load.changes.compression && !load.dtype && options.has_option("bnb_4bit_compute_dtype"))
     load.dtype = dtype_option(options, "bnb_4bit_compute_dtype");

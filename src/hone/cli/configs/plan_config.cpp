@@ -37,15 +37,17 @@ at::ScalarType stored_type(const model::DecoderConfig& config, const std::option
   return weights.entries().empty() ? at::kFloat : weights.entries().begin()->second->dtype;
 }
 
-model::DecoderConfig shape_of(const Options& options, const std::optional<fs::path>& folder, std::vector<std::string>& assumptions) {
+model::DecoderConfig shape_of(const Options& options, const std::optional<fs::path>& folder,
+                              std::vector<std::string>& assumptions) {
   if (folder) return model::read_config(*folder);
   auto name = options.text("model");
   if (auto shape = train::known_shape(name)) {
     assumptions.push_back(name + " is not on this machine; its shape is known");
     return model::parse_config(*shape, name);
   }
-  throw UserError(ExitCode::usage, fmt::format("{} is neither a folder, nor in a cache, nor a shape that is known", name),
-                  fmt::format("a folder that holds config.json is enough; known shapes: {}", fmt::join(train::known_shape_names(), ", ")));
+  throw UserError(
+      ExitCode::usage, fmt::format("{} is neither a folder, nor in a cache, nor a shape that is known", name),
+      fmt::format("a folder that holds config.json is enough; known shapes: {}", fmt::join(train::known_shape_names(), ", ")));
 }
 
 int64_t row_length(const Options& options, const model::DecoderConfig& config, std::vector<std::string>& assumptions) {
@@ -53,7 +55,8 @@ int64_t row_length(const Options& options, const model::DecoderConfig& config, s
   if (packs) return options.integer("packing_length");
   if (options.has("max_length")) return options.integer("max_length");
   auto length = std::min(kAssumedLength, config.max_position_embeddings > 0 ? config.max_position_embeddings : kAssumedLength);
-  assumptions.push_back(fmt::format("rows are taken to hold {} tokens, since {} is not given", length, options.display_name("max_length")));
+  assumptions.push_back(
+      fmt::format("rows are taken to hold {} tokens, since {} is not given", length, options.display_name("max_length")));
   return length;
 }
 
@@ -68,7 +71,9 @@ train::Sharding sharding_asked(const Options& options) {
     case 2:
       return offload ? train::Sharding::zero2_offload : train::Sharding::zero2;
     case 3:
-      return offload ? train::Sharding::zero3_offload : asks_for_deepspeed(options) ? train::Sharding::zero3 : train::Sharding::fsdp;
+      return offload                       ? train::Sharding::zero3_offload
+             : asks_for_deepspeed(options) ? train::Sharding::zero3
+                                           : train::Sharding::fsdp;
     default:
       return train::Sharding::none;
   }
@@ -89,21 +94,23 @@ double compressed_bytes(const Options& options) {
   const auto method = options.has("quant_method") ? options.text("quant_method") : "bnb";
   if (method == "hqq" || (method == "quanto" && bits != 8)) return 1.0 / (8 / bits) + 8.0 / (method == "hqq" ? 64 : 128);
   if (bits == 8) return 1;
-  return 0.5 + (options.has_option("bnb_4bit_use_double_quant") && options.flag("bnb_4bit_use_double_quant") ? 1.0 / 64 : 4.0 / 64);
+  return 0.5 +
+         (options.has_option("bnb_4bit_use_double_quant") && options.flag("bnb_4bit_use_double_quant") ? 1.0 / 64 : 4.0 / 64);
 }
 
 // A row of two answers is two texts. What they are compared with is a second model, unless an adapter can be switched off.
 void count_preference(const Options& options, bool adapter, train::Workload& work) {
   const auto method = training_method(options);
   const bool compares = method == "dpo" || method == "kto";
-  if ((compares || method == "cpo" || method == "simpo" || method == "orpo" || method == "rm") && !options.flag("packing")) work.tokens *= 2;
+  if ((compares || method == "cpo" || method == "simpo" || method == "orpo" || method == "rm") && !options.flag("packing"))
+    work.tokens *= 2;
   const auto loss = compares && options.has("loss_type") ? options.list("loss_type").front() : "";
   const bool free = loss == "orpo" || loss == "simpo" || (options.has_option("reference_free") && options.flag("reference_free"));
   work.reference = compares && !free && (!adapter || options.has("ref_model"));
 }
 
-// Batches count completions, each behind its prompt. The engine's KV cache is as large as the device lets it be, and given back between
-// rollouts where the engine sleeps.
+// Batches count completions, each behind its prompt. The engine's KV cache is as large as the device lets it be, and given back
+// between rollouts where the engine sleeps.
 void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
   auto& work = plan.workload;
   const auto& attention = work.model.attention;
@@ -112,8 +119,10 @@ void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
   work.tokens = options.integer("per_device_train_batch_size") * longest;
   work.row_length = longest;
   work.reference = options.real("beta") > 0 && (!adapter || options.has("ref_model"));
-  const auto most = options.integer("vllm_max_num_seqs") * (options.has("vllm_max_model_len") ? options.integer("vllm_max_model_len") : longest);
-  work.cache_bytes = static_cast<double>(most * work.model.layers * 2 * attention.kv_heads * attention.head_dim) * work.weight_bytes;
+  const auto most = options.integer("vllm_max_num_seqs") *
+                    (options.has("vllm_max_model_len") ? options.integer("vllm_max_model_len") : longest);
+  work.cache_bytes =
+      static_cast<double>(most * work.model.layers * 2 * attention.kv_heads * attention.head_dim) * work.weight_bytes;
   work.gpu_memory_utilization = options.real("vllm_gpu_memory_utilization");
   work.engine_sleeps = options.integer("sleep_level") > 0;
   plan.assumptions.push_back(fmt::format(
@@ -168,9 +177,11 @@ InferencePlanJob inference_plan_job(const Options& options) {
   work.model = counted.model;
   plan.parameters = counted.parameters;
   work.weights = static_cast<double>(counted.parameters) * bytes;
-  if (const double linear = compressed_bytes(options); linear > 0) work.weights -= static_cast<double>(counted.linear_parameters) * (bytes - linear);
+  if (const double linear = compressed_bytes(options); linear > 0)
+    work.weights -= static_cast<double>(counted.linear_parameters) * (bytes - linear);
   const auto engine = engine_config(options);
-  work.cache_bytes_per_token = static_cast<double>(model::PagedKvCache::bytes_per_token(work.model, stored, engine.kv_cache_dtype));
+  work.cache_bytes_per_token =
+      static_cast<double>(model::PagedKvCache::bytes_per_token(work.model, stored, engine.kv_cache_dtype));
   work.max_model_len = engine.max_model_len > 0 ? engine.max_model_len : work.model.max_position_embeddings;
   work.max_num_seqs = engine.max_num_seqs;
   work.step_tokens = engine.max_num_batched_tokens > 0 ? engine.max_num_batched_tokens : kStepTokens;

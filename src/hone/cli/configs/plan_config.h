@@ -9,7 +9,7 @@ namespace hone::cli {
 struct PlanJob {
   train::Workload workload;
   train::Sharding sharding = train::Sharding::none;  // what the command asks for
-  train::PlanTarget place;                                // this machine's CPU, when the command is for it
+  train::PlanTarget place;                           // this machine's CPU, when the command is for it
   std::string model;
   std::vector<std::string> assumptions;  // what the command leaves open, in words
 };

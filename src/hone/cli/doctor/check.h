@@ -15,7 +15,7 @@ struct Finding {
 using Findings = std::vector<Finding>;
 
 Findings check_software();  // libtorch, CUDA, optional parts
-Findings examine_npu();       // driver, CANN, torch_npu, a small computation
+Findings examine_npu();     // driver, CANN, torch_npu, a small computation
 Findings examine_devices();
 Findings examine_machine();  // memory, disks, limits, ports, terminal
 Findings examine_hubs(bool ask_network);

@@ -160,14 +160,20 @@ struct Family {
   const char* note;
 };
 constexpr Family kFamilies[] = {
-    {"HCCL_", Effect::passed_on, "read by HCCL"},           {"NCCL_", Effect::passed_on, "read by NCCL"},
-    {"TORCH_HCCL_", Effect::passed_on, "read by torch_npu"}, {"TORCH_NPU_", Effect::passed_on, "read by torch_npu"},
-    {"TORCH_NCCL_", Effect::passed_on, "read by libtorch"}, {"GLOO_", Effect::passed_on, "read by Gloo"},
+    {"HCCL_", Effect::passed_on, "read by HCCL"},
+    {"NCCL_", Effect::passed_on, "read by NCCL"},
+    {"TORCH_HCCL_", Effect::passed_on, "read by torch_npu"},
+    {"TORCH_NPU_", Effect::passed_on, "read by torch_npu"},
+    {"TORCH_NCCL_", Effect::passed_on, "read by libtorch"},
+    {"GLOO_", Effect::passed_on, "read by Gloo"},
     {"HONE_EMULATED_", Effect::passed_on, "read by the emulated CANN"},
-    {"ASCEND_", Effect::passed_on, "read by CANN"},         {"MKL_", Effect::passed_on, "read by MKL"},
-    {"SWIFT_PATCH_", Effect::none, "hone needs no patches"}, {"WANDB_", Effect::none, "wandb is not written in this version"},
+    {"ASCEND_", Effect::passed_on, "read by CANN"},
+    {"MKL_", Effect::passed_on, "read by MKL"},
+    {"SWIFT_PATCH_", Effect::none, "hone needs no patches"},
+    {"WANDB_", Effect::none, "wandb is not written in this version"},
     {"SWANLAB_", Effect::none, "read by swanlab's own program, which takes a run in"},
-    {"VLLM_", Effect::none, "hone serves by its own engine"}, {"SGLANG_", Effect::none, "hone serves by its own engine"},
+    {"VLLM_", Effect::none, "hone serves by its own engine"},
+    {"SGLANG_", Effect::none, "hone serves by its own engine"},
 };
 
 bool is_secret(std::string_view name) {
@@ -175,7 +181,9 @@ bool is_secret(std::string_view name) {
   return secret && name != "TOKENIZERS_PARALLELISM" && name != "HF_TOKEN_PATH";
 }
 
-std::string shown_value(std::string_view name, std::string_view value) { return is_secret(name) && !value.empty() ? "(hidden)" : std::string(value); }
+std::string shown_value(std::string_view name, std::string_view value) {
+  return is_secret(name) && !value.empty() ? "(hidden)" : std::string(value);
+}
 
 }  // namespace
 

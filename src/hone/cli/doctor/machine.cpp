@@ -73,7 +73,8 @@ Finding port_finding(int port, const char* purpose) {
   ::close(fd);
   auto subject = fmt::format("port {}", port);
   if (free) return {Severity::good, subject, fmt::format("free, for {}", purpose), ""};
-  return {Severity::warning, subject, fmt::format("taken; {} uses it", purpose), port == 8000 ? "pass --port" : "set MASTER_PORT"};
+  return {Severity::warning, subject, fmt::format("taken; {} uses it", purpose),
+          port == 8000 ? "pass --port" : "set MASTER_PORT"};
 }
 
 Finding terminal_finding() {

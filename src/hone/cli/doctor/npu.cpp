@@ -89,8 +89,8 @@ Findings computing_findings() {
   try {
     auto npu = device::select_device("npu:0");
     auto sum = (at::ones({2}, at::device(npu)) + 1).sum().to(at::kCPU).item<float>();
-    Findings out{
-        {Severity::good, "NPU available", fmt::format("{}, {} in sight", device::describe(npu), at::accelerator::deviceCount()), ""}};
+    Findings out{{Severity::good, "NPU available",
+                  fmt::format("{}, {} in sight", device::describe(npu), at::accelerator::deviceCount()), ""}};
     out.push_back(sum == 4 ? Finding{Severity::good, "NPU computation", "1 + 1 = 2", ""}
                            : Finding{Severity::bad, "NPU computation", fmt::format("twice 1 + 1 gave {}", sum),
                                      "look at npu-smi info for the card's health"});
@@ -112,8 +112,8 @@ Findings computing_findings() {
 Findings examine_npu() {
   auto install = device::npu::find_installation();
   if (const char* home = std::getenv("ASCEND_HOME_PATH"); home && !fs::is_directory(home))
-    return {
-        {Severity::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home), "source the toolkit's set_env.sh"}};
+    return {{Severity::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home),
+             "source the toolkit's set_env.sh"}};
   bool hardware = !install.cards.empty() || install.emulated;
   if (!hardware && install.toolkit.empty()) return {{Severity::absent, "CANN", "not installed", "only needed for Ascend NPUs"}};
   Findings out{permission_finding(install), driver_finding(install), cann_finding(install)};

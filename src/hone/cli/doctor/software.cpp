@@ -6,12 +6,12 @@
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
 #include "hone/cli/doctor/check.h"
+#include "hone/cli/line_editor.h"
 #include "hone/data/readers/parquet.h"
 #include "hone/device/cpu_features.h"
 #include "hone/device/inventory.h"
 #include "hone/device/libtorch.h"
 #include "hone/device/tensor.h"
-#include "hone/cli/line_editor.h"
 #include "hone/hub/download.h"
 #include "hone/train/reports/figure.h"
 
@@ -20,7 +20,8 @@ namespace {
 
 Finding torch_finding() {
   constexpr const char* kAbi = _GLIBCXX_USE_CXX11_ABI ? "C++11 ABI" : "old ABI";
-  return {Severity::good, "libtorch", fmt::format("{}, {}, {}", TORCH_VERSION, kAbi, device::libtorch_made_for_cuda() ? "made for CUDA" : "for CPUs"),
+  return {Severity::good, "libtorch",
+          fmt::format("{}, {}, {}", TORCH_VERSION, kAbi, device::libtorch_made_for_cuda() ? "made for CUDA" : "for CPUs"),
           device::libtorch_folder().string()};
 }
 
@@ -58,7 +59,8 @@ Findings check_software() {
   if (train::can_draw())
     out.push_back({Severity::good, "Plots", "Cairo is built in", ""});
   else
-    out.push_back({Severity::warning, "Plots", "built without Cairo", "to see training curves: apt install libcairo2-dev libfontconfig-dev, then make build"});
+    out.push_back({Severity::warning, "Plots", "built without Cairo",
+                   "to see training curves: apt install libcairo2-dev libfontconfig-dev, then make build"});
   if (!has_line_editor())
     out.push_back({Severity::warning, "Line editing", "built without libedit",
                    "for cursor keys and history in chats: apt install libedit-dev, then make build"});

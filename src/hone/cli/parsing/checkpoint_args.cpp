@@ -57,15 +57,16 @@ constexpr std::string_view kData[] = {"dataset",
 
 // Options whose value may be the name of a file that is then read. A folder is data: it names files of its own, no others. Which
 // model and which data it was trained with are places, and are opened as such.
-constexpr std::string_view kMayNameFiles[] = {"template", "system", "response_prefix", "new_special_tokens", "rope_scaling", "columns"};
+constexpr std::string_view kMayNameFiles[] = {"template",           "system",       "response_prefix",
+                                              "new_special_tokens", "rope_scaling", "columns"};
 
 bool is_file(const fs::path& path) {
   std::error_code ignored;  // also of names that are too long for one
   return fs::is_regular_file(path, ignored);
 }
 
-// `value` of option `name` as the args.json in `folder` gives it, with the names of files inside the folder made whole. Throws where it
-// names a file that lies elsewhere.
+// `value` of option `name` as the args.json in `folder` gives it, with the names of files inside the folder made whole. Throws
+// where it names a file that lies elsewhere.
 Json kept_inside(const fs::path& folder, std::string_view name, Json value) {
   if (std::ranges::find(kMayNameFiles, name) == std::end(kMayNameFiles)) return value;
   if (value.is_array())
@@ -87,7 +88,10 @@ Json kept_inside(const fs::path& folder, std::string_view name, Json value) {
 class CheckpointArgs {
  public:
   CheckpointArgs(Options& options, const std::string& folder, const Json& args)
-      : options_(options), folder_(fs::absolute(folder).lexically_normal()), where_((fs::path(folder) / "args.json").string()), args_(args) {}
+      : options_(options),
+        folder_(fs::absolute(folder).lexically_normal()),
+        where_((fs::path(folder) / "args.json").string()),
+        args_(args) {}
 
   void take(std::string_view name) {
     auto found = lookup(name);
@@ -103,8 +107,8 @@ class CheckpointArgs {
     bool has_verb_default = name == "truncation_strategy" || name == "use_chat_template";
     if (!options_.has(name) || has_verb_default) take(name);
   }
-  // Where args.json names none, the run's template was what its model's name chose, or else the model's own: the name of the folder that is
-  // read now must not decide again. Bare text has none.
+  // Where args.json names none, the run's template was what its model's name chose, or else the model's own: the name of the
+  // folder that is read now must not decide again. Bare text has none.
   void take_template() {
     take_if_unset("template");
     auto named = args_.find("template"), chat = args_.find("use_chat_template"), model = args_.find("model");
@@ -143,7 +147,8 @@ class CheckpointArgs {
 
 // An adapter that was trained on a rounded base is merged into the base as it was before: full weights can take it up.
 bool merges_into_whole_weights(const Options& options) {
-  return options.verb() & kExport || (options.verb() & kGenerating && options.has_option("merge_lora") && options.flag("merge_lora"));
+  return options.verb() & kExport ||
+         (options.verb() & kGenerating && options.has_option("merge_lora") && options.flag("merge_lora"));
 }
 
 }  // namespace
@@ -170,7 +175,9 @@ void take_template_of_model(Options& options) {
     return;
   fs::path folder = options.text("model"), path = folder / "args.json";
   std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored) || !data::default_template(data::Dialect::swift, data::read_model_identity(folder)).empty()) return;
+  if (!fs::is_regular_file(path, ignored) ||
+      !data::default_template(data::Dialect::swift, data::read_model_identity(folder)).empty())
+    return;
   auto name = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string()).value("template", Json());
   if (!name.is_string()) return;
   name = kept_inside(fs::absolute(folder).lexically_normal(), "template", std::move(name));
@@ -181,7 +188,8 @@ void take_template_of_model(Options& options) {
 }  // namespace
 
 void load_checkpoint_args(Options& options) {
-  if (options.verb() & (kTraining | kPreview) && !(options.has_option("load_args") && options.flag("load_args"))) return take_template_of_model(options);
+  if (options.verb() & (kTraining | kPreview) && !(options.has_option("load_args") && options.flag("load_args")))
+    return take_template_of_model(options);
   if (!options.has_option("load_args") || !options.flag("load_args")) return;
   auto folders = options.list("adapters");
   if (options.has("model")) folders.push_back(options.text("model"));

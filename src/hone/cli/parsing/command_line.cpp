@@ -9,7 +9,8 @@ namespace {
 
 bool is_assignment(std::string_view word) {
   auto equals = word.find('=');
-  return equals != word.npos && equals > 0 && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == equals;
+  return equals != word.npos && equals > 0 &&
+         word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == equals;
 }
 
 std::string_view base_name(std::string_view word) { return word.substr(word.find_last_of('/') + 1); }
@@ -54,7 +55,9 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
     line.environment.emplace_back(words[first].substr(0, equals), words[first].substr(equals + 1));
   }
   words.erase(words.begin(), words.begin() + static_cast<long>(first));
-  if (words.empty()) throw UserError(ExitCode::usage, "there is no command to look at", "name one, as in: sft --model models/nano --dataset data/demo.jsonl");
+  if (words.empty())
+    throw UserError(ExitCode::usage, "there is no command to look at",
+                    "name one, as in: sft --model models/nano --dataset data/demo.jsonl");
   if (words[0].starts_with("-")) {
     auto command = command_for_options(words, front_end);
     words.insert(words.begin(), command.begin(), command.end());

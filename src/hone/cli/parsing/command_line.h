@@ -11,7 +11,8 @@ struct CommandLine {
 };
 
 // Understands hone, swift, llamafactory-cli, lmf, accelerate launch, torchrun and python with LLaMA-Factory's scripts, a config
-// file alone, a bare verb, which is `front_end`'s, and options alone, which are those of a training command. Throws UserError(usage).
+// file alone, a bare verb, which is `front_end`'s, and options alone, which are those of a training command. Throws
+// UserError(usage).
 CommandLine read_command_line(std::vector<std::string> words, const SystemAccess& world, FrontEnd front_end = FrontEnd::hone);
 
 // The world that the command would see: its own variables first.

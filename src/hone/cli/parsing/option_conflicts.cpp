@@ -34,7 +34,8 @@ bool stage_is(const Options& o, std::initializer_list<std::string_view> stages) 
   return std::ranges::count(stages, stage) > 0;
 }
 bool quantized(const Options& o) { return o.has("quant_bits") || o.has("quant_method"); }
-// "zero3", "ds_z3_config.json" …: the stage that a preset's or a file's name tells; a file's content is looked at when it is read.
+// "zero3", "ds_z3_config.json" …: the stage that a preset's or a file's name tells; a file's content is looked at when it is
+// read.
 bool zero3(const Options& o) {
   auto name = o.has("deepspeed") ? o.text("deepspeed") : "";
   return name.find("zero3") != name.npos || name.find("z3") != name.npos;
@@ -67,7 +68,8 @@ constexpr Rule kRules[] = {
     {[](const Options& o) { return o.text("save_strategy") == "best" && o.text("eval_strategy") == "no"; }, "save_strategy",
      "eval_strategy", "the best checkpoint is only known when there is evaluation"},
     {[](const Options& o) {
-       return o.flag("load_best_model_at_end") && o.text("save_strategy") != o.text("eval_strategy") && o.text("save_strategy") != "best";
+       return o.flag("load_best_model_at_end") && o.text("save_strategy") != o.text("eval_strategy") &&
+              o.text("save_strategy") != "best";
      },
      "save_strategy", "eval_strategy",
      "must be the same with load_best_model_at_end, so that the best evaluation has a checkpoint to load"},
@@ -157,8 +159,8 @@ void check_option_conflicts(const Options& options) {
   if (!(options.verb() & kTraining)) return;
   for (const auto& rule : kRules) {
     if (!rule.broken(options)) continue;
-    auto names =
-        rule.second ? fmt::format("{} and {}", options.display_name(rule.first), options.display_name(rule.second)) : options.display_name(rule.first);
+    auto names = rule.second ? fmt::format("{} and {}", options.display_name(rule.first), options.display_name(rule.second))
+                             : options.display_name(rule.first);
     throw UserError(ExitCode::usage, fmt::format("{}: {}", names, rule.message), rule.hint);
   }
 }

@@ -134,7 +134,8 @@ class Parser {
         take_plain_word(word);
       } else if (help) {
         parsed_.help = true;
-        while (i < words.size() && !is_option(words[i])) parsed_.help_topic += (parsed_.help_topic.empty() ? "" : " ") + words[i++];
+        while (i < words.size() && !is_option(words[i]))
+          parsed_.help_topic += (parsed_.help_topic.empty() ? "" : " ") + words[i++];
       } else {
         take_option(word, words, i);
       }
@@ -238,7 +239,8 @@ class Parser {
     if (target.alias && !given.is_null()) given = translate(*target.alias, given, commas && option.type.kind == Kind::list);
     if (given == "auto" && may_be_automatic(option)) return parsed_.options.leave_undecided(option.name);
     auto value = read_value(option, given, commas);
-    const auto place = source == Source::command_line ? where : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
+    const auto place =
+        source == Source::command_line ? where : fmt::format("{}: {}", where, target.alias ? target.alias->name : option.name);
     if (!value) {
       auto meant = given.is_string() ? peers::value_meant_by(option.name, given.get_ref<const std::string&>()) : "";
       throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; {}", place, show_value(given), value.error()),
@@ -250,8 +252,8 @@ class Parser {
     parsed_.options.set(option.name, std::move(*value), source, std::move(where));
   }
 
-  // Null asks for what happens anyway. Only a flag is off then, unless it is one that hone works out, and what one of the front ends
-  // leaves unset may be unset.
+  // Null asks for what happens anyway. Only a flag is off then, unless it is one that hone works out, and what one of the front
+  // ends leaves unset may be unset.
   bool return_to_default(const NamedOption& target) {
     const auto& option = *target.option;
     const bool off = option.type.kind == Kind::flag && !(target.alias && target.alias->negated);
@@ -294,7 +296,8 @@ class Parser {
   std::string commands_with(const std::string& name) const {
     Verbs verbs = 0;
     for (const auto& option : options_table()) {
-      bool named = option.name == name || std::ranges::any_of(option.other_names(), [&](const Alias& a) { return a.name == name; });
+      bool named =
+          option.name == name || std::ranges::any_of(option.other_names(), [&](const Alias& a) { return a.name == name; });
       if (named) verbs |= option.verbs;
     }
     std::string list;
@@ -320,7 +323,8 @@ class Parser {
     if (auto meant = names_.names_with_prefix(name); dashes[0] == '-' && meant.size() > 1 && meant.size() <= kListed)
       throw UserError(ExitCode::usage, what, fmt::format("it could be --{}", fmt::join(meant, ", --")));
     std::string hint = near.empty() ? "" : fmt::format("did you mean {}{}", dashes, near);
-    if (!others.empty()) hint = fmt::format("{} does not take it; {} do{}", syntax_.command, others, others.find(',') == others.npos ? "es" : "");
+    if (!others.empty())
+      hint = fmt::format("{} does not take it; {} do{}", syntax_.command, others, others.find(',') == others.npos ? "es" : "");
     if (hint.empty()) hint = fmt::format("{} --help lists the options", syntax_.command);
     throw UserError(ExitCode::usage, what, hint);
   }

@@ -25,11 +25,14 @@ std::string loss_of_method(const std::string& method) {
 }
 
 // Without evaluation nothing reads these.
-bool concerns_evaluation(std::string_view name) { return name == "eval_steps" || name == "metric_for_best_model" || name == "greater_is_better"; }
+bool concerns_evaluation(std::string_view name) {
+  return name == "eval_steps" || name == "metric_for_best_model" || name == "greater_is_better";
+}
 
 // ms-swift evaluates nothing where there is nothing to evaluate on, whatever is asked; LLaMA-Factory refuses.
 void settle_evaluation(Options& options, bool has_data) {
-  const bool in_vain = options.text("dialect") != "factory" && options.is_set("eval_strategy") && options.text("eval_strategy") != "no" && !has_data;
+  const bool in_vain = options.text("dialect") != "factory" && options.is_set("eval_strategy") &&
+                       options.text("eval_strategy") != "no" && !has_data;
   if (in_vain) options.resolve("eval_strategy", "no");
   if (options.text("eval_strategy") != "no" || !(in_vain || options.is_set("eval_steps"))) return;
   log::warning("{} has no effect: nothing is evaluated; that needs {} or {}{}",
@@ -57,7 +60,8 @@ void resolve_auto_values(Options& options, int world_size) {
   if (undecided("lora_alpha")) options.resolve("lora_alpha", 2.0 * static_cast<double>(options.integer("lora_rank")));
   const bool grpo = options.verb() & kRlhf && options.text("rlhf_type") == "grpo";
   if (undecided("gradient_accumulation_steps"))
-    options.resolve("gradient_accumulation_steps", grpo ? 1 : accumulation_for(options.integer("per_device_train_batch_size"), world_size));
+    options.resolve("gradient_accumulation_steps",
+                    grpo ? 1 : accumulation_for(options.integer("per_device_train_batch_size"), world_size));
   if (undecided("packing") && options.verb() & kTraining)
     options.resolve("packing",
                     options.text("stage") == "pt" || (options.has_option("neat_packing") && options.flag("neat_packing")));
@@ -82,7 +86,8 @@ void resolve_auto_values(Options& options, int world_size) {
     if (!options.is_set("task_type")) options.resolve("task_type", "seq_cls");
     if (!options.is_set("num_labels")) options.resolve("num_labels", 1);
   }
-  if (undecided("truncation_strategy")) options.resolve("truncation_strategy", options.text("rlhf_type") == "grpo" ? "left" : "delete");
+  if (undecided("truncation_strategy"))
+    options.resolve("truncation_strategy", options.text("rlhf_type") == "grpo" ? "left" : "delete");
   if (options.verb() & kRlhf && undecided("loss_type"))
     if (auto loss = loss_of_method(options.text("rlhf_type")); !loss.empty()) options.resolve("loss_type", Json::array({loss}));
 }

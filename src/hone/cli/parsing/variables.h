@@ -1,5 +1,5 @@
-// Where options and environment variables meet: options that libraries and other processes read as variables, and variables that are
-// for devices this machine does not have.
+// Where options and environment variables meet: options that libraries and other processes read as variables, and variables that
+// are for devices this machine does not have.
 #pragma once
 #include "hone/cli/parsing/parse.h"
 

@@ -11,8 +11,8 @@ void add_hub(Rows& rows) {
                 {"model_revision", Text, "", "Branch, tag or commit on the hub.", factory_default{"main"}, also{"revision"}},
                 {"use_hf", Flag, "false", "Download from Hugging Face instead of ModelScope.", environment{"USE_HF"},
                  factory_default{"true"}},
-                {"hub_token", Text, "", "Access token of the hub; none is HF_TOKEN or MODELSCOPE_API_TOKEN.", factory{"hf_hub_token"},
-                 also{"ms_hub_token"}, also{"om_hub_token"}},
+                {"hub_token", Text, "", "Access token of the hub; none is HF_TOKEN or MODELSCOPE_API_TOKEN.",
+                 factory{"hf_hub_token"}, also{"ms_hub_token"}, also{"om_hub_token"}},
                 {"cache_dir", Path, "", "Where downloads are kept; none is the hub's own cache."},
                 {"adapter_folder", Text, "", "Sub-folder of an adapter repository.", only_factory{}, verbs{kModelUsers}},
             });

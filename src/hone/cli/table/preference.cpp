@@ -14,16 +14,21 @@ void add_pairs(Rows& rows) {
       rows, "Preference", kPreference,
       {
           {"rlhf_type", Choice("dpo|orpo|simpo|kto|cpo|rm|ppo|grpo|gkd"), "dpo", "Method of rlhf.", only_swift{}},
-          {"beta", Real(0), "auto", "KL coefficient beta; for orpo, the weight of the odds ratio. auto is 0.1, for simpo 2, for grpo 0.04.", factory{"pref_beta"},
-           factory_default{"0.1"}},
+          {"beta", Real(0), "auto",
+           "KL coefficient beta; for orpo, the weight of the odds ratio. auto is 0.1, for simpo 2, for grpo 0.04.",
+           factory{"pref_beta"}, factory_default{"0.1"}},
           {"ref_model", Text, "", "Reference model; none is the initial model, which needs no extra memory with LoRA."},
           {"ref_adapters", List, "", "Adapter that belongs to the reference, not to what trains.", factory{"ref_model_adapters"}},
           {"ref_model_type", Text, "", "Family of the reference.", only_swift{}, no_effect{"its config.json says it"}},
           {"ref_model_revision", Text, "", "Revision of the reference on its hub.", only_swift{}},
-          {"ref_model_quantization_bit", Integer(4, 8), "", "Bits of the reference's weights: 4 or 8; none keeps them as they are.", only_factory{}},
-          {"loss_weights", List, "", "Weights of several --loss_type values, which are summed (MPO); none is 1 each.", only_swift{}},
-          {"label_smoothing", Real(0, 1), "0", "Label smoothing: assumed fraction of wrong labels.", factory{"dpo_label_smoothing"}},
-          {"rpo_alpha", Real(0), "", "Weight of the SFT loss on the chosen completions.", factory{"pref_ftx"}, factory_default{"0"}},
+          {"ref_model_quantization_bit", Integer(4, 8), "",
+           "Bits of the reference's weights: 4 or 8; none keeps them as they are.", only_factory{}},
+          {"loss_weights", List, "", "Weights of several --loss_type values, which are summed (MPO); none is 1 each.",
+           only_swift{}},
+          {"label_smoothing", Real(0, 1), "0", "Label smoothing: assumed fraction of wrong labels.",
+           factory{"dpo_label_smoothing"}},
+          {"rpo_alpha", Real(0), "", "Weight of the SFT loss on the chosen completions.", factory{"pref_ftx"},
+           factory_default{"0"}},
           {"pref_bco_weight", Real(0), "0", "Weight of the BCO loss.", only_factory{}},
           {"ld_alpha", Real(0), "", "LD-DPO alpha: weight of tokens beyond the length of the shorter completion; none is 1."},
           {"discopop_tau", Real(0), "0.05", "Temperature of the loss discopop.", only_swift{}},
@@ -37,7 +42,8 @@ void add_reward_models(Rows& rows) {
   add_group(rows, "Reward models", kPreference,
             {
                 {"reward_model", List, "", "Reward models, in addition to --reward_funcs."},
-                {"reward_model_type", Text, "", "Family of the reward model, or lora, full, api.", factory_default{"lora"}, no_effect{"its folder says what it is"}},
+                {"reward_model_type", Text, "", "Family of the reward model, or lora, full, api.", factory_default{"lora"},
+                 no_effect{"its folder says what it is"}},
                 {"reward_adapters", List, "", "Adapters of the reward model.", factory{"reward_model_adapters"}},
                 {"reward_model_revision", List, "", "Revision of each reward model on its hub.", only_swift{}},
                 {"reward_template", List, "", "Template of each reward model; none is its own.", only_swift{}},
@@ -47,58 +53,60 @@ void add_reward_models(Rows& rows) {
 
 // Answers that are good or bad by themselves, and reward models.
 void add_feedback(Rows& rows) {
-  add_group(rows, "Preference", kPreference,
-            {
-                {"desirable_weight", Real(0), "1.0", "kto: weight of the losses of good answers.", factory{"kto_chosen_weight"}},
-                {"undesirable_weight", Real(0), "1.0", "kto: weight of the losses of bad answers.", factory{"kto_rejected_weight"}},
-                {"center_rewards_coefficient", Real(0), "", "rm: adds so many times the square of a pair's summed scores, which keeps scores near zero.", only_swift{}},
-            });
+  add_group(
+      rows, "Preference", kPreference,
+      {
+          {"desirable_weight", Real(0), "1.0", "kto: weight of the losses of good answers.", factory{"kto_chosen_weight"}},
+          {"undesirable_weight", Real(0), "1.0", "kto: weight of the losses of bad answers.", factory{"kto_rejected_weight"}},
+          {"center_rewards_coefficient", Real(0), "",
+           "rm: adds so many times the square of a pair's summed scores, which keeps scores near zero.", only_swift{}},
+      });
 }
 
 // A teacher would change what gkd and grpo learn; the rest is about that teacher.
 void add_teachers(Rows& rows) {
   constexpr std::string_view kTeacher = "distillation from a teacher is not in this version; leave it out";
   add_unsupported_group(rows, "Distillation", kPreference, "only read together with a teacher, which is not in this version",
-                  {
-                      {"teacher_model", Text, "", "Teacher of a distillation.", only_swift{}, rejected{kTeacher}},
-                      {"teacher_model_server", Text, "", "Its server.", only_swift{}, rejected{kTeacher}},
-                      {"teacher_adapters", List, "", "Its adapters.", only_swift{}},
-                      {"teacher_model_type", Text, "", "Its family.", only_swift{}},
-                      {"teacher_model_revision", Text, "", "Its revision.", only_swift{}},
-                      {"teacher_deepspeed", Text, "", "Its sharding.", only_swift{}},
-                      {"teacher_tag_key", Text, "", "Column that names the teacher.", only_swift{}},
-                      {"teacher_kl_coef", Real(0), "1.0", "Weight of the teacher in GRPO.", only_swift{}},
-                      {"offload_teacher_model", Flag, "false", "Keep it on the host between uses.", only_swift{}},
-                  });
+                        {
+                            {"teacher_model", Text, "", "Teacher of a distillation.", only_swift{}, rejected{kTeacher}},
+                            {"teacher_model_server", Text, "", "Its server.", only_swift{}, rejected{kTeacher}},
+                            {"teacher_adapters", List, "", "Its adapters.", only_swift{}},
+                            {"teacher_model_type", Text, "", "Its family.", only_swift{}},
+                            {"teacher_model_revision", Text, "", "Its revision.", only_swift{}},
+                            {"teacher_deepspeed", Text, "", "Its sharding.", only_swift{}},
+                            {"teacher_tag_key", Text, "", "Column that names the teacher.", only_swift{}},
+                            {"teacher_kl_coef", Real(0), "1.0", "Weight of the teacher in GRPO.", only_swift{}},
+                            {"offload_teacher_model", Flag, "false", "Keep it on the host between uses.", only_swift{}},
+                        });
   add_unsupported_group(rows, "Distillation", kPreference, kLaterGkd,
-                  {
-                      {"lmbda", Real(0, 1), "0.5", "GKD: fraction of batches generated by the student.", only_swift{}},
-                      {"sft_alpha", Real(0), "0", "GKD: weight of the SFT loss.", only_swift{}},
-                      {"gkd_logits_topk", Integer(1), "", "GKD: only the k most likely tokens.", only_swift{}},
-                      {"seq_kd", Flag, "false", "GKD: the teacher generates the completions.", only_swift{}, verbs{kRlhf}},
-                  });
+                        {
+                            {"lmbda", Real(0, 1), "0.5", "GKD: fraction of batches generated by the student.", only_swift{}},
+                            {"sft_alpha", Real(0), "0", "GKD: weight of the SFT loss.", only_swift{}},
+                            {"gkd_logits_topk", Integer(1), "", "GKD: only the k most likely tokens.", only_swift{}},
+                            {"seq_kd", Flag, "false", "GKD: the teacher generates the completions.", only_swift{}, verbs{kRlhf}},
+                        });
 }
 
 void add_ppo(Rows& rows) {
   add_unsupported_group(rows, "PPO", kPreference, kLaterPpo,
-                  {
-                      {"reward_model_quantization_bit", Integer(1, 8), "", "Bits of the reward model.", only_factory{}},
-                      {"num_ppo_epochs", Integer(1), "4", "PPO.", factory{"ppo_epochs"}},
-                      {"ppo_buffer_size", Integer(1), "1", "PPO.", only_factory{}},
-                      {"ppo_target", Real(0), "6.0", "PPO.", only_factory{}},
-                      {"ppo_score_norm", Flag, "false", "PPO.", only_factory{}},
-                      {"whiten_rewards", Flag, "false", "PPO.", factory{"ppo_whiten_rewards"}},
-                      {"kl_coef", Real(0), "0.05", "PPO.", only_swift{}},
-                      {"cliprange", Real(0), "0.2", "PPO.", only_swift{}},
-                      {"vf_coef", Real(0), "0.1", "PPO.", only_swift{}},
-                      {"cliprange_value", Real(0), "0.2", "PPO.", only_swift{}},
-                      {"gamma", Real(0, 1), "1.0", "PPO.", only_swift{}},
-                      {"lam", Real(0, 1), "0.95", "PPO.", only_swift{}},
-                      {"num_mini_batches", Integer(1), "1", "PPO.", only_swift{}},
-                      {"local_rollout_forward_batch_size", Integer(1), "64", "PPO.", only_swift{}},
-                      {"num_sample_generations", Integer(0), "10", "PPO.", only_swift{}},
-                      {"missing_eos_penalty", Real(0), "", "PPO.", only_swift{}},
-                  });
+                        {
+                            {"reward_model_quantization_bit", Integer(1, 8), "", "Bits of the reward model.", only_factory{}},
+                            {"num_ppo_epochs", Integer(1), "4", "PPO.", factory{"ppo_epochs"}},
+                            {"ppo_buffer_size", Integer(1), "1", "PPO.", only_factory{}},
+                            {"ppo_target", Real(0), "6.0", "PPO.", only_factory{}},
+                            {"ppo_score_norm", Flag, "false", "PPO.", only_factory{}},
+                            {"whiten_rewards", Flag, "false", "PPO.", factory{"ppo_whiten_rewards"}},
+                            {"kl_coef", Real(0), "0.05", "PPO.", only_swift{}},
+                            {"cliprange", Real(0), "0.2", "PPO.", only_swift{}},
+                            {"vf_coef", Real(0), "0.1", "PPO.", only_swift{}},
+                            {"cliprange_value", Real(0), "0.2", "PPO.", only_swift{}},
+                            {"gamma", Real(0, 1), "1.0", "PPO.", only_swift{}},
+                            {"lam", Real(0, 1), "0.95", "PPO.", only_swift{}},
+                            {"num_mini_batches", Integer(1), "1", "PPO.", only_swift{}},
+                            {"local_rollout_forward_batch_size", Integer(1), "64", "PPO.", only_swift{}},
+                            {"num_sample_generations", Integer(0), "10", "PPO.", only_swift{}},
+                            {"missing_eos_penalty", Real(0), "", "PPO.", only_swift{}},
+                        });
 }
 
 }  // namespace
@@ -115,36 +123,41 @@ namespace {
 
 // What would change a run is refused; what is only read beside it cannot matter.
 void add_rollout_drift(Rows& rows) {
-  constexpr std::string_view kDrift = "answers are written with the very weights that train, and nothing is corrected for; leave it out";
-  add_unsupported_group(rows, "GRPO", kRlhf, "only read with a rollout_importance_sampling_mode, which is refused",
-                  {
-                      {"rollout_importance_sampling_mode", Choice("token_truncate|token_mask|sequence_truncate|sequence_mask"), "",
-                       "Rollout importance-sampling correction.", rejected{kDrift}},
-                      {"rollout_importance_sampling_threshold", Real(0), "2.0", "Its bound."},
-                      {"log_rollout_offpolicy_metrics", Flag, "false", "Log the importance-sampling ratios.", no_effect{"answers are written with the very weights that train"}},
-                  });
+  constexpr std::string_view kDrift =
+      "answers are written with the very weights that train, and nothing is corrected for; leave it out";
+  add_unsupported_group(
+      rows, "GRPO", kRlhf, "only read with a rollout_importance_sampling_mode, which is refused",
+      {
+          {"rollout_importance_sampling_mode", Choice("token_truncate|token_mask|sequence_truncate|sequence_mask"), "",
+           "Rollout importance-sampling correction.", rejected{kDrift}},
+          {"rollout_importance_sampling_threshold", Real(0), "2.0", "Its bound."},
+          {"log_rollout_offpolicy_metrics", Flag, "false", "Log the importance-sampling ratios.",
+           no_effect{"answers are written with the very weights that train"}},
+      });
   add_unsupported_group(rows, "GRPO", kRlhf, "only read together with --sync_ref_model, which is not in this version",
-                  {
-                      {"sync_ref_model", Flag, "false", "Synchronize the reference model with the policy.", rejected{"a reference that moves along is not in this version; leave it out"}},
-                      {"ref_model_sync_steps", Integer(1), "512", "Every N steps."},
-                      {"ref_model_mixup_alpha", Real(0, 1), "0.6", "By this part."},
-                  });
+                        {
+                            {"sync_ref_model", Flag, "false", "Synchronize the reference model with the policy.",
+                             rejected{"a reference that moves along is not in this version; leave it out"}},
+                            {"ref_model_sync_steps", Integer(1), "512", "Every N steps."},
+                            {"ref_model_mixup_alpha", Real(0, 1), "0.6", "By this part."},
+                        });
 }
 
 void add_rollout_server(Rows& rows) {
-  add_unsupported_group(rows, "GRPO", kRlhf, "only read together with a rollout server; answers are written in the processes that train",
-                  {
-                      {"vllm_server_pass_dataset", Flag, "false", "Columns to the rollout server."},
-                      {"vllm_server_host", List, "", "Rollout server."},
-                      {"vllm_server_port", List, "8000", "Its port."},
-                      {"vllm_server_base_url", List, "", "Its address."},
-                      {"vllm_server_timeout", Real(0), "240", "Seconds to wait."},
-                      {"vllm_server_group_port", List, "51216", "Port of weight updates."},
-                      {"async_generate", Flag, "false", "Generate with the previous weights meanwhile.",
-                       rejected{"answers are always written with the newest weights; leave it out"}},
-                      {"offload_optimizer", Flag, "false", "Optimizer to the host while generating.",
-                       no_effect{"its state stays where it is; --deepspeed zero2_offload keeps it on the host"}},
-                  });
+  add_unsupported_group(rows, "GRPO", kRlhf,
+                        "only read together with a rollout server; answers are written in the processes that train",
+                        {
+                            {"vllm_server_pass_dataset", Flag, "false", "Columns to the rollout server."},
+                            {"vllm_server_host", List, "", "Rollout server."},
+                            {"vllm_server_port", List, "8000", "Its port."},
+                            {"vllm_server_base_url", List, "", "Its address."},
+                            {"vllm_server_timeout", Real(0), "240", "Seconds to wait."},
+                            {"vllm_server_group_port", List, "51216", "Port of weight updates."},
+                            {"async_generate", Flag, "false", "Generate with the previous weights meanwhile.",
+                             rejected{"answers are always written with the newest weights; leave it out"}},
+                            {"offload_optimizer", Flag, "false", "Optimizer to the host while generating.",
+                             no_effect{"its state stays where it is; --deepspeed zero2_offload keeps it on the host"}},
+                        });
 }
 
 }  // namespace
@@ -155,20 +168,27 @@ void add_grpo(Rows& rows) {
       {
           {"num_generations", Integer(1), "8", "Group size: completions per prompt."},
           {"num_generations_eval", Integer(1), "", "The same at evaluation; none is as many."},
-          {"generation_batch_size", Integer(1), "auto", "Completions per rollout over all processes; auto is those of one update."},
+          {"generation_batch_size", Integer(1), "auto",
+           "Completions per rollout over all processes; auto is those of one update."},
           {"steps_per_generation", Integer(1), "auto", "Batches per process and rollout; auto is --gradient_accumulation_steps."},
           {"num_iterations", Integer(1), "1", "Optimizer passes over each rollout (mu)."},
-          {"reward_funcs", List, "", "Reward functions: accuracy, format, react_format, cosine, repetition, soft_overlong, or URLs of your own (http://127.0.0.1:9000/score)."},
+          {"reward_funcs", List, "",
+           "Reward functions: accuracy, format, react_format, cosine, repetition, soft_overlong, or URLs of your own "
+           "(http://127.0.0.1:9000/score)."},
           {"reward_weights", List, "", "Reward weights, those of reward models last; none is 1 each."},
           {"reward_timeout", Real(0), "60", "Timeout of an HTTP reward in seconds."},
           {"remote_rewards", Flag, "false", "Allow reward URLs on other machines; prompts and completions are sent there."},
           {"epsilon", Real(0), "0.2", "Lower clipping range of the ratio (epsilon)."},
           {"epsilon_high", Real(0), "auto", "Upper clipping range; auto is --epsilon. For cispo, the bound itself."},
           {"delta", Real(0), "", "Upper bound of the unclipped ratio (delta); none is no bound."},
-          {"importance_sampling_level", Choice("token|sequence|sequence_token"), "token", "Importance-sampling level: token (GRPO) or sequence (GSPO), with sequence or token gradients."},
+          {"importance_sampling_level", Choice("token|sequence|sequence_token"), "token",
+           "Importance-sampling level: token (GRPO) or sequence (GSPO), with sequence or token gradients."},
           {"advantage_estimator", Choice("grpo|rloo|reinforce_plus_plus"), "grpo", "Advantage estimator."},
-          {"scale_rewards", Choice("group|none|batch|gdpo"), "auto", "Reward scaling: standard deviation that divides advantages; auto is group, for rloo none, for reinforce_plus_plus batch."},
-          {"kl_in_reward", Flag, "auto", "Subtract the KL divergence from the reward instead of adding it to the loss; auto is false for grpo only."},
+          {"scale_rewards", Choice("group|none|batch|gdpo"), "auto",
+           "Reward scaling: standard deviation that divides advantages; auto is group, for rloo none, for reinforce_plus_plus "
+           "batch."},
+          {"kl_in_reward", Flag, "auto",
+           "Subtract the KL divergence from the reward instead of adding it to the loss; auto is false for grpo only."},
           {"dynamic_sample", Flag, "false", "Dynamic sampling (DAPO): resample groups whose rewards have zero variance."},
           {"max_resample_times", Integer(1), "3", "Maximum number of resamples."},
           {"overlong_filter", Flag, "false", "Mask the loss of truncated completions."},
@@ -187,17 +207,21 @@ void add_grpo(Rows& rows) {
           {"fipo_decay_rate", Real(), "32", "Loss fipo: half-life in tokens of later terms."},
           {"fipo_clip_range", Real(), "0.2", "Loss fipo: how far weights leave 1; 0 is any."},
           {"fipo_clip_high_only", Flag, "true", "Loss fipo: weights do not fall below 1."},
-          {"fipo_safety_threshold", Real(), "4.0", "Loss fipo: ratio of completions with a negative advantage above which the weight is at most 1."},
+          {"fipo_safety_threshold", Real(), "4.0",
+           "Loss fipo: ratio of completions with a negative advantage above which the weight is at most 1."},
           {"top_entropy_quantile", Real(0, 1), "1.0", "Train only on this fraction of tokens, those with the highest entropy."},
           {"log_entropy", Flag, "false", "Log the entropy of completions."},
           {"log_completions", Flag, "false", "Log prompts, completions, rewards and advantages to completions.jsonl."},
-          {"off_policy_sequence_mask_delta", Real(0), "", "Off-policy mask: ignore completions with a negative advantage and a KL above this value; none keeps all."},
+          {"off_policy_sequence_mask_delta", Real(0), "",
+           "Off-policy mask: ignore completions with a negative advantage and a KL above this value; none keeps all."},
           {"use_vllm", Flag, "false", "Generate with an engine.", no_effect{"answers are always written by hone's engine"}},
           {"vllm_mode", Choice("colocate|server"), "", "Rollout mode: colocate; server is rejected."},
-          {"sleep_level", Integer(0, 2), "0", "Sleep level: above 0 the engine frees its memory while the model trains, as it always does with ZeRO-3 and FSDP."},
+          {"sleep_level", Integer(0, 2), "0",
+           "Sleep level: above 0 the engine frees its memory while the model trains, as it always does with ZeRO-3 and FSDP."},
           {"move_model_batches", Integer(1), "", "Parts of a weight update.", no_effect{"weights are shared, not moved"}},
           {"enable_flattened_weight_sync", Flag, "true", "One buffer per update.", no_effect{"weights are shared, not moved"}},
-          {"offload_model", Flag, "false", "Weights to the host while generating.", no_effect{"the engine writes with the weights that train; there are no second ones"}},
+          {"offload_model", Flag, "false", "Weights to the host while generating.",
+           no_effect{"the engine writes with the weights that train; there are no second ones"}},
       });
   add_rollout_drift(rows);
   add_rollout_server(rows);

@@ -63,7 +63,8 @@ void add_tools(Rows& rows) {
   add_group(rows, "Options", kOptions,
             {
                 {"format", Choice("text|markdown|json|compatibility|requests"), "text",
-                 "Output format; compatibility compares the options with ms-swift and LLaMA-Factory, requests lists the server's request fields."},
+                 "Output format; compatibility compares the options with ms-swift and LLaMA-Factory, requests lists the server's "
+                 "request fields."},
             });
 }
 
@@ -71,8 +72,9 @@ void add_common(Rows& rows) {
   add_group(
       rows, "Every command", kEveryVerb,
       {
-          {"dialect", Choice("swift|factory"), "swift", "Dialect: the tool whose rules apply to rows, templates, precision and output folders.",
-           factory_default{"factory"}, verbs{kDataUsers}},
+          {"dialect", Choice("swift|factory"), "swift",
+           "Dialect: the tool whose rules apply to rows, templates, precision and output folders.", factory_default{"factory"},
+           verbs{kDataUsers}},
           {"config", Path, "", "YAML or JSON file with options; what follows on the command line wins.", verbs{kDataUsers}},
           {"show_config", Flag, "false", "Print every option with its value and source, and stop.", verbs{kEveryVerb & ~kOther}},
           {"ignore_args_error", Flag, "false", "Unknown options are warnings.", verbs{kEveryVerb & ~kOther}},

@@ -85,12 +85,13 @@ struct LineEditor::State {
     const std::string typed(line->buffer, line->cursor);
     if (typed.empty() || line->cursor != line->lastchar) return CC_NORM;
     std::vector<std::string> meant;
-    std::ranges::copy_if(state.config.words, std::back_inserter(meant), [&](const std::string& word) { return word.starts_with(typed); });
+    std::ranges::copy_if(state.config.words, std::back_inserter(meant),
+                         [&](const std::string& word) { return word.starts_with(typed); });
     if (meant.empty()) return CC_ERROR;
     auto common = meant.front();
-    for (const auto& word : meant)
-      common.resize(static_cast<size_t>(std::ranges::mismatch(common, word).in1 - common.begin()));
-    if (common.size() > typed.size()) return el_insertstr(editor, common.substr(typed.size()).c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+    for (const auto& word : meant) common.resize(static_cast<size_t>(std::ranges::mismatch(common, word).in1 - common.begin()));
+    if (common.size() > typed.size())
+      return el_insertstr(editor, common.substr(typed.size()).c_str()) == 0 ? CC_REFRESH : CC_ERROR;
     if (meant.size() > 1) fmt::print(state.config.out, "\n{}\n", fmt::join(meant, "  ")), std::fflush(state.config.out);
     return meant.size() > 1 ? CC_REDISPLAY : CC_NORM;
   }
@@ -102,11 +103,12 @@ struct LineEditor::State {
     el_set(el, EL_ADDFN, "hone-newline", "a newline inside the text", &State::newline);
     el_set(el, EL_ADDFN, "hone-complete", "complete a command", &State::complete);
     static constexpr const char* kKeys[][2] = {
-        {"\\e[200~", "hone-paste"},     {"\\e\\r", "hone-newline"},         {"\\e\\n", "hone-newline"},     {"^I", "hone-complete"},
-        {"^R", "em-inc-search-prev"},   {"^W", "ed-delete-prev-word"},      {"\\e[1;5C", "em-next-word"},   {"\\e[1;5D", "ed-prev-word"},
-        {"\\e[3~", "ed-delete-next-char"}, {"\\e[H", "ed-move-to-beg"},     {"\\e[F", "ed-move-to-end"},    {"\\e[1~", "ed-move-to-beg"},
-        {"\\e[4~", "ed-move-to-end"},   {"\\e[A", "ed-prev-history"},       {"\\e[B", "ed-next-history"},   {"\\e[C", "ed-next-char"},
-        {"\\e[D", "ed-prev-char"}};
+        {"\\e[200~", "hone-paste"},   {"\\e\\r", "hone-newline"},   {"\\e\\n", "hone-newline"},
+        {"^I", "hone-complete"},      {"^R", "em-inc-search-prev"}, {"^W", "ed-delete-prev-word"},
+        {"\\e[1;5C", "em-next-word"}, {"\\e[1;5D", "ed-prev-word"}, {"\\e[3~", "ed-delete-next-char"},
+        {"\\e[H", "ed-move-to-beg"},  {"\\e[F", "ed-move-to-end"},  {"\\e[1~", "ed-move-to-beg"},
+        {"\\e[4~", "ed-move-to-end"}, {"\\e[A", "ed-prev-history"}, {"\\e[B", "ed-next-history"},
+        {"\\e[C", "ed-next-char"},    {"\\e[D", "ed-prev-char"}};
     for (const auto& [key, command] : kKeys) el_set(el, EL_BIND, key, command, nullptr);
   }
 
@@ -140,7 +142,8 @@ LineEditor::LineEditor(LineEditorConfig config) : state_(new State{std::move(con
   auto& state = *state_;
   state.load_history();
   state.editor.reset(el_init("hone", state.config.in, state.config.out, stderr));
-  if (!state.editor) throw UserError(ExitCode::usage, "the terminal cannot be set up for editing", "set TERM, or pipe the questions in");
+  if (!state.editor)
+    throw UserError(ExitCode::usage, "the terminal cannot be set up for editing", "set TERM, or pipe the questions in");
   auto* el = state.editor.get();
   el_set(el, EL_CLIENTDATA, &state);
   el_set(el, EL_SIGNAL, 1);  // Ctrl-C leaves the terminal as it was

@@ -11,19 +11,20 @@ namespace hone::data {
 
 struct Batch {
   Tensor tokens_t, positions_t;  // int64 [T]
-  Tensor targets_t;              // int64 [T]: the token that position t must predict (already shifted inside each sample), or kIgnore
-  Tensor weights_t;              // float [T], undefined when every target weighs 1
-  ops::CuSeqlens segments;        // attention boundaries
-  Tensor offsets_s;              // the same on the device, where they lie there already; undefined elsewhere
-  int64_t target_count = 0;      // positions with a target
+  Tensor targets_t;          // int64 [T]: the token that position t must predict (already shifted inside each sample), or kIgnore
+  Tensor weights_t;          // float [T], undefined when every target weighs 1
+  ops::CuSeqlens segments;   // attention boundaries
+  Tensor offsets_s;          // the same on the device, where they lie there already; undefined elsewhere
+  int64_t target_count = 0;  // positions with a target
   int64_t sample_count = 0;
-  std::vector<int64_t> rows;     // source rows in this batch, for reports
-  std::vector<std::string> channels;  // of each segment; "" where its row names none
+  std::vector<int64_t> rows;                        // source rows in this batch, for reports
+  std::vector<std::string> channels;                // of each segment; "" where its row names none
   std::vector<std::vector<float>> sequence_labels;  // of each segment, where texts are judged as wholes
-  // Answers the model wrote itself: float [T], what it and the reference thought of each target then. Undefined where nobody asks.
+  // Answers the model wrote itself: float [T], what it and the reference thought of each target then. Undefined where nobody
+  // asks.
   Tensor old_logps_t, ref_logps_t;
   std::vector<std::pair<std::string, double>> metrics;  // numbers about how the batch came to be, logged with its loss
-  bool pinned = true;            // goes to an accelerator by way of page-locked memory
+  bool pinned = true;                                   // goes to an accelerator by way of page-locked memory
 
   Batch to(at::Device device) const;
 };

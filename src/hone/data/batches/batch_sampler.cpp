@@ -15,21 +15,25 @@ constexpr int64_t kLengthWindow = 50;  // batches sorted together by group_by_le
 // Rows of one epoch in their order, dealt out to the ranks in turn; the remainder that not every rank can have is left out.
 class DistributedSampler {
  public:
-  DistributedSampler(int64_t total, const LoaderConfig& config) : total_(total), config_(config), share_(std::max<int64_t>(total / config.world_size, 1)) {}
+  DistributedSampler(int64_t total, const LoaderConfig& config)
+      : total_(total), config_(config), share_(std::max<int64_t>(total / config.world_size, 1)) {}
   int64_t share() const { return share_; }
   int64_t batches() const { return (share_ + (config_.drop_last ? 0 : config_.batch_size - 1)) / config_.batch_size; }
   // Position in the shuffled order of this rank's `index`-th row.
   int64_t operator()(int64_t epoch, int64_t index) const { return place(epoch, slot(index)); }
   // Of the row before that one in the order of all ranks together; a block's first one follows its last. -1: rows have no mates.
   int64_t before(int64_t epoch, int64_t index) const {
-    return config_.feedback && config_.feedback->with_kl_pairs ? place(epoch, kl_partner(slot(index), total_, config_.feedback->block)) : -1;
+    return config_.feedback && config_.feedback->with_kl_pairs
+               ? place(epoch, kl_partner(slot(index), total_, config_.feedback->block))
+               : -1;
   }
 
  private:
   int64_t slot(int64_t index) const { return (index * config_.world_size + config_.rank) % total_; }
   int64_t place(int64_t epoch, int64_t slot) const {
     if (!config_.shuffle) return slot;
-    return static_cast<int64_t>(Permutation(static_cast<uint64_t>(total_), config_.seed, static_cast<uint64_t>(epoch))(static_cast<uint64_t>(slot)));
+    return static_cast<int64_t>(
+        Permutation(static_cast<uint64_t>(total_), config_.seed, static_cast<uint64_t>(epoch))(static_cast<uint64_t>(slot)));
   }
 
   int64_t total_;
@@ -37,7 +41,9 @@ class DistributedSampler {
   int64_t share_;
 };
 
-uint64_t mix(int64_t epoch, int64_t index) { return static_cast<uint64_t>(epoch) * 0x100000001B3ull + static_cast<uint64_t>(index) + 0x5851F42D4C957F2Dull; }
+uint64_t mix(int64_t epoch, int64_t index) {
+  return static_cast<uint64_t>(epoch) * 0x100000001B3ull + static_cast<uint64_t>(index) + 0x5851F42D4C957F2Dull;
+}
 
 std::string nothing_usable(const LoaderConfig& config, const RowReport& report) {
   return fmt::format("{} has no usable row\n{}", config.display_name, report.summary());
@@ -82,11 +88,14 @@ class IndexedSampler : public BatchSampler {
     for (const auto& slice : slices) {
       auto encoded = rows_(slice.row, before);
       HONE_CHECK(encoded.ok(), "a row that could be encoded no longer can: {}", encoded.error());
-      if (config_.keeps_rows_together()) std::move(encoded->begin(), encoded->end(), std::back_inserter(samples));
-      else samples.push_back(cut_out(std::move((*encoded)[slice.part]), slice));
+      if (config_.keeps_rows_together())
+        std::move(encoded->begin(), encoded->end(), std::back_inserter(samples));
+      else
+        samples.push_back(cut_out(std::move((*encoded)[slice.part]), slice));
     }
     const auto& special = rows_.encoder().tokenizer().special();
-    if (config_.packing == Packing::blocks && special.add_bos && special.bos) samples[0].ids[0] = samples[0].labels[0] = *special.bos;
+    if (config_.packing == Packing::blocks && special.add_bos && special.bos)
+      samples[0].ids[0] = samples[0].labels[0] = *special.bos;
     return samples;
   }
 
@@ -147,7 +156,8 @@ RowLengths scan(const RowEncoder& rows, RowReport& report, ThreadPool& pool) {
   return lengths;
 }
 
-std::vector<SpanPack> plan_blocks(const std::vector<TokenSpan>& slices, const std::vector<int64_t>& lengths, int64_t capacity, int64_t window) {
+std::vector<SpanPack> plan_blocks(const std::vector<TokenSpan>& slices, const std::vector<int64_t>& lengths, int64_t capacity,
+                                  int64_t window) {
   std::vector<SpanPack> blocks;
   SpanPack open;
   int64_t used = 0;
@@ -199,7 +209,8 @@ void require_tokens_of_a_block(const RowLengths& rows, int64_t capacity) {
   int64_t tokens = 0;
   for (const auto& parts : rows) tokens = std::accumulate(parts.begin(), parts.end(), tokens);
   if (tokens == 0) return;
-  throw UserError(ExitCode::bad_data, fmt::format("the dataset holds {} tokens, and packing cuts blocks of {}: not one is full", tokens, capacity),
+  throw UserError(ExitCode::bad_data,
+                  fmt::format("the dataset holds {} tokens, and packing cuts blocks of {}: not one is full", tokens, capacity),
                   "bring more text, shorten the blocks, or switch packing off");
 }
 
@@ -217,7 +228,8 @@ class RowSampler : public BatchSampler {
     std::vector<SamplePack> samples;
     for (int64_t i = unit * config_.batch_size; i < std::min((unit + 1) * config_.batch_size, deal_.share()); ++i) {
       auto pack = draw(epoch, i);
-      if (config_.keeps_rows_together()) samples.push_back(std::move(pack));
+      if (config_.keeps_rows_together())
+        samples.push_back(std::move(pack));
       else
         for (auto& sample : pack) samples.push_back({std::move(sample)});
     }
@@ -246,22 +258,29 @@ class RowSampler : public BatchSampler {
   DistributedSampler deal_;
 };
 
-// A unit is a window of rows, encoded and arranged together. Windows are independent, so nothing carries over from one to the next.
+// A unit is a window of rows, encoded and arranged together. Windows are independent, so nothing carries over from one to the
+// next.
 class LazySampler : public BatchSampler {
  public:
   LazySampler(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report, std::vector<int64_t> usable)
-      : rows_(std::move(rows)), config_(config), report_(std::move(report)), usable_(std::move(usable)),
+      : rows_(std::move(rows)),
+        config_(config),
+        report_(std::move(report)),
+        usable_(std::move(usable)),
         capacity_(pack_capacity(config, rows_.encoder())),
         deal_(usable_.empty() ? rows_.rows() : static_cast<int64_t>(usable_.size()), config),
         window_(config.packing == Packing::none ? kLengthWindow * config.batch_size : config.packing_window) {
-    batches_ = config.packing == Packing::none ? deal_.batches()
-                                               : static_cast<int64_t>(load(0, 0, false).size()) * deal_.share() / std::min(window_, deal_.share());
+    batches_ = config.packing == Packing::none
+                   ? deal_.batches()
+                   : static_cast<int64_t>(load(0, 0, false).size()) * deal_.share() / std::min(window_, deal_.share());
   }
   int64_t groups() const override { return (deal_.share() + window_ - 1) / window_; }
   int64_t batches() const override { return config_.drop_last ? batches_ : std::max<int64_t>(batches_, 1); }
   int64_t rows_per_group() const override { return -config_.batch_size * config_.world_size; }
   size_t prefetch(size_t threads) const override { return threads + 1; }
-  std::vector<Batch> build(int64_t epoch, int64_t unit) const override { return load(epoch, unit, epoch == 0 && usable_.empty()); }
+  std::vector<Batch> build(int64_t epoch, int64_t unit) const override {
+    return load(epoch, unit, epoch == 0 && usable_.empty());
+  }
 
  private:
   std::vector<Batch> load(int64_t epoch, int64_t unit, bool report) const {
@@ -271,7 +290,8 @@ class LazySampler : public BatchSampler {
       auto encoded = rows_(row_at(deal_(epoch, i)), row_at(deal_.before(epoch, i)));
       if (report) encoded ? report_->good_row() : report_->bad_row(encoded.error());
       if (!encoded) continue;
-      if (config_.keeps_rows_together()) samples.push_back(std::move(*encoded));
+      if (config_.keeps_rows_together())
+        samples.push_back(std::move(*encoded));
       else
         for (auto& sample : *encoded) samples.push_back({std::move(sample)});
     }
@@ -301,7 +321,8 @@ Json margin_of(const Conversation& conversation) {
 
 }  // namespace
 
-Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config, int64_t row) {
+Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config,
+                                       int64_t row) {
   SamplePack samples;
   if (conversation.encoded) {
     samples = *conversation.encoded;
@@ -319,7 +340,8 @@ Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversatio
     samples = {std::move(pair->first), std::move(pair->second)};
     const auto margin = margin_of(conversation);
     if (config.margins && !margin.is_null() && !margin.is_number())
-      return row_error(RowProblem::type, conversation.origin.str(), fmt::format("\"margin\" is {}; expected a number", margin.dump()));
+      return row_error(RowProblem::type, conversation.origin.str(),
+                       fmt::format("\"margin\" is {}; expected a number", margin.dump()));
     if (margin.is_number()) samples.front().sequence_labels = {margin.get<float>()};
   } else {
     auto parts = encoder.encode_split(conversation);
@@ -356,7 +378,8 @@ void sample_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config
   }
 }
 
-std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report, ThreadPool& pool) {
+std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const LoaderConfig& config,
+                                                         std::shared_ptr<RowReport> report, ThreadPool& pool) {
   int64_t capacity = pack_capacity(config, rows.encoder());
   auto lengths = scan(rows, *report, pool);
   if (config.group_by_length && config.packing == Packing::none) {
@@ -368,11 +391,13 @@ std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const 
   }
   auto packs = plan_packs(lengths, config, capacity);
   if (packs.empty() && config.packing == Packing::blocks) require_tokens_of_a_block(lengths, capacity);
-  if (packs.empty()) throw UserError(ExitCode::bad_data, nothing_usable(config, *report), "check the columns, the template and max_length");
+  if (packs.empty())
+    throw UserError(ExitCode::bad_data, nothing_usable(config, *report), "check the columns, the template and max_length");
   return std::make_shared<IndexedSampler>(std::move(rows), config, std::move(packs));
 }
 
-std::shared_ptr<const BatchSampler> make_lazy_sampler(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report) {
+std::shared_ptr<const BatchSampler> make_lazy_sampler(RowEncoder rows, const LoaderConfig& config,
+                                                      std::shared_ptr<RowReport> report) {
   bool windows = config.packing != Packing::none || config.group_by_length;
   if (windows) return std::make_shared<LazySampler>(std::move(rows), config, std::move(report), std::vector<int64_t>{});
   return std::make_shared<RowSampler>(std::move(rows), config, std::move(report));

@@ -1,4 +1,5 @@
-// Batch sampler: which rows form each batch of an epoch, as a function of the batch's number alone, so any batch can be built at any time on any thread.
+// Batch sampler: which rows form each batch of an epoch, as a function of the batch's number alone, so any batch can be built at
+// any time on any thread.
 #pragma once
 #include "hone/base/rng.h"
 #include "hone/base/thread_pool.h"
@@ -24,29 +25,34 @@ class RowEncoder {
   std::shared_ptr<const Encoder> encoder_;
   LoaderConfig config_;
 };
-Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config, int64_t row);
+Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config,
+                                       int64_t row);
 // Of rows with more candidates than a batch takes, those whose turn it is in this epoch.
 void sample_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config, int64_t epoch);
 
 class BatchSampler {
  public:
   virtual ~BatchSampler() = default;
-  virtual int64_t groups() const = 0;               // of one epoch, for this rank
-  virtual int64_t batches() const = 0;             // of one epoch, for this rank; an estimate when lengths are not known
+  virtual int64_t groups() const = 0;                 // of one epoch, for this rank
+  virtual int64_t batches() const = 0;                // of one epoch, for this rank; an estimate when lengths are not known
   virtual size_t prefetch(size_t threads) const = 0;  // units to have under way
   virtual std::vector<Batch> build(int64_t epoch, int64_t unit) const = 0;
-  // Rows that a unit takes from the order, over all ranks: a position counts as much on any number of them. Negative when they are not plain rows.
+  // Rows that a unit takes from the order, over all ranks: a position counts as much on any number of them. Negative when they
+  // are not plain rows.
   virtual int64_t rows_per_group() const = 0;
 };
 
 // Small inputs: every row is encoded once to know its length; rows that fail are left out.
-std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report, ThreadPool& pool);
+std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const LoaderConfig& config,
+                                                         std::shared_ptr<RowReport> report, ThreadPool& pool);
 // Large inputs: nothing is read before it is needed.
-std::shared_ptr<const BatchSampler> make_lazy_sampler(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report);
+std::shared_ptr<const BatchSampler> make_lazy_sampler(RowEncoder rows, const LoaderConfig& config,
+                                                      std::shared_ptr<RowReport> report);
 
 // Shared by plans and the stream: samples arranged into packs and packs into batches.
 Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config);
-std::vector<Batch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle, const Encoder& encoder);
+std::vector<Batch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle,
+                                const Encoder& encoder);
 int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder);
 PackMask joint_of(Packing packing);
 

@@ -9,9 +9,9 @@ namespace hone::data {
 
 // How the samples of one pack see each other.
 enum class PackMask {
-  separate,   // each is its own sequence
+  separate,      // each is its own sequence
   cross_sample,  // one sequence of attention and shift, positions restart (LLaMA-Factory's plain packing)
-  one_sequence,   // one sequence in every respect (blocks of pre-training text)
+  one_sequence,  // one sequence in every respect (blocks of pre-training text)
 };
 
 using SamplePack = std::vector<Sample>;

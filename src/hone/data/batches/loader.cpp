@@ -13,7 +13,8 @@ namespace {
 // Walks a plan unit by unit, with the next ones under way on other threads.
 class PlannedLoader : public Loader {
  public:
-  PlannedLoader(std::shared_ptr<const BatchSampler> plan, std::unique_ptr<ThreadPool> pool) : plan_(std::move(plan)), pool_(std::move(pool)) {}
+  PlannedLoader(std::shared_ptr<const BatchSampler> plan, std::unique_ptr<ThreadPool> pool)
+      : plan_(std::move(plan)), pool_(std::move(pool)) {}
 
   Batch next() override {
     int empty_units = 0;
@@ -34,7 +35,9 @@ class PlannedLoader : public Loader {
     return static_cast<double>(epoch_) + (static_cast<double>(unit_) + inside) / static_cast<double>(plan_->groups());
   }
 
-  Json state() const override { return {{"epoch", epoch_}, {"unit", unit_}, {"offset", offset_}, {"unit_rows", plan_->rows_per_group()}}; }
+  Json state() const override {
+    return {{"epoch", epoch_}, {"unit", unit_}, {"offset", offset_}, {"unit_rows", plan_->rows_per_group()}};
+  }
 
   bool can_reshard_state(const Json& state) const override { return state.contains("unit_rows"); }
 
@@ -67,7 +70,8 @@ class PlannedLoader : public Loader {
   int64_t same_place(int64_t units, int64_t rows) {
     int64_t own = plan_->rows_per_group();
     if (rows <= 0 || own <= 0)
-      throw UserError(ExitCode::bad_checkpoint, "packed or length-grouped data cannot be continued with another number of processes",
+      throw UserError(ExitCode::bad_checkpoint,
+                      "packed or length-grouped data cannot be continued with another number of processes",
                       "start as many as before, or restart the data with --ignore_data_skip true");
     int64_t unit = units * rows / own;
     if (unit < plan_->groups()) return unit;
@@ -82,7 +86,8 @@ class PlannedLoader : public Loader {
 
   std::vector<Batch> take_unit() {
     while (under_way_.size() < plan_->prefetch(pool_->size())) {
-      under_way_.push_back(pool_->submit([plan = plan_, epoch = queued_epoch_, unit = queued_unit_] { return plan->build(epoch, unit); }));
+      under_way_.push_back(
+          pool_->submit([plan = plan_, epoch = queued_epoch_, unit = queued_unit_] { return plan->build(epoch, unit); }));
       if (++queued_unit_ == plan_->groups()) queued_unit_ = 0, ++queued_epoch_;
     }
     auto batches = under_way_.front().get();
@@ -101,11 +106,12 @@ class PlannedLoader : public Loader {
   bool started_ = false;
 };
 
-// Of another plan's units those of one rank. A rank without any still has one to build: a model that is spread over processes needs
-// all of them in every pass. `batches` does not count it.
+// Of another plan's units those of one rank. A rank without any still has one to build: a model that is spread over processes
+// needs all of them in every pass. `batches` does not count it.
 class DistributedBatchSampler : public BatchSampler {
  public:
-  DistributedBatchSampler(std::shared_ptr<const BatchSampler> whole, int rank, int world) : whole_(std::move(whole)), rank_(rank), world_(world) {}
+  DistributedBatchSampler(std::shared_ptr<const BatchSampler> whole, int rank, int world)
+      : whole_(std::move(whole)), rank_(rank), world_(world) {}
   int64_t groups() const override { return std::max<int64_t>(own(), 1); }
   int64_t batches() const override { return own() * whole_->batches() / whole_->groups(); }
   int64_t rows_per_group() const override { return whole_->rows_per_group() * world_; }
@@ -135,8 +141,8 @@ int64_t estimated_bytes(const ConversationSource& source) {
 
 }  // namespace
 
-std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
-                                    std::shared_ptr<RowReport> report) {
+std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder,
+                                    LoaderConfig config, std::shared_ptr<RowReport> report) {
   if (source->size() == 0) throw UserError(ExitCode::bad_data, "the dataset has no rows");
   HONE_CHECK(config.batch_size > 0 && config.world_size > 0 && config.rank < config.world_size);
   auto threads = config.threads ? config.threads : static_cast<size_t>(usable_cores());
@@ -145,9 +151,11 @@ std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> so
   int rank = config.rank, world = config.world_size;
   if (config.shard_batches) config.rank = 0, config.world_size = 1;
   RowEncoder rows(std::move(source), std::move(encoder), config);
-  auto plan = small ? make_indexed_sampler(std::move(rows), config, std::move(report), *pool) : make_lazy_sampler(std::move(rows), config, std::move(report));
+  auto plan = small ? make_indexed_sampler(std::move(rows), config, std::move(report), *pool)
+                    : make_lazy_sampler(std::move(rows), config, std::move(report));
   if (plan->groups() == 0 || plan->batches() == 0)
-    throw UserError(ExitCode::bad_data, fmt::format("dataloader_drop_last leaves not one batch of {} rows", config.batch_size), "lower the batch size");
+    throw UserError(ExitCode::bad_data, fmt::format("dataloader_drop_last leaves not one batch of {} rows", config.batch_size),
+                    "lower the batch size");
   if (config.shard_batches && world > 1) plan = std::make_shared<DistributedBatchSampler>(std::move(plan), rank, world);
   return std::make_unique<PlannedLoader>(std::move(plan), std::move(pool));
 }

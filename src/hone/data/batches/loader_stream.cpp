@@ -1,5 +1,5 @@
-// The loader over a stream: blocks of rows are read in order, one after the other, and encoded side by side. A block is shuffled in itself,
-// so a resume re-reads at most one block.
+// The loader over a stream: blocks of rows are read in order, one after the other, and encoded side by side. A block is shuffled
+// in itself, so a resume re-reads at most one block.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -21,9 +21,15 @@ class StreamLoader : public Loader {
  public:
   StreamLoader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder, const LoaderConfig& config,
                std::shared_ptr<RowReport> report, size_t threads)
-      : stream_(std::move(stream)), start_(stream_->position()), encoder_(std::move(encoder)), config_(config), report_(std::move(report)),
-        capacity_(pack_capacity(config, *encoder_)), pool_(threads) {
-    int64_t unit = config.batch_size * config.world_size, wanted = std::max<int64_t>(config.shuffle ? config.shuffle_buffer : 1, 1);
+      : stream_(std::move(stream)),
+        start_(stream_->position()),
+        encoder_(std::move(encoder)),
+        config_(config),
+        report_(std::move(report)),
+        capacity_(pack_capacity(config, *encoder_)),
+        pool_(threads) {
+    int64_t unit = config.batch_size * config.world_size,
+            wanted = std::max<int64_t>(config.shuffle ? config.shuffle_buffer : 1, 1);
     if (config.packing != Packing::none) wanted = std::max(wanted, config.packing_window);
     block_rows_ = (wanted + unit - 1) / unit * unit;
   }
@@ -47,18 +53,26 @@ class StreamLoader : public Loader {
   int64_t batches_per_epoch() const override { return -1; }
   // A pass of unknown length counts as transformers counts it: as if it took the whole run, and as one when it is over.
   double epoch() const override {
-    double inside = config_.batches_per_stream_epoch > 0 ? static_cast<double>(given_) / static_cast<double>(config_.batches_per_stream_epoch) : 0;
+    double inside = config_.batches_per_stream_epoch > 0
+                        ? static_cast<double>(given_) / static_cast<double>(config_.batches_per_stream_epoch)
+                        : 0;
     return static_cast<double>(block_.epoch) + inside;
   }
 
   Json state() const override {
-    return {{"epoch", block_.epoch}, {"block", block_.index}, {"first_row", block_.first_row},
-            {"position", block_.position.is_null() ? start_ : block_.position}, {"offset", offset_}, {"given", given_}};
+    return {{"epoch", block_.epoch},
+            {"block", block_.index},
+            {"first_row", block_.first_row},
+            {"position", block_.position.is_null() ? start_ : block_.position},
+            {"offset", offset_},
+            {"given", given_}};
   }
 
   void restore(const Json& state) override {
     drain();
-    reader_ = {.epoch = state.at("epoch").get<int64_t>(), .index = state.at("block").get<int64_t>(), .first_row = state.at("first_row").get<int64_t>()};
+    reader_ = {.epoch = state.at("epoch").get<int64_t>(),
+               .index = state.at("block").get<int64_t>(),
+               .first_row = state.at("first_row").get<int64_t>()};
     stream_->seek(state.at("position"));
     auto offset = state.at("offset").get<size_t>();
     block_ = {};
@@ -97,7 +111,9 @@ class StreamLoader : public Loader {
   }
 
   Rows read_rows() {
-    Rows read{.block = {.epoch = reader_.epoch, .index = reader_.index, .first_row = reader_.first_row, .position = stream_->position()}};
+    Rows read{
+        .block = {
+            .epoch = reader_.epoch, .index = reader_.index, .first_row = reader_.first_row, .position = stream_->position()}};
     int64_t row = reader_.first_row;
     for (int64_t count = 0; count < block_rows_; ++count, ++row) {
       auto conversation = stream_->next();
@@ -117,10 +133,12 @@ class StreamLoader : public Loader {
     auto read = read_block(turn);
     std::vector<SamplePack> samples;
     for (auto& [row, conversation] : read.rows) {
-      auto encoded = conversation ? encode_conversation(*encoder_, *conversation, config_, row) : Result<SamplePack>(Error{conversation.error()});
+      auto encoded = conversation ? encode_conversation(*encoder_, *conversation, config_, row)
+                                  : Result<SamplePack>(Error{conversation.error()});
       if (read.block.epoch == 0) encoded ? report_->good_row() : report_->bad_row(encoded.error());
       if (!encoded) continue;
-      if (config_.keeps_rows_together()) samples.push_back(std::move(*encoded));
+      if (config_.keeps_rows_together())
+        samples.push_back(std::move(*encoded));
       else
         for (auto& sample : *encoded) samples.push_back({std::move(sample)});
     }
@@ -163,8 +181,8 @@ class StreamLoader : public Loader {
 
 }  // namespace
 
-std::unique_ptr<Loader> make_loader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
-                                    std::shared_ptr<RowReport> report) {
+std::unique_ptr<Loader> make_loader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder,
+                                    LoaderConfig config, std::shared_ptr<RowReport> report) {
   HONE_CHECK(config.batch_size > 0 && config.world_size > 0 && config.rank < config.world_size);
   auto threads = config.threads ? config.threads : static_cast<size_t>(usable_cores());
   return std::make_unique<StreamLoader>(std::move(stream), std::move(encoder), config, std::move(report), threads);

@@ -1,12 +1,12 @@
 // Builds the loader of a run out of conversations and an encoder.
 #pragma once
+#include "hone/data/batches/loader.h"
+#include "hone/data/batches/pack.h"
+#include "hone/data/datasets/source.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/data/encode/kto_rows.h"
 #include "hone/data/encode/pooling_rows.h"
-#include "hone/data/batches/loader.h"
-#include "hone/data/batches/pack.h"
 #include "hone/data/row_report.h"
-#include "hone/data/datasets/source.h"
 
 namespace hone::data {
 
@@ -16,29 +16,31 @@ struct LoaderConfig {
   bool shuffle = true;
   const char* display_name = "the dataset";  // in messages
   int rank = 0, world_size = 1;
-  bool shard_batches = false;  // whole batches to the ranks in turn, each one once (evaluation), instead of rows that come out even
+  bool shard_batches =
+      false;  // whole batches to the ranks in turn, each one once (evaluation), instead of rows that come out even
   Packing packing = Packing::none;
-  int64_t packing_length = 0;      // tokens a pack; 0: the encoder's max_length
-  int64_t packing_window = 1000;   // samples that packs are made of together, as ms-swift and LLaMA-Factory do
-  bool group_by_length = false;    // batches of like lengths
-  bool drop_last = false;          // leave out a last batch that is not full
-  bool pairs = false;              // preference data: chosen and rejected of a row stand side by side
-  bool margins = false;            // of pairs: reward models learn their `margin`, so one that is no number makes a bad row
+  int64_t packing_length = 0;     // tokens a pack; 0: the encoder's max_length
+  int64_t packing_window = 1000;  // samples that packs are made of together, as ms-swift and LLaMA-Factory do
+  bool group_by_length = false;   // batches of like lengths
+  bool drop_last = false;         // leave out a last batch that is not full
+  bool pairs = false;             // preference data: chosen and rejected of a row stand side by side
+  bool margins = false;           // of pairs: reward models learn their `margin`, so one that is no number makes a bad row
   std::optional<PoolingDataConfig> groups;  // texts judged as wholes: those of a row stay together
-  std::optional<KtoConfig> feedback;  // answers that are good or bad; not of streams
+  std::optional<KtoConfig> feedback;        // answers that are good or bad; not of streams
   bool keeps_rows_together() const { return pairs || groups || feedback; }
-  int64_t shuffle_buffer = 1000;   // streaming: rows shuffled together
-  size_t threads = 0;              // 0: one a core
-  int64_t prefetch = 2;            // batches under way for each thread
-  bool pin_memory = true;          // copies to an accelerator start from page-locked memory and do not wait
-  int64_t batches_per_stream_epoch = 0;        // streaming: batches that count as one epoch; 0: only whole passes count
-  int64_t index_limit_bytes = 16 << 20;   // inputs up to this size are looked through first, so that batches per epoch are exact
+  int64_t shuffle_buffer = 1000;         // streaming: rows shuffled together
+  size_t threads = 0;                    // 0: one a core
+  int64_t prefetch = 2;                  // batches under way for each thread
+  bool pin_memory = true;                // copies to an accelerator start from page-locked memory and do not wait
+  int64_t batches_per_stream_epoch = 0;  // streaming: batches that count as one epoch; 0: only whole passes count
+  int64_t index_limit_bytes = 16 << 20;  // inputs up to this size are looked through first, so that batches per epoch are exact
 };
 
-// Rows that cannot be used are reported once. Small inputs drop them; large ones, which are never read whole, replace each by another row.
-std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
-                                    std::shared_ptr<RowReport> report);
-std::unique_ptr<Loader> make_loader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder, LoaderConfig config,
-                                    std::shared_ptr<RowReport> report);
+// Rows that cannot be used are reported once. Small inputs drop them; large ones, which are never read whole, replace each by
+// another row.
+std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder,
+                                    LoaderConfig config, std::shared_ptr<RowReport> report);
+std::unique_ptr<Loader> make_loader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder,
+                                    LoaderConfig config, std::shared_ptr<RowReport> report);
 
 }  // namespace hone::data

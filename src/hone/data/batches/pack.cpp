@@ -10,8 +10,9 @@
 namespace hone::data {
 
 Packing parse_packing(const std::string& name) {
-  static const std::map<std::string, Packing> names = {{"none", Packing::none},       {"binpack", Packing::best_fit}, {"sequential", Packing::next_fit},
-                                                       {"neat", Packing::knapsack},   {"plain", Packing::joined},     {"blocks", Packing::blocks}};
+  static const std::map<std::string, Packing> names = {{"none", Packing::none},           {"binpack", Packing::best_fit},
+                                                       {"sequential", Packing::next_fit}, {"neat", Packing::knapsack},
+                                                       {"plain", Packing::joined},        {"blocks", Packing::blocks}};
   auto found = names.find(name);
   if (found == names.end())
     throw UserError(ExitCode::usage, "packing strategy \"" + name + "\" is unknown",
@@ -79,11 +80,15 @@ Packs pack_knapsack(const std::vector<int64_t>& lengths, int64_t capacity) {
 
 Packs pack(Packing packing, const std::vector<int64_t>& lengths, int64_t capacity) {
   switch (packing) {
-    case Packing::best_fit: return pack_best_fit(lengths, capacity);
-    case Packing::next_fit: return pack_next_fit(lengths, capacity);
+    case Packing::best_fit:
+      return pack_best_fit(lengths, capacity);
+    case Packing::next_fit:
+      return pack_next_fit(lengths, capacity);
     case Packing::knapsack:
-    case Packing::joined: return pack_knapsack(lengths, capacity);
-    default: break;
+    case Packing::joined:
+      return pack_knapsack(lengths, capacity);
+    default:
+      break;
   }
   Packs packs;
   for (size_t index = 0; index < lengths.size(); ++index) packs.push_back({index});

@@ -8,11 +8,11 @@ namespace hone::data {
 
 enum class Packing {
   none,
-  best_fit,    // ms-swift binpack: longest first, each into the fullest pack that still holds it
-  next_fit,    // ms-swift sequential: order kept
-  knapsack,    // LLaMA-Factory neat_packing: repeatedly the longest that still fits
-  joined,      // LLaMA-Factory packing: knapsack, but the samples of a pack attend to each other
-  blocks,      // LLaMA-Factory pre-training: texts end to end, cut into equal blocks
+  best_fit,  // ms-swift binpack: longest first, each into the fullest pack that still holds it
+  next_fit,  // ms-swift sequential: order kept
+  knapsack,  // LLaMA-Factory neat_packing: repeatedly the longest that still fits
+  joined,    // LLaMA-Factory packing: knapsack, but the samples of a pack attend to each other
+  blocks,    // LLaMA-Factory pre-training: texts end to end, cut into equal blocks
 };
 Packing parse_packing(const std::string& name);  // throws UserError(usage)
 

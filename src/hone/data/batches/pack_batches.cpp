@@ -1,8 +1,8 @@
 // Samples of one window to packs and batches.
 #include <algorithm>
 
-#include "hone/data/encode/truncate.h"
 #include "hone/data/batches/batch_sampler.h"
+#include "hone/data/encode/truncate.h"
 
 namespace hone::data {
 namespace {
@@ -46,13 +46,16 @@ std::vector<SamplePack> pack_samples(std::vector<SamplePack> rows, Packing packi
 }  // namespace
 
 PackMask joint_of(Packing packing) {
-  return packing == Packing::joined ? PackMask::cross_sample : packing == Packing::blocks ? PackMask::one_sequence : PackMask::separate;
+  return packing == Packing::joined   ? PackMask::cross_sample
+         : packing == Packing::blocks ? PackMask::one_sequence
+                                      : PackMask::separate;
 }
 
 int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder) {
   if (config.packing == Packing::none) return 0;
   int64_t capacity = config.packing_length > 0 ? config.packing_length : encoder.config().max_length;
-  if (capacity <= 0) throw UserError(ExitCode::usage, "packing needs a length", "give --max_length (cutoff_len) or --packing_length");
+  if (capacity <= 0)
+    throw UserError(ExitCode::usage, "packing needs a length", "give --max_length (cutoff_len) or --packing_length");
   return capacity;
 }
 
@@ -70,16 +73,21 @@ Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config) 
   return batch;
 }
 
-std::vector<Batch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle, const Encoder& encoder) {
-  if (config.packing == Packing::blocks) samples = chunk_into_blocks(samples, capacity, encoder);
-  else if (config.packing != Packing::none) samples = pack_samples(std::move(samples), config.packing, capacity);
+std::vector<Batch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle,
+                                const Encoder& encoder) {
+  if (config.packing == Packing::blocks)
+    samples = chunk_into_blocks(samples, capacity, encoder);
+  else if (config.packing != Packing::none)
+    samples = pack_samples(std::move(samples), config.packing, capacity);
   if (config.group_by_length)
     std::stable_sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return tokens_of(a) > tokens_of(b); });
-  else if (shuffle) shuffle->shuffle(samples);
+  else if (shuffle)
+    shuffle->shuffle(samples);
   std::vector<Batch> batches;
   auto step = static_cast<size_t>(config.batch_size);
   size_t usable = config.drop_last ? samples.size() / step * step : samples.size();
-  for (size_t at = 0; at < usable; at += step) batches.push_back(make_batch(std::span(samples).subspan(at, std::min(step, samples.size() - at)), config));
+  for (size_t at = 0; at < usable; at += step)
+    batches.push_back(make_batch(std::span(samples).subspan(at, std::min(step, samples.size() - at)), config));
   if (config.group_by_length && shuffle) shuffle->shuffle(batches);
   return batches;
 }

@@ -9,7 +9,8 @@ namespace hone::data {
 
 class Permutation {
  public:
-  Permutation(uint64_t size, uint64_t seed, uint64_t stream) : size_(size), half_bits_((std::bit_width(size > 1 ? size - 1 : 1) + 1) / 2) {
+  Permutation(uint64_t size, uint64_t seed, uint64_t stream)
+      : size_(size), half_bits_((std::bit_width(size > 1 ? size - 1 : 1) + 1) / 2) {
     Rng rng(seed, stream);
     for (auto& key : keys_) key = rng.next();
   }

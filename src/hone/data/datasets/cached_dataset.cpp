@@ -43,7 +43,7 @@ class EncodedRows final : public ConversationSource {
                       fmt::format("rows of this run are written with --template_mode {}", wanted_for));
     if (about_.value("vocabulary", size_t{0}) != tokenizer.size())
       throw not_a_cached_dataset(folder, fmt::format("made by a tokenizer of {} tokens, this one has {}",
-                                            about_.value("vocabulary", size_t{0}), tokenizer.size()));
+                                                     about_.value("vocabulary", size_t{0}), tokenizer.size()));
     weighted_ = about_.value("weighted", false);
     total_ = about_.value("tokens", int64_t{-1});
     read_parts();
@@ -114,7 +114,8 @@ Result<SamplePack> encode_for(TemplateMode purpose, const Encoder& encoder, cons
 }
 
 // All rows in their order, encoded side by side.
-std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const Encoder& encoder, ThreadPool& pool, TemplateMode purpose) {
+std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const Encoder& encoder, ThreadPool& pool,
+                                           TemplateMode purpose) {
   constexpr int64_t kChunk = 64;
   std::vector<Result<SamplePack>> encoded(static_cast<size_t>(rows.size()), Result<SamplePack>(SamplePack()));
   std::vector<std::future<void>> jobs;
@@ -122,8 +123,8 @@ std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const
     jobs.push_back(pool.submit([&, begin] {
       for (int64_t row = begin; row < std::min(begin + kChunk, rows.size()); ++row) {
         auto conversation = rows.at(row);
-        encoded[static_cast<size_t>(row)] = conversation ? encode_for(purpose, encoder, *conversation, row)
-                                                         : Result<SamplePack>(Error{conversation.error()});
+        encoded[static_cast<size_t>(row)] =
+            conversation ? encode_for(purpose, encoder, *conversation, row) : Result<SamplePack>(Error{conversation.error()});
       }
     }));
   for (auto& job : jobs) job.wait();
@@ -134,7 +135,7 @@ std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const
 }  // namespace
 
 void write_cached_dataset(const fs::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report,
-                   ThreadPool& pool, TemplateMode purpose) {
+                          ThreadPool& pool, TemplateMode purpose) {
   std::vector<text::TokenId> ids, labels;
   std::vector<float> weights;
   std::vector<EncodedPart> parts;
@@ -180,7 +181,8 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
 
 bool is_cached_dataset(const fs::path& folder) { return fs::is_regular_file(folder / kAbout); }
 
-std::shared_ptr<ConversationSource> open_cached_dataset(const fs::path& folder, const text::Tokenizer& tokenizer, TemplateMode purpose) {
+std::shared_ptr<ConversationSource> open_cached_dataset(const fs::path& folder, const text::Tokenizer& tokenizer,
+                                                        TemplateMode purpose) {
   if (!is_cached_dataset(folder)) throw not_a_cached_dataset(folder, fmt::format("has no {}", kAbout));
   return std::make_shared<EncodedRows>(folder, tokenizer, kPurposes[static_cast<size_t>(purpose)]);
 }

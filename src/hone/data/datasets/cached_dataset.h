@@ -4,19 +4,20 @@
 #include <filesystem>
 
 #include "hone/base/thread_pool.h"
+#include "hone/data/datasets/source.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/data/row_report.h"
-#include "hone/data/datasets/source.h"
 
 namespace hone::data {
 
-// What rows are prepared for, by ms-swift's words: train, rlhf (a row is its chosen and its rejected conversation), kto (with its label).
+// What rows are prepared for, by ms-swift's words: train, rlhf (a row is its chosen and its rejected conversation), kto (with its
+// label).
 enum class TemplateMode { train, rlhf, kto };
 
 // Encodes every row on the threads of `pool` and writes a folder that appears whole. Rows that cannot be used are reported and
 // left out.
-void write_cached_dataset(const std::filesystem::path& folder, const ConversationSource& rows, const Encoder& encoder, RowReport& report,
-                   ThreadPool& pool, TemplateMode purpose = TemplateMode::train);
+void write_cached_dataset(const std::filesystem::path& folder, const ConversationSource& rows, const Encoder& encoder,
+                          RowReport& report, ThreadPool& pool, TemplateMode purpose = TemplateMode::train);
 
 bool is_cached_dataset(const std::filesystem::path& folder);
 

@@ -19,8 +19,10 @@ std::string split_named(const std::string& word) {
 std::vector<std::string> words_of(const std::string& path) {
   std::vector<std::string> words(1);
   for (char c : lower_case(path)) {
-    if (c >= 'a' && c <= 'z') words.back() += c;
-    else if (!words.back().empty()) words.emplace_back();
+    if (c >= 'a' && c <= 'z')
+      words.back() += c;
+    else if (!words.back().empty())
+      words.emplace_back();
   }
   return words;
 }
@@ -32,10 +34,13 @@ bool is_card(const fs::path& file) {
 
 std::vector<fs::path> files_below(const fs::path& folder) {
   std::vector<fs::path> files;
-  for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink);
+  for (auto entry = fs::recursive_directory_iterator(
+           folder, fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink);
        entry != fs::recursive_directory_iterator(); ++entry) {
-    if (entry->is_directory() && (entry->path().filename().string().starts_with(".") || entry.depth() > 8)) entry.disable_recursion_pending();
-    else if (entry->is_regular_file() && is_dataset_file(entry->path()) && !is_card(entry->path())) files.push_back(entry->path());
+    if (entry->is_directory() && (entry->path().filename().string().starts_with(".") || entry.depth() > 8))
+      entry.disable_recursion_pending();
+    else if (entry->is_regular_file() && is_dataset_file(entry->path()) && !is_card(entry->path()))
+      files.push_back(entry->path());
   }
   // Text files beside tables are licences and notes.
   auto is_text = [](const fs::path& file) { return file.extension() == ".txt"; };
@@ -64,19 +69,25 @@ std::vector<fs::path> dataset_files(const fs::path& folder, const std::string& s
   bool whole = subset.empty() || subset == "default";
   auto root = !whole && fs::is_directory(folder / subset) ? folder / subset : folder;
   auto files = files_below(root);
-  if (files.empty()) throw UserError(ExitCode::bad_data, folder.string() + ": no dataset files", "expected .jsonl, .json, .csv, .tsv, .txt or .parquet inside");
+  if (files.empty())
+    throw UserError(ExitCode::bad_data, folder.string() + ": no dataset files",
+                    "expected .jsonl, .json, .csv, .tsv, .txt or .parquet inside");
   auto all = files;
   if (!whole && root == folder) {
-    std::erase_if(files, [&](const fs::path& file) { return file.lexically_relative(folder).string().find(subset) == std::string::npos; });
+    std::erase_if(
+        files, [&](const fs::path& file) { return file.lexically_relative(folder).string().find(subset) == std::string::npos; });
     if (files.empty())
-      throw UserError(ExitCode::bad_data, fmt::format("{}: no subset \"{}\"", folder.string(), subset), "it holds " + listing(all, folder));
+      throw UserError(ExitCode::bad_data, fmt::format("{}: no subset \"{}\"", folder.string(), subset),
+                      "it holds " + listing(all, folder));
   }
-  bool marked = std::any_of(files.begin(), files.end(), [&](const fs::path& file) { return !split_of(file.lexically_relative(root)).empty(); });
+  bool marked = std::any_of(files.begin(), files.end(),
+                            [&](const fs::path& file) { return !split_of(file.lexically_relative(root)).empty(); });
   auto wanted = split_named(split).empty() ? split : split_named(split);
   if (!marked && wanted == "train") return files;
   std::erase_if(files, [&](const fs::path& file) { return split_of(file.lexically_relative(root)) != wanted; });
   if (files.empty())
-    throw UserError(ExitCode::bad_data, fmt::format("{}: no files of split \"{}\"", folder.string(), split), "it holds " + listing(all, folder));
+    throw UserError(ExitCode::bad_data, fmt::format("{}: no files of split \"{}\"", folder.string(), split),
+                    "it holds " + listing(all, folder));
   return files;
 }
 

@@ -7,8 +7,8 @@
 
 namespace hone::data {
 
-// Sorted by path. `subset` is a subfolder or a word in file names, empty or "default" for all; `split` is train, validation or test.
-// Throws UserError(bad_data) that lists what the folder offers.
+// Sorted by path. `subset` is a subfolder or a word in file names, empty or "default" for all; `split` is train, validation or
+// test. Throws UserError(bad_data) that lists what the folder offers.
 std::vector<fs::path> dataset_files(const fs::path& folder, const std::string& subset, const std::string& split);
 
 // "train", "validation", "test" or "" by the words in a file's path below the folder.

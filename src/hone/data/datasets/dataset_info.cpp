@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "hone/base/file.h"
 #include "hone/base/edit_distance.h"
+#include "hone/base/file.h"
 
 namespace hone::data {
 namespace {
@@ -21,7 +21,8 @@ class MemberReader {
   }
   void count(const char* key, std::optional<int64_t>& out) {
     auto value = find(key);
-    if (value && expect(value->is_number_integer() && value->get<int64_t>() > 0, key, "a positive number")) out = value->get<int64_t>();
+    if (value && expect(value->is_number_integer() && value->get<int64_t>() > 0, key, "a positive number"))
+      out = value->get<int64_t>();
   }
   void texts(const char* key, std::vector<std::string>& out) {
     auto value = find(key);
@@ -83,22 +84,40 @@ Result<FactoryEntry> parse_factory_entry(const std::string& name, const Json& ob
   reader.text("formatting", formatting);
   reader.flag("ranking", format.ranking);
   read_names(reader, "columns",
-             {{"prompt", &format.prompt}, {"query", &format.query}, {"response", &format.response}, {"history", &format.history},
-              {"messages", &format.messages}, {"system", &format.system}, {"tools", &format.tools}, {"images", &format.images},
-              {"videos", &format.videos}, {"audios", &format.audios}, {"chosen", &format.chosen}, {"rejected", &format.rejected},
+             {{"prompt", &format.prompt},
+              {"query", &format.query},
+              {"response", &format.response},
+              {"history", &format.history},
+              {"messages", &format.messages},
+              {"system", &format.system},
+              {"tools", &format.tools},
+              {"images", &format.images},
+              {"videos", &format.videos},
+              {"audios", &format.audios},
+              {"chosen", &format.chosen},
+              {"rejected", &format.rejected},
               {"kto_tag", &format.kto_tag}});
   read_names(reader, "tags",
-             {{"role_tag", &format.role_tag}, {"content_tag", &format.content_tag}, {"user_tag", &format.user_tag},
-              {"assistant_tag", &format.assistant_tag}, {"observation_tag", &format.observation_tag},
-              {"function_tag", &format.function_tag}, {"system_tag", &format.system_tag}});
+             {{"role_tag", &format.role_tag},
+              {"content_tag", &format.content_tag},
+              {"user_tag", &format.user_tag},
+              {"assistant_tag", &format.assistant_tag},
+              {"observation_tag", &format.observation_tag},
+              {"function_tag", &format.function_tag},
+              {"system_tag", &format.system_tag}});
   if (!reader.problem().empty()) return error("entry \"{}\": {}", name, reader.problem());
   using Formatting = FactoryFormatOptions::Formatting;
-  if (formatting == "alpaca") format.formatting = Formatting::alpaca;
-  else if (formatting == "sharegpt") format.formatting = Formatting::sharegpt;
-  else if (formatting == "openai") format.formatting = Formatting::openai;
-  else return error("entry \"{}\": formatting is \"{}\"; expected alpaca, sharegpt or openai", name, formatting);
+  if (formatting == "alpaca")
+    format.formatting = Formatting::alpaca;
+  else if (formatting == "sharegpt")
+    format.formatting = Formatting::sharegpt;
+  else if (formatting == "openai")
+    format.formatting = Formatting::openai;
+  else
+    return error("entry \"{}\": formatting is \"{}\"; expected alpaca, sharegpt or openai", name, formatting);
   if (entry.file_name.empty()) entry.file_name = script;
-  if (!cloud.empty()) return error("entry \"{}\": cloud_file_name is not read; expected file_name (download {} first)", name, cloud);
+  if (!cloud.empty())
+    return error("entry \"{}\": cloud_file_name is not read; expected file_name (download {} first)", name, cloud);
   if (entry.file_name.empty() && entry.hf_id.empty() && entry.ms_id.empty())
     return error("entry \"{}\" has no file_name, hf_hub_url or ms_hub_url", name);
   return entry;
@@ -118,7 +137,8 @@ Json read_factory_info(const std::filesystem::path& dataset_dir) {
   auto path = dataset_dir / "dataset_info.json";
   if (!std::filesystem::exists(path)) return Json::object();
   auto info = parse_json(read_file(path)).or_throw(ExitCode::bad_data, path.string());
-  if (!info.is_object()) throw UserError(ExitCode::bad_data, fmt::format("{} is {}; expected an object of entries", path.string(), info.type_name()));
+  if (!info.is_object())
+    throw UserError(ExitCode::bad_data, fmt::format("{} is {}; expected an object of entries", path.string(), info.type_name()));
   return info;
 }
 
@@ -179,7 +199,8 @@ Result<SwiftEntry> parse_swift_entry(const Json& object, const std::filesystem::
     if (auto bad = read_subsets(*list, entry.subsets)) return *bad;
   if (!reader.problem().empty()) return Error{reader.problem()};
   if (!problem.empty()) return Error{"messages: " + problem};
-  if (entry.path.empty() && entry.ms_id.empty() && entry.hf_id.empty()) return Error{"an entry names no dataset_path, ms_dataset_id or hf_dataset_id"};
+  if (entry.path.empty() && entry.ms_id.empty() && entry.hf_id.empty())
+    return Error{"an entry names no dataset_path, ms_dataset_id or hf_dataset_id"};
   if (!entry.path.empty()) entry.path = (base_dir / entry.path).lexically_normal().string();
   return entry;
 }
@@ -191,8 +212,10 @@ std::vector<SwiftEntry> read_swift_info(const std::vector<std::string>& sources)
     bool is_file = std::filesystem::is_regular_file(source, ignored);
     std::string where = is_file ? source : "--custom_dataset_info";
     auto base = is_file ? std::filesystem::absolute(source).parent_path() : std::filesystem::current_path();
-    auto list = parse_json(is_file ? read_file(source) : source).or_throw(ExitCode::bad_data, where, "give a JSON file or an inline JSON list");
-    if (!list.is_array()) throw UserError(ExitCode::bad_data, fmt::format("{} is {}; expected a list of entries", where, list.type_name()));
+    auto list = parse_json(is_file ? read_file(source) : source)
+                    .or_throw(ExitCode::bad_data, where, "give a JSON file or an inline JSON list");
+    if (!list.is_array())
+      throw UserError(ExitCode::bad_data, fmt::format("{} is {}; expected a list of entries", where, list.type_name()));
     for (const auto& object : list) entries.push_back(parse_swift_entry(object, base).or_throw(ExitCode::bad_data, where));
   }
   return entries;

@@ -1,4 +1,5 @@
-// What registries say about datasets: LLaMA-Factory's dataset_info.json (name -> entry) and ms-swift's custom_dataset_info (a list).
+// What registries say about datasets: LLaMA-Factory's dataset_info.json (name -> entry) and ms-swift's custom_dataset_info (a
+// list).
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -12,8 +13,8 @@ namespace hone::data {
 // An entry of dataset_info.json in dataset_dir.
 struct FactoryEntry {
   std::string name;
-  std::string file_name;          // inside dataset_dir; empty for hub entries
-  std::string hf_id, ms_id;       // hub ids
+  std::string file_name;     // inside dataset_dir; empty for hub entries
+  std::string hf_id, ms_id;  // hub ids
   std::string subset, split = "train", folder;
   std::optional<int64_t> num_samples;
   FactoryFormatOptions format;
@@ -28,7 +29,7 @@ struct SwiftSubset {
   std::string name, subset = "default";
   std::vector<std::string> split;  // empty: the entry's
   std::optional<std::map<std::string, std::string>> columns;
-  bool weak = false;               // "all" leaves it out
+  bool weak = false;  // "all" leaves it out
 };
 
 // An entry of a custom_dataset_info list.

@@ -10,7 +10,7 @@ struct DatasetSpec {
   std::string name;  // path or id
   std::vector<std::string> subsets;
   std::optional<int64_t> sample;
-  std::string hub;   // "hf", "ms" or empty
+  std::string hub;  // "hf", "ms" or empty
 };
 
 // Throws UserError(usage) for a count that is no positive number.

@@ -36,14 +36,16 @@ std::vector<SubsetChoice> choose_subsets(const std::vector<std::string>& words, 
   if (words.empty() && info.subsets.empty()) return {{"default", info.split, std::nullopt}};
   if (words.empty() && info.subsets.size() == 1) return {choice_of(info.subsets.front(), info)};
   for (const auto& word : words.empty() ? std::vector<std::string>{"default"} : words) {
-    auto named = std::find_if(info.subsets.begin(), info.subsets.end(), [&](const SwiftSubset& subset) { return subset.name == word; });
+    auto named =
+        std::find_if(info.subsets.begin(), info.subsets.end(), [&](const SwiftSubset& subset) { return subset.name == word; });
     if (named != info.subsets.end()) {
       chosen.push_back(choice_of(*named, info));
     } else if (word == "all" && !info.subsets.empty()) {
       for (const auto& subset : info.subsets)
         if (!subset.weak) chosen.push_back(choice_of(subset, info));
     } else if (words.empty()) {
-      throw UserError(ExitCode::usage, fmt::format("{}: several subsets and none is the default", folder.string()), "name one, as in ID:subset");
+      throw UserError(ExitCode::usage, fmt::format("{}: several subsets and none is the default", folder.string()),
+                      "name one, as in ID:subset");
     } else if (is_split_name(word) && !fs::is_directory(folder / word)) {
       // "id:subset/split": a split word narrows the subset named before it.
       if (chosen.empty()) chosen.push_back({"default", {}, std::nullopt});
@@ -65,8 +67,10 @@ std::vector<fs::path> factory_files(const fs::path& path, const FactoryEntry& en
   for (const auto& file : files)
     if (file.extension() != files.front().extension() &&
         !(file.extension().string().starts_with(".json") && files.front().extension().string().starts_with(".json")))
-      throw UserError(ExitCode::bad_data, fmt::format("{}: {} and {} side by side", path.string(), files.front().filename().string(), file.filename().string()),
-                      "the files of one dataset must share a type");
+      throw UserError(
+          ExitCode::bad_data,
+          fmt::format("{}: {} and {} side by side", path.string(), files.front().filename().string(), file.filename().string()),
+          "the files of one dataset must share a type");
   return files;
 }
 
@@ -91,7 +95,8 @@ DatasetPart DatasetLocator::swift_part(std::vector<fs::path> files, const SwiftF
           }};
 }
 
-std::vector<DatasetPart> DatasetLocator::folder_parts(const fs::path& folder, const std::vector<std::string>& subsets, const SwiftEntry* entry) const {
+std::vector<DatasetPart> DatasetLocator::folder_parts(const fs::path& folder, const std::vector<std::string>& subsets,
+                                                      const SwiftEntry* entry) const {
   std::vector<DatasetPart> parts;
   for (const auto& choice : choose_subsets(subsets, entry, folder)) {
     SwiftFormatOptions options = entry ? entry->format : SwiftFormatOptions{};
@@ -106,8 +111,11 @@ fs::path DatasetLocator::folder_of(const std::string& id, const std::string& hub
   if (!looks_like_path && config_.resolver) return config_.resolver(id, hub);
   if (!looks_like_path)
     if (auto cached = hub::find_in_caches(id, hub::Kind::dataset)) return *cached;
-  throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is not a local file or folder{}", id, looks_like_path ? "" : " and not in the hub caches"),
-                  looks_like_path ? "check the path" : "download it and pass its folder, or put it into the Hugging Face or ModelScope cache");
+  throw UserError(
+      ExitCode::usage,
+      fmt::format("dataset \"{}\" is not a local file or folder{}", id, looks_like_path ? "" : " and not in the hub caches"),
+      looks_like_path ? "check the path"
+                      : "download it and pass its folder, or put it into the Hugging Face or ModelScope cache");
 }
 
 LocatedDataset DatasetLocator::locate_word(const std::string& text) const {
@@ -128,8 +136,10 @@ LocatedDataset DatasetLocator::locate_word(const std::string& text) const {
     std::string id = !entry ? word.name : from_hf || entry->ms_id.empty() ? entry->hf_id : entry->ms_id;
     path = folder_of(id.empty() ? word.name : id, word.hub);
   }
-  if (fs::is_directory(path)) located.parts = folder_parts(path, word.subsets, entry);
-  else located.parts.push_back(swift_part({path}, entry ? entry->format : SwiftFormatOptions{}));
+  if (fs::is_directory(path))
+    located.parts = folder_parts(path, word.subsets, entry);
+  else
+    located.parts.push_back(swift_part({path}, entry ? entry->format : SwiftFormatOptions{}));
   return located;
 }
 
@@ -138,14 +148,17 @@ LocatedDataset DatasetLocator::locate_entry(const std::string& name) const {
   auto where = (dir / "dataset_info.json").string();
   auto entry = factory_entry(factory_info_, name, where);
   if (entry.format.ranking != config_.ranking)
-    throw UserError(ExitCode::usage, fmt::format("{}: dataset \"{}\" {} ranking data", where, name, entry.format.ranking ? "is" : "is not"),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{}: dataset \"{}\" {} ranking data", where, name, entry.format.ranking ? "is" : "is not"),
                     config_.ranking ? "this stage needs \"ranking\": true" : "ranking data is for the stages rm and dpo");
   entry.format.media_dir = config_.media_dir.empty() ? config_.dataset_dir : config_.media_dir;
   entry.format.demands = demands();
   fs::path path = dir / entry.file_name;
   bool use_modelscope = std::getenv("USE_MODELSCOPE_HUB") && std::string(std::getenv("USE_MODELSCOPE_HUB")) != "0";
-  if (!entry.ms_id.empty() && (use_modelscope || entry.hf_id.empty())) path = folder_of(entry.ms_id, "ms");
-  else if (!entry.hf_id.empty()) path = folder_of(entry.hf_id, "hf");
+  if (!entry.ms_id.empty() && (use_modelscope || entry.hf_id.empty()))
+    path = folder_of(entry.ms_id, "ms");
+  else if (!entry.hf_id.empty())
+    path = folder_of(entry.hf_id, "hf");
   auto options = entry.format;
   DatasetPart part{factory_files(path, entry), "", [options](const std::vector<std::string>&) {
                      return std::shared_ptr<const RowFormat>(factory_format(options));

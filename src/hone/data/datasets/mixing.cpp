@@ -45,8 +45,8 @@ RowOrder num_samples(uint32_t rows, int64_t wanted, NumpyRandomState& random) {
   return order;
 }
 
-TrainValidation split_and_sample(uint32_t rows, std::optional<int64_t> sample, double ratio, bool shuffle, NumpyRandomState& random,
-                                 const std::string& dataset) {
+TrainValidation split_and_sample(uint32_t rows, std::optional<int64_t> sample, double ratio, bool shuffle,
+                                 NumpyRandomState& random, const std::string& dataset) {
   int64_t wanted = sample.value_or(rows);
   if (ratio == 0) return {.train = sample_rows(rows, wanted, shuffle, random)};
   if (ratio == 1) {
@@ -55,7 +55,8 @@ TrainValidation split_and_sample(uint32_t rows, std::optional<int64_t> sample, d
                       "validation rows are never repeated; lower the count after #");
     return {.validation = sample_rows(rows, wanted, shuffle, random), .has_train = false, .has_validation = true};
   }
-  auto held_out = static_cast<uint32_t>(std::max<int64_t>(static_cast<int64_t>(static_cast<double>(std::min<int64_t>(rows, wanted)) * ratio), 1));
+  auto held_out = static_cast<uint32_t>(
+      std::max<int64_t>(static_cast<int64_t>(static_cast<double>(std::min<int64_t>(rows, wanted)) * ratio), 1));
   if (wanted <= held_out || rows <= held_out)
     throw UserError(ExitCode::usage,
                     fmt::format("{}: {} rows leave nothing to train on after {} for validation", dataset,
@@ -78,7 +79,8 @@ TrainValidation split_and_sample(uint32_t rows, std::optional<int64_t> sample, d
 TrainValidation split_by_size(uint32_t rows, double test_size, int64_t seed) {
   auto held_out = static_cast<int64_t>(test_size > 1 ? test_size : std::ceil(test_size * rows));
   if (test_size == 1 || held_out <= 0 || held_out >= rows)
-    throw UserError(ExitCode::usage, fmt::format("val_size {} of {} rows leaves no training or no validation rows", test_size, rows),
+    throw UserError(ExitCode::usage,
+                    fmt::format("val_size {} of {} rows leaves no training or no validation rows", test_size, rows),
                     "give a fraction below 1 or a count below the number of rows");
   auto order = NumpyGenerator(static_cast<uint64_t>(seed)).permutation(rows);
   RowOrder validation(order.begin(), order.begin() + held_out);
@@ -103,13 +105,17 @@ RowOrder take_turns(const std::vector<uint32_t>& lengths, const std::vector<uint
   return order;
 }
 
-void check_probabilities(const std::vector<uint32_t>& lengths, const std::vector<double>& probabilities, StoppingStrategy stopping) {
+void check_probabilities(const std::vector<uint32_t>& lengths, const std::vector<double>& probabilities,
+                         StoppingStrategy stopping) {
   if (probabilities.size() != lengths.size())
-    throw UserError(ExitCode::usage, fmt::format("{} interleave probabilities for {} datasets", probabilities.size(), lengths.size()), "give one per dataset");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} interleave probabilities for {} datasets", probabilities.size(), lengths.size()),
+                    "give one per dataset");
   double sum = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   bool negative = std::any_of(probabilities.begin(), probabilities.end(), [](double p) { return !(p >= 0); });
   if (negative || std::abs(sum - 1) > 1e-8)
-    throw UserError(ExitCode::usage, fmt::format("interleave probabilities sum to {}", sum), "expected numbers of at least 0 that sum to 1");
+    throw UserError(ExitCode::usage, fmt::format("interleave probabilities sum to {}", sum),
+                    "expected numbers of at least 0 that sum to 1");
   for (size_t i = 0; i < lengths.size(); ++i)
     if (probabilities[i] == 0 && stopping != StoppingStrategy::first_exhausted)
       throw UserError(ExitCode::usage, fmt::format("dataset {} has probability 0 and would never be exhausted", i + 1),
@@ -118,7 +124,8 @@ void check_probabilities(const std::vector<uint32_t>& lengths, const std::vector
 
 }  // namespace
 
-RowOrder interleave_rows(const std::vector<uint32_t>& lengths, const std::vector<double>& probabilities, int64_t seed, StoppingStrategy stopping) {
+RowOrder interleave_rows(const std::vector<uint32_t>& lengths, const std::vector<double>& probabilities, int64_t seed,
+                         StoppingStrategy stopping) {
   for (size_t i = 0; i < lengths.size(); ++i)
     if (lengths[i] == 0) throw UserError(ExitCode::bad_data, fmt::format("dataset {} is empty and cannot be interleaved", i + 1));
   std::vector<uint32_t> offsets(lengths.size(), 0);

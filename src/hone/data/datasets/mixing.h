@@ -1,5 +1,5 @@
-// Which rows of which dataset come in what order: sampling, interleaving, splitting. All are index arithmetic on row numbers, with the
-// same random draws as ms-swift, LLaMA-Factory and Hugging Face datasets make.
+// Which rows of which dataset come in what order: sampling, interleaving, splitting. All are index arithmetic on row numbers,
+// with the same random draws as ms-swift, LLaMA-Factory and Hugging Face datasets make.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -26,12 +26,13 @@ struct TrainValidation {
   bool has_train = true, has_validation = false;
 };
 // ms-swift: validation is max(1, int(min(rows, N) * ratio)) rows, then the rest is sampled to N minus that.
-TrainValidation split_and_sample(uint32_t rows, std::optional<int64_t> sample, double ratio, bool shuffle, NumpyRandomState& random,
-                                 const std::string& dataset);
+TrainValidation split_and_sample(uint32_t rows, std::optional<int64_t> sample, double ratio, bool shuffle,
+                                 NumpyRandomState& random, const std::string& dataset);
 // Hugging Face's train_test_split(test_size=…, seed=…).
 TrainValidation split_by_size(uint32_t rows, double test_size, int64_t seed);
 
 // Row numbers in the concatenation of datasets of these lengths.
-RowOrder interleave_rows(const std::vector<uint32_t>& lengths, const std::vector<double>& probabilities, int64_t seed, StoppingStrategy stopping);
+RowOrder interleave_rows(const std::vector<uint32_t>& lengths, const std::vector<double>& probabilities, int64_t seed,
+                         StoppingStrategy stopping);
 
 }  // namespace hone::data

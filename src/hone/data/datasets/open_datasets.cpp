@@ -6,11 +6,11 @@
 
 #include "hone/base/log.h"
 #include "hone/data/datasets/cached_dataset.h"
-#include "hone/data/formats/column_hints.h"
-#include "hone/data/formats/columns.h"
 #include "hone/data/datasets/locate_dataset.h"
 #include "hone/data/datasets/self_cognition.h"
 #include "hone/data/datasets/sources.h"
+#include "hone/data/formats/column_hints.h"
+#include "hone/data/formats/columns.h"
 
 namespace hone::data {
 namespace {
@@ -22,13 +22,19 @@ struct TrainAndValidation {
 class Opener {
  public:
   explicit Opener(const DatasetConfig& config)
-      : config_(config), locator_(config), random_(static_cast<uint32_t>(config.data_seed)), factory_(config.dialect == DatasetConfig::Dialect::factory) {}
+      : config_(config),
+        locator_(config),
+        random_(static_cast<uint32_t>(config.data_seed)),
+        factory_(config.dialect == DatasetConfig::Dialect::factory) {}
 
   OpenedData open() {
     OpenedData data;
-    if (config_.streaming) open_streams(data);
-    else if (factory_) open_factory(data);
-    else open_swift(data);
+    if (config_.streaming)
+      open_streams(data);
+    else if (factory_)
+      open_factory(data);
+    else
+      open_swift(data);
     warn_of_absent_columns();
     data.train = with_encoded(std::move(data.train), config_.encoded, config_.shuffle && !factory_);
     data.validation = with_encoded(std::move(data.validation), config_.val_encoded, false);
@@ -45,7 +51,8 @@ class Opener {
   void warn_of_absent_columns() const {
     if (seen_columns_.empty()) return;
     for (const auto& [column, target] : config_.columns) {
-      const bool present = std::ranges::any_of(seen_columns_, [&, name = lower_case(column)](const auto& seen) { return lower_case(seen) == name; });
+      const bool present = std::ranges::any_of(
+          seen_columns_, [&, name = lower_case(column)](const auto& seen) { return lower_case(seen) == name; });
       if (present) continue;
       const auto near = nearest_name(column, seen_columns_);
       log::warning(
@@ -66,7 +73,9 @@ class Opener {
       all.push_back(open_cached_dataset(folder, *config_.tokenizer, config_.ranking ? TemplateMode::rlhf : TemplateMode::train));
     auto joined = concat_sources(std::move(all));
     if (!shuffle) return joined;
-    return select_source(joined, NumpyGenerator(static_cast<uint64_t>(random_.draw_seed())).permutation(checked_size(*joined, "the encoded rows")));
+    return select_source(
+        joined,
+        NumpyGenerator(static_cast<uint64_t>(random_.draw_seed())).permutation(checked_size(*joined, "the encoded rows")));
   }
 
   ReaderOptions reader_options() const { return {config_.max_row_bytes}; }
@@ -74,17 +83,20 @@ class Opener {
   static uint32_t checked_size(const ConversationSource& source, const std::string& name) {
     if (source.size() == 0) throw UserError(ExitCode::bad_data, name + ": no rows", "expected at least one row");
     if (source.size() >= std::numeric_limits<uint32_t>::max())
-      throw UserError(ExitCode::bad_data, fmt::format("{}: {} rows are too many to index", name, source.size()), "use --streaming true");
+      throw UserError(ExitCode::bad_data, fmt::format("{}: {} rows are too many to index", name, source.size()),
+                      "use --streaming true");
     return static_cast<uint32_t>(source.size());
   }
 
   SourcePtr open_part(const DatasetPart& part, const std::string& name, int64_t seed) const {
     if (part.files.empty())
-      return format_source(open_self_cognition(config_.model_name, config_.model_author, part.variant), part.format({"query", "response"}), name);
+      return format_source(open_self_cognition(config_.model_name, config_.model_author, part.variant),
+                           part.format({"query", "response"}), name);
     std::vector<std::unique_ptr<RowReader>> readers;
     for (const auto& file : part.files) readers.push_back(open_rows(file, reader_options()));
     if (config_.decisions)
-      return format_source(open_decisions(*concat_rows(std::move(readers)), *config_.decisions, static_cast<uint64_t>(seed)), part.format({"messages"}), name);
+      return format_source(open_decisions(*concat_rows(std::move(readers)), *config_.decisions, static_cast<uint64_t>(seed)),
+                           part.format({"messages"}), name);
     auto columns = sniff_columns(*open_row_stream(part.files.front(), reader_options()));
     note_columns(columns);
     return format_source(concat_rows(std::move(readers)), part.format(columns), name);
@@ -144,14 +156,17 @@ class Opener {
 
   void open_swift(OpenedData& data) {
     double ratio = config_.val_datasets.empty() ? config_.split_dataset_ratio : 0;
-    if (!(ratio >= 0 && ratio <= 1)) throw UserError(ExitCode::usage, fmt::format("--split_dataset_ratio {}", ratio), "expected a number from 0 to 1");
+    if (!(ratio >= 0 && ratio <= 1))
+      throw UserError(ExitCode::usage, fmt::format("--split_dataset_ratio {}", ratio), "expected a number from 0 to 1");
     if (!config_.datasets.empty())
-      std::tie(data.train, data.validation) = mix_and_shuffle(load_swift(config_.datasets, ratio, config_.shuffle, data), config_.shuffle);
+      std::tie(data.train, data.validation) =
+          mix_and_shuffle(load_swift(config_.datasets, ratio, config_.shuffle, data), config_.shuffle);
     if (config_.train_samples >= 0 && data.train) data.train = first_rows(data.train, config_.train_samples);
     if (!config_.val_datasets.empty()) {
       OpenedData ignored;
       random_ = NumpyRandomState(static_cast<uint32_t>(config_.data_seed));
-      data.validation = mix_and_shuffle(load_swift(config_.val_datasets, 1, config_.val_shuffle, ignored), config_.val_shuffle).second;
+      data.validation =
+          mix_and_shuffle(load_swift(config_.val_datasets, 1, config_.val_shuffle, ignored), config_.val_shuffle).second;
     }
   }
 
@@ -202,7 +217,9 @@ class Opener {
   }
 
   void open_streams(OpenedData& data) {
-    if (config_.decisions) throw UserError(ExitCode::usage, "records of decisions become several rows each, one after another", "leave --streaming out");
+    if (config_.decisions)
+      throw UserError(ExitCode::usage, "records of decisions become several rows each, one after another",
+                      "leave --streaming out");
     if (!factory_ && config_.split_dataset_ratio > 0 && config_.val_datasets.empty())
       log::warning("--split_dataset_ratio is ignored with --streaming true: a stream has no length to split; give --val_dataset");
     std::vector<StreamPtr> streams;
@@ -214,14 +231,16 @@ class Opener {
     if (streams.empty()) throw UserError(ExitCode::usage, "no dataset to stream", "give --dataset");
     bool interleave = config_.mix == MixStrategy::interleave || !config_.interleave_prob.empty();
     auto seed = static_cast<uint64_t>(factory_ ? config_.data_seed : interleave ? random_.draw_seed() : 0);
-    auto stream = interleave && streams.size() > 1 ? interleave_streams(std::move(streams), config_.interleave_prob, seed, config_.stopping)
-                                                   : concat_streams(std::move(streams));
+    auto stream = interleave && streams.size() > 1
+                      ? interleave_streams(std::move(streams), config_.interleave_prob, seed, config_.stopping)
+                      : concat_streams(std::move(streams));
     if (factory_ || config_.shuffle) {
       auto shuffle_seed = static_cast<uint64_t>(factory_ ? config_.data_seed : random_.draw_seed());
       stream = shuffle_stream(std::move(stream), config_.shuffle_buffer_size, shuffle_seed);
     }
     if (factory_ && config_.val_size > 0 && config_.val_size < 1)
-      throw UserError(ExitCode::usage, fmt::format("val_size {} with streaming: a stream has no length to take a share of", config_.val_size),
+      throw UserError(ExitCode::usage,
+                      fmt::format("val_size {} with streaming: a stream has no length to take a share of", config_.val_size),
                       "give a number of rows, for example val_size: 100");
     auto held_out = static_cast<int64_t>(factory_ ? config_.val_size : 0);
     if (held_out > 0) data.validation = hold_source(*stream, held_out);

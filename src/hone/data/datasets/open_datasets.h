@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "hone/data/encode/decision_rows.h"
 #include "hone/data/datasets/source.h"
+#include "hone/data/encode/decision_rows.h"
 #include "hone/text/tokenizer.h"
 
 namespace hone::data {
@@ -25,34 +25,34 @@ struct DatasetConfig {
   enum class Dialect { swift, factory };
   Dialect dialect = Dialect::swift;
   std::vector<std::string> datasets, val_datasets;
-  std::vector<std::string> encoded, val_encoded;        // folders of rows that are token ids already
-  std::shared_ptr<const text::Tokenizer> tokenizer;     // that must have made them
-  std::string dataset_dir = "data";  // factory: where dataset_info.json is
-  std::string media_dir;             // factory: prefix of relative media paths; empty means dataset_dir
-  double split_dataset_ratio = 0;    // swift: share of every dataset that becomes validation, before sampling
-  double val_size = 0;               // factory: below 1 a fraction of the mix, else a count
-  int64_t data_seed = 42;            // factory: the training seed
+  std::vector<std::string> encoded, val_encoded;     // folders of rows that are token ids already
+  std::shared_ptr<const text::Tokenizer> tokenizer;  // that must have made them
+  std::string dataset_dir = "data";                  // factory: where dataset_info.json is
+  std::string media_dir;                             // factory: prefix of relative media paths; empty means dataset_dir
+  double split_dataset_ratio = 0;                    // swift: share of every dataset that becomes validation, before sampling
+  double val_size = 0;                               // factory: below 1 a fraction of the mix, else a count
+  int64_t data_seed = 42;                            // factory: the training seed
   bool shuffle = true, val_shuffle = false;
   bool streaming = false;
-  bool strict = false;               // kept here for callers; rows report, RowReport decides
+  bool strict = false;                    // kept here for callers; rows report, RowReport decides
   MixStrategy mix = MixStrategy::concat;  // swift: interleave exactly when interleave_prob is given
   std::vector<double> interleave_prob;    // empty: take turns
   StoppingStrategy stopping = StoppingStrategy::first_exhausted;
   int64_t shuffle_buffer_size = 1000;
-  std::map<std::string, std::string> columns;      // swift: source column -> canonical column
-  std::vector<std::string> custom_dataset_info;    // swift: paths or inline JSON lists
+  std::map<std::string, std::string> columns;         // swift: source column -> canonical column
+  std::vector<std::string> custom_dataset_info;       // swift: paths or inline JSON lists
   std::vector<std::string> model_name, model_author;  // [zh, en] or one for both
-  int64_t max_samples = 0;           // factory: first n rows of every dataset; 0 means all
-  int64_t train_samples = -1;        // swift: so many rows of the mix are trained on; negative means all
-  bool separate_validation = false;  // every validation set is measured by itself
-  bool pretraining = false;          // stage pt: rows are plain text
-  bool ranking = false;              // factory: stage rm/dpo wants ranking entries, others forbid them
-  bool prompts_only = false;         // rollout methods: a row needs no answer
-  std::optional<DecisionChanges> decisions;  // rows are records of decisions, changed like this
+  int64_t max_samples = 0;                            // factory: first n rows of every dataset; 0 means all
+  int64_t train_samples = -1;                         // swift: so many rows of the mix are trained on; negative means all
+  bool separate_validation = false;                   // every validation set is measured by itself
+  bool pretraining = false;                           // stage pt: rows are plain text
+  bool ranking = false;                               // factory: stage rm/dpo wants ranking entries, others forbid them
+  bool prompts_only = false;                          // rollout methods: a row needs no answer
+  std::optional<DecisionChanges> decisions;           // rows are records of decisions, changed like this
   bool disable_auto_column_mapping = false;
-  bool prefer_hf = false;            // which hub an unprefixed id means
-  int64_t max_row_bytes = 8 << 20;   // a longer row is reported, not read
-  DatasetResolver resolver;          // empty: local paths and the hubs' local caches only
+  bool prefer_hf = false;           // which hub an unprefixed id means
+  int64_t max_row_bytes = 8 << 20;  // a longer row is reported, not read
+  DatasetResolver resolver;         // empty: local paths and the hubs' local caches only
 };
 
 struct NamedSource {

@@ -11,8 +11,8 @@ class PythonRandom {
  public:
   explicit PythonRandom(uint64_t seed);
 
-  double random();                  // [0, 1), 53 bits
-  uint64_t below(uint64_t bound);   // randrange(bound), bound < 2^32
+  double random();                                              // [0, 1), 53 bits
+  uint64_t below(uint64_t bound);                               // randrange(bound), bound < 2^32
   std::vector<size_t> sample(size_t population, size_t count);  // sample(range(population), count)
 
   template <class T>

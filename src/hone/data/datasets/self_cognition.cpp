@@ -10,21 +10,25 @@ namespace {
 constexpr const char* kEmptyReasoning = "<think>\n\n</think>\n\n";
 
 std::string replaced(std::string text, const std::string& placeholder, const std::string& value) {
-  for (size_t at = 0; (at = text.find(placeholder, at)) != text.npos; at += value.size()) text.replace(at, placeholder.size(), value);
+  for (size_t at = 0; (at = text.find(placeholder, at)) != text.npos; at += value.size())
+    text.replace(at, placeholder.size(), value);
   return text;
 }
 
 class SelfCognitionRows : public RowReader {
  public:
   SelfCognitionRows(std::vector<std::string> name, std::vector<std::string> author, const std::string& variant)
-      : name_(std::move(name)), author_(std::move(author)),
-        query_suffix_(variant == "qwen3" ? " /no_think" : ""), response_prefix_(variant == "default" ? "" : kEmptyReasoning) {}
+      : name_(std::move(name)),
+        author_(std::move(author)),
+        query_suffix_(variant == "qwen3" ? " /no_think" : ""),
+        response_prefix_(variant == "default" ? "" : kEmptyReasoning) {}
 
   int64_t size() const override { return static_cast<int64_t>(self_cognition_rows().size()); }
   Result<Row> at(int64_t index) const override {
     const auto& row = self_cognition_rows()[static_cast<size_t>(index)];
     size_t language = row.language == std::string_view("zh") ? 0 : 1;
-    Json fields = {{"query", filled(row.query, language) + query_suffix_}, {"response", response_prefix_ + filled(row.response, language)}};
+    Json fields = {{"query", filled(row.query, language) + query_suffix_},
+                   {"response", response_prefix_ + filled(row.response, language)}};
     return Row{std::move(fields), RowOrigin{"self-cognition", index + 1, ""}};
   }
 
@@ -44,9 +48,11 @@ bool is_self_cognition(const std::string& word) {
   return word == "self-cognition" || word == "swift/self-cognition" || word == "modelscope/self-cognition" || word == "identity";
 }
 
-std::unique_ptr<RowReader> open_self_cognition(const std::vector<std::string>& name, const std::vector<std::string>& author, const std::string& variant) {
+std::unique_ptr<RowReader> open_self_cognition(const std::vector<std::string>& name, const std::vector<std::string>& author,
+                                               const std::string& variant) {
   if (variant != "default" && variant != "qwen3" && variant != "empty_think")
-    throw UserError(ExitCode::usage, fmt::format("self-cognition has no subset \"{}\"", variant), "expected default, qwen3 or empty_think");
+    throw UserError(ExitCode::usage, fmt::format("self-cognition has no subset \"{}\"", variant),
+                    "expected default, qwen3 or empty_think");
   if (name.empty() || author.empty())
     log::warn_once("self-cognition: give --model_name and --model_author, or the model learns the words {{NAME}} and {{AUTHOR}}");
   return std::make_unique<SelfCognitionRows>(name, author, variant);

@@ -3,10 +3,10 @@
 #include <memory>
 #include <vector>
 
-#include "hone/data/formats/format.h"
 #include "hone/data/datasets/mixing.h"
-#include "hone/data/readers/row_reader.h"
 #include "hone/data/datasets/source.h"
+#include "hone/data/formats/format.h"
+#include "hone/data/readers/row_reader.h"
 
 namespace hone::data {
 
@@ -23,7 +23,8 @@ SourcePtr hold_source(ConversationStream& stream, int64_t count);
 StreamPtr format_stream(std::unique_ptr<RowStream> rows, std::shared_ptr<const RowFormat> format, std::string dataset);
 StreamPtr limit_stream(StreamPtr base, int64_t limit);
 StreamPtr concat_streams(std::vector<StreamPtr> parts);
-StreamPtr interleave_streams(std::vector<StreamPtr> parts, std::vector<double> probabilities, uint64_t seed, StoppingStrategy stopping);
+StreamPtr interleave_streams(std::vector<StreamPtr> parts, std::vector<double> probabilities, uint64_t seed,
+                             StoppingStrategy stopping);
 // Holds `buffer` rows and gives out half of them in random order whenever it is full.
 StreamPtr shuffle_stream(StreamPtr base, int64_t buffer, uint64_t seed);
 

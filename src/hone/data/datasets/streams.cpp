@@ -102,8 +102,11 @@ class DrawnSources {
 class InterleaveStream : public ConversationStream {
  public:
   InterleaveStream(std::vector<StreamPtr> parts, std::vector<double> probabilities, uint64_t seed, StoppingStrategy stopping)
-      : parts_(std::move(parts)), starts_(positions(parts_)), draws_(std::move(probabilities), parts_.size(), seed),
-        stopping_(stopping), exhausted_(parts_.size(), false) {}
+      : parts_(std::move(parts)),
+        starts_(positions(parts_)),
+        draws_(std::move(probabilities), parts_.size(), seed),
+        stopping_(stopping),
+        exhausted_(parts_.size(), false) {}
 
   std::optional<Result<Conversation>> next() override {
     while (!finished_) {
@@ -184,8 +187,10 @@ void ShuffleStream::refill() {
   while (buffer_.size() < capacity_ && !ended) {
     auto origin = base_->position();
     auto row = base_->next();
-    if (row) buffer_.push_back({std::move(origin), std::move(*row)});
-    else ended = true;
+    if (row)
+      buffer_.push_back({std::move(origin), std::move(*row)});
+    else
+      ended = true;
   }
   auto order = NumpyGenerator(seed_ + static_cast<uint64_t>(round_++)).permutation(static_cast<uint32_t>(buffer_.size()));
   std::vector<Held> mixed;
@@ -217,9 +222,12 @@ StreamPtr limit_stream(StreamPtr base, int64_t limit) { return std::make_unique<
 StreamPtr concat_streams(std::vector<StreamPtr> parts) {
   return parts.size() == 1 ? std::move(parts.front()) : std::make_unique<ConcatStream>(std::move(parts));
 }
-StreamPtr interleave_streams(std::vector<StreamPtr> parts, std::vector<double> probabilities, uint64_t seed, StoppingStrategy stopping) {
+StreamPtr interleave_streams(std::vector<StreamPtr> parts, std::vector<double> probabilities, uint64_t seed,
+                             StoppingStrategy stopping) {
   return std::make_unique<InterleaveStream>(std::move(parts), std::move(probabilities), seed, stopping);
 }
-StreamPtr shuffle_stream(StreamPtr base, int64_t buffer, uint64_t seed) { return std::make_unique<ShuffleStream>(std::move(base), buffer, seed); }
+StreamPtr shuffle_stream(StreamPtr base, int64_t buffer, uint64_t seed) {
+  return std::make_unique<ShuffleStream>(std::move(base), buffer, seed);
+}
 
 }  // namespace hone::data

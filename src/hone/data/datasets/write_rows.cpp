@@ -38,12 +38,14 @@ void write_rows(const std::filesystem::path& path, const ConversationSource& sou
   staged += ".partial";
   std::ofstream file(staged, std::ios::binary);
   for (int64_t i = 0; i < source.size() && file; ++i)
-    if (auto conversation = source.at(i)) file << row_of(*conversation).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+    if (auto conversation = source.at(i))
+      file << row_of(*conversation).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   file.close();
   if (!file) {
     std::error_code ignored;
     std::filesystem::remove(staged, ignored);
-    throw UserError(ExitCode::out_of_space, fmt::format("{}: cannot be written", path.string()), "free some space, or name another --output_dir");
+    throw UserError(ExitCode::out_of_space, fmt::format("{}: cannot be written", path.string()),
+                    "free some space, or name another --output_dir");
   }
   std::filesystem::rename(staged, path);
 }

@@ -53,8 +53,10 @@ std::string field_title(const std::string& key) {
   const auto separates = [](char c) { return c == '_' || c == '-' || c == '/'; };
   std::string words;  // a run of separators is one space
   for (size_t i = 0; i < key.size(); ++i)
-    if (!separates(key[i])) words += key[i];
-    else if (i == 0 || !separates(key[i - 1])) words += ' ';
+    if (!separates(key[i]))
+      words += key[i];
+    else if (i == 0 || !separates(key[i - 1]))
+      words += ' ';
   return text::jinja::capitalize(text::jinja::strip_space(words, text::jinja::Side::both));
 }
 
@@ -89,12 +91,14 @@ struct DecisionRecord {
 
 Result<QuestionKind> kind_called(const Json& word, const std::string& where) {
   static const std::map<std::string, QuestionKind> kinds{
-      {"noul", QuestionKind::yes_or_no},   {"yes_no", QuestionKind::yes_or_no},      {"yn", QuestionKind::yes_or_no}, {"bool", QuestionKind::yes_or_no},
-      {"choice", QuestionKind::choice},    {"multiple_choice", QuestionKind::choice}, {"mcq", QuestionKind::choice},   {"select", QuestionKind::choice},
-      {"score", QuestionKind::score},      {"rating", QuestionKind::score},           {"ordinal", QuestionKind::score}, {"likert", QuestionKind::score}};
+      {"noul", QuestionKind::yes_or_no}, {"yes_no", QuestionKind::yes_or_no}, {"yn", QuestionKind::yes_or_no},
+      {"bool", QuestionKind::yes_or_no}, {"choice", QuestionKind::choice},    {"multiple_choice", QuestionKind::choice},
+      {"mcq", QuestionKind::choice},     {"select", QuestionKind::choice},    {"score", QuestionKind::score},
+      {"rating", QuestionKind::score},   {"ordinal", QuestionKind::score},    {"likert", QuestionKind::score}};
   auto name = text::jinja::to_lower(text::jinja::strip_space(python_text(word), text::jinja::Side::both));
   if (auto found = kinds.find(name); found != kinds.end()) return found->second;
-  return row_error(RowProblem::columns, where, fmt::format("the kind of a question is {}; expected noul, choice or score", word.dump()));
+  return row_error(RowProblem::columns, where,
+                   fmt::format("the kind of a question is {}; expected noul, choice or score", word.dump()));
 }
 
 std::string option_text(const Json& option) {
@@ -105,10 +109,14 @@ std::string option_text(const Json& option) {
 
 Result<Question> read_question(const Json& fields, const std::string& where) {
   auto kind_word = first_of(fields, {"kind", "type", "question_type"}), text = first_of(fields, {"question", "prompt", "query"});
-  if (kind_word.is_null() || text.is_null()) return row_error(RowProblem::columns, where, "a question needs its \"kind\" and its \"question\"");
+  if (kind_word.is_null() || text.is_null())
+    return row_error(RowProblem::columns, where, "a question needs its \"kind\" and its \"question\"");
   auto kind = kind_called(kind_word, where);
   if (!kind) return Error{kind.error()};
-  Question question{*kind, python_text(text), {}, first_of(fields, {"target_probs", "target", "probs", "dist", "distribution", "gold", "label", "answer"})};
+  Question question{*kind,
+                    python_text(text),
+                    {},
+                    first_of(fields, {"target_probs", "target", "probs", "dist", "distribution", "gold", "label", "answer"})};
   if (auto options = first_of(fields, {"options", "opts", "choices"}); options.is_array())
     for (const auto& option : options) question.options.push_back(option_text(option));
   return question;
@@ -134,10 +142,14 @@ void keep_some_options(Question& question, size_t most, PythonRandom& random) {
   const size_t count = question.options.size();
   if (question.kind != QuestionKind::choice || count <= most) return;
   size_t peak = 0;
-  if (question.gold.is_number_integer() && question.gold >= 0 && question.gold < count) peak = question.gold.get<size_t>();
-  else if (question.gold.is_array() && question.gold.size() == count && std::ranges::all_of(question.gold, [](const Json& share) { return share.is_number(); }))
-    peak = static_cast<size_t>(std::ranges::max_element(question.gold, [](const Json& a, const Json& b) { return a < b; }) - question.gold.begin());
-  else return;
+  if (question.gold.is_number_integer() && question.gold >= 0 && question.gold < count)
+    peak = question.gold.get<size_t>();
+  else if (question.gold.is_array() && question.gold.size() == count &&
+           std::ranges::all_of(question.gold, [](const Json& share) { return share.is_number(); }))
+    peak = static_cast<size_t>(std::ranges::max_element(question.gold, [](const Json& a, const Json& b) { return a < b; }) -
+                               question.gold.begin());
+  else
+    return;
   std::vector<size_t> kept{peak};
   for (size_t other : random.sample(count - 1, std::min(most - 1, count - 1))) kept.push_back(other < peak ? other : other + 1);
   std::ranges::sort(kept);
@@ -201,7 +213,8 @@ Result<Json> target_of(const Json& gold, size_t options, const std::string& wher
     return shares;
   }
   Json number = gold;
-  if (gold.is_string() && Json::accept(gold.get_ref<const std::string&>())) number = Json::parse(gold.get_ref<const std::string&>());
+  if (gold.is_string() && Json::accept(gold.get_ref<const std::string&>()))
+    number = Json::parse(gold.get_ref<const std::string&>());
   if (number.is_boolean()) number = number.get<bool>() ? 1 : 0;
   if (number.is_number_float() && number >= 0 && number < options) number = static_cast<int64_t>(number.get<double>());
   if (!number.is_number_integer() || number < 0 || number >= options) return wrong();
@@ -214,7 +227,9 @@ Result<Row> row_of(const DecisionRecord& record, const Question& question, const
   if (options.empty()) return row_error(RowProblem::columns, origin.str(), "a choice has no \"options\"");
   Json messages = Json::array();
   messages.push_back({{"role", "user"}, {"content", state_text(record.state)}});
-  Json fields{{"messages", messages}, {"questions", Json::array({question.text})}, {"kinds", Json::array({kQuestionKinds[static_cast<size_t>(question.kind)]})},
+  Json fields{{"messages", messages},
+              {"questions", Json::array({question.text})},
+              {"kinds", Json::array({kQuestionKinds[static_cast<size_t>(question.kind)]})},
               {"options", Json::array({options})}};
   if (!question.gold.is_null()) {
     auto target = target_of(question.gold, options.size(), origin.str());
@@ -252,7 +267,8 @@ std::unique_ptr<RowReader> open_decisions(const RowReader& records, const Decisi
   return std::make_unique<DecisionRows>(records, changes, seed);
 }
 
-std::string decision_prompt(std::string_view kind, const std::string& state, const std::string& question, const std::vector<std::string>& options) {
+std::string decision_prompt(std::string_view kind, const std::string& state, const std::string& question,
+                            const std::vector<std::string>& options) {
   std::string lines;
   for (size_t i = 0; i < options.size(); ++i)
     lines += kind == "choice" ? fmt::format("{}) {}\n", static_cast<char>('A' + i), options[i]) : options[i] + "\n";

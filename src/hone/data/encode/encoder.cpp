@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
-#include "hone/base/edit_distance.h"
 #include "hone/data/encode/factory.h"
 #include "hone/data/encode/jinja.h"
 #include "hone/data/encode/swift.h"
@@ -17,14 +17,16 @@ namespace {
 using text::TokenId;
 
 [[noreturn]] void unknown_template(const std::string& name, std::vector<std::string> known) {
-  std::sort(known.begin(), known.end(), [&](const auto& a, const auto& b) { return edit_distance(a, name) < edit_distance(b, name); });
+  std::sort(known.begin(), known.end(),
+            [&](const auto& a, const auto& b) { return edit_distance(a, name) < edit_distance(b, name); });
   known.resize(std::min<size_t>(known.size(), 5));
-  throw UserError(ExitCode::usage, "template \"" + name + "\" is unknown",
-                  fmt::format("nearest: {}; or leave --template out to use the model's own chat template", fmt::join(known, ", ")));
+  throw UserError(
+      ExitCode::usage, "template \"" + name + "\" is unknown",
+      fmt::format("nearest: {}; or leave --template out to use the model's own chat template", fmt::join(known, ", ")));
 }
 
-std::shared_ptr<const Encoder> jinja_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const std::string& source,
-                                              const std::string& origin) {
+std::shared_ptr<const Encoder> jinja_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                                              const std::string& source, const std::string& origin) {
   auto parsed = text::ChatTemplate::parse(source);
   if (!parsed) throw UserError(ExitCode::bad_data, origin + ": " + parsed.error(), "choose a built-in one with --template");
   return std::make_shared<JinjaEncoder>(std::move(config), std::move(tokenizer), std::move(*parsed));
@@ -33,20 +35,24 @@ std::shared_ptr<const Encoder> jinja_template(EncodeConfig config, std::shared_p
 std::shared_ptr<const Encoder> own_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
   auto source = tokenizer->chat_template();
   if (source.empty())
-    throw UserError(ExitCode::usage, "the model has no chat template and its name tells none", "choose one with --template, for example chatml");
+    throw UserError(ExitCode::usage, "the model has no chat template and its name tells none",
+                    "choose one with --template, for example chatml");
   return jinja_template(std::move(config), std::move(tokenizer), source, "the model's chat template");
 }
 
 void say_choice(const std::string& name, const ModelIdentity& model, bool has_own) {
-  log::info("template {}: chosen by the model's name {} and its model_type {}{}", name, model.name, model.model_type.empty() ? "(unknown)" : model.model_type,
+  log::info("template {}: chosen by the model's name {} and its model_type {}{}", name, model.name,
+            model.model_type.empty() ? "(unknown)" : model.model_type,
             has_own ? "; --template jinja takes the model's own chat template" : "");
 }
 
 std::shared_ptr<const Encoder> factory_default(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
   auto dialog = *text::find_factory_template("empty");
   if (!tokenizer->chat_template().empty() && !config.pretraining) {
-    if (auto parsed = parse_dialog(*tokenizer)) dialog = *parsed;
-    else log::warning("the model's chat template cannot be taken apart ({}): using template \"empty\"", parsed.error());
+    if (auto parsed = parse_dialog(*tokenizer))
+      dialog = *parsed;
+    else
+      log::warning("the model's chat template cannot be taken apart ({}): using template \"empty\"", parsed.error());
   }
   return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), std::move(dialog));
 }
@@ -62,15 +68,18 @@ EncodeConfig dialect_defaults(Dialect dialect) {
   return config;
 }
 
-std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const ModelIdentity& model) {
+std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                                             const ModelIdentity& model) {
   auto name = config.template_name;
-  if (name == "jinja" || name == "auto" || config.dialect == Dialect::jinja) return own_template(std::move(config), std::move(tokenizer));
+  if (name == "jinja" || name == "auto" || config.dialect == Dialect::jinja)
+    return own_template(std::move(config), std::move(tokenizer));
   bool chosen_here = name.empty();
   if (chosen_here) name = default_template(config.dialect, model);
   if (config.dialect == Dialect::factory) {
     if (name.empty()) return factory_default(std::move(config), std::move(tokenizer));
     auto dialog = text::find_factory_template(name);
-    if (!dialog && fs::is_regular_file(name)) return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
+    if (!dialog && fs::is_regular_file(name))
+      return jinja_template(std::move(config), std::move(tokenizer), read_file(name), name);
     if (!dialog) unknown_template(name, text::factory_dialog_names());
     return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), *dialog);
   }
@@ -128,7 +137,10 @@ namespace {
 
 // What a row shows besides text: learnt without it, its answers would speak of what was never seen.
 std::string_view media_of(const Conversation& conversation) {
-  return !conversation.images.empty() ? "images" : !conversation.videos.empty() ? "videos" : !conversation.audios.empty() ? "audios" : "";
+  return !conversation.images.empty()   ? "images"
+         : !conversation.videos.empty() ? "videos"
+         : !conversation.audios.empty() ? "audios"
+                                        : "";
 }
 
 // Runs `encode` and turns what a row can do wrong into the row's Error.
@@ -157,12 +169,16 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
     whole->channel = conversation.extra["channel"].get<std::string>();
   auto length = static_cast<int64_t>(whole->ids.size());
   if (length == 0) return row_error(RowProblem::empty_answer, conversation.origin.str(), "the row has no tokens");
-  if (config_.max_length > 0 && length > config_.max_length && !(config_.dialect == Dialect::factory && config_.concatenate_text)) {
+  if (config_.max_length > 0 && length > config_.max_length &&
+      !(config_.dialect == Dialect::factory && config_.concatenate_text)) {
     switch (config_.truncation) {
       case Truncation::drop:
-        return row_error(RowProblem::too_long, conversation.origin.str(), fmt::format("{} tokens; max_length is {}", length, config_.max_length));
-      case Truncation::split: return split(*whole, config_.max_length);
-      default: truncate(*whole, config_.max_length, config_.truncation);
+        return row_error(RowProblem::too_long, conversation.origin.str(),
+                         fmt::format("{} tokens; max_length is {}", length, config_.max_length));
+      case Truncation::split:
+        return split(*whole, config_.max_length);
+      default:
+        truncate(*whole, config_.max_length, config_.truncation);
     }
   }
   return std::vector<Sample>{std::move(*whole)};
@@ -180,7 +196,8 @@ std::pair<Sample, Sample> Encoder::encode_untruncated_pair(const Conversation& c
 }
 
 Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conversation) const {
-  if (conversation.rejected.empty()) return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected response");
+  if (conversation.rejected.empty())
+    return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected response");
   note_turn_tokens(conversation);
   auto pair = guarded(conversation, [&] { return encode_untruncated_pair(conversation); });
   if (!pair) return Error{pair.error()};
@@ -189,7 +206,8 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
     auto length = static_cast<int64_t>(sample->ids.size());
     if (config_.max_length <= 0 || length <= config_.max_length) continue;
     if (config_.truncation == Truncation::drop || config_.truncation == Truncation::split)
-      return row_error(RowProblem::too_long, conversation.origin.str(), fmt::format("{} tokens; max_length is {}", length, config_.max_length));
+      return row_error(RowProblem::too_long, conversation.origin.str(),
+                       fmt::format("{} tokens; max_length is {}", length, config_.max_length));
     truncate(*sample, config_.max_length, config_.truncation);
   }
   return pair;

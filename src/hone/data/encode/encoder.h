@@ -19,24 +19,24 @@ enum class Truncation { drop, left, right, split };  // `drop` is ms-swift's and
 // Fields without a remark mean the same in every dialect. dialect_defaults() gives what each peer assumes when nothing is said.
 struct EncodeConfig {
   Dialect dialect = Dialect::swift;
-  std::string template_name;            // empty: the model's default; "jinja" or "auto": the model's own chat template; or a Jinja file
-  std::optional<std::string> system;    // for conversations without one; swift --system, factory default_system
-  int64_t max_length = 0;               // 0: no limit; factory cutoff_len
+  std::string template_name;  // empty: the model's default; "jinja" or "auto": the model's own chat template; or a Jinja file
+  std::optional<std::string> system;         // for conversations without one; swift --system, factory default_system
+  int64_t max_length = 0;                    // 0: no limit; factory cutoff_len
   Truncation truncation = Truncation::drop;  // factory has its own rule
-  std::string loss_scale = "default";   // swift: base[+name…]
-  std::optional<bool> binary_loss_scale;  // swift: weights only mask; unset: when the chosen names allow it
-  bool ignore_empty_think = true;       // swift: hybrid templates add +ignore_empty_think
-  bool train_on_prompt = false;         // factory
-  bool mask_history = false;            // factory: learn the last answer only
+  std::string loss_scale = "default";        // swift: base[+name…]
+  std::optional<bool> binary_loss_scale;     // swift: weights only mask; unset: when the chosen names allow it
+  bool ignore_empty_think = true;            // swift: hybrid templates add +ignore_empty_think
+  bool train_on_prompt = false;              // factory
+  bool mask_history = false;                 // factory: learn the last answer only
   std::optional<bool> enable_thinking, preserve_thinking;
   bool add_non_thinking_prefix = true;  // swift
   std::optional<std::string> response_prefix;
-  bool use_chat_template = true;        // false: bare text between BOS and EOS
-  bool pretraining = false;             // rows are plain text, every token is learned
-  bool concatenate_text = false;        // factory pre-training with packing: texts are joined and cut later
-  bool train_last_turn_only = false;        // factory preference and KTO rows: history is prompt
-  bool guard_special_tokens = false;    // message text that spells a special token stays text
-  std::string tool_format;              // swift agent_template, factory tool_format; empty: the template's
+  bool use_chat_template = true;      // false: bare text between BOS and EOS
+  bool pretraining = false;           // rows are plain text, every token is learned
+  bool concatenate_text = false;      // factory pre-training with packing: texts are joined and cut later
+  bool train_last_turn_only = false;  // factory preference and KTO rows: history is prompt
+  bool guard_special_tokens = false;  // message text that spells a special token stays text
+  std::string tool_format;            // swift agent_template, factory tool_format; empty: the template's
 };
 
 EncodeConfig dialect_defaults(Dialect dialect);
@@ -51,10 +51,12 @@ ModelIdentity read_model_identity(const std::filesystem::path& folder);
 class Encoder {
  public:
   // Throws UserError(usage) for an unknown template, tool format or loss_scale, naming the nearest known ones.
-  static std::shared_ptr<const Encoder> make(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, const ModelIdentity& model);
+  static std::shared_ptr<const Encoder> make(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                                             const ModelIdentity& model);
   virtual ~Encoder() = default;
 
-  // All thread-safe. Errors read "file:line: kind: what was found". A row longer than max_length is an error when the rule is `drop`.
+  // All thread-safe. Errors read "file:line: kind: what was found". A row longer than max_length is an error when the rule is
+  // `drop`.
   Result<Sample> encode(const Conversation& conversation) const;
   // As encode(), but `split` yields several samples.
   Result<std::vector<Sample>> encode_split(const Conversation& conversation) const;
@@ -67,7 +69,7 @@ class Encoder {
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::string& template_name() const { return template_name_; }
   virtual std::vector<std::string> stop_words() const = 0;
-  virtual text::TokenId eos() const;  // -1 when there is none
+  virtual text::TokenId eos() const;            // -1 when there is none
   std::vector<text::TokenId> stop_ids() const;  // EOS and every stop word that is one token
 
   // Rows so far whose messages spell one of the template's own turn tokens.
@@ -97,7 +99,8 @@ class Encoder {
 // The rejected alternative as a conversation of its own.
 Conversation rejected_conversation(const Conversation& conversation);
 
-// Name of the template ms-swift and LLaMA-Factory choose for this model, "" when none is certain and the model's own should be used.
+// Name of the template ms-swift and LLaMA-Factory choose for this model, "" when none is certain and the model's own should be
+// used.
 std::string default_template(Dialect dialect, const ModelIdentity& model);
 
 }  // namespace hone::data

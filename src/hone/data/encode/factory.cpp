@@ -18,7 +18,8 @@ using Kind = FactoryTemplate::Kind;
 const text::ToolFormat* format_named(const std::string& name) {
   auto format = text::find_tool_format(name);
   if (!format)
-    throw UserError(ExitCode::usage, "tool_format \"" + name + "\" is unknown", fmt::format("known: {}", fmt::join(text::tool_format_names(), ", ")));
+    throw UserError(ExitCode::usage, "tool_format \"" + name + "\" is unknown",
+                    fmt::format("known: {}", fmt::join(text::tool_format_names(), ", ")));
   return format;
 }
 
@@ -47,10 +48,12 @@ void merge_tool_messages(std::vector<Message>& messages) {
 FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, FactoryTemplate dialog)
     : Encoder(std::move(config), std::move(tokenizer), dialog.name), dialog_(std::move(dialog)) {
   if (config_.train_on_prompt && dialog_.efficient_eos)
-    throw UserError(ExitCode::usage, "template \"" + dialog_.name + "\" ends turns without an EOS token, so train_on_prompt cannot be used with it");
+    throw UserError(ExitCode::usage, "template \"" + dialog_.name +
+                                         "\" ends turns without an EOS token, so train_on_prompt cannot be used with it");
   if (!config_.tool_format.empty()) {
     dialog_.tools_format = dialog_.function_format = config_.tool_format;
-    dialog_.function = dialog_.efficient_eos ? text::TemplateSlots{"{{content}}"} : text::TemplateSlots{"{{content}}", TemplateSlot(TemplateSlot::Kind::eos)};
+    dialog_.function = dialog_.efficient_eos ? text::TemplateSlots{"{{content}}"}
+                                             : text::TemplateSlots{"{{content}}", TemplateSlot(TemplateSlot::Kind::eos)};
   }
   config_.tool_format = dialog_.function_format;
   tools_format_ = format_named(dialog_.tools_format);
@@ -61,13 +64,15 @@ FactoryEncoder::FactoryEncoder(EncodeConfig config, std::shared_ptr<const text::
   if (dialog_.replace_eos) {
     auto stop = tokenizer_->id_of(dialog_.stop_words.at(0));
     if (!stop)
-      log::warning("template {} ends responses with {}, which is not in the vocabulary: the tokenizer's EOS is used instead", dialog_.name,
-                   dialog_.stop_words[0]);
-    else eos = stop;
+      log::warning("template {} ends responses with {}, which is not in the vocabulary: the tokenizer's EOS is used instead",
+                   dialog_.name, dialog_.stop_words[0]);
+    else
+      eos = stop;
   }
   if (!eos) eos = tokenizer_->id_of("<|endoftext|>");
   eos_ = eos.value_or(-1);
-  empty_reasoning_ = tokens(dialog_.kind == Kind::reasoning_closing_tag ? dialog_.reasoning_close : dialog_.reasoning_open + dialog_.reasoning_close);
+  empty_reasoning_ = tokens(dialog_.kind == Kind::reasoning_closing_tag ? dialog_.reasoning_close
+                                                                        : dialog_.reasoning_open + dialog_.reasoning_close);
   turn_tokens_ = dialog_.stop_words;
 }
 
@@ -99,7 +104,9 @@ FactoryEncoder::Dialogue FactoryEncoder::arrange(const Conversation& conversatio
   for (size_t i = 0; i < messages.size(); ++i) {
     const auto& role = messages[i].role;
     bool fits = i % 2 == 0 ? role == "user" || role == "tool" : role == "assistant" || role == "tool_call";
-    if (!fits) throw FormatError("message " + std::to_string(i) + " is from \"" + role + "\"; turns must alternate between user and assistant");
+    if (!fits)
+      throw FormatError("message " + std::to_string(i) + " is from \"" + role +
+                        "\"; turns must alternate between user and assistant");
   }
   return dialogue;
 }
@@ -121,7 +128,8 @@ void FactoryEncoder::append(const text::TemplateSlots& pieces, const std::string
       case TemplateSlot::Kind::token:
       case TemplateSlot::Kind::id: {
         auto id = piece.kind == TemplateSlot::Kind::id ? std::optional(piece.id) : tokenizer_->id_of(piece.text);
-        if (!id) throw FormatError("the vocabulary has no token \"" + piece.text + "\", which template \"" + dialog_.name + "\" needs");
+        if (!id)
+          throw FormatError("the vocabulary has no token \"" + piece.text + "\", which template \"" + dialog_.name + "\" needs");
         ids.push_back(*id);
         break;
       }
@@ -136,7 +144,8 @@ void FactoryEncoder::append(const text::TemplateSlots& pieces, const std::string
           encode(text.substr(at + 11), false);
         } else {
           text.replace(at, 11, content);
-          if (auto index = piece.text.find("{{idx}}"); index != std::string::npos) text = text::replace_all(std::move(text), "{{idx}}", std::to_string(round));
+          if (auto index = piece.text.find("{{idx}}"); index != std::string::npos)
+            text = text::replace_all(std::move(text), "{{idx}}", std::to_string(round));
           encode(text, false);
         }
       }
@@ -159,13 +168,19 @@ std::vector<FactoryEncoder::Ids> FactoryEncoder::encode_messages(const Dialogue&
     if (i == 0) {
       append(dialog_.prefix, "", 0, ids);
       bool shows_system = !system.empty() || !dialogue.tools.empty();
-      if (shows_system && dialog_.kind == Kind::system_in_user) lead = text::replace_all(dialog_.system[0].text, "{{content}}", system);
-      else if (shows_system) append(dialog_.system, system, 0, ids);
+      if (shows_system && dialog_.kind == Kind::system_in_user)
+        lead = text::replace_all(dialog_.system[0].text, "{{content}}", system);
+      else if (shows_system)
+        append(dialog_.system, system, 0, ids);
     }
-    if (message.role == "user") append(dialog_.user, lead + message.content, i / 2, ids);
-    else if (message.role == "tool") append(dialog_.observation, message.content, i / 2, ids);
-    else if (message.role == "assistant") append(dialog_.assistant, message.content, i / 2, ids);
-    else append(dialog_.function, text::format_function_turn(dialog_, *function_format_, message.content), i / 2, ids);
+    if (message.role == "user")
+      append(dialog_.user, lead + message.content, i / 2, ids);
+    else if (message.role == "tool")
+      append(dialog_.observation, message.content, i / 2, ids);
+    else if (message.role == "assistant")
+      append(dialog_.assistant, message.content, i / 2, ids);
+    else
+      append(dialog_.function, text::format_function_turn(dialog_, *function_format_, message.content), i / 2, ids);
     encoded.push_back(std::move(ids));
   }
   return encoded;
@@ -183,8 +198,10 @@ std::vector<std::pair<FactoryEncoder::Ids, FactoryEncoder::Ids>> FactoryEncoder:
   if (reasoning()) {
     for (size_t i = drop_history ? messages.size() - 2 : 0; i < messages.size(); i += 2) {
       if (has_reasoning(messages[i + 1].content)) continue;
-      if (config_.enable_thinking.value_or(false)) encoded[i + 1].insert(encoded[i + 1].begin(), empty_reasoning_.begin(), empty_reasoning_.end());
-      else encoded[i].insert(encoded[i].end(), empty_reasoning_.begin(), empty_reasoning_.end());
+      if (config_.enable_thinking.value_or(false))
+        encoded[i + 1].insert(encoded[i + 1].begin(), empty_reasoning_.begin(), empty_reasoning_.end());
+      else
+        encoded[i].insert(encoded[i].end(), empty_reasoning_.begin(), empty_reasoning_.end());
     }
   }
   std::vector<std::pair<Ids, Ids>> turns;
@@ -204,8 +221,10 @@ FactoryEncoder::OneTurn FactoryEncoder::encode_last_turn(Dialogue dialogue) cons
   OneTurn turn{.answer = std::move(encoded.back())};
   for (size_t i = 0; i + 1 < encoded.size(); ++i) turn.prompt.insert(turn.prompt.end(), encoded[i].begin(), encoded[i].end());
   if (reasoning() && !has_reasoning(last)) {
-    if (config_.enable_thinking.value_or(false)) turn.answer.insert(turn.answer.begin(), empty_reasoning_.begin(), empty_reasoning_.end());
-    else turn.prompt.insert(turn.prompt.end(), empty_reasoning_.begin(), empty_reasoning_.end());
+    if (config_.enable_thinking.value_or(false))
+      turn.answer.insert(turn.answer.begin(), empty_reasoning_.begin(), empty_reasoning_.end());
+    else
+      turn.prompt.insert(turn.prompt.end(), empty_reasoning_.begin(), empty_reasoning_.end());
   }
   return turn;
 }
@@ -231,7 +250,8 @@ Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const 
   for (size_t n = 0; n < turns.size() && used < limit; ++n) {
     size_t at = newest_first ? turns.size() - 1 - n : n;
     auto& [prompt, answer] = turns[at];
-    auto [prompt_length, answer_length] = infer_seqlen(static_cast<int64_t>(prompt.size()), static_cast<int64_t>(answer.size()), limit - used);
+    auto [prompt_length, answer_length] =
+        infer_seqlen(static_cast<int64_t>(prompt.size()), static_cast<int64_t>(answer.size()), limit - used);
     prompt.resize(static_cast<size_t>(prompt_length));
     answer.resize(static_cast<size_t>(answer_length));
     used += prompt_length + answer_length;
@@ -239,8 +259,10 @@ Sample FactoryEncoder::join_turns(std::vector<std::pair<Ids, Ids>> turns, const 
     if (!config_.train_on_prompt && dialog_.efficient_eos && n != 0 && !prompt.empty()) part.labels[0] = eos_;
     bool masked = (config_.mask_history && n != 0) || messages[2 * at + 1].loss == false;
     part.ids.insert(part.ids.end(), answer.begin(), answer.end());
-    if (masked) part.labels.insert(part.labels.end(), answer.size(), kIgnore);
-    else part.labels.insert(part.labels.end(), answer.begin(), answer.end());
+    if (masked)
+      part.labels.insert(part.labels.end(), answer.size(), kIgnore);
+    else
+      part.labels.insert(part.labels.end(), answer.begin(), answer.end());
     parts.push_back(std::move(part));
   }
   if (newest_first) std::reverse(parts.begin(), parts.end());
@@ -270,12 +292,14 @@ Sample FactoryEncoder::encode_untruncated(const Conversation& conversation) cons
   if (conversation.messages.empty()) throw FormatError("the conversation has no messages");
   if (config_.pretraining || conversation.plain_text) return encode_text(conversation.messages[0].content);
   auto dialogue = arrange(conversation);
-  if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1) throw FormatError("the conversation does not end with an assistant message");
+  if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1)
+    throw FormatError("the conversation does not end with an assistant message");
   if (config_.train_last_turn_only) {
     auto turn = encode_last_turn(std::move(dialogue));
     if (dialog_.efficient_eos) turn.answer.push_back(eos_);
     int64_t limit = config_.max_length > 0 ? config_.max_length : INT64_MAX / 4;
-    auto [prompt, answer] = infer_seqlen(static_cast<int64_t>(turn.prompt.size()), static_cast<int64_t>(turn.answer.size()), limit);
+    auto [prompt, answer] =
+        infer_seqlen(static_cast<int64_t>(turn.prompt.size()), static_cast<int64_t>(turn.answer.size()), limit);
     return labelled(turn.prompt, turn.answer, prompt, answer);
   }
   auto messages = dialogue.messages;
@@ -285,7 +309,8 @@ Sample FactoryEncoder::encode_untruncated(const Conversation& conversation) cons
 std::pair<Sample, Sample> FactoryEncoder::encode_untruncated_pair(const Conversation& conversation) const {
   auto last_turn = [&](const Conversation& alternative) {
     auto dialogue = arrange(alternative);
-    if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1) throw FormatError("the conversation does not end with an assistant message");
+    if (dialogue.messages.empty() || dialogue.messages.size() % 2 == 1)
+      throw FormatError("the conversation does not end with an assistant message");
     auto turn = encode_last_turn(std::move(dialogue));
     if (dialog_.efficient_eos) turn.answer.push_back(eos_);
     return turn;

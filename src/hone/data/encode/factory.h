@@ -1,4 +1,5 @@
-// LLaMA-Factory's encoder: each turn is a (prompt, response) pair of slots that are tokenized one by one; the pairs share the length budget.
+// LLaMA-Factory's encoder: each turn is a (prompt, response) pair of slots that are tokenized one by one; the pairs share the
+// length budget.
 #pragma once
 #include "hone/data/encode/encoder.h"
 #include "hone/text/templates/template_tables.h"
@@ -46,7 +47,8 @@ class FactoryEncoder : public Encoder {
   Ids empty_reasoning_;
 };
 
-// The slots of a model's own chat template, found by rendering small conversations with it, as LLaMA-Factory does when no template is named.
+// The slots of a model's own chat template, found by rendering small conversations with it, as LLaMA-Factory does when no
+// template is named.
 Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer);
 
 }  // namespace hone::data

@@ -13,7 +13,9 @@ using text::TokenId;
 
 const Json kNoParameters = {{"type", "object"}, {"properties", Json::object()}};
 
-std::string token_text(const text::Tokenizer& tokenizer, const std::optional<TokenId>& id) { return id ? tokenizer.token_of(*id) : ""; }
+std::string token_text(const text::Tokenizer& tokenizer, const std::optional<TokenId>& id) {
+  return id ? tokenizer.token_of(*id) : "";
+}
 
 // Calls become an assistant message's tool_calls, as templates expect them.
 void append_message(const Message& message, Json& messages) {
@@ -36,7 +38,9 @@ void append_message(const Message& message, Json& messages) {
 }  // namespace
 
 Json template_variables(const text::Tokenizer& tokenizer, Json messages, Json tools, bool add_generation_prompt) {
-  Json variables = {{"messages", std::move(messages)}, {"tools", std::move(tools)}, {"documents", nullptr},
+  Json variables = {{"messages", std::move(messages)},
+                    {"tools", std::move(tools)},
+                    {"documents", nullptr},
                     {"add_generation_prompt", add_generation_prompt}};
   const auto& special = tokenizer.special();
   if (special.bos) variables["bos_token"] = token_text(tokenizer, special.bos);
@@ -56,12 +60,14 @@ static EncodeConfig read_loss_scale(EncodeConfig config) {
   return config;
 }
 
-JinjaEncoder::JinjaEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, text::ChatTemplate chat_template)
+JinjaEncoder::JinjaEncoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                           text::ChatTemplate chat_template)
     : Encoder(read_loss_scale(std::move(config)), std::move(tokenizer), "jinja"), template_(std::move(chat_template)) {
   turn_tokens_ = stop_words();
   if (config_.guard_special_tokens)
     for (size_t id = 0; id < tokenizer_->size(); ++id)
-      if (auto token = static_cast<TokenId>(id); tokenizer_->is_special(token)) special_texts_.push_back(tokenizer_->token_of(token));
+      if (auto token = static_cast<TokenId>(id); tokenizer_->is_special(token))
+        special_texts_.push_back(tokenizer_->token_of(token));
   std::erase(special_texts_, "");
   choose_tool_form();
 }
@@ -74,7 +80,8 @@ Result<text::Rendered> JinjaEncoder::render_probe(const Json& messages, const Js
 void JinjaEncoder::choose_tool_form() {
   const Json question = Json::array({{{"role", "user"}, {"content", "a question"}}});
   const Json instructed = Json::array({{{"role", "system"}, {"content", "an instruction"}}, question[0]});
-  const Json tool = {{"type", "function"}, {"function", {{"name", "look_up"}, {"description", "Looks up."}, {"parameters", kNoParameters}}}};
+  const Json tool = {{"type", "function"},
+                     {"function", {{"name", "look_up"}, {"description", "Looks up."}, {"parameters", kNoParameters}}}};
   auto plain = render_probe(question, nullptr), guided = render_probe(instructed, nullptr);
   takes_system_ = guided && guided->text.find("an instruction") != std::string::npos;
   bool named = config_.dialect != Dialect::factory && !config_.tool_format.empty();
@@ -97,7 +104,8 @@ JinjaEncoder::Prepared JinjaEncoder::prepare(const Conversation& conversation) c
   Prepared prepared{.messages = Json::array()};
   auto messages = conversation.messages;
   if (messages.empty()) throw FormatError("the conversation has no messages");
-  if (config_.system && messages[0].role != "system") messages.insert(messages.begin(), {.role = "system", .content = *config_.system});
+  if (config_.system && messages[0].role != "system")
+    messages.insert(messages.begin(), {.role = "system", .content = *config_.system});
   if (agent_) messages = render_tools(messages, parse_tools(conversation.tools), *agent_, takes_system_);
   for (const auto& message : messages) {
     append_message(message, prepared.messages);
@@ -133,8 +141,10 @@ Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& 
     if (end <= at) return;
     auto ids = guarded_tokens(text.substr(at, end - at));
     sample.ids.insert(sample.ids.end(), ids.begin(), ids.end());
-    if (learn) sample.labels.insert(sample.labels.end(), ids.begin(), ids.end());
-    else sample.labels.insert(sample.labels.end(), ids.size(), kIgnore);
+    if (learn)
+      sample.labels.insert(sample.labels.end(), ids.begin(), ids.end());
+    else
+      sample.labels.insert(sample.labels.end(), ids.size(), kIgnore);
     at = end;
   };
   for (size_t i = 0; i < spans.size(); ++i) {
@@ -147,9 +157,11 @@ Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& 
   return sample;
 }
 
-// A long conversation that will be left out for its length needs no labels. Texts cut at answers have a few tokens more than a whole one.
+// A long conversation that will be left out for its length needs no labels. Texts cut at answers have a few tokens more than a
+// whole one.
 std::optional<Sample> JinjaEncoder::clearly_too_long(const Prepared& prepared, const std::string& whole) const {
-  if (config_.max_length <= 0 || config_.truncation != Truncation::drop || prepared.messages.size() < 2 * kManyAnswers) return std::nullopt;
+  if (config_.max_length <= 0 || config_.truncation != Truncation::drop || prepared.messages.size() < 2 * kManyAnswers)
+    return std::nullopt;
   Sample sample;
   sample.ids = guarded_tokens(whole);
   if (sample.ids.size() <= static_cast<size_t>(config_.max_length) + 4 * prepared.messages.size()) return std::nullopt;

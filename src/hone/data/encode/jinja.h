@@ -1,4 +1,5 @@
-// The model's own chat template. Answers are the template's {% generation %} blocks, or are found by rendering prefixes of the conversation.
+// The model's own chat template. Answers are the template's {% generation %} blocks, or are found by rendering prefixes of the
+// conversation.
 #pragma once
 #include "hone/data/encode/encoder.h"
 #include "hone/text/chat_template.h"
@@ -33,7 +34,8 @@ class JinjaEncoder : public Encoder {
                                 const std::function<Span(size_t message)>& exact) const;
   std::optional<Sample> clearly_too_long(const Prepared& prepared, const std::string& whole) const;
   std::optional<Span> span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const;
-  std::optional<Span> span_by_difference(const Prepared& prepared, const std::string& whole, size_t message, const std::string& ending) const;
+  std::optional<Span> span_by_difference(const Prepared& prepared, const std::string& whole, size_t message,
+                                         const std::string& ending) const;
   // Marks what spells a special token and must stay text; guarded_tokens reads the marks.
   void guard(Prepared& prepared) const;
   static void take_out_marks(Json& value);
@@ -44,7 +46,7 @@ class JinjaEncoder : public Encoder {
 
   static constexpr size_t kManyAnswers = 8;  // from here on, what costs the square of their number is avoided
   text::ChatTemplate template_;
-  std::vector<std::string> special_texts_;  // what guarded text must not become
+  std::vector<std::string> special_texts_;    // what guarded text must not become
   const text::AgentFormat* agent_ = nullptr;  // writes tools, calls and results; null: the template does
   bool takes_system_ = true;
 };

@@ -8,11 +8,13 @@ namespace {
 
 using text::TokenId;
 
-// While a template runs, text that spells a special token stands between two noncharacters, so that it can be told apart afterwards.
+// While a template runs, text that spells a special token stands between two noncharacters, so that it can be told apart
+// afterwards.
 constexpr std::string_view kGuard = "\uFDD0", kGuardEnd = "\uFDD1", kReplacement = "\uFFFD";
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
 }
 
 }  // namespace
@@ -51,7 +53,8 @@ void JinjaEncoder::guard_strings(Json& value, bool whole) const {
   if (!value.is_string() || !spells_special_token(value.get_ref<const std::string&>())) return;
   auto& text = value.get_ref<std::string&>();
   auto marked = whole ? text : with_marked_tokens(text);
-  bool all_marked = !whole && !std::ranges::any_of(guarded_tokens(marked), [&](TokenId id) { return tokenizer_->is_special(id); });
+  bool all_marked =
+      !whole && !std::ranges::any_of(guarded_tokens(marked), [&](TokenId id) { return tokenizer_->is_special(id); });
   text = all_marked ? marked : std::string(kGuard) + text + std::string(kGuardEnd);
 }
 
@@ -62,8 +65,10 @@ std::string JinjaEncoder::with_marked_tokens(const std::string& text) const {
     size_t length = 0;
     for (const auto& token : special_texts_)
       if (token.size() > length && text.compare(at, token.size(), token) == 0) length = token.size();
-    if (length > 0) out.append(kGuard).append(text, at, length).append(kGuardEnd);
-    else out += text[at];
+    if (length > 0)
+      out.append(kGuard).append(text, at, length).append(kGuardEnd);
+    else
+      out += text[at];
     at += std::max<size_t>(length, 1);
   }
   return out;

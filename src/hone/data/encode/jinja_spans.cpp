@@ -46,7 +46,8 @@ size_t common_suffix(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const {
+std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_prefix(const Prepared& prepared, const std::string& whole,
+                                                               size_t message) const {
   Json before = Json::array(), upto;
   for (size_t i = 0; i < message; ++i) before.push_back(prepared.messages[i]);
   upto = before;
@@ -59,9 +60,10 @@ std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_prefix(const Prepared& p
   return Span{open.size(), with_answer.size(), message};
 }
 
-// Where the text changes when the answer does; `ending` is what closes the last answer and closes this one too when it stands there.
-std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepared& prepared, const std::string& whole, size_t message,
-                                                                   const std::string& ending) const {
+// Where the text changes when the answer does; `ending` is what closes the last answer and closes this one too when it stands
+// there.
+std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepared& prepared, const std::string& whole,
+                                                                   size_t message, const std::string& ending) const {
   auto changed = prepared.messages;
   changed[message]["content"] = "\x01";
   changed[message].erase("tool_calls");
@@ -74,10 +76,11 @@ std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepare
   return Span{begin, end, message};
 }
 
-// Of long conversations. Rendering all that stands before each answer would cost the square of their number: instead the template runs once
-// with marks at the ends of all answers, and where some that are found one by one are at the same distances from their marks, and between
-// the same texts, the others do too. Empty: this template, or this conversation, does not work like that.
-std::vector<JinjaEncoder::Span> JinjaEncoder::spans_alike(const Prepared& prepared, const std::string& whole, const std::vector<size_t>& answers,
+// Of long conversations. Rendering all that stands before each answer would cost the square of their number: instead the template
+// runs once with marks at the ends of all answers, and where some that are found one by one are at the same distances from their
+// marks, and between the same texts, the others do too. Empty: this template, or this conversation, does not work like that.
+std::vector<JinjaEncoder::Span> JinjaEncoder::spans_alike(const Prepared& prepared, const std::string& whole,
+                                                          const std::vector<size_t>& answers,
                                                           const std::function<Span(size_t message)>& exact) const {
   if (answers.size() < kManyAnswers || whole.find(kAnswer) != whole.npos || whole.find(kAnswerEnd) != whole.npos) return {};
   auto marked = prepared.messages;

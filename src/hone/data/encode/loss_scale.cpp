@@ -22,7 +22,7 @@ struct Rule {
   std::vector<Keyword> keywords;  // either these
   std::vector<Matcher> patterns;  // or these, all of one weight
   double weight = 0;
-  bool anchored = true;           // patterns count at the start of an answer only
+  bool anchored = true;                  // patterns count at the start of an answer only
   std::vector<std::string> query_words;  // a query with one of these gives the whole answer `query_weight`
   double query_weight = 1;
   bool binary = false;
@@ -32,10 +32,14 @@ size_t blanks(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
     auto c = static_cast<unsigned char>(text[at]);
-    if ((c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20)) ++at;
-    else if (text.substr(at, 2) == "\xc2\xa0" || text.substr(at, 2) == "\xc2\x85") at += 2;
-    else if (text.substr(at, 3) == "\xe3\x80\x80" || text.substr(at, 3) == "\xe2\x80\xa8" || text.substr(at, 3) == "\xe2\x80\xa9") at += 3;
-    else break;
+    if ((c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20))
+      ++at;
+    else if (text.substr(at, 2) == "\xc2\xa0" || text.substr(at, 2) == "\xc2\x85")
+      at += 2;
+    else if (text.substr(at, 3) == "\xe3\x80\x80" || text.substr(at, 3) == "\xe2\x80\xa8" || text.substr(at, 3) == "\xe2\x80\xa9")
+      at += 3;
+    else
+      break;
   }
   return at;
 }
@@ -72,10 +76,12 @@ const std::map<std::string, Rule, std::less<>>& rules() {
   static const std::map<std::string, Rule, std::less<>> table = {
       {"base", {.binary = true}},
       {"ignore_empty_think",
-       {.patterns = {spaced({"<think>", "</think>"}),
-                     spaced({"<seed:think><seed:cot_budget_reflect>The current thinking budget is 0, so I will directly start answering the "
-                             "question.</seed:cot_budget_reflect>\n</seed:think>"}),
-                     spaced({"</think>"}), exact("<|channel>thought\n<channel|>"), spaced({"</mm:think>"})},
+       {.patterns =
+            {spaced({"<think>", "</think>"}),
+             spaced(
+                 {"<seed:think><seed:cot_budget_reflect>The current thinking budget is 0, so I will directly start answering the "
+                  "question.</seed:cot_budget_reflect>\n</seed:think>"}),
+             spaced({"</think>"}), exact("<|channel>thought\n<channel|>"), spaced({"</mm:think>"})},
         .binary = true}},
       {"ignore_think_prefix",
        {.patterns = {[](std::string_view text) {
@@ -83,13 +89,27 @@ const std::map<std::string, Rule, std::less<>>& rules() {
         }},
         .binary = true}},
       {"hermes", {.patterns = {enclosed("<tool_call>", "</tool_call>")}, .weight = 2, .anchored = false}},
-      {"react", words({{"Action:", 2, 2}, {"Action Input:", 2, 2}, {"Thought:", 1, 1}, {"Final Answer:", 1, 1}, {"Observation:", 2, 0}})},
-      {"alpha_umi",
-       words({{"Action:", 2, 2}, {"Action Input:", 2, 2}, {"Thought:", 1, 1}, {"Final Answer:", 1, 1}, {"Observation:", 2, 0}, {"Next:", 2, 2}})},
+      {"react",
+       words({{"Action:", 2, 2}, {"Action Input:", 2, 2}, {"Thought:", 1, 1}, {"Final Answer:", 1, 1}, {"Observation:", 2, 0}})},
+      {"alpha_umi", words({{"Action:", 2, 2},
+                           {"Action Input:", 2, 2},
+                           {"Thought:", 1, 1},
+                           {"Final Answer:", 1, 1},
+                           {"Observation:", 2, 0},
+                           {"Next:", 2, 2}})},
       {"qwen", words({{"✿FUNCTION✿:", 2, 2}, {"✿ARGS✿:", 2, 2}, {"✿RETURN✿:", 1, 1}, {"✿RESULT✿:", 2, 0}})},
       {"agentflan",
-       {.keywords = {{"Name:", 1, 3}, {"Action:", 1, 3}, {"ACTION:", 1, 3}, {"Tool:", 1, 3}, {"Command", 1, 3}, {"Arguments:", 1, 3},
-                     {"action input", 1, 3}, {"ACTION_INPUT:", 1, 3}, {"Action Input:", 1, 3}, {"Thought:", 1, 1}, {"Final Answer:", 1, 1},
+       {.keywords = {{"Name:", 1, 3},
+                     {"Action:", 1, 3},
+                     {"ACTION:", 1, 3},
+                     {"Tool:", 1, 3},
+                     {"Command", 1, 3},
+                     {"Arguments:", 1, 3},
+                     {"action input", 1, 3},
+                     {"ACTION_INPUT:", 1, 3},
+                     {"Action Input:", 1, 3},
+                     {"Thought:", 1, 1},
+                     {"Final Answer:", 1, 1},
                      {"Observation:", 2, 0}},
         .query_words = {"What is the tool you want to use", "What are the required parameter names", "What is the value of"},
         .query_weight = 3}},
@@ -102,7 +122,8 @@ std::vector<WeightedText> split_by_keywords(const Rule& rule, const std::string&
   size_t begin = 0;
   double weight = 1;
   for (size_t at = 0; at < text.size();) {
-    auto found = std::find_if(rule.keywords.begin(), rule.keywords.end(), [&](const Keyword& k) { return text.compare(at, k.word.size(), k.word) == 0; });
+    auto found = std::find_if(rule.keywords.begin(), rule.keywords.end(),
+                              [&](const Keyword& k) { return text.compare(at, k.word.size(), k.word) == 0; });
     if (found == rule.keywords.end()) {
       ++at;
       continue;
@@ -126,7 +147,9 @@ size_t match(const Rule& rule, std::string_view text) {
 std::vector<WeightedText> split_by_patterns(const Rule& rule, const std::string& text) {
   std::vector<WeightedText> parts;
   auto add = [&](size_t begin, size_t end) {
-    if (end > begin) parts.push_back({text.substr(begin, end - begin), match(rule, std::string_view(text).substr(begin, end - begin)) ? rule.weight : 1.0});
+    if (end > begin)
+      parts.push_back(
+          {text.substr(begin, end - begin), match(rule, std::string_view(text).substr(begin, end - begin)) ? rule.weight : 1.0});
   };
   size_t begin = 0;
   for (size_t at = 0; at < text.size() && (at == 0 || !rule.anchored);) {
@@ -159,11 +182,14 @@ LossScale::LossScale(const std::string& words) {
   for (size_t begin = 0; begin <= words.size();) {
     auto end = std::min(words.find('+', begin), words.size());
     auto word = words.substr(begin, end - begin);
-    if (auto base = bases.find(word); begin == 0 && base != bases.end()) base_ = base->second;
-    else if (rules().contains(word)) names_.push_back(word);
+    if (auto base = bases.find(word); begin == 0 && base != bases.end())
+      base_ = base->second;
+    else if (rules().contains(word))
+      names_.push_back(word);
     else
       throw UserError(ExitCode::usage, "loss_scale \"" + words + "\": unknown word \"" + word + "\"",
-                      "a base (default, last_round, all) and names joined by +: ignore_empty_think, ignore_think_prefix, react, hermes, qwen, "
+                      "a base (default, last_round, all) and names joined by +: ignore_empty_think, ignore_think_prefix, react, "
+                      "hermes, qwen, "
                       "agentflan, alpha_umi");
     begin = end + 1;
   }
@@ -180,7 +206,8 @@ std::vector<WeightedText> LossScale::weigh(const std::string& text, const std::s
   for (const auto& name : names_) {
     std::vector<WeightedText> finer;
     for (const auto& part : parts)
-      for (auto& piece : apply(rules().find(name)->second, part.text, query)) finer.push_back({std::move(piece.text), piece.weight * part.weight});
+      for (auto& piece : apply(rules().find(name)->second, part.text, query))
+        finer.push_back({std::move(piece.text), piece.weight * part.weight});
     parts = std::move(finer);
   }
   return parts;

@@ -16,8 +16,10 @@ std::string difference(const std::string& shorter, const std::string& longer) {
   std::string rest;
   size_t i = 0, j = 0;
   for (; i < shorter.size() && j < longer.size(); ++j)
-    if (shorter[i] == longer[j]) ++i;
-    else rest += longer[j];
+    if (shorter[i] == longer[j])
+      ++i;
+    else
+      rest += longer[j];
   return rest;
 }
 
@@ -49,7 +51,8 @@ Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer) {
   if (user.size() > user_without_system.size()) {
     dialog.default_system = difference(user_without_system, user);
     auto alone = system;
-    if (auto at = alone.find(kContent); at != std::string::npos) alone.replace(at, std::string_view(kContent).size(), dialog.default_system);
+    if (auto at = alone.find(kContent); at != std::string::npos)
+      alone.replace(at, std::string_view(kContent).size(), dialog.default_system);
     user = tail(user, alone.size());
   }
   dialog.user = dialog.observation = {user};

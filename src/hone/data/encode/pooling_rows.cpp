@@ -27,7 +27,8 @@ Result<std::vector<float>> grades_of(const Json& label, const std::string& where
   std::vector<float> grades;
   for (const auto& one : label.is_array() ? label : Json::array({label})) {
     auto number = grade_number(one);
-    if (!number || !std::isfinite(*number)) return row_error(RowProblem::type, where, fmt::format("\"label\" holds {}; expected numbers", one.dump()));
+    if (!number || !std::isfinite(*number))
+      return row_error(RowProblem::type, where, fmt::format("\"label\" holds {}; expected numbers", one.dump()));
     grades.push_back(static_cast<float>(*number));
   }
   return grades;
@@ -44,11 +45,13 @@ Result<std::vector<float>> checked_classes(const Json& label, const PoolingDataC
   bool fits = config.whole_numbers ? !config.one_class || count == 1 : count == config.classes;
   if (!fits)
     return row_error(RowProblem::type, where,
-                     fmt::format("\"label\" is {}; expected {}", label.dump(), config.whole_numbers ? "one class" : fmt::format("{} values", config.classes)));
+                     fmt::format("\"label\" is {}; expected {}", label.dump(),
+                                 config.whole_numbers ? "one class" : fmt::format("{} values", config.classes)));
   if (!config.whole_numbers) return grades;
   for (float grade : *grades)
     if (grade != std::floor(grade) || grade < 0 || grade >= static_cast<float>(config.classes))
-      return row_error(RowProblem::type, where, fmt::format("\"label\" is {}; expected classes from 0 to {}", label.dump(), config.classes - 1));
+      return row_error(RowProblem::type, where,
+                       fmt::format("\"label\" is {}; expected classes from 0 to {}", label.dump(), config.classes - 1));
   return grades;
 }
 
@@ -99,7 +102,8 @@ Result<Sample> pooling_sample(const Encoder& encoder, Sample sample, const Conve
   if (length == 0) return row_error(RowProblem::columns, conversation.origin.str(), "a text is empty");
   if (config.max_length <= 0 || length <= config.max_length) return sample;
   if (config.truncation == Truncation::drop || config.truncation == Truncation::split)
-    return row_error(RowProblem::too_long, conversation.origin.str(), fmt::format("{} tokens; max_length is {}", length, config.max_length));
+    return row_error(RowProblem::too_long, conversation.origin.str(),
+                     fmt::format("{} tokens; max_length is {}", length, config.max_length));
   truncate(sample, config.max_length, config.truncation);
   return sample;
 }
@@ -115,13 +119,14 @@ Result<std::vector<Sample>> encode_classes(const Encoder& encoder, const Convers
 
 // The judged texts of a row in the order of its grades; `whole` makes a conversation out of a candidate's messages.
 template <class Whole>
-Result<std::vector<Sample>> encode_candidates(const Encoder& encoder, const Conversation& row, std::vector<Sample> samples, float positive_grade,
-                                              size_t most_positives, Whole whole) {
+Result<std::vector<Sample>> encode_candidates(const Encoder& encoder, const Conversation& row, std::vector<Sample> samples,
+                                              float positive_grade, size_t most_positives, Whole whole) {
   for (auto [column, grade] : {std::pair{"positive_messages", positive_grade}, std::pair{"negative_messages", 0.0f}}) {
     auto texts = texts_of(row, column);
     if (!texts) return Error{texts.error()};
     bool positive = column == std::string_view("positive_messages");
-    if (positive && texts->empty()) return row_error(RowProblem::columns, row.origin.str(), "the row has no \"positive_messages\"");
+    if (positive && texts->empty())
+      return row_error(RowProblem::columns, row.origin.str(), "the row has no \"positive_messages\"");
     if (positive && texts->size() > most_positives) texts->resize(most_positives);
     for (auto& messages : *texts) {
       auto sample = encode_pooling_text(encoder, text_alone(row, whole(std::move(messages))));
@@ -146,17 +151,22 @@ Result<std::vector<Sample>> encode_likeness(const Encoder& encoder, const Conver
 }
 
 Result<std::vector<Sample>> encode_relevance(const Encoder& encoder, const Conversation& row) {
-  return encode_candidates(encoder, row, {}, 1, SIZE_MAX, [&](const std::vector<Message>& messages) { return question_with(row.messages, messages); });
+  return encode_candidates(encoder, row, {}, 1, SIZE_MAX,
+                           [&](const std::vector<Message>& messages) { return question_with(row.messages, messages); });
 }
 
 Result<std::vector<Sample>> encode_answered_decision(const Encoder& encoder, const Conversation& row) {
   auto sample = encode_decision(encoder, row);
   if (!sample) return Error{sample.error()};
   auto shares = extra_column(row, "target_probs");
-  bool fits = shares.is_array() && !shares.empty() && shares[0].is_array() && shares[0].size() + 1 == sample->sequence_labels.size();
-  if (!fits) return row_error(RowProblem::columns, row.origin.str(), "the question has no answer, which \"target_probs\" or \"gold\" would give");
+  bool fits =
+      shares.is_array() && !shares.empty() && shares[0].is_array() && shares[0].size() + 1 == sample->sequence_labels.size();
+  if (!fits)
+    return row_error(RowProblem::columns, row.origin.str(),
+                     "the question has no answer, which \"target_probs\" or \"gold\" would give");
   for (size_t i = 0; i < shares[0].size(); ++i) {
-    if (!shares[0][i].is_number()) return row_error(RowProblem::type, row.origin.str(), "\"target_probs\" holds what is no number");
+    if (!shares[0][i].is_number())
+      return row_error(RowProblem::type, row.origin.str(), "\"target_probs\" holds what is no number");
     sample->sequence_labels[i + 1] = shares[0][i].get<float>();
   }
   return std::vector<Sample>{std::move(*sample)};
@@ -188,7 +198,8 @@ Result<Sample> encode_pooling_text(const Encoder& encoder, const Conversation& c
 
 Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conversation) {
   const auto where = conversation.origin.str();
-  auto kinds = extra_column(conversation, "kinds"), questions = extra_column(conversation, "questions"), options = extra_column(conversation, "options");
+  auto kinds = extra_column(conversation, "kinds"), questions = extra_column(conversation, "questions"),
+       options = extra_column(conversation, "options");
   bool whole = kinds.is_array() && questions.is_array() && options.is_array() && !kinds.empty() && !questions.empty() &&
                !options.empty() && kinds[0].is_string() && questions[0].is_string() && options[0].is_array();
   if (!whole || conversation.messages.empty())
@@ -204,7 +215,8 @@ Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conve
     return row_error(RowProblem::type, where,
                      fmt::format("a question has {} options; expected 1 to {}", texts.size(), kMostOptions));
   Sample sample;
-  sample.ids = encoder.tokenizer().encode(decision_prompt(*kind, conversation.messages.front().content, questions[0].get<std::string>(), texts));
+  sample.ids = encoder.tokenizer().encode(
+      decision_prompt(*kind, conversation.messages.front().content, questions[0].get<std::string>(), texts));
   auto judged = pooling_sample(encoder, std::move(sample), conversation);
   if (!judged) return judged;
   judged->sequence_labels.assign(texts.size() + 1, 0);
@@ -212,7 +224,8 @@ Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conve
   return judged;
 }
 
-Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Conversation& conversation, const PoolingDataConfig& config) {
+Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Conversation& conversation,
+                                               const PoolingDataConfig& config) {
   switch (config.kind) {
     case PoolingTask::classes:
       return encode_classes(encoder, conversation, config);
@@ -228,7 +241,8 @@ Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Con
 
 std::vector<Sample> sample_candidates(const std::vector<Sample>& all, const PoolingDataConfig& config, Rng& rng) {
   std::vector<size_t> positives, negatives;
-  for (size_t i = 0; i < all.size(); ++i) (all[i].sequence_labels == std::vector<float>{1.0f} ? positives : negatives).push_back(i);
+  for (size_t i = 0; i < all.size(); ++i)
+    (all[i].sequence_labels == std::vector<float>{1.0f} ? positives : negatives).push_back(i);
   std::vector<Sample> drawn;
   for (size_t positive : draw_some(positives, config.most_positives, rng)) {
     drawn.push_back(all[positive]);

@@ -14,16 +14,17 @@ enum class PoolingTask { classes, embedding, reranking, decisions };
 
 struct PoolingDataConfig {
   PoolingTask kind = PoolingTask::classes;
-  bool whole_numbers = true;                        // classes: a grade is the number of a class …
-  bool one_class = true;                            // … and there is exactly one
-  int64_t classes = 2;                              // numbers are below this; of values, how many a text has
-  int64_t most_positives = 1, most_negatives = 7;   // relevance: candidates of a batch, redrawn in each epoch
+  bool whole_numbers = true;                       // classes: a grade is the number of a class …
+  bool one_class = true;                           // … and there is exactly one
+  int64_t classes = 2;                             // numbers are below this; of values, how many a text has
+  int64_t most_positives = 1, most_negatives = 7;  // relevance: candidates of a batch, redrawn in each epoch
 };
 
-// classes: one sample. likeness: the anchor, which has no grade, its positive and its negatives. relevance: the question with each
-// candidate, positive ones first. decisions: one sample, its grades the number of its kind and the share of each option (decision_rows.h).
-// Columns are ms-swift's: label, positive_messages, negative_messages.
-Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Conversation& conversation, const PoolingDataConfig& config);
+// classes: one sample. likeness: the anchor, which has no grade, its positive and its negatives. relevance: the question with
+// each candidate, positive ones first. decisions: one sample, its grades the number of its kind and the share of each option
+// (decision_rows.h). Columns are ms-swift's: label, positive_messages, negative_messages.
+Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Conversation& conversation,
+                                               const PoolingDataConfig& config);
 
 // One text of a group, as training sees it: closed when it ends with an answer, else open where the model would speak.
 Result<Sample> encode_pooling_text(const Encoder& encoder, const Conversation& conversation);

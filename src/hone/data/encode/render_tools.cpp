@@ -8,7 +8,8 @@ namespace {
 // Messages of one role in a row, from `at` on, which is moved behind them.
 std::vector<const Message*> run_of(const std::vector<Message>& messages, size_t& at) {
   std::vector<const Message*> run;
-  for (const auto& role = messages[at].role; at < messages.size() && messages[at].role == role; ++at) run.push_back(&messages[at]);
+  for (const auto& role = messages[at].role; at < messages.size() && messages[at].role == role; ++at)
+    run.push_back(&messages[at]);
   return run;
 }
 
@@ -28,7 +29,8 @@ void append_results(const std::vector<const Message*>& run, const text::AgentFor
   out.push_back({.role = "user", .content = format.render_tool_results(results)});
 }
 
-void append_tools(const std::vector<Json>& tools, const text::AgentFormat& format, bool takes_system, std::vector<Message>& messages) {
+void append_tools(const std::vector<Json>& tools, const text::AgentFormat& format, bool takes_system,
+                  std::vector<Message>& messages) {
   bool has_system = messages[0].role == "system";
   auto user = std::ranges::find(messages, "user", &Message::role);
   if (user == messages.end()) throw text::FormatError("there is no message of the user to go with the tools");
@@ -72,8 +74,8 @@ std::vector<Json> parse_tools(const std::string& tools) {
   return list;
 }
 
-std::vector<Message> render_tools(const std::vector<Message>& messages, const std::vector<Json>& tools, const text::AgentFormat& format,
-                                   bool takes_system) {
+std::vector<Message> render_tools(const std::vector<Message>& messages, const std::vector<Json>& tools,
+                                  const text::AgentFormat& format, bool takes_system) {
   std::vector<Message> out;
   for (size_t at = 0; at < messages.size();) {
     if (messages[at].role == "tool_call")

@@ -9,14 +9,18 @@ namespace hone::data {
 namespace {
 
 using text::FormatError;
-using text::TemplateSlot;
 using text::SwiftTemplate;
+using text::TemplateSlot;
 using text::TokenId;
 using Role = Turn::Role;
 
 // Without a chat template a text stands bare between what the tokenizer adds and EOS.
 SwiftTemplate bare_dialog(const SwiftTemplate& dialog) {
-  return {.name = dialog.name, .prompt = {"{{QUERY}}"}, .chat_sep = std::nullopt, .auto_add_bos = true, .stop_words = dialog.stop_words};
+  return {.name = dialog.name,
+          .prompt = {"{{QUERY}}"},
+          .chat_sep = std::nullopt,
+          .auto_add_bos = true,
+          .stop_words = dialog.stop_words};
 }
 
 std::string loss_words(const EncodeConfig& config, const SwiftTemplate& dialog) {
@@ -37,7 +41,8 @@ SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Toke
   if (config_.system) {
     bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt || dialog_.quirk == SwiftTemplate::Quirk::gemma_system;
     if (config_.use_chat_template && !knows_system)
-      throw UserError(ExitCode::usage, "template \"" + dialog.name + "\" has no place for a system text", "leave --system out, or choose another --template");
+      throw UserError(ExitCode::usage, "template \"" + dialog.name + "\" has no place for a system text",
+                      "leave --system out, or choose another --template");
     dialog_.default_system = config_.system;
   }
   if (dialog_.auto_add_bos) {
@@ -54,9 +59,11 @@ SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Toke
   }
   stop_words_ = dialog_.stop_words;
   auto add_stop = [&](const std::string& word) {
-    if (!word.empty() && std::find(stop_words_.begin(), stop_words_.end(), word) == stop_words_.end()) stop_words_.push_back(word);
+    if (!word.empty() && std::find(stop_words_.begin(), stop_words_.end(), word) == stop_words_.end())
+      stop_words_.push_back(word);
   };
-  if (!dialog_.suffix.empty() && dialog_.suffix.back().kind == TemplateSlot::Kind::text) add_stop(trimmed(dialog_.suffix.back().text));
+  if (!dialog_.suffix.empty() && dialog_.suffix.back().kind == TemplateSlot::Kind::text)
+    add_stop(trimmed(dialog_.suffix.back().text));
   if (tokenizer_->special().eos) add_stop(tokenizer_->token_of(*tokenizer_->special().eos));
   turn_tokens_ = stop_words_;
 }
@@ -87,7 +94,8 @@ SwiftEncoder::Segments SwiftEncoder::lay_out(Turns turns, bool training) const {
   Segments segments;
   if (!opening_ids_.empty()) segments.push_back({.is_text = false, .ids = opening_ids_});
   bool with_system = system && !system->empty() && !dialog_.system_in_prompt && dialog_.system_prefix;
-  append(with_system ? *dialog_.system_prefix : dialog_.prefix, {.system = system ? &*system : nullptr}, SegmentKind::other, segments);
+  append(with_system ? *dialog_.system_prefix : dialog_.prefix, {.system = system ? &*system : nullptr}, SegmentKind::other,
+         segments);
   append_rounds(turns, training, segments);
   if (!closing_ids_.empty()) segments.push_back({.part = SegmentKind::suffix, .is_text = false, .ids = closing_ids_});
   auto weighted = weigh(segments, turns);
@@ -99,9 +107,11 @@ void SwiftEncoder::append_rounds(const Turns& turns, bool training, Segments& se
   size_t rounds = turns.turns.size() / 2;
   for (size_t i = 0; i < rounds; ++i) {
     const Turn &query = turns.turns[2 * i], &answer = turns.turns[2 * i + 1];
-    if (query.role == Role::assistant || answer.role != Role::assistant) throw FormatError("user and assistant messages do not alternate");
+    if (query.role == Role::assistant || answer.role != Role::assistant)
+      throw FormatError("user and assistant messages do not alternate");
     static const std::string none;
-    Values values{.query = query.role == Role::tool ? &none : &query.text, .round0 = std::to_string(i), .round1 = std::to_string(i + 1)};
+    Values values{
+        .query = query.role == Role::tool ? &none : &query.text, .round0 = std::to_string(i), .round1 = std::to_string(i + 1)};
     bool last = i + 1 == rounds;
     if (query.role == Role::tool) {
       append(query.results, values, SegmentKind::other, segments);
@@ -120,14 +130,17 @@ void SwiftEncoder::append_rounds(const Turns& turns, bool training, Segments& se
       continue;
     }
     segments.push_back({.part = SegmentKind::response, .answer = answer.answer});
-    if (last) finish_round(answer, training, segments);
-    else if (turns.turns[2 * i + 2].role != Role::tool) append(*dialog_.chat_sep, {}, SegmentKind::other, segments);
+    if (last)
+      finish_round(answer, training, segments);
+    else if (turns.turns[2 * i + 2].role != Role::tool)
+      append(*dialog_.chat_sep, {}, SegmentKind::other, segments);
   }
 }
 
 void SwiftEncoder::finish_round(const Turn& answer, bool training, Segments& segments) const {
   const auto& text = answer.answer.back().text;
-  bool stopped = std::any_of(stop_words_.begin(), stop_words_.end(), [&](const std::string& word) { return text.ends_with(word); });
+  bool stopped =
+      std::any_of(stop_words_.begin(), stop_words_.end(), [&](const std::string& word) { return text.ends_with(word); });
   const bool closes = training || dialog_.quirk == SwiftTemplate::Quirk::embedded_text;
   if (closes && closing_ids_.empty() && !stopped) append(dialog_.suffix, {}, SegmentKind::suffix, segments);
 }
@@ -144,15 +157,24 @@ void SwiftEncoder::append(const text::TemplateSlots& pieces, const Values& value
         auto text = piece.text;
         if (values.system) text = text::replace_all(std::move(text), "{{SYSTEM}}", *values.system);
         if (values.query) text = text::replace_all(std::move(text), "{{QUERY}}", *values.query);
-        if (!values.round0.empty()) text = text::replace_all(text::replace_all(std::move(text), "{{ROUND0}}", values.round0), "{{ROUND1}}", values.round1);
+        if (!values.round0.empty())
+          text = text::replace_all(text::replace_all(std::move(text), "{{ROUND0}}", values.round0), "{{ROUND1}}", values.round1);
         if (!values.system) text = text::replace_all(std::move(text), "{{SYSTEM}}", "");
         if (!text.empty()) segments.push_back({.part = part, .text = std::move(text)});
         continue;
       }
-      case TemplateSlot::Kind::bos: id = tokenizer_->special().bos; break;
-      case TemplateSlot::Kind::eos: id = tokenizer_->special().eos; break;
-      case TemplateSlot::Kind::token: id = tokenizer_->id_of(piece.text); break;
-      case TemplateSlot::Kind::id: id = piece.id; break;
+      case TemplateSlot::Kind::bos:
+        id = tokenizer_->special().bos;
+        break;
+      case TemplateSlot::Kind::eos:
+        id = tokenizer_->special().eos;
+        break;
+      case TemplateSlot::Kind::token:
+        id = tokenizer_->id_of(piece.text);
+        break;
+      case TemplateSlot::Kind::id:
+        id = piece.id;
+        break;
     }
     if (id) segments.push_back({.part = part, .is_text = false, .ids = {*id}});
   }
@@ -166,7 +188,10 @@ void SwiftEncoder::append_guarded(const std::string& text, const Values& values,
     if (open == text.size()) return;
     auto close = text.find("}}", open);
     auto name = text.substr(open + 2, close - open - 2);
-    const std::string* value = name == "SYSTEM" ? values.system : name == "QUERY" ? values.query : name == "ROUND0" ? &values.round0 : &values.round1;
+    const std::string* value = name == "SYSTEM"   ? values.system
+                               : name == "QUERY"  ? values.query
+                               : name == "ROUND0" ? &values.round0
+                                                  : &values.round1;
     if (value && !value->empty()) segments.push_back({.part = part, .guarded = spells_special_token(*value), .text = *value});
     at = close + 2;
   }
@@ -189,10 +214,14 @@ SwiftEncoder::Segments SwiftEncoder::weigh(const Segments& segments, const Turns
   return out;
 }
 
-std::vector<SwiftEncoder::Segment> SwiftEncoder::weigh_one(const Segment& segment, const ResponsePart* part, const std::string& query,
-                                                           bool last_round) const {
+std::vector<SwiftEncoder::Segment> SwiftEncoder::weigh_one(const Segment& segment, const ResponsePart* part,
+                                                           const std::string& query, bool last_round) const {
   using Base = LossScale::Base;
-  Segment whole{.part = segment.part, .is_text = segment.is_text, .guarded = segment.guarded, .text = part ? part->text : segment.text, .ids = segment.ids};
+  Segment whole{.part = segment.part,
+                .is_text = segment.is_text,
+                .guarded = segment.guarded,
+                .text = part ? part->text : segment.text,
+                .ids = segment.ids};
   if (part && config_.guard_special_tokens) whole.guarded = spells_special_token(whole.text);
   bool answer = segment.part != SegmentKind::other;
   bool by_base = loss_scale_.base() == Base::all || (answer && (loss_scale_.base() == Base::every_answer || last_round));
@@ -218,8 +247,10 @@ Sample SwiftEncoder::tokenize(const Segments& segments) const {
   Sample sample;
   auto add = [&](const std::vector<TokenId>& ids, double weight) {
     sample.ids.insert(sample.ids.end(), ids.begin(), ids.end());
-    if (weight > 0) sample.labels.insert(sample.labels.end(), ids.begin(), ids.end());
-    else sample.labels.insert(sample.labels.end(), ids.size(), kIgnore);
+    if (weight > 0)
+      sample.labels.insert(sample.labels.end(), ids.begin(), ids.end());
+    else
+      sample.labels.insert(sample.labels.end(), ids.size(), kIgnore);
     if (!binary_weights_) sample.loss_scale.insert(sample.loss_scale.end(), ids.size(), static_cast<float>(weight));
   };
   for (size_t i = 0; i < segments.size();) {
@@ -230,7 +261,8 @@ Sample SwiftEncoder::tokenize(const Segments& segments) const {
       continue;
     }
     std::string text;
-    for (; i < segments.size() && segments[i].is_text && !segments[i].guarded && segments[i].weight == first.weight; ++i) text += segments[i].text;
+    for (; i < segments.size() && segments[i].is_text && !segments[i].guarded && segments[i].weight == first.weight; ++i)
+      text += segments[i].text;
     add(tokens(text), first.weight);
   }
   learn_middle_suffixes(sample);
@@ -247,7 +279,8 @@ void SwiftEncoder::learn_middle_suffixes(Sample& sample) const {
     if (sample.labels[at] != kIgnore || sample.labels[at - 1] == kIgnore) continue;
     size_t end = at;
     while (end < count && sample.labels[end] == kIgnore) ++end;
-    bool matches = end - at >= length && std::equal(suffix_ids_.begin(), suffix_ids_.end(), sample.ids.begin() + static_cast<ptrdiff_t>(at));
+    bool matches =
+        end - at >= length && std::equal(suffix_ids_.begin(), suffix_ids_.end(), sample.ids.begin() + static_cast<ptrdiff_t>(at));
     if (matches) {
       std::copy(suffix_ids_.begin(), suffix_ids_.end(), sample.labels.begin() + static_cast<ptrdiff_t>(at));
       if (!sample.loss_scale.empty()) std::fill_n(sample.loss_scale.begin() + static_cast<ptrdiff_t>(at), length, 1.0f);

@@ -1,4 +1,5 @@
-// ms-swift's way: segments of text with a loss weight; neighbors of equal weight are one string, each string is tokenized on its own.
+// ms-swift's way: segments of text with a loss weight; neighbors of equal weight are one string, each string is tokenized on its
+// own.
 #pragma once
 #include "hone/data/encode/encoder.h"
 #include "hone/data/encode/loss_scale.h"
@@ -42,7 +43,8 @@ class SwiftEncoder : public Encoder {
   void append_guarded(const std::string& text, const Values& values, SegmentKind part, Segments& segments) const;
   void finish_round(const Turn& answer, bool training, Segments& segments) const;
   Segments weigh(const Segments& segments, const Turns& turns) const;
-  std::vector<Segment> weigh_one(const Segment& segment, const ResponsePart* part, const std::string& query, bool last_round) const;
+  std::vector<Segment> weigh_one(const Segment& segment, const ResponsePart* part, const std::string& query,
+                                 bool last_round) const;
   Sample tokenize(const Segments& segments) const;
   void learn_middle_suffixes(Sample& sample) const;
 

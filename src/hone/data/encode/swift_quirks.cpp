@@ -37,7 +37,8 @@ void close_text(Turns& turns) {
 void ask_for_relevance(Turns& turns) {
   if (turns.turns.size() < 2) throw text::FormatError("a reranker's row holds a question and a candidate");
   const auto task = turns.system.value_or("Given a web search query, retrieve relevant passages that answer the query");
-  turns.turns[0].text = "<Instruct>: " + task + "\n<Query>: " + turns.turns[0].text + "\n<Document>: " + joined_text(turns.turns[1].answer);
+  turns.turns[0].text =
+      "<Instruct>: " + task + "\n<Query>: " + turns.turns[0].text + "\n<Document>: " + joined_text(turns.turns[1].answer);
   turns.turns.resize(1);
   turns.system.reset();
 }
@@ -53,11 +54,14 @@ int64_t reflection_interval(int64_t budget) { return budget > 4096 ? 1024 : budg
 
 std::string budget_rules(int64_t budget) {
   if (budget == 0)
-    return "You are an intelligent assistant that can answer questions in one step without the need for reasoning and thinking, that is, your thinking "
+    return "You are an intelligent assistant that can answer questions in one step without the need for reasoning and thinking, "
+           "that is, your thinking "
            "budget is 0. Next, please skip the thinking process and directly start answering the user's questions.\n";
   return fmt::format(
-      "You are an intelligent assistant with reflective ability. In the process of thinking and reasoning, you need to strictly follow the thinking budget, "
-      "which is {0}. That is, you need to complete your thinking within {0} tokens and start answering the user's questions. You will reflect on your thinking "
+      "You are an intelligent assistant with reflective ability. In the process of thinking and reasoning, you need to strictly "
+      "follow the thinking budget, "
+      "which is {0}. That is, you need to complete your thinking within {0} tokens and start answering the user's questions. You "
+      "will reflect on your thinking "
       "process every {1} tokens, stating how many tokens have been used and how many are left.\n",
       budget, reflection_interval(budget));
 }
@@ -73,8 +77,10 @@ std::string in_seed_tags(std::string text, int64_t budget) {
   }
   for (auto tag : {kOpen, kClose}) text = text::replace_all(std::move(text), tag, "");
   return (budget > 0 ? "<seed:think></seed:think>"
-                     : "<seed:think><seed:cot_budget_reflect>The current thinking budget is 0, so I will directly start answering the question."
-                       "</seed:cot_budget_reflect>\n</seed:think>") + text;
+                     : "<seed:think><seed:cot_budget_reflect>The current thinking budget is 0, so I will directly start "
+                       "answering the question."
+                       "</seed:cot_budget_reflect>\n</seed:think>") +
+         text;
 }
 
 }  // namespace
@@ -87,14 +93,16 @@ int64_t SwiftEncoder::thinking_budget(const Turns& turns) const {
     const auto begin = text.find(kOpen) + kOpen.size(), end = text.find(kClose, begin);
     if (end == text.npos) continue;
     const auto thoughts = text.substr(begin, end - begin);
-    if (!trimmed(thoughts).empty()) longest = std::max(longest, static_cast<int64_t>(tokenizer_->encode(thoughts, {.add_special_tokens = true}).size()));
+    if (!trimmed(thoughts).empty())
+      longest = std::max(longest, static_cast<int64_t>(tokenizer_->encode(thoughts, {.add_special_tokens = true}).size()));
   }
   return rounded_budget(longest);
 }
 
 void SwiftEncoder::write_seed_reasoning(Turns& turns) const {
   const auto budget = thinking_budget(turns);
-  turns.system = turns.system && !turns.system->empty() ? *turns.system + "<seed:eos><seed:bos>system\n" + budget_rules(budget) : budget_rules(budget);
+  turns.system = turns.system && !turns.system->empty() ? *turns.system + "<seed:eos><seed:bos>system\n" + budget_rules(budget)
+                                                        : budget_rules(budget);
   for (auto& turn : turns.turns) {
     if (turn.answer.empty()) continue;
     bool anywhere = std::ranges::any_of(turn.answer, [](const ResponsePart& part) { return has_reasoning(part.text); });
@@ -107,11 +115,16 @@ void SwiftEncoder::write_seed_reasoning(Turns& turns) const {
 void SwiftEncoder::rearrange(Turns& turns) const {
   using Quirk = text::SwiftTemplate::Quirk;
   switch (dialog_.quirk) {
-    case Quirk::gemma_system: return fold_system_into_question(turns);
-    case Quirk::embedded_text: return close_text(turns);
-    case Quirk::question_and_candidate: return ask_for_relevance(turns);
-    case Quirk::seed_budget: return write_seed_reasoning(turns);
-    default: return;
+    case Quirk::gemma_system:
+      return fold_system_into_question(turns);
+    case Quirk::embedded_text:
+      return close_text(turns);
+    case Quirk::question_and_candidate:
+      return ask_for_relevance(turns);
+    case Quirk::seed_budget:
+      return write_seed_reasoning(turns);
+    default:
+      return;
   }
 }
 

@@ -8,7 +8,8 @@ namespace hone::data {
 
 std::optional<std::string> SwiftEncoder::system_text(Turns& turns) const {
   bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt;
-  if (turns.system && !knows_system) throw text::FormatError("template \"" + dialog_.name + "\" has no place for a system message");
+  if (turns.system && !knows_system)
+    throw text::FormatError("template \"" + dialog_.name + "\" has no place for a system message");
   auto system = turns.system ? turns.system : dialog_.default_system;
   if (!turns.tools.empty()) return agent_->render_tools(turns.tools, system, turns.turns[0].text);
   const auto& form = thinks(turns) ? dialog_.thinking_system : dialog_.plain_system;

@@ -9,7 +9,8 @@ namespace {
 using text::FormatError;
 
 const text::AgentFormat& needed(const text::AgentFormat* agent, const text::SwiftTemplate& dialog) {
-  if (!agent) throw FormatError("template \"" + dialog.name + "\" has no agent format for tools; choose one with --agent_template");
+  if (!agent)
+    throw FormatError("template \"" + dialog.name + "\" has no agent format for tools; choose one with --agent_template");
   return *agent;
 }
 
@@ -35,7 +36,8 @@ void apply_qwen3_5_spacing(std::vector<Message>& messages) {
     if (message.role == "assistant" && close != std::string::npos && text.find("<think>") != std::string::npos) {
       auto before = text.substr(0, close), after = text.substr(close + 8);
       if (auto open = before.rfind("<think>"); open != std::string::npos) before = before.substr(open + 7);
-      text = "<think>\n" + trimmed(before) + "\n</think>\n\n" + after.substr(std::min(after.find_first_not_of('\n'), after.size()));
+      text =
+          "<think>\n" + trimmed(before) + "\n</think>\n\n" + after.substr(std::min(after.find_first_not_of('\n'), after.size()));
     }
     message.content = std::move(text);
   }
@@ -58,7 +60,8 @@ void write_calls(std::vector<Message>& messages, const text::SwiftTemplate& dial
     }
     const auto& format = needed(agent, dialog);
     merged.content = format.render_tool_calls(calls);
-    if (!out.empty() && out.back().role == "assistant") merged.content = format.call_separator(out.back().content) + merged.content;
+    if (!out.empty() && out.back().role == "assistant")
+      merged.content = format.call_separator(out.back().content) + merged.content;
     out.push_back(std::move(merged));
   }
   messages = std::move(out);
@@ -83,11 +86,13 @@ void fold_standalone_results(std::vector<Message>& messages, const text::SwiftTe
 
 Turn turn_of(Message&& message) {
   if (message.role == "user") return {.role = Turn::Role::user, .text = std::move(message.content)};
-  if (message.role != "assistant") throw FormatError("a message of role \"" + message.role + "\" stands where only user, assistant or tool may");
+  if (message.role != "assistant")
+    throw FormatError("a message of role \"" + message.role + "\" stands where only user, assistant or tool may");
   return {.role = Turn::Role::assistant, .answer = {{std::move(message.content), message.loss, message.loss_scale}}};
 }
 
-void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent, std::vector<Turn>& turns) {
+void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent,
+                    std::vector<Turn>& turns) {
   using Role = Turn::Role;
   for (size_t i = 0; i < messages.size(); ++i) {
     Turn* before = turns.empty() ? nullptr : &turns.back();
@@ -100,19 +105,25 @@ void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& 
       continue;
     }
     auto turn = turn_of(std::move(messages[i]));
-    if (before && before->role == Role::assistant && turn.role == Role::assistant) before->answer.push_back(std::move(turn.answer[0]));
-    else if (before && before->role == Role::user && turn.role == Role::user) before->text += turn.text;
-    else turns.push_back(std::move(turn));
+    if (before && before->role == Role::assistant && turn.role == Role::assistant)
+      before->answer.push_back(std::move(turn.answer[0]));
+    else if (before && before->role == Role::user && turn.role == Role::user)
+      before->text += turn.text;
+    else
+      turns.push_back(std::move(turn));
   }
 }
 
 // gpt-oss: what opens every conversation, and the channel of an answer that names none.
 void apply_harmony(Turns& turns) {
   std::string opening =
-      "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\nCurrent date: " +
+      "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\nCurrent "
+      "date: " +
       text::today("%Y-%m-%d") +
-      "\n\nReasoning: medium\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message.<|end|>";
-  if (!turns.system) turns.system = opening;
+      "\n\nReasoning: medium\n\n# Valid channels: analysis, commentary, final. Channel must be included for every "
+      "message.<|end|>";
+  if (!turns.system)
+    turns.system = opening;
   else if (!turns.system->starts_with("<|start|>"))
     turns.system = opening + "<|start|>developer<|message|># Instructions\n\n" + *turns.system + "<|end|>";
   for (auto& turn : turns.turns)

@@ -37,9 +37,13 @@ std::vector<Sample> split(const Sample& sample, int64_t limit) {
 
 std::pair<int64_t, int64_t> infer_seqlen(int64_t prompt, int64_t answer, int64_t budget) {
   int64_t allowed;
-  if (answer * 2 < budget) allowed = budget;
-  else if (prompt * 2 < budget) allowed = budget - prompt;
-  else allowed = static_cast<int64_t>(static_cast<double>(budget) * (static_cast<double>(answer) / static_cast<double>(prompt + answer)));
+  if (answer * 2 < budget)
+    allowed = budget;
+  else if (prompt * 2 < budget)
+    allowed = budget - prompt;
+  else
+    allowed =
+        static_cast<int64_t>(static_cast<double>(budget) * (static_cast<double>(answer) / static_cast<double>(prompt + answer)));
   int64_t kept_answer = std::min(allowed, answer);
   return {std::min(std::max<int64_t>(budget - kept_answer, 0), prompt), kept_answer};
 }

@@ -22,12 +22,18 @@ bool has_value(const Json& fields, const std::string& name) {
 
 std::string_view type_word(const Json& value) {
   switch (value.type()) {
-    case Json::value_t::null: return "null";
-    case Json::value_t::string: return "a string";
-    case Json::value_t::array: return "a list";
-    case Json::value_t::object: return "an object";
-    case Json::value_t::boolean: return "a boolean";
-    default: return "a number";
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::string:
+      return "a string";
+    case Json::value_t::array:
+      return "a list";
+    case Json::value_t::object:
+      return "an object";
+    case Json::value_t::boolean:
+      return "a boolean";
+    default:
+      return "a number";
   }
 }
 
@@ -38,7 +44,8 @@ RowCheck read_medium(const Json& item, std::string_view column, std::vector<std:
   if (item.is_array()) return out.push_back(text::python_dumps(item)), std::nullopt;
   if (item.is_object())
     for (const char* key : {"path", "url"})
-      if (auto path = item.find(key); path != item.end() && path->is_string()) return out.push_back(path->get<std::string>()), std::nullopt;
+      if (auto path = item.find(key); path != item.end() && path->is_string())
+        return out.push_back(path->get<std::string>()), std::nullopt;
   return row_issue(RowProblem::type, "\"{}\" holds {}; expected a path or URL", column, type_word(item));
 }
 
@@ -55,7 +62,8 @@ RowCheck read_media(const Json& value, std::string_view column, std::vector<std:
 RowCheck read_tools(const Json& value, std::string& out) {
   if (value.is_null()) return std::nullopt;
   if (value.is_array() || value.is_object()) return out = value.empty() ? "" : text::python_dumps(value), std::nullopt;
-  if (!value.is_string()) return row_issue(RowProblem::type, "\"tools\" is {}; expected a list or its JSON text", type_word(value));
+  if (!value.is_string())
+    return row_issue(RowProblem::type, "\"tools\" is {}; expected a list or its JSON text", type_word(value));
   out = value.get<std::string>();
   if (out.find_first_not_of(" \t\r\n") == out.npos) return out.clear(), std::nullopt;
   if (auto parsed = parse_json(out); !parsed)
@@ -88,11 +96,13 @@ RowCheck check_messages(const std::vector<Message>& messages, const RowRequireme
   for (size_t i = 0; i < messages.size(); ++i) {
     const auto& role = messages[i].role;
     if (std::find(known.begin(), known.end(), role) == known.end())
-      return row_issue(RowProblem::role, "messages[{}].role is \"{}\"; expected system, user, assistant, tool_call or tool", i, role.substr(0, 40));
+      return row_issue(RowProblem::role, "messages[{}].role is \"{}\"; expected system, user, assistant, tool_call or tool", i,
+                       role.substr(0, 40));
     bool opens = i == 0 || (i == 1 && messages[0].role == "system");
     if (opens ? role == "tool" || (i == 1 && role == "system") : !may_follow(role, messages[i - 1].role))
-      return row_issue(RowProblem::order, "messages[{}] is \"{}\"{}; expected system first, then user and assistant by turns, tool after a call",
-                       i, role, i == 0 ? " at the beginning" : fmt::format(" after \"{}\"", messages[i - 1].role));
+      return row_issue(RowProblem::order,
+                       "messages[{}] is \"{}\"{}; expected system first, then user and assistant by turns, tool after a call", i,
+                       role, i == 0 ? " at the beginning" : fmt::format(" after \"{}\"", messages[i - 1].role));
   }
   if (demands.pretraining || demands.prompts_only) return std::nullopt;
   const auto& last = messages.back();

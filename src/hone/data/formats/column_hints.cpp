@@ -20,10 +20,13 @@ std::vector<std::string> claimants(const std::vector<std::string>& columns, cons
   return found;
 }
 
-std::string choice_of(const std::string& column, const std::string& target) { return fmt::format("--columns '{{\"{}\": \"{}\"}}'", column, target); }
+std::string choice_of(const std::string& column, const std::string& target) {
+  return fmt::format("--columns '{{\"{}\": \"{}\"}}'", column, target);
+}
 
 std::string contested(const std::vector<std::string>& columns, const std::string& what, const std::string& target) {
-  return fmt::format("{} could each be the {}; choose one with {}", column_list(columns), what, choice_of(columns.back(), target));
+  return fmt::format("{} could each be the {}; choose one with {}", column_list(columns), what,
+                     choice_of(columns.back(), target));
 }
 
 }  // namespace
@@ -43,7 +46,8 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   std::string found;
   size_t best = std::max<size_t>(1, name.size() / 4) + 1;
   for (const auto& each : names)
-    if (auto distance = edit_distance(lower_case(name.substr(0, kListedBytes)), lower_case(each)); distance < best) best = distance, found = each;
+    if (auto distance = edit_distance(lower_case(name.substr(0, kListedBytes)), lower_case(each)); distance < best)
+      best = distance, found = each;
   return found;
 }
 
@@ -52,8 +56,10 @@ std::string answer_hint(const std::vector<std::string>& columns, const ColumnMap
   std::vector<std::string> others;
   for (const auto& column : columns)
     if (!known.contains(lower_case(column))) others.push_back(column);
-  if (others.empty()) return fmt::format("the columns are {}, and none holds an answer; expected one called \"response\"", column_list(columns));
-  return fmt::format("none of the columns {} is known to hold the answer; name it with {}", column_list(columns), choice_of(others.back(), "response"));
+  if (others.empty())
+    return fmt::format("the columns are {}, and none holds an answer; expected one called \"response\"", column_list(columns));
+  return fmt::format("none of the columns {} is known to hold the answer; name it with {}", column_list(columns),
+                     choice_of(others.back(), "response"));
 }
 
 std::string question_hint(const std::vector<std::string>& columns, const ColumnMap& known) {
@@ -69,9 +75,11 @@ std::string unknown_columns_hint(const std::vector<std::string>& columns, const 
   auto text = fmt::format("columns {}; expected messages, or a query and a response", column_list(columns));
   for (const auto& column : columns)
     if (auto near = nearest_name(column, names); !near.empty() && near != column)
-      return fmt::format("{}: did you mean \"{}\" by \"{}\"? --columns '{{\"{}\": \"{}\"}}' says so", text, near, column, column, near);
+      return fmt::format("{}: did you mean \"{}\" by \"{}\"? --columns '{{\"{}\": \"{}\"}}' says so", text, near, column, column,
+                         near);
   if (columns.size() < 2) return text;
-  return fmt::format("{}: --columns '{{\"{}\": \"query\", \"{}\": \"response\"}}' says which is which", text, columns[0], columns[1]);
+  return fmt::format("{}: --columns '{{\"{}\": \"query\", \"{}\": \"response\"}}' says which is which", text, columns[0],
+                     columns[1]);
 }
 
 }  // namespace hone::data

@@ -37,8 +37,10 @@ void ColumnRenaming::apply(Json& row) const {
   for (auto& [column, value] : row.get_ref<Json::object_t&>()) {
     auto name = target(column);
     auto taken = std::find_if(fields.begin(), fields.end(), [&](const auto& field) { return field.first == name; });
-    if (taken == fields.end()) fields.emplace_back(name, std::move(value));
-    else if (taken->second.is_null()) taken->second = std::move(value);
+    if (taken == fields.end())
+      fields.emplace_back(name, std::move(value));
+    else if (taken->second.is_null())
+      taken->second = std::move(value);
   }
   row = std::move(renamed);
 }

@@ -18,9 +18,9 @@ class ColumnRenaming {
 
  private:
   std::string target(const std::string& column) const;
-  std::map<std::string, std::string> by_lower_;   // every known source, lower case -> target
-  std::map<std::string, std::string> decided_;    // columns of the first rows -> their name
-  std::vector<std::string> claimed_;              // targets that a column of the first rows holds or contests
+  std::map<std::string, std::string> by_lower_;  // every known source, lower case -> target
+  std::map<std::string, std::string> decided_;   // columns of the first rows -> their name
+  std::vector<std::string> claimed_;             // targets that a column of the first rows holds or contests
 };
 
 std::string lower_case(std::string text);

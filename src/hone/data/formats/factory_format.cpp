@@ -22,7 +22,8 @@ class FactoryFormat : public RowFormat {
     conversation.origin = row.origin;
     std::vector<std::string> columns;
     for (const auto& field : row.fields.items()) columns.push_back(field.key());
-    auto bad = options_.formatting == Formatting::alpaca ? fill_alpaca(row.fields, conversation) : fill_turns(row.fields, conversation);
+    auto bad =
+        options_.formatting == Formatting::alpaca ? fill_alpaca(row.fields, conversation) : fill_turns(row.fields, conversation);
     if (!bad) bad = fill_rest(row.fields, conversation);
     if (!bad && options_.demands.pretraining) make_pretraining_text(conversation);
     if (!bad && !options_.demands.pretraining) bad = check(conversation);
@@ -34,7 +35,8 @@ class FactoryFormat : public RowFormat {
  private:
   // LLaMA-Factory guesses nothing: dataset_info.json names the columns, so that is where a wrong name is mended.
   void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
-    const bool asks = bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
+    const bool asks =
+        bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
     if (options_.formatting != Formatting::alpaca || (!asks && bad.problem != RowProblem::columns)) return;
     if (auto other = separator_hint(columns); !other.empty()) {
       bad = {RowProblem::columns, other};
@@ -77,7 +79,8 @@ class FactoryFormat : public RowFormat {
     if (!history.is_array()) return std::nullopt;
     for (const auto& pair : history) {
       if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string())
-        return row_issue(RowProblem::type, "\"{}\" holds {}; expected pairs [query, response]", options_.history, type_word(pair));
+        return row_issue(RowProblem::type, "\"{}\" holds {}; expected pairs [query, response]", options_.history,
+                         type_word(pair));
       messages.push_back({"user", pair[0].get<std::string>(), {}, {}, nullptr});
       messages.push_back({"assistant", pair[1].get<std::string>(), {}, {}, nullptr});
     }
@@ -87,7 +90,8 @@ class FactoryFormat : public RowFormat {
   RowCheck fill_alpaca_pair(Json& fields, Conversation& conversation) const {
     Json chosen = take(fields, options_.chosen), rejected = take(fields, options_.rejected);
     if (!chosen.is_string() || !rejected.is_string())
-      return row_issue(RowProblem::preference, "chosen is {} and rejected is {}; expected two texts", type_word(chosen), type_word(rejected));
+      return row_issue(RowProblem::preference, "chosen is {} and rejected is {}; expected two texts", type_word(chosen),
+                       type_word(rejected));
     conversation.rejected = conversation.messages;
     conversation.messages.push_back({"assistant", chosen.get<std::string>(), {}, {}, nullptr});
     conversation.rejected.push_back({"assistant", rejected.get<std::string>(), {}, {}, nullptr});
@@ -97,7 +101,8 @@ class FactoryFormat : public RowFormat {
   RowCheck fill_alpaca_response(Json& fields, Conversation& conversation) const {
     Json response = take(fields, options_.response);
     if (response.is_null()) return std::nullopt;
-    if (!response.is_string()) return row_issue(RowProblem::type, "\"{}\" is {}; expected text", options_.response, type_word(response));
+    if (!response.is_string())
+      return row_issue(RowProblem::type, "\"{}\" is {}; expected text", options_.response, type_word(response));
     conversation.messages.push_back({"assistant", response.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }
@@ -146,7 +151,8 @@ class FactoryFormat : public RowFormat {
       if (auto bad = read_tools(take(fields, options_.tools), conversation.tools)) return bad;
     if (!options_.kto_tag.empty()) {
       conversation.label = read_label(take(fields, options_.kto_tag));
-      if (!conversation.label) return row_issue(RowProblem::type, "\"{}\" is no boolean; expected true or false", options_.kto_tag);
+      if (!conversation.label)
+        return row_issue(RowProblem::type, "\"{}\" is no boolean; expected true or false", options_.kto_tag);
     }
     if (!fields.empty()) conversation.extra = std::move(fields);
     return std::nullopt;
@@ -171,6 +177,8 @@ class FactoryFormat : public RowFormat {
 
 }  // namespace
 
-std::unique_ptr<RowFormat> factory_format(const FactoryFormatOptions& options) { return std::make_unique<FactoryFormat>(options); }
+std::unique_ptr<RowFormat> factory_format(const FactoryFormatOptions& options) {
+  return std::make_unique<FactoryFormat>(options);
+}
 
 }  // namespace hone::data

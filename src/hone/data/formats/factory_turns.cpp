@@ -21,7 +21,8 @@ std::string FactoryTurns::canonical(const std::string& tag) const {
 }
 
 RowCheck FactoryTurns::read_turn(const Json& message, size_t index, Turn& out) const {
-  if (!message.is_object()) return row_issue(RowProblem::type, "messages[{}] is {}; expected an object", index, type_word(message));
+  if (!message.is_object())
+    return row_issue(RowProblem::type, "messages[{}] is {}; expected an object", index, type_word(message));
   auto role = message.find(options_.role_tag), content = message.find(options_.content_tag);
   if (role == message.end() || !role->is_string())
     return row_issue(RowProblem::columns, "messages[{}] has no \"{}\" text; expected the role there", index, options_.role_tag);
@@ -69,8 +70,10 @@ RowCheck FactoryTurns::read(const Json& list) {
   for (size_t i = 0; i < list.size(); ++i) {
     Turn turn;
     if (auto bad = read_turn(list[i], i, turn)) return bad;
-    if (i == 0 && turn.role == "system") system_ = std::move(turn.content);
-    else add(std::move(turn));
+    if (i == 0 && turn.role == "system")
+      system_ = std::move(turn.content);
+    else
+      add(std::move(turn));
   }
   if (messages_.empty()) return row_issue(RowProblem::columns, "\"{}\" is empty; expected at least one turn", options_.messages);
   return check_order();
@@ -92,7 +95,9 @@ RowCheck FactoryTurns::check_order() const {
 RowCheck FactoryTurns::append_answer(const Json& message, std::string_view column, std::vector<Message>& to) const {
   Turn turn;
   if (auto bad = read_turn(message, 0, turn)) return row_issue(RowProblem::preference, "column {}: {}", column, bad->details);
-  if (!is_answer(turn.role)) return row_issue(RowProblem::preference, "column {} is a message of \"{}\"; expected an assistant message", column, turn.role);
+  if (!is_answer(turn.role))
+    return row_issue(RowProblem::preference, "column {} is a message of \"{}\"; expected an assistant message", column,
+                     turn.role);
   to.push_back({std::move(turn.role), std::move(turn.content), {}, {}, nullptr});
   return std::nullopt;
 }

@@ -1,4 +1,5 @@
-// The message list of LLaMA-Factory's sharegpt and openai formattings: tags name the roles, questions and answers strictly alternate.
+// The message list of LLaMA-Factory's sharegpt and openai formattings: tags name the roles, questions and answers strictly
+// alternate.
 #pragma once
 #include <optional>
 #include <string>

@@ -1,4 +1,5 @@
-// From a row's columns to a Conversation. One format per dataset, chosen when it is opened; convert() is thread-safe and never throws.
+// From a row's columns to a Conversation. One format per dataset, chosen when it is opened; convert() is thread-safe and never
+// throws.
 #pragma once
 #include <map>
 #include <memory>

@@ -26,11 +26,13 @@ class MessagesParser {
     if (!list.is_array()) return row_issue(RowProblem::type, "\"messages\" is {}; expected a list", type_word(list));
     if (list.empty()) return row_issue(RowProblem::columns, "\"messages\" is empty; expected at least one message");
     for (size_t i = 0; i < list.size(); ++i) {
-      if (!list[i].is_object()) return row_issue(RowProblem::type, "messages[{}] is {}; expected an object", i, type_word(list[i]));
+      if (!list[i].is_object())
+        return row_issue(RowProblem::type, "messages[{}] is {}; expected an object", i, type_word(list[i]));
       if (auto bad = is_pair(list[i]) ? add_pair(list[i], i) : add(list[i], i)) return bad;
     }
     auto& messages = parsed_.messages;
-    if (system && messages.front().role != "system") messages.insert(messages.begin(), Message{"system", *system, {}, {}, nullptr});
+    if (system && messages.front().role != "system")
+      messages.insert(messages.begin(), Message{"system", *system, {}, {}, nullptr});
     return std::nullopt;
   }
   ParsedMessages take() { return std::move(parsed_); }
@@ -57,7 +59,8 @@ class MessagesParser {
     std::string plain = role;
     std::replace(plain.begin(), plain.end(), '-', '_');
     if (plain == "function_call" || plain == "tool_call") return "tool_call";
-    if (plain == "function_response" || plain == "observation" || plain == "observations" || plain == "tool_response") return "tool";
+    if (plain == "function_response" || plain == "observation" || plain == "observations" || plain == "tool_response")
+      return "tool";
     return role;
   }
 
@@ -65,7 +68,8 @@ class MessagesParser {
     pending_empty_ = false;
     const Json* role = first_of(source, options_.role_keys);
     if (!role) return row_issue(RowProblem::columns, "messages[{}] has no \"{}\"", index, options_.role_keys.front());
-    if (!role->is_string()) return row_issue(RowProblem::type, "messages[{}].role is {}; expected a string", index, type_word(*role));
+    if (!role->is_string())
+      return row_issue(RowProblem::type, "messages[{}].role is {}; expected a string", index, type_word(*role));
     Message message{canonical_role(role->get<std::string>(), index), "", {}, {}, nullptr};
     if (auto bad = read_loss(source, index, message)) return bad;
     read_extra(source, message);
@@ -84,10 +88,12 @@ class MessagesParser {
   RowCheck read_loss(const Json& source, size_t index, Message& message) const {
     if (auto loss = source.find("loss"); loss != source.end() && !loss->is_null()) {
       message.loss = read_label(*loss);
-      if (!message.loss) return row_issue(RowProblem::type, "messages[{}].loss is {}; expected true or false", index, type_word(*loss));
+      if (!message.loss)
+        return row_issue(RowProblem::type, "messages[{}].loss is {}; expected true or false", index, type_word(*loss));
     }
     if (auto scale = source.find("loss_scale"); scale != source.end() && !scale->is_null()) {
-      if (!scale->is_number()) return row_issue(RowProblem::type, "messages[{}].loss_scale is {}; expected a number", index, type_word(*scale));
+      if (!scale->is_number())
+        return row_issue(RowProblem::type, "messages[{}].loss_scale is {}; expected a number", index, type_word(*scale));
       message.loss_scale = scale->get<double>();
     }
     return std::nullopt;
@@ -106,9 +112,12 @@ class MessagesParser {
     bool text_list = content.is_array() && message.role != "tool_call" && !content.empty() && content.front().is_object() &&
                      content.front().contains("type");
     if (text_list) return add_blocks(content, index, std::move(message));
-    if (content.is_string()) message.content = content.get<std::string>();
-    else if (message.role == "tool_call" || message.role == "tool") message.content = text::python_dumps(content);
-    else return row_issue(RowProblem::type, "messages[{}].content is {}; expected text", index, type_word(content));
+    if (content.is_string())
+      message.content = content.get<std::string>();
+    else if (message.role == "tool_call" || message.role == "tool")
+      message.content = text::python_dumps(content);
+    else
+      return row_issue(RowProblem::type, "messages[{}].content is {}; expected text", index, type_word(content));
     pending_empty_ = message.content.empty() && message.role == "assistant" && message.extra.is_null();
     parsed_.messages.push_back(std::move(message));
     return std::nullopt;
@@ -122,7 +131,9 @@ class MessagesParser {
       part.content = std::exchange(text, "");
       parsed_.messages.push_back(std::move(part));
     };
-    auto bad_block = [&](const char* expected) { return row_issue(RowProblem::type, "messages[{}].content holds a block that is not {}", index, expected); };
+    auto bad_block = [&](const char* expected) {
+      return row_issue(RowProblem::type, "messages[{}].content holds a block that is not {}", index, expected);
+    };
     for (const auto& block : blocks) {
       if (!block.is_object() || !block.contains("type") || !block["type"].is_string()) return bad_block("an object with a type");
       auto type = block["type"].get<std::string>();
@@ -162,11 +173,16 @@ class MessagesParser {
   RowCheck add_medium(const Json& block, std::string type, std::string& text) {
     const Json value = block.value(type, Json());
     if (type.ends_with("_url")) type.resize(type.size() - 4);
-    auto* list = type == "image" ? &parsed_.images : type == "video" ? &parsed_.videos : type == "audio" ? &parsed_.audios : nullptr;
+    auto* list = type == "image"   ? &parsed_.images
+                 : type == "video" ? &parsed_.videos
+                 : type == "audio" ? &parsed_.audios
+                                   : nullptr;
     if (!list) return row_issue(RowProblem::type, "text, image, video, audio, tool_use or tool_result");
     text += "<" + type + ">";
     if (auto source = block.find("source"); source != block.end() && source->is_object()) {
-      auto word = [&](const char* key) { return source->value(key, Json()).is_string() ? (*source)[key].get<std::string>() : std::string(); };
+      auto word = [&](const char* key) {
+        return source->value(key, Json()).is_string() ? (*source)[key].get<std::string>() : std::string();
+      };
       if (word("type") == "url" && !word("url").empty()) return list->push_back(word("url")), std::nullopt;
       if (word("type") == "base64" && !word("data").empty())
         return list->push_back(fmt::format("data:{};base64,{}", word("media_type"), word("data"))), std::nullopt;
@@ -181,7 +197,8 @@ class MessagesParser {
     for (const auto& call : calls) {
       const Json& function = call.is_object() && call.contains("function") ? call["function"] : call;
       if (!function.is_object() || !has_value(function, "name"))
-        return row_issue(RowProblem::type, "messages[{}].tool_calls holds no function name; expected {{\"function\": {{\"name\": …}}}}", index);
+        return row_issue(RowProblem::type,
+                         "messages[{}].tool_calls holds no function name; expected {{\"function\": {{\"name\": …}}}}", index);
       Json arguments = function.value("arguments", Json::object());
       if (arguments.is_string())
         if (auto parsed = parse_json(arguments.get<std::string>())) arguments = std::move(parsed).value();
@@ -202,14 +219,15 @@ class MessagesParser {
 
 }  // namespace
 
-Result<ParsedMessages> parse_messages(const Json& list, const std::optional<std::string>& system, const SwiftFormatOptions& options,
-                                      const std::string& origin) {
+Result<ParsedMessages> parse_messages(const Json& list, const std::optional<std::string>& system,
+                                      const SwiftFormatOptions& options, const std::string& origin) {
   Json parsed_text;
   const Json* messages = &list;
   if (!options.inner_key.empty() && list.is_object() && list.contains(options.inner_key)) messages = &list[options.inner_key];
   if (messages->is_string()) {
     auto value = parse_value_text(messages->get_ref<const std::string&>());
-    if (!value) return row_error(RowProblem::type, origin, fmt::format("\"messages\" is text that holds no list ({})", value.error()));
+    if (!value)
+      return row_error(RowProblem::type, origin, fmt::format("\"messages\" is text that holds no list ({})", value.error()));
     parsed_text = std::move(value).value();
     messages = &parsed_text;
   }

@@ -1,5 +1,5 @@
-// A list of messages in any of the shapes in use (role/content, from/value, {human, assistant} pairs, OpenAI tool_calls and content
-// parts, Anthropic blocks) to canonical messages.
+// A list of messages in any of the shapes in use (role/content, from/value, {human, assistant} pairs, OpenAI tool_calls and
+// content parts, Anthropic blocks) to canonical messages.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ struct ParsedMessages {
 };
 
 // `system`: text of a separate system column, used when the list brings none.
-Result<ParsedMessages> parse_messages(const Json& list, const std::optional<std::string>& system, const SwiftFormatOptions& options,
-                                      const std::string& origin);
+Result<ParsedMessages> parse_messages(const Json& list, const std::optional<std::string>& system,
+                                      const SwiftFormatOptions& options, const std::string& origin);
 
 }  // namespace hone::data

@@ -9,10 +9,13 @@ namespace {
 constexpr int kMaxLiteralDepth = 64;
 
 void append_utf8(std::string& out, uint32_t code) {
-  if (code < 0x80) out += static_cast<char>(code);
-  else if (code < 0x800) out += {static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
+  if (code < 0x80)
+    out += static_cast<char>(code);
+  else if (code < 0x800)
+    out += {static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
   else if (code < 0x10000)
-    out += {static_cast<char>(0xE0 | (code >> 12)), static_cast<char>(0x80 | ((code >> 6) & 0x3F)), static_cast<char>(0x80 | (code & 0x3F))};
+    out += {static_cast<char>(0xE0 | (code >> 12)), static_cast<char>(0x80 | ((code >> 6) & 0x3F)),
+            static_cast<char>(0x80 | (code & 0x3F))};
   else
     out += {static_cast<char>(0xF0 | (code >> 18)), static_cast<char>(0x80 | ((code >> 12) & 0x3F)),
             static_cast<char>(0x80 | ((code >> 6) & 0x3F)), static_cast<char>(0x80 | (code & 0x3F))};
@@ -69,7 +72,8 @@ class LiteralParser {
       auto item = parse_value(depth + 1);
       if (!item) return std::nullopt;
       items.push_back(std::move(*item));
-      if (!take(',') && !(skip_space(), at_ < text_.size() && text_[at_] == closing)) return fail("expected a comma or a closing bracket");
+      if (!take(',') && !(skip_space(), at_ < text_.size() && text_[at_] == closing))
+        return fail("expected a comma or a closing bracket");
     }
     return items;
   }
@@ -78,13 +82,15 @@ class LiteralParser {
     Json fields = Json::object();
     while (!take('}')) {
       skip_space();
-      auto key = at_ < text_.size() && (text_[at_] == '\'' || text_[at_] == '"') ? parse_strings() : fail("expected a quoted key");
+      auto key =
+          at_ < text_.size() && (text_[at_] == '\'' || text_[at_] == '"') ? parse_strings() : fail("expected a quoted key");
       if (!key) return std::nullopt;
       if (!take(':')) return fail("expected a colon");
       auto value = parse_value(depth + 1);
       if (!value) return std::nullopt;
       fields[key->get<std::string>()] = std::move(*value);
-      if (!take(',') && !(skip_space(), at_ < text_.size() && text_[at_] == '}')) return fail("expected a comma or a closing brace");
+      if (!take(',') && !(skip_space(), at_ < text_.size() && text_[at_] == '}'))
+        return fail("expected a comma or a closing brace");
     }
     return fields;
   }
@@ -107,8 +113,10 @@ class LiteralParser {
     while (at_ < text_.size()) {
       char c = text_[at_++];
       if (c == quote) return out;
-      if (c != '\\') out += c;
-      else if (!parse_escape(out)) break;
+      if (c != '\\')
+        out += c;
+      else if (!parse_escape(out))
+        break;
     }
     fail("a string never ends");
     return std::nullopt;
@@ -118,20 +126,46 @@ class LiteralParser {
     if (at_ >= text_.size()) return false;
     char c = text_[at_++];
     switch (c) {
-      case 'n': out += '\n'; return true;
-      case 't': out += '\t'; return true;
-      case 'r': out += '\r'; return true;
-      case 'b': out += '\b'; return true;
-      case 'f': out += '\f'; return true;
-      case 'a': out += '\a'; return true;
-      case 'v': out += '\v'; return true;
-      case '0': out += '\0'; return true;
-      case '\n': return true;
-      case '\\': case '\'': case '"': out += c; return true;
-      case 'x': return parse_code(out, 2);
-      case 'u': return parse_code(out, 4);
-      case 'U': return parse_code(out, 8);
-      default: out += '\\', out += c; return true;
+      case 'n':
+        out += '\n';
+        return true;
+      case 't':
+        out += '\t';
+        return true;
+      case 'r':
+        out += '\r';
+        return true;
+      case 'b':
+        out += '\b';
+        return true;
+      case 'f':
+        out += '\f';
+        return true;
+      case 'a':
+        out += '\a';
+        return true;
+      case 'v':
+        out += '\v';
+        return true;
+      case '0':
+        out += '\0';
+        return true;
+      case '\n':
+        return true;
+      case '\\':
+      case '\'':
+      case '"':
+        out += c;
+        return true;
+      case 'x':
+        return parse_code(out, 2);
+      case 'u':
+        return parse_code(out, 4);
+      case 'U':
+        return parse_code(out, 8);
+      default:
+        out += '\\', out += c;
+        return true;
     }
   }
 

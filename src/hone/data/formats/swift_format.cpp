@@ -1,4 +1,5 @@
-// Rows as ms-swift reads them: the columns decide between messages, alpaca and query/response; preference, KTO and media columns ride along.
+// Rows as ms-swift reads them: the columns decide between messages, alpaca and query/response; preference, KTO and media columns
+// ride along.
 #include <algorithm>
 
 #include "hone/data/formats/checks.h"
@@ -39,7 +40,8 @@ std::map<std::string, std::string> automatic_columns(SwiftRowKind kind, const st
   }
   // Alpaca's instruction and input contest "query", so both keep their names until they are joined.
   add({"query", "prompt", "input", "instruction", "question", "problem"}, "query");
-  add({"response", "answer", "output", "targets", "target", "answer_key", "answers", "solution", "text", "completion", "content"}, "response");
+  add({"response", "answer", "output", "targets", "target", "answer_key", "answers", "solution", "text", "completion", "content"},
+      "response");
   return map;
 }
 
@@ -55,12 +57,14 @@ class SwiftFormat : public RowFormat {
         given_(options.columns, present),
         info_(options.info_columns, given_.renamed(present)),
         kind_(kind_of(options, info_.renamed(given_.renamed(present)))),
-        automatic_(wanted(automatic_columns(kind_, options.system_role), options.auto_columns), info_.renamed(given_.renamed(present))),
+        automatic_(wanted(automatic_columns(kind_, options.system_role), options.auto_columns),
+                   info_.renamed(given_.renamed(present))),
         present_(present) {}
 
   Result<Conversation> convert(Row row) const override {
     auto& fields = row.fields;
-    if (auto own = filled_columns(fields); own != present_ && differs(own)) return SwiftFormat(options_, own).convert(std::move(row));
+    if (auto own = filled_columns(fields); own != present_ && differs(own))
+      return SwiftFormat(options_, own).convert(std::move(row));
     const auto columns = filled_columns(fields);
     rename(fields);
     Conversation conversation;
@@ -99,7 +103,8 @@ class SwiftFormat : public RowFormat {
 
   // The name that the file gives to what is `column` here.
   std::string as_written(const std::string& column) const {
-    auto found = std::find_if(present_.begin(), present_.end(), [&](const auto& name) { return final_names({name}).front() == column; });
+    auto found =
+        std::find_if(present_.begin(), present_.end(), [&](const auto& name) { return final_names({name}).front() == column; });
     return found == present_.end() ? column : *found;
   }
 
@@ -114,8 +119,10 @@ class SwiftFormat : public RowFormat {
 
   RowCheck fill_messages(Json& fields, Conversation& conversation, const std::string& where) const {
     std::optional<std::string> system;
-    if (Json value = take_column(fields, "system"); value.is_string()) system = value.get<std::string>();
-    else if (!value.is_null()) return row_issue(RowProblem::type, "\"system\" is {}; expected text", type_word(value));
+    if (Json value = take_column(fields, "system"); value.is_string())
+      system = value.get<std::string>();
+    else if (!value.is_null())
+      return row_issue(RowProblem::type, "\"system\" is {}; expected text", type_word(value));
     if (has_value(fields, "messages")) return parse_into(take_column(fields, "messages"), system, conversation, where);
     if (has_value(fields, "chosen") && fields["chosen"].is_array() && !has_value(fields, "query"))
       return parse_into(take_column(fields, "chosen"), system, conversation, where);
@@ -123,7 +130,8 @@ class SwiftFormat : public RowFormat {
     return fill_turns(fields, system, conversation);
   }
 
-  RowCheck parse_into(const Json& list, const std::optional<std::string>& system, Conversation& conversation, const std::string& where) const {
+  RowCheck parse_into(const Json& list, const std::optional<std::string>& system, Conversation& conversation,
+                      const std::string& where) const {
     auto parsed = parse_messages(list, system, options_, where);
     if (!parsed) return RowIssue{problem_of(parsed.error()), parsed.error()};
     conversation.messages = std::move(parsed->messages);
@@ -135,12 +143,15 @@ class SwiftFormat : public RowFormat {
 
   RowCheck join_alpaca(Json& fields) const {
     if (kind_ != SwiftRowKind::alpaca) return std::nullopt;
-    Json instruction = take_column(fields, "instruction"), input = take_column(fields, "input"), output = take_column(fields, "output");
+    Json instruction = take_column(fields, "instruction"), input = take_column(fields, "input"),
+         output = take_column(fields, "output");
     for (const auto* part : {&instruction, &input})
       if (!part->is_null() && !part->is_string())
-        return row_issue(RowProblem::type, "\"{}\" is {}; expected text", part == &input ? "input" : "instruction", type_word(*part));
+        return row_issue(RowProblem::type, "\"{}\" is {}; expected text", part == &input ? "input" : "instruction",
+                         type_word(*part));
     auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : std::string(); };
-    if (instruction.is_null() && input.is_null()) return row_issue(RowProblem::columns, "neither instruction nor input; expected a question");
+    if (instruction.is_null() && input.is_null())
+      return row_issue(RowProblem::columns, "neither instruction nor input; expected a question");
     auto question = text(instruction), more = text(input);
     fields["query"] = question.empty() || more.empty() ? question + more : question + "\n" + more;
     if (!output.is_null()) fields["response"] = std::move(output);
@@ -149,18 +160,21 @@ class SwiftFormat : public RowFormat {
 
   RowCheck add_turn(const Json& value, const char* role, const char* column, Conversation& conversation) const {
     if (value.is_null()) return std::nullopt;
-    if (!value.is_string()) return row_issue(RowProblem::type, "\"{}\" is {}; expected text", as_written(column), type_word(value));
+    if (!value.is_string())
+      return row_issue(RowProblem::type, "\"{}\" is {}; expected text", as_written(column), type_word(value));
     conversation.messages.push_back({role, value.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }
 
   RowCheck fill_turns(Json& fields, const std::optional<std::string>& system, Conversation& conversation) const {
-    Json query = take_column(fields, "query"), response = take_column(fields, "response"), history = take_column(fields, "history");
+    Json query = take_column(fields, "query"), response = take_column(fields, "response"),
+         history = take_column(fields, "history");
     if (response.is_array()) response = response.empty() ? Json() : Json(response.front());
     // A reward's `solution` may be a number.
     if (options_.demands.prompts_only && (response.is_number() || response.is_boolean())) response = response.dump();
     // TRL's and LLaMA-Factory's pairs: the chosen text is the answer.
-    if (response.is_null() && has_value(fields, "chosen") && fields["chosen"].is_string()) response = take_column(fields, "chosen");
+    if (response.is_null() && has_value(fields, "chosen") && fields["chosen"].is_string())
+      response = take_column(fields, "chosen");
     if (query.is_null() && response.is_null())
       return row_issue(RowProblem::columns, "{}",
                        unknown_columns_hint(filled_columns(fields), automatic_columns(kind_, options_.system_role)));
@@ -176,7 +190,8 @@ class SwiftFormat : public RowFormat {
     if (system) conversation.messages.push_back({"system", *system, {}, {}, nullptr});
     if (history.is_array()) {
       for (const auto& pair : history) {
-        if (!pair.is_array() || pair.size() != 2) return row_issue(RowProblem::type, "\"history\" holds {}; expected pairs [query, response]", type_word(pair));
+        if (!pair.is_array() || pair.size() != 2)
+          return row_issue(RowProblem::type, "\"history\" holds {}; expected pairs [query, response]", type_word(pair));
         if (auto bad = add_turn(pair[0], "user", "history", conversation)) return bad;
         if (auto bad = add_turn(pair[1], "assistant", "history", conversation)) return bad;
       }
@@ -190,12 +205,15 @@ class SwiftFormat : public RowFormat {
   // Rows without an answer are mostly rows whose columns have other names: a person needs to know which, and how to say so.
   void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
     if (kind_ == SwiftRowKind::messages || !options_.auto_columns) return;
-    const bool asks = bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
+    const bool asks =
+        bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
     if (asks) bad = {RowProblem::columns, answer_hint(by_given_names(columns), automatic_columns(kind_, options_.system_role))};
   }
 
   // Columns by the names that --columns gave them; the automatic names come later.
-  std::vector<std::string> by_given_names(const std::vector<std::string>& columns) const { return info_.renamed(given_.renamed(columns)); }
+  std::vector<std::string> by_given_names(const std::vector<std::string>& columns) const {
+    return info_.renamed(given_.renamed(columns));
+  }
 
   RowCheck fill_rest(Json& fields, Conversation& conversation, const std::string& where) const {
     if (auto bad = read_media(take_column(fields, "images"), "images", conversation.images)) return bad;
@@ -216,7 +234,8 @@ class SwiftFormat : public RowFormat {
   }
 
   RowCheck fill_rejected(Json& fields, Conversation& conversation, const std::string& where) const {
-    if (Json list = take_column(fields, "rejected_messages"); !list.is_null()) return parse_rejected(list, 0, conversation, where);
+    if (Json list = take_column(fields, "rejected_messages"); !list.is_null())
+      return parse_rejected(list, 0, conversation, where);
     const char* column = has_value(fields, "rejected_response") ? "rejected_response" : "rejected";
     Json answer = take_column(fields, "rejected_response");
     bool chosen_is_message = has_value(fields, "chosen") && fields["chosen"].is_object();
@@ -239,7 +258,8 @@ class SwiftFormat : public RowFormat {
     }
     conversation.rejected.assign(conversation.messages.begin(), conversation.messages.begin() + static_cast<long>(start));
     if (answer.is_object()) return append_message(answer, conversation.rejected, where);
-    if (!answer.is_string()) return row_issue(RowProblem::preference, "\"{}\" is {}; expected text or messages", column, type_word(answer));
+    if (!answer.is_string())
+      return row_issue(RowProblem::preference, "\"{}\" is {}; expected text or messages", column, type_word(answer));
     conversation.rejected.push_back({"assistant", answer.get<std::string>(), {}, {}, nullptr});
     return std::nullopt;
   }

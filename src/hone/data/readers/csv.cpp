@@ -13,9 +13,12 @@ Result<std::vector<std::string>> split_csv_record(std::string_view record, char 
   for (size_t i = 0; i < record.size(); ++i) {
     char c = record[i];
     if (quoted) {
-      if (c != '"') fields.back() += c;
-      else if (i + 1 < record.size() && record[i + 1] == '"') fields.back() += '"', ++i;
-      else quoted = false;
+      if (c != '"')
+        fields.back() += c;
+      else if (i + 1 < record.size() && record[i + 1] == '"')
+        fields.back() += '"', ++i;
+      else
+        quoted = false;
     } else if (c == '"' && fields.back().empty()) {
       quoted = true;
     } else if (c == separator) {
@@ -28,17 +31,20 @@ Result<std::vector<std::string>> split_csv_record(std::string_view record, char 
   return fields;
 }
 
-Result<Json> parse_csv_row(std::string_view record, char separator, const std::vector<std::string>& columns, const RowOrigin& origin) {
+Result<Json> parse_csv_row(std::string_view record, char separator, const std::vector<std::string>& columns,
+                           const RowOrigin& origin) {
   if (!simdjson::validate_utf8(record.data(), record.size()))
     return row_error(RowProblem::encoding, origin.str(), "bytes that are not UTF-8; expected UTF-8");
   auto fields = split_csv_record(record, separator);
   if (!fields) return row_error(RowProblem::columns, origin.str(), fields.error());
   if (fields->size() > columns.size()) {
     auto other = separator_hint(columns);
-    return row_error(RowProblem::columns, origin.str(), other.empty() ? fmt::format("{} fields; expected {}", fields->size(), columns.size()) : other);
+    return row_error(RowProblem::columns, origin.str(),
+                     other.empty() ? fmt::format("{} fields; expected {}", fields->size(), columns.size()) : other);
   }
   Json row = Json::object();
-  for (size_t i = 0; i < columns.size(); ++i) row[columns[i]] = i < fields->size() ? Json(std::move((*fields)[i])) : Json(nullptr);
+  for (size_t i = 0; i < columns.size(); ++i)
+    row[columns[i]] = i < fields->size() ? Json(std::move((*fields)[i])) : Json(nullptr);
   return row;
 }
 
@@ -46,8 +52,9 @@ std::string separator_hint(const std::vector<std::string>& columns) {
   if (columns.size() != 1) return "";
   for (char separator : {';', '\t', '|'})
     if (columns.front().find(separator) != std::string::npos)
-      return fmt::format("the first line is one column, \"{}\", whose parts {} separates; expected commas, or tabs in a file called .tsv", columns.front().substr(0, 60),
-                         separator == '\t' ? std::string("a tab") : fmt::format("\"{}\"", separator));
+      return fmt::format(
+          "the first line is one column, \"{}\", whose parts {} separates; expected commas, or tabs in a file called .tsv",
+          columns.front().substr(0, 60), separator == '\t' ? std::string("a tab") : fmt::format("\"{}\"", separator));
   return "";
 }
 

@@ -10,7 +10,8 @@ namespace hone::data {
 
 Result<std::vector<std::string>> split_csv_record(std::string_view record, char separator);
 // Fewer fields than columns leave the rest null; more are an error.
-Result<Json> parse_csv_row(std::string_view record, char separator, const std::vector<std::string>& columns, const RowOrigin& origin);
+Result<Json> parse_csv_row(std::string_view record, char separator, const std::vector<std::string>& columns,
+                           const RowOrigin& origin);
 
 // Of a file whose one column looks like several with another separator between them; "" for any other.
 std::string separator_hint(const std::vector<std::string>& columns);

@@ -57,12 +57,24 @@ std::optional<Refusal> convert(const simdjson::dom::element& value, Json& out, i
       }
       return std::nullopt;
     }
-    case Type::STRING: out = std::string(std::string_view(value)); return std::nullopt;
-    case Type::INT64: out = int64_t(value); return std::nullopt;
-    case Type::UINT64: out = uint64_t(value); return std::nullopt;
-    case Type::DOUBLE: out = double(value); return std::nullopt;
-    case Type::BOOL: out = bool(value); return std::nullopt;
-    case Type::NULL_VALUE: out = nullptr; return std::nullopt;
+    case Type::STRING:
+      out = std::string(std::string_view(value));
+      return std::nullopt;
+    case Type::INT64:
+      out = int64_t(value);
+      return std::nullopt;
+    case Type::UINT64:
+      out = uint64_t(value);
+      return std::nullopt;
+    case Type::DOUBLE:
+      out = double(value);
+      return std::nullopt;
+    case Type::BOOL:
+      out = bool(value);
+      return std::nullopt;
+    case Type::NULL_VALUE:
+      out = nullptr;
+      return std::nullopt;
   }
   return Refusal{RowProblem::json, "a value of no known type"};
 }
@@ -79,7 +91,8 @@ std::string excerpt(std::string_view text) {
 Result<Json> parse_slowly(std::string_view text, const RowOrigin& origin) {
   auto parsed = parse_json(text, {.depth = kMaxRowDepth});
   if (parsed) return parsed;
-  return row_error(RowProblem::json, origin.str(), fmt::format("{} in \"{}\"; expected one JSON object", parsed.error(), excerpt(text)));
+  return row_error(RowProblem::json, origin.str(),
+                   fmt::format("{} in \"{}\"; expected one JSON object", parsed.error(), excerpt(text)));
 }
 
 }  // namespace
@@ -88,7 +101,8 @@ Result<Json> parse_json_row(std::string_view text, const RowOrigin& origin) {
   static thread_local simdjson::dom::parser parser;
   simdjson::dom::element root;
   auto status = parser.parse(text.data(), text.size(), false).get(root);
-  if (status == simdjson::UTF8_ERROR) return row_error(RowProblem::encoding, origin.str(), "bytes that are not UTF-8; expected UTF-8");
+  if (status == simdjson::UTF8_ERROR)
+    return row_error(RowProblem::encoding, origin.str(), "bytes that are not UTF-8; expected UTF-8");
   Json fields;
   if (status == simdjson::SUCCESS) {
     if (auto refusal = convert(root, fields, 1)) return row_error(refusal->problem, origin.str(), refusal->details);

@@ -32,8 +32,10 @@ void RecordCursor<Scanner>::fill() {
     Scanner scanner = first_.restarted(position_);
     auto keep = [&](const Record& record) { return records_.push_back(record), true; };
     scanner.feed(std::string_view(bytes_).substr(0, static_cast<size_t>(got)), keep);
-    if (got < window) scanner.finish(keep);
-    else if (records_.empty() && window > max_bytes_) skip_long_record(scanner, base_ + got);
+    if (got < window)
+      scanner.finish(keep);
+    else if (records_.empty() && window > max_bytes_)
+      skip_long_record(scanner, base_ + got);
     after_window_ = scanner.boundary();
     if (!records_.empty() || got < window) return;
   }
@@ -46,7 +48,8 @@ std::optional<RecordText> RecordCursor<Scanner>::next() {
   const Record record = records_[given_++];
   position_ = given_ < records_.size() ? ScanPoint{records_[given_].begin, records_[given_].line} : after_window_;
   if (record.end - record.begin > max_bytes_) return RecordText{"", record.line, RecordText::Status::too_long};
-  auto text = std::string_view(bytes_).substr(static_cast<size_t>(record.begin - base_), static_cast<size_t>(record.end - record.begin));
+  auto text =
+      std::string_view(bytes_).substr(static_cast<size_t>(record.begin - base_), static_cast<size_t>(record.end - record.begin));
   return RecordText{text, record.line, RecordText::Status::ok};
 }
 

@@ -147,8 +147,8 @@ RecordText RecordFile<Scanner>::at(int64_t row) const {
   const int64_t line = index_.on_one_line() ? row + 1 : record.line;
   if (record.end - record.begin > max_bytes_) return {"", line, RecordText::Status::too_long};
   if (!span.readable) return {"", line, RecordText::Status::unreadable};
-  auto text = std::string_view(span.bytes).substr(static_cast<size_t>(record.begin - span.offset),
-                                                  static_cast<size_t>(record.end - record.begin));
+  auto text = std::string_view(span.bytes)
+                  .substr(static_cast<size_t>(record.begin - span.offset), static_cast<size_t>(record.end - record.begin));
   return {text, line, RecordText::Status::ok};
 }
 

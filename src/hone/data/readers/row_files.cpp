@@ -19,7 +19,8 @@ using Decoder = std::function<Result<Json>(std::string_view record, const RowOri
 Result<Row> decode_record(const RecordText& record, const std::string& file, int64_t max_bytes, const Decoder& decode) {
   RowOrigin origin{file, record.line, ""};
   if (record.status == RecordText::Status::too_long)
-    return row_error(RowProblem::too_long, origin.str(), fmt::format("a row of more than {} bytes; expected at most that many", max_bytes));
+    return row_error(RowProblem::too_long, origin.str(),
+                     fmt::format("a row of more than {} bytes; expected at most that many", max_bytes));
   if (record.status == RecordText::Status::unreadable)
     return row_error(RowProblem::file, origin.str(), "the file changed or ends early; expected it as it was when opened");
   auto fields = decode(record.text, origin);
@@ -73,14 +74,15 @@ Result<Json> decode_text_line(std::string_view record, const RowOrigin& origin) 
 
 struct Opened {
   std::shared_ptr<const PlainFile> file;
-  ScanPoint start;  // behind a byte order mark and, for CSV, the header
-  std::string head; // the first bytes, to decide by
+  ScanPoint start;   // behind a byte order mark and, for CSV, the header
+  std::string head;  // the first bytes, to decide by
 };
 
 Opened open_plain(const fs::path& path) {
   Opened opened{std::make_shared<PlainFile>(path), {}, {}};
   opened.head.resize(static_cast<size_t>(std::min<int64_t>(opened.file->size(), 1 << 16)));
-  opened.head.resize(static_cast<size_t>(std::max<int64_t>(0, opened.file->read(0, opened.head.data(), static_cast<int64_t>(opened.head.size())))));
+  opened.head.resize(static_cast<size_t>(
+      std::max<int64_t>(0, opened.file->read(0, opened.head.data(), static_cast<int64_t>(opened.head.size())))));
   if (opened.head.starts_with("\xEF\xBB\xBF")) {
     opened.start.offset = 3;
     opened.head.erase(0, 3);
@@ -134,7 +136,8 @@ CsvHeader read_csv_header(const Opened& opened, char separator) {
   auto first = cursor.next();
   if (!first) return header;
   auto fail = [&](const std::string& why) -> CsvHeader {
-    throw UserError(ExitCode::bad_data, fmt::format("{}:1: {}", opened.file->path().string(), why), "the first line must name the columns");
+    throw UserError(ExitCode::bad_data, fmt::format("{}:1: {}", opened.file->path().string(), why),
+                    "the first line must name the columns");
   };
   if (first->status != RecordText::Status::ok) return fail("a header of more than 1 MiB; expected column names");
   auto columns = split_csv_record(first->text, separator);
@@ -182,7 +185,8 @@ auto with_layout(const fs::path& path, const Opened& opened, Use&& use) {
 
 void check_extension(const fs::path& path) {
   if (is_dataset_file(path)) return;
-  throw UserError(ExitCode::bad_data, fmt::format("{}: unknown dataset file type \"{}\"", path.string(), path.extension().string()),
+  throw UserError(ExitCode::bad_data,
+                  fmt::format("{}: unknown dataset file type \"{}\"", path.string(), path.extension().string()),
                   "expected .jsonl, .json, .csv, .tsv, .txt or .parquet");
 }
 
@@ -197,20 +201,22 @@ std::unique_ptr<RowReader> open_rows(const fs::path& path, const ReaderOptions& 
   check_extension(path);
   if (path.extension() == ".parquet") return open_parquet(path);
   auto opened = open_plain(path);
-  return with_layout(path, opened, [&]<class Scanner>(Scanner scanner, ScanPoint start, Decoder decode) -> std::unique_ptr<RowReader> {
-    RecordFile<Scanner> records(opened.file, scanner, start, options.max_row_bytes);
-    return std::make_unique<RecordRows<Scanner>>(std::move(records), options.max_row_bytes, std::move(decode));
-  });
+  return with_layout(path, opened,
+                     [&]<class Scanner>(Scanner scanner, ScanPoint start, Decoder decode) -> std::unique_ptr<RowReader> {
+                       RecordFile<Scanner> records(opened.file, scanner, start, options.max_row_bytes);
+                       return std::make_unique<RecordRows<Scanner>>(std::move(records), options.max_row_bytes, std::move(decode));
+                     });
 }
 
 std::unique_ptr<RowStream> open_row_stream(const fs::path& path, const ReaderOptions& options) {
   check_extension(path);
   if (path.extension() == ".parquet") return stream_rows(open_parquet(path));
   auto opened = open_plain(path);
-  return with_layout(path, opened, [&]<class Scanner>(Scanner scanner, ScanPoint start, Decoder decode) -> std::unique_ptr<RowStream> {
-    RecordCursor<Scanner> cursor(opened.file, scanner, start, options.max_row_bytes);
-    return std::make_unique<RecordStream<Scanner>>(std::move(cursor), options.max_row_bytes, std::move(decode));
-  });
+  return with_layout(
+      path, opened, [&]<class Scanner>(Scanner scanner, ScanPoint start, Decoder decode) -> std::unique_ptr<RowStream> {
+        RecordCursor<Scanner> cursor(opened.file, scanner, start, options.max_row_bytes);
+        return std::make_unique<RecordStream<Scanner>>(std::move(cursor), options.max_row_bytes, std::move(decode));
+      });
 }
 
 }  // namespace hone::data

@@ -72,7 +72,9 @@ std::unique_ptr<RowStream> concat_streams(std::vector<std::unique_ptr<RowStream>
   return parts.size() == 1 ? std::move(parts.front()) : std::make_unique<ConcatStreams>(std::move(parts));
 }
 
-std::unique_ptr<RowStream> stream_rows(std::shared_ptr<RowReader> rows) { return std::make_unique<IndexedStream>(std::move(rows)); }
+std::unique_ptr<RowStream> stream_rows(std::shared_ptr<RowReader> rows) {
+  return std::make_unique<IndexedStream>(std::move(rows));
+}
 
 std::vector<std::string> sniff_columns(RowStream& rows) {
   std::vector<std::string> columns;

@@ -1,4 +1,5 @@
-// Rows of dataset files: random access for a finite set, a stream for one pass. Opening a file decides by its name and first bytes.
+// Rows of dataset files: random access for a finite set, a stream for one pass. Opening a file decides by its name and first
+// bytes.
 #pragma once
 #include <memory>
 #include <optional>
@@ -28,7 +29,8 @@ struct ReaderOptions {
   int64_t max_row_bytes = 8 << 20;
 };
 
-// jsonl, json (list, object with a "data" list, or one value after another), csv, tsv, txt, parquet. Throws UserError naming the choices.
+// jsonl, json (list, object with a "data" list, or one value after another), csv, tsv, txt, parquet. Throws UserError naming the
+// choices.
 std::unique_ptr<RowReader> open_rows(const fs::path& file, const ReaderOptions& options = {});
 std::unique_ptr<RowStream> open_row_stream(const fs::path& file, const ReaderOptions& options = {});
 bool is_dataset_file(const fs::path& file);
@@ -38,7 +40,8 @@ std::unique_ptr<RowStream> concat_streams(std::vector<std::unique_ptr<RowStream>
 // Streams what is already indexed; the position is the row number.
 std::unique_ptr<RowStream> stream_rows(std::shared_ptr<RowReader> rows);
 
-// The union of the keys of the next rows, in order of appearance (what decides how columns are understood); leaves the stream where it was.
+// The union of the keys of the next rows, in order of appearance (what decides how columns are understood); leaves the stream
+// where it was.
 std::vector<std::string> sniff_columns(RowStream& rows);
 
 }  // namespace hone::data

@@ -56,7 +56,8 @@ class LineScanner {
 
 class CsvScanner {
  public:
-  explicit CsvScanner(ScanPoint start = {}) : fed_(start.offset), begin_(start.offset), line_(start.line), first_line_(start.line) {}
+  explicit CsvScanner(ScanPoint start = {})
+      : fed_(start.offset), begin_(start.offset), line_(start.line), first_line_(start.line) {}
 
   template <class Emit>
   void feed(std::string_view piece, Emit&& emit) {
@@ -104,10 +105,14 @@ class JsonScanner {
     for (const char *p = piece.data(), *end = p + piece.size(); p < end; ++p, ++fed_) {
       if (after_ && layout_ == Layout::member) continue;
       if (in_string_) {
-        if (escaped_) escaped_ = false;
-        else if (*p == '\\') escaped_ = true;
-        else if (*p == '"') in_string_ = false;
-        else if (*p == '\n') ++line_;
+        if (escaped_)
+          escaped_ = false;
+        else if (*p == '\\')
+          escaped_ = true;
+        else if (*p == '"')
+          in_string_ = false;
+        else if (*p == '\n')
+          ++line_;
         continue;
       }
       if (!step(*p, emit)) return;
@@ -126,11 +131,17 @@ class JsonScanner {
   template <class Emit>
   bool step(char c, Emit& emit) {
     switch (c) {
-      case '\n': ++line_; return true;
-      case ' ': case '\t': case '\r': return true;
+      case '\n':
+        ++line_;
+        return true;
+      case ' ':
+      case '\t':
+      case '\r':
+        return true;
       case ',':
         return layout_ != Layout::sequence && depth_ == 0 && !after_ ? close(emit, fed_) : (start(), true);
-      case ']': case '}':
+      case ']':
+      case '}':
         if (depth_ == 0 && layout_ != Layout::sequence && !after_) {
           after_ = true;
           return close(emit, fed_);
@@ -138,9 +149,18 @@ class JsonScanner {
         start();
         depth_ -= depth_ > 0;
         return depth_ == 0 && layout_ == Layout::sequence ? close(emit, fed_ + 1) : true;
-      case '[': case '{': start(); ++depth_; return true;
-      case '"': start(); in_string_ = true; return true;
-      default: start(); return true;
+      case '[':
+      case '{':
+        start();
+        ++depth_;
+        return true;
+      case '"':
+        start();
+        in_string_ = true;
+        return true;
+      default:
+        start();
+        return true;
     }
   }
   void start() {

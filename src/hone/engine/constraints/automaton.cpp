@@ -86,7 +86,8 @@ void Automaton::enter(const PatternNode& pattern, int32_t next) {
   if (pattern.matches_empty) resume(next);
 }
 
-// Those where a text begins that is not empty. That the empty one is somebody else's matter keeps (a?)* from going round in circles.
+// Those where a text begins that is not empty. That the empty one is somebody else's matter keeps (a?)* from going round in
+// circles.
 void Automaton::begin(const PatternNode& pattern, int32_t next) {
   spend(1);
   switch (pattern.kind) {
@@ -127,7 +128,8 @@ void Automaton::resume(int32_t id) {
 }
 
 void Automaton::reach(NfaState place) {
-  if (reached_.size() >= limits_.places * kRepeatedLooks) throw ConstraintError("the asked output shape is too ambiguous to follow; make it narrower");
+  if (reached_.size() >= limits_.places * kRepeatedLooks)
+    throw ConstraintError("the asked output shape is too ambiguous to follow; make it narrower");
   reached_.push_back(place);
 }
 
@@ -138,7 +140,8 @@ int32_t Automaton::reached_state() {
   reached_.erase(twice.begin(), twice.end());
   if (reached_.empty()) return kDead;
   if (reached_.size() > limits_.places)
-    throw ConstraintError(fmt::format("the asked output shape is too ambiguous to follow: a text leads to more than {} places of it", limits_.places));
+    throw ConstraintError(fmt::format(
+        "the asked output shape is too ambiguous to follow: a text leads to more than {} places of it", limits_.places));
   size_t hash = 0;
   for (auto [node, frame] : reached_) hash = mixed(mixed(hash, static_cast<size_t>(node)), static_cast<size_t>(frame));
   for (auto [known, end] = known_.equal_range(hash); known != end; ++known)

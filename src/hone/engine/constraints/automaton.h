@@ -1,5 +1,5 @@
-// A pattern as an automaton over bytes. Nothing but its alphabet is made ahead: places and states come to be when a text first leads there, so
-// that a count to two thousand million costs no more than one to three.
+// A pattern as an automaton over bytes. Nothing but its alphabet is made ahead: places and states come to be when a text first
+// leads there, so that a count to two thousand million costs no more than one to three.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "hone/base/error.h"
-#include "hone/engine/constraints/memory_budget.h"
 #include "hone/engine/constraints/byte_nodes.h"
 #include "hone/engine/constraints/constraint.h"
+#include "hone/engine/constraints/memory_budget.h"
 #include "hone/engine/constraints/pattern.h"
 
 namespace hone::engine {
@@ -38,8 +38,8 @@ class Automaton {
  private:
   static constexpr int32_t kUnknown = -2, kEnd = 0;
 
-  // What is still to be read behind a character: the parts of a sequence from `at` on, or `at` to `most` (-1: no end) more repetitions; then what
-  // `next` says. Each is kept once. The first is the end of the text.
+  // What is still to be read behind a character: the parts of a sequence from `at` on, or `at` to `most` (-1: no end) more
+  // repetitions; then what `next` says. Each is kept once. The first is the end of the text.
   struct Frame {
     const PatternNode* pattern;
     int32_t at, most, next;
@@ -55,7 +55,7 @@ class Automaton {
   };
   struct State {
     std::vector<NfaState> places;  // sorted
-    std::vector<int32_t> next;  // by class of byte; made with the first step: most states are looked at and left
+    std::vector<int32_t> next;     // by class of byte; made with the first step: most states are looked at and left
     bool accepting;
   };
 

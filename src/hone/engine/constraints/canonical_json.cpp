@@ -14,7 +14,8 @@ std::string canonical(const Json& value) {
   }
   if (!value.is_structured()) return value.dump();
   std::vector<std::string> items;
-  for (const auto& [key, item] : value.items()) items.push_back(value.is_object() ? Json(key).dump() + ":" + canonical(item) : canonical(item));
+  for (const auto& [key, item] : value.items())
+    items.push_back(value.is_object() ? Json(key).dump() + ":" + canonical(item) : canonical(item));
   if (value.is_object()) std::ranges::sort(items);
   return value.is_object() ? fmt::format("{{{}}}", fmt::join(items, ",")) : fmt::format("[{}]", fmt::join(items, ","));
 }

@@ -11,7 +11,8 @@ namespace hone::engine {
 
 using Compiled = Result<std::shared_ptr<const Constraint>>;
 
-ConstraintCompiler::ConstraintCompiler(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens, ConstraintLimits limits)
+ConstraintCompiler::ConstraintCompiler(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens,
+                                       ConstraintLimits limits)
     : trie_(std::make_shared<TokenTrie>(tokenizer, std::move(end_tokens))),
       limits_(limits),
       memory_(std::make_shared<MemoryBudget>(limits.all_bytes)),
@@ -21,7 +22,8 @@ Compiled ConstraintCompiler::shared(const std::string& key, const std::function<
   if (auto known = cache_->find(key)) return std::shared_ptr<const Constraint>(known);
   auto pattern = read();
   if (!pattern) return Error{pattern.error()};
-  auto memory = std::make_shared<MemoryBudget>(limits_.state_bytes, memory_), masks = std::make_shared<MemoryBudget>(limits_.mask_bytes, memory_);
+  auto memory = std::make_shared<MemoryBudget>(limits_.state_bytes, memory_),
+       masks = std::make_shared<MemoryBudget>(limits_.mask_bytes, memory_);
   auto automaton = Automaton::make(*pattern, limits_.following, memory);
   if (!automaton) return Error{automaton.error()};
   auto made = std::make_shared<const TokenAutomaton>(trie_, std::move(*automaton), memory, masks);
@@ -37,14 +39,17 @@ Compiled ConstraintCompiler::regex(std::string_view pattern) const {
 }
 
 Compiled ConstraintCompiler::json_schema(const Json& schema) const {
-  return shared("schema " + schema.dump(-1, ' ', false, Json::error_handler_t::replace), [&] { return schema_pattern(schema, limits_.depth); });
+  return shared("schema " + schema.dump(-1, ' ', false, Json::error_handler_t::replace),
+                [&] { return schema_pattern(schema, limits_.depth); });
 }
 
 Compiled ConstraintCompiler::json_object() const { return json_schema(Json{{"type", "object"}}); }
 
 Compiled ConstraintCompiler::choice(const std::vector<std::string>& texts) const {
-  auto bytes = std::accumulate(texts.begin(), texts.end(), size_t{0}, [](size_t sum, const auto& text) { return sum + text.size(); });
-  if (bytes > limits_.choice_bytes) return error("the choices have {} bytes together; at most {} are read", bytes, limits_.choice_bytes);
+  auto bytes =
+      std::accumulate(texts.begin(), texts.end(), size_t{0}, [](size_t sum, const auto& text) { return sum + text.size(); });
+  if (bytes > limits_.choice_bytes)
+    return error("the choices have {} bytes together; at most {} are read", bytes, limits_.choice_bytes);
   std::string key = "choice";
   for (const auto& text : texts) key += fmt::format(" {}:{}", text.size(), text);
   return shared(key, [&]() -> Result<Pattern> {

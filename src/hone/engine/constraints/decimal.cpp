@@ -14,7 +14,8 @@ struct Scientific {
   int exponent;
 };
 
-// Of a double its shortest writing, which every reader takes for the same number, or where it is whole and long all of its digits.
+// Of a double its shortest writing, which every reader takes for the same number, or where it is whole and long all of its
+// digits.
 std::string spelled(const Json& number) {
   if (!number.is_number_float()) return number.dump();
   auto value = number.get<double>();

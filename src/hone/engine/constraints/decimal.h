@@ -1,4 +1,5 @@
-// Decimal numbers of any size, exactly as JSON writes them: what bounds of numbers are counted in. Not for use outside of this folder.
+// Decimal numbers of any size, exactly as JSON writes them: what bounds of numbers are counted in. Not for use outside of this
+// folder.
 #pragma once
 #include <string>
 

@@ -7,15 +7,16 @@
 namespace hone::engine {
 namespace {
 
-// RFC 3339. Years from 1, as most calendars of programming languages have them; leap seconds, which they lack, are left out. T and Z as it asks
-// writers to write them.
+// RFC 3339. Years from 1, as most calendars of programming languages have them; leap seconds, which they lack, are left out. T
+// and Z as it asks writers to write them.
 constexpr std::string_view kYear = "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})";
 constexpr std::string_view kByFour = "(0[48]|[2468][048]|[13579][26])";
 constexpr std::string_view kDay = "(0[1-9]|1[0-9]|2[0-8])";
 constexpr std::string_view kClock = R"(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]))";
 
 std::string date_expression() {
-  return fmt::format("({0}-((0[1-9]|1[0-2])-{1}|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|([0-9]{{2}}{2}|{2}00)-02-29)", kYear, kDay, kByFour);
+  return fmt::format("({0}-((0[1-9]|1[0-2])-{1}|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|([0-9]{{2}}{2}|{2}00)-02-29)",
+                     kYear, kDay, kByFour);
 }
 
 // RFC 1123, of at most 249 characters in at most five labels.
@@ -27,11 +28,13 @@ std::string host_expression() { return fmt::format(R"({0}(\.{0}){{0,4}})", kLabe
 
 std::string address_expression() {
   std::string group = "[0-9a-fA-F]{1,4}", expression = fmt::format("(({0}:){{7}}{0}|({0}:){{1,7}}:|:(:{0}){{1,7}}|::", group);
-  for (int before = 1; before <= 6; ++before) expression += fmt::format("|({0}:){{{1}}}(:{0}){{1,{2}}}", group, before, 7 - before);
+  for (int before = 1; before <= 6; ++before)
+    expression += fmt::format("|({0}:){{{1}}}(:{0}){{1,{2}}}", group, before, 7 - before);
   return expression + ")";
 }
 
-// RFC 3986 with "//", without user and fragment, of at most 2,083 characters, which is the bound that browsers have and schemas name.
+// RFC 3986 with "//", without user and fragment, of at most 2,083 characters, which is the bound that browsers have and schemas
+// name.
 std::string uri_expression() {
   return fmt::format(
       R"([A-Za-z][A-Za-z0-9+.-]{{0,15}}://{}(:[0-9]{{1,5}})?(/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{{2}}){{0,400}})?(\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{{2}}){{0,200}})?)",
@@ -60,8 +63,9 @@ const std::map<std::string, Pattern>& followed_formats() {
   return all;
 }
 
-constexpr std::array<std::string_view, 9> kNotFollowed{"idn-email",    "idn-hostname", "iri",          "iri-reference",        "uri-reference",
-                                                       "uri-template", "json-pointer", "relative-json-pointer", "regex"};
+constexpr std::array<std::string_view, 9> kNotFollowed{"idn-email",     "idn-hostname",          "iri",
+                                                       "iri-reference", "uri-reference",         "uri-template",
+                                                       "json-pointer",  "relative-json-pointer", "regex"};
 
 }  // namespace
 

@@ -25,7 +25,9 @@ const Pattern& digit(char low, char high) {
   }();
   return all[static_cast<size_t>(low - '0')][static_cast<size_t>(high - '0')];
 }
-Pattern any_digits(size_t least, size_t most) { return pattern_repeat(digit('0', '9'), static_cast<int>(least), static_cast<int>(most)); }
+Pattern any_digits(size_t least, size_t most) {
+  return pattern_repeat(digit('0', '9'), static_cast<int>(least), static_cast<int>(most));
+}
 Pattern any_digits(size_t count) { return any_digits(count, count); }
 
 // Between two numbers of the same number of digits, of which the last `decimals` stand behind a point.
@@ -66,7 +68,8 @@ Pattern scaled_between(const WholeNumber& low, const WholeNumber& high, size_t d
   std::vector<Pattern> parts;
   if (!high.negative) parts.push_back(naturals_between(low.negative ? "0" : low.digits, high.digits, decimals));
   if (low.negative)
-    parts.push_back(pattern_sequence({pattern_text("-"), naturals_between(high.negative ? high.digits : "1", low.digits, decimals)}));
+    parts.push_back(
+        pattern_sequence({pattern_text("-"), naturals_between(high.negative ? high.digits : "1", low.digits, decimals)}));
   return pattern_choice(std::move(parts));
 }
 

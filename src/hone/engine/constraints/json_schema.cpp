@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "hone/engine/constraints/one_of.h"
 #include "hone/engine/constraints/json_rules.h"
+#include "hone/engine/constraints/one_of.h"
 #include "hone/engine/constraints/schema_validator.h"
 
 namespace hone::engine {
@@ -28,7 +28,8 @@ Pattern blank() {
 }
 
 std::string type_name(const Json& value) {
-  if (!value.is_string()) throw UnsupportedSchema{fmt::format("\"type\" is {}; expected the name of a type", value.dump().substr(0, 64))};
+  if (!value.is_string())
+    throw UnsupportedSchema{fmt::format("\"type\" is {}; expected the name of a type", value.dump().substr(0, 64))};
   return value.get<std::string>();
 }
 
@@ -74,8 +75,10 @@ class Reader {
     Passage(Reader& reader, const Json* definition, int depth) : reader_(reader), limit_before_(reader.limit_) {
       if (!definition) return;
       auto [place, fresh] = reader.open_.emplace(definition, depth);
-      if (fresh) opened_ = definition;
-      else reader.end_soon_behind(place->second);
+      if (fresh)
+        opened_ = definition;
+      else
+        reader.end_soon_behind(place->second);
     }
     ~Passage() {
       if (opened_) reader_.open_.erase(opened_);
@@ -108,7 +111,9 @@ class Reader {
   }
 
   // The value, if the schema accepts it.
-  Pattern constant(const Json& schema, const Json& value) { return validator_.accepts(schema, value) ? literal(value) : pattern_nothing(); }
+  Pattern constant(const Json& schema, const Json& value) {
+    return validator_.accepts(schema, value) ? literal(value) : pattern_nothing();
+  }
 
   Pattern enumeration(const Json& schema, const Json& values) {
     std::vector<Pattern> parts;
@@ -124,7 +129,8 @@ class Reader {
     return false;
   }
 
-  // Each alternative under what stands beside them. The pattern of "oneOf" is that of "anyOf", which is right only where no two can hold at once.
+  // Each alternative under what stands beside them. The pattern of "oneOf" is that of "anyOf", which is right only where no two
+  // can hold at once.
   Pattern alternatives(const Json& schema, const char* name, int depth) {
     const auto& all = schema_list(schema, name);
     if (std::string_view(name) == kExactlyOne) require_disjoint(all, view_, validator_);
@@ -165,7 +171,8 @@ class Reader {
     throw UnsupportedSchema{fmt::format("the type \"{}\" is unknown", type)};
   }
 
-  Pattern by_words(const std::string& type, const std::vector<const char*>& words, const Json& schema, Pattern (*make)(const Json&)) {
+  Pattern by_words(const std::string& type, const std::vector<const char*>& words, const Json& schema,
+                   Pattern (*make)(const Json&)) {
     auto asked = type;
     for (const char* word : words)
       if (auto found = schema.find(word); found != schema.end()) asked += fmt::format(" {} {}", word, found->dump());
@@ -204,7 +211,9 @@ class Reader {
     auto own = static_cast<int>(prefix.size()), last = most < 0 ? own : std::min(own, most);
     auto tail = pattern_sequence({});
     if (most < 0 || most > own) {
-      auto others = schema.contains("items") ? value(schema["items"], depth + 1) : least > own ? anything(depth + 1) : pattern_nothing();
+      auto others = schema.contains("items") ? value(schema["items"], depth + 1)
+                    : least > own            ? anything(depth + 1)
+                                             : pattern_nothing();
       tail = pattern_repeat(pattern_sequence({blank_comma(), others}), std::max(least - own, 0), most < 0 ? -1 : most - own);
     }
     for (int i = last - 1; i >= 0; --i) {
@@ -292,7 +301,8 @@ class Reader {
 Result<Pattern> schema_pattern(const Json& schema, int depth) try {
   auto pattern = Reader(schema, depth).value(schema, 0);
   if (pattern->kind == PatternNode::Kind::nothing)
-    return error("the schema accepts nothing, or only texts that nest too deep (more than {}, or {} of references to themselves)", kDeepest, depth);
+    return error("the schema accepts nothing, or only texts that nest too deep (more than {}, or {} of references to themselves)",
+                 kDeepest, depth);
   return pattern;
 } catch (const UnsupportedSchema& refusal) {
   return error("the schema cannot be followed: {}", refusal.message);

@@ -83,7 +83,8 @@ Pattern character() {
 Pattern checked(const Pattern& content, int least, int most) {
   auto lengths = lengths_of(content);
   if (lengths.min < least || (most >= 0 && (lengths.max < 0 || lengths.max > most)))
-    throw UnsupportedSchema{"minLength or maxLength beside a pattern or format that allows other lengths; write the lengths into the pattern"};
+    throw UnsupportedSchema{
+        "minLength or maxLength beside a pattern or format that allows other lengths; write the lengths into the pattern"};
   return quoted(Escaping().escaped(content));
 }
 
@@ -100,7 +101,8 @@ int size_bound(const Json& schema, const char* name, int otherwise) {
   if (!(size >= 0) || size != std::floor(size))
     throw UnsupportedSchema{fmt::format("\"{}\" is {}; expected an integer from 0", name, found->dump())};
   double largest = std::string_view(name).starts_with("max") ? std::numeric_limits<int>::max() : kLargestMinimum;
-  if (size > largest) throw UnsupportedSchema{fmt::format("\"{}\" is {}; at most {:.0f} can be followed", name, found->dump(), largest)};
+  if (size > largest)
+    throw UnsupportedSchema{fmt::format("\"{}\" is {}; at most {:.0f} can be followed", name, found->dump(), largest)};
   return static_cast<int>(size);
 }
 
@@ -115,7 +117,8 @@ Pattern json_string(const Json& schema) {
   auto format = schema.find("format");
   auto formatted = format == schema.end() ? std::nullopt : json_format(format->get<std::string>());
   if (auto pattern = schema.find("pattern"); pattern != schema.end()) {
-    if (formatted) throw UnsupportedSchema{fmt::format("\"pattern\" and \"format\" {} cannot be followed together", format->dump())};
+    if (formatted)
+      throw UnsupportedSchema{fmt::format("\"pattern\" and \"format\" {} cannot be followed together", format->dump())};
     auto inside = parse_regex(pattern->get<std::string>());
     if (!inside) throw UnsupportedSchema{inside.error()};
     return checked(*inside, least, most);

@@ -9,7 +9,8 @@ namespace hone::engine {
 // What is taken comes out of the parent's budget too, and goes back when this one ends. Thread-safe.
 class MemoryBudget {
  public:
-  explicit MemoryBudget(size_t limit, std::shared_ptr<MemoryBudget> parent = nullptr) : limit_(limit), parent_(std::move(parent)) {}
+  explicit MemoryBudget(size_t limit, std::shared_ptr<MemoryBudget> parent = nullptr)
+      : limit_(limit), parent_(std::move(parent)) {}
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
   ~MemoryBudget() {

@@ -30,7 +30,8 @@ std::optional<Json> values_of(const Json& schema) {
 
 bool types_meet(const Json& one, const Json& other) {
   auto kind = [](const Json& type) { return type == "integer" ? Json("number") : type; };
-  return std::ranges::any_of(one, [&](const Json& a) { return std::ranges::any_of(other, [&](const Json& b) { return kind(a) == kind(b); }); });
+  return std::ranges::any_of(
+      one, [&](const Json& a) { return std::ranges::any_of(other, [&](const Json& b) { return kind(a) == kind(b); }); });
 }
 
 Json types_of(const Json& values) {
@@ -49,7 +50,8 @@ bool have_nothing_in_common(const Json& one, const Json& other) {
     for (const auto& value : *values) known.insert(canonical(value));
     return std::ranges::none_of(*others, [&](const Json& value) { return known.contains(canonical(value)); });
   }
-  auto types = values ? types_of(*values) : list_of(one, "type"), other_types = others ? types_of(*others) : list_of(other, "type");
+  auto types = values ? types_of(*values) : list_of(one, "type"),
+       other_types = others ? types_of(*others) : list_of(other, "type");
   return !types.empty() && !other_types.empty() && !types_meet(types, other_types);
 }
 
@@ -60,7 +62,8 @@ struct ObjectSchema {
   bool writes_objects;  // and only such whose names it lists
 
   explicit ObjectSchema(const Json& schema)
-      : properties(schema.value("properties", Json::object())), closed(schema.contains("additionalProperties") && schema["additionalProperties"] == false) {
+      : properties(schema.value("properties", Json::object())),
+        closed(schema.contains("additionalProperties") && schema["additionalProperties"] == false) {
     for (const auto& name : schema.value("required", Json::array())) required.insert(name.get<std::string>());
     auto types = list_of(schema, "type");
     bool may = types.empty() || (types.size() == 1 && types[0] == "object");
@@ -76,7 +79,9 @@ bool writes_outside(const ObjectSchema& one, const ObjectSchema& other, SchemaRe
     return one.properties.contains(name) && other.properties.contains(name) &&
            have_nothing_in_common(view.flattened(one.properties[name]), view.flattened(other.properties[name]));
   };
-  return std::ranges::any_of(one.required, [&](const auto& name) { return differ(name) || (other.closed && !other.properties.contains(name)); }) ||
+  return std::ranges::any_of(
+             one.required,
+             [&](const auto& name) { return differ(name) || (other.closed && !other.properties.contains(name)); }) ||
          std::ranges::any_of(other.required, [&](const auto& name) { return differ(name) || !one.lists(name); });
 }
 
@@ -86,8 +91,10 @@ bool shut_out(const Json& first, const Json& second, SchemaResolver& view, int l
   if (have_nothing_in_common(one, other)) return true;
   if (!one.is_object() || !other.is_object()) return false;
   for (const char* name : {"anyOf", "oneOf"}) {
-    if (one.contains(name)) return std::ranges::all_of(one[name], [&](const Json& part) { return shut_out(part, other, view, level + 1); });
-    if (other.contains(name)) return std::ranges::all_of(other[name], [&](const Json& part) { return shut_out(one, part, view, level + 1); });
+    if (one.contains(name))
+      return std::ranges::all_of(one[name], [&](const Json& part) { return shut_out(part, other, view, level + 1); });
+    if (other.contains(name))
+      return std::ranges::all_of(other[name], [&](const Json& part) { return shut_out(one, part, view, level + 1); });
   }
   ObjectSchema a(one), b(other);
   return writes_outside(a, b, view) && writes_outside(b, a, view);
@@ -106,13 +113,15 @@ bool told_apart_by(const std::string& tag, const std::vector<ObjectSchema>& sche
 bool are_tagged(const std::vector<Json>& alternatives, SchemaResolver& view) {
   if (!std::ranges::all_of(alternatives, &Json::is_object)) return false;
   std::vector<ObjectSchema> schemas(alternatives.begin(), alternatives.end());
-  return !schemas.empty() && std::ranges::any_of(schemas[0].required, [&](const auto& tag) { return told_apart_by(tag, schemas, view); });
+  return !schemas.empty() &&
+         std::ranges::any_of(schemas[0].required, [&](const auto& tag) { return told_apart_by(tag, schemas, view); });
 }
 
 [[noreturn]] void refuse_pair(size_t one, size_t other) {
-  throw UnsupportedSchema{fmt::format("alternatives {} and {} of \"oneOf\" may both accept an answer; use \"anyOf\", or give them different "
-                                  "types or a required property with different values of \"const\"",
-                                  std::min(one, other) + 1, std::max(one, other) + 1)};
+  throw UnsupportedSchema{
+      fmt::format("alternatives {} and {} of \"oneOf\" may both accept an answer; use \"anyOf\", or give them different "
+                  "types or a required property with different values of \"const\"",
+                  std::min(one, other) + 1, std::max(one, other) + 1)};
 }
 
 }  // namespace
@@ -140,7 +149,8 @@ void require_disjoint(const Json& alternatives, SchemaResolver& view, SchemaVali
       if (judge.accepts(open[i], value.second)) refuse_pair(places[i], value.first);
   if (are_tagged(open, view)) return;
   if (open.size() > kMostCompared)
-    throw UnsupportedSchema{fmt::format("\"oneOf\" has {} alternatives that no tag tells apart; at most {} are compared", open.size(), kMostCompared)};
+    throw UnsupportedSchema{fmt::format("\"oneOf\" has {} alternatives that no tag tells apart; at most {} are compared",
+                                        open.size(), kMostCompared)};
   for (size_t i = 0; i < open.size(); ++i)
     for (size_t j = i + 1; j < open.size(); ++j)
       if (!shut_out(open[i], open[j], view, 0)) refuse_pair(places[i], places[j]);

@@ -32,7 +32,8 @@ class Parser {
   Parser(std::string_view text, bool anywhere) : text_(text), anywhere_(anywhere) {}
 
   Pattern whole() {
-    if (text_.size() > kLongestExpression) throw UnsupportedRegex{fmt::format("{} bytes; at most {} are read", text_.size(), kLongestExpression)};
+    if (text_.size() > kLongestExpression)
+      throw UnsupportedRegex{fmt::format("{} bytes; at most {} are read", text_.size(), kLongestExpression)};
     auto pattern = choice(0, true);
     if (!at_end()) refuse("an unmatched )");
     return pattern;
@@ -83,7 +84,8 @@ class Parser {
   Pattern atom_with_anchors(int depth, bool leading) {
     auto begun = begin_anchors_, ended = end_anchors_;
     auto part = atom(depth, leading);
-    if ((end_anchors_ > ended && !sequence_ends()) || (begin_anchors_ > begun && quantifier())) refuse("an anchor inside the expression");
+    if ((end_anchors_ > ended && !sequence_ends()) || (begin_anchors_ > begun && quantifier()))
+      refuse("an anchor inside the expression");
     return part;
   }
 
@@ -189,7 +191,8 @@ class Parser {
     return {{{value, value}}, false};
   }
 
-  // The characters behind a backslash, and whether they are a class such as \d. Of a class that is to be left out, all that anybody reads it as.
+  // The characters behind a backslash, and whether they are a class such as \d. Of a class that is to be left out, all that
+  // anybody reads it as.
   std::pair<Ranges, bool> escape(bool left_out) {
     ++at_;
     if (at_end()) refuse("a backslash at the end");

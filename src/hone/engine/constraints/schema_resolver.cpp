@@ -14,14 +14,34 @@ constexpr size_t kMostSteps = 1'000'000;  // values copied, characters of consta
 constexpr size_t kBytesInStep = 16;       // what the pattern of a character takes
 
 const std::set<std::string, std::less<>> kAnnotations{
-    "title",     "description", "default", "example",     "examples",     "$comment",         "deprecated",       "readOnly",      "writeOnly",
-    "$schema",   "$id",         "id",      "$anchor",     "$defs",        "definitions",      "discriminator",    "nullable",      "externalDocs",
-    "xml",       "$vocabulary", "$dynamicAnchor", "contentEncoding", "contentMediaType", "contentSchema"};
+    "title",           "description",      "default",      "example",      "examples", "$comment",    "deprecated",
+    "readOnly",        "writeOnly",        "$schema",      "$id",          "id",       "$anchor",     "$defs",
+    "definitions",     "discriminator",    "nullable",     "externalDocs", "xml",      "$vocabulary", "$dynamicAnchor",
+    "contentEncoding", "contentMediaType", "contentSchema"};
 
-const std::set<std::string, std::less<>> kFollowed{
-    "$ref",       "allOf",    "anyOf",                "oneOf",                 "const",    "enum",        "type",     "properties",
-    "required",   "additionalProperties", "unevaluatedProperties", "items",    "prefixItems", "minItems", "maxItems", "pattern",
-    "format",     "minLength", "maxLength",           "minimum",               "maximum",  "exclusiveMinimum", "exclusiveMaximum"};
+const std::set<std::string, std::less<>> kFollowed{"$ref",
+                                                   "allOf",
+                                                   "anyOf",
+                                                   "oneOf",
+                                                   "const",
+                                                   "enum",
+                                                   "type",
+                                                   "properties",
+                                                   "required",
+                                                   "additionalProperties",
+                                                   "unevaluatedProperties",
+                                                   "items",
+                                                   "prefixItems",
+                                                   "minItems",
+                                                   "maxItems",
+                                                   "pattern",
+                                                   "format",
+                                                   "minLength",
+                                                   "maxLength",
+                                                   "minimum",
+                                                   "maximum",
+                                                   "exclusiveMinimum",
+                                                   "exclusiveMaximum"};
 
 // Values that ask for nothing, of keywords that are not followed.
 bool asks_nothing(const std::string& keyword, const Json& value) {
@@ -38,7 +58,9 @@ size_t weight(const Json& value) {
   return total;
 }
 
-bool has_property(const Json& schema, const std::string& name) { return schema.contains("properties") && schema["properties"].contains(name); }
+bool has_property(const Json& schema, const std::string& name) {
+  return schema.contains("properties") && schema["properties"].contains(name);
+}
 
 // What one says about properties it does not list forbids some of the other's.
 bool closes(const Json& one, const Json& other) {
@@ -144,8 +166,9 @@ const Json& SchemaResolver::followed(const Json& schema) {
   const Json* at = &schema;
   for (int hops = 0; hops <= kMostHops; ++hops) {
     spend_bytes(at->size());
-    bool alone = at->is_object() && at->contains("$ref") &&
-                 std::ranges::all_of(at->items(), [](const auto& item) { return item.key() == "$ref" || is_annotation(item.key()); });
+    bool alone = at->is_object() && at->contains("$ref") && std::ranges::all_of(at->items(), [](const auto& item) {
+                   return item.key() == "$ref" || is_annotation(item.key());
+                 });
     if (!alone) return *at;
     at = &resolved((*at)["$ref"]);
   }

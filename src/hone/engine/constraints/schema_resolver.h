@@ -8,7 +8,8 @@ namespace hone::engine {
 
 bool is_annotation(const std::string& keyword);  // says nothing about what a schema accepts
 bool only_annotations(const Json& schema);
-void refuse_unknown_keywords(const Json& schema);  // throws UnsupportedSchema, as all here do, naming the first that is not followed
+void refuse_unknown_keywords(
+    const Json& schema);  // throws UnsupportedSchema, as all here do, naming the first that is not followed
 const Json& schema_list(const Json& schema, const char* keyword);  // its value, which must be a list that is not empty
 
 class SchemaResolver {
@@ -19,7 +20,8 @@ class SchemaResolver {
   const Json& followed(const Json& schema);
   // The same schema without "$ref" and "allOf" (those of its parts stay).
   Json flattened(const Json& schema) { return flattened(schema, 0); }
-  // A schema that accepts what both accept; neither has "$ref" or "allOf". Keywords both have must be equal, or of a kind that can be joined.
+  // A schema that accepts what both accept; neither has "$ref" or "allOf". Keywords both have must be equal, or of a kind that
+  // can be joined.
   Json merged(const Json& one, const Json& other);
 
   Json without(const Json& schema, std::string_view keyword);  // nor remarks

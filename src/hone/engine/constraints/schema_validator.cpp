@@ -14,7 +14,9 @@ namespace {
 constexpr int kMostReferences = 32;
 constexpr size_t kMemory = 16 << 20;  // for all expressions together
 
-bool is_whole(const Json& number) { return !number.is_number_float() || number.get<double>() == std::floor(number.get<double>()); }
+bool is_whole(const Json& number) {
+  return !number.is_number_float() || number.get<double>() == std::floor(number.get<double>());
+}
 
 bool is_of_type(const Json& value, const Json& type) {
   if (type == "integer") return value.is_number() && is_whole(value);
@@ -40,7 +42,8 @@ bool accepts_number(const Json& schema, const Json& value) {
 }
 
 size_t characters_of(const std::string& text) {
-  return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
 bool fits_bounds(const Json& schema, size_t size, const char* least, const char* most) {
@@ -101,15 +104,19 @@ bool SchemaValidator::accepts_string(const Json& schema, const std::string& text
   if (!fits_bounds(schema, characters_of(text), "minLength", "maxLength")) return false;
   if (auto pattern = schema.find("pattern"); pattern != schema.end()) {
     auto expression = pattern->get<std::string>();
-    if (!matches("pattern " + expression, [&] { return parse_regex_anywhere(expression); }, text)) return false;
+    if (!matches(
+            "pattern " + expression, [&] { return parse_regex_anywhere(expression); }, text))
+      return false;
   }
   auto format = schema.find("format");
   if (format == schema.end()) return true;
   auto inside = json_format(format->get<std::string>());
-  return !inside || matches("format " + format->get<std::string>(), [&] { return Result<Pattern>(*inside); }, text);
+  return !inside || matches(
+                        "format " + format->get<std::string>(), [&] { return Result<Pattern>(*inside); }, text);
 }
 
-bool SchemaValidator::matches(const std::string& name, const std::function<Result<Pattern>()>& pattern, const std::string& text) try {
+bool SchemaValidator::matches(const std::string& name, const std::function<Result<Pattern>()>& pattern,
+                              const std::string& text) try {
   view_.spend(text.size());
   auto known = automata_.find(name);
   if (known == automata_.end()) {

@@ -77,7 +77,8 @@ void write_ref(const CacheLocation& place, const std::string& branch, const std:
   write_file_atomically(ref, commit);
 }
 
-void fetch_into(const CacheLocation& place, const Remote& remote, const std::string& commit, const std::vector<RemoteFile>& files) {
+void fetch_into(const CacheLocation& place, const Remote& remote, const std::string& commit,
+                const std::vector<RemoteFile>& files) {
   auto absent = absent_files(files, place);
   if (!absent.empty()) {
     check_space(absent, place.root);
@@ -107,7 +108,7 @@ fs::path download(const DownloadRequest& request) {
     throw UserError(ExitCode::usage, fmt::format("{}: none of its {} files is wanted", request.repo.id, listing.files.size()),
                     "check the id and the patterns");
   CacheLocation place = request.local_dir ? CacheLocation{*request.local_dir, *request.local_dir, false}
-                                  : new_place(request.repo, remote.access().cache, listing.commit);
+                                          : new_place(request.repo, remote.access().cache, listing.commit);
   fs::create_directories(place.root);
   {
     FileLock lock(place.partial() / "lock", [&](bool first) {

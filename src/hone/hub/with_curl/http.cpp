@@ -193,7 +193,8 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   for (const auto& header : request.headers) lines = curl_slist_append(lines, header.c_str());
   if (with_secrets)
     for (const auto& header : request.secrets) lines = curl_slist_append(lines, header.c_str());
-  if (request.method != "GET") lines = curl_slist_append(lines, "Expect:");  // a server that waits for no question is not asked one
+  if (request.method != "GET")
+    lines = curl_slist_append(lines, "Expect:");  // a server that waits for no question is not asked one
   std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(lines, curl_slist_free_all);
   SentFile sent;
   char details[CURL_ERROR_SIZE] = "";

@@ -1,5 +1,5 @@
-// GET, POST and PUT over libcurl: redirects to http(s) alone, secrets for the first host alone, bodies streamed, failures that say whether to
-// try again.
+// GET, POST and PUT over libcurl: redirects to http(s) alone, secrets for the first host alone, bodies streamed, failures that
+// say whether to try again.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -25,8 +25,8 @@ struct HttpRequest {
   std::filesystem::path body_file = {};  // or this file, of which a part can be sent
   uintmax_t body_begin = 0, body_length = 0;
   std::chrono::seconds whole_time{0};  // after which it ends, however busy; 0: none
-  bool direct = false;                    // to this address alone: through no proxy, and no redirect is followed
-  std::function<bool()> give_up = {};     // asked while it lasts; true ends it
+  bool direct = false;                 // to this address alone: through no proxy, and no redirect is followed
+  std::function<bool()> give_up = {};  // asked while it lasts; true ends it
 };
 
 struct HttpReply {

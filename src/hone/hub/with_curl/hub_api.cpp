@@ -35,7 +35,8 @@ Json HubApi::ask(const std::string& method, const std::string& url, const Json& 
 
 HttpReply HubApi::put(const std::string& url, const UploadFile& file, uintmax_t begin, uintmax_t length,
                       std::vector<std::string> headers) {
-  HttpRequest request{.url = url, .headers = std::move(headers), .secrets = {}, .read_timeout = access_.read_timeout, .method = "PUT"};
+  HttpRequest request{
+      .url = url, .headers = std::move(headers), .secrets = {}, .read_timeout = access_.read_timeout, .method = "PUT"};
   request.body_file = file.path;
   request.body_begin = begin;
   request.body_length = length;

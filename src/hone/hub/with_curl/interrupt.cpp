@@ -33,8 +33,7 @@ bool interrupted() { return g_interrupted; }
 
 void throw_if_interrupted() {
   if (interrupted())
-    throw UserError(ExitCode::interrupted, "the download was interrupted",
-                    "run the same command again: it resumes the download");
+    throw UserError(ExitCode::interrupted, "the download was interrupted", "run the same command again: it resumes the download");
 }
 
 void wait_for(std::chrono::milliseconds time) {

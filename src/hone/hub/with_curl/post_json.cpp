@@ -42,7 +42,8 @@ std::optional<PostAddress> read_address(const std::string& address) {
   if (scheme != "http" && scheme != "https") return std::nullopt;
   PostAddress read{part_or_nothing(url.get(), CURLUPART_HOST), part_or_nothing(url.get(), CURLUPART_PATH), false, ""};
   read.this_machine = is_loopback(read.host);
-  for (auto part : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_QUERY, CURLUPART_FRAGMENT}) curl_url_set(url.get(), part, nullptr, 0);
+  for (auto part : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_QUERY, CURLUPART_FRAGMENT})
+    curl_url_set(url.get(), part, nullptr, 0);
   read.shown = part_or_nothing(url.get(), CURLUPART_URL);
   auto begin = read.path.find_first_not_of('/');
   read.path = begin == read.path.npos ? "" : read.path.substr(begin, read.path.find_last_not_of('/') - begin + 1);
@@ -55,8 +56,15 @@ std::string post_json(const std::string& address, const std::string& body, const
   const auto deadline = Clock::now() + posting.timeout;
   for (int failed = 0;; ++failed) {
     auto left = std::max(std::chrono::ceil<std::chrono::seconds>(deadline - Clock::now()), std::chrono::seconds(1));
-    HttpRequest request{.url = address, .headers = {"Content-Type: application/json"}, .secrets = {}, .read_timeout = left, .method = "POST", .body = body,
-                        .whole_time = left, .direct = true, .give_up = posting.is_cancelled};
+    HttpRequest request{.url = address,
+                        .headers = {"Content-Type: application/json"},
+                        .secrets = {},
+                        .read_timeout = left,
+                        .method = "POST",
+                        .body = body,
+                        .whole_time = left,
+                        .direct = true,
+                        .give_up = posting.is_cancelled};
     try {
       return Http().get(request, kLongest).body;
     } catch (const HttpFailure& failure) {
@@ -83,7 +91,8 @@ void require_listener(const std::string& address, std::chrono::seconds patience)
     auto outcome = curl_easy_perform(easy.get());
     if (outcome == CURLE_OK) return;
     constexpr auto kPause = std::chrono::milliseconds(500);
-    if (outcome != CURLE_COULDNT_CONNECT || Clock::now() + kPause > deadline) throw std::runtime_error(curl_easy_strerror(outcome));
+    if (outcome != CURLE_COULDNT_CONNECT || Clock::now() + kPause > deadline)
+      throw std::runtime_error(curl_easy_strerror(outcome));
     std::this_thread::sleep_for(kPause);
   }
 }

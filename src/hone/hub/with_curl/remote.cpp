@@ -68,8 +68,7 @@ Listing Remote::list_modelscope(Http& http) const {
     listing.files.insert(listing.files.end(), std::make_move_iterator(found.files.begin()),
                          std::make_move_iterator(found.files.end()));
     if (repo_.kind == Kind::model && found.entries >= kMostModelFiles)
-      log::warning("{}: ModelScope lists at most {} files of a model; the others are not fetched", repo_.id,
-                   kMostModelFiles);
+      log::warning("{}: ModelScope lists at most {} files of a model; the others are not fetched", repo_.id, kMostModelFiles);
     if (repo_.kind == Kind::model || found.entries < kDatasetPage) break;
   }
   return listing;
@@ -103,16 +102,16 @@ UserError Remote::explained(const HttpFailure& failure) const {
             fmt::format("check {} or --hub_token, and that its owner may read {}", variable, page)};
   if (denied || failure.status == 404)
     return {ExitCode::usage, fmt::format("{}: {} has no such {}, or keeps it private", repo_.id, site, kind),
-            fmt::format("check the id; {} looks on {}; for a private one set {}",
-                        other_choice(access_.site),
+            fmt::format("check the id; {} looks on {}; for a private one set {}", other_choice(access_.site),
                         site_name(other_site(access_.site)), variable)};
   if (failure.unreachable)
     return {
         ExitCode::failure,
         fmt::format("{}: not in the caches {} or {}, and {} cannot be reached ({})", repo_.id,
                     cache_of(Site::modelscope).string(), cache_of(Site::hugging_face).string(), access_.endpoint, failure.what()),
-        fmt::format("put it there or pass a folder; {} asks {} instead; {} names another address, https_proxy a proxy", other_choice(access_.site),
-                    site_name(other_site(access_.site)), access_.site == Site::modelscope ? "MODELSCOPE_ENDPOINT" : "HF_ENDPOINT")};
+        fmt::format("put it there or pass a folder; {} asks {} instead; {} names another address, https_proxy a proxy",
+                    other_choice(access_.site), site_name(other_site(access_.site)),
+                    access_.site == Site::modelscope ? "MODELSCOPE_ENDPOINT" : "HF_ENDPOINT")};
   return {ExitCode::failure, fmt::format("{}: {}", repo_.id, failure.what()),
           fmt::format("run the same command again: it resumes the download; {} asks {} instead", other_choice(access_.site),
                       site_name(other_site(access_.site)))};

@@ -8,7 +8,8 @@ namespace hone::io {
 namespace {
 
 constexpr int kAwqBits = 4;
-constexpr std::array<int64_t, 8> kAwqOrder = {0, 2, 4, 6, 1, 3, 5, 7};  // the i-th nibble of a word holds this column of its eight
+constexpr std::array<int64_t, 8> kAwqOrder = {0, 2, 4, 6,
+                                              1, 3, 5, 7};  // the i-th nibble of a word holds this column of its eight
 
 // Columns of every eight, put into the order given.
 Tensor reordered(const Tensor& values, const Tensor& order) {

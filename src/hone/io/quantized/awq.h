@@ -1,4 +1,5 @@
-// AWQ's "gemm" layout: codes of 4 bits packed along the outputs in an order its kernels unpack fast, a scale and a zero for each group.
+// AWQ's "gemm" layout: codes of 4 bits packed along the outputs in an order its kernels unpack fast, a scale and a zero for each
+// group.
 #pragma once
 #include "hone/device/tensor.h"
 

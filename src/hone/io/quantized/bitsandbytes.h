@@ -1,4 +1,5 @@
-// bitsandbytes' saved weights: 4 bits with a scale for each block, whose scales may be codes themselves; or 8 bits with a scale for each row.
+// bitsandbytes' saved weights: 4 bits with a scale for each block, whose scales may be codes themselves; or 8 bits with a scale
+// for each row.
 #pragma once
 #include "hone/base/json.h"
 #include "hone/device/tensor.h"
@@ -6,10 +7,10 @@
 namespace hone::io {
 
 struct Bnb4Weight {
-  Tensor codes;                       // uint8, two of 4 bits each, the first in the upper half
-  Tensor scales, table;               // of each block, float32 or uint8 codes; what the codes stand for
-  Tensor outer_scales, scale_table;   // of scales that are codes; undefined otherwise
-  Json state;                         // blocksize, shape, nested_offset …: the JSON beside the tensors
+  Tensor codes;                      // uint8, two of 4 bits each, the first in the upper half
+  Tensor scales, table;              // of each block, float32 or uint8 codes; what the codes stand for
+  Tensor outer_scales, scale_table;  // of scales that are codes; undefined otherwise
+  Json state;                        // blocksize, shape, nested_offset …: the JSON beside the tensors
 };
 
 Result<Tensor> dequantize(const Bnb4Weight& weight);  // float32 [out, in]

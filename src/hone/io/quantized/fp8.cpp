@@ -29,7 +29,8 @@ Fp8Weight pack_fp8(const Tensor& weight) {
   auto padded = at::constant_pad_nd(values.abs(), {0, up(columns) * kFp8Block - columns, 0, up(rows) * kFp8Block - rows});
   auto largest = padded.view({up(rows), kFp8Block, up(columns), kFp8Block}).amax({1, 3});
   auto scales = at::where(largest > 0, largest / kLargestFp8, at::ones_like(largest));
-  auto codes = (values / over_blocks(scales, rows, columns, kFp8Block, kFp8Block)).clamp(-kLargestFp8, kLargestFp8).to(at::kFloat8_e4m3fn);
+  auto codes =
+      (values / over_blocks(scales, rows, columns, kFp8Block, kFp8Block)).clamp(-kLargestFp8, kLargestFp8).to(at::kFloat8_e4m3fn);
   return {codes, scales};
 }
 

@@ -7,7 +7,8 @@ namespace hone::io {
 inline constexpr int64_t kFp8Block = 128;
 
 // `scales` may be one number, [out, 1], or a grid of blocks of at most `block` rows and columns.
-Tensor dequantize_fp8(const Tensor& codes, const Tensor& scales, int64_t block_rows = kFp8Block, int64_t block_columns = kFp8Block);
+Tensor dequantize_fp8(const Tensor& codes, const Tensor& scales, int64_t block_rows = kFp8Block,
+                      int64_t block_columns = kFp8Block);
 
 struct Fp8Weight {
   Tensor codes;   // float8_e4m3fn [out, in]

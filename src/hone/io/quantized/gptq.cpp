@@ -14,10 +14,12 @@ Tensor dequantize(const GptqWeight& weight, int bits, bool has_v1_zeros) {
   return ((codes_io.to(at::kFloat) - zeros_io) * scales_io).t().contiguous();
 }
 
-GptqWeight pack_gptq(const Tensor& codes, const Tensor& scales, const Tensor& zeros, const Tensor& groups_of_inputs, int bits, bool has_v1_zeros) {
+GptqWeight pack_gptq(const Tensor& codes, const Tensor& scales, const Tensor& zeros, const Tensor& groups_of_inputs, int bits,
+                     bool has_v1_zeros) {
   int most = (1 << bits) - 1;
   auto stored_zeros = (zeros.t().contiguous().to(at::kInt) - (has_v1_zeros ? 1 : 0)).bitwise_and(most);
-  return {pack_rows(codes.t().contiguous(), bits), pack_columns(stored_zeros, bits), scales.t().contiguous().to(at::kHalf), groups_of_inputs.to(at::kInt)};
+  return {pack_rows(codes.t().contiguous(), bits), pack_columns(stored_zeros, bits), scales.t().contiguous().to(at::kHalf),
+          groups_of_inputs.to(at::kInt)};
 }
 
 }  // namespace hone::io

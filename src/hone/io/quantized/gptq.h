@@ -1,5 +1,5 @@
-// GPTQ's layout, as gptqmodel, auto-gptq, vLLM and transformers read it: codes packed along the inputs, a scale and a zero for each group
-// of inputs of an output, and which group an input belongs to.
+// GPTQ's layout, as gptqmodel, auto-gptq, vLLM and transformers read it: codes packed along the inputs, a scale and a zero for
+// each group of inputs of an output, and which group an input belongs to.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -16,6 +16,7 @@ struct GptqWeight {
 Tensor dequantize(const GptqWeight& weight, int bits, bool has_v1_zeros);  // float32 [out, in]
 
 // codes [out, in] in 0 … 2^bits - 1; scales and zeros [out, groups].
-GptqWeight pack_gptq(const Tensor& codes, const Tensor& scales, const Tensor& zeros, const Tensor& groups_of_inputs, int bits, bool has_v1_zeros);
+GptqWeight pack_gptq(const Tensor& codes, const Tensor& scales, const Tensor& zeros, const Tensor& groups_of_inputs, int bits,
+                     bool has_v1_zeros);
 
 }  // namespace hone::io

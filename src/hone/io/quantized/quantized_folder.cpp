@@ -15,9 +15,12 @@ class QuantizedFolder {
 
   std::vector<QuantizedEntry> all() {
     auto method = text("quant_method");
-    if (method == "gptq" || method == "awq") each("qweight", [&](const std::string& path) { method == "awq" ? add_awq(path) : add_gptq(path); });
-    else if (method == "bitsandbytes" || method == "bnb") each("weight", [&](const std::string& path) { add_bnb(path); });
-    else if (method == "fp8" || method == "compressed-tensors") each("weight", [&](const std::string& path) { add_fp8(path); });
+    if (method == "gptq" || method == "awq")
+      each("qweight", [&](const std::string& path) { method == "awq" ? add_awq(path) : add_gptq(path); });
+    else if (method == "bitsandbytes" || method == "bnb")
+      each("weight", [&](const std::string& path) { add_bnb(path); });
+    else if (method == "fp8" || method == "compressed-tensors")
+      each("weight", [&](const std::string& path) { add_fp8(path); });
     else
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: its weights are quantized by \"{}\"", folder_, method),
                       "known: gptq, awq, bitsandbytes, fp8; or use the folder of the unquantized weights");
@@ -29,7 +32,8 @@ class QuantizedFolder {
     return quantization_.contains(name) && quantization_[name].is_string() ? quantization_[name].get<std::string>() : "";
   }
   int64_t number(const char* name, int64_t otherwise) const {
-    return quantization_.contains(name) && quantization_[name].is_number_integer() ? quantization_[name].get<int64_t>() : otherwise;
+    return quantization_.contains(name) && quantization_[name].is_number_integer() ? quantization_[name].get<int64_t>()
+                                                                                   : otherwise;
   }
   const TensorEntry* find(const std::string& name) const {
     auto entry = entries_.find(name);
@@ -41,7 +45,8 @@ class QuantizedFolder {
   const TensorEntry& part(const std::string& path, const char* name, at::ScalarType type, size_t dimensions) const {
     const auto* entry = find(path + "." + name);
     if (!entry) misfit(path, fmt::format("it has no {}", name));
-    bool fits = entry->shape.size() == dimensions && (type == at::ScalarType::Undefined ? at::isFloatingType(entry->dtype) : entry->dtype == type);
+    bool fits = entry->shape.size() == dimensions &&
+                (type == at::ScalarType::Undefined ? at::isFloatingType(entry->dtype) : entry->dtype == type);
     if (!fits) misfit(path, fmt::format("{} is {} [{}]", name, c10::toString(entry->dtype), fmt::join(entry->shape, ", ")));
     return *entry;
   }
@@ -52,7 +57,8 @@ class QuantizedFolder {
       if (name.size() > last.size() + 1 && name.ends_with("." + last)) body(name.substr(0, name.size() - last.size() - 1));
   }
 
-  void add(const std::string& path, at::ScalarType type, int64_t out, int64_t in, std::vector<std::string> parts, std::function<Tensor()> restore) {
+  void add(const std::string& path, at::ScalarType type, int64_t out, int64_t in, std::vector<std::string> parts,
+           std::function<Tensor()> restore) {
     TensorEntry whole{path + ".weight", type, {out, in}, 0, static_cast<size_t>(out * in) * c10::elementSize(type)};
     std::vector<std::string> names;
     for (const auto& part : parts)
@@ -76,8 +82,10 @@ class QuantizedFolder {
     add(path, scales.dtype, out, in, {"qweight", "qzeros", "scales", "g_idx"}, [=, read = read_, folder = folder_] {
       auto of_inputs = listed ? read(path + ".g_idx") : at::arange(in, at::TensorOptions(at::kInt)).floor_divide(group);
       if (of_inputs.min().item<int64_t>() < 0 || of_inputs.max().item<int64_t>() >= groups)
-        throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}: g_idx names a group that is not there", folder, path), "fetch the folder again");
-      return dequantize(GptqWeight{read(path + ".qweight"), read(path + ".qzeros"), read(path + ".scales"), of_inputs}, static_cast<int>(bits), less_one);
+        throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}: g_idx names a group that is not there", folder, path),
+                        "fetch the folder again");
+      return dequantize(GptqWeight{read(path + ".qweight"), read(path + ".qzeros"), read(path + ".scales"), of_inputs},
+                        static_cast<int>(bits), less_one);
     });
   }
 
@@ -90,14 +98,16 @@ class QuantizedFolder {
     int64_t in = codes.shape[0], out = codes.shape[1] * 8, groups = scales.shape[0];
     if (groups == 0 || in % groups || zeros.shape[0] != groups || zeros.shape[1] * 8 != out || scales.shape[1] != out)
       misfit(path, "its scales and zeros do not fit its codes");
-    add(path, scales.dtype, out, in, {"qweight", "qzeros", "scales"},
-        [path, read = read_] { return dequantize(AwqWeight{read(path + ".qweight"), read(path + ".qzeros"), read(path + ".scales")}); });
+    add(path, scales.dtype, out, in, {"qweight", "qzeros", "scales"}, [path, read = read_] {
+      return dequantize(AwqWeight{read(path + ".qweight"), read(path + ".qzeros"), read(path + ".scales")});
+    });
   }
 
   void add_bnb(const std::string& path) {
     const auto* weight = find(path + ".weight");
     if (weight->dtype == at::kChar && find(path + ".SCB")) {
-      if (weight->shape.size() != 2 || part(path, "SCB", at::kFloat, 1).shape[0] != weight->shape[0]) misfit(path, "SCB does not fit its codes");
+      if (weight->shape.size() != 2 || part(path, "SCB", at::kFloat, 1).shape[0] != weight->shape[0])
+        misfit(path, "SCB does not fit its codes");
       add(path, at::kHalf, weight->shape[0], weight->shape[1], {"weight", "SCB", "weight_format"},
           [path, read = read_] { return dequantize_int8(read(path + ".weight"), read(path + ".SCB")); });
       return;
@@ -118,7 +128,9 @@ class QuantizedFolder {
     auto shape = state->value("shape", Json());
     if (!shape.is_array() || shape.size() != 2 || !shape[0].is_number_integer() || !shape[1].is_number_integer())
       misfit(path, "its quant_state names no shape");
-    auto type = state->value("dtype", Json()) == "float32" ? at::kFloat : state->value("dtype", Json()) == "float16" ? at::kHalf : at::kBFloat16;
+    auto type = state->value("dtype", Json()) == "float32"   ? at::kFloat
+                : state->value("dtype", Json()) == "float16" ? at::kHalf
+                                                             : at::kBFloat16;
     add(path, type, shape[0].get<int64_t>(), shape[1].get<int64_t>(),
         {"weight", "weight.absmax", "weight.quant_map", "weight.nested_absmax", "weight.nested_quant_map", state_name},
         [=, read = read_, folder = folder_, state = *state] {
@@ -143,8 +155,10 @@ class QuantizedFolder {
     auto size = quantization_.value("weight_block_size", Json::array());
     bool given = size.is_array() && size.size() == 2 && size[0].is_number_integer() && size[1].is_number_integer();
     int64_t rows = given ? size[0].get<int64_t>() : kFp8Block, columns = given ? size[1].get<int64_t>() : kFp8Block;
-    if (!fits_grid(*weight, *scales, rows, columns)) misfit(path, fmt::format("{} [{}] does not fit its weight", name, fmt::join(scales->shape, ", ")));
-    add(path, at::kBFloat16, weight->shape[0], weight->shape[1], {"weight", "weight_scale_inv", "weight_scale", "input_scale", "activation_scale"},
+    if (!fits_grid(*weight, *scales, rows, columns))
+      misfit(path, fmt::format("{} [{}] does not fit its weight", name, fmt::join(scales->shape, ", ")));
+    add(path, at::kBFloat16, weight->shape[0], weight->shape[1],
+        {"weight", "weight_scale_inv", "weight_scale", "input_scale", "activation_scale"},
         [=, read = read_] { return dequantize_fp8(read(path + ".weight"), read(path + "." + name), rows, columns); });
   }
 
@@ -166,7 +180,8 @@ class QuantizedFolder {
 
 }  // namespace
 
-std::vector<QuantizedEntry> quantized_entries(const Json& quantization, const EntryMap& entries, const ReadTensor& read, const std::string& folder) {
+std::vector<QuantizedEntry> quantized_entries(const Json& quantization, const EntryMap& entries, const ReadTensor& read,
+                                              const std::string& folder) {
   return QuantizedFolder(quantization, entries, read, folder).all();
 }
 

@@ -9,15 +9,17 @@
 namespace hone::io {
 
 struct QuantizedEntry {
-  TensorEntry entry;               // as if it were stored whole
-  std::vector<std::string> parts;  // the tensors it is made of, which nobody else needs
+  TensorEntry entry;                   // as if it were stored whole
+  std::vector<std::string> parts;      // the tensors it is made of, which nobody else needs
   std::function<Tensor()> dequantize;  // in float32, whatever type the entry names: who wants that type rounds once
 };
 
 using EntryMap = std::map<std::string, const TensorEntry*>;
 using ReadTensor = std::function<Tensor(const std::string&)>;
 
-// By config.json's quantization_config. Throws UserError(bad_checkpoint) for methods that are not known and parts that do not fit.
-std::vector<QuantizedEntry> quantized_entries(const Json& quantization, const EntryMap& entries, const ReadTensor& read, const std::string& folder);
+// By config.json's quantization_config. Throws UserError(bad_checkpoint) for methods that are not known and parts that do not
+// fit.
+std::vector<QuantizedEntry> quantized_entries(const Json& quantization, const EntryMap& entries, const ReadTensor& read,
+                                              const std::string& folder);
 
 }  // namespace hone::io

@@ -1,4 +1,5 @@
-// A model family: which architectures it serves and how its config.json reads. Adding one is a file here and a line in registry.cpp.
+// A model family: which architectures it serves and how its config.json reads. Adding one is a file here and a line in
+// registry.cpp.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ struct Family {
 const std::vector<Family>& families();
 
 // Field access that says which field is wrong. For families only: they run inside parse_config, which adds the file's name.
-int64_t required_size(const Json& hf, const char* field);  // a positive integer
+int64_t required_size(const Json& hf, const char* field);               // a positive integer
 int64_t size_or(const Json& hf, const char* field, int64_t otherwise);  // null counts as absent
 double number_or(const Json& hf, const char* field, double otherwise);
 bool flag_or(const Json& hf, const char* field, bool otherwise);

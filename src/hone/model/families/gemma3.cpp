@@ -8,19 +8,23 @@ namespace {
 
 void refuse_what_gemma3_lacks(const Json& hf) {
   for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
-    if (number_or(hf, cap, 0) != 0) throw UserError(ExitCode::bad_checkpoint, fmt::format("\"{}\" is set, which hone does not compute", cap));
+    if (number_or(hf, cap, 0) != 0)
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("\"{}\" is set, which hone does not compute", cap));
   if (flag_or(hf, "use_bidirectional_attention", false))
     throw UserError(ExitCode::bad_checkpoint, "\"use_bidirectional_attention\" is true: hone supports causal attention only");
   if (auto act = hf.value("hidden_activation", Json()); !act.is_null() && act != "gelu_pytorch_tanh")
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("\"hidden_activation\" is {}; expected \"gelu_pytorch_tanh\"", act.dump()));
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("\"hidden_activation\" is {}; expected \"gelu_pytorch_tanh\"", act.dump()));
 }
 
 // Every so many layers one sees everything, unless the layers are listed.
 std::vector<int64_t> windows_of(const Json& hf, int64_t layers) {
-  const int64_t window = size_or(hf, "sliding_window", 4096), pattern = size_or(hf, "sliding_window_pattern", size_or(hf, "_sliding_window_pattern", 6));
+  const int64_t window = size_or(hf, "sliding_window", 4096),
+                pattern = size_or(hf, "sliding_window_pattern", size_or(hf, "_sliding_window_pattern", 6));
   const auto types = hf.value("layer_types", Json());
   const bool listed = types.is_array() && static_cast<int64_t>(types.size()) == layers;
-  if (!listed && pattern == 0) throw UserError(ExitCode::bad_checkpoint, "\"sliding_window_pattern\" is 0; expected a positive number");
+  if (!listed && pattern == 0)
+    throw UserError(ExitCode::bad_checkpoint, "\"sliding_window_pattern\" is 0; expected a positive number");
   std::vector<int64_t> windows;
   for (int64_t layer = 0; layer < layers; ++layer) {
     const bool slides = listed ? types[static_cast<size_t>(layer)] == "sliding_attention" : (layer + 1) % pattern != 0;

@@ -13,7 +13,8 @@ DecoderConfig qwen2_moe_config(const Json& hf) {
     for (int64_t layer = 0; layer < end; layer += 2) config.sliding_windows[static_cast<size_t>(layer)] = window;
   }
   config.experts = qwen_experts(hf, config);
-  if (config.experts.count > 0) config.experts.shared_expert_intermediate_size = required_size(hf, "shared_expert_intermediate_size");
+  if (config.experts.count > 0)
+    config.experts.shared_expert_intermediate_size = required_size(hf, "shared_expert_intermediate_size");
   return config;
 }
 

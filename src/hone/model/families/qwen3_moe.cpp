@@ -11,7 +11,8 @@ DecoderConfig qwen3_moe_config(const Json& hf) {
   config.attention.qk_norm = true;
   config.attention.qkv_bias = config.attention.output_bias = flag_or(hf, "attention_bias", false);
   // transformers gives its layers the window whatever max_window_layers says.
-  if (flag_or(hf, "use_sliding_window", false)) config.sliding_windows.assign(config.sliding_windows.size(), size_or(hf, "sliding_window", 0));
+  if (flag_or(hf, "use_sliding_window", false))
+    config.sliding_windows.assign(config.sliding_windows.size(), size_or(hf, "sliding_window", 0));
   config.experts = qwen_experts(hf, config);
   return config;
 }
@@ -29,7 +30,8 @@ MoeConfig qwen_experts(const Json& hf, const DecoderConfig& config) {
   experts.norm_topk_prob = flag_or(hf, "norm_topk_prob", false);
   const int64_t step = std::max<int64_t>(1, size_or(hf, "decoder_sparse_step", 1));
   const auto dense = sizes_of(hf, "mlp_only_layers");
-  for (int64_t layer = 0; layer < config.layers; ++layer) experts.in_layer.push_back((layer + 1) % step == 0 && !std::ranges::count(dense, layer));
+  for (int64_t layer = 0; layer < config.layers; ++layer)
+    experts.in_layer.push_back((layer + 1) % step == 0 && !std::ranges::count(dense, layer));
   return experts;
 }
 

@@ -15,8 +15,10 @@ Tensor laid_end_to_end(const std::vector<Tensor*>& parts) {
   for (auto* part : parts) {
     int64_t rows = part->size(0);
     // What trains stays the same tensor for those who hold it, and is given other memory.
-    if (part->requires_grad()) part->set_data(whole.narrow(0, begin, rows));
-    else *part = whole.narrow(0, begin, rows);
+    if (part->requires_grad())
+      part->set_data(whole.narrow(0, begin, rows));
+    else
+      *part = whole.narrow(0, begin, rows);
     begin += rows;
   }
   return whole;
@@ -47,8 +49,10 @@ FusedProjection FusedProjection::of(const std::vector<Linear*>& layers) {
     weights.push_back(&layer->weight);
     if (layer->bias.defined()) biases.push_back(&layer->bias);
   }
-  if (layers.front()->quantized) joined.rounded_ = rounded_end_to_end(layers);
-  else joined.weight_ = laid_end_to_end(weights);
+  if (layers.front()->quantized)
+    joined.rounded_ = rounded_end_to_end(layers);
+  else
+    joined.weight_ = laid_end_to_end(weights);
   if (biases.size() == layers.size()) joined.bias_ = laid_end_to_end(biases);
   return joined;
 }

@@ -1,5 +1,5 @@
-// Layers that read the same input, their weights laid end to end so that one product serves them all. For inference, where a small layer
-// costs its launch on an accelerator and a meeting of all threads on a CPU, and for training on a GPU.
+// Layers that read the same input, their weights laid end to end so that one product serves them all. For inference, where a
+// small layer costs its launch on an accelerator and a meeting of all threads on a CPU, and for training on a GPU.
 #pragma once
 #include "hone/model/layers.h"
 #include "hone/ops/attention/rope.h"
@@ -8,7 +8,8 @@ namespace hone::model {
 
 class FusedProjection {
  public:
-  // The layers' weights, all as loaded or all rounded, become views of one tensor: what is written into them in place is seen here.
+  // The layers' weights, all as loaded or all rounded, become views of one tensor: what is written into them in place is seen
+  // here.
   static FusedProjection of(const std::vector<Linear*>& layers);
 
   // False once a layer carries an adapter or was given another tensor.
@@ -16,7 +17,8 @@ class FusedProjection {
   Tensor operator()(const Tensor& x_th) const;  // [T, sum of outputs]
 
   // In training, on a GPU: layers with or without LoRA, weights frozen or trained. Empty where they must be computed one by one.
-  TensorList trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode, const ops::RopeTable* rope = nullptr) const;
+  TensorList trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,
+                     const ops::RopeTable* rope = nullptr) const;
 
  private:
   bool lies_under(std::initializer_list<const Linear*> layers) const;

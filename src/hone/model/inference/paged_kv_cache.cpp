@@ -4,15 +4,18 @@
 
 namespace hone::model {
 
-PagedKvCache::PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, at::Device device)
+PagedKvCache::PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype,
+                           at::Device device)
     : PagedKvCache(config, blocks, block_size, dtype, std::vector(static_cast<size_t>(config.layers), device)) {}
 
-PagedKvCache::PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, const std::vector<at::Device>& layers,
-                       ops::KvCacheDtype code)
+PagedKvCache::PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype,
+                           const std::vector<at::Device>& layers, ops::KvCacheDtype code)
     : block_size_(block_size) {
-  const auto kv_heads = config.attention.kv_heads * config.layers / static_cast<int64_t>(layers.size());  // of slices, each has its part
+  const auto kv_heads =
+      config.attention.kv_heads * config.layers / static_cast<int64_t>(layers.size());  // of slices, each has its part
   for (auto device : layers)
-    layers_.push_back(ops::allocate_kv_cache_layer(blocks, kv_heads, block_size, config.attention.head_dim, at::TensorOptions(dtype).device(device), code));
+    layers_.push_back(ops::allocate_kv_cache_layer(blocks, kv_heads, block_size, config.attention.head_dim,
+                                                   at::TensorOptions(dtype).device(device), code));
 }
 
 void PagedKvCache::copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
@@ -33,7 +36,8 @@ void PagedKvCache::set_metadata(ops::PagedAttentionMetadata plan) {
 }
 
 const ops::PagedAttentionMetadata* PagedKvCache::find_plan(at::Device device) const {
-  auto found = std::ranges::find_if(plans_, [&](const ops::PagedAttentionMetadata& plan) { return plan.slot_mapping_t.device() == device; });
+  auto found = std::ranges::find_if(
+      plans_, [&](const ops::PagedAttentionMetadata& plan) { return plan.slot_mapping_t.device() == device; });
   return found == plans_.end() ? nullptr : &*found;
 }
 
@@ -46,7 +50,8 @@ Tensor PagedKvCache::attend(int64_t layer, const Tensor& q, const Tensor& k, con
   return ops::paged_attention(q, k, v, keys, *find_plan(keys.keys.device()), shape);
 }
 
-Tensor PagedKvCache::attend(int64_t layer, const Tensor& qkv, const ops::QkNorm& norms, const ops::RopeTable& rope, const ops::AttentionShape& shape) {
+Tensor PagedKvCache::attend(int64_t layer, const Tensor& qkv, const ops::QkNorm& norms, const ops::RopeTable& rope,
+                            const ops::AttentionShape& shape) {
   auto& keys = layers_[static_cast<size_t>(layer)];
   return ops::fused_qkv_attention(qkv, norms, rope, keys, *find_plan(keys.keys.device()), shape);
 }

@@ -7,13 +7,15 @@ namespace hone::model {
 
 class PagedKvCache {
  public:
-  // Keys and values of a layer are on its device. Layers in slices follow each other slice by slice, each with its part of the heads.
-  PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, const std::vector<at::Device>& layers,
-             ops::KvCacheDtype code = ops::KvCacheDtype::plain);
+  // Keys and values of a layer are on its device. Layers in slices follow each other slice by slice, each with its part of the
+  // heads.
+  PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype,
+               const std::vector<at::Device>& layers, ops::KvCacheDtype code = ops::KvCacheDtype::plain);
   PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, at::Device device);
 
   int64_t block_size() const { return block_size_; }
-  static int64_t bytes_per_token(const DecoderConfig& config, at::ScalarType dtype, ops::KvCacheDtype code = ops::KvCacheDtype::plain);
+  static int64_t bytes_per_token(const DecoderConfig& config, at::ScalarType dtype,
+                                 ops::KvCacheDtype code = ops::KvCacheDtype::plain);
 
   void copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
 
@@ -22,7 +24,8 @@ class PagedKvCache {
   // For the model: stores a layer's new keys and values, then attends.
   Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape);
   // The same from a joined projection, before norms and rotation.
-  Tensor attend(int64_t layer, const Tensor& qkv, const ops::QkNorm& norms, const ops::RopeTable& rope, const ops::AttentionShape& shape);
+  Tensor attend(int64_t layer, const Tensor& qkv, const ops::QkNorm& norms, const ops::RopeTable& rope,
+                const ops::AttentionShape& shape);
 
  private:
   const ops::PagedAttentionMetadata* find_plan(at::Device device) const;

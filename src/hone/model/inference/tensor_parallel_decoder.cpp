@@ -6,8 +6,8 @@
 namespace hone::model {
 namespace {
 
-// A layer's outputs are cut where the next one reads them slice by slice, its inputs where it reads what was cut. Who chooses for all
-// slices is on all of them.
+// A layer's outputs are cut where the next one reads them slice by slice, its inputs where it reads what was cut. Who chooses for
+// all slices is on all of them.
 enum class Cut { outputs, inputs, none };
 
 // The layers of a block in one order, whatever it has.
@@ -15,8 +15,10 @@ template <class AnyBlock>
 auto layers_of(AnyBlock& block) {
   using Layer = std::conditional_t<std::is_const_v<AnyBlock>, const Linear, Linear>;
   auto& a = block.attention;
-  std::vector<std::pair<Layer*, Cut>> list = {{&a.q, Cut::outputs}, {&a.k, Cut::outputs}, {&a.v, Cut::outputs}, {&a.o, Cut::inputs}};
-  if (block.mlp) list.insert(list.end(), {{&block.mlp->gate, Cut::outputs}, {&block.mlp->up, Cut::outputs}, {&block.mlp->down, Cut::inputs}});
+  std::vector<std::pair<Layer*, Cut>> list = {
+      {&a.q, Cut::outputs}, {&a.k, Cut::outputs}, {&a.v, Cut::outputs}, {&a.o, Cut::inputs}};
+  if (block.mlp)
+    list.insert(list.end(), {{&block.mlp->gate, Cut::outputs}, {&block.mlp->up, Cut::outputs}, {&block.mlp->down, Cut::inputs}});
   if (block.mixture) list.push_back({&block.mixture->router, Cut::none});
   if (block.shared_gate) list.push_back({&*block.shared_gate, Cut::none});
   return list;
@@ -35,11 +37,13 @@ struct TensorParallelRank {
   Tensor all(const Tensor& whole) const { return whole.defined() ? whole.to(device) : whole; }
 };
 
-std::vector<ops::LoraWeights> sharded_adapters(const std::vector<ops::LoraWeights>& whole, const TensorParallelRank& place, Cut cut) {
+std::vector<ops::LoraWeights> sharded_adapters(const std::vector<ops::LoraWeights>& whole, const TensorParallelRank& place,
+                                               Cut cut) {
   auto list = whole;
   for (auto& adapter : list) {
     if (adapter.magnitude.defined())
-      throw UserError(ExitCode::usage, "DoRA adapters do not support tensor parallelism", "merge the adapter into the model (--merge_lora true)");
+      throw UserError(ExitCode::usage, "DoRA adapters do not support tensor parallelism",
+                      "merge the adapter into the model (--merge_lora true)");
     adapter.a = cut == Cut::inputs ? place.part(adapter.a, 1) : place.all(adapter.a);
     adapter.b = cut == Cut::outputs ? place.part(adapter.b, 0) : place.all(adapter.b);
   }
@@ -51,7 +55,8 @@ void check_plain(const Linear& whole) {
     throw UserError(ExitCode::usage, fmt::format("{} is quantized, which tensor parallelism does not support", whole.name),
                     "leave out the tensor parallelism, or the bits");
   if (!whole.tuners.empty())
-    throw UserError(ExitCode::usage, fmt::format("{} has an adapter that is not LoRA, which tensor parallelism does not support", whole.name),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} has an adapter that is not LoRA, which tensor parallelism does not support", whole.name),
                     "merge the adapter into the model (--merge_lora true)");
 }
 
@@ -59,12 +64,16 @@ Linear sharded_linear(const Linear& whole, const TensorParallelRank& place, Cut 
   check_plain(whole);
   auto weight = cut == Cut::none ? place.all(whole.weight) : place.part(whole.weight, cut == Cut::outputs ? 0 : 1);
   Linear slice{whole.name, std::move(weight), {}, sharded_adapters(whole.adapters, place, cut)};
-  if (cut == Cut::outputs) slice.bias = place.part(whole.bias, 0);
-  else if (cut == Cut::none || place.index == 0) slice.bias = place.all(whole.bias);  // once in the sum
+  if (cut == Cut::outputs)
+    slice.bias = place.part(whole.bias, 0);
+  else if (cut == Cut::none || place.index == 0)
+    slice.bias = place.all(whole.bias);  // once in the sum
   return slice;
 }
 
-Norm norm_on(const Norm& whole, const TensorParallelRank& place) { return {whole.name, place.all(whole.weight), whole.eps, whole.zero_centered, whole.scale}; }
+Norm norm_on(const Norm& whole, const TensorParallelRank& place) {
+  return {whole.name, place.all(whole.weight), whole.eps, whole.zero_centered, whole.scale};
+}
 
 // Each expert is cut along its width, so that every slice has a part of all of them and they are equally busy.
 SparseMoe sharded_moe(const SparseMoe& whole, const TensorParallelRank& place) {
@@ -99,8 +108,11 @@ Block sharded_block(const Block& whole, const TensorParallelRank& place, int64_t
   slice.attention.o = sharded_linear(a.o, place, Cut::inputs);
   if (a.q_norm) slice.attention.q_norm = norm_on(*a.q_norm, place), slice.attention.k_norm = norm_on(*a.k_norm, place);
   if (whole.mlp)
-    slice.mlp = Mlp{sharded_linear(whole.mlp->gate, place, Cut::outputs), sharded_linear(whole.mlp->up, place, Cut::outputs),
-                    sharded_linear(whole.mlp->down, place, Cut::inputs), {}, whole.mlp->activation};
+    slice.mlp = Mlp{sharded_linear(whole.mlp->gate, place, Cut::outputs),
+                    sharded_linear(whole.mlp->up, place, Cut::outputs),
+                    sharded_linear(whole.mlp->down, place, Cut::inputs),
+                    {},
+                    whole.mlp->activation};
   if (whole.mixture) slice.mixture = sharded_moe(*whole.mixture, place);
   if (whole.shared_gate) slice.shared_gate = sharded_linear(*whole.shared_gate, place, Cut::none);
   return slice;
@@ -146,7 +158,8 @@ void TensorParallelDecoder::check(const DecoderConfig& config, size_t slices) {
   if (dense) add(config.intermediate_size, "an MLP");
   if (mixed) add(config.experts.width, "experts"), add(config.experts.shared_expert_intermediate_size, "a shared expert");
   if (std::ranges::all_of(sizes, [&](int64_t size) { return size % static_cast<int64_t>(slices) == 0; })) return;
-  throw UserError(ExitCode::usage, fmt::format("{} slices of {}", slices, parts), "numbers that divide all of them: " + numbers_that_divide(sizes));
+  throw UserError(ExitCode::usage, fmt::format("{} slices of {}", slices, parts),
+                  "numbers that divide all of them: " + numbers_that_divide(sizes));
 }
 
 std::vector<TensorParallelDecoder::AdapterVersion> TensorParallelDecoder::adapters_of(const Decoder& whole) {
@@ -161,7 +174,8 @@ std::vector<TensorParallelDecoder::AdapterVersion> TensorParallelDecoder::adapte
   return list;
 }
 
-TensorParallelDecoder::TensorParallelDecoder(const Decoder& whole, const std::vector<at::Device>& devices) : team_(devices), followed_(adapters_of(whole)) {
+TensorParallelDecoder::TensorParallelDecoder(const Decoder& whole, const std::vector<at::Device>& devices)
+    : team_(devices), followed_(adapters_of(whole)) {
   check(whole.config, devices.size());
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < devices.size(); ++i)
@@ -187,7 +201,8 @@ void TensorParallelDecoder::sync_adapters(const Decoder& whole) {
     slice.head.adapters = sharded_adapters(whole.head.adapters, place, Cut::outputs);
     for (size_t j = 0; j < slice.blocks.size(); ++j) {
       auto to = layers_of(slice.blocks[j]);
-      for (size_t k = 0; const auto& [layer, cut] : layers_of(whole.blocks[j])) to[k++].first->adapters = sharded_adapters(layer->adapters, place, cut);
+      for (size_t k = 0; const auto& [layer, cut] : layers_of(whole.blocks[j]))
+        to[k++].first->adapters = sharded_adapters(layer->adapters, place, cut);
     }
   }
   followed_ = std::move(present);

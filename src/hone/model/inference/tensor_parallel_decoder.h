@@ -1,5 +1,5 @@
-// A decoder cut along its heads and the width of its MLPs, for inference: every slice computes on a thread, and where there are several
-// on a device, of its own; what they compute of a block is summed.
+// A decoder cut along its heads and the width of its MLPs, for inference: every slice computes on a thread, and where there are
+// several on a device, of its own; what they compute of a block is summed.
 #pragma once
 #include "hone/model/decoder.h"
 #include "hone/model/inference/tensor_parallel_workers.h"
@@ -20,7 +20,8 @@ class TensorParallelDecoder {
 
   void sync_adapters(const Decoder& whole);  // adapters that came or went since
   // Hidden states after the final norm, on the first device. `pass_on` makes what the blocks of a device share.
-  Tensor hidden(const Tensor& tokens_t, const ops::LoraMapping& rows, const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on);
+  Tensor hidden(const Tensor& tokens_t, const ops::LoraMapping& rows,
+                const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on);
   Tensor logits(const Tensor& hidden_th, const LinearContext& mode);  // each slice has a part of the vocabulary
 
  private:
@@ -34,7 +35,7 @@ class TensorParallelDecoder {
 
   std::vector<Decoder> ranks_;
   TensorParallelWorkers team_;
-  std::mutex following_;            // replicas that share a model may come for the same change
+  std::mutex following_;                  // replicas that share a model may come for the same change
   std::vector<AdapterVersion> followed_;  // which adapters the slices carry
 };
 

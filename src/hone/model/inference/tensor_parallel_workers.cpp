@@ -4,14 +4,15 @@
 #include <atomic>
 
 #include "hone/base/error.h"
-#include "hone/device/num_threads.h"
 #include "hone/device/device.h"
+#include "hone/device/num_threads.h"
 
 namespace hone::model {
 
 // All slices lay their parts down, wait, add up all of them in the same order, and wait again before the next.
 struct TensorParallelWorkers::AllReduceBarrier {
-  explicit AllReduceBarrier(size_t slices) : parts(slices), everyone(std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(slices))) {}
+  explicit AllReduceBarrier(size_t slices)
+      : parts(slices), everyone(std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(slices))) {}
   TensorList parts;
   std::unique_ptr<std::barrier<>> everyone;
   std::atomic<bool> left{false};  // somebody failed and will not come

@@ -53,7 +53,8 @@ class RunningAgain {
 // What runs again, and where its input waits. It lives in the context as a holder, since saved data must be a value libtorch
 // knows.
 struct Rerun : torch::CustomClassHolder {
-  Rerun(BlockFunction function, ActivationOffloader* store, bool draws) : function(std::move(function)), store(store), draws(draws) {}
+  Rerun(BlockFunction function, ActivationOffloader* store, bool draws)
+      : function(std::move(function)), store(store), draws(draws) {}
   BlockFunction function;
   ActivationOffloader* store;  // null: the input stays on the device
   bool draws;
@@ -107,7 +108,8 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
 
 bool runs_again() { return running_again; }
 
-TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationOffloader* store, bool draws) {
+TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationOffloader* store,
+                      bool draws) {
   TensorList inputs{x};
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
   return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Rerun>(block, store, draws));

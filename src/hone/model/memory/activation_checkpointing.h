@@ -10,15 +10,16 @@ namespace hone::model {
 // What runs again in the backward pass instead of being kept: nothing, full blocks, or one half of each block.
 enum class Recompute { none, block, attention, mlp };
 
-// True while a part runs again on this thread: the values of what it gives were used already, and only its gradients are asked for.
+// True while a part runs again on this thread: the values of what it gives were used already, and only its gradients are asked
+// for.
 bool runs_again();
 
 using BlockFunction = std::function<TensorList(const Tensor&)>;
 
-// block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout draws the same masks both times.
-// `draws` false says that it draws nothing, and the generator is left alone.
-// Meanwhile x waits in `store`, which outlives the backward pass, or where it is.
-TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorList& parameters, ActivationOffloader* store = nullptr,
-                      bool draws = true);
+// block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout draws the same masks both
+// times. `draws` false says that it draws nothing, and the generator is left alone. Meanwhile x waits in `store`, which outlives
+// the backward pass, or where it is.
+TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorList& parameters,
+                      ActivationOffloader* store = nullptr, bool draws = true);
 
 }  // namespace hone::model

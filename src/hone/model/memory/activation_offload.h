@@ -1,5 +1,5 @@
-// Where the inputs of recomputed blocks wait for the backward pass: in pinned host memory. They leave while the next block computes, and
-// come back while the block behind them does.
+// Where the inputs of recomputed blocks wait for the backward pass: in pinned host memory. They leave while the next block
+// computes, and come back while the block behind them does.
 #pragma once
 #include <c10/core/Stream.h>
 
@@ -13,7 +13,7 @@ namespace hone::model {
 class ActivationOffloader {
  public:
   struct OffloadedActivation {
-    Tensor here, host;           // on the device while it is needed there
+    Tensor here, host;                          // on the device while it is needed there
     std::weak_ptr<OffloadedActivation> before;  // what the backward pass asks for next
   };
 

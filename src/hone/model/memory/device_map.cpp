@@ -27,7 +27,8 @@ UnitSizes sizes_in(const std::filesystem::path& folder) {
     for (auto size : entry->shape) bytes *= static_cast<double>(size);
     size_t block = 0;
     const char* digits = name.data() + kBlocks.size();
-    bool in_block = name.starts_with(kBlocks) && std::from_chars(digits, name.data() + name.size(), block).ec == std::errc() && block < 100'000;
+    bool in_block = name.starts_with(kBlocks) && std::from_chars(digits, name.data() + name.size(), block).ec == std::errc() &&
+                    block < 100'000;
     if (!in_block) {
       sizes.ends += bytes;
       continue;
@@ -57,8 +58,10 @@ std::vector<double> shares_of(const std::vector<DeviceBudget>& rooms, double tot
 
 [[noreturn]] void fail_without_memory(const std::filesystem::path& folder, double total, const std::vector<DeviceBudget>& rooms) {
   std::string list;
-  for (const auto& room : rooms) list += fmt::format("{}{} has room for {}", list.empty() ? "" : ", ", room.device.str(), format_bytes(room.bytes));
-  throw UserError(ExitCode::out_of_memory, fmt::format("the weights in {} take {}; {}", folder.string(), format_bytes(total), list),
+  for (const auto& room : rooms)
+    list += fmt::format("{}{} has room for {}", list.empty() ? "" : ", ", room.device.str(), format_bytes(room.bytes));
+  throw UserError(ExitCode::out_of_memory,
+                  fmt::format("the weights in {} take {}; {}", folder.string(), format_bytes(total), list),
                   "use more devices, raise --max_memory, or quantize with --quant_bits 4");
 }
 

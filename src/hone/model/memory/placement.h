@@ -8,7 +8,8 @@
 
 namespace hone::model {
 
-// Devices by the beginnings of parameter names, as accelerate's device_map has them: "model.layers.3", "lm_head"; "" is all the rest.
+// Devices by the beginnings of parameter names, as accelerate's device_map has them: "model.layers.3", "lm_head"; "" is all the
+// rest.
 using DeviceMap = std::map<std::string, at::Device, std::less<>>;
 
 // The longest beginning that fits decides; none: `fallback`.

@@ -38,7 +38,8 @@ std::string date_now() {
 }
 
 std::string mail_part(const char* type, const std::string& text, const std::string& boundary) {
-  return fmt::format("--{}\r\nContent-Type: {}; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n{}", boundary, type, base64_lines(text));
+  return fmt::format("--{}\r\nContent-Type: {}; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n{}", boundary, type,
+                     base64_lines(text));
 }
 
 struct SentMail {
@@ -70,10 +71,12 @@ curl_slist* addresses_of(const std::string& receivers) {
 std::string mail_source(const Mail& mail) {
   const auto boundary = fmt::format("hone-{:x}-{:x}", std::time(nullptr), ::getpid());
   const auto domain = mail.sender.substr(mail.sender.find('@') + 1);
-  return fmt::format("From: <{}>\r\nTo: {}\r\nSubject: {}\r\nDate: {}\r\nMessage-ID: <{}@{}>\r\nMIME-Version: 1.0\r\n"
-                     "Content-Type: multipart/alternative; boundary=\"{}\"\r\n\r\n",
-                     mail.sender, mail.receivers, encoded_words(mail.subject), date_now(), boundary, domain, boundary) +
-         mail_part("text/plain", mail.text, boundary) + mail_part("text/html", mail.html, boundary) + fmt::format("--{}--\r\n", boundary);
+  return fmt::format(
+             "From: <{}>\r\nTo: {}\r\nSubject: {}\r\nDate: {}\r\nMessage-ID: <{}@{}>\r\nMIME-Version: 1.0\r\n"
+             "Content-Type: multipart/alternative; boundary=\"{}\"\r\n\r\n",
+             mail.sender, mail.receivers, encoded_words(mail.subject), date_now(), boundary, domain, boundary) +
+         mail_part("text/plain", mail.text, boundary) + mail_part("text/html", mail.html, boundary) +
+         fmt::format("--{}--\r\n", boundary);
 }
 
 void send_mail(const Mail& mail, std::chrono::seconds patience) {

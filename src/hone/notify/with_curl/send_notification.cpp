@@ -5,9 +5,9 @@
 #include <chrono>
 
 #include "hone/base/json.h"
-#include "hone/notify/notification.h"
 #include "hone/hub/with_curl/http.h"
 #include "hone/hub/with_curl/hub_api.h"
+#include "hone/notify/notification.h"
 #include "hone/notify/with_curl/mail.h"
 
 namespace hone::notify {
@@ -25,7 +25,8 @@ constexpr size_t kLongestVerdict = 64 << 10;
 std::string hmac_sha256(const std::string& key, const std::string& text) {
   unsigned char bytes[EVP_MAX_MD_SIZE];
   unsigned length = 0;
-  HONE_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()), text.size(), bytes, &length),
+  HONE_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()),
+                  text.size(), bytes, &length),
              "OpenSSL refused to sign");
   return base64_of({reinterpret_cast<const char*>(bytes), length});
 }
@@ -36,7 +37,8 @@ int64_t time_in() {
 }
 
 std::string url_encoded(const std::string& text) {
-  std::unique_ptr<char, decltype(&curl_free)> encoded(curl_easy_escape(nullptr, text.data(), static_cast<int>(text.size())), curl_free);
+  std::unique_ptr<char, decltype(&curl_free)> encoded(curl_easy_escape(nullptr, text.data(), static_cast<int>(text.size())),
+                                                      curl_free);
   return encoded ? encoded.get() : "";
 }
 
@@ -53,7 +55,8 @@ std::string dingtalk_address(const NotificationConfig& config) {
   if (!config.secret.starts_with("SEC")) return config.webhook;
   const auto now = time_in<std::chrono::milliseconds>();
   const auto sign = hmac_sha256(config.secret, fmt::format("{}\n{}", now, config.secret));
-  return fmt::format("{}{}timestamp={}&sign={}", config.webhook, config.webhook.find('?') == std::string::npos ? '?' : '&', now, url_encoded(sign));
+  return fmt::format("{}{}timestamp={}&sign={}", config.webhook, config.webhook.find('?') == std::string::npos ? '?' : '&', now,
+                     url_encoded(sign));
 }
 
 Json message_for(const NotificationConfig& config, const std::string& text) {
@@ -92,7 +95,9 @@ void post_notification(const NotificationConfig& config, const std::string& text
   } catch (const HttpFailure& failure) {
     if (failure.status) throw std::runtime_error(fmt::format("the service answers {}", failure.status));
     const std::string words = failure.what();
-    throw std::runtime_error(words.find("://") == words.npos ? words : "the service sent a response that is not understood");  // never with the address
+    throw std::runtime_error(words.find("://") == words.npos
+                                 ? words
+                                 : "the service sent a response that is not understood");  // never with the address
   }
 }
 

@@ -1,9 +1,9 @@
 #include "hone/ops/attention/attention.h"
 
 #include "hone/base/error.h"
+#include "hone/ops/attention/even_attention.h"
 #include "hone/ops/cpu/attention.h"
 #include "hone/ops/cpu/dispatch.h"
-#include "hone/ops/attention/even_attention.h"
 #include "hone/ops/npu/fused.h"
 
 namespace hone::ops {
@@ -26,7 +26,8 @@ Tensor by_head(const Tensor& x, int64_t heads, int64_t repeat = 1) {
 
 Tensor segment_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape) {
   int64_t group = shape.heads / shape.kv_heads;
-  auto scores = at::matmul(by_head(q, shape.heads), by_head(k, shape.kv_heads, group).transpose(1, 2)).to(at::kFloat) * shape.scale;
+  auto scores =
+      at::matmul(by_head(q, shape.heads), by_head(k, shape.kv_heads, group).transpose(1, 2)).to(at::kFloat) * shape.scale;
   auto weights = at::softmax(scores + visibility(q.size(0), k.size(0), shape.window, q.device()), -1).to(q.scalar_type());
   return at::matmul(weights, by_head(v, shape.kv_heads, group)).transpose(0, 1).reshape({q.size(0), -1});
 }
@@ -35,22 +36,26 @@ std::optional<c10::SymInt> window_left(const AttentionShape& shape) {
   return shape.window > 0 ? std::optional<c10::SymInt>(shape.window - 1) : std::nullopt;
 }
 
-Tensor memory_efficient(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape) {
+Tensor memory_efficient(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+                        const AttentionShape& shape) {
   constexpr int64_t kCausalFromTopLeft = 1;
   int64_t tokens = q.size(0), longest = plan.segments.longest(), group = shape.heads / shape.kv_heads;
   auto heads = [&](const Tensor& x, int64_t count, int64_t repeat) {
     auto split = x.view({tokens, count, -1});
     return (repeat == 1 ? split : split.repeat_interleave(repeat, 1)).unsqueeze(0);
   };
-  auto out = at::_efficient_attention_forward(heads(q, shape.heads, 1), heads(k, shape.kv_heads, group), heads(v, shape.kv_heads, group),
-                                              std::nullopt, plan.offsets, plan.offsets, longest, longest, 0.0, kCausalFromTopLeft,
-                                              /*compute_log_sumexp=*/true, shape.scale);
+  auto out =
+      at::_efficient_attention_forward(heads(q, shape.heads, 1), heads(k, shape.kv_heads, group), heads(v, shape.kv_heads, group),
+                                       std::nullopt, plan.offsets, plan.offsets, longest, longest, 0.0, kCausalFromTopLeft,
+                                       /*compute_log_sumexp=*/true, shape.scale);
   return std::get<0>(out).reshape({tokens, -1});
 }
 
 }  // namespace
 
-Tensor attention_with_prefix_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape) { return segment_plain(q, k, v, shape); }
+Tensor attention_with_prefix_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape) {
+  return segment_plain(q, k, v, shape);
+}
 
 bool supports_flash(const Tensor& q, const AttentionShape& shape) {
   return q.is_cuda() && q.scalar_type() != at::kFloat && shape.head_dim <= 256 && shape.head_dim % 8 == 0;
@@ -62,19 +67,22 @@ Tensor flash_attention_varlen(const Tensor& q, const Tensor& k, const Tensor& v,
   auto window = shape.window > 0 && longest > shape.window ? window_left(shape) : std::nullopt;
   auto right = window ? std::optional<c10::SymInt>(0) : std::nullopt;
   auto by_heads = [](const Tensor& x, int64_t heads) { return x.view({x.size(0), heads, -1}); };
-  auto out = at::_flash_attention_forward_symint(by_heads(q, shape.heads), by_heads(k, shape.kv_heads), by_heads(v, shape.kv_heads), queries.offsets,
-                                                 keys.offsets, queries.segments.longest(), longest, 0.0, /*is_causal=*/true,
+  auto out = at::_flash_attention_forward_symint(by_heads(q, shape.heads), by_heads(k, shape.kv_heads),
+                                                 by_heads(v, shape.kv_heads), queries.offsets, keys.offsets,
+                                                 queries.segments.longest(), longest, 0.0, /*is_causal=*/true,
                                                  /*return_debug_mask=*/false, shape.scale, window, right);
   return std::get<0>(out).view({q.size(0), -1});
 }
 
 AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device device) {
   AttentionMetadata plan{segments, {}};
-  if (device.is_cuda()) plan.offsets = at::tensor(segments.offsets, at::TensorOptions(at::kInt)).to(device, /*non_blocking=*/true);
+  if (device.is_cuda())
+    plan.offsets = at::tensor(segments.offsets, at::TensorOptions(at::kInt)).to(device, /*non_blocking=*/true);
   return plan;
 }
 
-Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape) {
+Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+                       const AttentionShape& shape) {
   TensorList outputs;
   for (int64_t i = 0; i < plan.segments.count(); ++i) {
     int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], length = plan.segments.length(i);

@@ -19,7 +19,8 @@ struct AttentionMetadata {
 AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device device);
 
 // The definition: scores of every pair, masked, in float32. Oracle of the other paths.
-Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape);
+Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+                       const AttentionShape& shape);
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape);
 
 // One sequence whose last q.size(0) positions ask: k and v hold those before them too.

@@ -20,8 +20,11 @@ bool serves_even(const Tensor& q, const AttentionMetadata& plan, const Attention
          all_alike(plan.segments) && at::globalContext().hasCuDNN();
 }
 
-Tensor even_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape) {
-  auto by_sequence = [&](const Tensor& x) { return x.view({plan.segments.count(), plan.segments.length(0), -1, shape.head_dim}).transpose(1, 2); };
+Tensor even_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+                      const AttentionShape& shape) {
+  auto by_sequence = [&](const Tensor& x) {
+    return x.view({plan.segments.count(), plan.segments.length(0), -1, shape.head_dim}).transpose(1, 2);
+  };
   auto out = at::_scaled_dot_product_cudnn_attention(by_sequence(q), by_sequence(k), by_sequence(v), std::nullopt,
                                                      /*compute_log_sumexp=*/true, 0.0, /*is_causal=*/true,
                                                      /*return_debug_mask=*/false, shape.scale);

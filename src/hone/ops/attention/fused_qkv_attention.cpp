@@ -12,7 +12,9 @@ Tensor normed(const Tensor& x, const Tensor& weight, const QkNorm& norms, int64_
 
 }  // namespace
 
-bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape) { return weight.is_cpu() || cuda::serves_paged(weight, shape); }
+bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape) {
+  return weight.is_cpu() || cuda::serves_paged(weight, shape);
+}
 
 Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTable& table, KvCacheLayer& cache,
                            const PagedAttentionMetadata& plan, const AttentionShape& shape) {

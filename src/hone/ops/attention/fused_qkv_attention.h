@@ -1,4 +1,5 @@
-// Attention straight from one joined projection of queries, keys and values: the inference form of norm, rotation and paged_attention.h.
+// Attention straight from one joined projection of queries, keys and values: the inference form of norm, rotation and
+// paged_attention.h.
 #pragma once
 #include "hone/ops/attention/paged_attention.h"
 #include "hone/ops/attention/rope.h"

@@ -6,7 +6,9 @@
 namespace hone::ops {
 namespace {
 
-at::ScalarType cache_float_type(KvCacheDtype code) { return code == KvCacheDtype::fp8_e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn; }
+at::ScalarType cache_float_type(KvCacheDtype code) {
+  return code == KvCacheDtype::fp8_e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
+}
 double cache_float_limit(KvCacheDtype code) { return code == KvCacheDtype::fp8_e5m2 ? kE5m2.largest : kE4m3.largest; }
 
 }  // namespace
@@ -23,7 +25,8 @@ int64_t kv_row_bytes(KvCacheDtype code, int64_t head_dim) {
 
 QuantizedKv quantize_kv(const Tensor& x, KvCacheDtype code) {
   auto values = x.to(at::kFloat);
-  if (!has_scales(code)) return {values.clamp(-cache_float_limit(code), cache_float_limit(code)).to(cache_float_type(code)).view(at::kByte), {}};
+  if (!has_scales(code))
+    return {values.clamp(-cache_float_limit(code), cache_float_limit(code)).to(cache_float_type(code)).view(at::kByte), {}};
   const double steps = code == KvCacheDtype::int8 ? 255.0 : 15.0;
   auto [low, high] = at::aminmax(values, -1, /*keepdim=*/true);
   auto step = ((high - low) / steps).clamp_min(1e-30);

@@ -32,7 +32,8 @@ struct GatheredKeys {
 
 // The keys and values of sequence i in order, in the type that is computed with.
 GatheredKeys gathered(const KvCacheLayer& cache, const PagedAttentionMetadata& plan, int64_t i, at::ScalarType dtype) {
-  int64_t block_size = cache.block_size(), length = plan.lengths[static_cast<size_t>(i)], blocks = (length + block_size - 1) / block_size;
+  int64_t block_size = cache.block_size(), length = plan.lengths[static_cast<size_t>(i)],
+          blocks = (length + block_size - 1) / block_size;
   int64_t begin = 0;
   for (int64_t j = 0; j < i; ++j) begin += (plan.lengths[static_cast<size_t>(j)] + block_size - 1) / block_size;
   auto table = plan.block_tables.narrow(0, begin, blocks);
@@ -45,7 +46,8 @@ GatheredKeys gathered(const KvCacheLayer& cache, const PagedAttentionMetadata& p
 }
 
 // Queries that continue a sequence: rows of a packed layout where keys are longer than queries.
-Tensor continued(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, int64_t first) {
+Tensor continued(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
+                 int64_t first) {
   TensorList outputs;
   for (int64_t i = first; i < plan.segments.count(); ++i) {
     auto rows = q.narrow(0, plan.segments.offsets[static_cast<size_t>(i)], plan.segments.length(i));
@@ -82,11 +84,13 @@ Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const K
 }
 
 // Decodes by the NPU's kernel, prompts by the composition.
-Tensor on_npu(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+Tensor on_npu(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+              const AttentionShape& shape) {
   store_plain(k, v, cache, plan);
   if (plan.num_decodes == 0) return continued(q, cache, plan, shape, 0);
   auto decoded = npu::paged_decode(q.narrow(0, 0, plan.num_decodes), cache, plan, shape);
-  return plan.num_decodes == plan.segments.count() ? decoded : at::cat({decoded, continued(q, cache, plan, shape, plan.num_decodes)});
+  return plan.num_decodes == plan.segments.count() ? decoded
+                                                   : at::cat({decoded, continued(q, cache, plan, shape, plan.num_decodes)});
 }
 
 }  // namespace

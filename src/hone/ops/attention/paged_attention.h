@@ -7,8 +7,8 @@
 
 namespace hone::ops {
 
-// One layer's cache: [blocks, kv_heads, block_size, head_dim]; in fewer bits bytes of coded_rows.h, with [blocks, kv_heads, block_size, 2]
-// scales where the code has them.
+// One layer's cache: [blocks, kv_heads, block_size, head_dim]; in fewer bits bytes of coded_rows.h, with [blocks, kv_heads,
+// block_size, 2] scales where the code has them.
 struct KvCacheLayer {
   Tensor keys, values;
   KvCacheDtype code = KvCacheDtype::plain;
@@ -18,11 +18,11 @@ struct KvCacheLayer {
 
 // What every layer of one step shares. Sequences with a single new token stand first; `decodes` counts them.
 struct PagedAttentionMetadata {
-  CuSeqlens segments;             // the new tokens of each sequence, end to end
+  CuSeqlens segments;  // the new tokens of each sequence, end to end
   int64_t num_decodes = 0;
   std::vector<int64_t> lengths;  // of each sequence with its new tokens
-  // int32 on the device: where each new token goes (block * block_size + offset; -1: nowhere), each sequence's blocks one list behind
-  // the other, where its list begins, and its length.
+  // int32 on the device: where each new token goes (block * block_size + offset; -1: nowhere), each sequence's blocks one list
+  // behind the other, where its list begins, and its length.
   Tensor slot_mapping_t, block_tables, table_begins_s, lengths_s;
 };
 
@@ -38,9 +38,11 @@ KvCacheLayer allocate_kv_cache_layer(int64_t blocks, int64_t kv_heads, int64_t b
                                      at::TensorOptions options, KvCacheDtype code = KvCacheDtype::plain);
 int64_t kv_bytes_per_token(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, KvCacheDtype code);  // its key and its value
 
-// Stores the new k and v [T, kv_heads * head_dim], then answers q [T, heads * head_dim]. The plain form is the oracle of the others.
+// Stores the new k and v [T, kv_heads * head_dim], then answers q [T, heads * head_dim]. The plain form is the oracle of the
+// others.
 Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
                              const PagedAttentionMetadata& plan, const AttentionShape& shape);
-Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape);
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+                       const AttentionShape& shape);
 
 }  // namespace hone::ops

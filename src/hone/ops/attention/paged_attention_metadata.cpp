@@ -15,7 +15,8 @@ PagedAttentionMetadata paged_plan(const std::vector<PagedSequence>& sequences, i
     begins.push_back(static_cast<int32_t>(tables.size()));
     tables.insert(tables.end(), sequence.blocks.begin(), sequence.blocks.begin() + blocks);
     for (int64_t position = sequence.past; position < length; ++position)
-      slots.push_back(static_cast<int32_t>(sequence.blocks[static_cast<size_t>(position / block_size)] * block_size + position % block_size));
+      slots.push_back(
+          static_cast<int32_t>(sequence.blocks[static_cast<size_t>(position / block_size)] * block_size + position % block_size));
   }
   auto tensor = [](const std::vector<int32_t>& values) { return at::tensor(values, at::TensorOptions(at::kInt)); };
   plan.slot_mapping_t = tensor(slots);
@@ -25,9 +26,10 @@ PagedAttentionMetadata paged_plan(const std::vector<PagedSequence>& sequences, i
   return moved(std::move(plan), device);
 }
 
-KvCacheLayer allocate_kv_cache_layer(int64_t blocks, int64_t kv_heads, int64_t block_size, int64_t head_dim, at::TensorOptions options, KvCacheDtype code) {
-  // On the CPU untouched memory costs nothing and is never read; a GPU's kernels read full blocks and multiply by zero what lies behind
-  // the end, which must therefore be numbers.
+KvCacheLayer allocate_kv_cache_layer(int64_t blocks, int64_t kv_heads, int64_t block_size, int64_t head_dim,
+                                     at::TensorOptions options, KvCacheDtype code) {
+  // On the CPU untouched memory costs nothing and is never read; a GPU's kernels read full blocks and multiply by zero what lies
+  // behind the end, which must therefore be numbers.
   auto fresh = [&](int64_t width, at::TensorOptions kind) {
     std::vector<int64_t> shape{blocks, kv_heads, block_size, width};
     return kind.device().is_cpu() ? at::empty(shape, kind) : at::zeros(shape, kind);
@@ -47,7 +49,8 @@ int64_t kv_bytes_per_token(int64_t kv_heads, int64_t head_dim, at::ScalarType dt
 }
 
 PagedAttentionMetadata moved(PagedAttentionMetadata plan, at::Device device) {
-  for (auto* tensor : {&plan.slot_mapping_t, &plan.block_tables, &plan.table_begins_s, &plan.lengths_s}) *tensor = tensor->to(device);
+  for (auto* tensor : {&plan.slot_mapping_t, &plan.block_tables, &plan.table_begins_s, &plan.lengths_s})
+    *tensor = tensor->to(device);
   return plan;
 }
 

@@ -31,8 +31,10 @@ class Rope : public torch::autograd::Function<Rope> {
   static Tensor turn(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
     auto rows = x.contiguous();
     auto y = at::empty_like(rows);
-    if (x.is_cuda()) cuda::rope_rows(rows, cos, sin, direction, y);
-    else cpu::rope(rows, cos, sin, direction, y);
+    if (x.is_cuda())
+      cuda::rope_rows(rows, cos, sin, direction, y);
+    else
+      cpu::rope(rows, cos, sin, direction, y);
     return y;
   }
 };
@@ -54,7 +56,9 @@ Tensor rope_plain(const Tensor& x, const RopeTable& table) {
   return at::stack({first * cos - second * sin, second * cos + first * sin}, 2).view(x.sizes());
 }
 
-bool rotates_in_place(const Tensor& x, const RopeTable& table) { return fused_operators().rope && cuda::serves_rope(x, table.cos); }
+bool rotates_in_place(const Tensor& x, const RopeTable& table) {
+  return fused_operators().rope && cuda::serves_rope(x, table.cos);
+}
 
 Tensor rope(const Tensor& x, const RopeTable& table) {
   if (!fused_operators().rope) return rope_plain(x, table);

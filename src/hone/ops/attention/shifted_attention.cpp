@@ -27,11 +27,13 @@ ShiftedAttentionMetadata shifted_plan(const CuSeqlens& segments, at::Device devi
     }
   }
   auto places = at::tensor(order, at::kLong);
-  return {attention_metadata(straight, device), attention_metadata(shifted, device), places.to(device), places.argsort().to(device)};
+  return {attention_metadata(straight, device), attention_metadata(shifted, device), places.to(device),
+          places.argsort().to(device)};
 }
 
-Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedAttentionMetadata& plan, const AttentionShape& shape) {
-  const int64_t first = shape.heads / 2, rest = shape.heads - first;  // an odd head is shifted
+Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedAttentionMetadata& plan,
+                         const AttentionShape& shape) {
+  const int64_t first = shape.heads / 2, rest = shape.heads - first;    // an odd head is shifted
   const bool shared = shape.heads % 2 != 0 || shape.kv_heads % 2 != 0;  // a key that both halves read is repeated first
   const auto part = [&](const Tensor& x, int64_t heads, bool shifted) {
     auto own = x.view({x.size(0), heads, -1});

@@ -27,7 +27,8 @@ std::optional<Tensor> extra_mask(int64_t queries, int64_t keys, int64_t window, 
   auto query = at::arange(keys - queries, keys).unsqueeze(1), key = at::arange(keys).unsqueeze(0);
   auto hidden = key > query;
   if (narrow) hidden = hidden.logical_or(key <= query - window);
-  return at::zeros({1, 1, queries, keys}, at::TensorOptions(dtype)).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  return at::zeros({1, 1, queries, keys}, at::TensorOptions(dtype))
+      .masked_fill_(hidden, -std::numeric_limits<double>::infinity());
 }
 
 // libtorch's kernel has scalar code only for 16-bit numbers a processor has no instructions for: such a segment is upcast.
@@ -41,7 +42,8 @@ struct SegmentView {
 
 class Attention : public torch::autograd::Function<Attention> {
  public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments,
+                        const AttentionShape& shape) {
     auto out = at::empty_like(q);
     auto normalisers = at::empty({q.size(0) * shape.heads}, q.options().dtype(at::kFloat));
     for (int64_t i = 0; i < segments.count(); ++i) {
@@ -87,10 +89,12 @@ class Attention : public torch::autograd::Function<Attention> {
   static std::pair<int64_t, int64_t> range(const CuSeqlens& segments, int64_t i) {
     return {segments.offsets[static_cast<size_t>(i)], segments.length(i)};
   }
-  static SegmentView view_of(const Tensor& q, const Tensor& k, const Tensor& v, int64_t begin, int64_t length, const AttentionShape& shape) {
+  static SegmentView view_of(const Tensor& q, const Tensor& k, const Tensor& v, int64_t begin, int64_t length,
+                             const AttentionShape& shape) {
     auto rows = [&](const Tensor& x) { return as_computed(x.narrow(0, begin, length)); };
     auto queries = rows(q);
-    return {grouped(queries, shape), repeated(rows(k), shape), repeated(rows(v), shape), extra_mask(length, length, shape.window, queries.scalar_type())};
+    return {grouped(queries, shape), repeated(rows(k), shape), repeated(rows(v), shape),
+            extra_mask(length, length, shape.window, queries.scalar_type())};
   }
   // The gradient of a key head is the sum over the queries that share it.
   static void add_up(const Tensor& to, const Tensor& grad, const AttentionShape& shape) {

@@ -18,7 +18,8 @@ template <class T>
 RowResult cross_entropy_row(T* row, int64_t width, int64_t target, float weight, float smoothing, bool into_gradient) {
   const auto softmax = softmax_of_row<T>(row, width, smoothing > 0);
   const float peak = softmax.peak, chosen = static_cast<float>(row[target]);
-  const float loss = peak + std::log(softmax.total) - (1 - smoothing) * chosen - (smoothing > 0 ? smoothing * softmax.all / static_cast<float>(width) : 0);
+  const float loss = peak + std::log(softmax.total) - (1 - smoothing) * chosen -
+                     (smoothing > 0 ? smoothing * softmax.all / static_cast<float>(width) : 0);
   // The first of equal logits is the prediction, as argmax has it.
   bool correct = chosen == peak;
   for (int64_t i = 0; correct && i < target; ++i) correct = static_cast<float>(row[i]) < chosen;
@@ -33,8 +34,8 @@ RowResult cross_entropy_row(T* row, int64_t width, int64_t target, float weight,
 
 }  // namespace
 
-void cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient, Tensor& losses,
-                        Tensor& correct) {
+void cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient,
+                        Tensor& losses, Tensor& correct) {
   int64_t width = logits.size(1);
   auto* target = targets.const_data_ptr<int64_t>();
   auto* weight = weights.defined() ? weights.const_data_ptr<float>() : nullptr;
@@ -47,7 +48,8 @@ void cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& wei
     auto* rows = logits.mutable_data_ptr<T>();
     parallel_pieces(logits.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        auto result = cross_entropy_row(rows + row * width, width, target[row], weight ? weight[row] : 1.0f, static_cast<float>(smoothing), into_gradient);
+        auto result = cross_entropy_row(rows + row * width, width, target[row], weight ? weight[row] : 1.0f,
+                                        static_cast<float>(smoothing), into_gradient);
         loss[row] = result.loss;
         hit[row] = result.correct;
       }

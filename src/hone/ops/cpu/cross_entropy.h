@@ -4,7 +4,7 @@
 
 namespace hone::ops::cpu {
 
-void cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient, Tensor& losses,
-                        Tensor& correct);
+void cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient,
+                        Tensor& losses, Tensor& correct);
 
 }  // namespace hone::ops::cpu

@@ -14,10 +14,14 @@ inline bool supports(const Tensor& x) {
 template <class Body>
 void with_type(at::ScalarType dtype, Body body) {
   switch (dtype) {
-    case at::kFloat: return body(float{});
-    case at::kBFloat16: return body(c10::BFloat16{});
-    case at::kHalf: return body(c10::Half{});
-    default: fail_check("a floating type of the CPU kernels", __FILE__, __LINE__, c10::toString(dtype));
+    case at::kFloat:
+      return body(float{});
+    case at::kBFloat16:
+      return body(c10::BFloat16{});
+    case at::kHalf:
+      return body(c10::Half{});
+    default:
+      fail_check("a floating type of the CPU kernels", __FILE__, __LINE__, c10::toString(dtype));
   }
 }
 

@@ -2,8 +2,8 @@
 
 #include "hone/ops/attention/kv_quantization.h"
 #include "hone/ops/cpu/attention.h"
-#include "hone/ops/cpu/kv_quantization.h"
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/kv_quantization.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -17,7 +17,8 @@ void store_token(const T* from, T* cache, int64_t slot, int64_t kv_heads, int64_
 }
 
 void store(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan) {
-  int64_t kv_heads = cache.keys.size(1), block_size = cache.block_size(), head_dim = cache.keys.size(3), width = kv_heads * head_dim;
+  int64_t kv_heads = cache.keys.size(1), block_size = cache.block_size(), head_dim = cache.keys.size(3),
+          width = kv_heads * head_dim;
   const auto* slots = plan.slot_mapping_t.const_data_ptr<int32_t>();
   with_type(k.scalar_type(), [&](auto type) {
     using T = decltype(type);
@@ -50,8 +51,10 @@ void store_quantized(const Tensor& rows, Tensor& codes, Tensor& scales, KvCacheD
 }
 
 // Sequence i's keys or values in order, heads first: [kv_heads, length, d].
-Tensor gathered_heads(const Tensor& cache, const Tensor& scales, KvCacheDtype code, const PagedAttentionMetadata& plan, int64_t i, at::ScalarType dtype) {
-  int64_t length = plan.lengths[static_cast<size_t>(i)], block_size = cache.size(2), blocks = (length + block_size - 1) / block_size;
+Tensor gathered_heads(const Tensor& cache, const Tensor& scales, KvCacheDtype code, const PagedAttentionMetadata& plan, int64_t i,
+                      at::ScalarType dtype) {
+  int64_t length = plan.lengths[static_cast<size_t>(i)], block_size = cache.size(2),
+          blocks = (length + block_size - 1) / block_size;
   auto table = plan.block_tables.narrow(0, plan.table_begins_s.const_data_ptr<int32_t>()[i], blocks);
   auto pages = [&](const Tensor& of) { return of.defined() ? of.index_select(0, table) : Tensor(); };
   auto values = code == KvCacheDtype::plain ? pages(cache) : dequantize_kv({pages(cache), pages(scales)}, code, dtype);
@@ -60,12 +63,15 @@ Tensor gathered_heads(const Tensor& cache, const Tensor& scales, KvCacheDtype co
 
 void attend_prompt(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
                    const PagedAttentionMetadata& plan, const AttentionShape& shape, int64_t i, Tensor& out) {
-  int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], queries = plan.segments.length(i), keys = plan.lengths[static_cast<size_t>(i)];
+  int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], queries = plan.segments.length(i),
+          keys = plan.lengths[static_cast<size_t>(i)];
   auto rows = [&](const Tensor& x) { return x.narrow(0, begin, queries); };
   auto fresh = [&](const Tensor& x) { return rows(x).view({queries, shape.kv_heads, shape.head_dim}).transpose(0, 1); };
   // What is kept in fewer bits is read back, so that an answer does not depend on how its prompt was cut.
   bool read_back = queries < keys || cache.code != KvCacheDtype::plain;
-  auto kept = [&](const Tensor& of, const Tensor& scales) { return gathered_heads(of, scales, cache.code, plan, i, q.scalar_type()); };
+  auto kept = [&](const Tensor& of, const Tensor& scales) {
+    return gathered_heads(of, scales, cache.code, plan, i, q.scalar_type());
+  };
   attention_with_prefix(rows(q), read_back ? kept(cache.keys, cache.key_scales) : fresh(k),
                         read_back ? kept(cache.values, cache.value_scales) : fresh(v), shape, rows(out));
 }

@@ -3,15 +3,16 @@
 #include <optional>
 #include <vector>
 
-#include "hone/ops/cpu/kv_quantization.h"
 #include "hone/ops/cpu/dispatch.h"
-#include "hone/ops/cpu/paged_attention.h"
 #include "hone/ops/cpu/gemm/dot_accumulate.h"
+#include "hone/ops/cpu/kv_quantization.h"
+#include "hone/ops/cpu/paged_attention.h"
 
 namespace hone::ops::cpu {
 namespace {
 
-// A long sequence is cut into parts of this many positions, so that several threads share it and sums never depend on their number.
+// A long sequence is cut into parts of this many positions, so that several threads share it and sums never depend on their
+// number.
 constexpr int64_t kPart = 512;
 
 // One key head of one part of one sequence: the `group` queries that share the head against positions [first, last).
@@ -26,8 +27,8 @@ struct Work {
 HONE_INLINE float exponentials(float* scores, int64_t count, float peak) {
   F32x16 total{};
   for_each_vector(count, HONE_VECTOR_LOOP(auto e = exp(load(scores + i, extent) - peak);
-                              for (int64_t j = extent.count; j < kVectorWidth; ++j) e[j] = 0;
-                              store(scores + i, e, extent); total += e));
+                                          for (int64_t j = extent.count; j < kVectorWidth; ++j) e[j] = 0;
+                                          store(scores + i, e, extent); total += e));
   return sum(total);
 }
 
@@ -39,14 +40,16 @@ HONE_INLINE float largest(const float* scores, int64_t count) {
 
 // `sums` [group, head_dim] receives unnormalised values, `peaks` and `totals` [group] what normalizes them.
 template <class T>
-HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* scores, float* sums, float* peaks, float* totals, const Work& w) {
+HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* scores, float* sums, float* peaks, float* totals,
+                           const Work& w) {
   int64_t count = w.last - w.first;
   for (int64_t p = 0; p < count; ++p) {
     int64_t position = w.first + p;
     const T* key = keys + w.table[position / w.block_size] * w.block_stride + position % w.block_size * w.head_dim;
     for (int64_t g = 0; g < w.group; ++g) {
       DotAccumulator dot{};
-      for_each_vector(w.head_dim, HONE_VECTOR_LOOP(accumulate(dot, load_factor(q + g * w.head_dim + i, extent), load_factor(key + i, extent))));
+      for_each_vector(w.head_dim, HONE_VECTOR_LOOP(accumulate(dot, load_factor(q + g * w.head_dim + i, extent),
+                                                              load_factor(key + i, extent))));
       scores[g * count + p] = horizontal_sum(dot) * w.scale;
     }
   }
@@ -61,15 +64,16 @@ HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* sc
     for (int64_t g = 0; g < w.group; ++g) {
       float weight = scores[g * count + p];
       float* to = sums + g * w.head_dim;
-      for_each_vector(w.head_dim, HONE_VECTOR_LOOP(store(to + i, load(to + i, extent) + load(value + i, extent) * weight, extent)));
+      for_each_vector(w.head_dim,
+                      HONE_VECTOR_LOOP(store(to + i, load(to + i, extent) + load(value + i, extent) * weight, extent)));
     }
   }
 }
 
-#define HONE_DEFINE(T)                                                                                                                \
-  HONE_CPU_KERNEL void part(const T* q, const T* keys, const T* values, float* scores, float* sums, float* peaks, float* totals,     \
-                            const Work& work) {                                                                                       \
-    part_body(q, keys, values, scores, sums, peaks, totals, work);                                                                    \
+#define HONE_DEFINE(T)                                                                                                           \
+  HONE_CPU_KERNEL void part(const T* q, const T* keys, const T* values, float* scores, float* sums, float* peaks, float* totals, \
+                            const Work& work) {                                                                                  \
+    part_body(q, keys, values, scores, sums, peaks, totals, work);                                                               \
   }
 HONE_DEFINE(float)
 HONE_DEFINE(c10::BFloat16)
@@ -119,16 +123,19 @@ class CodedPart {
 std::vector<Task> tasks_of(const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   std::vector<Task> tasks;
   for (int64_t sequence = 0; sequence < plan.num_decodes; ++sequence) {
-    int64_t length = plan.lengths[static_cast<size_t>(sequence)], begin = shape.window > 0 ? std::max<int64_t>(0, length - shape.window) : 0;
+    int64_t length = plan.lengths[static_cast<size_t>(sequence)],
+            begin = shape.window > 0 ? std::max<int64_t>(0, length - shape.window) : 0;
     for (int64_t head = 0; head < shape.kv_heads; ++head)
-      for (int64_t first = begin; first < length; first += kPart) tasks.push_back({sequence, head, first, std::min(first + kPart, length)});
+      for (int64_t first = begin; first < length; first += kPart)
+        tasks.push_back({sequence, head, first, std::min(first + kPart, length)});
   }
   return tasks;
 }
 
 // Adds the parts [begin, end) of one head, each scaled to the common peak.
 template <class T>
-void merge(const float* sums, const float* peaks, const float* totals, size_t begin, size_t end, int64_t group, int64_t head_dim, T* out) {
+void merge(const float* sums, const float* peaks, const float* totals, size_t begin, size_t end, int64_t group, int64_t head_dim,
+           T* out) {
   for (int64_t g = 0; g < group; ++g) {
     float peak = -INFINITY, total = 0;
     for (size_t p = begin; p < end; ++p) peak = std::max(peak, peaks[static_cast<int64_t>(p) * group + g]);
@@ -145,12 +152,14 @@ void merge(const float* sums, const float* peaks, const float* totals, size_t be
 
 }  // namespace
 
-void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, Tensor& out) {
+void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
+                  Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads, group_width = group * shape.head_dim, block_size = cache.block_size();
   int64_t head_stride = block_size * shape.head_dim, block_stride = shape.kv_heads * head_stride;
   const auto *tables = plan.block_tables.const_data_ptr<int32_t>(), *begins = plan.table_begins_s.const_data_ptr<int32_t>();
   auto tasks = tasks_of(plan, shape);
-  std::vector<float> sums(tasks.size() * static_cast<size_t>(group_width)), peaks(tasks.size() * static_cast<size_t>(group)), totals(peaks.size());
+  std::vector<float> sums(tasks.size() * static_cast<size_t>(group_width)), peaks(tasks.size() * static_cast<size_t>(group)),
+      totals(peaks.size());
   with_type(q.scalar_type(), [&](auto type) {
     using T = decltype(type);
     const bool coded = cache.code != KvCacheDtype::plain;
@@ -162,14 +171,22 @@ void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttenti
       if (coded) coded_part.emplace(cache, group, shape.head_dim);
       for (int64_t t = begin; t < end; ++t) {
         const auto& task = tasks[static_cast<size_t>(t)];
-        Work work{group, shape.head_dim, block_size, block_stride, tables + begins[task.sequence], task.first, task.last, static_cast<float>(shape.scale)};
+        Work work{group,
+                  shape.head_dim,
+                  block_size,
+                  block_stride,
+                  tables + begins[task.sequence],
+                  task.first,
+                  task.last,
+                  static_cast<float>(shape.scale)};
         int64_t row = task.sequence * shape.kv_heads + task.head;
-        auto *own_sums = sums.data() + t * group_width, *own_peaks = peaks.data() + t * group, *own_totals = totals.data() + t * group;
+        auto *own_sums = sums.data() + t * group_width, *own_peaks = peaks.data() + t * group,
+             *own_totals = totals.data() + t * group;
         if (coded)
           (*coded_part)(queries + row * group_width, task.head, scores.data(), own_sums, own_peaks, own_totals, work);
         else
-          part(queries + row * group_width, keys + task.head * head_stride, values + task.head * head_stride, scores.data(), own_sums, own_peaks,
-               own_totals, work);
+          part(queries + row * group_width, keys + task.head * head_stride, values + task.head * head_stride, scores.data(),
+               own_sums, own_peaks, own_totals, work);
       }
     });
     auto* to = out.mutable_data_ptr<T>();

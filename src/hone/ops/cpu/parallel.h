@@ -1,5 +1,5 @@
-// Work shared out among threads as they come for it. libtorch's parallel_for gives each thread an equal part beforehand, and all wait for the one whose core
-// does something else.
+// Work shared out among threads as they come for it. libtorch's parallel_for gives each thread an equal part beforehand, and all
+// wait for the one whose core does something else.
 #pragma once
 #include <algorithm>
 #include <atomic>

@@ -19,7 +19,8 @@ void rms_norm(const Tensor& x, const Tensor& weight, double eps, Tensor& y, Tens
     auto* to = y.mutable_data_ptr<T>();
     auto* inverse = rstd.mutable_data_ptr<float>();
     parallel_pieces(rows, row_grain(width), [&](int64_t begin, int64_t end) {
-      rms_norm_rows(from + begin * width, scale, to + begin * width, inverse + begin, end - begin, width, static_cast<float>(eps));
+      rms_norm_rows(from + begin * width, scale, to + begin * width, inverse + begin, end - begin, width,
+                    static_cast<float>(eps));
     });
   });
 }

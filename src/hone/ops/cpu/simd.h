@@ -1,5 +1,5 @@
-// Sixteen floats at a time, in the compiler's vector types: one source for AVX-512, AVX2, SSE and NEON. Everything here is inlined into
-// kernels marked HONE_CPU_KERNEL, which are compiled once per instruction set and chosen when the program starts.
+// Sixteen floats at a time, in the compiler's vector types: one source for AVX-512, AVX2, SSE and NEON. Everything here is
+// inlined into kernels marked HONE_CPU_KERNEL, which are compiled once per instruction set and chosen when the program starts.
 #pragma once
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -31,11 +31,9 @@ struct VectorTail {
 
 HONE_INLINE F32x16 splat(float value) { return F32x16{} + value; }
 
-HONE_INLINE F32x16 widen(LaneShort bits) {
-  return reinterpret_cast<F32x16>(__builtin_convertvector(bits, I32x16) << 16);
-}
-// By integers, since GCC 12 converts a vector of halves one by one: the exponent counts from elsewhere, and what is below the smallest
-// normal half or beyond the largest stands apart.
+HONE_INLINE F32x16 widen(LaneShort bits) { return reinterpret_cast<F32x16>(__builtin_convertvector(bits, I32x16) << 16); }
+// By integers, since GCC 12 converts a vector of halves one by one: the exponent counts from elsewhere, and what is below the
+// smallest normal half or beyond the largest stands apart.
 HONE_INLINE F32x16 widen_half(LaneShort bits) {
   const I32x16 wide = __builtin_convertvector(bits, I32x16), magnitude = (wide & 0x7FFF) << 13, sign = (wide & 0x8000) << 16;
   const F32x16 below = reinterpret_cast<F32x16>(magnitude + (113 << 23)) - 6.103515625e-05f;
@@ -92,9 +90,13 @@ HONE_INLINE F32x16 rounded(F32x16 lane) {
   return load(buffer, FullVector{});
 }
 template <>
-HONE_INLINE F32x16 rounded<float>(F32x16 lane) { return lane; }
+HONE_INLINE F32x16 rounded<float>(F32x16 lane) {
+  return lane;
+}
 template <>
-HONE_INLINE F32x16 rounded<c10::BFloat16>(F32x16 lane) { return widen(narrow(lane)); }
+HONE_INLINE F32x16 rounded<c10::BFloat16>(F32x16 lane) {
+  return widen(narrow(lane));
+}
 
 HONE_INLINE float sum(F32x16 lane) {
   float halves[kVectorWidth];
@@ -107,7 +109,8 @@ HONE_INLINE float sum(F32x16 lane) {
 HONE_INLINE float horizontal_sum(F32x16 lane) {
   using Eight = float __attribute__((vector_size(32)));
   using Four = float __attribute__((vector_size(16)));
-  const Eight eight = __builtin_shufflevector(lane, lane, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(lane, lane, 8, 9, 10, 11, 12, 13, 14, 15);
+  const Eight eight = __builtin_shufflevector(lane, lane, 0, 1, 2, 3, 4, 5, 6, 7) +
+                      __builtin_shufflevector(lane, lane, 8, 9, 10, 11, 12, 13, 14, 15);
   const Four four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
   return (four[0] + four[2]) + (four[1] + four[3]);
 }
@@ -153,4 +156,5 @@ HONE_INLINE void for_each_vector(int64_t width, Body body) {
 }  // namespace hone::ops::cpu
 
 // A lambda that is inlined into its kernel, so that it is compiled for the kernel's instruction set.
-#define HONE_VECTOR_LOOP(...) [&](int64_t i, auto extent) __attribute__((always_inline)) { __VA_ARGS__; }
+#define HONE_VECTOR_LOOP(...) \
+  [&](int64_t i, auto extent) __attribute__((always_inline)) { __VA_ARGS__; }

@@ -21,7 +21,8 @@ void swiglu(const Tensor& gate, const Tensor& up, Tensor& y) {
     auto *g = gate.const_data_ptr<T>(), *u = up.const_data_ptr<T>();
     auto* to = y.mutable_data_ptr<T>();
     if (gate.is_contiguous() && up.is_contiguous()) {
-      parallel_pieces(gate.numel(), kGrain, [&](int64_t begin, int64_t end) { swiglu_span(g + begin, u + begin, to + begin, end - begin); });
+      parallel_pieces(gate.numel(), kGrain,
+                      [&](int64_t begin, int64_t end) { swiglu_span(g + begin, u + begin, to + begin, end - begin); });
     } else {
       parallel_pieces(gate.size(0), row_grain(gate.size(1)), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)

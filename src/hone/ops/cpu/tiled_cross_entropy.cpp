@@ -24,7 +24,8 @@ struct RowState {
   bool target_leads = false;  // in its tile: as large as any, and the first of those
 };
 
-// Takes in one tile of a row's logits and leaves their exponentials in its place; returns what earlier sums must be multiplied by.
+// Takes in one tile of a row's logits and leaves their exponentials in its place; returns what earlier sums must be multiplied
+// by.
 float fold_tile(float* row, int64_t width, int64_t tile, bool with_sum, RowState& state) {
   const float peak = max_of_row(row, width), before = state.peak;
   float rescale = 1;
@@ -42,14 +43,19 @@ float fold_tile(float* row, int64_t width, int64_t tile, bool with_sum, RowState
 void record_target(const float* row, int64_t width, int64_t target, RowState& state) {
   state.chosen = row[target];
   state.holds_target = state.target_leads = true;
-  for (int64_t i = 0; i < width && state.target_leads; ++i) state.target_leads = i < target ? row[i] < row[target] : row[i] <= row[target];
+  for (int64_t i = 0; i < width && state.target_leads; ++i)
+    state.target_leads = i < target ? row[i] < row[target] : row[i] <= row[target];
 }
 
 class TiledCrossEntropy {
  public:
-  TiledCrossEntropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights, double smoothing, bool with_gradient)
-      : hidden_(hidden), weight_(weight), target_(targets.const_data_ptr<int64_t>()),
-        row_weight_(weights.defined() ? weights.const_data_ptr<float>() : nullptr), smoothing_(static_cast<float>(smoothing)),
+  TiledCrossEntropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights, double smoothing,
+                    bool with_gradient)
+      : hidden_(hidden),
+        weight_(weight),
+        target_(targets.const_data_ptr<int64_t>()),
+        row_weight_(weights.defined() ? weights.const_data_ptr<float>() : nullptr),
+        smoothing_(static_cast<float>(smoothing)),
         tile_width_(weight.size(1) <= 256 ? 1024 : 512) {
     found_.losses = at::empty({hidden.size(0)}, hidden.options());
     found_.correct = at::empty({hidden.size(0)}, targets.options());
@@ -73,13 +79,15 @@ class TiledCrossEntropy {
       at::NoGradGuard no_grad;
       for (int64_t task = first; task < last; ++task) {
         int64_t slice = task % vocab_splits;
-        parts[static_cast<size_t>(task)] = accumulate_tiles(row_range(task / vocab_splits), {tiles * slice / vocab_splits, tiles * (slice + 1) / vocab_splits});
+        parts[static_cast<size_t>(task)] =
+            accumulate_tiles(row_range(task / vocab_splits), {tiles * slice / vocab_splits, tiles * (slice + 1) / vocab_splits});
       }
     });
     parallel_pieces(blocks, 1, [&](int64_t first, int64_t last) {
       for (int64_t block = first; block < last; ++block) {
         auto& whole = parts[static_cast<size_t>(block * vocab_splits)];
-        for (int64_t slice = 1; slice < vocab_splits; ++slice) merge(whole, parts[static_cast<size_t>(block * vocab_splits + slice)]);
+        for (int64_t slice = 1; slice < vocab_splits; ++slice)
+          merge(whole, parts[static_cast<size_t>(block * vocab_splits + slice)]);
         finish_rows(row_range(block).begin, whole);
       }
     });
@@ -99,7 +107,8 @@ class TiledCrossEntropy {
   PartialSoftmax accumulate_tiles(Range rows, Range tiles) const {
     int64_t count = rows.end - rows.begin;
     auto x = hidden_.narrow(0, rows.begin, count);
-    PartialSoftmax part{std::vector<RowState>(static_cast<size_t>(count)), found_.dhidden.defined() ? at::zeros_like(x) : Tensor()};
+    PartialSoftmax part{std::vector<RowState>(static_cast<size_t>(count)),
+                        found_.dhidden.defined() ? at::zeros_like(x) : Tensor()};
     auto buffer = at::empty({count * tile_width_}, hidden_.options());
     for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
       int64_t from = tile * tile_width_, width = std::min(tile_width_, weight_.size(0) - from);
@@ -131,7 +140,8 @@ class TiledCrossEntropy {
     for (size_t row = 0; row < whole.states.size(); ++row) {
       auto& state = whole.states[row];
       const auto& other = next.states[row];
-      float peak = std::max(state.peak, other.peak), scale = std::exp(state.peak - peak), other_scale = std::exp(other.peak - peak);
+      float peak = std::max(state.peak, other.peak), scale = std::exp(state.peak - peak),
+            other_scale = std::exp(other.peak - peak);
       if (other.peak > state.peak) state.peak_tile = other.peak_tile;
       if (other.holds_target) state.chosen = other.chosen, state.target_leads = other.target_leads;
       state.peak = peak;
@@ -139,7 +149,8 @@ class TiledCrossEntropy {
       state.all += other.all;
       auto offset = static_cast<int64_t>(row) * h;
       if (whole.sums.defined())
-        add_scaled_row(whole.sums.mutable_data_ptr<float>() + offset, next.sums.const_data_ptr<float>() + offset, h, scale, other_scale);
+        add_scaled_row(whole.sums.mutable_data_ptr<float>() + offset, next.sums.const_data_ptr<float>() + offset, h, scale,
+                       other_scale);
     }
   }
 
@@ -154,9 +165,11 @@ class TiledCrossEntropy {
       losses_[row] = weight * (state.peak + std::log(state.total) - (1 - smoothing_) * state.chosen - spread);
       correct_[row] = state.target_leads && state.peak_tile == target / tile_width_;
       if (!gradient_) continue;
-      // What is left of the softmax's gradient: sums of the head's rows less the target's row, and less their mean when smoothing.
+      // What is left of the softmax's gradient: sums of the head's rows less the target's row, and less their mean when
+      // smoothing.
       auto* gradient = gradient_ + row * h;
-      std::memcpy(gradient, part.sums.const_data_ptr<float>() + static_cast<int64_t>(i) * h, static_cast<size_t>(h) * sizeof(float));
+      std::memcpy(gradient, part.sums.const_data_ptr<float>() + static_cast<int64_t>(i) * h,
+                  static_cast<size_t>(h) * sizeof(float));
       add_scaled_row(gradient, weight_.const_data_ptr<float>() + target * h, h, weight / state.total, -weight * (1 - smoothing_));
       if (smoothing_ > 0) add_scaled_row(gradient, mean_weight_.const_data_ptr<float>(), h, 1, -weight * smoothing_);
     }
@@ -178,12 +191,12 @@ class TiledCrossEntropy {
 }  // namespace
 
 bool serves_tiled(const Tensor& hidden, const Tensor& weight, const Tensor& bias) {
-  return hidden.is_cpu() && hidden.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat && weight.is_contiguous() && !bias.defined() &&
-         hidden.size(1) <= kWidestModel;
+  return hidden.is_cpu() && hidden.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat && weight.is_contiguous() &&
+         !bias.defined() && hidden.size(1) <= kWidestModel;
 }
 
-TiledLosses tiled_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights, double smoothing,
-                                bool with_gradient) {
+TiledLosses tiled_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights,
+                                double smoothing, bool with_gradient) {
   auto* target = targets.const_data_ptr<int64_t>();
   for (int64_t row = 0; row < targets.size(0); ++row)
     HONE_CHECK(target[row] >= 0 && target[row] < weight.size(0), "target {} of a vocabulary of {}", target[row], weight.size(0));

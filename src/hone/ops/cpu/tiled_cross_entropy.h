@@ -13,7 +13,7 @@ struct TiledLosses {
 };
 
 // hidden [T, h], weight [V, h], targets int64 [T] all inside the vocabulary, weights float [T] or undefined.
-TiledLosses tiled_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights, double smoothing,
-                                bool with_gradient);
+TiledLosses tiled_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& weights,
+                                double smoothing, bool with_gradient);
 
 }  // namespace hone::ops::cpu

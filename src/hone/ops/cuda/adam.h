@@ -1,4 +1,5 @@
-// A step of Adam or AdamW over many tensors on an NVIDIA GPU in few launches, each number read and written once. Without nvcc nothing is served here.
+// A step of Adam or AdamW over many tensors on an NVIDIA GPU in few launches, each number read and written once. Without nvcc
+// nothing is served here.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -11,9 +12,9 @@ struct AdamStep {
 };
 
 bool serves_adam(const Tensor& parameter);
-// Float32 parameters and moments; gradients float32 or bfloat16, taken times `coefficient`, a float32 scalar on the device (undefined: 1).
-// `published`, undefined where nobody wants it, gets the parameter rounded to bfloat16.
-void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second, const TensorList& published,
-           const Tensor& coefficient, const AdamStep& how);
+// Float32 parameters and moments; gradients float32 or bfloat16, taken times `coefficient`, a float32 scalar on the device
+// (undefined: 1). `published`, undefined where nobody wants it, gets the parameter rounded to bfloat16.
+void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second,
+           const TensorList& published, const Tensor& coefficient, const AdamStep& how);
 
 }  // namespace hone::ops::cuda

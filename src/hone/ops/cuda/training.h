@@ -1,5 +1,5 @@
-// What training computes on NVIDIA GPUs in kernels of our own, each with its composition of libtorch's as oracle (tests/unit/ops). Rows of 2-D
-// tensors may be column slices of wider ones. Without nvcc nothing is served here.
+// What training computes on NVIDIA GPUs in kernels of our own, each with its composition of libtorch's as oracle
+// (tests/unit/ops). Rows of 2-D tensors may be column slices of wider ones. Without nvcc nothing is served here.
 #pragma once
 #include <vector>
 
@@ -14,29 +14,32 @@ bool serves_rows(const Tensor& x);
 bool serves_rope(const Tensor& x, const Tensor& cos);
 void rope_rows(const Tensor& from, const Tensor& cos, const Tensor& sin, double direction, const Tensor& to);
 
-// The gradients of silu(gate) * up, and the product itself where `product` is defined. Where `update` is, dy stands for dy + update times factor,
-// [T, r] and [r, w] as low_rank_add_ takes them.
-void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, const Tensor& dgate, const Tensor& dup, const Tensor& product,
-                     const Tensor& update = {}, const Tensor& factor = {});
+// The gradients of silu(gate) * up, and the product itself where `product` is defined. Where `update` is, dy stands for dy +
+// update times factor, [T, r] and [r, w] as low_rank_add_ takes them.
+void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, const Tensor& dgate, const Tensor& dup,
+                     const Tensor& product, const Tensor& update = {}, const Tensor& factor = {});
 
-// Dropout by counters: which elements stay is a function of `draw`, an int64 pair on the device, so that nothing as large as x is kept.
+// Dropout by counters: which elements stay is a function of `draw`, an int64 pair on the device, so that nothing as large as x is
+// kept.
 struct Dropped {
   Tensor values, draw;
 };
-Dropped drop(const Tensor& x, double dropout);                                     // draws from the device's generator
-Tensor drop_again(const Tensor& x, double dropout, const Tensor& draw);            // the same elements
+Dropped drop(const Tensor& x, double dropout);                                              // draws from the device's generator
+Tensor drop_again(const Tensor& x, double dropout, const Tensor& draw);                     // the same elements
 void add_dropped_(const Tensor& sum, const Tensor& x, double dropout, const Tensor& draw);  // sum += those of x
 
 // Float32 matrices times factors, rounded to a 16-bit type in one launch; they lie end to end in the order given.
 Tensor rounded_end_to_end(const TensorList& matrices, const std::vector<double>& factors, at::ScalarType type);
 
-// y [T, w] += p [T, r] B^T with B [w, r], or p A with A [r, w] where `across`; 16-bit numbers, float32 sums. Few ranks: bound by reading and writing y.
+// y [T, w] += p [T, r] B^T with B [w, r], or p A with A [r, w] where `across`; 16-bit numbers, float32 sums. Few ranks: bound by
+// reading and writing y.
 bool serves_low_rank_add(const Tensor& y, int64_t rank);
 void low_rank_add_(const Tensor& y, const Tensor& p, const Tensor& factor, bool across);
 
-// Loss and hit of every row of logits [rows, V], which with `into_gradient` become their gradient. A row without a target counts nothing.
+// Loss and hit of every row of logits [rows, V], which with `into_gradient` become their gradient. A row without a target counts
+// nothing.
 bool serves_cross_entropy(const Tensor& hidden, int64_t vocabulary);
-void cross_entropy_rows(const Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient, const Tensor& losses,
-                        const Tensor& correct);
+void cross_entropy_rows(const Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient,
+                        const Tensor& losses, const Tensor& correct);
 
 }  // namespace hone::ops::cuda

@@ -18,7 +18,9 @@ struct Float8Operand {
 
 Float8Operand scaled_operand(const Tensor& values, const Float8Format& format) {
   constexpr double kLeast = 1e-12;  // torchao's, against tensors of zeros
-  return {values, at::full({}, format.largest, values.options().dtype(at::kFloat)) / values.abs().max().to(at::kFloat).clamp_min(kLeast), format};
+  return {values,
+          at::full({}, format.largest, values.options().dtype(at::kFloat)) / values.abs().max().to(at::kFloat).clamp_min(kLeast),
+          format};
 }
 
 Tensor multiplied(const Float8Operand& operand) { return operand.values.to(at::kFloat) * operand.scale; }
@@ -48,9 +50,11 @@ bool has_float8_products(at::Device device) {
 // [m, k] [k, n] in the type of `like`.
 Tensor float8_product(const Float8Operand& a, const Float8Operand& b, const Tensor& like) {
   if (!like.is_cuda() || !has_float8_products(like.device()))
-    return at::mm(rounded_to(multiplied(a), a.format) / a.scale, rounded_to(multiplied(b), b.format) / b.scale).to(like.scalar_type());
+    return at::mm(rounded_to(multiplied(a), a.format) / a.scale, rounded_to(multiplied(b), b.format) / b.scale)
+        .to(like.scalar_type());
   auto type = like.scalar_type() == at::kFloat ? at::kFloat : at::kBFloat16;
-  return at::_scaled_mm(as_bytes(a).contiguous(), by_columns(as_bytes(b)), a.scale.reciprocal(), b.scale.reciprocal(), std::nullopt, std::nullopt, type)
+  return at::_scaled_mm(as_bytes(a).contiguous(), by_columns(as_bytes(b)), a.scale.reciprocal(), b.scale.reciprocal(),
+                        std::nullopt, std::nullopt, type)
       .to(like.scalar_type());
 }
 
@@ -78,8 +82,10 @@ class Float8Linear : public torch::autograd::Function<Float8Linear> {
     const auto &x = saved[0], &weight = saved[1];
     auto dy = scaled_operand(with_whole_tiles(grads[0].reshape({-1, grads[0].size(-1)})), kE5m2);
     Tensor dx, dweight;
-    if (ctx->needs_input_grad(0)) dx = float8_product(dy, scaled_operand(weight, kE4m3), x).narrow(0, 0, x.numel() / x.size(-1)).view(x.sizes());
-    if (ctx->needs_input_grad(1)) dweight = float8_product(transposed(dy), scaled_operand(with_whole_tiles(x.reshape({-1, x.size(-1)})), kE4m3), weight);
+    if (ctx->needs_input_grad(0))
+      dx = float8_product(dy, scaled_operand(weight, kE4m3), x).narrow(0, 0, x.numel() / x.size(-1)).view(x.sizes());
+    if (ctx->needs_input_grad(1))
+      dweight = float8_product(transposed(dy), scaled_operand(with_whole_tiles(x.reshape({-1, x.size(-1)})), kE4m3), weight);
     return {dx, dweight};
   }
 };

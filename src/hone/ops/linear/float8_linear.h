@@ -1,5 +1,6 @@
-// y = x W^T + b with products of 8-bit floats, forward and backward: torchao's default recipe. Every tensor gets one scale, found again
-// each time; inputs and weights are e4m3, gradients e5m2. Where a device has no such products, the same roundings are made in float32.
+// y = x W^T + b with products of 8-bit floats, forward and backward: torchao's default recipe. Every tensor gets one scale, found
+// again each time; inputs and weights are e4m3, gradients e5m2. Where a device has no such products, the same roundings are made
+// in float32.
 #pragma once
 #include "hone/device/tensor.h"
 

@@ -61,8 +61,10 @@ Tensor side_by_side(const variable_list& grads, const Joint& joint) {
   auto all = at::empty({first.size(0), joint.width()}, first.options());
   joint.for_layers([&](size_t i, int64_t begin, int64_t width) {
     auto to = all.narrow(1, begin, width);
-    if (joint.turns(i)) cuda::rope_rows(cuda::serves_rows(grads[i]) ? grads[i] : grads[i].contiguous(), joint.cos, joint.sin, -1, to);
-    else to.copy_(grads[i]);
+    if (joint.turns(i))
+      cuda::rope_rows(cuda::serves_rows(grads[i]) ? grads[i] : grads[i].contiguous(), joint.cos, joint.sin, -1, to);
+    else
+      to.copy_(grads[i]);
   });
   return all;
 }
@@ -103,7 +105,8 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
     joint.for_layers([&](size_t i, int64_t begin, int64_t width) {
       result.push_back(joint.trains_weight[i] ? dweight.narrow(0, begin, width) : Tensor());
       if (joint.bias.defined()) result.push_back(joint.trains_bias[i] ? dbias.narrow(0, begin, width) : Tensor());
-      for (size_t t = 0; t < joint.terms[i].size(); ++t, ++term) result.insert(result.end(), {of_terms[term].first, of_terms[term].second});
+      for (size_t t = 0; t < joint.terms[i].size(); ++t, ++term)
+        result.insert(result.end(), {of_terms[term].first, of_terms[term].second});
     });
     result.emplace_back();  // for the struct
     return result;
@@ -118,14 +121,17 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
     ctx->saved_data["x_requires_grad"] = x_requires_grad;
     ctx->saved_data["widths"] = joint.widths;
     std::vector<int64_t> trains;
-    for (size_t i = 0; i < joint.widths.size(); ++i) trains.push_back((joint.trains_weight[i] ? 1 : 0) + (joint.trains_bias[i] ? 2 : 0));
+    for (size_t i = 0; i < joint.widths.size(); ++i)
+      trains.push_back((joint.trains_weight[i] ? 1 : 0) + (joint.trains_bias[i] ? 2 : 0));
     ctx->saved_data["trains"] = trains;
   }
   static Joint restore(AutogradContext* ctx, Tensor& x) {
     auto saved = ctx->get_saved_variables();
     x = saved[0];
-    Joint joint{saved[1], saved[2], saved[3], saved[4], ctx->saved_data["widths"].toIntVector(), restored_terms(ctx, saved, 5), {}, {}};
-    for (int64_t flags : ctx->saved_data["trains"].toIntVector()) joint.trains_weight.push_back(flags & 1), joint.trains_bias.push_back(flags & 2);
+    Joint joint{saved[1], saved[2], saved[3], saved[4], ctx->saved_data["widths"].toIntVector(), restored_terms(ctx, saved, 5),
+                {},       {}};
+    for (int64_t flags : ctx->saved_data["trains"].toIntVector())
+      joint.trains_weight.push_back(flags & 1), joint.trains_bias.push_back(flags & 2);
     return joint;
   }
 };

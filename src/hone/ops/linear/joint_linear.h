@@ -1,9 +1,10 @@
-// Linear layers with the same input, for training on a GPU: their weights are concatenated, so that one GEMM serves them all, forward and backward.
+// Linear layers with the same input, for training on a GPU: their weights are concatenated, so that one GEMM serves them all,
+// forward and backward.
 #pragma once
 #include <vector>
 
-#include "hone/ops/linear/lora_linear.h"
 #include "hone/ops/attention/rope.h"
+#include "hone/ops/linear/lora_linear.h"
 
 namespace hone::ops {
 

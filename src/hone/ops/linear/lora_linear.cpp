@@ -51,7 +51,8 @@ Tensor updated_norm(const Tensor& weight, const LoraWeights& adapter, at::Scalar
 }
 
 // PEFT's DoRA: base and update are scaled by magnitude / |W + s B A|, whose norm counts as a constant.
-Tensor dora_update(const Tensor& x, const Tensor& base, const Tensor& weight, const Tensor& bias, const LoraWeights& adapter, bool dropping) {
+Tensor dora_update(const Tensor& x, const Tensor& base, const Tensor& weight, const Tensor& bias, const LoraWeights& adapter,
+                   bool dropping) {
   auto ratio = (adapter.magnitude / updated_norm(weight, adapter, x.scalar_type())).unsqueeze(0);
   auto direction = dropping ? at::linear(x, weight.to(x.scalar_type())) : bias.defined() ? base - bias : base;
   return (ratio - 1) * direction + ratio * at::linear(at::linear(x, adapter.a), adapter.b) * adapter.scale;
@@ -63,11 +64,14 @@ bool has_magnitude(const std::vector<LoraWeights>& adapters) {
 
 }  // namespace
 
-Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training) {
-  return with_updates_plain(at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt), x, weight, bias, adapters, training);
+Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
+                         bool training) {
+  return with_updates_plain(at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt), x, weight, bias, adapters,
+                            training);
 }
 
-Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training) {
+Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          const std::vector<LoraWeights>& adapters, bool training) {
   for (const auto& adapter : adapters) {
     if (!adapter.active) continue;
     bool dropping = training && adapter.dropout > 0;
@@ -79,7 +83,8 @@ Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const
   return y.to(x.scalar_type());
 }
 
-Tensor lora_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training) {
+Tensor lora_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
+                   bool training) {
   if (has_magnitude(adapters)) return lora_linear_plain(x, weight, bias, adapters, training);
   LowRankNode layer{weight, bias, low_rank_terms(x, adapters, training)};
   if (!at::GradMode::is_enabled() && x.dim() == 2) return low_rank_forward(x, weight, bias, layer.terms);

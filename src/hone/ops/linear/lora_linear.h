@@ -7,7 +7,8 @@
 
 namespace hone::ops {
 
-// One adapter on one linear layer. With a magnitude m (DoRA) the layer's output direction is normalized: W' = m (W + s B A) / |W + s B A|.
+// One adapter on one linear layer. With a magnitude m (DoRA) the layer's output direction is normalized: W' = m (W + s B A) / |W
+// + s B A|.
 struct LoraWeights {
   std::string adapter = "default";
   Tensor a, b;
@@ -18,12 +19,15 @@ struct LoraWeights {
 };
 
 // The definition: obvious and differentiable; oracle and fallback of the fused path.
-Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training);
+Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
+                         bool training);
 
 // The same on top of a product y = x W^T + b that was computed in another way.
-Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training);
+Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          const std::vector<LoraWeights>& adapters, bool training);
 
 // One autograd node for the whole layer: no copy of x per adapter, no gradient for a frozen weight.
-Tensor lora_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training);
+Tensor lora_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
+                   bool training);
 
 }  // namespace hone::ops

@@ -25,8 +25,10 @@ std::vector<LowRankTerm> low_rank_terms(const Tensor& x, const std::vector<LoraW
     } else if (training && adapter.dropout > 0) {
       double kept = 1.0 - adapter.dropout;
       term.dropout_mask = at::empty({x.numel() / x.size(-1), x.size(-1)}, x.options().dtype(adapter.a.scalar_type()));
-      if (x.is_cpu() && term.dropout_mask.scalar_type() == at::kFloat) cpu::fill_dropout_mask(term.dropout_mask, kept);
-      else term.dropout_mask.bernoulli_(kept).div_(kept);
+      if (x.is_cpu() && term.dropout_mask.scalar_type() == at::kFloat)
+        cpu::fill_dropout_mask(term.dropout_mask, kept);
+      else
+        term.dropout_mask.bernoulli_(kept).div_(kept);
     }
     terms.push_back(std::move(term));
   }
@@ -48,7 +50,8 @@ Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
 }
 
 Tensor low_rank_unread(const Tensor& x, const Tensor& weight, std::vector<LowRankTerm>& terms) {
-  if (all_round(terms)) project_rounded(x, place_terms(terms, weight.size(0)));
+  if (all_round(terms))
+    project_rounded(x, place_terms(terms, weight.size(0)));
   else
     for (auto& term : terms) term.projected = matmul_nt(dropped(x, term), term.a);
   return at::empty({x.size(0), weight.size(0)}, x.options());

@@ -38,7 +38,8 @@ LowRankNode LowRankNode::restore(AutogradContext* ctx, TensorList& activations, 
 }
 
 void append_terms(variable_list& saved, const std::vector<LowRankTerm>& terms) {
-  for (const auto& term : terms) saved.insert(saved.end(), {term.a, term.b, term.dropout_mask, term.projected, term.rounded_a, term.rounded_b});
+  for (const auto& term : terms)
+    saved.insert(saved.end(), {term.a, term.b, term.dropout_mask, term.projected, term.rounded_a, term.rounded_b});
 }
 
 void save_numbers(AutogradContext* ctx, const std::vector<std::vector<LowRankTerm>>& of_layers) {
@@ -59,8 +60,8 @@ std::vector<std::vector<LowRankTerm>> restored_terms(AutogradContext* ctx, const
   for (int64_t count : ctx->saved_data["counts"].toIntVector()) {
     auto& terms = of_layers.emplace_back();
     for (int64_t i = 0; i < count; ++i, next += 6, number += 3)
-      terms.push_back({saved[next], saved[next + 1], numbers[number], saved[next + 2], saved[next + 3], numbers[number + 2] != 0, numbers[number + 1],
-                       saved[next + 4], saved[next + 5]});
+      terms.push_back({saved[next], saved[next + 1], numbers[number], saved[next + 2], saved[next + 3], numbers[number + 2] != 0,
+                       numbers[number + 1], saved[next + 4], saved[next + 5]});
   }
   return of_layers;
 }

@@ -13,8 +13,9 @@ struct LowRankNode {
   std::vector<LowRankTerm> terms;
 
   void append_inputs(TensorList& inputs) const;  // weight, bias if any, a and b of each term
-  void append_gradients(const LinearGradients& found, variable_list& result) const;  // in the order of the inputs, for an `apply(inputs, node)`
-  bool needs_input_values() const;               // whether backward reads the layer's input
+  void append_gradients(const LinearGradients& found,
+                        variable_list& result) const;  // in the order of the inputs, for an `apply(inputs, node)`
+  bool needs_input_values() const;                     // whether backward reads the layer's input
   NeedsGrad needs(bool x) const;
 
   void save(AutogradContext* ctx, TensorList activations, const std::vector<LowRankTerm>& computed) const;

@@ -10,8 +10,9 @@
 namespace hone::ops {
 namespace {
 
-// For a product of 16-bit numbers on a CPU libtorch compiles code for every shape it meets and keeps it, 0.7 MB each. Where the number of
-// rows is not the caller's choice they therefore come in few sizes: whole pieces, and a last one filled up to a multiple of the step.
+// For a product of 16-bit numbers on a CPU libtorch compiles code for every shape it meets and keeps it, 0.7 MB each. Where the
+// number of rows is not the caller's choice they therefore come in few sizes: whole pieces, and a last one filled up to a
+// multiple of the step.
 constexpr int64_t kPieceRows = 1024, kRowStep = 64;
 
 bool is_compiled_by_shape(const Tensor& x) {
@@ -47,12 +48,16 @@ std::optional<bool>& forced() {
   return true;
 }();
 
-bool is_recorded(const Tensor& a, const Tensor& b) { return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad()); }
+bool is_recorded(const Tensor& a, const Tensor& b) {
+  return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
+}
 
-// Without libtorch: numbers the processor has no instructions for, and on Arm float32 too, whose panels are faster than libtorch's BLAS.
+// Without libtorch: numbers the processor has no instructions for, and on Arm float32 too, whose panels are faster than
+// libtorch's BLAS.
 bool by_own_gemm(const Tensor& a, const Tensor& b) {
   if (is_upcast(b)) return true;
-  return cpu::has_panel_gemm() && a.is_cpu() && a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat && !is_recorded(a, b);
+  return cpu::has_panel_gemm() && a.is_cpu() && a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat &&
+         !is_recorded(a, b);
 }
 
 Tensor multiplied_here(const Tensor& a, const Tensor& b, const Tensor& bias) {
@@ -66,7 +71,8 @@ Tensor multiplied_here(const Tensor& a, const Tensor& b, const Tensor& bias) {
 bool is_upcast(const Tensor& weight) {
   if (!weight.is_cpu() || (weight.scalar_type() != at::kBFloat16 && weight.scalar_type() != at::kHalf)) return false;
   if (forced()) return *forced();
-  return !(weight.scalar_type() == at::kHalf ? device::supports_float16(weight.device()) : device::supports_bfloat16(weight.device()));
+  return !(weight.scalar_type() == at::kHalf ? device::supports_float16(weight.device())
+                                             : device::supports_bfloat16(weight.device()));
 }
 
 void force_upcast(std::optional<bool> widen) { forced() = widen; }

@@ -1,5 +1,5 @@
-// The three products of a linear layer on 2-D tensors. On a processor that has no instructions for the weights' 16-bit type they are
-// widened to float32 block by block, since libtorch's own path is two orders of magnitude slower there.
+// The three products of a linear layer on 2-D tensors. On a processor that has no instructions for the weights' 16-bit type they
+// are widened to float32 block by block, since libtorch's own path is two orders of magnitude slower there.
 #pragma once
 #include "hone/device/tensor.h"
 

@@ -4,7 +4,8 @@
 
 namespace hone::ops {
 
-void add_multi_lora(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, const LoraMapping& rows) {
+void add_multi_lora(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const std::vector<LoraWeights>& adapters, const LoraMapping& rows) {
   for (const auto& range : rows) {
     auto found = std::ranges::find(adapters, range.adapter, &LoraWeights::adapter);
     if (found == adapters.end()) continue;

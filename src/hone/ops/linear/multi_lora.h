@@ -11,6 +11,7 @@ struct LoraRange {
 using LoraMapping = std::vector<LoraRange>;
 
 // y [T, out] is the layer's result for x [T, in]; each range adds the update of its own adapter, where this layer has it.
-void add_multi_lora(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, const LoraMapping& rows);
+void add_multi_lora(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const std::vector<LoraWeights>& adapters, const LoraMapping& rows);
 
 }  // namespace hone::ops

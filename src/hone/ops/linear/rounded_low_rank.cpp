@@ -43,8 +43,10 @@ void round_factors(const std::vector<PlacedTerm>& placed, at::ScalarType type) {
 
 // y += p B^T, or p A where `across`.
 void add_product_(const Tensor& y, const Tensor& p, const Tensor& factor, bool across) {
-  if (cuda::serves_low_rank_add(y, p.size(1))) cuda::low_rank_add_(y, p, factor, across);
-  else y.addmm_(p, across ? factor : factor.t());
+  if (cuda::serves_low_rank_add(y, p.size(1)))
+    cuda::low_rank_add_(y, p, factor, across);
+  else
+    y.addmm_(p, across ? factor : factor.t());
 }
 
 void project(const Tensor& x, const std::vector<PlacedTerm>& placed) {
@@ -71,8 +73,8 @@ void project(const Tensor& x, const std::vector<PlacedTerm>& placed) {
 }  // namespace
 
 bool serves_rounded(const Tensor& x, const LoraWeights& adapter) {
-  return x.is_cuda() && is_short(x.scalar_type()) && adapter.a.scalar_type() == at::kFloat && adapter.b.scalar_type() == at::kFloat && x.size(-1) % 8 == 0 &&
-         cuda::serves_rows(x.reshape({-1, x.size(-1)}));
+  return x.is_cuda() && is_short(x.scalar_type()) && adapter.a.scalar_type() == at::kFloat &&
+         adapter.b.scalar_type() == at::kFloat && x.size(-1) % 8 == 0 && cuda::serves_rows(x.reshape({-1, x.size(-1)}));
 }
 
 bool all_round(const std::vector<LowRankTerm>& terms) {
@@ -93,10 +95,12 @@ void project_rounded(const Tensor& x, const std::vector<PlacedTerm>& placed) {
 void add_rounded_updates(const Tensor& y, const Tensor& x, const std::vector<PlacedTerm>& placed) {
   if (placed.empty()) return;
   project_rounded(x, placed);
-  for (const auto& [term, begin, width] : placed) add_product_(y.narrow(1, begin, width), term->projected, term->rounded_b, false);
+  for (const auto& [term, begin, width] : placed)
+    add_product_(y.narrow(1, begin, width), term->projected, term->rounded_b, false);
 }
 
-RoundedGradients::RoundedGradients(const Tensor& dy, std::vector<PlacedTerm> placed) : dy_(dy), placed_(std::move(placed)), together_(none_drops(placed_)) {
+RoundedGradients::RoundedGradients(const Tensor& dy, std::vector<PlacedTerm> placed)
+    : dy_(dy), placed_(std::move(placed)), together_(none_drops(placed_)) {
   dprojected_ = at::empty({dy.size(0), sum_of_ranks(placed_)}, dy.options());
   int64_t begin = 0;
   for (size_t i = 0; i < placed_.size(); ++i) {
@@ -108,7 +112,9 @@ RoundedGradients::RoundedGradients(const Tensor& dy, std::vector<PlacedTerm> pla
 }
 
 Tensor RoundedGradients::columns(size_t i) const { return dy_.narrow(1, placed_[i].begin, placed_[i].width); }
-Tensor RoundedGradients::projected_gradient(size_t i) const { return dprojected_.narrow(1, ranks_begin_[i], rank_of(placed_[i])); }
+Tensor RoundedGradients::projected_gradient(size_t i) const {
+  return dprojected_.narrow(1, ranks_begin_[i], rank_of(placed_[i]));
+}
 
 std::pair<Tensor, Tensor> RoundedGradients::input_update(const Tensor& dx) const {
   if (placed_.empty() || !together_ || !cuda::serves_low_rank_add(dx, dprojected_.size(1))) return {};
@@ -123,8 +129,10 @@ void RoundedGradients::add_to_input(const Tensor& dx) const {
   }
   for (size_t i = 0; i < placed_.size(); ++i) {
     const auto& term = *placed_[i].term;
-    if (term.dropout > 0) cuda::add_dropped_(dx, at::mm(projected_gradient(i), term.rounded_a), term.dropout, term.dropout_mask);
-    else add_product_(dx, projected_gradient(i), term.rounded_a, true);
+    if (term.dropout > 0)
+      cuda::add_dropped_(dx, at::mm(projected_gradient(i), term.rounded_a), term.dropout, term.dropout_mask);
+    else
+      add_product_(dx, projected_gradient(i), term.rounded_a, true);
   }
 }
 
@@ -133,15 +141,19 @@ std::vector<std::pair<Tensor, Tensor>> RoundedGradients::of_factors(const Tensor
   const bool wants_a = std::ranges::any_of(placed_, [](const auto& each) { return each.term->a.requires_grad(); });
   Tensor all_a = together_ && wants_a ? at::mm(dprojected_.t(), x, at::kFloat) : Tensor();
   const double scale = placed_.empty() ? 1 : placed_.front().term->scale;
-  const bool scales_once = all_a.defined() && std::ranges::all_of(placed_, [&](const auto& each) { return each.term->scale == scale; });
+  const bool scales_once =
+      all_a.defined() && std::ranges::all_of(placed_, [&](const auto& each) { return each.term->scale == scale; });
   if (scales_once) all_a.mul_(scale);
   for (size_t i = 0; i < placed_.size(); ++i) {
     const auto& term = *placed_[i].term;
     auto& [da, db] = found[i];
     if (term.b.requires_grad()) db = at::mm(columns(i).t(), term.projected, at::kFloat);
     if (!term.a.requires_grad()) continue;
-    if (together_) da = all_a.narrow(0, ranks_begin_[i], rank_of(placed_[i]));
-    else da = at::mm(projected_gradient(i).t(), term.dropout > 0 ? cuda::drop_again(x, term.dropout, term.dropout_mask) : x, at::kFloat);
+    if (together_)
+      da = all_a.narrow(0, ranks_begin_[i], rank_of(placed_[i]));
+    else
+      da = at::mm(projected_gradient(i).t(), term.dropout > 0 ? cuda::drop_again(x, term.dropout, term.dropout_mask) : x,
+                  at::kFloat);
     if (!scales_once) da.mul_(term.scale);
   }
   return found;

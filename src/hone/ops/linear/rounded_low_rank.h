@@ -1,5 +1,6 @@
-// Low-rank updates beside a 16-bit base on a GPU, as automatic mixed precision has them: the float32 factors are rounded once a pass, products
-// are of 16-bit numbers with float32 sums, and an update is added inside its product. Terms that read one input share products.
+// Low-rank updates beside a 16-bit base on a GPU, as automatic mixed precision has them: the float32 factors are rounded once a
+// pass, products are of 16-bit numbers with float32 sums, and an update is added inside its product. Terms that read one input
+// share products.
 #pragma once
 #include "hone/ops/linear/low_rank.h"
 
@@ -24,18 +25,20 @@ class RoundedGradients {
  public:
   RoundedGradients(const Tensor& dy, std::vector<PlacedTerm> placed);
   void add_to_input(const Tensor& dx) const;
-  // What add_to_input would add to dx as one product of few ranks, [T, r] and [r, in], where it is one: for kernels that read dx anyway.
+  // What add_to_input would add to dx as one product of few ranks, [T, r] and [r, in], where it is one: for kernels that read dx
+  // anyway.
   std::pair<Tensor, Tensor> input_update(const Tensor& dx) const;
-  std::vector<std::pair<Tensor, Tensor>> of_factors(const Tensor& x) const;  // float32, of a and b of each term; x is not read where no a trains
+  std::vector<std::pair<Tensor, Tensor>> of_factors(
+      const Tensor& x) const;  // float32, of a and b of each term; x is not read where no a trains
 
  private:
-  Tensor columns(size_t i) const;        // of dy
+  Tensor columns(size_t i) const;  // of dy
   Tensor projected_gradient(size_t i) const;
   Tensor dy_;
   std::vector<PlacedTerm> placed_;
   Tensor dprojected_;  // [T, sum of ranks]
   std::vector<int64_t> ranks_begin_;
-  bool together_;      // no dropout: the terms' products with x and A are one
+  bool together_;  // no dropout: the terms' products with x and A are one
 };
 
 }  // namespace hone::ops

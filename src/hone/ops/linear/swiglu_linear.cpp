@@ -15,7 +15,8 @@ bool serves_halves_on_gpu(const Tensor& gate, const Tensor& up) { return cuda::s
 Tensor rows_or_copy(const Tensor& x) { return cuda::serves_rows(x) ? x : x.contiguous(); }
 
 // On a GPU one kernel computes the product again and both gradients, which lie side by side for the layers that gave gate and up.
-LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, const Tensor& gate, const Tensor& up, variable_list& result) {
+LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, const Tensor& gate, const Tensor& up,
+                                 variable_list& result) {
   LinearGradients found;
   const auto needs = layer.needs(true);
   RoundedGradients rounded(dy, place_terms(layer.terms, dy.size(1)));
@@ -40,9 +41,12 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
   static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const LowRankNode& layer, bool unread) {
     auto terms = layer.terms;
     Tensor y;
-    if (unread && terms.empty()) y = at::empty({inputs[0].size(0), layer.weight.size(0)}, inputs[0].options());
-    else if (unread) y = low_rank_unread(swiglu(inputs[0], inputs[1]), layer.weight, terms);
-    else y = low_rank_forward(swiglu(inputs[0], inputs[1]), layer.weight, layer.bias, terms);
+    if (unread && terms.empty())
+      y = at::empty({inputs[0].size(0), layer.weight.size(0)}, inputs[0].options());
+    else if (unread)
+      y = low_rank_unread(swiglu(inputs[0], inputs[1]), layer.weight, terms);
+    else
+      y = low_rank_forward(swiglu(inputs[0], inputs[1]), layer.weight, layer.bias, terms);
     layer.save(ctx, {inputs[0], inputs[1]}, terms);
     return y;
   }
@@ -69,8 +73,8 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
   }
 };
 
-Tensor as_one_node(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters, bool training,
-                   bool unread) {
+Tensor as_one_node(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
+                   const std::vector<LoraWeights>& adapters, bool training, bool unread) {
   bool dora = std::ranges::any_of(adapters, [](const auto& adapter) { return adapter.active && adapter.magnitude.defined(); });
   if (dora || !fused_operators().swiglu) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
   LowRankNode layer{weight, bias, low_rank_terms(gate, adapters, training)};
@@ -86,13 +90,13 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
   return lora_linear_plain(swiglu_plain(gate, up), weight, bias, adapters, training);
 }
 
-Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
-                     bool training) {
+Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
+                     const std::vector<LoraWeights>& adapters, bool training) {
   return as_one_node(gate, up, weight, bias, adapters, training, false);
 }
 
-Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
-                            bool training) {
+Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
+                            const std::vector<LoraWeights>& adapters, bool training) {
   return as_one_node(gate, up, weight, bias, adapters, training, true);
 }
 

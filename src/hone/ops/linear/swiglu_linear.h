@@ -8,10 +8,10 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
                            const std::vector<LoraWeights>& adapters, bool training);
 
 // One autograd node: the product, as wide as the MLP, is computed again in the backward pass instead of being kept.
-Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
-                     bool training);
+Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
+                     const std::vector<LoraWeights>& adapters, bool training);
 // The same where nobody reads the answer's values and only its gradients are asked for: what gives the values alone is left out.
-Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
-                            bool training);
+Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
+                            const std::vector<LoraWeights>& adapters, bool training);
 
 }  // namespace hone::ops

@@ -35,8 +35,10 @@ RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor
   if (!on_gpu && !cpu::supports(logits)) return by_tensors(logits, targets, weights, smoothing, into_gradient);
   auto losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
   auto correct = at::empty({logits.size(0)}, targets.options());
-  if (on_gpu) cuda::cross_entropy_rows(logits, targets, weights, smoothing, into_gradient, losses, correct);
-  else cpu::cross_entropy_rows(logits, targets, weights, smoothing, into_gradient, losses, correct);
+  if (on_gpu)
+    cuda::cross_entropy_rows(logits, targets, weights, smoothing, into_gradient, losses, correct);
+  else
+    cpu::cross_entropy_rows(logits, targets, weights, smoothing, into_gradient, losses, correct);
   return {losses.sum(), correct.sum()};
 }
 

@@ -8,7 +8,8 @@ struct RowLosses {
   Tensor sum, correct;  // float32 and int64 scalars
 };
 
-// With `into_gradient` the logits [rows, V] are overwritten by the gradient of the sum. `weights` (float [rows]) may be undefined.
+// With `into_gradient` the logits [rows, V] are overwritten by the gradient of the sum. `weights` (float [rows]) may be
+// undefined.
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient);
 
 }  // namespace hone::ops

@@ -4,10 +4,10 @@
 
 #include "hone/device/autograd.h"
 #include "hone/ops/cpu/tiled_cross_entropy.h"
-#include "hone/ops/loss/cross_entropy_rows.h"
 #include "hone/ops/cuda/training.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/ops/linear/matmul.h"
+#include "hone/ops/loss/cross_entropy_rows.h"
 
 namespace hone::ops {
 namespace {
@@ -57,7 +57,8 @@ Rows bounded_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntr
 
 Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const Head& head, const CrossEntropyOptions& options) {
   Rows rows;
-  if (options.target_count >= 0 && head.plain() && cuda::serves_cross_entropy(hidden, head.weight.size(0))) return bounded_rows(hidden, targets_t, options);
+  if (options.target_count >= 0 && head.plain() && cuda::serves_cross_entropy(hidden, head.weight.size(0)))
+    return bounded_rows(hidden, targets_t, options);
   rows.index = labelled_positions(targets_t, options.target_count);
   rows.hidden = hidden.index_select(0, rows.index);
   rows.targets = targets_t.index_select(0, rows.index);
@@ -79,7 +80,8 @@ class ChunkedCrossEntropy {
       : head_(head), rows_(rows), smoothing_(options.label_smoothing), scale_(options.scale), with_gradient_(with_gradient) {
     size_t row_bytes = static_cast<size_t>(head.weight.size(0)) * sizeof(float);
     size_t bytes = options.chunk_bytes;
-    if (cuda::serves_cross_entropy(rows.hidden, head.weight.size(0))) {  // logits in the hidden states' type alone; memory is there for large products
+    if (cuda::serves_cross_entropy(
+            rows.hidden, head.weight.size(0))) {  // logits in the hidden states' type alone; memory is there for large products
       row_bytes = static_cast<size_t>(head.weight.size(0)) * rows.hidden.element_size();
       bytes = std::max(bytes, kGpuChunkBytes);
     }
@@ -100,7 +102,10 @@ class ChunkedCrossEntropy {
     for (int64_t begin = 0; begin < rows_.hidden.size(0); begin += chunk_) {
       int64_t count = std::min(chunk_, rows_.hidden.size(0) - begin);
       bool by_hand = head_.plain() && !(with_gradient_ && head_.bias.defined());
-      if (by_hand) direct_chunk(begin, count); else recorded_chunk(begin, count);
+      if (by_hand)
+        direct_chunk(begin, count);
+      else
+        recorded_chunk(begin, count);
     }
     return std::move(pass_);
   }
@@ -116,7 +121,9 @@ class ChunkedCrossEntropy {
 
   Tensor scaled(const Tensor& logits) const { return scale_ == 1 ? logits : logits.to(at::kFloat) * scale_; }
   // Of a loss of scaled logits, for those before.
-  Tensor unscaled_gradient(const Tensor& gradient, at::ScalarType type) const { return scale_ == 1 ? gradient : (gradient * scale_).to(type); }
+  Tensor unscaled_gradient(const Tensor& gradient, at::ScalarType type) const {
+    return scale_ == 1 ? gradient : (gradient * scale_).to(type);
+  }
 
   void direct_chunk(int64_t begin, int64_t count) {
     auto x = rows_.hidden.narrow(0, begin, count);
@@ -125,8 +132,10 @@ class ChunkedCrossEntropy {
     if (!with_gradient_) return;
     logits = unscaled_gradient(logits, x.scalar_type());
     auto dhidden = pass_.dhidden.narrow(0, begin, count);
-    if (x.is_cuda()) at::mm_out(dhidden, logits, head_.weight);
-    else dhidden.copy_(matmul_nn(logits, head_.weight));
+    if (x.is_cuda())
+      at::mm_out(dhidden, logits, head_.weight);
+    else
+      dhidden.copy_(matmul_nn(logits, head_.weight));
     if (head_.weight.requires_grad()) accumulate_weight(logits, x);
   }
 
@@ -157,7 +166,8 @@ class ChunkedCrossEntropy {
     std::vector<size_t> places;
     for (size_t i = 0; i < parameters.size(); ++i)
       if (parameters[i].requires_grad()) wanted.push_back(parameters[i]), places.push_back(i);
-    auto grads = torch::autograd::grad({recorded}, wanted, {unscaled_gradient(logits, recorded.scalar_type())}, std::nullopt, false, /*allow_unused=*/true);
+    auto grads = torch::autograd::grad({recorded}, wanted, {unscaled_gradient(logits, recorded.scalar_type())}, std::nullopt,
+                                       false, /*allow_unused=*/true);
     at::NoGradGuard no_grad;
     pass_.dhidden.narrow(0, begin, count).copy_(grads[0]);
     for (size_t i = 0; i < places.size(); ++i) {
@@ -193,8 +203,10 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Head& head, const Tensor& targets_t,
                                const CrossEntropyOptions& options, bool with_gradient) {
     auto rows = labelled_rows(inputs[0], targets_t, head, options);
-    bool tiled = fused_operators().linear_cross_entropy && head.plain() && head.frozen() && cpu::serves_tiled(rows.hidden, head.weight, head.bias);
-    auto pass = tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedCrossEntropy(head, rows, options, with_gradient).run();
+    bool tiled = fused_operators().linear_cross_entropy && head.plain() && head.frozen() &&
+                 cpu::serves_tiled(rows.hidden, head.weight, head.bias);
+    auto pass =
+        tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedCrossEntropy(head, rows, options, with_gradient).run();
     variable_list saved{rows.index, pass.dhidden};
     for (size_t i = 0; i < pass.dparameters.size(); ++i) {
       auto& grad = pass.dparameters[i];
@@ -213,7 +225,8 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     auto found = dhidden * scale.to(dhidden.scalar_type());
     if (index.defined()) found = scattered(found, index, ctx->saved_data["tokens"].toInt());
     variable_list result{found};
-    for (size_t i = 2; i < saved.size(); ++i) result.push_back(saved[i].defined() ? saved[i] * scale.to(saved[i].scalar_type()) : Tensor());
+    for (size_t i = 2; i < saved.size(); ++i)
+      result.push_back(saved[i].defined() ? saved[i] * scale.to(saved[i].scalar_type()) : Tensor());
     result.resize(result.size() + 4);  // head, targets, options, with_gradient
     return result;
   }
@@ -247,7 +260,8 @@ CrossEntropy linear_cross_entropy_plain(const Tensor& hidden, const Tensor& weig
 CrossEntropy linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                   const CrossEntropyOptions& given) {
   const auto& fused = fused_operators();
-  if (!fused.linear_cross_entropy && !fused.cross_entropy) return linear_cross_entropy_plain(hidden, weight, bias, targets_t, given);
+  if (!fused.linear_cross_entropy && !fused.cross_entropy)
+    return linear_cross_entropy_plain(hidden, weight, bias, targets_t, given);
   auto options = given;
   if (!fused.linear_cross_entropy) options.chunk_bytes = std::numeric_limits<size_t>::max() / 2;  // all logits at once
   Head head{weight, bias, {}, options.training};

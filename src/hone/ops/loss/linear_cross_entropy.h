@@ -9,18 +9,18 @@ constexpr int64_t kIgnoredTarget = -100;
 // Where there is a target, in order. With the number of them, known to the caller, an accelerator is not waited for.
 Tensor labelled_positions(const Tensor& targets_t, int64_t count = -1);
 
-// How many rows a GPU computes for so many targets: a few sizes only, so that batches of a shape launch the same kernels. All rows where nearly
-// all have a target, since leaving the others out would cost more.
+// How many rows a GPU computes for so many targets: a few sizes only, so that batches of a shape launch the same kernels. All
+// rows where nearly all have a target, since leaving the others out would cost more.
 int64_t bound_of_targets(int64_t count, int64_t rows);
 
 struct CrossEntropyOptions {
   Tensor weights_t;              // float [T], undefined: every target weighs 1
   double label_smoothing = 0.0;  // loss = (1 - e) nll + e * mean over the vocabulary, as torch and transformers define it
   int64_t target_count = -1;     // how many targets are not ignored, when the caller knows: spares an accelerator a host sync
-  std::vector<LoraWeights> adapters;  // on the head
-  bool training = false;              // dropout of the adapters
+  std::vector<LoraWeights> adapters;      // on the head
+  bool training = false;                  // dropout of the adapters
   size_t chunk_bytes = size_t{96} << 20;  // largest tensor of logits
-  double scale = 1;  // of the logits, in float32: the inverse of a temperature
+  double scale = 1;                       // of the logits, in float32: the inverse of a temperature
 };
 
 struct CrossEntropy {

@@ -7,11 +7,14 @@ namespace hone::ops {
 namespace {
 
 Tensor a_by_expert(const LoraWeights& adapter, int64_t experts) { return adapter.a.view({experts, -1, adapter.a.size(1)}); }
-Tensor b_by_expert(const LoraWeights& adapter, int64_t experts) { return adapter.b.view({adapter.b.size(0), -1, experts}).permute({2, 0, 1}); }
+Tensor b_by_expert(const LoraWeights& adapter, int64_t experts) {
+  return adapter.b.view({adapter.b.size(0), -1, experts}).permute({2, 0, 1});
+}
 
 // The product with expert `e` alone.
 Tensor by_one(const Tensor& rows, const ExpertLinear& product, int64_t e) {
-  auto y = product.quantized ? quantized_linear(rows, *(*product.quantized)[static_cast<size_t>(e)], {}) : at::linear(rows, product.weight[e]);
+  auto y = product.quantized ? quantized_linear(rows, *(*product.quantized)[static_cast<size_t>(e)], {})
+                             : at::linear(rows, product.weight[e]);
   const int64_t experts = product.weight.size(0);
   for (const auto& adapter : product.adapters) {
     if (!adapter.active) continue;
@@ -31,14 +34,17 @@ Tensor by_quantized(const Tensor& rows, const QuantizedExperts& experts, const T
 }
 
 Tensor by_all(const Tensor& rows, const ExpertLinear& product, const Tensor& counts) {
-  auto y = product.quantized ? by_quantized(rows, *product.quantized, counts) : grouped_matmul(rows, product.weight.transpose(1, 2), counts);
+  auto y = product.quantized ? by_quantized(rows, *product.quantized, counts)
+                             : grouped_matmul(rows, product.weight.transpose(1, 2), counts);
   const int64_t experts = product.weight.size(0);
   for (const auto& adapter : product.adapters) {
     if (!adapter.active) continue;
-    // A GPU multiplies all groups at once in the rows' own type, in which PEFT computes these, too; one by one they would cost a launch each.
+    // A GPU multiplies all groups at once in the rows' own type, in which PEFT computes these, too; one by one they would cost a
+    // launch each.
     const auto type = rows.is_cuda() ? rows.scalar_type() : adapter.a.scalar_type();
     auto low = grouped_matmul(rows.to(type), a_by_expert(adapter, experts).to(type).transpose(1, 2), counts);
-    y = y + (grouped_matmul(low, b_by_expert(adapter, experts).to(type).contiguous().transpose(1, 2), counts) * adapter.scale).to(y.scalar_type());
+    y = y + (grouped_matmul(low, b_by_expert(adapter, experts).to(type).contiguous().transpose(1, 2), counts) * adapter.scale)
+                .to(y.scalar_type());
   }
   return y;
 }

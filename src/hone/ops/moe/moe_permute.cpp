@@ -56,8 +56,10 @@ Tensor matrices_gradient(const Tensor& rows, const Tensor& grad, const Tensor& m
   auto dmatrices = at::zeros({matrices.size(0), matrices.size(2), matrices.size(1)}, matrices.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     auto to = dmatrices.select(0, expert), x = rows.narrow(0, begin, count), dy = grad.narrow(0, begin, count);
-    if (is_upcast(x)) to.copy_(matmul_tn(dy, x));
-    else at::mm_out(to, dy.t(), x);
+    if (is_upcast(x))
+      to.copy_(matmul_tn(dy, x));
+    else
+      at::mm_out(to, dy.t(), x);
   });
   return dmatrices.transpose(1, 2);
 }
@@ -157,6 +159,8 @@ Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Te
   return at::cat(parts);
 }
 
-Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts) { return GroupedMatmul::apply(rows, matrices, counts); }
+Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {
+  return GroupedMatmul::apply(rows, matrices, counts);
+}
 
 }  // namespace hone::ops

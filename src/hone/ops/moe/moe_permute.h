@@ -5,7 +5,7 @@
 namespace hone::ops {
 
 struct PermutedTokens {
-  Tensor rows_rh;   // [T * k, h]: tokens in the order of their experts
+  Tensor rows_rh;        // [T * k, h]: tokens in the order of their experts
   Tensor permutation_r;  // int32 [T * k]: where the row of a token's choice lies; choices count as t * k + j
 };
 

@@ -1,8 +1,8 @@
 // The operators of a decoder block on an NPU, each one launch of a fused kernel. Shapes as in the operators' own headers.
 #pragma once
 #include "hone/ops/attention/attention.h"
-#include "hone/ops/loss/cross_entropy_rows.h"
 #include "hone/ops/attention/rope.h"
+#include "hone/ops/loss/cross_entropy_rows.h"
 
 namespace hone::ops::npu {
 

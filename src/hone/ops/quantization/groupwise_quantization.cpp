@@ -12,7 +12,9 @@ constexpr int kRounds = 20;
 
 double largest_code(const GroupwiseConfig& how) { return (1 << how.bits) - 1; }
 
-Tensor codes_between(const Tensor& numbers, const GroupwiseConfig& how) { return numbers.round().clamp_(0, largest_code(how)).to(at::kByte); }
+Tensor codes_between(const Tensor& numbers, const GroupwiseConfig& how) {
+  return numbers.round().clamp_(0, largest_code(how)).to(at::kByte);
+}
 
 // The proximal step of the norm |x|^0.7: what of an error is an outlier's.
 Tensor shrunk(const Tensor& errors) {

@@ -1,5 +1,5 @@
-// Weights as small integers, each group with a scale and a zero: HQQ's way, which moves the zero until few weights are far off, and
-// quanto's, which takes the extremes as they are.
+// Weights as small integers, each group with a scale and a zero: HQQ's way, which moves the zero until few weights are far off,
+// and quanto's, which takes the extremes as they are.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -9,9 +9,9 @@ enum class RangeMethod { half_quadratic, min_max };
 
 struct GroupwiseConfig {
   RangeMethod solver = RangeMethod::half_quadratic;
-  int bits = 4;         // 1 to 8
-  int axis = 1;         // 1: a group is consecutive weights; 0: weights that lie a row of groups apart
-  int64_t group = 64;   // of all weights together a divisor; of extremes, of the inputs
+  int bits = 4;        // 1 to 8
+  int axis = 1;        // 1: a group is consecutive weights; 0: weights that lie a row of groups apart
+  int64_t group = 64;  // of all weights together a divisor; of extremes, of the inputs
 };
 
 // weight = (codes - zeros) * scales, shaped by groups: [-1, group] or [group, -1].

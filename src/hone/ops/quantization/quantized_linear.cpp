@@ -18,7 +18,9 @@ PackedWeight to_int8(const Tensor& weight) {
 // Codes are chosen by the scales as they will be read, rounded to bfloat16.
 PackedWeight to_int4(const Tensor& weight) {
   if (weight.size(1) % cpu::kPackedGroup)
-    throw UserError(ExitCode::usage, fmt::format("4 bits need widths divisible by {}; a layer here reads {}", cpu::kPackedGroup, weight.size(1)), "use 8 bits");
+    throw UserError(ExitCode::usage,
+                    fmt::format("4 bits need widths divisible by {}; a layer here reads {}", cpu::kPackedGroup, weight.size(1)),
+                    "use 8 bits");
   auto groups = weight.view({weight.size(0), -1, cpu::kPackedGroup});
   auto as_read = [](const Tensor& x) { return x.to(at::kBFloat16).to(at::kFloat); };
   auto lowest = as_read(groups.amin(2)), scales = as_read((groups.amax(2) - lowest).div_(15.0).clamp_min_(1e-12));

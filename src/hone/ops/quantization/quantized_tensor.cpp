@@ -125,7 +125,9 @@ Tensor QuantizedTensor::dequantize(at::ScalarType type) const {
   int64_t count = 1;
   for (int64_t size : shape_) count *= size;
   if (how_.code == QuantType::grouped) {
-    return ((unpack_codes(codes_, how_.grouped.bits, count).view(grouped_shape(how_.grouped)).to(at::kFloat) - outer_) * scales_).view(shape_).to(type);
+    return ((unpack_codes(codes_, how_.grouped.bits, count).view(grouped_shape(how_.grouped)).to(at::kFloat) - outer_) * scales_)
+        .view(shape_)
+        .to(type);
   }
   auto codes = at::stack({codes_.bitwise_right_shift(4), codes_.bitwise_and(15)}, 1).view({-1, kBlock});
   return (looked_up(table_of(how_.code, codes_.device()), codes) * scales()).view({-1}).slice(0, 0, count).view(shape_).to(type);
@@ -133,8 +135,14 @@ Tensor QuantizedTensor::dequantize(at::ScalarType type) const {
 
 QuantizedTensorParts QuantizedTensor::parts() const {
   const auto device = codes_.device();
-  const bool by_table = how_.code == QuantType::nf4 || how_.code == QuantType::fp4;  // others are numbers, and grouped ones have zeros in outer_
-  return {codes_, scales_, outer_, by_table ? table_of(how_.code, device) : Tensor(), by_table && outer_.defined() ? dynamic_table(device) : Tensor(), offset_};
+  const bool by_table =
+      how_.code == QuantType::nf4 || how_.code == QuantType::fp4;  // others are numbers, and grouped ones have zeros in outer_
+  return {codes_,
+          scales_,
+          outer_,
+          by_table ? table_of(how_.code, device) : Tensor(),
+          by_table && outer_.defined() ? dynamic_table(device) : Tensor(),
+          offset_};
 }
 
 size_t QuantizedTensor::bytes() const {

@@ -13,8 +13,7 @@ bool has_fused_adam(const Tensor& parameter) { return parameter.is_cpu() || para
 void foreach_update(const AdamUpdate& u, const AdamConfig& config) {
   TensorList gradients = u.gradients;
   if (config.decoupled_decay && u.weight_decay != 0) at::_foreach_mul_(u.parameters, 1 - u.rate * u.weight_decay);
-  if (!config.decoupled_decay && u.weight_decay != 0)
-    gradients = at::_foreach_add(gradients, u.parameters, u.weight_decay);
+  if (!config.decoupled_decay && u.weight_decay != 0) gradients = at::_foreach_add(gradients, u.parameters, u.weight_decay);
   at::_foreach_lerp_(u.first, gradients, 1 - config.beta1);
   at::_foreach_mul_(u.second, config.beta2);
   at::_foreach_addcmul_(u.second, gradients, gradients, 1 - config.beta2);
@@ -47,10 +46,14 @@ void Adam::step(double learning_rate) {
                       step_.item<int64_t>()};
     if (scales_gradients())
       ops::cuda::adam_(update.parameters, update.gradients, update.first, update.second, copies_of(update.parameters), clipping_,
-                       {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay, update.step});
-    else if (serves_cpu_adam(update, config_)) cpu_adam(update, config_);
-    else if (has_fused_adam(update.parameters.front())) libtorch_adam(update, config_);
-    else foreach_update(update, config_);
+                       {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay,
+                        update.step});
+    else if (serves_cpu_adam(update, config_))
+      cpu_adam(update, config_);
+    else if (has_fused_adam(update.parameters.front()))
+      libtorch_adam(update, config_);
+    else
+      foreach_update(update, config_);
   }
 }
 

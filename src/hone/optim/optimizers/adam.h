@@ -1,5 +1,5 @@
-// Adam and AdamW. One fused call per group where the device has it: bit for bit what torch's fused optimizers do on the CPU, within float32's
-// rounding of them on a GPU (ops/cuda/adam.h).
+// Adam and AdamW. One fused call per group where the device has it: bit for bit what torch's fused optimizers do on the CPU,
+// within float32's rounding of them on a GPU (ops/cuda/adam.h).
 #pragma once
 #include <unordered_map>
 
@@ -27,8 +27,8 @@ class Adam : public Optimizer {
   };
   AdamConfig config_;
   std::unordered_map<const void*, Tensor> copies_;  // by parameter, what is written along
-  std::vector<Moments> moments_;            // one per group
-  Tensor step_ = at::zeros({}, at::kLong);  // on the host; counts updates of the whole set
+  std::vector<Moments> moments_;                    // one per group
+  Tensor step_ = at::zeros({}, at::kLong);          // on the host; counts updates of the whole set
 };
 
 }  // namespace hone::optim

@@ -39,13 +39,13 @@ void AdamMini::step(double learning_rate) {
     const double rate = learning_rate * group.lr_scale;
     const Tensor& gradient = parameter.grad();
     const Tensor square = gradient.square();
-    moments.second.mul_(adam.beta2).add_(moments.blocks == 0 ? square : square.view({moments.blocks, -1}).mean(1, /*keepdim=*/true),
-                                         1 - adam.beta2);
+    moments.second.mul_(adam.beta2)
+        .add_(moments.blocks == 0 ? square : square.view({moments.blocks, -1}).mean(1, /*keepdim=*/true), 1 - adam.beta2);
     moments.first.lerp_(gradient, 1 - adam.beta1);
     if (group.weight_decay > 0) parameter.mul_(1 - rate * group.weight_decay);
     const Tensor denominator = (moments.second.sqrt() / correction2).add_(adam.epsilon);
-    const Tensor update =
-        moments.blocks == 0 ? moments.first / denominator : (moments.first.view({moments.blocks, -1}) / denominator).view_as(parameter);
+    const Tensor update = moments.blocks == 0 ? moments.first / denominator
+                                              : (moments.first.view({moments.blocks, -1}) / denominator).view_as(parameter);
     parameter.add_(update, -rate / correction1);
   });
 }

@@ -1,4 +1,5 @@
-// Adam-mini: a second moment per block of a weight (a head of queries or keys, a neuron's row, a whole norm) instead of per element.
+// Adam-mini: a second moment per block of a weight (a head of queries or keys, a neuron's row, a whole norm) instead of per
+// element.
 #pragma once
 #include "hone/optim/optimizers/adam.h"
 #include "hone/optim/optimizers/each_parameter.h"

@@ -1,5 +1,5 @@
-// APOLLO: plain gradients, scaled per channel (or per matrix) by what Adam does to a low-rank projection of them. Its moments have the
-// projection's size; rank 1 with one scale per matrix is APOLLO-Mini.
+// APOLLO: plain gradients, scaled per channel (or per matrix) by what Adam does to a low-rank projection of them. Its moments
+// have the projection's size; rank 1 with one scale per matrix is APOLLO-Mini.
 #pragma once
 #include <optional>
 #include <string>
@@ -15,9 +15,9 @@ struct ApolloConfig {
   AdamConfig adam;
   int64_t rank = 16, update_interval = 200;
   double scale = 32;
-  bool by_svd = false;        // projections from the gradient's singular vectors instead of random ones
-  bool per_channel = true;    // else one scale for a whole matrix
-  bool scale_front = false;   // scale before the limit on the update's growth instead of after it
+  bool by_svd = false;       // projections from the gradient's singular vectors instead of random ones
+  bool per_channel = true;   // else one scale for a whole matrix
+  bool scale_front = false;  // scale before the limit on the update's growth instead of after it
   std::string projection = "std";
   std::vector<std::string> targets = {"all"};
   std::optional<int64_t> alone_at;  // the only parameter here is the n-th of a run whose others have optimizers of their own

@@ -53,16 +53,17 @@ void MaskedAdam::step(double learning_rate) {
   const auto& adam = config_.adam;
   const int64_t in_window = config_.interval > 0 ? step_.item<int64_t>() % config_.interval : step_.item<int64_t>();
   const double correction = bias_correction(adam, in_window + 1);
-  update_each(groups_, shares_, [&](const ParameterGroup& group, const std::string& name, Tensor& parameter, SparseMoments& share) {
-    if (!share.first.defined()) return;
-    if (in_window == 0) share.first.zero_(), share.second.zero_();
-    const Tensor elements = chosen_elements(name, parameter, share.first.numel());
-    const Tensor gradient = parameter.grad().reshape({-1}).index_select(0, elements);
-    share.first.lerp_(gradient, 1 - adam.beta1);
-    share.second.lerp_(gradient.square(), 1 - adam.beta2);
-    const Tensor update = share.first / share.second.sqrt().add_(adam.epsilon);
-    parameter.view({-1}).index_add_(0, elements, update, -learning_rate * group.lr_scale * correction);
-  });
+  update_each(groups_, shares_,
+              [&](const ParameterGroup& group, const std::string& name, Tensor& parameter, SparseMoments& share) {
+                if (!share.first.defined()) return;
+                if (in_window == 0) share.first.zero_(), share.second.zero_();
+                const Tensor elements = chosen_elements(name, parameter, share.first.numel());
+                const Tensor gradient = parameter.grad().reshape({-1}).index_select(0, elements);
+                share.first.lerp_(gradient, 1 - adam.beta1);
+                share.second.lerp_(gradient.square(), 1 - adam.beta2);
+                const Tensor update = share.first / share.second.sqrt().add_(adam.epsilon);
+                parameter.view({-1}).index_add_(0, elements, update, -learning_rate * group.lr_scale * correction);
+              });
   step_ += 1;
 }
 

@@ -16,7 +16,8 @@ void require_projected(const OptimizerConfig& config, const std::vector<Paramete
   for (const auto& group : groups)
     for (size_t i = 0; i < group.parameters.size(); ++i)
       if (is_projected(config.target_modules, group.names[i], group.parameters[i])) return;
-  throw UserError(ExitCode::usage, fmt::format("{}: no trained matrix matches {}", config.name, fmt::join(config.target_modules, ", ")),
+  throw UserError(ExitCode::usage,
+                  fmt::format("{}: no trained matrix matches {}", config.name, fmt::join(config.target_modules, ", ")),
                   "it projects full weights; use it with full or freeze tuning, not with LoRA");
 }
 
@@ -32,7 +33,8 @@ class OptimizerInBackward::Hook final : public torch::autograd::PostAccumulateGr
   size_t index_;
 };
 
-OptimizerInBackward::OptimizerInBackward(const OptimizerConfig& config, std::vector<ParameterGroup> groups) : Optimizer(std::move(groups)) {
+OptimizerInBackward::OptimizerInBackward(const OptimizerConfig& config, std::vector<ParameterGroup> groups)
+    : Optimizer(std::move(groups)) {
   require_projected(config, groups_);
   auto own = config;
   own.per_parameter = false;
@@ -44,7 +46,8 @@ OptimizerInBackward::OptimizerInBackward(const OptimizerConfig& config, std::vec
       each_.push_back(make_optimizer(own, {alone}));
       names_.push_back(group.names[i]);
       parameters_.push_back(parameter);
-      if (parameter.requires_grad()) torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<Hook>(*this, parameters_.size() - 1));
+      if (parameter.requires_grad())
+        torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<Hook>(*this, parameters_.size() - 1));
     }
 }
 
@@ -69,7 +72,8 @@ void OptimizerInBackward::step(double learning_rate) {
 
 void OptimizerInBackward::visit_state(const StateVisitor& visit) {
   for (size_t i = 0; i < each_.size(); ++i)
-    each_[i]->visit_state([&](const std::string& name, Tensor& tensor) { visit(name == "step" ? "step/" + names_[i] : name, tensor); });
+    each_[i]->visit_state(
+        [&](const std::string& name, Tensor& tensor) { visit(name == "step" ? "step/" + names_[i] : name, tensor); });
 }
 
 }  // namespace hone::optim

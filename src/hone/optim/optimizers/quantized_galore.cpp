@@ -17,11 +17,15 @@ QuantizedProjector QuantizedProjector::of(const Tensor& matrix, int64_t bits, in
   return {at::clamp(at::round(rows / scales) + zeros, 0, steps).to(at::kByte), scales, zeros};
 }
 
-Tensor QuantizedProjector::values(at::IntArrayRef shape) const { return (scales * (codes.to(scales.scalar_type()) - zeros)).reshape(shape); }
+Tensor QuantizedProjector::values(at::IntArrayRef shape) const {
+  return (scales * (codes.to(scales.scalar_type()) - zeros)).reshape(shape);
+}
 
-QuantizedGalore::QuantizedGalore(std::vector<ParameterGroup> groups, const QuantizedGaloreConfig& config) : Optimizer(std::move(groups)), config_(config) {
+QuantizedGalore::QuantizedGalore(std::vector<ParameterGroup> groups, const QuantizedGaloreConfig& config)
+    : Optimizer(std::move(groups)), config_(config) {
   if (config_.galore.projection != "std")
-    throw UserError(ExitCode::usage, fmt::format("Q-GaLore with the projection \"{}\"", config_.galore.projection), "Q-GaLore has galore_proj_type std alone");
+    throw UserError(ExitCode::usage, fmt::format("Q-GaLore with the projection \"{}\"", config_.galore.projection),
+                    "Q-GaLore has galore_proj_type std alone");
   if (config_.bits > 8) throw UserError(ExitCode::usage, fmt::format("galore_proj_bits is {}", config_.bits), "expected 1 to 8");
   bool any = false;
   for (const auto& group : groups_) {
@@ -32,7 +36,8 @@ QuantizedGalore::QuantizedGalore(std::vector<ParameterGroup> groups, const Quant
     }
   }
   if (!any)
-    throw UserError(ExitCode::usage, fmt::format("Q-GaLore: no trained matrix matches {}", fmt::join(config_.galore.targets, ", ")),
+    throw UserError(ExitCode::usage,
+                    fmt::format("Q-GaLore: no trained matrix matches {}", fmt::join(config_.galore.targets, ", ")),
                     "GaLore projects full weights; use it with full or freeze tuning, not with LoRA");
 }
 
@@ -65,14 +70,17 @@ void QuantizedGalore::refresh(State& state, const Tensor& gradient) const {
   auto* counts = state.counts.mutable_data_ptr<int64_t>();
   if (counts[1] > 0) {
     state.cosine_similarities.copy_(at::roll(state.cosine_similarities, -1));
-    state.cosine_similarities[config_.queue_size - 1].fill_(at::cosine_similarity(state.first_vector, leading, /*dim=*/0).item<double>());
+    state.cosine_similarities[config_.queue_size - 1].fill_(
+        at::cosine_similarity(state.first_vector, leading, /*dim=*/0).item<double>());
     const bool full = counts[1] >= config_.queue_size;
     if (full && state.cosine_similarities.mean().item<double>() >= config_.cos_threshold) counts[0] *= config_.gamma_proj;
   }
   ++counts[1];
   state.first_vector.copy_(leading);
-  if (config_.quantize_projector) state.coarse = QuantizedProjector::of(found.contiguous(), config_.bits, config_.group);
-  else state.projector.copy_(found);
+  if (config_.quantize_projector)
+    state.coarse = QuantizedProjector::of(found.contiguous(), config_.bits, config_.group);
+  else
+    state.projector.copy_(found);
 }
 
 Tensor QuantizedGalore::projector(const State& state) const {

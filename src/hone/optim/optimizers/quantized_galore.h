@@ -1,5 +1,5 @@
-// Q-GaLore: GaLore whose moments take 8 bits and whose projectors take few, and which looks for a new subspace less and less often where
-// the old one keeps being right.
+// Q-GaLore: GaLore whose moments take 8 bits and whose projectors take few, and which looks for a new subspace less and less
+// often where the old one keeps being right.
 #pragma once
 #include "hone/optim/optimizers/blockwise_quantized.h"
 #include "hone/optim/optimizers/each_parameter.h"
@@ -9,9 +9,9 @@ namespace hone::optim {
 
 struct QuantizedGaloreConfig {
   GaloreConfig galore;
-  bool quantize_projector = false;       // else float32
-  int64_t bits = 4, group = 256;       // of the coarse one: values that share a scale
-  double cos_threshold = 0.4;                 // mean likeness of the last subspaces from which on a matrix waits longer
+  bool quantize_projector = false;         // else float32
+  int64_t bits = 4, group = 256;           // of the coarse one: values that share a scale
+  double cos_threshold = 0.4;              // mean likeness of the last subspaces from which on a matrix waits longer
   int64_t gamma_proj = 2, queue_size = 5;  // how much longer, and how many subspaces count
 };
 
@@ -31,11 +31,11 @@ class QuantizedGalore : public Optimizer {
  private:
   struct State {
     Projection side = Projection::none;
-    Tensor projector;      // float32, [rows, rank] or [rank, columns]; of a coarse one only the shape is used
+    Tensor projector;  // float32, [rows, rank] or [rank, columns]; of a coarse one only the shape is used
     QuantizedProjector coarse;
-    Tensor first_vector;   // of the subspace before
-    Tensor cosine_similarities;       // of the last subspaces, oldest first
-    Tensor counts;         // steps between subspaces, subspaces seen
+    Tensor first_vector;               // of the subspace before
+    Tensor cosine_similarities;        // of the last subspaces, oldest first
+    Tensor counts;                     // steps between subspaces, subspaces seen
     BlockwiseQuantized first, second;  // moments in the subspace
   };
   State initial_state(const std::string& name, const Tensor& parameter) const;

@@ -11,7 +11,7 @@ namespace {
 class BackendWork final : public Work {
  public:
   BackendWork(std::vector<c10::intrusive_ptr<c10d::Work>> works, const GroupContext& context, std::shared_ptr<double> waited,
-                 const char* doing, std::function<void()> finish)
+              const char* doing, std::function<void()> finish)
       : works_(std::move(works)), context_(context), waited_(std::move(waited)), doing_(doing), finish_(std::move(finish)) {}
   void wait() override {
     auto began = std::chrono::steady_clock::now();
@@ -38,8 +38,7 @@ c10::intrusive_ptr<c10d::Store> store_of(const GroupContext& context, const std:
   return c10::make_intrusive<c10d::PrefixStore>("hone/" + name, context.store);
 }
 
-std::unique_ptr<Work> BackendGroup::start(const char* doing, const std::function<Works()>& begin,
-                                             std::function<void()> finish) {
+std::unique_ptr<Work> BackendGroup::start(const char* doing, const std::function<Works()>& begin, std::function<void()> finish) {
   if (context_.watch) context_.watch->enter(doing);
   try {
     return std::make_unique<BackendWork>(begin(), context_, seconds_waited_, doing, std::move(finish));

@@ -38,7 +38,7 @@ DeviceMesh DeviceMesh::plan(const Request& request, int world) {
   if (request.ranks_per_node > 0 && world > request.ranks_per_node && request.ranks_per_node % inner != 0 &&
       inner % request.ranks_per_node != 0)
     mesh.notes_.push_back(fmt::format("groups of {} ranks straddle nodes of {}: each gathers weights over the slower links",
-                                        inner, request.ranks_per_node));
+                                      inner, request.ranks_per_node));
   return mesh;
 }
 

@@ -1,5 +1,5 @@
-// The ranks of a run as a grid with named axes, and the groups along them: data (dp), shards of a replica (fsdp), one sequence (sp), and
-// room for tensor, pipeline, context and expert parallelism.
+// The ranks of a run as a grid with named axes, and the groups along them: data (dp), shards of a replica (fsdp), one sequence
+// (sp), and room for tensor, pipeline, context and expert parallelism.
 #pragma once
 #include <string>
 #include <string_view>

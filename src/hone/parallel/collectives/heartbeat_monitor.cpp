@@ -13,8 +13,8 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
-#include "hone/parallel/launch/rendezvous.h"
 #include "hone/parallel/launch/rank_files.h"
+#include "hone/parallel/launch/rendezvous.h"
 
 namespace hone::parallel {
 namespace {

@@ -20,15 +20,16 @@ class Work {
 };
 
 struct ProcessGroupOptions {
-  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);        // for everyone to come
+  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for everyone to come
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);  // for one collective
-  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(60);     // for a rank that sends no heartbeats any more
+  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(60);   // for a rank that sends no heartbeats any more
   at::Device device{at::kCPU};
 };
 
 class ProcessGroup {
  public:
-  // Meets the other ranks at the master's store; a world of one meets nobody. Throws UserError(lost_peer) naming who did not come, or came with another world.
+  // Meets the other ranks at the master's store; a world of one meets nobody. Throws UserError(lost_peer) naming who did not
+  // come, or came with another world.
   static std::unique_ptr<ProcessGroup> join(const World& world, const ProcessGroupOptions& config);
   virtual ~ProcessGroup() = default;
 
@@ -57,7 +58,9 @@ class ProcessGroup {
 
  protected:
   ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
-  void count(const Tensor& payload, double share) { bytes_sent_ += static_cast<int64_t>(static_cast<double>(payload.nbytes()) * share); }
+  void count(const Tensor& payload, double share) {
+    bytes_sent_ += static_cast<int64_t>(static_cast<double>(payload.nbytes()) * share);
+  }
   int rank_, size_;
   int64_t bytes_sent_ = 0;
   std::shared_ptr<double> seconds_waited_ = std::make_shared<double>(0);  // shared with what is pending

@@ -1,4 +1,5 @@
-// What a rank and the supervisor that started it leave for each other: why the rank failed, which run it works on, where to go on.
+// What a rank and the supervisor that started it leave for each other: why the rank failed, which run it works on, where to go
+// on.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,8 +12,8 @@ inline constexpr const char* kFailureNote = "HONE_FAILURE_NOTE";
 inline constexpr const char* kRunNote = "HONE_RUN_NOTE";
 inline constexpr const char* kContinueRun = "HONE_CONTINUE_RUN";
 
-void write_error_file(const std::string& why);    // the first note stays; without a supervisor nothing happens
-void write_run_dir(const std::string& folder);     // where this run writes its checkpoints
+void write_error_file(const std::string& why);   // the first note stays; without a supervisor nothing happens
+void write_run_dir(const std::string& folder);   // where this run writes its checkpoints
 std::optional<std::string> run_dir_to_resume();  // after a restart: the folder of the attempt before
 
 }  // namespace hone::parallel

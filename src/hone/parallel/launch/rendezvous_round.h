@@ -1,4 +1,5 @@
-// Elastic launches: before each attempt the supervisors of the nodes agree on who takes part. The node that is not there is left out.
+// Elastic launches: before each attempt the supervisors of the nodes agree on who takes part. The node that is not there is left
+// out.
 #pragma once
 #include "hone/parallel/launch/world.h"
 

@@ -16,9 +16,9 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/parallel/collectives/heartbeat_monitor.h"
+#include "hone/parallel/launch/rank_files.h"
 #include "hone/parallel/launch/rank_process.h"
 #include "hone/parallel/launch/rendezvous_round.h"
-#include "hone/parallel/launch/rank_files.h"
 
 namespace hone::parallel {
 namespace {
@@ -142,7 +142,8 @@ class Attempt {
   std::string why(const char* adverb = "") const {
     if (!suspect_) return "";
     auto said = suspect_->why();
-    return fmt::format("rank {} {}{}{}{}{}", suspect_->number(), suspect_->how_it_ended(), *adverb ? " " : "", adverb, said.empty() ? "" : ": ", said);
+    return fmt::format("rank {} {}{}{}{}{}", suspect_->number(), suspect_->how_it_ended(), *adverb ? " " : "", adverb,
+                       said.empty() ? "" : ": ", said);
   }
 
  private:
@@ -167,7 +168,7 @@ class Attempt {
     log::error("{}; ending the other ranks", why("first"));
     if (config_.launch.nodes > 1)
       report_lost_rank(config_.launch.master_address, port_,
-                    fmt::format("rank {} {}", suspect_->number(), suspect_->how_it_ended()));
+                       fmt::format("rank {} {}", suspect_->number(), suspect_->how_it_ended()));
     signal_all(ranks_, SIGTERM);
     urge_at_ = Clock::now() + std::chrono::seconds(1);
   }

@@ -1,4 +1,5 @@
-// Starts the ranks of this node, shows what they print, passes signals on, ends them together when one fails, and starts them again.
+// Starts the ranks of this node, shows what they print, passes signals on, ends them together when one fails, and starts them
+// again.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,14 +11,15 @@ namespace hone::parallel {
 struct SupervisorConfig {
   LaunchConfig launch;
   std::vector<std::string> command;  // argv of each rank; argv[0] keeps the front end's name
-  int max_restarts = 0;              // from the last checkpoint, with a growing pause; never after a mistake that would come again
-  double grace_seconds = 10;         // between asking a rank to end and killing it
+  int max_restarts = 0;       // from the last checkpoint, with a growing pause; never after a mistake that would come again
+  double grace_seconds = 10;  // between asking a rank to end and killing it
 };
 
 struct LaunchResult {
-  int code = 0;         // 0 when all ranks ended well, else that of the rank that failed first
-  std::string why;      // "rank 1 was killed by signal 9 (Killed)"; empty for 0
-  std::string run;      // the folder that the run was written to; empty when it did not come so far, or on another node than the first
+  int code = 0;     // 0 when all ranks ended well, else that of the rank that failed first
+  std::string why;  // "rank 1 was killed by signal 9 (Killed)"; empty for 0
+  std::string
+      run;  // the folder that the run was written to; empty when it did not come so far, or on another node than the first
 };
 
 // The first rank of the node owns the terminal; the others' lines are prefixed with their rank.

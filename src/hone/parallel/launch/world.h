@@ -10,9 +10,9 @@ struct World {
   int local_rank = 0, local_size = 1;
   std::string master_address = "127.0.0.1";
   int master_port = 29500;
-  bool launched = false;       // somebody started us as one of a number, be it the only one
+  bool launched = false;            // somebody started us as one of a number, be it the only one
   bool has_external_store = false;  // torchrun keeps the master's store, through all its attempts …
-  int attempt = 0;             // … of which this is one: what ranks of another left there is not for us
+  int attempt = 0;                  // … of which this is one: what ranks of another left there is not for us
 
   bool distributed() const { return size > 1; }
   bool is_main() const { return rank == 0; }

@@ -62,7 +62,8 @@ void FlatParameter::make_shards() {
   for (size_t i = 0; i < members_.size(); ++i) {
     int64_t from = std::max(begin, offsets_[i]), to = std::min(end, offsets_[i] + members_[i].numel());
     if (from < to)
-      parameter_shards_.push_back({i, from - offsets_[i], optimizer_shard_.narrow(0, from - begin, to - from).detach().requires_grad_(true)});
+      parameter_shards_.push_back(
+          {i, from - offsets_[i], optimizer_shard_.narrow(0, from - begin, to - from).detach().requires_grad_(true)});
   }
 }
 
@@ -76,7 +77,8 @@ void FlatParameter::fill(size_t member, const Tensor& values) {
   if (from >= to) return;
   auto part = flat.narrow(0, from - offsets_[member], to - from);
   if (!config_.keep_unsharded) shard_.narrow(0, from - begin, to - from).copy_(part);
-  if (optimizer_shard_.defined() && !optimizer_shard_.is_same(shard_)) optimizer_shard_.narrow(0, from - begin, to - from).copy_(part);
+  if (optimizer_shard_.defined() && !optimizer_shard_.is_same(shard_))
+    optimizer_shard_.narrow(0, from - begin, to - from).copy_(part);
 }
 
 void FlatParameter::allocate() {
@@ -115,7 +117,8 @@ void FlatParameter::release() {
 }
 
 bool FlatParameter::requires_grad_now() const {
-  return config_.trained && std::any_of(members_.begin(), members_.end(), [](const Tensor& member) { return member.requires_grad(); });
+  return config_.trained &&
+         std::any_of(members_.begin(), members_.end(), [](const Tensor& member) { return member.requires_grad(); });
 }
 
 void FlatParameter::start_reduce() {

@@ -1,5 +1,5 @@
-// Several parameters end to end in one buffer of which each rank keeps an equal part. The model continues using its own tensors: they are
-// views of the whole buffer, whose memory is there only while it is gathered.
+// Several parameters end to end in one buffer of which each rank keeps an equal part. The model continues using its own tensors:
+// they are views of the whole buffer, whose memory is there only while it is gathered.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,14 +17,14 @@ struct ParameterShard {
 };
 
 struct FlatParameterConfig {
-  bool keep_unsharded = false;               // the whole buffer is always there: only gradients and optimizer are sharded
-  bool trained = true;                 // gradients will be reduced
-  at::ScalarType type = at::kFloat;    // of the buffer
+  bool keep_unsharded = false;                // the whole buffer is always there: only gradients and optimizer are sharded
+  bool trained = true;                        // gradients will be reduced
+  at::ScalarType type = at::kFloat;           // of the buffer
   at::ScalarType reduce_type = at::kFloat;    // of gradients on their way
   at::ScalarType gradient_type = at::kFloat;  // of the sums that the optimizer reads
-  at::Device device{at::kCPU};         // where the model computes
-  bool offload_parameters = false;          // parameters rest in host memory
-  bool offload_optimizer = false;         // what the optimizer touches is in host memory
+  at::Device device{at::kCPU};                // where the model computes
+  bool offload_parameters = false;            // parameters rest in host memory
+  bool offload_optimizer = false;             // what the optimizer touches is in host memory
 };
 
 class FlatParameter {
@@ -38,10 +38,11 @@ class FlatParameter {
   bool gathered() const { return config_.keep_unsharded || gathered_; }
 
   bool trained() const { return config_.trained; }
-  bool requires_grad_now() const;  // LISA freezes layers for a while: without a sum their pieces have no gradient, and the optimizer passes them over
-  void start_reduce();   // takes the members' gradients; what has none counts as zero
-  void finish_reduce();  // adds the sum over all ranks to the gradients of the pieces
-  void sync_after_step();        // after an update: the pieces' values reach the shard, and a resident buffer all ranks
+  bool requires_grad_now()
+      const;  // LISA freezes layers for a while: without a sum their pieces have no gradient, and the optimizer passes them over
+  void start_reduce();     // takes the members' gradients; what has none counts as zero
+  void finish_reduce();    // adds the sum over all ranks to the gradients of the pieces
+  void sync_after_step();  // after an update: the pieces' values reach the shard, and a resident buffer all ranks
 
   const TensorList& members() const { return members_; }
   std::vector<ParameterShard>& shards() { return parameter_shards_; }
@@ -58,8 +59,8 @@ class FlatParameter {
   ProcessGroup* replicas_;  // groups that hold the same shards (hybrid sharding); null when there is one
   TensorList members_;
   std::vector<int64_t> offsets_;
-  int64_t length_ = 0, part_ = 0;  // of the whole buffer, of one rank's share
-  Tensor unsharded_, shard_, optimizer_shard_;    // home_: where the optimizer works, the shard itself unless it lies elsewhere
+  int64_t length_ = 0, part_ = 0;               // of the whole buffer, of one rank's share
+  Tensor unsharded_, shard_, optimizer_shard_;  // home_: where the optimizer works, the shard itself unless it lies elsewhere
   std::vector<ParameterShard> parameter_shards_;
   bool gathered_ = false;
   std::unique_ptr<Work> gathering_, reducing_;

@@ -100,7 +100,8 @@ void apply_key(ShardingRequest& made, const std::string& key, const Json& value)
         value.is_string() && (lower(value.get<std::string>()) == "no_prefetch" || lower(value.get<std::string>()) == "none");
     if (key == "backward_prefetch" && off) sharding.prefetch = false;
   } else if (key == "min_num_params") {
-    if (!value.is_number_integer() || value < 0) wrong(fmt::format("min_num_params is {}", value.dump()), "a number of parameters");
+    if (!value.is_number_integer() || value < 0)
+      wrong(fmt::format("min_num_params is {}", value.dump()), "a number of parameters");
     sharding.unit_size = value.get<int64_t>();
   } else if (key == "activation_checkpointing") {
     made.recompute = truth(key, value);

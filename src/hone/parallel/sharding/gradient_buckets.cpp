@@ -29,7 +29,8 @@ GradientBuckets::GradientBuckets(ProcessGroup& group, std::vector<Parameter> par
   int64_t filled = 0, limit = std::min(kFirstBucketBytes, bucket_bytes);
   for (size_t i = parameters_.size(); i-- > 0;) {  // the last layer's gradients come first
     const auto& [working, target] = parameters_[i];
-    bool other_type = !buckets_.empty() && parameters_[buckets_.back().members[0]].main_param.scalar_type() != target.scalar_type();
+    bool other_type =
+        !buckets_.empty() && parameters_[buckets_.back().members[0]].main_param.scalar_type() != target.scalar_type();
     if (buckets_.empty() || filled >= limit || other_type) {
       if (!buckets_.empty()) limit = bucket_bytes;
       buckets_.emplace_back();

@@ -9,17 +9,20 @@ namespace hone::parallel {
 
 class GradientBuckets {
  public:
-  // `working` is what the model computes with; `target` is what the optimizer reads the gradient of: the same tensor, or its master.
+  // `working` is what the model computes with; `target` is what the optimizer reads the gradient of: the same tensor, or its
+  // master.
   struct Parameter {
     Tensor model_param, main_param;
   };
-  // In the order of the forward pass. A bucket is sent when its last gradient is known; the first one is small, so that sending begins early.
+  // In the order of the forward pass. A bucket is sent when its last gradient is known; the first one is small, so that sending
+  // begins early.
   GradientBuckets(ProcessGroup& group, std::vector<Parameter> parameters, int64_t bucket_bytes);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
 
-  void prepare_last_backward();     // the backward pass that follows is the last of its update: gradients leave as they come
-  void finish();  // sends what is left and waits. Afterwards every target that some rank used holds the sum; the others have no gradient
+  void prepare_last_backward();  // the backward pass that follows is the last of its update: gradients leave as they come
+  void finish();  // sends what is left and waits. Afterwards every target that some rank used holds the sum; the others have no
+                  // gradient
 
  private:
   struct Slot {

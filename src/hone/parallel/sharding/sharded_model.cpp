@@ -208,7 +208,8 @@ std::string ShardedModel::units() const {
   if (config_.stage < 3 || config_.unit_size == 0) return "";
   size_t all = 0;
   for (const auto& part : parts_) all += part.size();
-  return fmt::format("{} units of at least {} parameters, and what is left of the model as one", all - staying_.size(), config_.unit_size);
+  return fmt::format("{} units of at least {} parameters, and what is left of the model as one", all - staying_.size(),
+                     config_.unit_size);
 }
 
 int64_t ShardedModel::bytes_held() const {

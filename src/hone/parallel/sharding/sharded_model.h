@@ -1,4 +1,5 @@
-// ZeRO 1 to 3 and FSDP: shards parameters, gradients and optimizer state over ranks; parameter units are gathered before use and resharded afterwards.
+// ZeRO 1 to 3 and FSDP: shards parameters, gradients and optimizer state over ranks; parameter units are gathered before use and
+// resharded afterwards.
 #pragma once
 #include <set>
 #include <unordered_map>
@@ -21,8 +22,8 @@ class ShardedModel final : public model::WeightHooks {
   void after_backward(size_t part) override;
 
   void begin_backward(bool last_of_update);
-  void end_backward();  // all gradients of the pass are summed; of stage 1 after the last pass of an update
-  void sync_after_step();       // after an update; what others changed is on its way until the next pass, or settle()
+  void end_backward();     // all gradients of the pass are summed; of stage 1 after the last pass of an update
+  void sync_after_step();  // after an update; what others changed is on its way until the next pass, or settle()
   void wait_for_sync();
 
   const std::vector<ParameterShard*>& shards_of(const Tensor& parameter) const;
@@ -57,12 +58,13 @@ class ShardedModel final : public model::WeightHooks {
   size_t blocks_;
   std::unordered_map<const void*, ParameterLocation> places_;
   std::unordered_map<const void*, std::vector<ParameterShard*>> parameter_shards_;
-  std::vector<size_t> reduction_order_;  // of parts, on every rank the same, also when one has no gradient for a part that others have
-  size_t reduced_ = 0;                   // of them, in this backward pass
-  std::vector<bool> complete_;           // parts that this backward pass is through with
-  std::vector<bool> comes_in_backward_;  // learned: a frozen beginning of the model is never asked for
-  std::vector<FlatParameter*> pending_reductions_;   // reductions under way
-  std::set<const FlatParameter*> staying_;   // units of the full model, from their first use in a pass until its end
+  std::vector<size_t>
+      reduction_order_;         // of parts, on every rank the same, also when one has no gradient for a part that others have
+  size_t reduced_ = 0;          // of them, in this backward pass
+  std::vector<bool> complete_;  // parts that this backward pass is through with
+  std::vector<bool> comes_in_backward_;             // learned: a frozen beginning of the model is never asked for
+  std::vector<FlatParameter*> pending_reductions_;  // reductions under way
+  std::set<const FlatParameter*> staying_;          // units of the full model, from their first use in a pass until its end
   bool last_ = false, holding_ = false;
 };
 
@@ -70,7 +72,7 @@ class ShardedModel final : public model::WeightHooks {
 class GatheredParameters {
  public:
   explicit GatheredParameters(ShardedModel& model) : model_(model) {}
-  ~GatheredParameters();  // tells the followers that it is over
+  ~GatheredParameters();                       // tells the followers that it is over
   Tensor operator()(const Tensor& parameter);  // a copy of its values
 
   static bool is_needed(const ShardedModel& model);  // whether this rank is among those that read or follow

@@ -23,8 +23,10 @@ Members unwrapped(const Members& members, size_t depth, int64_t least, ShardUnit
   Members left;
   for (const auto& member : members) {
     const size_t own_end = end_of(member.name, depth), inner_end = end_of(member.name, depth + 1);
-    if (own_end == member.name.npos || inner_end == member.name.npos) left.push_back(member);
-    else inner[member.name.substr(0, inner_end)].push_back(member);
+    if (own_end == member.name.npos || inner_end == member.name.npos)
+      left.push_back(member);
+    else
+      inner[member.name.substr(0, inner_end)].push_back(member);
   }
   for (const auto& [path, below] : inner)
     for (const auto& member : unwrapped(below, depth + 1, least, units)) left.push_back(member);
@@ -40,7 +42,8 @@ Members unwrapped(const Members& members, size_t depth, int64_t least, ShardUnit
 ShardUnits size_based_wrap(const Members& parameters, int64_t least) {
   ShardUnits units;
   std::map<std::string, Members> modules;
-  for (const auto& parameter : parameters) modules[parameter.name.substr(0, end_of(parameter.name, part_depth(parameter.name)))].push_back(parameter);
+  for (const auto& parameter : parameters)
+    modules[parameter.name.substr(0, end_of(parameter.name, part_depth(parameter.name)))].push_back(parameter);
   for (const auto& [path, members] : modules)
     for (const auto& member : unwrapped(members, part_depth(members.front().name), least, units)) units.root.push_back(member);
   return units;

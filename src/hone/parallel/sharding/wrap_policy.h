@@ -7,8 +7,9 @@
 namespace hone::parallel {
 
 struct ShardUnits {
-  std::vector<std::vector<model::NamedParameter>> units;  // modules that are large enough, without what is in smaller ones already
-  std::vector<model::NamedParameter> root;              // belongs to the full model, which is there from the first use to the last
+  std::vector<std::vector<model::NamedParameter>>
+      units;                                // modules that are large enough, without what is in smaller ones already
+  std::vector<model::NamedParameter> root;  // belongs to the full model, which is there from the first use to the last
 };
 
 ShardUnits size_based_wrap(const std::vector<model::NamedParameter>& parameters, int64_t least);

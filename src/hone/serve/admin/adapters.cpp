@@ -24,8 +24,8 @@ void Adapters::check_name(const std::string& name) {
 
 Adapters::LoadingSlot::LoadingSlot(Adapters& house) : house_(house) {
   if (house.entries_.size() + house.loading_ >= house.most_)
-    throw ApiError(409, fmt::format("this server keeps at most {} adapters (--max_loras); unload one first", house.most_), "lora_name",
-                  "too_many_adapters");
+    throw ApiError(409, fmt::format("this server keeps at most {} adapters (--max_loras); unload one first", house.most_),
+                   "lora_name", "too_many_adapters");
   ++house.loading_;
 }
 

@@ -35,8 +35,9 @@ asio::awaitable<void> version(Exchange& exchange, Context&) {
 }
 
 asio::awaitable<void> metrics_page(Exchange& exchange, Context& context) {
-  HttpResponse response{.body = context.metrics.text(context.loop.stats(), context.loop.live_sequences(), context.admission.places()),
-                        .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+  HttpResponse response{
+      .body = context.metrics.text(context.loop.stats(), context.loop.live_sequences(), context.admission.places()),
+      .content_type = "text/plain; version=0.0.4; charset=utf-8"};
   co_await exchange.respond(std::move(response));
 }
 

@@ -32,7 +32,8 @@ struct Metrics::Impl {
   prometheus::Labels labels;
   prometheus::Family<prometheus::Counter>& responses =
       prometheus::BuildCounter().Name("hone_http_responses_total").Help("Answers by path and status.").Register(registry);
-  Histogram& http_seconds = histogram("hone_http_request_seconds", "From the last byte of a request to the last byte of its response.");
+  Histogram& http_seconds =
+      histogram("hone_http_request_seconds", "From the last byte of a request to the last byte of its response.");
   prometheus::Counter& refused = counter("hone_requests_refused_total", "Requests rejected because the queue was full.");
   prometheus::Counter& finished = counter("hone_requests_finished_total", "Completed requests.");
   prometheus::Counter& prompt_tokens = counter("hone_prompt_tokens_total", "Tokens of prompts.");

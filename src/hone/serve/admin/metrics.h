@@ -15,7 +15,8 @@ class Metrics {
 
   void answered(std::string_view path, int status, double seconds);
   void refused();  // for lack of room
-  void on_rejected(std::string_view path, int status);  // before its body was read; `path` is a route's, or "" for all that is none
+  void on_rejected(std::string_view path,
+                   int status);  // before its body was read; `path` is a route's, or "" for all that is none
   void first_token(double seconds);
   void inter_token_latency(double seconds);
   void finished(int64_t prompt_tokens, int64_t generated_tokens, double seconds);

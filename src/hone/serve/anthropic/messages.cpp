@@ -97,9 +97,9 @@ class MessageEvents : public EventWriter {
           thought ? Json{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}} : Json{{"type", "text"}, {"text", ""}}, out);
       kind_ = delta.kind;
     }
-    Json change = delta.kind == Delta::Kind::text      ? Json{{"type", "text_delta"}, {"text", delta.text}}
+    Json change = delta.kind == Delta::Kind::text        ? Json{{"type", "text_delta"}, {"text", delta.text}}
                   : delta.kind == Delta::Kind::reasoning ? Json{{"type", "thinking_delta"}, {"thinking", delta.text}}
-                                                       : Json{{"type", "input_json_delta"}, {"partial_json", delta.text}};
+                                                         : Json{{"type", "input_json_delta"}, {"partial_json", delta.text}};
     out += event("content_block_delta", {{"type", "content_block_delta"}, {"index", next_ - 1}, {"delta", change}});
   }
 

@@ -65,8 +65,10 @@ data::Conversation read_conversation(const Json& system, const Json& messages) {
 // Tools that Anthropic's servers run, or whose form its models know by heart.
 void refuse_foreign_tool(const Json& tool, const std::string& where) {
   if (!tool.is_object() || !member(tool, "type").is_string() || tool["type"] == "custom") return;
-  bad_value(where, fmt::format("\"{}\" is a tool of Anthropic's own; expected \"custom\": a name and an input_schema, which the client runs",
-                               tool["type"].get_ref<const std::string&>().substr(0, 64)));
+  bad_value(
+      where,
+      fmt::format("\"{}\" is a tool of Anthropic's own; expected \"custom\": a name and an input_schema, which the client runs",
+                  tool["type"].get_ref<const std::string&>().substr(0, 64)));
 }
 
 // output_config.format: {"type": "json_schema", "schema": …}

@@ -108,8 +108,8 @@ asio::awaitable<RequestResult> BenchClient::ask(std::string body, Clock::time_po
   auto request = fmt::format(
       "POST {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n{}Content-Length: "
       "{}\r\n\r\n{}",
-      url_.base + "/chat/completions", url_.host, url_.port, api_key_.empty() ? "" : fmt::format("Authorization: Bearer {}\r\n", api_key_),
-      body.size(), body);
+      url_.base + "/chat/completions", url_.host, url_.port,
+      api_key_.empty() ? "" : fmt::format("Authorization: Bearer {}\r\n", api_key_), body.size(), body);
   http::response_parser<http::string_body> parser;
   parser.body_limit(1u << 30);
   parser.eager(true);

@@ -13,8 +13,8 @@ double seconds(Clock::duration time) { return std::chrono::duration<double>(time
 
 }  // namespace
 
-ChoiceStream::ChoiceStream(Context& context, std::shared_ptr<Generation> generation, const std::vector<OutputParser::Config>& parsers,
-                 int64_t prompt_tokens, bool whole)
+ChoiceStream::ChoiceStream(Context& context, std::shared_ptr<Generation> generation,
+                           const std::vector<OutputParser::Config>& parsers, int64_t prompt_tokens, bool whole)
     : context_(context),
       generation_(std::move(generation)),
       choices_(parsers.begin(), parsers.end()),
@@ -38,8 +38,9 @@ void ChoiceStream::keep_logprobs(Answer& answer, engine::RequestOutput& output) 
   if (!whole_) return;
   logprobs_ += count_logprobs(output);
   if (logprobs_ > kMostLogprobs)
-    throw ApiError(400, fmt::format("the response has more than {} log-probabilities; ask for fewer, or stream it", kMostLogprobs),
-                  "logprobs", "too_many_logprobs");
+    throw ApiError(400,
+                   fmt::format("the response has more than {} log-probabilities; ask for fewer, or stream it", kMostLogprobs),
+                   "logprobs", "too_many_logprobs");
   if (output.eos_logprob) answer.end_logprob = output.eos_logprob;
   if (!output.prompt_logprobs.empty()) answer.prompt_logprobs = std::move(output.prompt_logprobs);
   std::ranges::move(output.logprobs, std::back_inserter(answer.logprobs));
@@ -66,7 +67,8 @@ ChoiceStream::ChoiceDelta ChoiceStream::take(Event& event) {
     answer.stop_string = output.stop_string;
     for (auto& delta : answer.parser.finish()) news.deltas.push_back(std::move(delta));
   }
-  bool thinks = !news.deltas.empty() && std::ranges::all_of(news.deltas, [](const Delta& delta) { return delta.kind == Delta::Kind::reasoning; });
+  bool thinks = !news.deltas.empty() &&
+                std::ranges::all_of(news.deltas, [](const Delta& delta) { return delta.kind == Delta::Kind::reasoning; });
   if (thinks) usage_.thought += static_cast<int64_t>(output.tokens.size());
   for (const auto& delta : news.deltas) {
     if (delta.kind == Delta::Kind::text)
@@ -111,7 +113,8 @@ asio::awaitable<void> ChoiceStream::finish() {
   }
 }
 
-void keep_result(const Context& context, const data::Conversation& question, const ChoiceStream& answers, const std::string& model) {
+void keep_result(const Context& context, const data::Conversation& question, const ChoiceStream& answers,
+                 const std::string& model) {
   if (context.result_file.empty()) return;
   Json messages = Json::array();
   for (const auto& message : question.messages) messages.push_back({{"role", message.role}, {"content", message.content}});

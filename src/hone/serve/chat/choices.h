@@ -27,13 +27,14 @@ class ChoiceStream {
  public:
   // An answer for each of `parsers`. Log-probabilities of answers that are sent whole are kept, up to a limit.
   ChoiceStream(Context& context, std::shared_ptr<Generation> generation, const std::vector<OutputParser::Config>& parsers,
-          int64_t prompt_tokens, bool whole);
+               int64_t prompt_tokens, bool whole);
 
   // One event's news of one answer.
   struct ChoiceDelta {
     size_t choice;
     std::vector<Delta> deltas;
-    const engine::RequestOutput* output;  // valid until the next call; its log-probabilities are here when the answers are streamed
+    const engine::RequestOutput*
+        output;  // valid until the next call; its log-probabilities are here when the answers are streamed
   };
   // Waits for more. Empty: everything has been told. Throws Problem when an answer failed, the server goes down or the client
   // left.
@@ -67,6 +68,7 @@ class ChoiceStream {
 size_t count_logprobs(const engine::RequestOutput& output);  // entries, of prompt and answer
 
 // Adds the finished chat to the server's result file, when there is one: a row as `infer` writes it.
-void keep_result(const Context& context, const data::Conversation& question, const ChoiceStream& answers, const std::string& model);
+void keep_result(const Context& context, const data::Conversation& question, const ChoiceStream& answers,
+                 const std::string& model);
 
 }  // namespace hone::serve

@@ -75,9 +75,9 @@ std::string read_text_parts(const Json& content, const std::string& where) {
     }
     if (!part.is_object()) bad_value(place, "expected an object with type and text");
     auto type = part.value("type", Json());
-    bool text_part = type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
-    if (!text_part && type != "refusal")
-      bad_value(place + ".type", "this model reads text only; expected \"text\"");
+    bool text_part =
+        type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
+    if (!text_part && type != "refusal") bad_value(place + ".type", "this model reads text only; expected \"text\"");
     text += text_field(part, type == "refusal" ? "refusal" : "text", place);
   }
   return text;

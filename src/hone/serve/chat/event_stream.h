@@ -10,7 +10,7 @@ class EventWriter {
   virtual void open(const ChoiceStream& answers, std::string& out) = 0;  // before the first news
   virtual void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) = 0;
   virtual void close(const ChoiceStream& answers, std::string& out) = 0;  // everything has been told
-  virtual void fail(const ApiError& problem, std::string& out) = 0;   // or this is why not
+  virtual void fail(const ApiError& problem, std::string& out) = 0;       // or this is why not
 };
 
 // Throws Problem while nothing has been sent, so that a refusal still has a status of its own; later ones become the stream's

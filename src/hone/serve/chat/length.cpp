@@ -63,8 +63,9 @@ size_t bytes_of(const data::Conversation& conversation) {
 }  // namespace
 
 void context_exceeded(const ServedModel& served, const std::string& found, const std::string& where) {
-  throw ApiError(400, fmt::format("this model's maximum context length is {} tokens; the prompt has {}", served.max_model_len, found),
-                where, "context_length_exceeded");
+  throw ApiError(400,
+                 fmt::format("this model's maximum context length is {} tokens; the prompt has {}", served.max_model_len, found),
+                 where, "context_length_exceeded");
 }
 
 void refuse_overlong(std::string_view text, const ServedModel& served, bool guarded, const std::string& where) {
@@ -90,6 +91,8 @@ void reject_long_extras(const data::Conversation& conversation, const Json& tool
   check_bytes("the tools have", dump(tools).size(), "tools");
 }
 
-void reject_long_response_format(const Json& shape, const std::string& where) { check_bytes("the asked output shape has", dump(shape).size(), where); }
+void reject_long_response_format(const Json& shape, const std::string& where) {
+  check_bytes("the asked output shape has", dump(shape).size(), where);
+}
 
 }  // namespace hone::serve

@@ -7,8 +7,8 @@
 
 namespace hone::serve {
 
-// Problem(400, context_length_exceeded) for prompts that surely have more tokens than the context. Counts part by part and stops when
-// it knows; short ones are not looked at. `guarded`: what spells a special token is text. `where` names the field.
+// Problem(400, context_length_exceeded) for prompts that surely have more tokens than the context. Counts part by part and stops
+// when it knows; short ones are not looked at. `guarded`: what spells a special token is text. `where` names the field.
 void refuse_overlong(std::string_view text, const ServedModel& served, bool guarded, const std::string& where);
 void refuse_overlong(const data::Conversation& conversation, const ServedModel& served, const std::string& where);
 

@@ -54,7 +54,7 @@ class OutputParser {
   State state_;
   std::string held_;
   std::unique_ptr<ToolCallParser> reader_;
-  std::string call_text_;  // as written so far, in case it turns out to be no call
+  std::string call_text_;   // as written so far, in case it turns out to be no call
   size_t marker_size_ = 0;  // of it, the mark
   std::string incomplete_call_;
   bool announced_ = false, marked_ = false, next_seen_ = false, bare_possible_ = true;

@@ -1,10 +1,10 @@
 #include <random>
 
 #include "hone/engine/engine.h"
-#include "hone/serve/tool_parsers/forced_tool_call.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
 #include "hone/serve/http/api_error.h"
+#include "hone/serve/tool_parsers/forced_tool_call.h"
 
 namespace hone::serve {
 namespace {
@@ -28,7 +28,8 @@ void expect_calls(const ChatTask& task, const ServedModel& served, engine::Reque
   parser.calls = served.calls;
   parser.offered = schemas_of(task.tools);
   for (auto mark : served.calls->opens)
-    if (auto id = served.tokenizer->id_of(mark); id && served.tokenizer->is_special(*id)) request.sampling.skip_special_tokens = false;
+    if (auto id = served.tokenizer->id_of(mark); id && served.tokenizer->is_special(*id))
+      request.sampling.skip_special_tokens = false;
   if (!served.calls->result.empty()) request.sampling.stop.emplace_back(served.calls->result);
 }
 
@@ -132,7 +133,8 @@ PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
     prepared.parser = {.separate_reasoning = served.separate_reasoning && task.separate_reasoning,
                        .begins_thinking = thinking && !request.sampling.constraint,
                        .one_call = task.single_tool_call};
-    if (!task.tools.empty() && task.tool_choice.mode == ToolChoice::Mode::automatic) expect_calls(task, served, request, prepared.parser);
+    if (!task.tools.empty() && task.tool_choice.mode == ToolChoice::Mode::automatic)
+      expect_calls(task, served, request, prepared.parser);
   }
   if (thinking && request.sampling.constraint) close_reasoning(request.prompt, *served.tokenizer);
   if (forces_call(task)) served.tokenizer->encode_to(served.calls->forced_lead, {}, request.prompt);
@@ -144,16 +146,22 @@ PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   return prepared;
 }
 
-void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked, std::vector<engine::Request>& requests) {
-  auto entries = request.sampling.prompt_logprobs ? request.prompt.size() * (1 + static_cast<size_t>(*request.sampling.prompt_logprobs)) : 0;
+void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked,
+                  std::vector<engine::Request>& requests) {
+  auto entries =
+      request.sampling.prompt_logprobs ? request.prompt.size() * (1 + static_cast<size_t>(*request.sampling.prompt_logprobs)) : 0;
   if (entries * static_cast<size_t>(answers) > kMostLogprobs)
-    bad_value("prompt_logprobs", fmt::format("{} tokens would give {} of them; at most {} fit into one response", request.prompt.size(),
-                                             entries * static_cast<size_t>(answers), kMostLogprobs));
+    bad_value("prompt_logprobs", fmt::format("{} tokens would give {} of them; at most {} fit into one response",
+                                             request.prompt.size(), entries * static_cast<size_t>(answers), kMostLogprobs));
   if (asked && request.sampling.logprobs) {
-    auto most = static_cast<size_t>(request.sampling.max_tokens * answers) * (1 + static_cast<size_t>(*request.sampling.logprobs));
+    auto most =
+        static_cast<size_t>(request.sampling.max_tokens * answers) * (1 + static_cast<size_t>(*request.sampling.logprobs));
     if (most > kMostLogprobs)
-      bad_value("logprobs", fmt::format("{} answers of {} tokens would give {} of them; at most {} fit into one response: ask for fewer, or stream it", answers,
-                                        request.sampling.max_tokens, most, kMostLogprobs));
+      bad_value(
+          "logprobs",
+          fmt::format(
+              "{} answers of {} tokens would give {} of them; at most {} fit into one response: ask for fewer, or stream it",
+              answers, request.sampling.max_tokens, most, kMostLogprobs));
   }
   bool beams = request.sampling.num_beams > 1;
   for (int64_t i = 0; i < (beams ? 1 : answers); ++i) {

@@ -117,8 +117,8 @@ ResponseFormat read_response_format(const Fields& fields, Endpoint endpoint) {
     asked.push_back({ResponseFormat::Kind::regex, fields.json("structured_outputs_regex"), "structured_outputs_regex"});
   if (asked.size() > 1)
     throw ApiError(400,
-                  fmt::format("{} and {} both ask for a shape of the output; give one of them", asked[0].where, asked[1].where),
-                  asked[1].where, "invalid_value");
+                   fmt::format("{} and {} both ask for a shape of the output; give one of them", asked[0].where, asked[1].where),
+                   asked[1].where, "invalid_value");
   return asked.empty() ? ResponseFormat{} : asked[0];
 }
 

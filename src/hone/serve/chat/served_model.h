@@ -26,7 +26,8 @@ class ChunkedEmbedding {
   virtual bool step() = 0;  // false: it is done
   virtual std::vector<float> vector() const = 0;
 };
-using Embed = std::function<std::unique_ptr<ChunkedEmbedding>(std::vector<text::TokenId> ids, Pooling pooling, std::string adapter)>;
+using Embed =
+    std::function<std::unique_ptr<ChunkedEmbedding>(std::vector<text::TokenId> ids, Pooling pooling, std::string adapter)>;
 
 // A model that judges whole texts instead of writing: what it says, as a chat's content, and the numbers behind it.
 enum class PoolingTask { nothing, classification, embedding, reranking };
@@ -34,7 +35,8 @@ struct PoolingOutput {
   Json content, logprobs;
   std::vector<float> scores;
 };
-using PoolTexts = std::function<std::vector<PoolingOutput>(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest)>;
+using PoolTexts =
+    std::function<std::vector<PoolingOutput>(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest)>;
 
 struct ServedModel {
   std::string name;          // in requests
@@ -49,15 +51,16 @@ struct ServedModel {
   int64_t max_model_len = 0;
   int64_t max_logprobs = 20;
   int64_t default_max_tokens = 0;  // of a chat answer; 0: what the context leaves
-  bool refuse_long_answers = false;  // a max_tokens beyond what the context leaves is an error, else it is cut and the answer says so
+  bool refuse_long_answers =
+      false;  // a max_tokens beyond what the context leaves is an error, else it is cut and the answer says so
   const ToolCallFormat* calls = nullptr;  // how it writes them
   bool separate_reasoning = true;
   Embed embed;
   PoolingConfig embedding;  // what a request does not say
   int64_t embedding_width = 0;
   PoolingTask pooling_task = PoolingTask::nothing;
-  PoolTexts pool;  // runs on the engine's thread; empty when it judges nothing
-  PageConfig look;     // of the chat page
+  PoolTexts pool;   // runs on the engine's thread; empty when it judges nothing
+  PageConfig look;  // of the chat page
 };
 
 // How this model writes tool calls, from the name of the agent template or tool format, or from the words of its chat template.

@@ -41,8 +41,8 @@ struct ChatTask {
   int64_t n = 1, priority = 0;
   StreamOptions stream;
   bool separate_reasoning = true;
-  bool single_tool_call = false;      // the first call of an answer is the only one
-  bool legacy_calls = false;  // answered as function_call instead of tool_calls
+  bool single_tool_call = false;   // the first call of an answer is the only one
+  bool legacy_calls = false;       // answered as function_call instead of tool_calls
   Json settings = Json::object();  // of the request, for protocols whose answers repeat them
 };
 
@@ -75,6 +75,7 @@ uint64_t fresh_seed();
 std::vector<text::TokenId> read_token_ids(const Json& list, const std::string& where, const text::Tokenizer& tokenizer);
 // `request` once for each of `answers`, with seeds of their own; a beam search makes all of them at once. Problem(400) when the
 // prompt would give too many log-probabilities, or an answer of `asked` tokens that comes whole.
-void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked, std::vector<engine::Request>& requests);
+void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked,
+                  std::vector<engine::Request>& requests);
 
 }  // namespace hone::serve

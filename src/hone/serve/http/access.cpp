@@ -74,8 +74,8 @@ bool is_browser_request(const HttpRequest& request) {
 ApiError wrong_key() { return {401, "incorrect API key provided", "", "invalid_api_key"}; }
 
 HttpResponse Access::unauthorized_response(HttpResponse refusal, const HttpRequest& request) {
-  refusal.headers.emplace_back("WWW-Authenticate",
-                               is_browser_request(request) ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
+  refusal.headers.emplace_back(
+      "WWW-Authenticate", is_browser_request(request) ? "Basic realm=\"hone: any name, the API key as password\"" : "Bearer");
   return refusal;
 }
 
@@ -98,7 +98,7 @@ std::optional<ApiError> Access::wrong_origin(const HttpRequest& request) const {
   auto slashes = origin.find("://");
   if (slashes != origin.npos && lower(origin.substr(slashes + 3)) == host) return std::nullopt;
   return ApiError(403, "pages of another site may not use this server; --allowed_origins names those that may", "",
-                 "wrong_origin");
+                  "wrong_origin");
 }
 
 }  // namespace hone::serve

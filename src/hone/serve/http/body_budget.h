@@ -1,4 +1,5 @@
-// Bytes of request bodies that are held at a time, from their first byte on: by all clients together, and by each of them. I/O thread only.
+// Bytes of request bodies that are held at a time, from their first byte on: by all clients together, and by each of them. I/O
+// thread only.
 #pragma once
 #include <map>
 #include <memory>
@@ -19,7 +20,8 @@ class BodyBudget {
     ~Held() { give_back(); }
     Held(const Held&) = delete;
 
-    // False: there is no room for so many bytes in all. One body is always taken, whatever its size: the connection has bounded it.
+    // False: there is no room for so many bytes in all. One body is always taken, whatever its size: the connection has bounded
+    // it.
     bool grow_to(size_t bytes) {
       if (bytes <= bytes_) return true;
       const size_t more = bytes - bytes_, theirs = budget_->of(client_);

@@ -18,8 +18,8 @@ struct HttpLimits {
   size_t header_fields = 100;
   size_t body_bytes = 32u << 20;
   size_t connections = 4096;
-  size_t all_bodies = 256u << 20;   // held at a time, those that are still arriving included …
-  size_t each_bodies = 128u << 20;  // … and of one client's address
+  size_t all_bodies = 256u << 20;           // held at a time, those that are still arriving included …
+  size_t each_bodies = 128u << 20;          // … and of one client's address
   std::chrono::milliseconds idle{75'000};   // between requests
   std::chrono::milliseconds head{15'000};   // from a request's first byte to its last header
   std::chrono::milliseconds body{120'000};  // from there to its last byte
@@ -43,7 +43,7 @@ class Exchange {
   bool gone() const;                                           // the client has left, or was cut; any thread may ask
   // Called once when the client goes; an empty function forgets it.
   void on_gone(std::function<void()> callback);
-  void cut();  // the client takes too little: the connection ends here
+  void cut();        // the client takes too little: the connection ends here
   void drop_body();  // nothing reads it any more, and others may need the room
 
   // Who asks, in the client's own words: for the log.
@@ -112,7 +112,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<Transport> transport_;
   Service& service_;
   const HttpLimits& limits_;
-  BodyBudget::Held body_;  // of the present request
+  BodyBudget::Held body_;            // of the present request
   std::array<char, 8192> arrival_;   // where a read under way puts its bytes; the inbox moves while it waits
   boost::beast::flat_buffer inbox_;  // what arrived and no parser has taken
   Signal arrived_, taken_;

@@ -48,7 +48,8 @@ std::optional<ApiError> fault_in(const HttpRequest& head) {
     if (name != "transfer-encoding") continue;
     if (head.http_1_0) return ApiError(400, "HTTP/1.0 has no Transfer-Encoding", "", "bad_http");
     if (lower(value) != "chunked") return ApiError(400, "of Transfer-Encoding only \"chunked\" is read", "", "bad_http");
-    if (!head.header("content-length").empty()) return ApiError(400, "the request has both Transfer-Encoding and Content-Length", "", "bad_http");
+    if (!head.header("content-length").empty())
+      return ApiError(400, "the request has both Transfer-Encoding and Content-Length", "", "bad_http");
   }
   auto encoding = lower(head.header("content-encoding"));
   if (!encoding.empty() && encoding != "identity")

@@ -4,8 +4,8 @@
 #include <functional>
 #include <optional>
 
-#include "hone/serve/http/listener.h"
 #include "hone/serve/http/api_error.h"
+#include "hone/serve/http/listener.h"
 
 namespace hone::serve {
 
@@ -35,7 +35,8 @@ class InFlightRequests {
 // Waits for `answering`, and returns what its client is to be told when it failed. What is no Problem goes into the log alone.
 asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answering, const HttpRequest& request);
 
-// "GET /v1/models", for the log: a stranger's path is neither long nor anything but plain characters there, and its query is left out.
+// "GET /v1/models", for the log: a stranger's path is neither long nor anything but plain characters there, and its query is left
+// out.
 std::string request_line(const HttpRequest& request);
 
 asio::awaitable<void> pause(std::chrono::milliseconds time);

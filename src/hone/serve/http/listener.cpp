@@ -34,8 +34,10 @@ tcp::endpoint endpoint_of(const asio::any_io_executor& executor, const std::stri
 
 UserError cannot_listen(const std::string& host, int port, const error_code& failure) {
   if (failure == asio::error::address_in_use)
-    return UserError(ExitCode::usage, fmt::format("port {} of {} is taken by another program", port, host), "choose another --port, or leave it out for the next free one");
-  return UserError(ExitCode::usage, fmt::format("cannot listen on {} port {}: {}", host, port, failure.message()), "choose another --port or --host");
+    return UserError(ExitCode::usage, fmt::format("port {} of {} is taken by another program", port, host),
+                     "choose another --port, or leave it out for the next free one");
+  return UserError(ExitCode::usage, fmt::format("cannot listen on {} port {}: {}", host, port, failure.message()),
+                   "choose another --port or --host");
 }
 
 }  // namespace
@@ -53,7 +55,13 @@ void require_port(const std::string& host, int port) {
 
 Listener::Listener(const asio::any_io_executor& executor, const std::string& host, ListenPort wanted,
                    std::shared_ptr<asio::ssl::context> tls, Service& service, const HttpLimits& limits)
-    : executor_(executor), acceptor_(executor), tls_(std::move(tls)), service_(service), limits_(limits), bodies_(std::make_shared<BodyBudget>(limits.all_bodies, limits.each_bodies)), host_(host) {
+    : executor_(executor),
+      acceptor_(executor),
+      tls_(std::move(tls)),
+      service_(service),
+      limits_(limits),
+      bodies_(std::make_shared<BodyBudget>(limits.all_bodies, limits.each_bodies)),
+      host_(host) {
   allow_many_files();
   const int port = wanted.number;
   auto endpoint = endpoint_of(executor, host, port);

@@ -19,8 +19,8 @@ void require_port(const std::string& host, int port);
 class Listener {
  public:
   // Throws UserError(usage) when the address cannot be had.
-  Listener(const asio::any_io_executor& executor, const std::string& host, ListenPort port, std::shared_ptr<asio::ssl::context> tls,
-           Service& service, const HttpLimits& limits);
+  Listener(const asio::any_io_executor& executor, const std::string& host, ListenPort port,
+           std::shared_ptr<asio::ssl::context> tls, Service& service, const HttpLimits& limits);
 
   std::string address() const;  // http://127.0.0.1:8000
   asio::awaitable<void> accept_clients();

@@ -25,7 +25,9 @@ Url Url::parse(const std::string& text, const char* option) {
   url.host = authority.substr(0, has_port ? colon : authority.npos);
   url.port = has_port ? std::string(authority.substr(colon + 1)) : url.tls ? "443" : "80";
   if (url.host.starts_with('[') && url.host.ends_with(']')) url.host = url.host.substr(1, url.host.size() - 2);
-  if (url.host.empty() || url.port.empty() || url.port.find_first_not_of("0123456789") != url.port.npos || text.find_first_of(" \r\n\t?#") != text.npos) return fail();
+  if (url.host.empty() || url.port.empty() || url.port.find_first_not_of("0123456789") != url.port.npos ||
+      text.find_first_of(" \r\n\t?#") != text.npos)
+    return fail();
   url.base = path + (path.ends_with("/v1") ? "" : "/v1");
   return url;
 }

@@ -40,8 +40,7 @@ CompletionTask read_completion(const Json& body, const ServedModel& served) {
   CompletionTask task;
   task.model = fields.text("model");
   task.user = fields.text("user");
-  task.prompts =
-      read_prompts(fields.json("prompt"), "prompt", kMostPrompts, fields.flag("add_special_tokens", true), served);
+  task.prompts = read_prompts(fields.json("prompt"), "prompt", kMostPrompts, fields.flag("add_special_tokens", true), served);
   read_sampling(fields, served, task.sampling);
   read_search(fields, served, task.sampling);
   apply_response_format(read_response_format(fields, kCompletion), served, task.sampling);

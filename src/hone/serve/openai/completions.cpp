@@ -9,7 +9,8 @@
 namespace hone::serve {
 namespace {
 
-std::vector<engine::Request> requests_of(const CompletionTask& task, const ServedModel& served, const std::string& adapter, Exchange& exchange) {
+std::vector<engine::Request> requests_of(const CompletionTask& task, const ServedModel& served, const std::string& adapter,
+                                         Exchange& exchange) {
   bool said = false;
   std::vector<engine::Request> requests;
   for (const auto& prompt : task.prompts) {
@@ -179,8 +180,8 @@ asio::awaitable<void> completions(Exchange& exchange, Context& context) {
     co_return;
   }
   co_await answers.finish();
-  auto response = co_await run_inline_or_on_worker(context, answers.parts(),
-                                         [&] { return json_response(completion_json(task, answers, tokenizer, target.name)); });
+  auto response = co_await run_inline_or_on_worker(
+      context, answers.parts(), [&] { return json_response(completion_json(task, answers, tokenizer, target.name)); });
   co_await exchange.respond(std::move(response));
 }
 

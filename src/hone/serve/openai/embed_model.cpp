@@ -46,7 +46,8 @@ class DecoderPass : public ChunkedEmbedding {
     std::copy_n(ids_.begin() + done_, count, tokens_t.data_ptr<int64_t>());
     auto plan = ops::paged_plan({{done_, count, blocks_}}, kPartBlock, at::kCPU);
     model::ModelInput input{tokens_t.to(model_.device()),
-                       at::arange(done_, done_ + count, at::TensorOptions(at::kLong).device(model_.device())), plan.segments};
+                            at::arange(done_, done_ + count, at::TensorOptions(at::kLong).device(model_.device())),
+                            plan.segments};
     if (!adapter_.empty()) input.adapters.push_back({adapter_, 0, count});
     cache_.set_metadata(ops::moved(std::move(plan), model_.device()));
     return model_.hidden_states(input, &cache_).to(at::kFloat);
@@ -78,7 +79,7 @@ class DecoderPass : public ChunkedEmbedding {
   void finish() {
     auto tokens = static_cast<double>(size());
     double divisor = pooling_ == Pooling::mean            ? tokens
-                     : pooling_ == Pooling::mean_sqrt_len     ? std::sqrt(tokens)
+                     : pooling_ == Pooling::mean_sqrt_len ? std::sqrt(tokens)
                      : pooling_ == Pooling::weighted_mean ? tokens * (tokens + 1) / 2
                                                           : 1;
     auto result_h = (pooled_h_ / divisor).cpu().contiguous();

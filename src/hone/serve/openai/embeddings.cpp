@@ -52,7 +52,7 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
     if (size == 0) bad_value(fmt::format("input[{}]", i), "is empty");
     if (size > served.max_model_len)
       throw ApiError(400, fmt::format("input[{}] has {} tokens; the model's context holds {}", i, size, served.max_model_len),
-                    "input", "context_length_exceeded");
+                     "input", "context_length_exceeded");
   }
   return task;
 }
@@ -136,8 +136,8 @@ asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
   }
   place.leave();
   auto numbers = vectors.size() * vectors[0].size();
-  auto response = co_await run_inline_or_on_worker(context, numbers,
-                                         [&] { return json_response(embeddings_json(task, vectors, target.name, tokens)); });
+  auto response = co_await run_inline_or_on_worker(
+      context, numbers, [&] { return json_response(embeddings_json(task, vectors, target.name, tokens)); });
   co_await exchange.respond(std::move(response));
 }
 

@@ -79,8 +79,8 @@ asio::awaitable<void> infer(Exchange& exchange, Context& context) {
   auto generation = context.admit(exchange, place, std::move(requests));
   ChoiceStream answers(context, std::move(generation), parsers, prompt_tokens, true);
   co_await answers.finish();
-  auto response = co_await run_inline_or_on_worker(context, answers.parts(),
-                                         [&] { return json_response(replies_to(items, answers, *context.served.tokenizer)); });
+  auto response = co_await run_inline_or_on_worker(
+      context, answers.parts(), [&] { return json_response(replies_to(items, answers, *context.served.tokenizer)); });
   co_await exchange.respond(std::move(response));
 }
 

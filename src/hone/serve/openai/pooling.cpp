@@ -21,8 +21,8 @@ std::vector<text::TokenId> tokens_of(const data::Conversation& conversation, con
   if (!sample) bad_value(where, sample.error());
   if (static_cast<int64_t>(sample->ids.size()) > served.max_model_len)
     throw ApiError(400,
-                  fmt::format("{} has {} tokens; the model's context holds {}", where, sample->ids.size(), served.max_model_len),
-                  where, "context_length_exceeded");
+                   fmt::format("{} has {} tokens; the model's context holds {}", where, sample->ids.size(), served.max_model_len),
+                   where, "context_length_exceeded");
   return std::move(sample->ids);
 }
 
@@ -37,10 +37,10 @@ std::vector<text::TokenId> pooled_pair(const std::string& question, const std::s
 void require_pooling_model(const Context& context, PoolingTask wanted) {
   if (context.served.pooling_task == wanted) return;
   throw ApiError(400,
-                fmt::format("{} {}", context.served.name,
-                            wanted == PoolingTask::classification ? "names no classes; serve a model of task_type seq_cls"
-                                                      : "gives no relevance; serve a reranker"),
-                "", "wrong_task");
+                 fmt::format("{} {}", context.served.name,
+                             wanted == PoolingTask::classification ? "names no classes; serve a model of task_type seq_cls"
+                                                                   : "gives no relevance; serve a reranker"),
+                 "", "wrong_task");
 }
 
 int64_t count_tokens(const Texts& texts) {
@@ -50,7 +50,7 @@ int64_t count_tokens(const Texts& texts) {
 
 // In several calls, so that answers of others go on between them. None: the client is gone.
 asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exchange, Context& context, Admission::Permit& place,
-                                                           const Texts& texts, int64_t likeliest) {
+                                                                  const Texts& texts, int64_t likeliest) {
   exchange.drop_body();
   place.hold_tokens(static_cast<size_t>(count_tokens(texts)));
   std::vector<PoolingOutput> verdicts;
@@ -223,10 +223,14 @@ asio::awaitable<void> score_texts(Exchange& exchange, Context& context) {
   if (!found) co_return;
   Json scores = Json::array();
   for (const auto& verdict : *found) {
-    if (verdict.scores.size() != 1) throw ApiError(405, fmt::format("{} names classes; ask it at /v1/classify", context.served.name), "", "not_a_reward_model");
+    if (verdict.scores.size() != 1)
+      throw ApiError(405, fmt::format("{} names classes; ask it at /v1/classify", context.served.name), "", "not_a_reward_model");
     scores.push_back(verdict.scores[0]);
   }
-  Json reply{{"id", fresh_id("scoreval-")}, {"object", "score.evaluation"}, {"model", context.served.name}, {"scores", std::move(scores)}};
+  Json reply{{"id", fresh_id("scoreval-")},
+             {"object", "score.evaluation"},
+             {"model", context.served.name},
+             {"scores", std::move(scores)}};
   co_await exchange.respond(json_response(reply));
 }
 

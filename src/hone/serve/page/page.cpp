@@ -18,10 +18,14 @@ constexpr const char* kPolicy =
 std::string attribute_text(std::string_view text) {
   std::string out;
   for (char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '"') out += "&quot;";
-    else if (c == '<') out += "&lt;";
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '"')
+      out += "&quot;";
+    else if (c == '<')
+      out += "&lt;";
+    else
+      out += c;
   }
   return out;
 }
@@ -44,7 +48,8 @@ HttpResponse page_file(std::string_view path, const PageConfig& look) {
   auto name = path == "/" ? std::string_view("index.html") : path.substr(std::string_view("/page/").size());
   for (const auto& file : page_files()) {
     if (file.name != name) continue;
-    HttpResponse response{.body = name == "index.html" ? with_look(file.content, look) : std::string(file.content), .content_type = std::string(type_of(name))};
+    HttpResponse response{.body = name == "index.html" ? with_look(file.content, look) : std::string(file.content),
+                          .content_type = std::string(type_of(name))};
     response.headers = {{"Content-Security-Policy", kPolicy}, {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-cache"}};
     return response;
   }

@@ -8,8 +8,8 @@
 
 #include "hone/base/log.h"
 #include "hone/serve/http/access.h"
-#include "hone/serve/http/listener.h"
 #include "hone/serve/http/in_flight.h"
+#include "hone/serve/http/listener.h"
 #include "hone/serve/page/page.h"
 #include "hone/serve/proxy/upstream.h"
 
@@ -20,7 +20,9 @@ namespace {
 bool page_asks(const HttpRequest& head) {
   return (head.method == "GET" && head.path == "/v1/models") || (head.method == "POST" && head.path == "/v1/chat/completions");
 }
-bool asks_health(const HttpRequest& head) { return head.method == "GET" && (head.path == "/health" || head.path == "/ping" || head.path == "/live"); }
+bool asks_health(const HttpRequest& head) {
+  return head.method == "GET" && (head.path == "/health" || head.path == "/ping" || head.path == "/live");
+}
 
 class Proxy : public Service {
  public:
@@ -49,7 +51,8 @@ class Proxy : public Service {
   std::optional<HttpResponse> refuse(const HttpRequest& head) override {
     if (asks_health(head)) return std::nullopt;
     if (auto problem = access_.wrong_origin(head)) return problem_response(*problem);
-    if (access_.has_key() && !access_.has_valid_key(head)) return Access::unauthorized_response(problem_response(wrong_key()), head);
+    if (access_.has_key() && !access_.has_valid_key(head))
+      return Access::unauthorized_response(problem_response(wrong_key()), head);
     if (!is_browser_request(head) && !page_asks(head))
       return problem_response({404, "this is a chat page; the upstream server has the other endpoints", "", "not_found"});
     return std::nullopt;
@@ -92,14 +95,19 @@ class Proxy : public Service {
     try {
       if (failure) std::rethrow_exception(failure);
     } catch (const ApiError& problem) {
-      throw UserError(ExitCode::usage, fmt::format("--base_url {}: {}", relay_.base_url, problem.message), "start that server first, or correct the address");
+      throw UserError(ExitCode::usage, fmt::format("--base_url {}: {}", relay_.base_url, problem.message),
+                      "start that server first, or correct the address");
     }
     if (answer.status == 401 || answer.status == 403)
-      throw UserError(ExitCode::usage, fmt::format("--base_url {}: the server asks for a key", relay_.base_url), "set OPENAI_API_KEY");
+      throw UserError(ExitCode::usage, fmt::format("--base_url {}: the server asks for a key", relay_.base_url),
+                      "set OPENAI_API_KEY");
     auto list = parse_json(answer.body);
-    if (answer.status != 200 || !list || !list->is_object() || !list->contains("data") || !(*list)["data"].is_array() || (*list)["data"].empty())
-      throw UserError(ExitCode::usage, fmt::format("--base_url {}: the server answers {} when asked for its models", relay_.base_url, answer.status),
-                      "expected the address of OpenAI's interface, as in http://127.0.0.1:8000/v1");
+    if (answer.status != 200 || !list || !list->is_object() || !list->contains("data") || !(*list)["data"].is_array() ||
+        (*list)["data"].empty())
+      throw UserError(
+          ExitCode::usage,
+          fmt::format("--base_url {}: the server answers {} when asked for its models", relay_.base_url, answer.status),
+          "expected the address of OpenAI's interface, as in http://127.0.0.1:8000/v1");
     const auto& first = (*list)["data"].front();
     return first.is_object() && first.contains("id") && first["id"].is_string() ? first["id"].get<std::string>() : "a model";
   }

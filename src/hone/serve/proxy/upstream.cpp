@@ -19,12 +19,15 @@ constexpr size_t kLargestWhole = 64u << 20, kPieceRead = 16u << 10;
 
 constexpr const char* kTooLong = "it takes too long";
 
-ApiError no_answer(const std::string& why) { return ApiError(502, fmt::format("no response from the upstream server: {}", why), "", "bad_gateway"); }
+ApiError no_answer(const std::string& why) {
+  return ApiError(502, fmt::format("no response from the upstream server: {}", why), "", "bad_gateway");
+}
 
 // Ends what is waited for when it takes too long, by closing what it comes through.
 class TimeLimit {
  public:
-  TimeLimit(const asio::any_io_executor& executor, std::chrono::seconds time, std::function<void()> close) : timer_(executor, time) {
+  TimeLimit(const asio::any_io_executor& executor, std::chrono::seconds time, std::function<void()> close)
+      : timer_(executor, time) {
     timer_.async_wait([passed = passed_, close = std::move(close)](const error_code& cancelled) {
       if (cancelled) return;
       *passed = true;
@@ -102,7 +105,8 @@ asio::awaitable<void> forward_events(Exchange& exchange, ArrivingAnswer& answer)
 
 }  // namespace
 
-Upstream::Upstream(Url url, std::string key) : url_(std::move(url)), key_(std::move(key)), tls_(url_.tls ? tls_trusting_context() : nullptr) {}
+Upstream::Upstream(Url url, std::string key)
+    : url_(std::move(url)), key_(std::move(key)), tls_(url_.tls ? tls_trusting_context() : nullptr) {}
 
 asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
   auto executor = co_await asio::this_coro::executor;
@@ -120,7 +124,8 @@ asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
     if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message());
   }
   socket->set_option(tcp::no_delay(true), failure);
-  std::shared_ptr<Transport> transport = tls_ ? trusting_transport(std::move(*socket), *tls_, url_.host) : plain_transport(std::move(*socket));
+  std::shared_ptr<Transport> transport =
+      tls_ ? trusting_transport(std::move(*socket), *tls_, url_.host) : plain_transport(std::move(*socket));
   TimeLimit limit(executor, kTimeToGreet, [transport] { transport->close(); });
   failure = co_await transport->handshake();
   if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message());

@@ -13,10 +13,11 @@ class Upstream {
   // `key` goes with every request; empty: none does.
   Upstream(Url url, std::string key);
 
-  // Hands the exchange's request on to `path` below the interface's base and the answer back: events one by one, anything else whole.
-  // Throws Problem(502) when nobody answers.
+  // Hands the exchange's request on to `path` below the interface's base and the answer back: events one by one, anything else
+  // whole. Throws Problem(502) when nobody answers.
   asio::awaitable<void> forward(Exchange& exchange, std::string path);
-  // GET of a small answer, which does not take long. `status` is the server's. Throws Problem(502) when it does, or nobody answers.
+  // GET of a small answer, which does not take long. `status` is the server's. Throws Problem(502) when it does, or nobody
+  // answers.
   asio::awaitable<HttpResponse> get(std::string path);
 
  private:

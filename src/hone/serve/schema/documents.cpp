@@ -6,8 +6,8 @@
 namespace hone::serve {
 namespace {
 
-constexpr Endpoint kAll[] = {kChat,       kCompletion,  kEmbedding,     kMessages, kTokenize,
-                             kDetokenize, kLoadAdapter, kUnloadAdapter, kInfer,    kClassify, kRerank, kScorePairs, kScoreTexts, kResponse};
+constexpr Endpoint kAll[] = {kChat,          kCompletion, kEmbedding, kMessages, kTokenize,   kDetokenize, kLoadAdapter,
+                             kUnloadAdapter, kInfer,      kClassify,  kRerank,   kScorePairs, kScoreTexts, kResponse};
 
 Json number(double value) { return value == std::floor(value) ? Json(static_cast<int64_t>(value)) : Json(value); }
 
@@ -62,8 +62,8 @@ std::string field_markdown() {
     for (const auto& field : field_table()) {
       if (!(field.endpoints & endpoint)) continue;
       auto help = field.no_effect.empty() ? std::string(field.help) : fmt::format("no effect: {}", field.no_effect);
-      page +=
-          fmt::format("| {} | {} | {} | {} |\n", field.name, allowed_values(field), field.required ? "required" : field.fallback, help);
+      page += fmt::format("| {} | {} | {} | {} |\n", field.name, allowed_values(field),
+                          field.required ? "required" : field.fallback, help);
     }
   }
   return page;

@@ -123,7 +123,7 @@ Fields::Fields(Endpoint endpoint, const Json& body) : endpoint_(endpoint), body_
       auto near = nearest(endpoint, name);
       auto message = fmt::format("unrecognized request argument supplied: {}", name.substr(0, 64));
       throw ApiError(400, near.empty() ? message : fmt::format("{}; did you mean {}?", message, near), name.substr(0, 64),
-                    "unknown_parameter");
+                     "unknown_parameter");
     }
     if (!value.is_null() && !fits(*field, value))
       bad_value(name, fmt::format("found {}; expected {}", shown(value), allowed_values(*field)));

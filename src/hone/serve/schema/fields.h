@@ -24,7 +24,7 @@ enum Endpoint : Endpoints {
   kClassify = 1u << 9,
   kRerank = 1u << 10,
   kScorePairs = 1u << 11,
-  kResponse = 1u << 12,  // OpenAI's newer interface
+  kResponse = 1u << 12,    // OpenAI's newer interface
   kScoreTexts = 1u << 13,  // LLaMA-Factory's, of reward models
 };
 inline constexpr Endpoints kOpenAi = kChat | kCompletion;

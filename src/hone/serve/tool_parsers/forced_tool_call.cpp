@@ -59,7 +59,8 @@ struct Argument {
 
 Result<std::vector<Argument>> arguments_of(const ToolCallFormat::Written& written, const Json& parameters) {
   std::vector<Argument> arguments;
-  const Json required = parameters.value("required", Json::array()), properties = parameters.value("properties", Json(Json::object()));
+  const Json required = parameters.value("required", Json::array()),
+             properties = parameters.value("properties", Json(Json::object()));
   for (const auto& [key, schema] : properties.items()) {
     auto value = value_pattern(written, with_definitions(schema, parameters));
     if (!value) return Error{value.error()};

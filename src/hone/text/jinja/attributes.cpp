@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "hone/text/jinja/builtins/natives.h"
-#include "hone/text/jinja/repr.h"
 #include "hone/text/jinja/builtins/text_operations.h"
+#include "hone/text/jinja/repr.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::text::jinja {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "hone/text/jinja/syntax/ast.h"
 #include "hone/text/jinja/builtins/natives.h"
+#include "hone/text/jinja/syntax/ast.h"
 
 namespace hone::text::jinja {
 

@@ -31,7 +31,8 @@ class AgentFormat {
  public:
   virtual ~AgentFormat() = default;
   // The system text that lists `tools` ({"type": "function", "function": …}); may rewrite the first user message instead.
-  virtual std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string& first_user) const = 0;
+  virtual std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                                   std::string& first_user) const = 0;
   virtual std::string render_tool_calls(const std::vector<ToolCall>& calls) const;
   // What stands between an answer (`answer`, null when it was merged from several messages) and the next answer.
   virtual TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
@@ -40,7 +41,10 @@ class AgentFormat {
   // Results as the text of one message, for chat templates that are not ours.
   virtual std::string render_tool_results(const std::vector<std::string>& results) const;
   // What separates `before`, the assistant text just before a call, from the call.
-  virtual std::string call_separator(const std::string& before) const { (void)before; return {}; }
+  virtual std::string call_separator(const std::string& before) const {
+    (void)before;
+    return {};
+  }
 
  protected:
   virtual AgentKeywords keywords() const { return {}; }

@@ -14,7 +14,8 @@ class Glm4 : public AgentFormat {
     for (const auto& tool : tools) {
       Json function = function_of(tool);
       auto name = function.value("name_for_model", function.value("name", std::string()));
-      lines.push_back(fmt::format("## {}\n\n{}\n在调用上述函数时，请使用 Json 格式表示调用的参数。", name, python_dumps(function, 4)));
+      lines.push_back(
+          fmt::format("## {}\n\n{}\n在调用上述函数时，请使用 Json 格式表示调用的参数。", name, python_dumps(function, 4)));
     }
     return introduction_ + "# 可用工具\n\n" + fmt::format("{}", fmt::join(lines, "\n"));
   }
@@ -23,7 +24,8 @@ class Glm4 : public AgentFormat {
     for (const auto& call : calls) text += (text.empty() ? "" : "<|assistant|>") + call.name + "\n" + python_str(call.arguments);
     return text + "<|observation|>";
   }
-  TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results,
+                        const SwiftTemplate& dialog) const override {
     if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
     TemplateSlots pieces = {"\n"};
     for (size_t i = 0; i < results.size(); ++i) {
@@ -48,7 +50,8 @@ class Glm4_5 : public AgentFormat {
   // GLM-4.5 puts every tag on its own line, later ones none; GLM-5.1 lists bare functions.
   Glm4_5(bool lines, bool bare_functions) : lines_(lines), bare_functions_(bare_functions) {}
 
-  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
     std::string text =
         "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
         "You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
@@ -78,7 +81,8 @@ class Glm4_5 : public AgentFormat {
     }
     return fmt::format("{}", fmt::join(parts, lines_ ? "\n" : "")) + "<|observation|>";
   }
-  TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results,
+                        const SwiftTemplate& dialog) const override {
     if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
     TemplateSlots pieces;
     for (const auto& result : results) pieces.push_back(result_text(result));
@@ -104,8 +108,9 @@ class Glm4_5 : public AgentFormat {
 }  // namespace
 
 void add_glm_formats(AgentTable& table) {
-  table.emplace_back("chatglm4", std::make_unique<Glm4>("你是一个名为 GLM-4 的人工智能助手。你是基于智谱AI训练的语言模型 GLM-4 模型开发的，"
-                                                        "你的任务是针对用户的问题和要求提供适当的答复和支持。\n\n"));
+  table.emplace_back("chatglm4",
+                     std::make_unique<Glm4>("你是一个名为 GLM-4 的人工智能助手。你是基于智谱AI训练的语言模型 GLM-4 模型开发的，"
+                                            "你的任务是针对用户的问题和要求提供适当的答复和支持。\n\n"));
   table.emplace_back("glm4", std::make_unique<Glm4>(""));
   table.emplace_back("glm4_5", std::make_unique<Glm4_5>(true, false));
   table.emplace_back("glm4_7", std::make_unique<Glm4_5>(false, false));

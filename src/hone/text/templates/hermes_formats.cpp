@@ -1,12 +1,15 @@
-// Formats that put JSON or XML calls between tags: Hermes (Qwen 2.5, Qwen 3), Qwen 3 coder, Hunyuan, MiniCPM 5, Llama 3 and 4, Mistral.
-#include "hone/text/templates/agent_format.h"
+// Formats that put JSON or XML calls between tags: Hermes (Qwen 2.5, Qwen 3), Qwen 3 coder, Hunyuan, MiniCPM 5, Llama 3 and 4,
+// Mistral.
 #include "hone/base/trimmed.h"
+#include "hone/text/templates/agent_format.h"
 #include "hone/text/templates/python_json.h"
 
 namespace hone::text {
 namespace {
 
-std::string joined(const std::vector<std::string>& parts, const char* separator) { return fmt::format("{}", fmt::join(parts, separator)); }
+std::string joined(const std::vector<std::string>& parts, const char* separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
+}
 
 std::string listed(const std::vector<Json>& tools, const char* separator = "\n") {
   std::vector<std::string> lines;
@@ -30,12 +33,14 @@ TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dial
 
 class Hermes : public AgentFormat {
  public:
-  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
     return system.value_or("") +
            "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
            "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" +
            listed(tools) +
-           "\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\n"
+           "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
+           "<tool_call></tool_call> XML tags:\n"
            "<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
   }
 
@@ -45,7 +50,8 @@ class Hermes : public AgentFormat {
     return joined(texts, "\n");
   }
 
-  TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results,
+                        const SwiftTemplate& dialog) const override {
     if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
     return results_turn(results_text(results), dialog);
   }
@@ -53,13 +59,15 @@ class Hermes : public AgentFormat {
   std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
     std::string text;
     auto append = [&](const TemplateSlot& piece) {
-      if (piece.kind != TemplateSlot::Kind::text) throw FormatError("this template cannot hold a tool result that follows a user message");
+      if (piece.kind != TemplateSlot::Kind::text)
+        throw FormatError("this template cannot hold a tool result that follows a user message");
       text += piece.text;
     };
     for (const auto& piece : dialog.chat_sep.value_or(TemplateSlots{})) append(piece);
     for (const auto& piece : dialog.prompt) {
       auto at = piece.text.find("{{QUERY}}");
-      if (piece.kind == TemplateSlot::Kind::text && at != std::string::npos) return text + piece.text.substr(0, at) + results_text(results);
+      if (piece.kind == TemplateSlot::Kind::text && at != std::string::npos)
+        return text + piece.text.substr(0, at) + results_text(results);
       append(piece);
     }
     return text;
@@ -76,12 +84,14 @@ class Hermes : public AgentFormat {
 
 class HunyuanHermes : public Hermes {
  public:
-  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
     return (system.value_or("").empty() ? "" : *system + "\n\n") +
            "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
            "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" +
            listed(tools) +
-           "\n</tools>\n\nFor function call returns, you should first print <tool_calls>For each function call, you should return object like:\n"
+           "\n</tools>\n\nFor function call returns, you should first print <tool_calls>For each function call, you should "
+           "return object like:\n"
            "<tool_call>function_name\n```json\nfunction_arguments_in_json_format\n```</tool_call>"
            "At the end of function call returns, you should print </tool_calls>";
   }
@@ -105,7 +115,8 @@ const char* const kXmlCallRules =
     "- Function calls MUST follow the specified format: an inner <function=...></function> block must be nested within "
     "<tool_call></tool_call> XML tags\n- Required parameters MUST be specified\n"
     "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but NOT after\n"
-    "- If there is no function call available, answer the question like normal with your current knowledge and do not tell the user "
+    "- If there is no function call available, answer the question like normal with your current knowledge and do not tell the "
+    "user "
     "about function calls\n</IMPORTANT>";
 
 // Every key not named in `handled` as <key>json</key>.
@@ -113,13 +124,15 @@ std::string extra_keys(const Json& object, std::initializer_list<std::string_vie
   std::string text;
   if (!object.is_object()) return text;
   for (const auto& [key, value] : object.items())
-    if (std::find(handled.begin(), handled.end(), key) == handled.end()) text += fmt::format("\n<{0}>{1}</{0}>", key, python_dumps(value));
+    if (std::find(handled.begin(), handled.end(), key) == handled.end())
+      text += fmt::format("\n<{0}>{1}</{0}>", key, python_dumps(value));
   return text;
 }
 
 class Qwen3Coder : public Hermes {
  public:
-  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
     std::string text = system.value_or("You are Qwen, a helpful AI assistant that can interact with a computer to solve tasks.");
     text += "\n\n# Tools\n\nYou have access to the following functions:\n\n<tools>\n";
     for (const auto& tool : tools) text += description(tool.contains("function") ? tool["function"] : tool) + "\n";
@@ -132,7 +145,8 @@ class Qwen3Coder : public Hermes {
       auto text = "<tool_call>\n<function=" + call.name + ">\n";
       if (!call.arguments.is_object()) throw FormatError("arguments of a tool call are not an object: " + call.name);
       for (const auto& [name, value] : call.arguments.items())
-        text += fmt::format("<parameter={}>\n{}\n</parameter>\n", name, value.is_structured() ? python_dumps(value) : python_str(value));
+        text += fmt::format("<parameter={}>\n{}\n</parameter>\n", name,
+                            value.is_structured() ? python_dumps(value) : python_str(value));
       texts.push_back(text + "</function>\n</tool_call>");
     }
     return joined(texts, "\n");
@@ -148,14 +162,16 @@ class Qwen3Coder : public Hermes {
  private:
   static std::string description(const Json& function) {
     auto text = "<function>\n<name>" + python_str(function.at("name")) + "</name>";
-    if (function.contains("description")) text += "\n<description>" + trimmed(python_str(function["description"])) + "</description>";
+    if (function.contains("description"))
+      text += "\n<description>" + trimmed(python_str(function["description"])) + "</description>";
     text += "\n<parameters>";
     Json parameters = function.value("parameters", Json());
     if (parameters.is_object() && parameters.contains("properties") && parameters["properties"].is_object())
       for (const auto& [name, fields] : parameters["properties"].items()) {
         text += "\n<parameter>\n<name>" + name + "</name>";
         if (fields.contains("type")) text += "\n<type>" + python_str(fields["type"]) + "</type>";
-        if (fields.contains("description")) text += "\n<description>" + trimmed(python_str(fields["description"])) + "</description>";
+        if (fields.contains("description"))
+          text += "\n<description>" + trimmed(python_str(fields["description"])) + "</description>";
         text += extra_keys(fields, {"name", "type", "description"}) + "\n</parameter>";
       }
     text += extra_keys(parameters, {"type", "properties"}) + "\n</parameters>";
@@ -165,7 +181,8 @@ class Qwen3Coder : public Hermes {
 
 class Qwen3_5 : public Qwen3Coder {
  public:
-  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
     auto text = "# Tools\n\nYou have access to the following functions:\n\n<tools>\n" + listed(tools) + "\n" + kXmlCallRules;
     return system.value_or("").empty() ? text : text + "\n\n" + *system;
   }
@@ -180,14 +197,18 @@ class Qwen3_5 : public Qwen3Coder {
 
 class Llama : public AgentFormat {
  public:
-  Llama(std::string open, std::string close, std::string end) : open_(std::move(open)), close_(std::move(close)), end_(std::move(end)) {}
+  Llama(std::string open, std::string close, std::string end)
+      : open_(std::move(open)), close_(std::move(close)), end_(std::move(end)) {}
 
-  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string& first_user) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string& first_user) const override {
     std::vector<std::string> lines;
     for (const auto& tool : tools) lines.push_back(python_dumps(tool, 4));
     first_user =
-        "Given the following functions, please respond with a JSON for a function call with its proper arguments that best answers the "
-        "given prompt.\n\nRespond in the format {\"name\": function name, \"parameters\": dictionary of argument name and its value}. "
+        "Given the following functions, please respond with a JSON for a function call with its proper arguments that best "
+        "answers the "
+        "given prompt.\n\nRespond in the format {\"name\": function name, \"parameters\": dictionary of argument name and its "
+        "value}. "
         "Do not use variables.\n\n" +
         joined(lines, "\n\n") + "\n\n" + first_user;
     return system.value_or("");
@@ -197,7 +218,8 @@ class Llama : public AgentFormat {
     for (const auto& call : calls) texts.push_back(call_object(call, "parameters"));
     return joined(texts, "\n");
   }
-  TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results,
+                        const SwiftTemplate& dialog) const override {
     if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
     TemplateSlots pieces = {end_};
     for (const auto& result : results) pieces.push_back(open_ + "tool" + close_ + "\n\n" + result + end_);
@@ -211,12 +233,16 @@ class Llama : public AgentFormat {
 
 class MiniCpm5 : public Hermes {
  public:
-  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
     const auto own = system.value_or("");
-    return own + (own.empty() ? "" : "\n\n") + "# Tools\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" + listed(tools) +
-           "\n</tools>\n\nTool usage guidelines:\n- You may call zero or more functions. If no function calls are needed, just answer normally and do not include any "
+    return own + (own.empty() ? "" : "\n\n") +
+           "# Tools\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" + listed(tools) +
+           "\n</tools>\n\nTool usage guidelines:\n- You may call zero or more functions. If no function calls are needed, just "
+           "answer normally and do not include any "
            "<function ... </function>.\n- When calling a function, return an XML object within <function ... </function> using:\n"
-           "<function name=\"function-name\"><param name=\"param-name\">param-value</param></function>\n- param-value may be multi-line. If it contains <, & or "
+           "<function name=\"function-name\"><param name=\"param-name\">param-value</param></function>\n- param-value may be "
+           "multi-line. If it contains <, & or "
            "newline characters, wrap it in a CDATA block: <param name=\"param-name\"><![CDATA[...multi-line value...]]></param>";
   }
   std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
@@ -224,7 +250,8 @@ class MiniCpm5 : public Hermes {
     for (const auto& call : calls) {
       std::string parameters;
       if (call.arguments.is_object())
-        for (const auto& [name, value] : call.arguments.items()) parameters += fmt::format("<param name=\"{}\">{}</param>", name, parameter(value));
+        for (const auto& [name, value] : call.arguments.items())
+          parameters += fmt::format("<param name=\"{}\">{}</param>", name, parameter(value));
       texts.push_back(fmt::format("<function name=\"{}\">{}</function>", call.name, parameters));
     }
     return joined(texts, "\n");
@@ -240,7 +267,8 @@ class MiniCpm5 : public Hermes {
 
 class Mistral : public AgentFormat {
  public:
-  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system, std::string&) const override {
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
     return system.value_or("") + "[AVAILABLE_TOOLS]" + listed(tools, " ") + "[/AVAILABLE_TOOLS]";
   }
   std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
@@ -253,7 +281,8 @@ class Mistral : public AgentFormat {
   }
   std::string render_tool_results(const std::vector<std::string>& results) const override {
     std::vector<std::string> texts;
-    for (const auto& result : results) texts.push_back("[TOOL_RESULTS]" + python_dumps(Json{{"content", result}}) + "[/TOOL_RESULTS]");
+    for (const auto& result : results)
+      texts.push_back("[TOOL_RESULTS]" + python_dumps(Json{{"content", result}}) + "[/TOOL_RESULTS]");
     return joined(texts, "\n");
   }
 };

@@ -62,21 +62,31 @@ std::string quoted(const std::string& text) {
   char quote = use_double ? '"' : '\'';
   std::string out(1, quote);
   for (char c : text) {
-    if (c == quote || c == '\\') (out += '\\') += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\r') out += "\\r";
-    else if (c == '\t') out += "\\t";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else out += c;
+    if (c == quote || c == '\\')
+      (out += '\\') += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\r')
+      out += "\\r";
+    else if (c == '\t')
+      out += "\\t";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
   }
   return out += quote;
 }
 
 void literal(const Json& value, std::string& out) {
-  if (value.is_string()) out += quoted(value.get_ref<const std::string&>());
-  else if (value.is_boolean()) out += value.get<bool>() ? "True" : "False";
-  else if (value.is_null()) out += "None";
-  else if (value.is_number()) dump(value, 0, 0, out);
+  if (value.is_string())
+    out += quoted(value.get_ref<const std::string&>());
+  else if (value.is_boolean())
+    out += value.get<bool>() ? "True" : "False";
+  else if (value.is_null())
+    out += "None";
+  else if (value.is_number())
+    dump(value, 0, 0, out);
   else {
     bool object = value.is_object(), first = true;
     out += object ? '{' : '[';

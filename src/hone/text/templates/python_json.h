@@ -1,4 +1,5 @@
-// JSON values as Python prints them: json.dumps(ensure_ascii=False) and str(). Tool prompts are built from these, so every space counts.
+// JSON values as Python prints them: json.dumps(ensure_ascii=False) and str(). Tool prompts are built from these, so every space
+// counts.
 #pragma once
 #include <string>
 

@@ -84,7 +84,8 @@ std::vector<std::string> swift_dialog_names() { return names_of(swift_index()); 
 std::vector<std::string> factory_dialog_names() { return names_of(factory_index()); }
 
 std::string replace_all(std::string text, std::string_view what, std::string_view with) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
   return text;
 }
 

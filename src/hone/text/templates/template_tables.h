@@ -1,4 +1,5 @@
-// The named dialog templates of ms-swift ("swift" dialect) and LLaMA-Factory ("factory" dialect): which text stands around each turn.
+// The named dialog templates of ms-swift ("swift" dialect) and LLaMA-Factory ("factory" dialect): which text stands around each
+// turn.
 #pragma once
 #include <optional>
 #include <string>
@@ -7,7 +8,8 @@
 
 namespace hone::text {
 
-// One slot of a template: text with placeholders, or a token given by role, name or number. Slots are tokenized one by one where the dialect says so.
+// One slot of a template: text with placeholders, or a token given by role, name or number. Slots are tokenized one by one where
+// the dialect says so.
 struct TemplateSlot {
   enum class Kind { text, bos, eos, token, id };
   Kind kind = Kind::text;
@@ -25,16 +27,16 @@ struct SwiftTemplate {
   // What a few families do beyond filling slots.
   enum class Quirk {
     none,
-    glm_newline,      // no newline after the last <|assistant|> when generation or a tool call follows
-    gemma_system,     // the system text is folded into the first user turn
-    hunyuan_answer,   // history keeps what stands inside <answer>
-    qwen3_5_spacing,  // messages trimmed, think blocks re-wrapped
-    harmony,          // gpt-oss: a fixed opening, the system text as the developer's, answers in a channel
-    ernie_response,   // what follows the thoughts of an answer stands inside <response>
-    embedded_text,    // the system text stands before the text, which is closed in any case
+    glm_newline,             // no newline after the last <|assistant|> when generation or a tool call follows
+    gemma_system,            // the system text is folded into the first user turn
+    hunyuan_answer,          // history keeps what stands inside <answer>
+    qwen3_5_spacing,         // messages trimmed, think blocks re-wrapped
+    harmony,                 // gpt-oss: a fixed opening, the system text as the developer's, answers in a channel
+    ernie_response,          // what follows the thoughts of an answer stands inside <response>
+    embedded_text,           // the system text stands before the text, which is closed in any case
     question_and_candidate,  // a reranker's: both in one turn, under a task that the system text may name
-    seed_budget,      // the system text says how long the model may think
-    youtu_thoughts,   // of a conversation's answers only the last is told not to think, wherever it stands
+    seed_budget,             // the system text says how long the model may think
+    youtu_thoughts,          // of a conversation's answers only the last is told not to think, wherever it stands
   };
 
   // The system text as the family writes it: {{SYSTEM}} is what the conversation brings.
@@ -44,10 +46,10 @@ struct SwiftTemplate {
   };
 
   std::string name;
-  TemplateSlots prefix;                             // opens a conversation without system text
-  std::optional<TemplateSlots> system_prefix;       // opens one with it; absent: the template knows no system text
-  TemplateSlots prompt;                             // a user turn up to where the answer begins
-  bool system_in_prompt = false;             // `prompt` holds {{SYSTEM}}: pieces with it appear in the last turn only
+  TemplateSlots prefix;                        // opens a conversation without system text
+  std::optional<TemplateSlots> system_prefix;  // opens one with it; absent: the template knows no system text
+  TemplateSlots prompt;                        // a user turn up to where the answer begins
+  bool system_in_prompt = false;               // `prompt` holds {{SYSTEM}}: pieces with it appear in the last turn only
   std::optional<TemplateSlots> chat_sep = TemplateSlots{};  // between rounds; absent: only the last round is used
   TemplateSlots suffix = {TemplateSlot(TemplateSlot::Kind::eos)};
   std::optional<std::string> default_system;
@@ -55,7 +57,7 @@ struct SwiftTemplate {
   std::vector<std::string> stop_words;
   std::string agent;  // format of tools, empty when none is known
   bool thinking = false;
-  std::optional<bool> thinking_by_default;  // unset: when it cannot do otherwise
+  std::optional<bool> thinking_by_default;                  // unset: when it cannot do otherwise
   std::optional<SystemForm> thinking_system, plain_system;  // of a conversation whose answers think, and of others
   std::string reasoning_open = "<think>", reasoning_close = "</think>";
   std::string thinking_prefix, non_thinking_prefix, history_thinking_prefix;

@@ -45,10 +45,12 @@ std::string default_describe(const Json& tools) {
                                python_str(field.value("description", Json(""))), choices, items);
     }
     auto name = function.at("name").get<std::string>();
-    text += fmt::format("> Tool Name: {}\nTool Description: {}\nTool Args:\n{}\n", name, python_str(function.value("description", Json(""))), arguments);
+    text += fmt::format("> Tool Name: {}\nTool Description: {}\nTool Args:\n{}\n", name,
+                        python_str(function.value("description", Json(""))), arguments);
     names += (names.empty() ? "" : ", ") + name;
   }
-  return "You have access to the following tools:\n" + text + "Use the following format if using a tool:\n```\nAction: tool name (one of [" + names +
+  return "You have access to the following tools:\n" + text +
+         "Use the following format if using a tool:\n```\nAction: tool name (one of [" + names +
          "])\nAction Input: the input to the tool, in a JSON format representing the kwargs "
          "(e.g. ```{\"input\": \"hello world\", \"num_beams\": 5}```)\n```\n";
 }
@@ -62,11 +64,13 @@ std::string default_calls(const std::vector<ToolCall>& calls) {
 
 std::string glm4_describe(const Json& tools) {
   std::string text =
-      "你是一个名为 ChatGLM 的人工智能助手。你是基于智谱 AI 公司训练的语言模型 GLM-4 模型开发的，你的任务是针对用户的问题和要求提供适当的答复和支持。"
+      "你是一个名为 ChatGLM 的人工智能助手。你是基于智谱 AI 公司训练的语言模型 GLM-4 "
+      "模型开发的，你的任务是针对用户的问题和要求提供适当的答复和支持。"
       "\n\n# 可用工具";
   for (const auto& tool : tools) {
     Json function = bare(tool);
-    text += fmt::format("\n\n## {}\n\n{}\n在调用上述函数时，请使用 Json 格式表示调用的参数。", function.at("name").get<std::string>(), python_dumps(function, 4));
+    text += fmt::format("\n\n## {}\n\n{}\n在调用上述函数时，请使用 Json 格式表示调用的参数。",
+                        function.at("name").get<std::string>(), python_dumps(function, 4));
   }
   return text;
 }
@@ -111,7 +115,8 @@ std::string call_lines(const std::vector<ToolCall>& calls, const char* open, con
 }
 
 const char* const kJsonCallRules =
-    "\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\n"
+    "\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> "
+    "XML tags:\n"
     "<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
 const char* const kToolsHead =
     "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
@@ -119,7 +124,9 @@ const char* const kToolsHead =
 
 std::string qwen_describe(const Json& tools) { return "\n\n" + std::string(kToolsHead) + lines(tools, wrapped) + kJsonCallRules; }
 std::string qwen_calls(const std::vector<ToolCall>& calls) { return call_lines(calls, "<tool_call>\n", "\n</tool_call>"); }
-std::string ling_describe(const Json& tools) { return kToolsHead + lines(tools, wrapped) + kJsonCallRules + "\ndetailed thinking off"; }
+std::string ling_describe(const Json& tools) {
+  return kToolsHead + lines(tools, wrapped) + kJsonCallRules + "\ndetailed thinking off";
+}
 
 std::string qwen3_5_describe(const Json& tools) {
   return "\n\n# Tools\n\nYou have access to the following functions:\n\n<tools>" + lines(tools, bare) +
@@ -129,13 +136,16 @@ std::string qwen3_5_describe(const Json& tools) {
          "</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n"
          "- Function calls MUST follow the specified format: an inner <function=...></function> block must be nested within "
          "<tool_call></tool_call> XML tags\n- Required parameters MUST be specified\n"
-         "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but NOT after\n"
-         "- If there is no function call available, answer the question like normal with your current knowledge and do not tell the "
+         "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but NOT "
+         "after\n"
+         "- If there is no function call available, answer the question like normal with your current knowledge and do not tell "
+         "the "
          "user about function calls\n</IMPORTANT>";
 }
 
 // <function=name> with one tag a parameter, inside `open` … `close`.
-std::string xml_calls(const std::vector<ToolCall>& calls, const char* open, const char* name_end, const char* value_pad, const char* close) {
+std::string xml_calls(const std::vector<ToolCall>& calls, const char* open, const char* name_end, const char* value_pad,
+                      const char* close) {
   std::string text;
   for (const auto& call : calls) {
     text += (text.empty() ? "" : "\n") + (open + call.name + name_end);
@@ -151,10 +161,12 @@ std::string qwen3_5_calls(const std::vector<ToolCall>& calls) {
 
 std::string seed_describe(const Json& tools) {
   return "system\nYou are Doubao, a helpful AI assistant. You may call one or more functions to assist with the user query."
-         "Tool List:\nYou are authorized to use the following tools (described in JSON Schema format). Before performing any task, you must "
+         "Tool List:\nYou are authorized to use the following tools (described in JSON Schema format). Before performing any "
+         "task, you must "
          "decide how to call them based on the descriptions and parameters of these tools.\n" +
          python_dumps(tools) +
-         "\n工具调用请遵循如下格式:\n<seed:tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>value_1</parameter>\n"
+         "\n工具调用请遵循如下格式:\n<seed:tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>value_1</"
+         "parameter>\n"
          "<parameter=example_parameter_2>This is the value for the second parameter\nthat can span\nmultiple lines</parameter>\n"
          "</function>\n</seed:tool_call>\n";
 }
@@ -182,15 +194,19 @@ std::string minimax1_describe(const Json& tools) {
   std::string text = "You are provided with these tools:\n<tools>\n";
   for (const auto& tool : tools) text += python_dumps(bare(tool)) + "\n";
   return text +
-         "</tools>\n\nIf you need to call tools, please respond with <tool_calls></tool_calls> XML tags, and provide tool-name and "
+         "</tools>\n\nIf you need to call tools, please respond with <tool_calls></tool_calls> XML tags, and provide tool-name "
+         "and "
          "json-object of arguments, following the format below:\n<tool_calls>\n{\"name\": <tool-name-1>, \"arguments\": "
          "<args-json-object-1>}\n...\n</tool_calls>";
 }
-std::string minimax1_calls(const std::vector<ToolCall>& calls) { return "<tool_calls>\n" + call_lines(calls, "", "") + "\n</tool_calls>"; }
+std::string minimax1_calls(const std::vector<ToolCall>& calls) {
+  return "<tool_calls>\n" + call_lines(calls, "", "") + "\n</tool_calls>";
+}
 
 std::string minimax2_describe(const Json& tools) {
   std::string text =
-      "\n\n# Tools\n\nYou may call one or more tools to assist with the user query.\nHere are the tools available in JSONSchema format:\n\n<tools>\n";
+      "\n\n# Tools\n\nYou may call one or more tools to assist with the user query.\nHere are the tools available in JSONSchema "
+      "format:\n\n<tools>\n";
   for (const auto& tool : tools) text += "<tool>" + python_dumps(bare(tool)) + "</tool>\n";
   return text +
          "</tools>\n\nWhen making tool calls, use XML format to invoke tools and pass parameters:\n\n<minimax:tool_call>\n"
@@ -201,7 +217,8 @@ std::string minimax2_calls(const std::vector<ToolCall>& calls) {
   std::string text;
   for (const auto& call : calls) {
     text += (text.empty() ? "" : "\n") + ("<invoke name=\"" + call.name + "\">");
-    for (const auto& [key, value] : object_arguments(call).items()) text += "\n<parameter name=\"" + key + "\">" + value_text(value) + "</parameter>";
+    for (const auto& [key, value] : object_arguments(call).items())
+      text += "\n<parameter name=\"" + key + "\">" + value_text(value) + "</parameter>";
     text += "\n</invoke>";
   }
   return text;
@@ -217,7 +234,8 @@ std::string lfm2_calls(const std::vector<ToolCall>& calls) {
   for (const auto& call : calls) {
     std::string arguments;
     for (const auto& [key, value] : object_arguments(call).items())
-      arguments += (arguments.empty() ? "" : ", ") + key + "=" + (value.is_string() ? "\"" + value.get<std::string>() + "\"" : python_dumps(value));
+      arguments += (arguments.empty() ? "" : ", ") + key + "=" +
+                   (value.is_string() ? "\"" + value.get<std::string>() + "\"" : python_dumps(value));
     text += (text.empty() ? "" : ", ") + call.name + "(" + arguments + ")";
   }
   return "<|tool_call_start|>[" + text + "]<|tool_call_end|>";
@@ -227,12 +245,18 @@ std::string phi4_mini_describe(const Json& tools) { return "<|tool|>" + python_d
 
 const std::map<std::string, ToolFormat, std::less<>>& formats() {
   static const std::map<std::string, ToolFormat, std::less<>> table = {
-      {"default", {default_describe, default_calls}},    {"glm4", {glm4_describe, glm4_calls}},
-      {"llama3", {llama3_describe, llama3_calls}},       {"mistral", {mistral_describe, mistral_calls}},
-      {"qwen", {qwen_describe, qwen_calls}},             {"ling", {ling_describe, qwen_calls}},
-      {"qwen3_5", {qwen3_5_describe, qwen3_5_calls}},    {"seed_oss", {seed_describe, seed_calls}},
-      {"glm4_moe", {glm4_moe_describe, glm4_moe_calls}}, {"minimax1", {minimax1_describe, minimax1_calls}},
-      {"minimax2", {minimax2_describe, minimax2_calls}}, {"lfm2", {lfm2_describe, lfm2_calls}},
+      {"default", {default_describe, default_calls}},
+      {"glm4", {glm4_describe, glm4_calls}},
+      {"llama3", {llama3_describe, llama3_calls}},
+      {"mistral", {mistral_describe, mistral_calls}},
+      {"qwen", {qwen_describe, qwen_calls}},
+      {"ling", {ling_describe, qwen_calls}},
+      {"qwen3_5", {qwen3_5_describe, qwen3_5_calls}},
+      {"seed_oss", {seed_describe, seed_calls}},
+      {"glm4_moe", {glm4_moe_describe, glm4_moe_calls}},
+      {"minimax1", {minimax1_describe, minimax1_calls}},
+      {"minimax2", {minimax2_describe, minimax2_calls}},
+      {"lfm2", {lfm2_describe, lfm2_calls}},
       {"phi4_mini", {phi4_mini_describe, default_calls}},
   };
   return table;

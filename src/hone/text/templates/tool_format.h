@@ -5,7 +5,7 @@
 namespace hone::text {
 
 struct ToolFormat {
-  std::string (*describe)(const Json& tools);                         // tools: a list of function specs
+  std::string (*describe)(const Json& tools);  // tools: a list of function specs
   std::string (*write_calls)(const std::vector<ToolCall>& calls);
 };
 
@@ -13,7 +13,8 @@ struct ToolFormat {
 const ToolFormat* find_tool_format(std::string_view name);
 std::vector<std::string> tool_format_names();
 
-// The text of a tool-call turn: thoughts or words around the JSON are kept, the JSON (one call or a list) is rewritten in the format.
+// The text of a tool-call turn: thoughts or words around the JSON are kept, the JSON (one call or a list) is rewritten in the
+// format.
 std::string format_function_turn(const FactoryTemplate& dialog, const ToolFormat& format, const std::string& content);
 
 }  // namespace hone::text

@@ -25,7 +25,8 @@ size_t without_trailing_space(std::string_view text) {
 
 size_t leading_space(std::string_view text) {
   size_t at = 0;
-  while (at < text.size() && is_white_space(code_point_at(text.data() + at))) at += static_cast<size_t>(utf8_length(static_cast<unsigned char>(text[at])));
+  while (at < text.size() && is_white_space(code_point_at(text.data() + at)))
+    at += static_cast<size_t>(utf8_length(static_cast<unsigned char>(text[at])));
   return at;
 }
 
@@ -72,7 +73,8 @@ size_t AddedTokens::Matcher::next_candidate(std::string_view text, size_t from) 
   return from;
 }
 
-void AddedTokens::find(const Matcher& matcher, std::string_view text, bool guard_special, std::vector<AddedTokenSpan>& out) const {
+void AddedTokens::find(const Matcher& matcher, std::string_view text, bool guard_special,
+                       std::vector<AddedTokenSpan>& out) const {
   size_t done = 0;
   for (size_t at = matcher.any ? 0 : text.size(); (at = matcher.next_candidate(text, at)) < text.size();) {
     size_t length = 0;

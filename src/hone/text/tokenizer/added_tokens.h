@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "hone/text/tokenizer.h"
-#include "hone/text/tokenizer/normalizer.h"
 #include "hone/text/tokenizer/models/trie.h"
 #include "hone/text/tokenizer/models/vocabulary.h"
+#include "hone/text/tokenizer/normalizer.h"
 
 namespace hone::text::tokenizer {
 
@@ -34,7 +34,9 @@ class AddedTokens {
   void finish(const Normalizer* normalizer);
 
   // Tokens that are looked for in the text as given, and those looked for after normalization.
-  void find_raw(std::string_view text, bool guard_special, std::vector<AddedTokenSpan>& out) const { find(raw_, text, guard_special, out); }
+  void find_raw(std::string_view text, bool guard_special, std::vector<AddedTokenSpan>& out) const {
+    find(raw_, text, guard_special, out);
+  }
   void find_normalized(std::string_view text, bool guard_special, std::vector<AddedTokenSpan>& out) const {
     find(normalized_, text, guard_special, out);
   }

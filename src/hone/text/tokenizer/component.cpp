@@ -36,7 +36,8 @@ int64_t Fields::number(const char* key, int64_t fallback, int64_t lowest, int64_
 uint32_t Fields::character(const char* key, uint32_t fallback) {
   if (!has(key)) return fallback;
   auto value = text(key, "");
-  if (!value.empty() && value.size() == static_cast<size_t>(utf8_length(static_cast<unsigned char>(value[0])))) return code_point_at(value.data());
+  if (!value.empty() && value.size() == static_cast<size_t>(utf8_length(static_cast<unsigned char>(value[0]))))
+    return code_point_at(value.data());
   fail(fmt::format("'{}' is not a single character", key));
   return fallback;
 }

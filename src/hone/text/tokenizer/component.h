@@ -16,12 +16,12 @@ class Fields {
 
   std::string type() { return text("type", ""); }
   bool has(const char* key) const { return object_.is_object() && object_.contains(key) && !object_[key].is_null(); }
-  std::string text(const char* key);                            // required
+  std::string text(const char* key);  // required
   std::string text(const char* key, std::string fallback);
   bool flag(const char* key, bool fallback);
   int64_t number(const char* key, int64_t fallback, int64_t lowest, int64_t highest);
-  uint32_t character(const char* key, uint32_t fallback);       // a string of exactly one character
-  const Json& list(const char* key);                            // required array
+  uint32_t character(const char* key, uint32_t fallback);  // a string of exactly one character
+  const Json& list(const char* key);                       // required array
   // {"String": …} or {"Regex": …}
   struct Pattern {
     std::string text;

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/component.h"
+#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
 #include "hone/text/tokenizer/unicode/utf8.h"
 
@@ -48,7 +48,9 @@ void byte_level(Tokens& tokens) {
 
 std::optional<char> byte_of_token(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
-  auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
   int high = digit(token[3]), low = digit(token[4]);
   if (token[3] == '+' && low >= 0) return static_cast<char>(low);
   if (high < 0 || low < 0) return std::nullopt;
@@ -61,8 +63,10 @@ void byte_fallback(Tokens& tokens) {
   std::string bytes;
   auto flush = [&] {
     if (bytes.empty()) return;
-    if (is_valid_utf8(bytes)) out.push_back(bytes);
-    else out.insert(out.end(), bytes.size(), "\xEF\xBF\xBD");
+    if (is_valid_utf8(bytes))
+      out.push_back(bytes);
+    else
+      out.insert(out.end(), bytes.size(), "\xEF\xBF\xBD");
     bytes.clear();
   };
   for (auto& token : tokens) {
@@ -86,16 +90,18 @@ void fuse(Tokens& tokens) {
 // The spaces that English spelling does not have.
 void clean_up(std::string& text) {
   static constexpr std::pair<const char*, const char*> kRules[] = {
-      {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"}, {" do not", " don't"},
-      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (auto& [from, to] : kRules) replace_all(text, from, to);
 }
 
 void word_piece(Tokens& tokens, std::string_view prefix, bool cleanup) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0) {
-      if (tokens[i].starts_with(prefix)) tokens[i].erase(0, prefix.size());
-      else tokens[i].insert(0, " ");
+      if (tokens[i].starts_with(prefix))
+        tokens[i].erase(0, prefix.size());
+      else
+        tokens[i].insert(0, " ");
     }
     if (cleanup) clean_up(tokens[i]);
   }
@@ -178,11 +184,16 @@ DecoderPtr make_simple_decoder(const std::string& type, Fields& fields) {
     return chain([pad = fields.text("pad_token", "<pad>"), delimiter = fields.text("word_delimiter_token", "|"),
                   cleanup = fields.flag("cleanup", true)](Tokens& tokens) { ctc(tokens, pad, delimiter, cleanup); });
   if (type == "Strip")
-    return chain([content = one_character(fields, "content", ' '), start = static_cast<size_t>(fields.number("start", 0, 0, INT32_MAX)),
-                  stop = static_cast<size_t>(fields.number("stop", 0, 0, INT32_MAX))](Tokens& tokens) { strip(tokens, content, start, stop); });
+    return chain([content = one_character(fields, "content", ' '),
+                  start = static_cast<size_t>(fields.number("start", 0, 0, INT32_MAX)),
+                  stop = static_cast<size_t>(fields.number("stop", 0, 0, INT32_MAX))](Tokens& tokens) {
+      strip(tokens, content, start, stop);
+    });
   if (type == "Metaspace") {
     bool never = fields.text("prepend_scheme", "always") == "never" || !fields.flag("add_prefix_space", true);
-    return chain([replacement = one_character(fields, "replacement", 0x2581), never](Tokens& tokens) { metaspace(tokens, replacement, !never); });
+    return chain([replacement = one_character(fields, "replacement", 0x2581), never](Tokens& tokens) {
+      metaspace(tokens, replacement, !never);
+    });
   }
   return nullptr;
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/component.h"
+#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
 #include "hone/text/tokenizer/unicode/unicode.h"
 #include "hone/text/tokenizer/unicode/utf8.h"
@@ -172,7 +172,8 @@ NormalizerPtr make_simple_normalizer(const std::string& type, Fields& fields) {
   if (type == "NFKD") return std::make_unique<UnicodeForm>(NormalForm::nfkd);
   if (type == "Lowercase") return whole_text([](std::string& text) { text = Bert::lowered(text); });
   if (type == "Nmt") return per_character(append_nmt);
-  if (type == "ByteLevel") return per_character([](std::string& out, uint32_t, std::string_view text) { append_byte_level(out, text); });
+  if (type == "ByteLevel")
+    return per_character([](std::string& out, uint32_t, std::string_view text) { append_byte_level(out, text); });
   if (type == "StripAccents")
     return per_character([](std::string& out, uint32_t c, std::string_view text) {
       if (!is_combining_mark(c)) out.append(text);

@@ -2,8 +2,8 @@
 
 #include <atomic>
 
-#include "hone/text/tokenizer/unicode/utf8.h"
 #include "hone/text/tokenizer/models/word_cache.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text {
 
@@ -45,8 +45,11 @@ void Pipeline::encode_to(std::string_view input, const EncodeOptions& options, s
   std::vector<AddedTokenSpan> segments;
   added_.find_raw(text, options.guard_special_tokens, segments);
   for (auto& segment : segments) {
-    if (segment.id >= 0) out.push_back(segment.id);
-    else encode_raw_segment(text.substr(segment.begin, segment.end - segment.begin), segment.begin == 0, options.guard_special_tokens, out);
+    if (segment.id >= 0)
+      out.push_back(segment.id);
+    else
+      encode_raw_segment(text.substr(segment.begin, segment.end - segment.begin), segment.begin == 0,
+                         options.guard_special_tokens, out);
   }
   parts_.post_processor.apply(out, start, options.add_special_tokens);
 }
@@ -62,8 +65,10 @@ void Pipeline::encode_raw_segment(std::string_view text, bool first, bool guard,
   std::vector<AddedTokenSpan> segments;
   added_.find_normalized(text, guard, segments);
   for (auto& segment : segments) {
-    if (segment.id >= 0) out.push_back(segment.id);
-    else encode_plain(text.substr(segment.begin, segment.end - segment.begin), first && segment.begin == 0, out);
+    if (segment.id >= 0)
+      out.push_back(segment.id);
+    else
+      encode_plain(text.substr(segment.begin, segment.end - segment.begin), first && segment.begin == 0, out);
   }
 }
 

@@ -1,11 +1,12 @@
-// The tokenizer as its parts in a row: added tokens, normalizer, pre-tokenizer, model, post-processor; and back through the decoder.
+// The tokenizer as its parts in a row: added tokens, normalizer, pre-tokenizer, model, post-processor; and back through the
+// decoder.
 #pragma once
 #include <memory>
 
 #include "hone/text/tokenizer.h"
 #include "hone/text/tokenizer/added_tokens.h"
-#include "hone/text/tokenizer/models/bpe.h"
 #include "hone/text/tokenizer/decoder.h"
+#include "hone/text/tokenizer/models/bpe.h"
 #include "hone/text/tokenizer/models/model.h"
 #include "hone/text/tokenizer/normalizer.h"
 #include "hone/text/tokenizer/post_processor.h"

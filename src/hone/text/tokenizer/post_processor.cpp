@@ -30,9 +30,11 @@ Result<Template> bert_template(Fields& fields) {
 }
 
 Result<TemplatePart> special_part(const Json& specials, const std::string& name) {
-  if (!specials.is_object() || !specials.contains(name)) return error("TemplateProcessing: '{}' is not among its special_tokens", name);
+  if (!specials.is_object() || !specials.contains(name))
+    return error("TemplateProcessing: '{}' is not among its special_tokens", name);
   auto& entry = specials[name];
-  if (!entry.is_object() || !entry.contains("ids") || !entry["ids"].is_array()) return error("TemplateProcessing: '{}' has no ids", name);
+  if (!entry.is_object() || !entry.contains("ids") || !entry["ids"].is_array())
+    return error("TemplateProcessing: '{}' has no ids", name);
   TemplatePart part;
   for (auto& json : entry["ids"]) {
     auto id = id_of(json);

@@ -16,8 +16,10 @@ class Precompiled : public Normalizer {
   void apply(std::string& text) const override {
     std::string out;
     out.reserve(text.size());
-    if (matching_ == CharsmapMatching::longest) append_longest(out, text);
-    else append_graphemes(out, text);
+    if (matching_ == CharsmapMatching::longest)
+      append_longest(out, text);
+    else
+      append_graphemes(out, text);
     text = std::move(out);
   }
 
@@ -30,8 +32,10 @@ class Precompiled : public Normalizer {
         length = matched, replacement = found;
         return true;
       });
-      if (replacement) out.append(replacement);
-      else out.append(text.substr(0, length));
+      if (replacement)
+        out.append(replacement);
+      else
+        out.append(text.substr(0, length));
       text.remove_prefix(length);
     }
   }
@@ -68,8 +72,10 @@ class Precompiled : public Normalizer {
       }
     for_each_char(grapheme, [&](uint32_t, size_t at, size_t length) {
       auto part = grapheme.substr(at, length);
-      if (auto* found = lookup(part)) out.append(found);
-      else out.append(part);
+      if (auto* found = lookup(part))
+        out.append(found);
+      else
+        out.append(part);
     });
   }
 
@@ -83,7 +89,8 @@ class Precompiled : public Normalizer {
     return replacement;
   }
 
-  // Calls found(length, replacement) for every key that begins `text` until it returns false. Indices come from a file: all are checked.
+  // Calls found(length, replacement) for every key that begins `text` until it returns false. Indices come from a file: all are
+  // checked.
   template <class Found>
   void search(std::string_view text, Found&& found) const {
     if (units_.empty()) return;

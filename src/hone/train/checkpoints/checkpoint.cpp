@@ -10,8 +10,8 @@
 
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
-#include "hone/train/reports/crc32c.h"
 #include "hone/train/checkpoints/saved_state.h"
+#include "hone/train/reports/crc32c.h"
 
 namespace hone::train {
 namespace {
@@ -52,12 +52,16 @@ bool is_weights_file(std::string_view name) {
 
 // The shards that an index names and the manifest does not: nothing then tells whether they are whole.
 std::string missing_shard(const fs::path& folder, const Manifest& manifest) {
-  auto stated = [&](const std::string& name) { return std::ranges::any_of(manifest.files, [&](const CheckpointFile& file) { return file.name == name; }); };
+  auto stated = [&](const std::string& name) {
+    return std::ranges::any_of(manifest.files, [&](const CheckpointFile& file) { return file.name == name; });
+  };
   if (!stated("model.safetensors.index.json")) return "";
   auto index = parse_json(read_file(folder / "model.safetensors.index.json"));
-  if (!index || !index->is_object() || !index->value("weight_map", Json()).is_object()) return "a readable model.safetensors.index.json";
+  if (!index || !index->is_object() || !index->value("weight_map", Json()).is_object())
+    return "a readable model.safetensors.index.json";
   for (const auto& [tensor, shard] : (*index)["weight_map"].items())
-    if (!shard.is_string() || !stated(shard.get<std::string>())) return shard.is_string() ? shard.get<std::string>() : "a shard's name";
+    if (!shard.is_string() || !stated(shard.get<std::string>()))
+      return shard.is_string() ? shard.get<std::string>() : "a shard's name";
   return "";
 }
 
@@ -65,7 +69,8 @@ void remove_leftovers(const fs::path& run_folder, const std::function<bool(const
   std::error_code ignored;
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(run_folder, ignored))
-    if (auto name = entry.path().filename().string(); name.starts_with("checkpoint-") && is_leftover(name)) leftovers.push_back(entry.path());
+    if (auto name = entry.path().filename().string(); name.starts_with("checkpoint-") && is_leftover(name))
+      leftovers.push_back(entry.path());
   for (const auto& path : leftovers) fs::remove_all(path, ignored);
 }
 
@@ -101,12 +106,21 @@ Json Manifest::to_json() const {
   Json list = Json::array();
   for (const auto& file : files)
     list.push_back({{"name", file.name}, {"size", file.size}, {"crc32c", fmt::format("{:08x}", file.crc32c)}});
-  return {{"schema", schema},     {"written_by", "hone"},   {"run_id", run_id},                {"trains_on", trains_on},   {"step", step},
-          {"saved_at", saved_at}, {"processes", processes}, {"weights_alone", weights_alone}, {"files", std::move(list)}};
+  return {{"schema", schema},
+          {"written_by", "hone"},
+          {"run_id", run_id},
+          {"trains_on", trains_on},
+          {"step", step},
+          {"saved_at", saved_at},
+          {"processes", processes},
+          {"weights_alone", weights_alone},
+          {"files", std::move(list)}};
 }
 
 std::string Manifest::missing_file() const {
-  auto stated = [&](const std::string& name) { return std::ranges::any_of(files, [&](const CheckpointFile& file) { return file.name == name; }); };
+  auto stated = [&](const std::string& name) {
+    return std::ranges::any_of(files, [&](const CheckpointFile& file) { return file.name == name; });
+  };
   if (std::ranges::none_of(files, [](const CheckpointFile& file) { return is_weights_file(file.name); })) return "the weights";
   std::vector<std::string> needed;
   if (processes > 0) needed.push_back("trainer_state.json");
@@ -129,7 +143,8 @@ Result<Manifest> Manifest::from_json(const Json& json) {
     manifest.saved_at = json.value("saved_at", 0.0);
     manifest.processes = json.value("processes", 0);
     manifest.weights_alone = json.value("weights_alone", false);
-    if (manifest.processes < 0 || manifest.processes > kMostProcesses) return error("manifest.json states {} processes", manifest.processes);
+    if (manifest.processes < 0 || manifest.processes > kMostProcesses)
+      return error("manifest.json states {} processes", manifest.processes);
     manifest.step = json.at("step").get<int64_t>();
     for (const auto& entry : json.at("files")) {
       auto digits = entry.at("crc32c").get<std::string>();
@@ -173,7 +188,8 @@ fs::path CheckpointWriter::commit() {
     sync_file(path);
     manifest_.files.push_back(describe(staging_, path));
   }
-  if (auto missing = manifest_.missing_file(); !missing.empty()) throw std::runtime_error(fmt::format("{} is not among what was written", missing));
+  if (auto missing = manifest_.missing_file(); !missing.empty())
+    throw std::runtime_error(fmt::format("{} is not among what was written", missing));
   manifest_.saved_at = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   fault("checkpoint.before_manifest");
   write_file_atomically(staging_ / kManifest, manifest_.to_json().dump(1));
@@ -202,8 +218,10 @@ std::optional<int64_t> checkpoint_step(const fs::path& folder) {
 
 Result<Manifest> read_manifest(const fs::path& folder) {
   if (!fs::exists(folder / kManifest)) {
-    // transformers, and so ms-swift and LLaMA-Factory, keep the optimizer in Python pickles, which may run code when they are opened.
-    if (fs::exists(folder / "optimizer.pt")) return error("another program wrote it; optimizer.pt is a Python pickle, which hone never opens");
+    // transformers, and so ms-swift and LLaMA-Factory, keep the optimizer in Python pickles, which may run code when they are
+    // opened.
+    if (fs::exists(folder / "optimizer.pt"))
+      return error("another program wrote it; optimizer.pt is a Python pickle, which hone never opens");
     return error("no manifest.json: another program wrote it, or its save was interrupted");
   }
   try {
@@ -228,7 +246,8 @@ Result<Manifest> verify_checkpoint(const fs::path& folder) {
         return error("{} has {} bytes; {} were written", stated.name, size, stated.size);
       if (describe(folder, path).crc32c != stated.crc32c) return error("{} does not match its checksum", stated.name);
     }
-    if (auto missing = missing_shard(folder, *manifest); !missing.empty()) return error("manifest.json does not list {}", missing);
+    if (auto missing = missing_shard(folder, *manifest); !missing.empty())
+      return error("manifest.json does not list {}", missing);
     return manifest;
   } catch (const std::exception& cause) {
     return error("{}", cause.what());
@@ -270,7 +289,9 @@ void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int
 }
 
 void sweep_leftovers(const fs::path& run_folder) {
-  remove_leftovers(run_folder, [](const std::string& name) { return name.find(".partial-") != name.npos || name.find(".deleting-") != name.npos; });
+  remove_leftovers(run_folder, [](const std::string& name) {
+    return name.find(".partial-") != name.npos || name.find(".deleting-") != name.npos;
+  });
 }
 
 }  // namespace hone::train

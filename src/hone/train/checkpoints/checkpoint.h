@@ -66,7 +66,8 @@ Result<Manifest> verify_checkpoint(const fs::path& folder);
 // The manifest alone, believed. An Error says what is wrong with it.
 Result<Manifest> read_manifest(const fs::path& folder);
 std::vector<std::pair<int64_t, fs::path>> checkpoints_newest_first(const fs::path& run_folder);  // by their names
-// The newest whole checkpoint of `run_id` in `run_folder`; each one of it that is passed over is named in a warning with the reason.
+// The newest whole checkpoint of `run_id` in `run_folder`; each one of it that is passed over is named in a warning with the
+// reason.
 std::optional<fs::path> newest_checkpoint(const fs::path& run_folder, std::string_view run_id);
 
 // Removes the oldest checkpoints of `run_id` beyond `limit`, never one of `keep`. A folder that cannot be removed is a warning;

@@ -27,7 +27,8 @@ std::string model_card(const CheckpointAssets& companions) {
   return fmt::format(
       "---\nbase_model: {0}\nlibrary_name: {1}\npipeline_tag: text-generation\ntags:\n- {2}\n- generated_from_trainer\n---\n\n"
       "# {3} of {0}\n\nTrained with hone; `args.json` holds every setting of the run.\n",
-      companions.model_name, companions.adapter ? "peft" : "transformers", companions.tuner, companions.adapter ? "Adapter" : "Fine-tuned model");
+      companions.model_name, companions.adapter ? "peft" : "transformers", companions.tuner,
+      companions.adapter ? "Adapter" : "Fine-tuned model");
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ struct CheckpointAssets {
   bool adapter = true;       // not full weights
   std::string weights_type;  // "float32" …: config.json's dtype of a full model
   Layout layout = Layout::swift;
-  Json args;        // args.json
-  Json additional;  // additional_config.json of ms-swift's LoRA; null: none
+  Json args;                                         // args.json
+  Json additional;                                   // additional_config.json of ms-swift's LoRA; null: none
   Json config_changes = Json::object();              // what config.json of a full model says otherwise than the base's
   text::NewTokens new_tokens;                        // with them the tokenizer is written beside adapters too
   std::shared_ptr<const text::Tokenizer> tokenizer;  // that knows them
@@ -28,7 +28,8 @@ struct CheckpointAssets {
   void write(const fs::path& folder) const;
 };
 
-// Writes `args` as args.json of `folder`. A template that is a file travels along: whoever reads the folder later opens nothing outside it.
+// Writes `args` as args.json of `folder`. A template that is a file travels along: whoever reads the folder later opens nothing
+// outside it.
 void write_args(const fs::path& folder, Json args);
 
 }  // namespace hone::train

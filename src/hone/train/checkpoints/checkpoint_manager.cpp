@@ -147,8 +147,8 @@ void CheckpointManager::collect(const TrainState& state, Content& content) {
   content.summary = state.to_transformers(config_).dump(2);
   content.best = state.best_model_checkpoint;
   content.position =
-      Json{{"schema", kCheckpointSchema},       {"processes", parts_.group.size()}, {"train", state.to_json()},
-           {"data_order", run_.data_order},     {"objective", run_.objective},     {"loader", parts_.loader.state()},
+      Json{{"schema", kCheckpointSchema},         {"processes", parts_.group.size()},  {"train", state.to_json()},
+           {"data_order", run_.data_order},       {"objective", run_.objective},       {"loader", parts_.loader.state()},
            {"schedule", parts_.schedule.state()}, {"loss_scale", parts_.scale.state()}}
           .dump(1);
   if (config_.save_only_model) return;
@@ -187,7 +187,8 @@ std::string CheckpointManager::write(Content& content) {
     if (writes_folder()) folder = content.writer->commit();
   };
   Agreement agreement(parts_.savers);
-  if (agreement(write_shared) && agreement(write_own) && agreement(share) && agreement(commit) && writes_folder()) conclude(folder, content.best);
+  if (agreement(write_shared) && agreement(write_own) && agreement(share) && agreement(commit) && writes_folder())
+    conclude(folder, content.best);
   content = {};  // copies are large, and an unfinished folder is removed now
   return agreement.failure();
 }

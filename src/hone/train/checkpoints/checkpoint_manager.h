@@ -4,13 +4,13 @@
 #include <future>
 
 #include "hone/data/batches/loader.h"
-#include "hone/optim/optimizer.h"
 #include "hone/optim/lr_scheduler.h"
-#include "hone/train/distributed/parallel_strategy.h"
+#include "hone/optim/optimizer.h"
 #include "hone/train/checkpoints/node_replication.h"
+#include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/loop/precision.h"
-#include "hone/train/run_folder.h"
 #include "hone/train/loop/train_state.h"
+#include "hone/train/run_folder.h"
 
 namespace hone::train {
 
@@ -22,8 +22,8 @@ struct WeightFiles {
   // Runs `write` on the first process while the others bring their parts of the weights; every process calls it. Unset: all
   // weights are on the first process.
   std::function<void(const std::function<void()>& write)> gather = {};
-  // Copies the weights as they are now; what it returns writes the copy while training continues. Unset: they cannot wait, because
-  // they are on several processes, or need not, because an adapter is small.
+  // Copies the weights as they are now; what it returns writes the copy while training continues. Unset: they cannot wait,
+  // because they are on several processes, or need not, because an adapter is small.
   std::function<std::function<void(const fs::path& folder)>()> copy = {};
 };
 

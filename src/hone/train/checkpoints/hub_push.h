@@ -23,8 +23,8 @@ class HubPush {
   ~HubPush();
   HubPush(const HubPush&) = delete;
 
-  // After a save: the model at the repository's top, with `checkpoint` also as last-checkpoint, with `all_checkpoints` under its own
-  // name. A failure is a line in the log; training continues.
+  // After a save: the model at the repository's top, with `checkpoint` also as last-checkpoint, with `all_checkpoints` under its
+  // own name. A failure is a line in the log; training continues.
   void saved(const fs::path& checkpoint, int64_t step);
   // The finished model; returns the page to look at. Throws UserError.
   std::string finish(const fs::path& folder);

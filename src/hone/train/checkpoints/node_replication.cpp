@@ -124,8 +124,10 @@ void NodeReplicator::replicate(const fs::path& folder, Depth depth) const {
     const auto files = Json::parse(lists[static_cast<size_t>(node)]);
     for (const auto& [name, size] : files.items()) {
       if (!travelled.insert(name).second) continue;
-      if (node == leaders_->rank()) travel.send(folder / name, size.get<int64_t>());
-      else travel.receive(folder / name, size.get<int64_t>(), node);
+      if (node == leaders_->rank())
+        travel.send(folder / name, size.get<int64_t>());
+      else
+        travel.receive(folder / name, size.get<int64_t>(), node);
     }
   }
   trouble.rethrow();

@@ -25,7 +25,8 @@ class MultiProcess : public ParallelStrategy {
 class DataParallel final : public MultiProcess {
  public:
   // `parameters` in the order of the forward pass, with what the optimizer updates for each.
-  DataParallel(parallel::ProcessGroup& processes, std::vector<parallel::GradientBuckets::Parameter> parameters, int64_t bucket_bytes);
+  DataParallel(parallel::ProcessGroup& processes, std::vector<parallel::GradientBuckets::Parameter> parameters,
+               int64_t bucket_bytes);
 
   void before_micro_batch(bool last) override {
     if (last) buckets_.prepare_last_backward();
@@ -39,11 +40,16 @@ class DataParallel final : public MultiProcess {
 // The processes keep parts of the optimizer, of the gradients and of the weights.
 class ShardedDataParallel final : public MultiProcess {
  public:
-  ShardedDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup& shards, parallel::ProcessGroup* replicas, parallel::ShardedModel& model)
+  ShardedDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup& shards, parallel::ProcessGroup* replicas,
+                      parallel::ShardedModel& model)
       : MultiProcess(processes), shards_(shards), replicas_(replicas), model_(model) {}
 
-  double seconds_waited() const override { return MultiProcess::seconds_waited() + shards_.seconds_waited() + (replicas_ ? replicas_->seconds_waited() : 0); }
-  int64_t bytes_sent() const override { return MultiProcess::bytes_sent() + shards_.bytes_sent() + (replicas_ ? replicas_->bytes_sent() : 0); }
+  double seconds_waited() const override {
+    return MultiProcess::seconds_waited() + shards_.seconds_waited() + (replicas_ ? replicas_->seconds_waited() : 0);
+  }
+  int64_t bytes_sent() const override {
+    return MultiProcess::bytes_sent() + shards_.bytes_sent() + (replicas_ ? replicas_->bytes_sent() : 0);
+  }
   void before_micro_batch(bool last) override { model_.begin_backward(last); }
   void after_micro_batch() override { model_.end_backward(); }
   Tensor clip_grad_norm(optim::Optimizer& optimizer, double max_norm) override;
@@ -58,7 +64,8 @@ class ShardedDataParallel final : public MultiProcess {
 };
 
 // The same groups, of the pieces that this process keeps. A piece is called after its parameter and where it begins: "name@1024".
-std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::ParameterGroup>& groups, const parallel::ShardedModel& model);
+std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::ParameterGroup>& groups,
+                                                      const parallel::ShardedModel& model);
 // Throws UserError(usage) for an optimizer that looks at whole matrices, which no process has.
 void require_elementwise(const std::string& optimizer);
 

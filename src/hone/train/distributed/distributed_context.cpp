@@ -90,8 +90,10 @@ bool DistributedContext::folder_per_node(const fs::path& folder) const {
     return false;
   }
   if (!several_folders)
-    throw UserError(ExitCode::usage, fmt::format("rank {} does not see {}, where rank 0 writes checkpoints", blind - seen.begin(), folder.string()),
-                    "name an --output_dir on a file system that all nodes share, or add --save_on_each_node true");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("rank {} does not see {}, where rank 0 writes checkpoints", blind - seen.begin(), folder.string()),
+        "name an --output_dir on a file system that all nodes share, or add --save_on_each_node true");
   if (leaders) fs::create_directories(folder);
   return true;
 }

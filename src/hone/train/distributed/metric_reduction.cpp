@@ -13,13 +13,16 @@ std::vector<std::string> names_of_all(const SumsByName& sums, ParallelStrategy& 
   lengths[group.rank()] = static_cast<double>(own.size());
   group.all_reduce(lengths);
   auto table = at::zeros({group.size(), static_cast<int64_t>(lengths.max().item<double>())}, at::kDouble);
-  for (size_t i = 0; i < own.size(); ++i) table[group.rank()][static_cast<int64_t>(i)] = static_cast<double>(static_cast<unsigned char>(own[i]));
+  for (size_t i = 0; i < own.size(); ++i)
+    table[group.rank()][static_cast<int64_t>(i)] = static_cast<double>(static_cast<unsigned char>(own[i]));
   group.all_reduce(table);
   std::vector<std::string> names(1);
   const double* bytes = table.const_data_ptr<double>();
   for (int64_t i = 0; i < table.numel(); ++i) {
-    if (bytes[i] != 0) names.back() += static_cast<char>(static_cast<unsigned char>(bytes[i]));
-    else if (!names.back().empty()) names.emplace_back();
+    if (bytes[i] != 0)
+      names.back() += static_cast<char>(static_cast<unsigned char>(bytes[i]));
+    else if (!names.back().empty())
+      names.emplace_back();
   }
   if (names.back().empty()) names.pop_back();
   return names;

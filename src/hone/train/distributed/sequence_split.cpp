@@ -12,7 +12,8 @@ Tensor padded(const Tensor& values, int64_t length, double with) {
 }  // namespace
 
 data::Batch own_part(const data::Batch& batch, const parallel::SequenceParallel& sequence) {
-  int64_t tokens = batch.segments.total(), multiple = sequence.padding_multiple(), length = (tokens + multiple - 1) / multiple * multiple;
+  int64_t tokens = batch.segments.total(), multiple = sequence.padding_multiple(),
+          length = (tokens + multiple - 1) / multiple * multiple;
   auto own = sequence.positions(length);
   auto pick = [&](const Tensor& values, double with) {
     auto whole = padded(values, length, with);

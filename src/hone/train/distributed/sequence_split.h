@@ -5,8 +5,8 @@
 
 namespace hone::train {
 
-// Targets were shifted before, so that any choice of positions keeps them. Segments stay those of the whole row, padded; samples count
-// on the first process alone.
+// Targets were shifted before, so that any choice of positions keeps them. Segments stay those of the whole row, padded; samples
+// count on the first process alone.
 data::Batch own_part(const data::Batch& batch, const parallel::SequenceParallel& sequence);
 
 }  // namespace hone::train

@@ -8,7 +8,7 @@ namespace hone::train {
 namespace {
 
 constexpr int kWindow = 4;             // steps
-constexpr int kSlowSteps = 3;           // windows
+constexpr int kSlowSteps = 3;          // windows
 constexpr double kFactor = 2.0;        // of the median
 constexpr double kNoticeable = 0.025;  // seconds a step: less is noise
 
@@ -27,7 +27,8 @@ std::optional<std::string> StragglerDetector::observe(const std::vector<double>&
     double mean = sums_[i] / steps_;
     late_[i] = mean > kFactor * median && mean - median > kNoticeable ? late_[i] + 1 : 0;
     if (late_[i] == kSlowSteps)
-      warning = fmt::format("rank {} is slow: it computes {:.2f} s a step, the others {:.2f} s; all wait for it", i, mean, median);
+      warning =
+          fmt::format("rank {} is slow: it computes {:.2f} s a step, the others {:.2f} s; all wait for it", i, mean, median);
   }
   std::fill(sums_.begin(), sums_.end(), 0.0);
   steps_ = 0;

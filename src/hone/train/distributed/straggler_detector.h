@@ -10,8 +10,8 @@ class StragglerDetector {
  public:
   explicit StragglerDetector(int processes) : sums_(static_cast<size_t>(processes)), late_(sums_.size()) {}
 
-  // Seconds that each process computed in the step before, not counting what it waited for others. Returns a warning when one of them
-  // took more than twice the median for some windows in a row; once for each slow spell.
+  // Seconds that each process computed in the step before, not counting what it waited for others. Returns a warning when one of
+  // them took more than twice the median for some windows in a row; once for each slow spell.
   std::optional<std::string> observe(const std::vector<double>& seconds);
 
  private:

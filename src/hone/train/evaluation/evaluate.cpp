@@ -5,9 +5,9 @@
 
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
+#include "hone/train/distributed/metric_reduction.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/evaluation/nlg_metrics.h"
-#include "hone/train/distributed/metric_reduction.h"
 
 namespace hone::train {
 namespace {
@@ -29,7 +29,8 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
   for (int64_t pass = 1;; ++pass) {
     bool counts = dealt && loader.epoch() < 1;
     if (group.sum(counts ? 1 : 0) == 0) break;
-    // One that is through repeats its last batch uncounted: a model that is spread over processes needs all of them in every pass.
+    // One that is through repeats its last batch uncounted: a model that is spread over processes needs all of them in every
+    // pass.
     if (counts || !batch.tokens_t.defined()) batch = loader.next();
     auto part = sequence ? own_part(batch, *sequence) : batch;
     auto loss = method.loss(model, part.to(device));

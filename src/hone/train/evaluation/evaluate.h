@@ -7,17 +7,19 @@
 #include "hone/base/json.h"
 #include "hone/data/batches/loader.h"
 #include "hone/train/distributed/parallel_strategy.h"
-#include "hone/train/methods/loss.h"
 #include "hone/train/distributed/sequence_split.h"
+#include "hone/train/methods/loss.h"
 
 namespace hone::train {
 
 // One pass over `loader`: PREFIX_loss, the method's metrics, runtime, samples and steps per second. As in transformers, the loss
 // is the mean over samples of their batch's mean loss. The model leaves in the mode it came in; random states are not touched.
-// Each process of `group` brings the batches that were dealt to it; all get the numbers of the whole set. Processes that share each
-// `sequence` are dealt the same batches, and each works on its part. `kept_rows` gets what the method keeps of this process's batches.
+// Each process of `group` brings the batches that were dealt to it; all get the numbers of the whole set. Processes that share
+// each `sequence` are dealt the same batches, and each works on its part. `kept_rows` gets what the method keeps of this
+// process's batches.
 Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::Device device, ParallelStrategy& group,
-              const std::string& prefix = "eval", const parallel::SequenceParallel* sequence = nullptr, std::vector<Tensor>* kept_rows = nullptr);
+              const std::string& prefix = "eval", const parallel::SequenceParallel* sequence = nullptr,
+              std::vector<Tensor>* kept_rows = nullptr);
 
 // A prompt as text, what was generated for it and what should have been.
 struct Prediction {

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "hone/data/datasets/sources.h"
+#include "hone/train/evaluation/results.h"
 #include "hone/train/losses/reward.h"
 #include "hone/train/methods/make_loss.h"
-#include "hone/train/evaluation/results.h"
 
 namespace hone::train {
 namespace {
@@ -51,7 +51,9 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const RunSetup
   for (const auto& [prefix, rows] : validation_sets(ready.data)) {
     auto place = sets.size();
     if (ready.rollouts)
-      sets.push_back({prefix, [place, config, &ready] { return ready.rollouts->evaluation(ready.validation_prompts[place], config.batch_size); }});
+      sets.push_back({prefix, [place, config, &ready] {
+                        return ready.rollouts->evaluation(ready.validation_prompts[place], config.batch_size);
+                      }});
     else
       sets.push_back({prefix, [config, rows, &ready] { return data::make_loader(rows, ready.encoder, config, ready.report); }});
   }
@@ -61,12 +63,15 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const RunSetup
 Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::CausalLM& model, DataShard share) {
   if (!ready.data.validation) return {};
   data::RowOrder rows;
-  for (int64_t row = share.rank; row < ready.data.validation->size(); row += share.world) rows.push_back(static_cast<uint32_t>(row));
+  for (int64_t row = share.rank; row < ready.data.validation->size(); row += share.world)
+    rows.push_back(static_cast<uint32_t>(row));
   auto own = data::select_source(ready.data.validation, std::move(rows));
-  return [&job, &ready, &model, own] { return predict_completions(model, ready.tokenizer, *ready.encoder, *own, job.generation); };
+  return
+      [&job, &ready, &model, own] { return predict_completions(model, ready.tokenizer, *ready.encoder, *own, job.generation); };
 }
 
-void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const RunResult* finished, bool main) {
+void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const RunResult* finished,
+                             bool main) {
   if (!main && !loaded.sharded) return;
   SingleProcess alone;  // everyone who takes part goes through the whole set
   if (job.eval_dtype) round_weights(*loaded.model, *job.eval_dtype);
@@ -82,7 +87,8 @@ void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, Load
     if (finished) metrics["epoch"] = finished->state.epoch;
     if (main) write_results(ready.run, "eval", metrics);
   }
-  if (job.do_predict && ready.data.validation && job.preference.method == Preference::rm) return predict_scores(job, ready, loaded, main);
+  if (job.do_predict && ready.data.validation && job.preference.method == Preference::rm)
+    return predict_scores(job, ready, loaded, main);
   if (job.do_predict && ready.data.validation) {
     auto predictions = predict(job, ready, loaded, main);
     if (!main) return;

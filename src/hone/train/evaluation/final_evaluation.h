@@ -15,8 +15,9 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const RunSetup
 // Empty when there are no validation rows.
 Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::CausalLM& model, DataShard share);
 
-// What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model all
-// take part; the first one writes. `finished` is null where nothing was trained.
-void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const RunResult* finished, bool main);
+// What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model
+// all take part; the first one writes. `finished` is null where nothing was trained.
+void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const RunResult* finished,
+                             bool main);
 
 }  // namespace hone::train

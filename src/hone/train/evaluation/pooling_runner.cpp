@@ -1,7 +1,7 @@
 #include "hone/train/evaluation/pooling_runner.h"
 
-#include "hone/model/value_head.h"
 #include "hone/model/pooling.h"
+#include "hone/model/value_head.h"
 #include "hone/train/losses/decision.h"
 #include "hone/train/methods/make_loss.h"
 
@@ -24,7 +24,8 @@ Json class_logprobs(const std::vector<int64_t>& chosen, bool one, const Tensor& 
     top.push_back({{"index", index}, {"logprob", value(index)}});
   }
   for (auto index : chosen) several.push_back(value(index));
-  return {{"content", {{{"index", one ? Json(chosen[0]) : Json(chosen)}, {"logprobs", one ? several[0] : several}, {"top_logprobs", top}}}}};
+  return {{"content",
+           {{{"index", one ? Json(chosen[0]) : Json(chosen)}, {"logprobs", one ? several[0] : several}, {"top_logprobs", top}}}}};
 }
 
 }  // namespace
@@ -35,7 +36,8 @@ PoolingRunner::PoolingRunner(model::CausalLM& model, const TaskConfig& task, con
 }
 
 PoolingOutput PoolingRunner::of_classes(const Tensor& scores, int64_t likeliest) const {
-  if (task_.problem == ProblemType::regression) return {scores.numel() == 1 ? Json(scores.item<float>()) : numbers_of(scores), nullptr, scores};
+  if (task_.problem == ProblemType::regression)
+    return {scores.numel() == 1 ? Json(scores.item<float>()) : numbers_of(scores), nullptr, scores};
   bool one = task_.problem == ProblemType::single_label;
   std::vector<int64_t> chosen;
   if (one) chosen.push_back(scores.argmax().item<int64_t>());
@@ -45,21 +47,26 @@ PoolingOutput PoolingRunner::of_classes(const Tensor& scores, int64_t likeliest)
   return {one ? Json(chosen[0]) : Json(chosen), class_logprobs(chosen, one, logps, likeliest), logps.exp()};
 }
 
-std::vector<PoolingOutput> PoolingRunner::decide(const std::vector<std::vector<text::TokenId>>& texts, const std::vector<std::vector<float>>& grades) const {
+std::vector<PoolingOutput> PoolingRunner::decide(const std::vector<std::vector<text::TokenId>>& texts,
+                                                 const std::vector<std::vector<float>>& grades) const {
   at::NoGradGuard no_grad;
   std::vector<PoolingOutput> verdicts;
   if (texts.empty()) return verdicts;
-  auto logps_sv = model::token_logps(model_, model::pool_last_token(model_, model::packed_texts(texts, model_.device())), task_.option_tokens).cpu();
+  auto logps_sv =
+      model::token_logps(model_, model::pool_last_token(model_, model::packed_texts(texts, model_.device())), task_.option_tokens)
+          .cpu();
   for (size_t i = 0; i < texts.size(); ++i) {
     auto shares = logps_sv[static_cast<int64_t>(i)]
                       .narrow(0, first_option(static_cast<int64_t>(grades[i].at(0))), static_cast<int64_t>(grades[i].size()) - 1)
                       .softmax(0);
-    verdicts.push_back({Json::array({{{"index", shares.argmax().item<int64_t>()}, {"probs", numbers_of(shares)}}}), nullptr, shares});
+    verdicts.push_back(
+        {Json::array({{{"index", shares.argmax().item<int64_t>()}, {"probs", numbers_of(shares)}}}), nullptr, shares});
   }
   return verdicts;
 }
 
-std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest) const {
+std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vector<text::TokenId>>& texts,
+                                                     int64_t likeliest) const {
   at::NoGradGuard no_grad;
   if (texts.empty()) return {};
   auto states = model::pool_last_token(model_, model::packed_texts(texts, model_.device()));
@@ -73,13 +80,15 @@ std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vect
         verdicts.push_back(of_classes(scores, likeliest));
       return verdicts;
     case Task::embedding:
-      for (const auto& vector : model::normalize_embeddings(states).cpu().unbind(0)) verdicts.push_back({numbers_of(vector), nullptr, vector});
+      for (const auto& vector : model::normalize_embeddings(states).cpu().unbind(0))
+        verdicts.push_back({numbers_of(vector), nullptr, vector});
       return verdicts;
     default:
       break;
   }
   bool generative = task_.task == Task::generative_reranker;
-  auto scores = generative ? model::yes_no_logits(model_, states, task_.yes, task_.no) : model::classification_logits(model_, states).select(1, 0);
+  auto scores = generative ? model::yes_no_logits(model_, states, task_.yes, task_.no)
+                           : model::classification_logits(model_, states).select(1, 0);
   if (squash_) scores = scores.sigmoid();
   for (const auto& score : scores.cpu().unbind(0)) verdicts.push_back({Json::array({score.item<float>()}), nullptr, score});
   return verdicts;

@@ -20,7 +20,8 @@ class PoolingRunner {
   // `likeliest`: so many classes are listed with their log-probabilities.
   std::vector<PoolingOutput> operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest = 0) const;
   // Of decisions, whose texts come with grades as data::encode_decision gives them: the most likely option and the share of each.
-  std::vector<PoolingOutput> decide(const std::vector<std::vector<text::TokenId>>& texts, const std::vector<std::vector<float>>& grades) const;
+  std::vector<PoolingOutput> decide(const std::vector<std::vector<text::TokenId>>& texts,
+                                    const std::vector<std::vector<float>>& grades) const;
 
  private:
   PoolingOutput of_classes(const Tensor& scores, int64_t likeliest) const;

@@ -12,8 +12,8 @@ bool is_answer(const data::Message& message) { return message.role == "assistant
 }  // namespace
 
 std::vector<Prediction> predict_completions(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer,
-                                        const data::Encoder& encoder, const data::ConversationSource& rows,
-                                        const GenerationConfig& config) {
+                                            const data::Encoder& encoder, const data::ConversationSource& rows,
+                                            const GenerationConfig& config) {
   std::vector<Prediction> predictions;
   std::vector<engine::Request> requests;
   for (int64_t i = 0; i < rows.size(); ++i) {
@@ -41,7 +41,8 @@ std::vector<Prediction> predict_completions(model::CausalLM& model, std::shared_
   EvaluationMode mode(model);
   ProgressBar bar("Predict", static_cast<int64_t>(requests.size()));
   auto sequences = static_cast<int64_t>(config.batch_size) * config.sampling.num_beams;
-  engine::Engine engine(model, tokenizer, {.max_model_len = config.max_context, .max_num_seqs = sequences, .fuse_projections = false});
+  engine::Engine engine(model, tokenizer,
+                        {.max_model_len = config.max_context, .max_num_seqs = sequences, .fuse_projections = false});
   int64_t done = 0;
   auto completions = engine::generate(engine, std::move(requests), {}, [&](size_t) { bar.update(++done); });
   for (size_t i = 0; i < completions.size(); ++i) predictions[i].predict = std::move(completions[i].text);

@@ -1,7 +1,7 @@
 // Generates completions for a validation set, for text metrics and generated_predictions.jsonl.
 #pragma once
-#include "hone/data/encode/encoder.h"
 #include "hone/data/datasets/source.h"
+#include "hone/data/encode/encoder.h"
 #include "hone/engine/engine.h"
 #include "hone/train/evaluation/evaluate.h"
 
@@ -16,7 +16,7 @@ struct GenerationConfig {
 // Each row's last answer is what should be generated from everything before it. Rows that cannot be encoded are left out with a
 // warning.
 std::vector<Prediction> predict_completions(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer,
-                                        const data::Encoder& encoder, const data::ConversationSource& rows,
-                                        const GenerationConfig& config);
+                                            const data::Encoder& encoder, const data::ConversationSource& rows,
+                                            const GenerationConfig& config);
 
 }  // namespace hone::train

@@ -1,7 +1,7 @@
 // The result files of a finished run: X_results.json, all_results.json, trainer_state.json, and ms-swift's last log line.
 #pragma once
-#include "hone/train/run_folder.h"
 #include "hone/train/loop/train_state.h"
+#include "hone/train/run_folder.h"
 
 namespace hone::train {
 

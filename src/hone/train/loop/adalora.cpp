@@ -5,7 +5,8 @@
 
 namespace hone::train {
 
-std::unique_ptr<optim::Optimizer> with_rank_allocation(std::unique_ptr<optim::Optimizer> optimizer, const tuner::Tuned& tuned, int64_t steps) {
+std::unique_ptr<optim::Optimizer> with_rank_allocation(std::unique_ptr<optim::Optimizer> optimizer, const tuner::Tuned& tuned,
+                                                       int64_t steps) {
   if (!tuned.adapter || tuned.adapter->config.peft_type != "ADALORA") return optimizer;
   const tuner::MethodConfig fields(tuned.adapter->config);
   optim::RankSchedule schedule;

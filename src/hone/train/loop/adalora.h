@@ -8,6 +8,7 @@
 namespace hone::train {
 
 // The optimizer itself, unless an AdaLoRA adapter is trained.
-std::unique_ptr<optim::Optimizer> with_rank_allocation(std::unique_ptr<optim::Optimizer> optimizer, const tuner::Tuned& tuned, int64_t steps);
+std::unique_ptr<optim::Optimizer> with_rank_allocation(std::unique_ptr<optim::Optimizer> optimizer, const tuner::Tuned& tuned,
+                                                       int64_t steps);
 
 }  // namespace hone::train

@@ -32,15 +32,16 @@ tuner::GradientSource gradients_of_first_rows(const TrainingJob& job, std::share
                                               std::shared_ptr<const data::ConversationSource> rows) {
   return [&job, tokenizer, rows](model::CausalLM& model, const std::vector<model::Linear*>& layers) {
     if (!rows)
-      throw UserError(ExitCode::usage, "init_weights lora-ga needs rows before the first step", "use it without --streaming true");
+      throw UserError(ExitCode::usage, "init_weights lora-ga needs rows before the first step",
+                      "use it without --streaming true");
     const auto& start = job.tuner.lora.gradient_start;
     auto encode = job.encode;
     encode.max_length = encode.max_length > 0 ? std::min(encode.max_length, start.max_length) : start.max_length;
     auto config = job.loader;
     config.batch_size = start.batch_size;
     config.packing = data::Packing::none;
-    auto loader = data::make_loader(rows, data::Encoder::make(encode, tokenizer, data::read_model_identity(job.model_folder)), config,
-                                    std::make_shared<data::RowReport>());
+    auto loader = data::make_loader(rows, data::Encoder::make(encode, tokenizer, data::read_model_identity(job.model_folder)),
+                                    config, std::make_shared<data::RowReport>());
     auto start_itself = policy_as_reference();
     auto method = make_loss(job, *tokenizer, start_itself.get());
     return base_gradients(model, layers, *method, *loader, start.batches);

@@ -51,7 +51,8 @@ Json data_order(const TrainingJob& job, int64_t rows) {
           {"truncation_strategy", kTruncations[static_cast<size_t>(job.encode.truncation)]},
           {"packing", kPackings[static_cast<size_t>(job.loader.packing)]},
           {"packing_length", job.loader.packing_length},
-          {factory ? "preprocessing_batch_size" : "packing_window", job.loader.packing == data::Packing::none ? 0 : job.loader.packing_window},
+          {factory ? "preprocessing_batch_size" : "packing_window",
+           job.loader.packing == data::Packing::none ? 0 : job.loader.packing_window},
           {"group_by_length", job.loader.group_by_length},
           {"per_device_train_batch_size", job.loader.batch_size},
           {"gradient_accumulation_steps", job.trainer.gradient_accumulation_steps}};
@@ -66,8 +67,10 @@ void require_same_order(const fs::path& checkpoint, const Json& now) {
   for (const auto& [name, before] : state["data_order"].items()) {
     if (!now.contains(name) || now[name] == before) continue;
     auto change = fmt::format("{} was {} and is now {}", name, shown(before), shown(now[name]));
-    if (only_regroups(name, now)) log::warning("{}: {}; the rows go on in the same order, in other batches", checkpoint.string(), change);
-    else changes.push_back(std::move(change));
+    if (only_regroups(name, now))
+      log::warning("{}: {}; the rows go on in the same order, in other batches", checkpoint.string(), change);
+    else
+      changes.push_back(std::move(change));
   }
   if (changes.empty()) return;
   throw UserError(ExitCode::bad_checkpoint,

@@ -1,5 +1,5 @@
-// Forward and backward passes captured once per shape of batch and replayed, where the device can: a small model's pass is mostly the launching
-// of kernels. A replay computes the same numbers in the same order as the pass it was captured from.
+// Forward and backward passes captured once per shape of batch and replayed, where the device can: a small model's pass is mostly
+// the launching of kernels. A replay computes the same numbers in the same order as the pass it was captured from.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,7 +14,8 @@ class PassGraphs {
   PassGraphs(model::CausalLM& model, Loss& method, TensorList trained);
   ~PassGraphs();
 
-  // The loss of a batch, whose gradients, times `factor`, are added to the parameters'. Nothing where this batch must be computed the plain way.
+  // The loss of a batch, whose gradients, times `factor`, are added to the parameters'. Nothing where this batch must be computed
+  // the plain way.
   std::optional<LossSum> run(const data::Batch& batch, double factor);
 
  private:

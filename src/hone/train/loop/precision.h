@@ -15,12 +15,13 @@ class MasterWeights {
   // Replaces each half-precision parameter of `groups` by a float32 copy; do this before the optimizer is made of them.
   explicit MasterWeights(std::vector<optim::ParameterGroup>& groups);
 
-  // After each backward pass: working gradients move into the masters'. With `keep_short` those of bfloat16 stay so until a second one is added.
+  // After each backward pass: working gradients move into the masters'. With `keep_short` those of bfloat16 stay so until a
+  // second one is added.
   void accumulate_master_grads(bool keep_short = false);
-  void copy_to_model();            // masters are rounded into the working weights
-  void after_update();       // the same, unless the optimizer did
+  void copy_to_model();                         // masters are rounded into the working weights
+  void after_update();                          // the same, unless the optimizer did
   void let_write(optim::Optimizer& optimizer);  // asks it to, where it can
-  void reload_from_model();      // after weights were loaded alone: masters start from them
+  void reload_from_model();                     // after weights were loaded alone: masters start from them
   optim::NamedTensors state() const;
   void load_state(const optim::NamedTensors& state);
 

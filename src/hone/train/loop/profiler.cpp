@@ -20,7 +20,8 @@ std::set<ActivityType> activities() {
 }
 
 torch::profiler::impl::ProfilerConfig libtorch_config(const ProfilerConfig& config) {
-  return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO, config.shapes, config.memory, config.stack);
+  return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO, config.shapes, config.memory,
+                                               config.stack);
 }
 
 }  // namespace
@@ -28,8 +29,8 @@ torch::profiler::impl::ProfilerConfig libtorch_config(const ProfilerConfig& conf
 StepProfiler::StepProfiler(ProfilerConfig config, int rank) : config_(std::move(config)) {
   if (config_.active < 1 || std::min({config_.wait, config_.warmup, config_.repeat}) < 0)
     throw UserError(ExitCode::usage,
-                    fmt::format("the profiler waits {} steps, warms up for {}, records {} and repeats that {} times", config_.wait,
-                                config_.warmup, config_.active, config_.repeat),
+                    fmt::format("the profiler waits {} steps, warms up for {}, records {} and repeats that {} times",
+                                config_.wait, config_.warmup, config_.active, config_.repeat),
                     "profiler_active_steps is 1 or more, the others are 0 or more");
   config_.folder /= fmt::format("rank_{}", rank);
   fs::create_directories(config_.folder);
@@ -46,7 +47,8 @@ bool StepProfiler::done() const {
 void StepProfiler::before_step() {
   if (done()) return;
   bool begins_recording = place() == config_.wait + config_.warmup;
-  if (place() == config_.wait || (begins_recording && config_.warmup == 0)) torch::autograd::profiler::prepareProfiler(libtorch_config(config_), activities());
+  if (place() == config_.wait || (begins_recording && config_.warmup == 0))
+    torch::autograd::profiler::prepareProfiler(libtorch_config(config_), activities());
   if (!begins_recording) return;
   torch::autograd::profiler::enableProfiler(libtorch_config(config_), activities());
   recording_ = true;

@@ -35,7 +35,8 @@ StepResult StepMetrics::read(const Tensor& grad_norm, double count, bool stop_re
     packed = at::cat({packed, at::tensor(host).to(packed.options())});
     group.all_reduce(packed);
   }
-  packed = at::cat({grad_norm.reshape({1}).to(packed.device(), at::kFloat), packed}).to(at::kCPU, at::kDouble);  // an offloaded norm is on the host
+  packed = at::cat({grad_norm.reshape({1}).to(packed.device(), at::kFloat), packed})
+               .to(at::kCPU, at::kDouble);  // an offloaded norm is on the host
   const double* values = packed.const_data_ptr<double>();
   const double* counts = summed_here ? values + 2 + metrics_.size() : host.data();
   double norm = values[0];

@@ -33,7 +33,8 @@ StopSignal::StopSignal() {
   action.sa_flags = SA_RESTART;
   ::sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &g_previous[i]);
-  if (g_previous[3].sa_handler == SIG_IGN) ::sigaction(SIGHUP, &g_previous[3], nullptr);  // nohup: a terminal that closes is nobody's wish
+  if (g_previous[3].sa_handler == SIG_IGN)
+    ::sigaction(SIGHUP, &g_previous[3], nullptr);  // nohup: a terminal that closes is nobody's wish
 }
 
 StopSignal::~StopSignal() {

@@ -1,4 +1,5 @@
-// SIGTERM, SIGUSR1 (a scheduler's warning) and Ctrl-C: the run saves at the next step and stops; a second signal stops it at once.
+// SIGTERM, SIGUSR1 (a scheduler's warning) and Ctrl-C: the run saves at the next step and stops; a second signal stops it at
+// once.
 #pragma once
 #include <exception>
 
@@ -8,8 +9,8 @@ namespace hone::train {
 
 enum class Stop { none, interrupt, terminate };
 
-// Thrown out of work between two steps that would take too long to finish, on every process of a run: nothing has changed since the
-// last step, which is what is saved.
+// Thrown out of work between two steps that would take too long to finish, on every process of a run: nothing has changed since
+// the last step, which is what is saved.
 struct StopBetweenSteps : std::exception {
   const char* what() const noexcept override { return "asked to stop"; }
 };

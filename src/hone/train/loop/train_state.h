@@ -22,7 +22,7 @@ struct TrainState {
   int64_t skipped_steps = 0, skips_in_a_row = 0;
   int64_t failed_saves = 0, failed_saves_in_a_row = 0;
   int64_t evaluations_without_gain = 0;
-  Json log_window;  // steps not logged yet, so that a resumed run logs the same means
+  Json log_window;                     // steps not logged yet, so that a resumed run logs the same means
   Json recent_losses = Json::array();  // what a spike is measured by
   Json method;                         // what the loss remembers
 

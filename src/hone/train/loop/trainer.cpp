@@ -44,7 +44,8 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
       grad_scaler_(config.precision == Precision::float16 && !config.no_master_weights),
       graphs_(deps_.model, deps_.loss, config.use_cuda_graphs && !config.layer_sampling ? deps_.trained : TensorList()),
       checkpoint_manager_(config, run, deps_.weights,
-             {deps_.loader, deps_.optimizer, deps_.lr_scheduler, deps_.masters, grad_scaler_, deps_.strategy, deps_.savers, device_, deps_.copies}),
+                          {deps_.loader, deps_.optimizer, deps_.lr_scheduler, deps_.masters, grad_scaler_, deps_.strategy,
+                           deps_.savers, device_, deps_.copies}),
       stragglers_(deps_.strategy.size()) {
   if (config.profiler) {
     auto settings = *config.profiler;
@@ -100,7 +101,8 @@ Outcome Trainer::run_step(RunLog& log, ProgressBar* bar) {
   after_step(log);
   if (reading.stop_requested) return stop_now();
   if (!stop_early()) return Outcome::finished;
-  log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model, state_.evaluations_without_gain);
+  log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model,
+            state_.evaluations_without_gain);
   return Outcome::early_stopped;
 }
 
@@ -121,8 +123,8 @@ std::vector<data::Batch> Trainer::next_batches() {
   return batches;
 }
 
-// What the loss is divided by, over micro-batches and processes, known before the forward pass. Everything else that processes tell
-// each other once a step travels with it.
+// What the loss is divided by, over micro-batches and processes, known before the forward pass. Everything else that processes
+// tell each other once a step travels with it.
 double Trainer::all_reduce_counts(const std::vector<data::Batch>& batches) {
   constexpr size_t kCounts = 4;
   std::vector<double> shared(kCounts + static_cast<size_t>(deps_.strategy.size()));
@@ -173,7 +175,8 @@ StepResult Trainer::step() {
     deps_.masters.accumulate_master_grads(!deps_.trained.empty() && deps_.optimizer.scales_gradients());
     meter.add(loss);
   }
-  computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() - (deps_.strategy.seconds_waited() - waited);
+  computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() -
+              (deps_.strategy.seconds_waited() - waited);
   deps_.strategy.finish_gradients();
   grad_scaler_.unscale(deps_.optimizer);
   deps_.optimizer.add_penalty_gradients();
@@ -190,7 +193,8 @@ StepResult Trainer::step() {
   ++state_.global_step;
   state_.epoch = deps_.loader.epoch();
   // A stream's passes end at different steps on different processes: the first to be through ends the run for all.
-  if (config_.max_epochs && deps_.strategy.sum(state_.epoch >= *config_.max_epochs ? 1 : 0) > 0) counts_.max_steps = state_.global_step;
+  if (config_.max_epochs && deps_.strategy.sum(state_.epoch >= *config_.max_epochs ? 1 : 0) > 0)
+    counts_.max_steps = state_.global_step;
   return reading;
 }
 
@@ -228,10 +232,11 @@ bool Trainer::accept(const StepResult& reading, const std::vector<data::Batch>& 
 bool Trainer::check_loss_spike(double loss, const std::vector<data::Batch>& batches) {
   double sigmas = spikes_.observe(loss);
   if (config_.spike_sigmas <= 0 || sigmas < config_.spike_sigmas) return true;
-  auto what = fmt::format("step {}: loss spike: {:.4f} is {:.0f} standard deviations above the recent losses, in the batch of {}", state_.global_step + 1, loss,
-                          sigmas, name_rows(batches, deps_.row_name));
+  auto what = fmt::format("step {}: loss spike: {:.4f} is {:.0f} standard deviations above the recent losses, in the batch of {}",
+                          state_.global_step + 1, loss, sigmas, name_rows(batches, deps_.row_name));
   if (config_.on_spike == Spike::stop)
-    throw UserError(ExitCode::non_finite, what, "look at these rows, lower --learning_rate, or pass over such steps with --loss_spike skip");
+    throw UserError(ExitCode::non_finite, what,
+                    "look at these rows, lower --learning_rate, or pass over such steps with --loss_spike skip");
   bool skipped = config_.on_spike == Spike::skip;
   log::warning("{}{}", what, skipped ? "; the step is skipped, the weights stay as they were" : "");
   state_.skipped_steps += skipped;
@@ -381,8 +386,10 @@ void Trainer::finish(RunLog& log) {
     results_["effective_tokens_per_sec"] = rate(state_.tokens_seen, resumed_.tokens_seen) / deps_.strategy.size();
   log.record(results_, state_);
   refuse_broken_end();
-  if (int64_t steps = state_.global_step - resumed_.global_step; deps_.strategy.size() > 1 && deps_.strategy.rank() == 0 && steps > 0)
-    log::info("each process sent {} bytes a step and waited {:.0f} % of the time", sent_ / steps, 100 * deps_.strategy.seconds_waited() / seconds);
+  if (int64_t steps = state_.global_step - resumed_.global_step;
+      deps_.strategy.size() > 1 && deps_.strategy.rank() == 0 && steps > 0)
+    log::info("each process sent {} bytes a step and waited {:.0f} % of the time", sent_ / steps,
+              100 * deps_.strategy.seconds_waited() / seconds);
   if (config_.load_best_model_at_end) load_best();
 }
 

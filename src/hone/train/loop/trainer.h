@@ -4,17 +4,17 @@
 #include <memory>
 
 #include "hone/base/progress.h"
-#include "hone/train/evaluation/evaluate.h"
+#include "hone/train/checkpoints/checkpoint_manager.h"
 #include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/distributed/sequence_split.h"
+#include "hone/train/distributed/straggler_detector.h"
+#include "hone/train/evaluation/evaluate.h"
 #include "hone/train/loop/layer_sampling.h"
+#include "hone/train/loop/loss_spike_detector.h"
+#include "hone/train/loop/pass_graphs.h"
 #include "hone/train/loop/step_metrics.h"
 #include "hone/train/methods/loss.h"
-#include "hone/train/loop/pass_graphs.h"
 #include "hone/train/reports/run_log.h"
-#include "hone/train/checkpoints/checkpoint_manager.h"
-#include "hone/train/distributed/sequence_split.h"
-#include "hone/train/loop/loss_spike_detector.h"
-#include "hone/train/distributed/straggler_detector.h"
 
 namespace hone::train {
 
@@ -39,10 +39,10 @@ struct TrainerDeps {
   Predict predict;                                   // empty: no generation in evaluations
   std::function<std::string(int64_t row)> row_name;  // "train.jsonl:12", for reports about a batch
   double flops_per_token = 0;
-  const parallel::SequenceParallel* sequence = nullptr;  // null: every sequence is on one process
+  const parallel::SequenceParallel* sequence = nullptr;                      // null: every sequence is on one process
   std::function<void(const fs::path& checkpoint, int64_t step)> saved = {};  // told on the first process
-  const NodeReplicator* copies = nullptr;  // null: one folder for all nodes
-  TensorList trained = {};             // what the backward pass gives gradients of, where one process has all of it
+  const NodeReplicator* copies = nullptr;                                    // null: one folder for all nodes
+  TensorList trained = {};  // what the backward pass gives gradients of, where one process has all of it
 };
 
 enum class Outcome { finished, early_stopped, preempted, interrupted };
@@ -53,7 +53,7 @@ struct StepCounts {
   int64_t max_steps = 0, updates_per_epoch = 0, batches_per_epoch = -1, accumulation = 1;
 
   static StepCounts make(const TrainerConfig& config,
-                       int64_t batches_per_epoch);  // throws UserError(usage) for a stream without max_steps
+                         int64_t batches_per_epoch);  // throws UserError(usage) for a stream without max_steps
   int64_t batches_in_update(int64_t step) const;
   bool ends_epoch(int64_t finished_steps) const { return updates_per_epoch > 0 && finished_steps % updates_per_epoch == 0; }
 };

@@ -1,5 +1,5 @@
-// Decisions: which option of a question is right, by what the model would say next. Cross entropy over the question's own options,
-// with what ms-swift's losses add: a ranked score of scores, or a Brier score and smoothing.
+// Decisions: which option of a question is right, by what the model would say next. Cross entropy over the question's own
+// options, with what ms-swift's losses add: a ranked score of scores, or a Brier score and smoothing.
 #pragma once
 #include "hone/train/methods/loss.h"
 #include "hone/train/methods/task.h"

@@ -13,13 +13,16 @@ constexpr double kMargin = 0.5;  // beyond which texts that differ need not be p
 std::pair<Tensor, Tensor> pair_sides(const Tensor& embeddings_sd, const ContrastiveGroups& groups) {
   std::vector<int64_t> anchors(groups.starts.begin(), groups.starts.end() - 1), others;
   for (auto anchor : anchors) others.push_back(anchor + 1);
-  auto pick = [&](const std::vector<int64_t>& rows) { return embeddings_sd.index_select(0, at::tensor(rows, at::kLong).to(embeddings_sd.device())); };
+  auto pick = [&](const std::vector<int64_t>& rows) {
+    return embeddings_sd.index_select(0, at::tensor(rows, at::kLong).to(embeddings_sd.device()));
+  };
   return {pick(anchors), pick(others)};
 }
 
 Tensor pair_grades(const ContrastiveGroups& groups, at::Device device) {
   std::vector<float> grades;
-  for (int64_t i = 0; i < groups.count(); ++i) grades.push_back(groups.grades[static_cast<size_t>(groups.starts[static_cast<size_t>(i)] - i)]);
+  for (int64_t i = 0; i < groups.count(); ++i)
+    grades.push_back(groups.grades[static_cast<size_t>(groups.starts[static_cast<size_t>(i)] - i)]);
   return at::tensor(grades).to(device);
 }
 
@@ -37,8 +40,10 @@ Tensor online_contrastive(const Tensor& distances, const Tensor& grades) {
 ContrastiveGroups ContrastiveGroups::of(const data::Batch& batch) {
   ContrastiveGroups groups;
   for (size_t i = 0; i < batch.sequence_labels.size(); ++i) {
-    if (batch.sequence_labels[i].empty()) groups.starts.push_back(static_cast<int64_t>(i));
-    else groups.grades.push_back(batch.sequence_labels[i].front());
+    if (batch.sequence_labels[i].empty())
+      groups.starts.push_back(static_cast<int64_t>(i));
+    else
+      groups.grades.push_back(batch.sequence_labels[i].front());
   }
   groups.starts.push_back(static_cast<int64_t>(batch.sequence_labels.size()));
   return groups;
@@ -62,7 +67,8 @@ Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const ContrastiveGroups& 
 }
 
 LossSum EmbeddingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto embeddings_sd = model::normalize_embeddings(model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments}));
+  auto embeddings_sd =
+      model::normalize_embeddings(model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments}));
   auto groups = ContrastiveGroups::of(batch);
   LossSum result;
   if (config_.mrl_dims.empty()) result.sum = sum(embeddings_sd, groups);
@@ -78,7 +84,8 @@ LossSum EmbeddingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   return result;
 }
 
-std::vector<std::pair<std::string, double>> EmbeddingLoss::dataset_metrics(const std::vector<Tensor>& kept, ParallelStrategy& group) const {
+std::vector<std::pair<std::string, double>> EmbeddingLoss::dataset_metrics(const std::vector<Tensor>& kept,
+                                                                           ParallelStrategy& group) const {
   if (!of_pairs()) return {};
   return similarity_correlations(kept, group);
 }

@@ -1,4 +1,5 @@
-// Embeddings: texts that belong together end up near each other. ms-swift's losses over the last token's hidden state, normalized.
+// Embeddings: texts that belong together end up near each other. ms-swift's losses over the last token's hidden state,
+// normalized.
 #pragma once
 #include "hone/train/methods/loss.h"
 #include "hone/train/methods/task.h"
@@ -21,7 +22,8 @@ class EmbeddingLoss final : public Loss {
 
   double num_items(const data::Batch& batch) const override;
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
-  std::vector<std::pair<std::string, double>> dataset_metrics(const std::vector<Tensor>& kept, ParallelStrategy& group) const override;
+  std::vector<std::pair<std::string, double>> dataset_metrics(const std::vector<Tensor>& kept,
+                                                              ParallelStrategy& group) const override;
 
  private:
   Tensor sum(const Tensor& embeddings_sd, const ContrastiveGroups& groups) const;

@@ -47,17 +47,21 @@ struct Comparison {
 };
 
 // [anchors, candidates] before the temperature, the positive of anchor i in column positives[i].
-Tensor similarities_in_batch(const Tensor& embeddings_sd, const Comparison& all, const InfonceConfig& config, const Tensor& positives) {
+Tensor similarities_in_batch(const Tensor& embeddings_sd, const Comparison& all, const InfonceConfig& config,
+                             const Tensor& positives) {
   auto anchors = rows_of(embeddings_sd, all.anchors), documents = rows_of(embeddings_sd, all.all_documents());
   auto with_documents = at::matmul(anchors, documents.t());
   auto limit = with_documents.gather(1, positives.unsqueeze(1)).detach() + config.fake_margin;
-  auto without_fakes = [&](const Tensor& values) { return config.mask_fake_negatives ? values.masked_fill(values > limit, kNever) : values; };
+  auto without_fakes = [&](const Tensor& values) {
+    return config.mask_fake_negatives ? values.masked_fill(values > limit, kNever) : values;
+  };
   TensorList columns{without_fakes(with_documents)};
   auto device = embeddings_sd.device();
   auto itself = at::eye(anchors.size(0), at::TensorOptions(at::kBool).device(device));
   if (config.include_queries) columns.push_back(without_fakes(at::matmul(anchors, anchors.t()).masked_fill(itself, kNever)));
   if (config.include_documents) {
-    auto own = at::zeros(with_documents.sizes(), at::TensorOptions(at::kBool).device(device)).scatter(1, positives.unsqueeze(1), true);
+    auto own =
+        at::zeros(with_documents.sizes(), at::TensorOptions(at::kBool).device(device)).scatter(1, positives.unsqueeze(1), true);
     columns.push_back(at::matmul(documents.index_select(0, positives), documents.t()).masked_fill(own, kNever));
   }
   return at::cat(columns, 1);
@@ -85,11 +89,13 @@ Tensor infonce_loss(const Tensor& embeddings_sd, const ContrastiveGroups& groups
 std::vector<Metric> infonce_metrics(const Tensor& embeddings_sd, const ContrastiveGroups& groups, const InfonceConfig& config) {
   auto all = Comparison::of(groups, config.hard_negatives);
   auto documents = all.all_documents(), positives = all.positives();
-  auto similarities = at::matmul(rows_of(embeddings_sd, all.anchors), rows_of(embeddings_sd, documents).t()).to(at::kCPU, at::kDouble);
+  auto similarities =
+      at::matmul(rows_of(embeddings_sd, all.anchors), rows_of(embeddings_sd, documents).t()).to(at::kCPU, at::kDouble);
   double likes = 0, apart = 0, margins = 0, pairs = 0, compared = 0;
   for (int64_t i = 0; i < similarities.size(0); ++i) {
     auto row = similarities[i];
-    int64_t positive = positives[static_cast<size_t>(i)], own = static_cast<int64_t>(all.documents[static_cast<size_t>(i)].size());
+    int64_t positive = positives[static_cast<size_t>(i)],
+            own = static_cast<int64_t>(all.documents[static_cast<size_t>(i)].size());
     auto negatives = config.use_batch
                          ? at::cat({row.narrow(0, 0, positive), row.narrow(0, positive + 1, row.size(0) - positive - 1)})
                          : row.narrow(0, positive + 1, own - 1);
@@ -102,7 +108,9 @@ std::vector<Metric> infonce_metrics(const Tensor& embeddings_sd, const Contrasti
     compared += 1;
   }
   auto value = [&](double number) { return at::full({}, number, at::TensorOptions(at::kFloat).device(embeddings_sd.device())); };
-  return {{"margin", value(margins), compared}, {"mean_neg", value(apart), pairs}, {"mean_pos", value(likes), static_cast<double>(similarities.size(0))}};
+  return {{"margin", value(margins), compared},
+          {"mean_neg", value(apart), pairs},
+          {"mean_pos", value(likes), static_cast<double>(similarities.size(0))}};
 }
 
 }  // namespace hone::train

@@ -5,8 +5,8 @@
 
 namespace hone::train {
 
-// The sum over labeled tokens of KL(reference || model), differentiable in the model. Logits of both exist a few rows at a time, and once
-// more in the backward pass. `reference` must live until then.
+// The sum over labeled tokens of KL(reference || model), differentiable in the model. Logits of both exist a few rows at a time,
+// and once more in the backward pass. `reference` must live until then.
 Tensor kl_from_reference(model::CausalLM& reference, model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch);
 
 }  // namespace hone::train

@@ -1,8 +1,8 @@
 #include "hone/train/losses/kto.h"
 
 #include "hone/ops/loss/linear_cross_entropy.h"
-#include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/losses/completion_logps.h"
 #include "hone/train/losses/load_balancing_loss.h"
 
@@ -11,7 +11,8 @@ namespace {
 
 // Whole sequences out of a batch.
 data::Batch sequences_of(const data::Batch& batch, int64_t first, int64_t count) {
-  const int64_t begin = batch.segments.offsets[static_cast<size_t>(first)], length = batch.segments.offsets[static_cast<size_t>(first + count)] - begin;
+  const int64_t begin = batch.segments.offsets[static_cast<size_t>(first)],
+                length = batch.segments.offsets[static_cast<size_t>(first + count)] - begin;
   data::Batch part;
   for (int64_t i = first; i < first + count; ++i) part.segments.append(batch.segments.length(i));
   part.tokens_t = batch.tokens_t.narrow(0, begin, length);
@@ -45,7 +46,8 @@ Tensor good_rows(const data::Batch& batch, int64_t rows, at::Device device) {
 }
 
 int64_t number_of_good(const data::Batch& batch, int64_t rows) {
-  return std::count_if(batch.sequence_labels.begin(), batch.sequence_labels.begin() + rows, [](const auto& grades) { return grades.at(0) > 0; });
+  return std::count_if(batch.sequence_labels.begin(), batch.sequence_labels.begin() + rows,
+                       [](const auto& grades) { return grades.at(0) > 0; });
 }
 
 }  // namespace
@@ -75,7 +77,8 @@ LossSum KtoLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   }
   TensorList router_logits;
   auto policy = row_logps(model, own, router_balance_ > 0 ? &router_logits : nullptr);
-  auto kl = config_.estimates_kl ? kl_estimate(policy_m, reference_s.narrow(0, rows, mates)) : at::zeros({}, policy.sums_s.options().requires_grad(false));
+  auto kl = config_.estimates_kl ? kl_estimate(policy_m, reference_s.narrow(0, rows, mates))
+                                 : at::zeros({}, policy.sums_s.options().requires_grad(false));
   KtoLogRatios found{policy.sums_s - reference_s.narrow(0, 0, rows), good_rows(batch, rows, policy.sums_s.device())};
   LossSum result{kto_losses(found, kl, config_).sum(), {}, {}};
 
@@ -103,7 +106,8 @@ LossSum KtoLoss::loss(model::CausalLM& model, const data::Batch& batch) {
 
 void KtoLoss::add_derived_metrics(Json& values, const std::string& prefix) const {
   auto chosen = values.find(prefix + "rewards/chosen"), rejected = values.find(prefix + "rewards/rejected");
-  if (chosen != values.end() && rejected != values.end()) values[prefix + "rewards/margins"] = chosen->get<double>() - rejected->get<double>();
+  if (chosen != values.end() && rejected != values.end())
+    values[prefix + "rewards/margins"] = chosen->get<double>() - rejected->get<double>();
 }
 
 }  // namespace hone::train

@@ -1,4 +1,5 @@
-// Preference losses as formulas over the log-probabilities of chosen and rejected completions, one value per pair. TRL's names and definitions.
+// Preference losses as formulas over the log-probabilities of chosen and rejected completions, one value per pair. TRL's names
+// and definitions.
 #pragma once
 #include <string_view>
 

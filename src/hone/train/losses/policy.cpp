@@ -9,7 +9,9 @@
 namespace hone::train {
 namespace {
 
-Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) { return model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments}); }
+Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) {
+  return model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments});
+}
 
 Tensor logps_at(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature) {
   const auto& head = std::as_const(model).head();
@@ -30,8 +32,8 @@ Tensor divergence_from_reference(const Tensor& reference_n, const Tensor& logps_
   return (difference.exp() - difference - 1).clamp(-10, 10);
 }
 
-// Of each token the sum over those that follow in its answer, itself included, each counting `keep` times as much as the one before it.
-// Sums of twice as many tokens are made of two, so that a device works on all tokens at once and nobody waits for it.
+// Of each token the sum over those that follow in its answer, itself included, each counting `keep` times as much as the one
+// before it. Sums of twice as many tokens are made of two, so that a device works on all tokens at once and nobody waits for it.
 Tensor decayed_futures(const Tensor& values_n, const Tensor& answer_n, double keep) {
   constexpr double kNothingLeft = 1e-30;
   auto sums_n = values_n.clone();
@@ -54,12 +56,12 @@ Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double tem
 // The answers' tokens end to end, [N], and what is known of each; S answers.
 struct PolicyLoss::Tokens {
   Tensor logps_n, old_n, reference_n, advantages_n;
-  Tensor mask_n;                // float: 0 where a token takes no part
-  Tensor uncertain_n;           // float: 0 where a token is too certain to train; undefined: none is
-  Tensor answer_n;              // which answer it belongs to
+  Tensor mask_n;       // float: 0 where a token takes no part
+  Tensor uncertain_n;  // float: 0 where a token is too certain to train; undefined: none is
+  Tensor answer_n;     // which answer it belongs to
   Tensor advantages_s, cut_s;
   int64_t answers = 0;
-  int64_t group_size = 0;       // where answers to a prompt are compared with each other
+  int64_t group_size = 0;  // where answers to a prompt are compared with each other
 
   Tensor log_ratio() const { return logps_n - old_n; }
   Tensor per_sequence(const Tensor& values_n) const { return sum_by_sequence(values_n * mask_n, answer_n, answers); }
@@ -73,13 +75,17 @@ double PolicyLoss::num_items(const data::Batch& batch) const {
   auto answers = static_cast<double>(batch.segments.count());
   switch (config_.objective) {
     case PolicyObjective::grpo:
-    case PolicyObjective::sapo: return answers;
-    case PolicyObjective::dr_grpo: return answers * static_cast<double>(config_.max_completion_length);
+    case PolicyObjective::sapo:
+      return answers;
+    case PolicyObjective::dr_grpo:
+      return answers * static_cast<double>(config_.max_completion_length);
     case PolicyObjective::bnpo:
-    case PolicyObjective::real: return 1;
+    case PolicyObjective::real:
+      return 1;
     case PolicyObjective::dapo:
     case PolicyObjective::cispo:
-    case PolicyObjective::fipo: break;
+    case PolicyObjective::fipo:
+      break;
   }
   double share = 0;
   for (const auto& grades : batch.sequence_labels) share += grades.at(kTokenShare);
@@ -96,7 +102,8 @@ Tensor PolicyLoss::extreme(const Tensor& value, bool greatest) const {
 
 void PolicyLoss::report_entropies(const Tokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const {
   auto ones = at::ones_like(entropies_n);
-  auto means_s = sum_by_sequence(entropies_n, tokens.answer_n, tokens.answers) / sum_by_sequence(ones, tokens.answer_n, tokens.answers).clamp_min(1);
+  auto means_s = sum_by_sequence(entropies_n, tokens.answer_n, tokens.answers) /
+                 sum_by_sequence(ones, tokens.answer_n, tokens.answers).clamp_min(1);
   metrics.push_back({"entropy/mean", means_s.sum(), static_cast<double>(tokens.answers)});
   metrics.push_back({"entropy/max", extreme(means_s.max(), true), 1});
   metrics.push_back({"entropy/min", extreme(means_s.min(), false), 1});
@@ -118,7 +125,9 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(model::CausalLM& model, const data::Bat
                 .advantages_s = grades_of(batch, kAdvantage, device),
                 .cut_s = grades_of(batch, kTruncated, device),
                 .answers = batch.segments.count(),
-                .group_size = config_.objective == PolicyObjective::real ? static_cast<int64_t>(batch.sequence_labels.front().at(kGroupSize)) : 0};
+                .group_size = config_.objective == PolicyObjective::real
+                                  ? static_cast<int64_t>(batch.sequence_labels.front().at(kGroupSize))
+                                  : 0};
   if (!tokens.old_n.defined()) tokens.old_n = tokens.logps_n.detach();
   tokens.advantages_n = tokens.spread(tokens.advantages_s);
   tokens.mask_n = at::ones_like(tokens.old_n);
@@ -150,7 +159,8 @@ Tensor PolicyLoss::fipo_influence(const Tokens& tokens, const Tensor& ratio, std
   const double keep = std::pow(2, -1 / config_.fipo_half_life);
   auto future = decayed_futures(moved, tokens.answer_n, keep);
   auto influence = (future * tokens.mask_n).exp();
-  if (config_.fipo_clip > 0) influence = influence.clamp(config_.fipo_clip_above_only ? 1 : 1 - config_.fipo_clip, 1 + config_.fipo_clip);
+  if (config_.fipo_clip > 0)
+    influence = influence.clamp(config_.fipo_clip_above_only ? 1 : 1 - config_.fipo_clip, 1 + config_.fipo_clip);
   auto safe = (tokens.advantages_n >= 0).logical_or(ratio <= config_.fipo_safe_ratio);
   influence = at::where(safe, influence, influence.clamp(0.8, 1));
   metrics.push_back({"fipo/future_kl_mean", tokens.mean(future), 1});
@@ -162,13 +172,16 @@ Tensor PolicyLoss::fipo_influence(const Tokens& tokens, const Tensor& ratio, std
 Tensor PolicyLoss::token_losses(const Tokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const {
   const auto& advantages = tokens.advantages_n;
   switch (config_.objective) {
-    case PolicyObjective::cispo: return -ratio.clamp_max(config_.epsilon_high).detach() * advantages * tokens.logps_n;
-    case PolicyObjective::real: return at::zeros_like(tokens.logps_n);
+    case PolicyObjective::cispo:
+      return -ratio.clamp_max(config_.epsilon_high).detach() * advantages * tokens.logps_n;
+    case PolicyObjective::real:
+      return at::zeros_like(tokens.logps_n);
     case PolicyObjective::sapo: {
       auto gate = [&](double tau) { return at::sigmoid(tau * (ratio - 1)) * (4 / tau); };
       return -at::where(advantages > 0, gate(config_.sapo_good), gate(config_.sapo_bad)) * advantages;
     }
-    default: break;
+    default:
+      break;
   }
   auto influence = config_.objective == PolicyObjective::fipo ? fipo_influence(tokens, ratio, metrics) : Tensor();
   auto clipped = ratio.clamp(1 - config_.epsilon_low, 1 + config_.epsilon_high);
@@ -193,10 +206,14 @@ Tensor PolicyLoss::group_loss(const Tokens& tokens) const {
 Tensor PolicyLoss::summed(const Tokens& tokens, const Tensor& losses_n) const {
   switch (config_.objective) {
     case PolicyObjective::grpo:
-    case PolicyObjective::sapo: return tokens.mean_s(losses_n).sum();
-    case PolicyObjective::bnpo: return tokens.mean(losses_n);
-    case PolicyObjective::real: return group_loss(tokens) + tokens.mean(losses_n);
-    default: return (losses_n * tokens.mask_n).sum();
+    case PolicyObjective::sapo:
+      return tokens.mean_s(losses_n).sum();
+    case PolicyObjective::bnpo:
+      return tokens.mean(losses_n);
+    case PolicyObjective::real:
+      return group_loss(tokens) + tokens.mean(losses_n);
+    default:
+      return (losses_n * tokens.mask_n).sum();
   }
 }
 
@@ -219,7 +236,8 @@ void PolicyLoss::report_clipping(const Tokens& tokens, const Tensor& ratio, std:
 
 LossSum PolicyLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   LossSum result;
-  for (const auto& [name, value] : batch.metrics) result.metrics.push_back({name, at::full({}, value, at::TensorOptions().device(batch.tokens_t.device())), 1});
+  for (const auto& [name, value] : batch.metrics)
+    result.metrics.push_back({name, at::full({}, value, at::TensorOptions().device(batch.tokens_t.device())), 1});
   auto tokens = tokens_of(model, batch, result.metrics);
   auto ratio = log_weights(tokens).exp();
   auto losses_n = token_losses(tokens, ratio, result.metrics);

@@ -1,6 +1,6 @@
-// Policy gradients over answers the model wrote itself: GRPO and its kin, as ms-swift computes them. A batch's segments are answers; their
-// grades are advantage, whether the answer was cut off, the part of the rollout's tokens that counts for it, and how many answers its
-// prompt has (rl/rollout.h).
+// Policy gradients over answers the model wrote itself: GRPO and its kin, as ms-swift computes them. A batch's segments are
+// answers; their grades are advantage, whether the answer was cut off, the part of the rollout's tokens that counts for it, and
+// how many answers its prompt has (rl/rollout.h).
 #pragma once
 #include <optional>
 
@@ -14,18 +14,18 @@ enum class RatioLevel { token, sequence, sequence_token };
 struct PolicyConfig {
   PolicyObjective objective = PolicyObjective::grpo;
   RatioLevel level = RatioLevel::token;
-  double temperature = 0.9;                     // that answers were drawn with: log-probabilities are of logits divided by it
-  double epsilon_low = 0.2, epsilon_high = 0.2;    // cispo: the second is the ratio's bound itself
-  std::optional<double> delta;              // delta
-  double reference_weight = 0;                  // beta, of the divergence from the reference; 0 where it went into the reward
-  double sapo_good = 1.0, sapo_bad = 1.05;      // temperatures of its gates
+  double temperature = 0.9;                      // that answers were drawn with: log-probabilities are of logits divided by it
+  double epsilon_low = 0.2, epsilon_high = 0.2;  // cispo: the second is the ratio's bound itself
+  std::optional<double> delta;                   // delta
+  double reference_weight = 0;                   // beta, of the divergence from the reference; 0 where it went into the reward
+  double sapo_good = 1.0, sapo_bad = 1.05;       // temperatures of its gates
   double real_temperature = 0.5;
   double fipo_half_life = 32, fipo_clip = 0.2, fipo_safe_ratio = 4;
   bool fipo_clip_above_only = true;
-  bool overlong_filter = false;                   // overlong_filter
-  double top_entropy = 1;                       // only this part of the tokens trains, the most uncertain ones
+  bool overlong_filter = false;  // overlong_filter
+  double top_entropy = 1;        // only this part of the tokens trains, the most uncertain ones
   bool report_entropy = false;
-  std::optional<double> off_policy_mask_delta;    // off_policy_sequence_mask_delta
+  std::optional<double> off_policy_mask_delta;  // off_policy_sequence_mask_delta
   int64_t max_completion_length = 512;
 };
 

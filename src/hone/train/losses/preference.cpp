@@ -68,7 +68,8 @@ PreferenceLoss::Answers PreferenceLoss::reference_answers(model::CausalLM& model
     return {zeros, zeros, zeros, zeros, {}};
   }
   Answers found;
-  reference_->with_reference(model, [&](model::CausalLM& reference) { found = answers(reference, batch, std::nullopt, nullptr); });
+  reference_->with_reference(model,
+                             [&](model::CausalLM& reference) { found = answers(reference, batch, std::nullopt, nullptr); });
   return found;
 }
 

@@ -12,8 +12,10 @@ std::vector<std::pair<int64_t, int64_t>> questions_of(const data::Batch& batch) 
   std::vector<std::pair<int64_t, int64_t>> questions;
   for (size_t i = 0; i < batch.sequence_labels.size(); ++i) {
     auto at = static_cast<int64_t>(i);
-    if (batch.sequence_labels[i].at(0) == 1.0f) questions.emplace_back(at, at + 1);
-    else if (!questions.empty()) questions.back().second = at + 1;
+    if (batch.sequence_labels[i].at(0) == 1.0f)
+      questions.emplace_back(at, at + 1);
+    else if (!questions.empty())
+      questions.back().second = at + 1;
   }
   return questions;
 }
@@ -51,7 +53,8 @@ double RerankingLoss::num_items(const data::Batch& batch) const {
 LossSum RerankingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   auto states = model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments});
   bool generative = config_.task == Task::generative_reranker;
-  auto scores_s = generative ? model::yes_no_logits(model, states, config_.yes, config_.no) : model::classification_logits(model, states).select(1, 0);
+  auto scores_s = generative ? model::yes_no_logits(model, states, config_.yes, config_.no)
+                             : model::classification_logits(model, states).select(1, 0);
   auto questions = questions_of(batch);
   LossSum result{scores_s.narrow(0, 0, 0).sum(), ranks(scores_s, questions)};
   if (!listwise()) {
@@ -64,7 +67,8 @@ LossSum RerankingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   for (auto [begin, end] : questions) {
     auto own = scores_s.narrow(0, begin, end - begin);
     right += (own.argmax() == 0).to(at::kFloat);
-    if (end - begin >= config_.listwise.smallest_group) result.sum = result.sum - (own / config_.listwise.temperature).log_softmax(0)[0];
+    if (end - begin >= config_.listwise.smallest_group)
+      result.sum = result.sum - (own / config_.listwise.temperature).log_softmax(0)[0];
   }
   result.metrics.push_back({"acc", right, static_cast<double>(questions.size())});
   return result;

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "hone/base/file.h"
-#include "hone/model/value_head.h"
 #include "hone/model/pooling.h"
+#include "hone/model/value_head.h"
 
 namespace hone::train {
 namespace {
@@ -62,7 +62,8 @@ void write_pair_scores(const std::string& path, const std::vector<Tensor>& kept)
   std::string lines;
   for (const auto& scores_p2 : kept)
     for (int64_t pair = 0; pair < scores_p2.size(0); ++pair) {
-      Json line{{"chosen", two_decimals(scores_p2[pair][0].item<float>())}, {"rejected", two_decimals(scores_p2[pair][1].item<float>())}};
+      Json line{{"chosen", two_decimals(scores_p2[pair][0].item<float>())},
+                {"rejected", two_decimals(scores_p2[pair][1].item<float>())}};
       lines += line.dump() + '\n';
     }
   write_file_atomically(path, lines);

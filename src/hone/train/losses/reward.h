@@ -1,5 +1,5 @@
-// Reward models: of two answers the better one gets the higher score. Scores are a classifier's only class (ms-swift's) or the value of a
-// text's last token (LLaMA-Factory's).
+// Reward models: of two answers the better one gets the higher score. Scores are a classifier's only class (ms-swift's) or the
+// value of a text's last token (LLaMA-Factory's).
 #pragma once
 #include <optional>
 

@@ -4,15 +4,17 @@
 #include <optional>
 
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/train/distributed/metric_reduction.h"
 #include "hone/train/losses/kl_divergence.h"
 #include "hone/train/losses/load_balancing_loss.h"
 #include "hone/train/losses/token_logps.h"
-#include "hone/train/distributed/metric_reduction.h"
 
 namespace hone::train {
 namespace {
 
-Tensor weighted(const Tensor& weights_t, const Tensor& factors_t) { return weights_t.defined() ? weights_t * factors_t : factors_t; }
+Tensor weighted(const Tensor& weights_t, const Tensor& factors_t) {
+  return weights_t.defined() ? weights_t * factors_t : factors_t;
+}
 
 // Calls body(segment, position) for every position of a batch that has a target.
 template <class Body>
@@ -45,7 +47,8 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
     sums["loss_" + (channel.empty() ? "None" : channel)] += {loss[t], 1};
   });
   std::vector<Metric> metrics;
-  for (const auto& [name, total] : sums) metrics.push_back({name, at::full({}, total.sum, scores.logps_t.options()), total.count});
+  for (const auto& [name, total] : sums)
+    metrics.push_back({name, at::full({}, total.sum, scores.logps_t.options()), total.count});
   return metrics;
 }
 
@@ -56,7 +59,8 @@ LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   auto hidden_th = model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments, {}, batch.offsets_s}, nullptr,
                                        config_.router_aux_loss_coef > 0 ? &router_logits : nullptr);
   std::optional<TokenScores> scores;
-  if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy) scores = token_scores(model, hidden_th, batch.targets_t);
+  if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy)
+    scores = token_scores(model, hidden_th, batch.targets_t);
   const auto& head = std::as_const(model).head();
   auto weights_t = batch.weights_t;
   if (config_.dft || config_.asft) weights_t = weighted(weights_t, scores->logps_t.exp());
@@ -77,8 +81,9 @@ LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   }
   if (config_.channel_loss)
     for (auto& metric : channel_losses(*scores, options.weights_t, batch)) result.metrics.push_back(std::move(metric));
-  result.metrics.push_back(config_.sequence_accuracy ? sequence_accuracy(*scores, batch)
-                                                     : Metric{"token_acc", entropy.correct, static_cast<double>(batch.target_count)});
+  result.metrics.push_back(config_.sequence_accuracy
+                               ? sequence_accuracy(*scores, batch)
+                               : Metric{"token_acc", entropy.correct, static_cast<double>(batch.target_count)});
   return result;
 }
 

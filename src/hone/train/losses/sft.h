@@ -10,22 +10,26 @@ namespace hone::train {
 struct SftConfig {
   double label_smoothing = 0;
   bool dft = false;  // each token's loss times its own probability, held constant (dynamic fine-tuning)
-  std::optional<double> eaft;      // each token's loss times (entropy of the 20 most likely / 3) to this power (entropy-adaptive fine-tuning)
-  std::optional<double> asft;      // dft, and so many times the divergence from the model that the run began with (anchored fine-tuning)
-  double router_aux_loss_coef = 0;       // so many times the experts' balance (expert_balance.h) is added, and logged as aux_loss
-  bool channel_loss = false;       // logs loss_NAME for each value of the rows' `channel` column
-  bool sequence_accuracy = false;  // logs seq_acc, answers that are right from end to end, instead of token_acc
+  std::optional<double>
+      eaft;  // each token's loss times (entropy of the 20 most likely / 3) to this power (entropy-adaptive fine-tuning)
+  std::optional<double>
+      asft;  // dft, and so many times the divergence from the model that the run began with (anchored fine-tuning)
+  double router_aux_loss_coef = 0;  // so many times the experts' balance (expert_balance.h) is added, and logged as aux_loss
+  bool channel_loss = false;        // logs loss_NAME for each value of the rows' `channel` column
+  bool sequence_accuracy = false;   // logs seq_acc, answers that are right from end to end, instead of token_acc
 };
 
 class SftLoss final : public Loss {
  public:
   // `start`, which asft needs, is the model that the run began with.
-  explicit SftLoss(const SftConfig& config = {}, std::unique_ptr<model::CausalLM> start = nullptr) : config_(config), start_(std::move(start)) {}
+  explicit SftLoss(const SftConfig& config = {}, std::unique_ptr<model::CausalLM> start = nullptr)
+      : config_(config), start_(std::move(start)) {}
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
   LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
   bool repeats_launches() const override {
-    return !config_.dft && !config_.eaft && !config_.asft && config_.router_aux_loss_coef == 0 && !config_.channel_loss && !config_.sequence_accuracy;
+    return !config_.dft && !config_.eaft && !config_.asft && config_.router_aux_loss_coef == 0 && !config_.channel_loss &&
+           !config_.sequence_accuracy;
   }
   bool metrics_vary() const override { return config_.channel_loss; }
 

@@ -33,7 +33,9 @@ double correlation(const Tensor& a, const Tensor& b) {
 
 Tensor paired_rows(const Tensor& first, const Tensor& second, const Tensor& labels) {
   auto a = first.detach().to(at::kCPU, at::kDouble), b = second.detach().to(at::kCPU, at::kDouble);
-  return at::stack({labels.detach().to(at::kCPU, at::kDouble), at::cosine_similarity(a, b), -(a - b).norm(2, 1), -(a - b).abs().sum(1), (a * b).sum(1)}, 1);
+  return at::stack({labels.detach().to(at::kCPU, at::kDouble), at::cosine_similarity(a, b), -(a - b).norm(2, 1),
+                    -(a - b).abs().sum(1), (a * b).sum(1)},
+                   1);
 }
 
 std::vector<std::pair<std::string, double>> similarity_correlations(const std::vector<Tensor>& rows, ParallelStrategy& group) {
@@ -41,7 +43,8 @@ std::vector<std::pair<std::string, double>> similarity_correlations(const std::v
   std::vector<std::pair<std::string, double>> measures;
   if (all.size(0) < 2) return measures;
   auto labels = all.select(1, 0), label_ranks = fractional_ranks(labels);
-  for (int64_t i = 0; i < 4; ++i) measures.emplace_back(fmt::format("pearson_{}", kLikeness[i]), correlation(labels, all.select(1, i + 1)));
+  for (int64_t i = 0; i < 4; ++i)
+    measures.emplace_back(fmt::format("pearson_{}", kLikeness[i]), correlation(labels, all.select(1, i + 1)));
   for (int64_t i = 0; i < 4; ++i)
     measures.emplace_back(fmt::format("spearman_{}", kLikeness[i]),
                           correlation(label_ranks, fractional_ranks(all.select(1, i + 1))));

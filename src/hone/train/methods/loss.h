@@ -46,7 +46,10 @@ class Loss {
   // Whether batches differ in the names of what they report, so that processes must tell each other.
   virtual bool metrics_vary() const { return false; }
   // What only the rows of a whole validation set together can tell, those of all processes: `kept` of its batches.
-  virtual std::vector<std::pair<std::string, double>> dataset_metrics(const std::vector<Tensor>& /*kept*/, ParallelStrategy& /*group*/) const { return {}; }
+  virtual std::vector<std::pair<std::string, double>> dataset_metrics(const std::vector<Tensor>& /*kept*/,
+                                                                      ParallelStrategy& /*group*/) const {
+    return {};
+  }
 };
 
 }  // namespace hone::train

@@ -6,8 +6,8 @@
 #include "hone/train/losses/classification.h"
 #include "hone/train/losses/decision.h"
 #include "hone/train/losses/embedding.h"
-#include "hone/train/losses/policy.h"
 #include "hone/train/losses/kto.h"
+#include "hone/train/losses/policy.h"
 #include "hone/train/losses/preference.h"
 #include "hone/train/losses/reranking.h"
 #include "hone/train/losses/reward.h"
@@ -32,8 +32,10 @@ std::vector<text::TokenId> option_tokens(const text::Tokenizer& tokenizer) {
   for (const auto& word : words) {
     auto ids = tokenizer.encode(word);
     if (ids.size() != 1 && !tokenizer.special().unk)
-      throw UserError(ExitCode::usage, fmt::format("\"{}\", an option of decisions, is not one token of this model", word), "train another model");
-    if (ids.size() != 1) log::warning("\"{}\", an option of decisions, is not one token of this model: its unknown token stands for it", word);
+      throw UserError(ExitCode::usage, fmt::format("\"{}\", an option of decisions, is not one token of this model", word),
+                      "train another model");
+    if (ids.size() != 1)
+      log::warning("\"{}\", an option of decisions, is not one token of this model: its unknown token stands for it", word);
     tokens.push_back(ids.size() == 1 ? ids[0] : *tokenizer.special().unk);
   }
   return tokens;
@@ -59,7 +61,8 @@ std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& t
   if (job.preference.compares_pairs())
     return std::make_unique<PreferenceLoss>(job.preference, reference, job.sft.router_aux_loss_coef, job.trainer.layout);
   if (job.reinforcement) return std::make_unique<PolicyLoss>(job.reinforcement->policy);
-  if (job.preference.method == Preference::kto) return std::make_unique<KtoLoss>(job.preference, *reference, job.sft.router_aux_loss_coef);
+  if (job.preference.method == Preference::kto)
+    return std::make_unique<KtoLoss>(job.preference, *reference, job.sft.router_aux_loss_coef);
   if (job.preference.method == Preference::rm) return std::make_unique<RewardLoss>(job.preference.center_rewards_coefficient);
   auto task = job.task;
   resolve_label_tokens(task, tokenizer);

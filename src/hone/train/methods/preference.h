@@ -27,17 +27,17 @@ struct PreferenceConfig {
   Preference method = Preference::none;
   ReferenceConfig reference;
   std::vector<WeightedLoss> losses;
-  double beta = 0.1;                    // of orpo: the weight of the odds ratio
-  double label_smoothing = 0;           // how many labels are taken to be wrong
-  double rpo_alpha = 0;               // so many times the chosen answers' own loss is added: rpo_alpha, pref_ftx, cpo_alpha
-  bool rpo_alpha_by_row = false;      // LLaMA-Factory's: a mean over rows, where ms-swift's is one over tokens
-  double bco_weight = 0;                // LLaMA-Factory's: mixes in the BCO loss
+  double beta = 0.1;               // of orpo: the weight of the odds ratio
+  double label_smoothing = 0;      // how many labels are taken to be wrong
+  double rpo_alpha = 0;            // so many times the chosen answers' own loss is added: rpo_alpha, pref_ftx, cpo_alpha
+  bool rpo_alpha_by_row = false;   // LLaMA-Factory's: a mean over rows, where ms-swift's is one over tokens
+  double bco_weight = 0;           // LLaMA-Factory's: mixes in the BCO loss
   std::optional<double> ld_alpha;  // ld_alpha: of tokens beyond the length of the shorter answer
   double discopop_tau = 0.05;
   double simpo_gamma = 1;
   bool reference_free = false;
   double desirable_weight = 1, undesirable_weight = 1;  // kto: of good answers and of bad ones
-  bool estimates_kl = true;       // kto: losses are measured from how far the model has moved; not so in apo_zero_unpaired
+  bool estimates_kl = true;  // kto: losses are measured from how far the model has moved; not so in apo_zero_unpaired
   std::optional<double> center_rewards_coefficient;  // rm: weight of what keeps scores near zero
 
   bool compares_pairs() const { return method == Preference::dpo || method == Preference::cpo || method == Preference::orpo; }

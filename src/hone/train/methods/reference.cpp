@@ -103,12 +103,14 @@ std::unique_ptr<model::CausalLM> load_second(const TrainingJob& job, const text:
 
 std::unique_ptr<Reference> policy_as_reference() { return std::make_unique<TrainedModel>(); }
 
-std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::Tokenizer& tokenizer, const DistributedContext& processes,
-                                          model::CausalLM& model, const tuner::Tuned& tuned) {
+std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::Tokenizer& tokenizer,
+                                          const DistributedContext& processes, model::CausalLM& model,
+                                          const tuner::Tuned& tuned) {
   const auto& asked = job.preference.reference;
   if (!asked.needed) return nullptr;
   if (!job.do_train && asked.folder.empty() && !tuned.adapter) return policy_as_reference();
-  if (!fits_beneath(job, processes, tuned)) return std::make_unique<SeparateReference>(load_second(job, tokenizer), job, processes);
+  if (!fits_beneath(job, processes, tuned))
+    return std::make_unique<SeparateReference>(load_second(job, tokenizer), job, processes);
   std::vector<std::string> instead;
   if (!asked.adapters.empty()) {
     tuner::load_adapter(model, asked.adapters.front(), {.name = kReferenceAdapter});

@@ -10,7 +10,9 @@
 namespace hone::train {
 namespace {
 
-bool brings_scores(const std::filesystem::path& adapter) { return io::adapter_files_in(adapter) && io::read_adapter_config(adapter).task_type == "SEQ_CLS"; }
+bool brings_scores(const std::filesystem::path& adapter) {
+  return io::adapter_files_in(adapter) && io::read_adapter_config(adapter).task_type == "SEQ_CLS";
+}
 
 std::unique_ptr<model::CausalLM> load_reward_model(const RewardModelConfig& config) {
   auto options = config.load;
@@ -40,7 +42,8 @@ model::ModelOverrides reward_changes(const std::filesystem::path& folder, const 
   }
   if (model::read_config(folder).num_labels > 0) return changes;
   if (std::ranges::none_of(adapters, brings_scores))
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: has no scoring head", (adapters.empty() ? folder : adapters.back()).string()),
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("{}: has no scoring head", (adapters.empty() ? folder : adapters.back()).string()),
                     "a reward model is what rlhf --rlhf_type rm or stage: rm writes");
   changes.config = model::classifier_changes(read_config_file((folder / "config.json").string()), 1, "");
   return changes;
@@ -48,7 +51,8 @@ model::ModelOverrides reward_changes(const std::filesystem::path& folder, const 
 
 RewardModel::RewardModel(const RewardModelConfig& config)
     : model_(load_reward_model(config)),
-      encoder_(data::Encoder::make(config.encode, text::Tokenizer::load(config.folder), data::read_model_identity(config.folder))),
+      encoder_(
+          data::Encoder::make(config.encode, text::Tokenizer::load(config.folder), data::read_model_identity(config.folder))),
       tokens_at_once_(config.tokens_at_once) {}
 
 std::vector<double> RewardModel::score(const std::vector<std::vector<text::TokenId>>& texts) const {
@@ -56,7 +60,9 @@ std::vector<double> RewardModel::score(const std::vector<std::vector<text::Token
   std::vector<double> scores;
   for (size_t begin = 0; begin < texts.size();) {
     std::vector<std::vector<text::TokenId>> some;
-    for (int64_t tokens = 0; begin < texts.size() && (some.empty() || tokens + static_cast<int64_t>(texts[begin].size()) <= tokens_at_once_); ++begin) {
+    for (int64_t tokens = 0;
+         begin < texts.size() && (some.empty() || tokens + static_cast<int64_t>(texts[begin].size()) <= tokens_at_once_);
+         ++begin) {
       some.push_back(texts[begin]);
       tokens += static_cast<int64_t>(texts[begin].size());
     }
@@ -68,7 +74,8 @@ std::vector<double> RewardModel::score(const std::vector<std::vector<text::Token
 
 std::vector<double> RewardModel::score(const std::vector<data::Conversation>& conversations) const {
   std::vector<std::vector<text::TokenId>> texts;
-  for (const auto& conversation : conversations) texts.push_back(data::encode_pooling_text(*encoder_, conversation).or_throw(ExitCode::bad_data, "text").ids);
+  for (const auto& conversation : conversations)
+    texts.push_back(data::encode_pooling_text(*encoder_, conversation).or_throw(ExitCode::bad_data, "text").ids);
   return score(texts);
 }
 

@@ -1,5 +1,5 @@
-// A reward model to be asked for scores of texts: by runs that learn from rewards, and by answering commands. Its folder, or the last
-// adapter's, says what it is: LLaMA-Factory's, with a value head, or a classifier of one class.
+// A reward model to be asked for scores of texts: by runs that learn from rewards, and by answering commands. Its folder, or the
+// last adapter's, says what it is: LLaMA-Factory's, with a value head, or a classifier of one class.
 #pragma once
 #include <memory>
 #include <vector>
@@ -13,8 +13,8 @@ namespace hone::train {
 struct RewardModelConfig {
   std::filesystem::path folder;
   std::vector<std::filesystem::path> adapters;
-  model::LoadOptions load;      // type and device
-  data::EncodeConfig encode;    // how conversations become texts
+  model::LoadOptions load;    // type and device
+  data::EncodeConfig encode;  // how conversations become texts
   int64_t tokens_at_once = 16384;
 };
 
@@ -23,7 +23,8 @@ class RewardModel {
   // Throws UserError(bad_checkpoint) for a folder that holds neither.
   explicit RewardModel(const RewardModelConfig& config);
 
-  // One score of each, in their order, without gradients: of token ids with everything the template adds, or of whole conversations.
+  // One score of each, in their order, without gradients: of token ids with everything the template adds, or of whole
+  // conversations.
   std::vector<double> score(const std::vector<std::vector<text::TokenId>>& texts) const;
   std::vector<double> score(const std::vector<data::Conversation>& conversations) const;
 

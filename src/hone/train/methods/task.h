@@ -1,4 +1,5 @@
-// What a run trains a model to do besides writing: to name classes, to place texts near each other, to judge relevance, to decide.
+// What a run trains a model to do besides writing: to name classes, to place texts near each other, to judge relevance, to
+// decide.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,9 +17,9 @@ enum class ProblemType { regression, single_label, multi_label };
 // InfoNCE as ms-swift's INFONCE_* variables set it.
 struct InfonceConfig {
   double temperature = 0.1;
-  bool use_batch = true;                    // texts of other rows of the batch are negatives too
-  std::optional<int64_t> hard_negatives;    // exactly so many of each row: cut, or drawn again
-  bool mask_fake_negatives = false;         // a negative that is nearer than the positive by the margin does not count
+  bool use_batch = true;                  // texts of other rows of the batch are negatives too
+  std::optional<int64_t> hard_negatives;  // exactly so many of each row: cut, or drawn again
+  bool mask_fake_negatives = false;       // a negative that is nearer than the positive by the margin does not count
   double fake_margin = 0.1;
   bool include_queries = false, include_documents = false;  // other anchors, and what is like the positive, as negatives
 };
@@ -34,11 +35,12 @@ struct TaskConfig {
   ProblemType problem = ProblemType::single_label;
   int64_t labels = 0;
   bool uses_value_head = false;  // the only score is the value of a text's last token (LLaMA-Factory's reward models)
-  std::string loss;  // ms-swift's loss_type, of embeddings and rerankers
+  std::string loss;              // ms-swift's loss_type, of embeddings and rerankers
   InfonceConfig infonce;
   ListwiseConfig listwise;
-  std::vector<std::pair<int64_t, double>> mrl_dims;  // mrl_dims: the loss is a sum over the first so many dimensions, with these weights
-  text::TokenId yes = 0, no = 0;  // of a generative reranker
+  std::vector<std::pair<int64_t, double>>
+      mrl_dims;                              // mrl_dims: the loss is a sum over the first so many dimensions, with these weights
+  text::TokenId yes = 0, no = 0;             // of a generative reranker
   std::vector<text::TokenId> option_tokens;  // of decisions: a token for each option of each kind of question
   double ordered_weight = 0.5, brier_weight = 1, smoothing = 0.1;  // OMNIJEV_RPS_WEIGHT, CLEF_BRIER_WEIGHT, CLEF_LABEL_SMOOTHING
 

@@ -9,10 +9,12 @@ namespace {
 
 // Quoted figures; bandwidths of the Ascend links are those that collectives of a whole node were measured to reach.
 constexpr PlannedDevice kDevices[] = {
-    {"Ascend 910B3 64 GB", 64, 2.5, 313, 1600, 100},  {"Ascend 910B4 32 GB", 32, 2.5, 280, 800, 100}, {"Ascend 910B2 64 GB", 64, 2.5, 376, 1600, 100},
-    {"Ascend 910B1 64 GB", 64, 2.5, 354, 1600, 100},  {"Ascend 910_93 64 GB", 64, 2.5, 376, 1600, 190}, {"RTX 4090 24 GB", 24, 0.8, 165, 1008, 20},
-    {"RTX 5090 32 GB", 32, 0.8, 209, 1792, 40},       {"A100 80 GB", 80, 1.0, 312, 2039, 230},        {"A100 40 GB", 40, 1.0, 312, 1555, 230},
-    {"H100 80 GB", 80, 1.2, 989, 3350, 360},          {"H20 96 GB", 96, 1.2, 148, 4000, 360},         {"H200 141 GB", 140, 1.2, 989, 4800, 360},
+    {"Ascend 910B3 64 GB", 64, 2.5, 313, 1600, 100},  {"Ascend 910B4 32 GB", 32, 2.5, 280, 800, 100},
+    {"Ascend 910B2 64 GB", 64, 2.5, 376, 1600, 100},  {"Ascend 910B1 64 GB", 64, 2.5, 354, 1600, 100},
+    {"Ascend 910_93 64 GB", 64, 2.5, 376, 1600, 190}, {"RTX 4090 24 GB", 24, 0.8, 165, 1008, 20},
+    {"RTX 5090 32 GB", 32, 0.8, 209, 1792, 40},       {"A100 80 GB", 80, 1.0, 312, 2039, 230},
+    {"A100 40 GB", 40, 1.0, 312, 1555, 230},          {"H100 80 GB", 80, 1.2, 989, 3350, 360},
+    {"H20 96 GB", 96, 1.2, 148, 4000, 360},           {"H200 141 GB", 140, 1.2, 989, 4800, 360},
 };
 
 std::string plain(std::string_view text) {
@@ -29,7 +31,8 @@ std::span<const PlannedDevice> planned_devices() { return kDevices; }
 std::optional<PlannedDevice> find_planned_device(std::string_view word) {
   const auto wanted = plain(word);
   if (wanted.empty()) return std::nullopt;
-  auto known = std::ranges::find_if(kDevices, [&](const PlannedDevice& device) { return plain(device.name).find(wanted) != std::string::npos; });
+  auto known = std::ranges::find_if(
+      kDevices, [&](const PlannedDevice& device) { return plain(device.name).find(wanted) != std::string::npos; });
   return known == std::end(kDevices) ? std::nullopt : std::optional(*known);
 }
 

@@ -29,6 +29,8 @@ InferencePlan plan_inference(const InferenceWorkload& work, int devices, const P
   return plan;
 }
 
-bool fits(const InferencePlan& plan, const InferenceWorkload& work, const PlannedDevice& device) { return plan.needed <= room_on(work, device); }
+bool fits(const InferencePlan& plan, const InferenceWorkload& work, const PlannedDevice& device) {
+  return plan.needed <= room_on(work, device);
+}
 
 }  // namespace hone::train

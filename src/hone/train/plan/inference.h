@@ -7,22 +7,24 @@ namespace hone::train {
 
 struct InferenceWorkload {
   model::DecoderConfig model;
-  double weights = 0;              // bytes of all weights, adapters among them
+  double weights = 0;  // bytes of all weights, adapters among them
   double cache_bytes_per_token = 0;
-  int64_t max_model_len = 0;         // prompt and completion together
-  int64_t max_num_seqs = 0;       // completions generated together
-  int64_t step_tokens = 0;         // of a step that reads prompts
+  int64_t max_model_len = 0;  // prompt and completion together
+  int64_t max_num_seqs = 0;   // completions generated together
+  int64_t step_tokens = 0;    // of a step that reads prompts
   double gpu_memory_utilization = 0.9;
 };
 
 struct InferencePlan {
   double weights = 0, activations = 0, cache = 0;  // bytes on one device
-  int64_t kv_cache_tokens = 0;                        // that the cache holds
+  int64_t kv_cache_tokens = 0;                     // that the cache holds
   double needed = 0;                               // with the cache of one sequence of full length: below this nothing starts
   double decode_tokens_per_second = 0;             // of one sequence, bound by reading the weights
 
   double total() const { return weights + activations + cache; }
-  double full_sequences(const InferenceWorkload& workload) const { return static_cast<double>(kv_cache_tokens) / static_cast<double>(workload.max_model_len); }
+  double full_sequences(const InferenceWorkload& workload) const {
+    return static_cast<double>(kv_cache_tokens) / static_cast<double>(workload.max_model_len);
+  }
 };
 
 // `devices` share every layer (tensor parallel).

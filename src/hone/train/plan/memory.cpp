@@ -11,16 +11,19 @@ bool at_least(Sharding sharding, std::initializer_list<Sharding> list) { return 
 bool shards_gradients(Sharding s) { return shards_weights(s) || at_least(s, {Sharding::zero2, Sharding::zero2_offload}); }
 bool shards_optimizer(Sharding s) { return shards_gradients(s) || s == Sharding::zero1; }
 
-// Numbers a token leaves behind between the products of a block's MLP, on average over the blocks: gate and up; of experts, those of all it
-// goes to, and what each of them answers.
+// Numbers a token leaves behind between the products of a block's MLP, on average over the blocks: gate and up; of experts, those
+// of all it goes to, and what each of them answers.
 double kept_inside(const Workload& w) {
   const auto& experts = w.model.experts;
   const double dense = 2.0 * static_cast<double>(w.model.intermediate_size);
   if (experts.count == 0) return dense;
-  const auto sparse_layers = static_cast<double>(std::ranges::count(experts.in_layer, true)), share = sparse_layers / static_cast<double>(w.model.layers);
+  const auto sparse_layers = static_cast<double>(std::ranges::count(experts.in_layer, true)),
+             share = sparse_layers / static_cast<double>(w.model.layers);
   double mine = 2.0 * static_cast<double>(experts.num_experts_per_tok * experts.width + experts.shared_expert_intermediate_size) +
                 static_cast<double>(experts.num_experts_per_tok * w.model.hidden_size);
-  if (w.trained_base > 0) mine += static_cast<double>(experts.num_experts_per_tok * (experts.width + w.model.hidden_size));  // what their gradients are made of
+  if (w.trained_base > 0)
+    mine += static_cast<double>(experts.num_experts_per_tok *
+                                (experts.width + w.model.hidden_size));  // what their gradients are made of
   return share * mine + (1 - share) * dense;
 }
 
@@ -62,8 +65,8 @@ double logits_of(const Workload& w) {
   return chunk * (w.weight_bytes < 4 ? 1.5 : 1) + hidden + head;
 }
 
-// Weights and optimizer are there before the cache is, which takes what the engine may have of the rest. One that sleeps while the model trains
-// shares its memory with activations and gradients.
+// Weights and optimizer are there before the cache is, which takes what the engine may have of the rest. One that sleeps while
+// the model trains shares its memory with activations and gradients.
 void add_cache(const Workload& w, const PlanTarget& place, MemoryPlan& plan) {
   if (w.cache_bytes <= 0) return;
   const double before = plan.weights + plan.reference + plan.optimizer;
@@ -107,7 +110,8 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   MemoryPlan plan;
   double parts = devices;
   double base_type = w.masters ? 4 : w.weight_bytes;  // what the optimizer works on
-  double moment = w.moment_bytes > 0 ? w.moment_bytes : base_type, adapter_moment = w.moment_bytes > 0 ? w.moment_bytes : w.adapter_bytes;
+  double moment = w.moment_bytes > 0 ? w.moment_bytes : base_type,
+         adapter_moment = w.moment_bytes > 0 ? w.moment_bytes : w.adapter_bytes;
 
   plan.weights = static_cast<double>(w.parameters) * w.weight_bytes + static_cast<double>(w.adapter_parameters) * w.adapter_bytes;
   if (w.linear_bytes > 0) plan.weights -= static_cast<double>(w.linear_parameters) * (w.weight_bytes - w.linear_bytes);

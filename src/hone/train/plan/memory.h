@@ -30,7 +30,9 @@ struct MemoryPlan {
   double kv_cache = 0;  // … and what of it counts: all, or what is more than training needs where the engine sleeps meanwhile
   double host = 0;      // what offloading keeps in main memory instead, for each device
 
-  double total() const { return weights + reference + gradients + optimizer + activations + logits + fragmentation + runtime + kv_cache; }
+  double total() const {
+    return weights + reference + gradients + optimizer + activations + logits + fragmentation + runtime + kv_cache;
+  }
 };
 
 MemoryPlan plan_memory(const Workload& workload, Sharding sharding, int devices, const PlanTarget& place);

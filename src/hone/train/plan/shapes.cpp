@@ -76,19 +76,19 @@ std::string_view architecture(Family family) {
 
 Json config_of(const Shape& shape) {
   Json config{{"architectures", {architecture(shape.family)}},
-          {"hidden_size", shape.hidden},
-          {"intermediate_size", shape.intermediate},
-          {"num_hidden_layers", shape.layers},
-          {"num_attention_heads", shape.heads},
-          {"num_key_value_heads", shape.kv_heads},
-          {"head_dim", shape.head_dim},
-          {"vocab_size", shape.vocabulary},
-          {"max_position_embeddings", 32768},
-          {"rms_norm_eps", 1e-6},
-          {"rope_theta", 1e6},
-          {"hidden_act", "silu"},
-          {"tie_word_embeddings", shape.tied},
-          {"torch_dtype", "bfloat16"}};
+              {"hidden_size", shape.hidden},
+              {"intermediate_size", shape.intermediate},
+              {"num_hidden_layers", shape.layers},
+              {"num_attention_heads", shape.heads},
+              {"num_key_value_heads", shape.kv_heads},
+              {"head_dim", shape.head_dim},
+              {"vocab_size", shape.vocabulary},
+              {"max_position_embeddings", 32768},
+              {"rms_norm_eps", 1e-6},
+              {"rope_theta", 1e6},
+              {"hidden_act", "silu"},
+              {"tie_word_embeddings", shape.tied},
+              {"torch_dtype", "bfloat16"}};
   if (const auto& experts = shape.experts; experts.count > 0)
     config.update({{shape.family == Family::mixtral ? "num_local_experts" : "num_experts", experts.count},
                    {"num_experts_per_tok", experts.per_token},

@@ -15,9 +15,11 @@ double active_parameters(const Workload& w) {
   return all - sparse * static_cast<double>(experts.count - experts.num_experts_per_tok) * of_one;
 }
 
-// Two operations a weight forward, as many for the gradient of the input, of what trains as many again; recomputation runs forward twice.
+// Two operations a weight forward, as many for the gradient of the input, of what trains as many again; recomputation runs
+// forward twice.
 double flops_per_token(const Workload& w) {
-  const double active = active_parameters(w), trained_share = static_cast<double>(w.trained()) / static_cast<double>(std::max<int64_t>(w.parameters, 1));
+  const double active = active_parameters(w),
+               trained_share = static_cast<double>(w.trained()) / static_cast<double>(std::max<int64_t>(w.parameters, 1));
   const double attention = 4.0 * static_cast<double>(w.model.layers * w.model.attention.heads * w.model.attention.head_dim) *
                            static_cast<double>(w.row_length) / 2;
   const double forward = 2 * active + attention;
@@ -30,12 +32,15 @@ StepTime predict_step(const Workload& w, Sharding sharding, int devices, const P
   constexpr double kGiga = 1e9;
   const auto tokens = static_cast<double>(w.tokens), micro_batches = static_cast<double>(std::max<int64_t>(w.accumulation, 1));
   StepTime time;
-  time.compute = micro_batches * (tokens_per_second > 0 ? tokens / tokens_per_second : tokens * flops_per_token(w) / (device.tflops * 1e12 * kReachedPeak));
-  const double trained = static_cast<double>(w.trained_base) * w.weight_bytes + static_cast<double>(w.adapter_parameters) * w.adapter_bytes;
+  time.compute = micro_batches * (tokens_per_second > 0 ? tokens / tokens_per_second
+                                                        : tokens * flops_per_token(w) / (device.tflops * 1e12 * kReachedPeak));
+  const double trained =
+      static_cast<double>(w.trained_base) * w.weight_bytes + static_cast<double>(w.adapter_parameters) * w.adapter_bytes;
   if (devices > 1) {
     const double peers = static_cast<double>(devices - 1) / devices, weights = static_cast<double>(w.parameters) * w.weight_bytes;
     double bytes = 2 * trained * peers;
-    if (shards_weights(sharding)) bytes += (w.recompute ? 3 : 2) * weights * peers * micro_batches;  // gathered for each pass over the blocks
+    if (shards_weights(sharding))
+      bytes += (w.recompute ? 3 : 2) * weights * peers * micro_batches;  // gathered for each pass over the blocks
     const double seconds = bytes / (device.link_gb_per_s * kGiga);
     time.communication = std::max(0.0, seconds - time.compute);
   }

@@ -1,4 +1,5 @@
-// How long a training step takes, from arithmetic and bytes moved. An estimate: it orders ways of running a command, it does not measure one.
+// How long a training step takes, from arithmetic and bytes moved. An estimate: it orders ways of running a command, it does not
+// measure one.
 #pragma once
 #include "hone/train/plan/devices.h"
 #include "hone/train/plan/memory.h"
@@ -15,6 +16,7 @@ struct StepTime {
 };
 
 // `tokens_per_second` was measured on one device and takes the place of the estimate of the arithmetic; 0: none was.
-StepTime predict_step(const Workload& workload, Sharding sharding, int devices, const PlannedDevice& device, double tokens_per_second);
+StepTime predict_step(const Workload& workload, Sharding sharding, int devices, const PlannedDevice& device,
+                      double tokens_per_second);
 
 }  // namespace hone::train

@@ -20,7 +20,8 @@ bool is_adapted(const std::string& path, const tuner::LoraConfig& lora) {
 // Made for one block, since all are alike.
 void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerConfig& tuner) {
   std::vector<tuner::LayerShape> layers;
-  for (const auto* linear : decoder.blocks.front().linears()) layers.push_back({linear->name, "", linear->weight.size(1), linear->weight.size(0)});
+  for (const auto* linear : decoder.blocks.front().linears())
+    layers.push_back({linear->name, "", linear->weight.size(1), linear->weight.size(0)});
   io::AdapterConfig config;
   config.peft_type = tuner.method;
   config.extra_fields = tuner.method_fields;
@@ -32,7 +33,8 @@ void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerCon
   for (const auto& each : made.tuners)
     for (const auto& tensor : each->tensors()) work.adapter_parameters += tensor.value->numel();
   work.adapter_parameters *= static_cast<int64_t>(decoder.blocks.size());
-  for (const auto& layer : made.layers) work.adapted_inputs += layer.in;  // of the input turned, or of its copy in the adapter's type
+  for (const auto& layer : made.layers)
+    work.adapted_inputs += layer.in;  // of the input turned, or of its copy in the adapter's type
 }
 
 // A pair for each expert of a parameter, one for a router.
@@ -42,8 +44,10 @@ void count_expert_adapters(Workload& work, model::Block& block, const tuner::Lor
   };
   for (const auto& slot : block.slots()) {
     const auto sizes = slot.weight->sizes();
-    if (slot.kind == model::SlotKind::experts && named(slot.path)) work.adapter_parameters += lora.rank * sizes[0] * (sizes[1] + sizes[2]);
-    if (slot.kind == model::SlotKind::router && named(slot.path + ".weight")) work.adapter_parameters += lora.rank * (sizes[0] + sizes[1]);
+    if (slot.kind == model::SlotKind::experts && named(slot.path))
+      work.adapter_parameters += lora.rank * sizes[0] * (sizes[1] + sizes[2]);
+    if (slot.kind == model::SlotKind::router && named(slot.path + ".weight"))
+      work.adapter_parameters += lora.rank * (sizes[0] + sizes[1]);
   }
 }
 
@@ -88,7 +92,8 @@ void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!trained[i]) continue;
     work.trained_base += sizes[i].elements;
-    work.head_trains |= sizes[i].name == "lm_head.weight" || (work.model.tie_word_embeddings && sizes[i].name.ends_with("embed_tokens.weight"));
+    work.head_trains |=
+        sizes[i].name == "lm_head.weight" || (work.model.tie_word_embeddings && sizes[i].name.ends_with("embed_tokens.weight"));
   }
 }
 

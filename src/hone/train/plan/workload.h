@@ -14,20 +14,20 @@ struct Workload {
   int64_t trained_base = 0;        // base weights that train
   int64_t adapter_parameters = 0;  // LoRA's
   bool head_trains = false;
-  double weight_bytes = 4;     // a base weight
-  double linear_bytes = 0;     // one of the blocks' linear layers, where those are compressed; 0: as the others
-  double adapter_bytes = 4;    // a weight of the adapter
-  bool masters = false;        // half-precision weights that train get float32 copies
-  bool reference = false;      // a second model, frozen, that the trained one is compared with
-  double moments = 2;          // numbers the optimizer keeps for a trained one
-  double moment_bytes = 0;     // 0: as the number it belongs to
+  double weight_bytes = 4;   // a base weight
+  double linear_bytes = 0;   // one of the blocks' linear layers, where those are compressed; 0: as the others
+  double adapter_bytes = 4;  // a weight of the adapter
+  bool masters = false;      // half-precision weights that train get float32 copies
+  bool reference = false;    // a second model, frozen, that the trained one is compared with
+  double moments = 2;        // numbers the optimizer keeps for a trained one
+  double moment_bytes = 0;   // 0: as the number it belongs to
 
   // LoRA inside a block: its inputs' widths, which dropout masks repeat, and its ranks.
   int64_t adapted_inputs = 0, adapted_ranks = 0;
   bool adapter_dropout = false;
 
-  // GRPO's engine: its KV cache at most, the part of a device's memory that it and the weights may take, and whether it is given back
-  // while the model trains.
+  // GRPO's engine: its KV cache at most, the part of a device's memory that it and the weights may take, and whether it is given
+  // back while the model trains.
   double cache_bytes = 0, gpu_memory_utilization = 0.9;
   bool engine_sleeps = false;
 

@@ -22,7 +22,8 @@ int decimals_of(double tick) {
 
 }  // namespace
 
-Axis::Axis(const AxisOptions& options, const std::vector<double>& values, int ticks, bool padded) : scale_(options.scale), unit_(options.unit) {
+Axis::Axis(const AxisOptions& options, const std::vector<double>& values, int ticks, bool padded)
+    : scale_(options.scale), unit_(options.unit) {
   double low = INFINITY, high = -INFINITY;
   for (double value : values)
     if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);

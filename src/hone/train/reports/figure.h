@@ -22,10 +22,10 @@ struct Marker {
 };
 
 struct AxisOptions {
-  std::string label, unit;      // the unit follows every tick's number
+  std::string label, unit;          // the unit follows every tick's number
   std::optional<double> low, high;  // default: where the values end
-  double scale = 1;             // ticks show value * scale
-  bool integers = false;        // no ticks between integers: there is no half a step
+  double scale = 1;                 // ticks show value * scale
+  bool integers = false;            // no ticks between integers: there is no half a step
 };
 
 struct Chart {

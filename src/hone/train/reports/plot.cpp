@@ -65,7 +65,8 @@ Figure overview_of(const Curves& curves, const std::string& title) {
 
 // LLaMA-Factory draws few: what is worth watching in each of its stages.
 bool factory_draws(const Curves& curves, const std::string& name) {
-  static constexpr std::string_view kShown[] = {"train_loss", "eval_loss", "eval_accuracy", "train_rewards/accuracies", "train_reward"};
+  static constexpr std::string_view kShown[] = {"train_loss", "eval_loss", "eval_accuracy", "train_rewards/accuracies",
+                                                "train_reward"};
   if (name == "train_rewards/chosen") return !curves.contains("train_rewards/accuracies");  // KTO, which has no pairs
   return std::find(std::begin(kShown), std::end(kShown), name) != std::end(kShown);
 }
@@ -78,7 +79,8 @@ std::optional<fs::path> picture_of(const Curves& curves, const std::string& name
 
 // Measures that jump from batch to batch; a schedule or a count is exact as it is.
 bool worth_smoothing(const std::string& name) {
-  return name == "train_loss" || name == "train_grad_norm" || name.starts_with("train_reward") || name == "train_token_acc" || name == "train_kl";
+  return name == "train_loss" || name == "train_grad_norm" || name.starts_with("train_reward") || name == "train_token_acc" ||
+         name == "train_kl";
 }
 
 }  // namespace
@@ -115,7 +117,8 @@ std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const
       if (!path) continue;
       const bool loss = name == "train_loss";
       auto title = layout == Layout::swift ? name : fmt::format("training {}", curve.name);
-      auto chart = loss ? chart_of(curves, title, {name, "eval_loss"}, true) : chart_of(curves, title, {name}, worth_smoothing(name));
+      auto chart =
+          loss ? chart_of(curves, title, {name, "eval_loss"}, true) : chart_of(curves, title, {name}, worth_smoothing(name));
       chart->y.label = curve.name;
       write_figure(*path, {.charts = {std::move(*chart)}});
       written.push_back(*path);

@@ -79,8 +79,10 @@ void forget_later_steps(const fs::path& file, int64_t first_step) {
     auto line = parse_json(text);
     auto step = line && line->is_object() ? step_of(*line) : std::nullopt;
     bool half = !line.ok();
-    if (half || (step && *step > first_step)) dropped = true;
-    else kept += text + "\n";
+    if (half || (step && *step > first_step))
+      dropped = true;
+    else
+      kept += text + "\n";
   }
   if (dropped) write_file_atomically(file, kept);
 }
@@ -158,8 +160,10 @@ void RunLog::record(const Json& values, TrainState& state) {
 void RunLog::publish(const Json& values, const Json& item, const TrainState& state) {
   bool swift = config_.layout == Layout::swift;
   auto line = swift ? swift_line(values, state) : factory_line(values, state);
-  if (terminal::is_terminal(1)) print_line(compact_line(values, state, static_cast<size_t>(terminal::columns())));
-  else print_line(python_repr(swift ? line : round_floats(item, 8)));
+  if (terminal::is_terminal(1))
+    print_line(compact_line(values, state, static_cast<size_t>(terminal::columns())));
+  else
+    print_line(python_repr(swift ? line : round_floats(item, 8)));
   append(line);
   if (!events_) return;
   for (const auto& [key, value] : values.items())
@@ -168,7 +172,8 @@ void RunLog::publish(const Json& values, const Json& item, const TrainState& sta
 }
 
 std::string compact_line(const Json& values, const TrainState& state, size_t width) {
-  static const std::pair<std::string_view, std::string_view> kShort[] = {{"learning_rate", "lr"}, {"grad_norm", "grad"}, {"token_acc", "acc"}};
+  static const std::pair<std::string_view, std::string_view> kShort[] = {
+      {"learning_rate", "lr"}, {"grad_norm", "grad"}, {"token_acc", "acc"}};
   auto line = fmt::format("step {}/{}  epoch {:.2f}", state.global_step, state.max_steps, state.epoch);
   auto add = [&](const std::string& key, const Json& value) {
     if (!value.is_number() || key == "epoch" || key == "total_flos") return;

@@ -8,9 +8,9 @@
 
 #include "hone/base/json.h"
 #include "hone/device/tensor.h"
+#include "hone/train/loop/train_state.h"
 #include "hone/train/reports/event_file.h"
 #include "hone/train/run_folder.h"
-#include "hone/train/loop/train_state.h"
 
 namespace hone::train {
 

@@ -82,8 +82,8 @@ std::string trainable_table(const tuner::Tuned& tuned) {
   }
   std::string table = tuned.summary() + "\n";
   for (const auto& row : rows)
-    table += fmt::format("  {:<{}}  {:<{}}  x{:<4} {:>14}\n", end_of(row.name, name_width), name_width, row.shape, shape_width, row.tensors,
-                         with_commas(row.elements));
+    table += fmt::format("  {:<{}}  {:<{}}  x{:<4} {:>14}\n", end_of(row.name, name_width), name_width, row.shape, shape_width,
+                         row.tensors, with_commas(row.elements));
   return table;
 }
 
@@ -103,9 +103,11 @@ std::string running_block(const TrainerConfig& config, const StepCounts& plan, c
       plan.accumulation, with_commas(plan.max_steps), with_commas(tuned.trainable_count));
   block += fmt::format("  Model = {}, {} of {} parameters train ({})\n", facts.model, with_commas(tuned.trainable_count),
                        with_commas(tuned.total_count), facts.tuner);
-  block += fmt::format("  Device = {}{}, weights in {}\n", facts.processes > 1 ? fmt::format("{} x ", facts.processes) : "", facts.device, facts.dtype);
-  block += fmt::format("  Template = {}, max_length = {}\n", facts.template_name.empty() ? "the model's own" : facts.template_name,
-                       facts.max_length > 0 ? std::to_string(facts.max_length) : "none");
+  block += fmt::format("  Device = {}{}, weights in {}\n", facts.processes > 1 ? fmt::format("{} x ", facts.processes) : "",
+                       facts.device, facts.dtype);
+  block +=
+      fmt::format("  Template = {}, max_length = {}\n", facts.template_name.empty() ? "the model's own" : facts.template_name,
+                  facts.max_length > 0 ? std::to_string(facts.max_length) : "none");
   if (facts.tokens > 0)
     block += fmt::format("  Tokens = {} in an epoch{}, {} in the longest row\n", with_commas(facts.tokens),
                          facts.trained_tokens > 0 ? fmt::format(", {} of them trained", with_commas(facts.trained_tokens)) : "",
@@ -118,8 +120,10 @@ std::string final_summary(const RunResult& finished) {
   static constexpr const char* kHeadlines[] = {"Training finished", "Training stopped early: the metric no longer improves",
                                                "Stopped by a signal", "Stopped by Ctrl-C"};
   std::string headline = kHeadlines[static_cast<int>(finished.outcome)];
-  if (!finished.kept()) headline += "; the last step was not saved";
-  else if (!finished.complete()) headline += state.global_step > 0 ? "; saved" : " before the first step";
+  if (!finished.kept())
+    headline += "; the last step was not saved";
+  else if (!finished.complete())
+    headline += state.global_step > 0 ? "; saved" : " before the first step";
   std::string text = terminal::styled(headline, terminal::Style::bold, 1) + "\n";
   text += entry("steps", fmt::format("{} of {} (epoch {:.2f})", state.global_step, state.max_steps, state.epoch));
   bool final_weights = finished.layout == Layout::factory && finished.complete();

@@ -14,10 +14,10 @@ std::string trainable_table(const tuner::Tuned& tuned);
 
 // What decides a run and is mostly chosen for the person.
 struct RunFacts {
-  std::string model, tuner, device, dtype, template_name;  // an empty template is the model's own
-  int64_t max_length = 0;                                  // 0: none
-  int64_t examples = -1;                                   // -1: streamed
-  int64_t tokens = 0, trained_tokens = 0, longest_row = 0; // 0: not known before they are read
+  std::string model, tuner, device, dtype, template_name;   // an empty template is the model's own
+  int64_t max_length = 0;                                   // 0: none
+  int64_t examples = -1;                                    // -1: streamed
+  int64_t tokens = 0, trained_tokens = 0, longest_row = 0;  // 0: not known before they are read
   int processes = 1;
 };
 

@@ -31,7 +31,8 @@ std::vector<std::string> environment_of(const SwanlabConfig& config) {
   std::vector<std::string> all;
   for (char** each = environ; *each; ++each) {
     const std::string text = *each;
-    const bool replaced = (!config.token.empty() && text.starts_with("SWANLAB_API_KEY=")) || (!config.mode.empty() && text.starts_with("SWANLAB_MODE="));
+    const bool replaced = (!config.token.empty() && text.starts_with("SWANLAB_API_KEY=")) ||
+                          (!config.mode.empty() && text.starts_with("SWANLAB_MODE="));
     if (!replaced) all.push_back(text);
   }
   if (!config.token.empty()) all.push_back("SWANLAB_API_KEY=" + config.token);
@@ -59,19 +60,22 @@ void upload_to_swanlab(const SwanlabConfig& config, const std::filesystem::path&
   int status = 0;
   while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) log::info("swanlab took the run in from {}", events.string());
-  else log::warning("`{}` failed; the event files are complete, so it can be run again", command);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    log::info("swanlab took the run in from {}", events.string());
+  else
+    log::warning("`{}` failed; the event files are complete, so it can be run again", command);
 }
 
-void send_run_notification(const SwanlabConfig& config, const std::filesystem::path& run, const std::string& about, const std::string& error) {
+void send_run_notification(const SwanlabConfig& config, const std::filesystem::path& run, const std::string& about,
+                           const std::string& error) {
   if (!config.enabled || config.notification.channel == notify::NotificationChannel::none) return;
   try {
     notify::send_notification(config.notification, {.error = error,
-                                     .project = config.project,
-                                     .workspace = config.workspace,
-                                     .name = config.name.empty() ? run.string() : config.name,
-                                     .description = about,
-                                     .place = std::filesystem::absolute(run).string()});
+                                                    .project = config.project,
+                                                    .workspace = config.workspace,
+                                                    .name = config.name.empty() ? run.string() : config.name,
+                                                    .description = about,
+                                                    .place = std::filesystem::absolute(run).string()});
     log::info("the message that the run has ended is sent");
   } catch (const std::exception& problem) {
     log::warning("the message that the run has ended could not be sent: {}", problem.what());

@@ -92,8 +92,10 @@ std::vector<bool> zero_variance_groups(const std::vector<double>& totals, int64_
   return even;
 }
 
-std::vector<double> advantages_of(const std::vector<double>& totals, const RewardTable& rewards, int64_t generations, const AdvantageConfig& config) {
-  if (config.scale == RewardScale::gdpo && config.estimator != Estimator::reinforce_plus_plus) return decoupled(rewards, generations, config.weights);
+std::vector<double> advantages_of(const std::vector<double>& totals, const RewardTable& rewards, int64_t generations,
+                                  const AdvantageConfig& config) {
+  if (config.scale == RewardScale::gdpo && config.estimator != Estimator::reinforce_plus_plus)
+    return decoupled(rewards, generations, config.weights);
   auto advantages = totals;
   const auto group_size = static_cast<double>(generations);
   const double stretch = config.estimator == Estimator::rloo && generations > 1 ? group_size / (group_size - 1) : 1;
@@ -112,15 +114,17 @@ std::vector<double> advantages_of(const std::vector<double>& totals, const Rewar
   return advantages;
 }
 
-std::vector<std::pair<std::string, double>> reward_metrics(const std::vector<double>& totals, const RewardTable& rewards, const std::vector<std::string>& names,
-                                                           int64_t generations, RewardScale scale) {
+std::vector<std::pair<std::string, double>> reward_metrics(const std::vector<double>& totals, const RewardTable& rewards,
+                                                           const std::vector<std::string>& names, int64_t generations,
+                                                           RewardScale scale) {
   double groups = static_cast<double>(totals.size()) / static_cast<double>(generations), deviation = 0, even = 0;
   each_group(totals, generations, [&](size_t, std::span<const double> group) {
     deviation += deviation_or_zero(group) / groups;
     even += (is_even(group) ? 1 : 0) / groups;
   });
   if (scale == RewardScale::batch) deviation = deviation_or_zero(totals);
-  std::vector<std::pair<std::string, double>> metrics{{"reward", moments_of(totals).mean}, {"reward_std", deviation}, {"frac_reward_zero_std", even}};
+  std::vector<std::pair<std::string, double>> metrics{
+      {"reward", moments_of(totals).mean}, {"reward_std", deviation}, {"frac_reward_zero_std", even}};
   for (size_t i = 0; i < names.size(); ++i) {
     auto moments = moments_of(column_of(rewards, i));
     if (moments.count == 0) continue;

@@ -39,7 +39,8 @@ void CompletionsLog::append(const Json& table) const {
   std::ofstream file(path_, std::ios::app);
   file << table.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   if (!file.flush())
-    throw UserError(ExitCode::out_of_space, fmt::format("{} cannot be written", path_.string()), "free space, or leave --log_completions out");
+    throw UserError(ExitCode::out_of_space, fmt::format("{} cannot be written", path_.string()),
+                    "free space, or leave --log_completions out");
 }
 
 }  // namespace hone::train::rl

@@ -4,8 +4,8 @@
 #include "hone/train/losses/policy.h"
 #include "hone/train/methods/reward_model.h"
 #include "hone/train/rl/advantages.h"
-#include "hone/train/rl/rollout_batching.h"
 #include "hone/train/rl/rewards/reward.h"
+#include "hone/train/rl/rollout_batching.h"
 
 namespace hone::train::rl {
 
@@ -15,7 +15,7 @@ struct ReinforcementConfig {
   RewardConfig rewards;
   std::vector<RewardModelConfig> reward_models;  // behind the rewards
   AdvantageConfig advantage;                     // its weights may be empty: all 1
-  double beta = 0;                   // beta; 0: no reference
+  double beta = 0;                               // beta; 0: no reference
   bool kl_in_reward = false;
   PolicyConfig policy;
 

@@ -27,7 +27,8 @@ std::vector<std::string> gather(const std::vector<std::string>& own, ParallelStr
   auto* values = bytes.mutable_data_ptr<int32_t>();
   const size_t first = static_cast<size_t>(group.rank()) * own.size();
   for (size_t i = 0; i < own.size(); ++i)
-    for (size_t c = 0; c < own[i].size(); ++c) values[begins[first + i] + static_cast<int64_t>(c)] = static_cast<unsigned char>(own[i][c]);
+    for (size_t c = 0; c < own[i].size(); ++c)
+      values[begins[first + i] + static_cast<int64_t>(c)] = static_cast<unsigned char>(own[i][c]);
   group.all_reduce(bytes);
   values = bytes.mutable_data_ptr<int32_t>();
   std::vector<std::string> all(lengths.size());

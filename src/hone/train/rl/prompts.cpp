@@ -15,8 +15,8 @@ Result<Prompt> Prompts::read(int64_t row) const {
   return Prompt{row, std::move(*conversation), std::move(*ids)};
 }
 
-Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder, data::RowReport& report, size_t threads,
-                 int64_t most_tokens)
+Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder,
+                 data::RowReport& report, size_t threads, int64_t most_tokens)
     : rows_(std::move(rows)), encoder_(std::move(encoder)), most_tokens_(most_tokens) {
   constexpr int64_t kChunk = 64;
   std::vector<Result<int64_t>> lengths(static_cast<size_t>(rows_->size()), Error{});
@@ -27,7 +27,8 @@ Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shar
       jobs.push_back(pool.submit([this, &lengths, begin] {
         for (int64_t row = begin; row < std::min(begin + kChunk, rows_->size()); ++row) {
           auto prompt = read(row);
-          lengths[static_cast<size_t>(row)] = prompt ? Result<int64_t>(static_cast<int64_t>(prompt->ids.size())) : Error{prompt.error()};
+          lengths[static_cast<size_t>(row)] =
+              prompt ? Result<int64_t>(static_cast<int64_t>(prompt->ids.size())) : Error{prompt.error()};
         }
       }));
     for (auto& job : jobs) job.wait();

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
+#include "hone/data/datasets/source.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/data/row_report.h"
-#include "hone/data/datasets/source.h"
 
 namespace hone::train::rl {
 
@@ -18,8 +18,8 @@ struct Prompt {
 class Prompts {
  public:
   // Every row is looked at once; those that cannot be used, of more than `most_tokens` too, are reported and left out.
-  Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder, data::RowReport& report, size_t threads,
-          int64_t most_tokens);
+  Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder,
+          data::RowReport& report, size_t threads, int64_t most_tokens);
 
   int64_t count() const { return static_cast<int64_t>(usable_.size()); }
   int64_t longest() const { return longest_; }  // in tokens

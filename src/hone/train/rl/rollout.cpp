@@ -8,9 +8,9 @@
 #include "hone/base/rng.h"
 #include "hone/data/batches/collator.h"
 #include "hone/train/evaluation/evaluation_mode.h"
+#include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/gather.h"
 #include "hone/train/rl/rewards/model_reward.h"
-#include "hone/train/loop/stop_signal.h"
 
 namespace hone::train::rl {
 namespace {
@@ -18,7 +18,8 @@ namespace {
 // Room for all of a prompt and its answer, as far as the model's context goes.
 engine::EngineConfig engine_config(const ReinforcementConfig& config, const model::CausalLM& model, int64_t longest_prompt) {
   auto engine = config.engine;
-  if (engine.max_model_len <= 0) engine.max_model_len = std::min(model.config().max_position_embeddings, longest_prompt + config.sampling.max_tokens);
+  if (engine.max_model_len <= 0)
+    engine.max_model_len = std::min(model.config().max_position_embeddings, longest_prompt + config.sampling.max_tokens);
   return engine;
 }
 
@@ -33,7 +34,10 @@ data::Sample sample_of(const RolloutSample& rolled) {
 }
 
 Json described(const RolloutSample& rolled) {
-  return {{"row", rolled.prompt->row}, {"tokens", rolled.completion.tokens}, {"text", rolled.completion.text}, {"cut", rolled.completion.truncated}};
+  return {{"row", rolled.prompt->row},
+          {"tokens", rolled.completion.tokens},
+          {"text", rolled.completion.text},
+          {"cut", rolled.completion.truncated}};
 }
 
 }  // namespace
@@ -50,7 +54,8 @@ RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps part
   if (config_.advantage.weights.empty()) config_.advantage.weights.assign(names_.size(), 1);
 }
 
-RolloutBatch RolloutWorker::generate(const std::vector<std::shared_ptr<const Prompt>>& prompts, int64_t generations, uint64_t number) {
+RolloutBatch RolloutWorker::generate(const std::vector<std::shared_ptr<const Prompt>>& prompts, int64_t generations,
+                                     uint64_t number) {
   RolloutBatch draw;
   std::vector<RolloutEngine::Question> questions;
   std::vector<size_t> answers(prompts.size() * static_cast<size_t>(generations));
@@ -69,7 +74,8 @@ RolloutBatch RolloutWorker::generate(const std::vector<std::shared_ptr<const Pro
 
 std::vector<double> RolloutWorker::own_scores(const std::vector<RolloutSample>& own) {
   std::vector<RewardInput> judged;
-  for (const auto& [prompt, answer] : own) judged.push_back({&prompt->question, answer.text, static_cast<int64_t>(answer.tokens.size())});
+  for (const auto& [prompt, answer] : own)
+    judged.push_back({&prompt->question, answer.text, static_cast<int64_t>(answer.tokens.size())});
   std::vector<double> flat(own.size() * rewards_.size());
   for (size_t r = 0; r < rewards_.size(); ++r) {
     auto scores = rewards_[r]->score(judged);
@@ -93,11 +99,13 @@ RewardTable RolloutWorker::score(const std::vector<RolloutSample>& own) {
   }
   if (deps_.strategy.sum(stop) > 0) throw StopBetweenSteps();
   if (deps_.strategy.sum(problem.has_value()) > 0)
-    throw FailedBetweenSteps(problem.value_or(UserError(ExitCode::failure, "a reward was not given to another process, which says why")));
+    throw FailedBetweenSteps(
+        problem.value_or(UserError(ExitCode::failure, "a reward was not given to another process, which says why")));
   flat = gather(flat, deps_.strategy);
   RewardTable table;
   for (size_t begin = 0; begin < flat.size(); begin += rewards_.size())
-    table.emplace_back(flat.begin() + static_cast<ptrdiff_t>(begin), flat.begin() + static_cast<ptrdiff_t>(begin + rewards_.size()));
+    table.emplace_back(flat.begin() + static_cast<ptrdiff_t>(begin),
+                       flat.begin() + static_cast<ptrdiff_t>(begin + rewards_.size()));
   return table;
 }
 
@@ -110,15 +118,19 @@ std::vector<RolloutSample> RolloutWorker::all_gather_samples(const std::vector<R
     auto described = parse_json(text);
     HONE_CHECK(described.ok(), "a response that is not understood: {}", described.error());
     auto row = (*described)["row"].get<int64_t>();
-    auto prompt = !all.empty() && all.back().prompt->row == row ? all.back().prompt : std::make_shared<const Prompt>(prompts.load(row));
-    all.push_back({prompt, {(*described)["tokens"].get<std::vector<text::TokenId>>(), (*described)["text"], (*described)["cut"]}});
+    auto prompt =
+        !all.empty() && all.back().prompt->row == row ? all.back().prompt : std::make_shared<const Prompt>(prompts.load(row));
+    all.push_back(
+        {prompt, {(*described)["tokens"].get<std::vector<text::TokenId>>(), (*described)["text"], (*described)["cut"]}});
   }
   return all;
 }
 
 void RolloutWorker::compute_old_logps(std::vector<data::Batch>& batches, bool remembers) {
   const double temperature = config_.policy.temperature;
-  auto logps = [&](model::CausalLM& model, const data::Batch& batch) { return policy_logps(model, batch.to(model.device()), temperature).to(at::kCPU); };
+  auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
+    return policy_logps(model, batch.to(model.device()), temperature).to(at::kCPU);
+  };
   if (remembers || divergence_in_reward()) {
     EvaluationMode mode(deps_.model);
     for (auto& batch : batches) batch.old_logps_t = logps(deps_.model, batch);
@@ -134,14 +146,17 @@ std::vector<double> RolloutWorker::divergences(const std::vector<data::Batch>& b
   for (const auto& batch : batches) {
     auto moved = batch.old_logps_t - batch.ref_logps_t;  // zero where there is no target
     for (int64_t i = 0; i < batch.segments.count(); ++i)
-      own.push_back(moved.narrow(0, batch.segments.offsets[static_cast<size_t>(i)], batch.segments.length(i)).sum().item<double>());
+      own.push_back(
+          moved.narrow(0, batch.segments.offsets[static_cast<size_t>(i)], batch.segments.length(i)).sum().item<double>());
   }
   return gather(own, deps_.strategy);
 }
 
-std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const std::vector<RolloutSample>& own, double& tokens) const {
+std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const std::vector<RolloutSample>& own,
+                                                                        double& tokens) const {
   std::vector<double> lengths, cut;
-  for (const auto& rolled : own) lengths.push_back(static_cast<double>(rolled.completion.tokens.size())), cut.push_back(rolled.completion.truncated ? 1 : 0);
+  for (const auto& rolled : own)
+    lengths.push_back(static_cast<double>(rolled.completion.tokens.size())), cut.push_back(rolled.completion.truncated ? 1 : 0);
   lengths = gather(lengths, deps_.strategy);
   cut = gather(cut, deps_.strategy);
   tokens = std::accumulate(lengths.begin(), lengths.end(), 0.0);
@@ -153,7 +168,8 @@ std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const st
           {"completions/clipped_ratio", std::accumulate(cut.begin(), cut.end(), 0.0) / answers}};
 }
 
-std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers, std::optional<int64_t> step) {
+std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
+                                                   std::optional<int64_t> step) {
   std::vector<data::Batch> batches;
   auto size = static_cast<size_t>(shape.micro_batch);
   for (size_t begin = 0; begin < draw.own.size(); begin += size) {

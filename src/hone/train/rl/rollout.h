@@ -47,8 +47,10 @@ class RolloutWorker {
 
   // Every process is given the same prompts, and answers its part of them. `number` makes the draws differ.
   RolloutBatch generate(const std::vector<std::shared_ptr<const Prompt>>& prompts, int64_t generations, uint64_t number);
-  // `remembers`: what the model thinks of the answers now is kept with them. `step` is what completions.jsonl calls it, if it is written.
-  std::vector<data::Batch> batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers, std::optional<int64_t> step);
+  // `remembers`: what the model thinks of the answers now is kept with them. `step` is what completions.jsonl calls it, if it is
+  // written.
+  std::vector<data::Batch> batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
+                                      std::optional<int64_t> step);
 
   // completions.jsonl ends before `step`, which a resumed run comes to again.
   void forget_completions(int64_t step);

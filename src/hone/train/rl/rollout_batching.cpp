@@ -29,14 +29,17 @@ int64_t steps_of(const RolloutBatchingConfig& config, int64_t batch, int64_t acc
 
 }  // namespace
 
-RolloutBatching make_rollout_batching(const RolloutBatchingConfig& config, int64_t micro_batch, int64_t accumulation, int64_t processes) {
+RolloutBatching make_rollout_batching(const RolloutBatchingConfig& config, int64_t micro_batch, int64_t accumulation,
+                                      int64_t processes) {
   RolloutBatching made{micro_batch, accumulation, processes, config.generations, config.iterations, 1};
   made.steps_per_generation = steps_of(config, micro_batch * processes, accumulation);
   if (config.generations < 2)
-    throw UserError(ExitCode::usage, "num_generations is 1; group-relative advantages need at least 2 completions per prompt", "set it to 2 or more");
+    throw UserError(ExitCode::usage, "num_generations is 1; group-relative advantages need at least 2 completions per prompt",
+                    "set it to 2 or more");
   if (config.whole_groups && micro_batch % config.generations != 0)
     throw UserError(ExitCode::usage,
-                    fmt::format("the loss compares the {} completions of a prompt, and batches of {} hold no full groups", config.generations, micro_batch),
+                    fmt::format("the loss compares the {} completions of a prompt, and batches of {} hold no full groups",
+                                config.generations, micro_batch),
                     "make per_device_train_batch_size a multiple of num_generations");
   if (made.num_completions() % config.generations == 0) return made;
   std::vector<int64_t> fitting;

@@ -12,7 +12,7 @@ namespace hone::train::rl {
 struct GeneratedCompletion {
   std::vector<text::TokenId> tokens;  // with the token that ended it
   std::string text;                   // without
-  bool truncated = false;                   // max_tokens ended it
+  bool truncated = false;             // max_tokens ended it
 };
 
 class RolloutEngine {
@@ -25,8 +25,8 @@ class RolloutEngine {
     const std::vector<text::TokenId>* prompt;
     uint64_t seed;
   };
-  // With the weights as they are. Every process calls it, with as many questions as it has. Throws StopBetweenSteps on all of them when
-  // one is asked to stop.
+  // With the weights as they are. Every process calls it, with as many questions as it has. Throws StopBetweenSteps on all of
+  // them when one is asked to stop.
   std::vector<GeneratedCompletion> write(const std::vector<Question>& questions);
 
  private:
@@ -39,7 +39,7 @@ class RolloutEngine {
   ParallelStrategy& group_;
   engine::SamplingParams sampling_;
   engine::EngineConfig config_;
-  bool sleep_between_rollouts_;                             // between rollouts
+  bool sleep_between_rollouts_;  // between rollouts
   std::unique_ptr<engine::Engine> engine_;
   int64_t version_ = 0;
 };

@@ -1,8 +1,8 @@
 #include "hone/train/rl/rollout_loader.h"
 
 #include "hone/base/log.h"
-#include "hone/train/rl/batch_state.h"
 #include "hone/train/loop/stop_signal.h"
+#include "hone/train/rl/batch_state.h"
 
 namespace hone::train::rl {
 namespace {
@@ -18,7 +18,8 @@ class EvaluationRollouts final : public data::Loader {
   data::Batch next() override {
     std::vector<std::shared_ptr<const Prompt>> prompts;
     int64_t count = prompts_at_once();
-    for (int64_t i = 0; i < count; ++i) prompts.push_back(std::make_shared<const Prompt>(prompts_->in_file_order(done_ * count + i)));
+    for (int64_t i = 0; i < count; ++i)
+      prompts.push_back(std::make_shared<const Prompt>(prompts_->in_file_order(done_ * count + i)));
     auto number = kEvaluation + static_cast<uint64_t>(done_++);
     return worker_.batches_of(worker_.generate(prompts, shape_.generations, number), shape_, false, std::nullopt).front();
   }
@@ -58,7 +59,9 @@ RolloutLoader::RolloutLoader(const ReinforcementConfig& config, const RolloutBat
                     "lower per_device_train_batch_size or generation_batch_size, raise num_generations, or add rows");
 }
 
-void RolloutLoader::begin(RolloutWorker::RolloutDeps parts) { worker_ = std::make_unique<RolloutWorker>(config_, std::move(parts)); }
+void RolloutLoader::begin(RolloutWorker::RolloutDeps parts) {
+  worker_ = std::make_unique<RolloutWorker>(config_, std::move(parts));
+}
 
 std::unique_ptr<data::Loader> RolloutLoader::evaluation(std::shared_ptr<const Prompts> prompts, int64_t batch) {
   int64_t processes = batching_.processes;
@@ -85,16 +88,19 @@ double RolloutLoader::epoch() const { return static_cast<double>(consumed()) / s
 
 std::vector<std::shared_ptr<const Prompt>> RolloutLoader::next_prompts() const {
   std::vector<std::shared_ptr<const Prompt>> prompts;
-  int64_t epoch = position_.rollout / rollouts_per_epoch(), first = position_.rollout % rollouts_per_epoch() * batching_.prompts();
+  int64_t epoch = position_.rollout / rollouts_per_epoch(),
+          first = position_.rollout % rollouts_per_epoch() * batching_.prompts();
   for (int64_t i = first; i < first + batching_.prompts(); ++i)
-    prompts.push_back(std::make_shared<const Prompt>(shuffle_ ? prompts_->shuffled(i, epoch, seed_) : prompts_->in_file_order(i)));
+    prompts.push_back(
+        std::make_shared<const Prompt>(shuffle_ ? prompts_->shuffled(i, epoch, seed_) : prompts_->in_file_order(i)));
   return prompts;
 }
 
 std::vector<std::shared_ptr<const Prompt>> RolloutLoader::spare_prompts() {
   std::vector<std::shared_ptr<const Prompt>> prompts;
   for (int64_t i = 0; i < batching_.prompts(); ++i, ++position_.spare)
-    prompts.push_back(std::make_shared<const Prompt>(prompts_->shuffled(position_.spare, position_.spare / prompts_->count(), seed_ ^ kSpareOrder)));
+    prompts.push_back(std::make_shared<const Prompt>(
+        prompts_->shuffled(position_.spare, position_.spare / prompts_->count(), seed_ ^ kSpareOrder)));
   return prompts;
 }
 
@@ -103,7 +109,8 @@ RolloutBatch RolloutLoader::draw_uneven() {
   const auto wanted = static_cast<size_t>(batching_.num_completions());
   RolloutBatch first, uneven;
   for (int64_t draws = 0; draws <= config_.max_resample_times; ++draws) {
-    auto draw = worker_->generate(draws == 0 ? next_prompts() : spare_prompts(), batching_.generations, kAnswers + static_cast<uint64_t>(position_.draws++));
+    auto draw = worker_->generate(draws == 0 ? next_prompts() : spare_prompts(), batching_.generations,
+                                  kAnswers + static_cast<uint64_t>(position_.draws++));
     auto even = zero_variance_groups(worker_->totals(draw.rewards), batching_.generations);
     auto all = worker_->all_gather_samples(draw.own, *prompts_);
     for (size_t i = 0; i < all.size(); ++i)
@@ -125,9 +132,9 @@ RolloutBatch RolloutLoader::draw_uneven() {
 void RolloutLoader::make_rollout() {
   auto before = position_;
   try {
-    auto draw = config_.dynamic_sample
-                    ? draw_uneven()
-                    : worker_->generate(next_prompts(), batching_.generations, kAnswers + static_cast<uint64_t>(position_.draws++));
+    auto draw = config_.dynamic_sample ? draw_uneven()
+                                       : worker_->generate(next_prompts(), batching_.generations,
+                                                           kAnswers + static_cast<uint64_t>(position_.draws++));
     RolloutShape shape{batching_.generations, batching_.micro_batch, batching_.steps_per_generation,
                        1.0 / static_cast<double>(batching_.processes * batching_.accumulation)};
     position_.batches = worker_->batches_of(draw, shape, batching_.is_off_policy(), step_of_next_rollout());
@@ -167,7 +174,9 @@ void RolloutLoader::regroup(const Json& state) {
   bool same = state.at("answers") == batching_.num_completions() && state.at("generations") == batching_.generations &&
               state.at("batches_of_rollout") == batching_.batches();
   bool same_processes = state.at("processes") == batching_.processes;  // each has its own part of a rollout
-  if (same && (position_.batches.empty() || (same_processes && position_.batches.size() == static_cast<size_t>(batching_.steps_per_generation)))) return;
+  if (same && (position_.batches.empty() ||
+               (same_processes && position_.batches.size() == static_cast<size_t>(batching_.steps_per_generation))))
+    return;
   if (!position_.batches.empty()) throw other_rollouts();
   // Between rollouts: as many prompts are behind us.
   int64_t prompts = position_.rollout * (state.at("answers").get<int64_t>() / state.at("generations").get<int64_t>());

@@ -7,7 +7,8 @@ namespace hone::train::rl {
 
 class RolloutLoader final : public data::Loader {
  public:
-  RolloutLoader(const ReinforcementConfig& config, const RolloutBatching& geometry, std::shared_ptr<const Prompts> prompts, uint64_t seed, bool shuffle);
+  RolloutLoader(const ReinforcementConfig& config, const RolloutBatching& geometry, std::shared_ptr<const Prompts> prompts,
+                uint64_t seed, bool shuffle);
 
   // Before begin(): prompts that will be answered beside those of the training.
   void make_room_for(const Prompts& prompts) { longest_prompt_ = std::max(longest_prompt_, prompts.longest()); }
@@ -24,7 +25,8 @@ class RolloutLoader final : public data::Loader {
   // Between two rollouts.
   bool can_reshard_state(const Json& /*state*/) const override { return true; }
 
-  // One pass over the rows of a validation set, with the same weights, rewards and engine. `batch` answers at a time on each process.
+  // One pass over the rows of a validation set, with the same weights, rewards and engine. `batch` answers at a time on each
+  // process.
   std::unique_ptr<data::Loader> evaluation(std::shared_ptr<const Prompts> prompts, int64_t batch);
 
  private:
@@ -37,7 +39,9 @@ class RolloutLoader final : public data::Loader {
     std::vector<data::Batch> batches;
   };
   int64_t rollouts_per_epoch() const { return prompts_->count() / batching_.prompts(); }
-  int64_t consumed() const { return position_.rollout == 0 ? 0 : (position_.rollout - 1) * batching_.batches() + position_.given; }
+  int64_t consumed() const {
+    return position_.rollout == 0 ? 0 : (position_.rollout - 1) * batching_.batches() + position_.given;
+  }
   bool used_up() const { return position_.rollout == 0 || position_.given == batching_.batches(); }
   int64_t step_of_next_rollout() const { return position_.rollout * batching_.batches() / batching_.accumulation + 1; }
   void regroup(const Json& state);

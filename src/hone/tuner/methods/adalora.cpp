@@ -1,10 +1,10 @@
-// AdaLoRA: a low-rank update in the form of a singular value decomposition, B diag(E) A. Values of E that matter least become zero while
-// training, which optim/rank_allocation does.
+// AdaLoRA: a low-rank update in the form of a singular value decomposition, B diag(E) A. Values of E that matter least become
+// zero while training, which optim/rank_allocation does.
 #include <algorithm>
 
 #include "hone/tuner/lora_init.h"
-#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/method_config.h"
+#include "hone/tuner/methods/methods.h"
 
 namespace hone::tuner {
 namespace {
@@ -20,9 +20,7 @@ class Adalora final : public model::LinearTuner {
     auto update = at::linear(at::linear(x, a_ * e_), b_) * scale_;
     return (call.product(call.x) + update).to(call.x.scalar_type());
   }
-  Tensor merged(const Tensor& weight) const override {
-    return weight + b_.to(at::kFloat).mm((a_ * e_).to(at::kFloat)) * scale_;
-  }
+  Tensor merged(const Tensor& weight) const override { return weight + b_.to(at::kFloat).mm((a_ * e_).to(at::kFloat)) * scale_; }
   std::vector<model::NamedParameter> tensors() override { return {{"lora_A", &a_}, {"lora_B", &b_}, {"lora_E", &e_}}; }
 
  private:
@@ -55,7 +53,9 @@ LinearTuners make_adalora(const std::vector<LayerShape>& layers, const io::Adapt
   for (const auto& layer : layers) {
     auto generator = layer_generator(layer.path, seed);
     const int64_t rank = kept_rank(fields, layer.path, first_rank);
-    const auto normal = [&](at::IntArrayRef shape, double spread) { return at::empty(shape, at::kFloat).normal_(0, 1, generator).mul_(spread); };
+    const auto normal = [&](at::IntArrayRef shape, double spread) {
+      return at::empty(shape, at::kFloat).normal_(0, 1, generator).mul_(spread);
+    };
     auto a = normal({rank, layer.in}, deviation), b = normal({layer.out, rank}, deviation), e = normal({rank, 1}, e_deviation);
     tuners.push_back(std::make_shared<Adalora>(a, e, b, scale, config.dropout));
   }
@@ -66,8 +66,10 @@ void complete_adalora(io::AdapterConfig& config, const std::vector<LayerShape>&,
   const MethodConfig fields(config);
   const int64_t first = fields.read<int64_t>("tinit", 0), last = fields.read<int64_t>("tfinal", 0);
   if (steps > 0 && first >= steps - last)
-    throw UserError(ExitCode::usage, fmt::format("AdaLoRA has {} steps before and {} after it takes ranks away, and the run has {}", first, last, steps),
-                    "lower --adalora_tinit or --adalora_tfinal, or train longer");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("AdaLoRA has {} steps before and {} after it takes ranks away, and the run has {}", first, last, steps),
+        "lower --adalora_tinit or --adalora_tfinal, or train longer");
   config.extra_fields["total_step"] = std::max<int64_t>(1, steps);
   config.extra_fields["rank_pattern"] = nullptr;  // all ranks are in the file, those that were taken away with a zero in E
 }

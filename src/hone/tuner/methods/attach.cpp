@@ -17,7 +17,8 @@ std::string owner_of(const PeftMethod& method, const std::string& path) { return
 
 // Methods behind a block's MLP find none where experts stand in its place.
 bool lacks_its_place(const PeftMethod& method, const std::vector<LayerShape>& candidates) {
-  return method.owner && std::ranges::all_of(candidates, [&](const LayerShape& layer) { return method.owner(layer.path).empty(); });
+  return method.owner &&
+         std::ranges::all_of(candidates, [&](const LayerShape& layer) { return method.owner(layer.path).empty(); });
 }
 
 [[noreturn]] void complain_of_targets(const PeftMethod& method, const std::vector<LayerShape>& candidates) {
@@ -31,12 +32,15 @@ bool lacks_its_place(const PeftMethod& method, const std::vector<LayerShape>& ca
   throw UserError(ExitCode::usage, "target_modules match no layer", fmt::format("layers here: {}", fmt::join(names, ", ")));
 }
 
-void fill(const model::NamedParameter& slot, const std::string& name, std::map<std::string, Tensor>& values, const std::string& origin) {
+void fill(const model::NamedParameter& slot, const std::string& name, std::map<std::string, Tensor>& values,
+          const std::string& origin) {
   auto found = values.find(name);
-  if (found == values.end()) throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter has no \"{}\"", origin, name));
+  if (found == values.end())
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the adapter has no \"{}\"", origin, name));
   if (found->second.sizes() != slot.value->sizes())
     throw UserError(ExitCode::bad_checkpoint,
-                    fmt::format("{}: {} has shape {}, expected {}", origin, name, fmt::join(found->second.sizes(), "x"), fmt::join(slot.value->sizes(), "x")),
+                    fmt::format("{}: {} has shape {}, expected {}", origin, name, fmt::join(found->second.sizes(), "x"),
+                                fmt::join(slot.value->sizes(), "x")),
                     "the adapter belongs to another base model, or its adapter_config.json was changed");
   *slot.value = found->second.to(at::kFloat);
   values.erase(found);
@@ -61,7 +65,8 @@ MadeTuners make_tuners(const std::vector<LayerShape>& candidates, const io::Adap
   return made;
 }
 
-MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& files, const std::string& origin, std::map<std::string, Tensor>& others) {
+MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& files, const std::string& origin,
+                       std::map<std::string, Tensor>& others) {
   const PeftMethod& method = method_of_type(files.config.peft_type);
   if (method.follow_tensors) method.follow_tensors(files.config, files.tensors);
   auto made = make_tuners(candidates, files.config, /*seed=*/0);
@@ -77,7 +82,8 @@ MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& f
 
 std::vector<LayerShape> layer_shapes(model::CausalLM& model) {
   std::vector<LayerShape> shapes;
-  for (const model::Linear* linear : model.linears()) shapes.push_back({linear->name, "", linear->weight.size(1), linear->weight.size(0)});
+  for (const model::Linear* linear : model.linears())
+    shapes.push_back({linear->name, "", linear->weight.size(1), linear->weight.size(0)});
   return shapes;
 }
 
@@ -103,8 +109,9 @@ void put_tuners(model::CausalLM& model, const MadeTuners& made, const AttachOpti
   }
 }
 
-void for_each_tuner(model::CausalLM& model, const AttachedAdapter& adapter,
-                    const std::function<void(model::Linear& linear, const std::string& owner, model::LinearTuner& tuner)>& visit) {
+void for_each_tuner(
+    model::CausalLM& model, const AttachedAdapter& adapter,
+    const std::function<void(model::Linear& linear, const std::string& owner, model::LinearTuner& tuner)>& visit) {
   if (adapter.config.is_lora()) return;
   const PeftMethod& method = method_of_type(adapter.config.peft_type);
   for (model::Linear* linear : model.linears())
@@ -116,8 +123,10 @@ bool merges(const io::AdapterConfig& config) { return config.is_lora() || method
 
 void require_merges(const io::AdapterConfig& config) {
   if (!merges(config))
-    throw UserError(ExitCode::usage, fmt::format("an adapter of type {} is a separate network after the layers and cannot be merged", config.peft_type),
-                    "use it as it is, with --adapters");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("an adapter of type {} is a separate network after the layers and cannot be merged", config.peft_type),
+        "use it as it is, with --adapters");
 }
 
 Tensor merged_by(const model::LinearTuner& tuner, const Tensor& weight) {

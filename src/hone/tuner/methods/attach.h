@@ -11,17 +11,19 @@
 
 namespace hone::tuner {
 
-// Tuners for the layers that the config names, out of these paths with the shapes of their weights. Throws UserError(usage) when it names
-// none, and for the head, whose product is part of the loss.
+// Tuners for the layers that the config names, out of these paths with the shapes of their weights. Throws UserError(usage) when
+// it names none, and for the head, whose product is part of the loss.
 struct MadeTuners {
   std::vector<LayerShape> layers;
   LinearTuners tuners;
 };
 MadeTuners make_tuners(const std::vector<LayerShape>& candidates, const io::AdapterConfig& config, uint64_t seed);
 
-// The same with the values of files. `others` receives what belongs to no tuner: weights that replace the base's, by parameter name.
-// Throws UserError(bad_checkpoint) naming what is missing or has another shape. A config that says other than the tensors is corrected.
-MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& files, const std::string& origin, std::map<std::string, Tensor>& others);
+// The same with the values of files. `others` receives what belongs to no tuner: weights that replace the base's, by parameter
+// name. Throws UserError(bad_checkpoint) naming what is missing or has another shape. A config that says other than the tensors
+// is corrected.
+MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& files, const std::string& origin,
+                       std::map<std::string, Tensor>& others);
 
 std::vector<LayerShape> layer_shapes(model::CausalLM& model);
 

@@ -1,14 +1,15 @@
-// BOFT: a layer's input is turned by a product of sparse orthogonal matrices, the factors of a butterfly, and its outputs are scaled.
+// BOFT: a layer's input is turned by a product of sparse orthogonal matrices, the factors of a butterfly, and its outputs are
+// scaled.
 #include "hone/tuner/lora_init.h"
-#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/method_config.h"
+#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/rotation.h"
 
 namespace hone::tuner {
 namespace {
 
-// The order in which factor `index` of several takes the inputs: within groups that double from factor to factor, every other half
-// block first.
+// The order in which factor `index` of several takes the inputs: within groups that double from factor to factor, every other
+// half block first.
 Tensor butterfly_order(int64_t width, int64_t block_size, int64_t index, int64_t factors) {
   if (factors == 1) return at::arange(width, at::kLong);
   const int64_t blocks = width / block_size, group = width / (blocks >> index), half = block_size / 2;
@@ -85,7 +86,8 @@ LinearTuners make_boft(const std::vector<LayerShape>& layers, const io::AdapterC
   LinearTuners tuners;
   for (const auto& layer : layers) {
     const int64_t block = size ? size : layer.in / std::max<int64_t>(1, count);
-    require_butterfly(block > 0 && factors < 32 && layer.in % (block << (factors - 1)) == 0 && (factors == 1 || block % 2 == 0), layer, block, factors);
+    require_butterfly(block > 0 && factors < 32 && layer.in % (block << (factors - 1)) == 0 && (factors == 1 || block % 2 == 0),
+                      layer, block, factors);
     auto blocks = at::zeros({factors, layer.in / block, block, block}, at::kFloat), scale = at::ones({layer.out, 1}, at::kFloat);
     auto generator = layer_generator(layer.path, seed);
     if (random_start) blocks.normal_(0, 0.1, generator), scale.normal_(1, 0.1, generator);

@@ -3,8 +3,8 @@
 
 #include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/activation.h"
-#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/method_config.h"
+#include "hone/tuner/methods/methods.h"
 
 namespace hone::tuner {
 namespace {
@@ -13,7 +13,9 @@ class Bottleneck final : public model::LinearTuner {
  public:
   Bottleneck(int64_t width, int64_t length, Activation activation, at::Generator& generator) : activation_(activation) {
     const double bound = std::sqrt(6.0 / static_cast<double>(width + length));  // Xavier's
-    const auto matrix = [&](int64_t out, int64_t in) { return at::empty({out, in}, at::kFloat).uniform_(-bound, bound, generator); };
+    const auto matrix = [&](int64_t out, int64_t in) {
+      return at::empty({out, in}, at::kFloat).uniform_(-bound, bound, generator);
+    };
     const auto bias = [&](int64_t out) { return at::empty({out}, at::kFloat).normal_(0, 1e-6, generator); };
     down_ = matrix(length, width), down_bias_ = bias(length);
     up_ = matrix(width, length), up_bias_ = bias(width);

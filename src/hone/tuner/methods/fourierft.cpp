@@ -4,8 +4,8 @@
 #include <map>
 
 #include "hone/tuner/lora_init.h"
-#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/method_config.h"
+#include "hone/tuner/methods/methods.h"
 
 namespace hone::tuner {
 namespace {
@@ -47,15 +47,18 @@ LinearTuners make_fourierft(const std::vector<LayerShape>& layers, const io::Ada
   LinearTuners tuners;
   for (const auto& layer : layers) {
     if (frequencies > layer.in * layer.out)
-      throw UserError(ExitCode::usage, fmt::format("FourierFT: {} frequencies, and {} has {} weights", frequencies, layer.path, layer.in * layer.out),
-                      "lower --fourier_n_frequency");
+      throw UserError(
+          ExitCode::usage,
+          fmt::format("FourierFT: {} frequencies, and {} has {} weights", frequencies, layer.path, layer.in * layer.out),
+          "lower --fourier_n_frequency");
     auto& drawn = places[{layer.in, layer.out}];
     if (!drawn.defined()) {
       auto generator = at::detail::createCPUGenerator(key);
       drawn = at::randperm(layer.in * layer.out, generator, at::kLong).narrow(0, 0, frequencies).clone();
     }
     auto generator = layer_generator(layer.path, seed);
-    auto spectrum = zero_start ? at::zeros({frequencies}, at::kFloat) : at::empty({frequencies}, at::kFloat).normal_(0, 1, generator);
+    auto spectrum =
+        zero_start ? at::zeros({frequencies}, at::kFloat) : at::empty({frequencies}, at::kFloat).normal_(0, 1, generator);
     tuners.push_back(std::make_shared<FourierFt>(spectrum, drawn, layer, fields.read<double>("scaling", 150)));
   }
   return tuners;

@@ -11,8 +11,9 @@
 namespace hone::tuner {
 
 struct LayerShape {
-  std::string path;   // of the linear layer
-  std::string owner;  // under which its tensors are in the file: the same path, but for methods that name what is around the layer
+  std::string path;  // of the linear layer
+  std::string
+      owner;  // under which its tensors are in the file: the same path, but for methods that name what is around the layer
   int64_t in, out;
 };
 

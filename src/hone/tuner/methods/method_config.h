@@ -35,7 +35,8 @@ class MethodConfig {
   }
 
   [[noreturn]] void complain(const char* key, const std::string& what) const {
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("adapter_config.json of {}: \"{}\" is {}", config_.peft_type, key, what));
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("adapter_config.json of {}: \"{}\" is {}", config_.peft_type, key, what));
   }
 
  private:

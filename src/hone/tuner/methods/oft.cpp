@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "hone/tuner/lora_init.h"
-#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/method_config.h"
+#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/rotation.h"
 
 namespace hone::tuner {
@@ -17,7 +17,8 @@ struct OftSettings {
 
 class Oft final : public model::LinearTuner {
  public:
-  Oft(Tensor angles, int64_t in, const OftSettings& settings) : angles_(std::move(angles)), repeats_(in / settings.block_size), settings_(settings) {
+  Oft(Tensor angles, int64_t in, const OftSettings& settings)
+      : angles_(std::move(angles)), repeats_(in / settings.block_size), settings_(settings) {
     upper_ = at::triu_indices(settings.block_size, settings.block_size, /*offset=*/1);
   }
 

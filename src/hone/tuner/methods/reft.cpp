@@ -1,4 +1,5 @@
-// ReFT: a block's output is changed within a subspace of a few dimensions, as ms-swift asks it of pyreft. Six kinds, by pyreft's names.
+// ReFT: a block's output is changed within a subspace of a few dimensions, as ms-swift asks it of pyreft. Six kinds, by pyreft's
+// names.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -7,8 +8,8 @@
 
 #include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/activation.h"
-#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/method_config.h"
+#include "hone/tuner/methods/methods.h"
 
 namespace hone::tuner {
 namespace {
@@ -19,8 +20,9 @@ struct InterventionKind {
   bool network, orthonormal, replaces;
 };
 constexpr InterventionKind kInterventions[] = {
-    {"LoreftIntervention", true, true, true},    {"NoreftIntervention", true, false, true},    {"ConsreftIntervention", false, true, true},
-    {"LobireftIntervention", false, true, false}, {"DireftIntervention", true, true, false},    {"NodireftIntervention", true, false, false},
+    {"LoreftIntervention", true, true, true},    {"NoreftIntervention", true, false, true},
+    {"ConsreftIntervention", false, true, true}, {"LobireftIntervention", false, true, false},
+    {"DireftIntervention", true, true, false},   {"NodireftIntervention", true, false, false},
 };
 
 // H1 H2 … Hk M, the reflections being those of the columns of V: I - V S^-1 V^T with S = striu(V^T V) + diag(V^T V) / 2.
@@ -75,17 +77,22 @@ class Intervention final : public model::LinearTuner {
     if (shape_.kind.replaces) wanted = wanted - at::linear(h, basis, projection_bias_);
     auto change = shape_.kind.network || shape_.kind.replaces ? wanted.matmul(basis) : wanted.matmul(basis).expand_as(h);
     if (!call.training || shape_.dropout <= 0) return y + change.to(y.scalar_type());
-    return at::dropout(h + change, shape_.dropout, /*train=*/true).to(y.scalar_type()) - *call.residual;  // of the whole output, as pyreft has it
+    return at::dropout(h + change, shape_.dropout, /*train=*/true).to(y.scalar_type()) -
+           *call.residual;  // of the whole output, as pyreft has it
   }
   bool needs_plain_residual() const override { return true; }
   Tensor merged(const Tensor&) const override { HONE_CHECK(false, "the registry says that this method does not merge"); }
 
   std::vector<model::NamedParameter> tensors() override {
     std::vector<model::NamedParameter> list;
-    if (shape_.kind.network) list = {{"learned_source.weight", &learned_}, {"learned_source.bias", &learned_bias_}};
-    else list = {{"learned_source", &learned_}};
-    if (shape_.kind.orthonormal) list.push_back({"rotate_layer.turn", &turn_});
-    else list.push_back({"proj_layer.weight", &projection_});
+    if (shape_.kind.network)
+      list = {{"learned_source.weight", &learned_}, {"learned_source.bias", &learned_bias_}};
+    else
+      list = {{"learned_source", &learned_}};
+    if (shape_.kind.orthonormal)
+      list.push_back({"rotate_layer.turn", &turn_});
+    else
+      list.push_back({"proj_layer.weight", &projection_});
     if (projection_bias_.defined()) list.push_back({"proj_layer.bias", &projection_bias_});
     return list;
   }
@@ -95,8 +102,8 @@ class Intervention final : public model::LinearTuner {
   }
 
  private:
-  // [rank, width]. The reflections of `turn` alone would change signs, so that at zero it is taken for the one that changes nothing:
-  // torch.nn.utils.parametrizations.orthogonal with its base. Only what is below the diagonal counts.
+  // [rank, width]. The reflections of `turn` alone would change signs, so that at zero it is taken for the one that changes
+  // nothing: torch.nn.utils.parametrizations.orthogonal with its base. Only what is below the diagonal counts.
   Tensor subspace() const {
     if (!shape_.kind.orthonormal) return projection_;
     auto first = at::eye(shape_.width, shape_.rank, turn_.options().requires_grad(false));
@@ -122,19 +129,28 @@ InterventionShape intervention_shape(const io::AdapterConfig& config) {
   if (kind == std::end(kInterventions)) {
     std::vector<std::string_view> known;
     for (const auto& each : kInterventions) known.push_back(each.name);
-    throw UserError(ExitCode::usage, fmt::format("reft_intervention_type is \"{}\"", name), fmt::format("one of {}", fmt::join(known, ", ")));
+    throw UserError(ExitCode::usage, fmt::format("reft_intervention_type is \"{}\"", name),
+                    fmt::format("one of {}", fmt::join(known, ", ")));
   }
   InterventionShape shape{*kind, 0, fields.count("r", 4), true, 0, activation_called("linear", "act_fn")};
   const Json* more = fields.find("args");
   if (!more) return shape;
-  const auto wrong = [](const std::string& what, const char* expected) { return UserError(ExitCode::usage, fmt::format("reft_args: {}", what), expected); };
+  const auto wrong = [](const std::string& what, const char* expected) {
+    return UserError(ExitCode::usage, fmt::format("reft_args: {}", what), expected);
+  };
   if (!more->is_object()) throw wrong(more->dump(), "expected an object, as in {\"dropout\": 0.05, \"act_fn\": \"relu\"}");
   for (const auto& [key, value] : more->items()) {
-    if (key == "add_bias" && value.is_boolean()) shape.bias = value.get<bool>();
-    else if (key == "dropout" && value.is_number() && value.get<double>() >= 0 && value.get<double>() < 1) shape.dropout = value.get<double>();
-    else if (key == "act_fn" && value.is_null()) continue;
-    else if (key == "act_fn" && value.is_string()) shape.activation = activation_called(value.get<std::string>(), "act_fn of reft_args");
-    else throw wrong(fmt::format("\"{}\" is {}", key, value.dump()), "add_bias is true or false, dropout a number from 0 to below 1, act_fn a function's name");
+    if (key == "add_bias" && value.is_boolean())
+      shape.bias = value.get<bool>();
+    else if (key == "dropout" && value.is_number() && value.get<double>() >= 0 && value.get<double>() < 1)
+      shape.dropout = value.get<double>();
+    else if (key == "act_fn" && value.is_null())
+      continue;
+    else if (key == "act_fn" && value.is_string())
+      shape.activation = activation_called(value.get<std::string>(), "act_fn of reft_args");
+    else
+      throw wrong(fmt::format("\"{}\" is {}", key, value.dump()),
+                  "add_bias is true or false, dropout a number from 0 to below 1, act_fn a function's name");
   }
   return shape;
 }
@@ -143,7 +159,9 @@ constexpr std::string_view kBlockEnd = ".mlp.down_proj", kBlocks = "model.layers
 
 }  // namespace
 
-std::string owner_of_reft(const std::string& path) { return path.ends_with(kBlockEnd) ? path.substr(0, path.size() - kBlockEnd.size()) : ""; }
+std::string owner_of_reft(const std::string& path) {
+  return path.ends_with(kBlockEnd) ? path.substr(0, path.size() - kBlockEnd.size()) : "";
+}
 
 LinearTuners make_reft(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t) {
   auto shape = intervention_shape(config);
@@ -151,7 +169,8 @@ LinearTuners make_reft(const std::vector<LayerShape>& layers, const io::AdapterC
   for (const auto& layer : layers) {
     shape.width = layer.out;
     if (shape.rank >= layer.out)
-      throw UserError(ExitCode::usage, fmt::format("reft_rank is {}", shape.rank), fmt::format("expected fewer dimensions than the model's {}", layer.out));
+      throw UserError(ExitCode::usage, fmt::format("reft_rank is {}", shape.rank),
+                      fmt::format("expected fewer dimensions than the model's {}", layer.out));
     auto generator = layer_generator(layer.path, static_cast<uint64_t>(MethodConfig(config).read<int64_t>("seed", 0)));
     tuners.push_back(std::make_shared<Intervention>(shape, generator));
   }
@@ -169,7 +188,8 @@ void complete_reft(io::AdapterConfig& config, const std::vector<LayerShape>& lay
   if (const Json* listed = fields.find("layers"))
     for (const auto& one : *listed) {
       if (!one.is_number_integer() || one.get<int64_t>() < 0 || one.get<int64_t>() >= blocks)
-        throw UserError(ExitCode::usage, fmt::format("reft_layers names {}", one.dump()), fmt::format("expected numbers of layers from 0 to {}", blocks - 1));
+        throw UserError(ExitCode::usage, fmt::format("reft_layers names {}", one.dump()),
+                        fmt::format("expected numbers of layers from 0 to {}", blocks - 1));
       chosen.push_back(one.get<int64_t>());
     }
   config.is_swift_tuner = true;

@@ -15,7 +15,12 @@ constexpr PeftMethod kMethods[] = {
     {.type = "BOFT", .name = "boft", .make = make_boft, .follow_tensors = follow_butterfly_factors},
     {.type = "FOURIERFT", .name = "fourierft", .make = make_fourierft},
     {.type = "REFT", .name = "reft", .make = make_reft, .merges = false, .owner = owner_of_reft, .complete = complete_reft},
-    {.type = "ADAPTER", .name = "adapter", .make = make_bottleneck, .merges = false, .owner = owner_of_bottleneck, .complete = complete_bottleneck},
+    {.type = "ADAPTER",
+     .name = "adapter",
+     .make = make_bottleneck,
+     .merges = false,
+     .owner = owner_of_bottleneck,
+     .complete = complete_bottleneck},
 };
 
 }  // namespace

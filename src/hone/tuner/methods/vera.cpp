@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/methods/method_config.h"
+#include "hone/tuner/methods/methods.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::tuner {
@@ -20,7 +20,12 @@ struct VeraProjection {
 class Vera final : public model::LinearTuner {
  public:
   Vera(std::shared_ptr<VeraProjection> projection, const LayerShape& layer, Tensor ranks, Tensor outputs, double dropout)
-      : projection_(std::move(projection)), in_(layer.in), out_(layer.out), ranks_(std::move(ranks)), outputs_(std::move(outputs)), dropout_(dropout) {}
+      : projection_(std::move(projection)),
+        in_(layer.in),
+        out_(layer.out),
+        ranks_(std::move(ranks)),
+        outputs_(std::move(outputs)),
+        dropout_(dropout) {}
 
   Tensor forward(const Call& call) const override {
     auto x = call.x.to(ranks_.scalar_type());
@@ -32,7 +37,9 @@ class Vera final : public model::LinearTuner {
     return weight + (outputs_.unsqueeze(1) * b()).to(at::kFloat).mm((ranks_.unsqueeze(1) * a()).to(at::kFloat));
   }
   std::vector<model::NamedParameter> tensors() override { return {{"vera_lambda_b", &outputs_}, {"vera_lambda_d", &ranks_}}; }
-  std::vector<model::NamedParameter> shared() override { return {{"base_model.vera_A", &projection_->a}, {"base_model.vera_B", &projection_->b}}; }
+  std::vector<model::NamedParameter> shared() override {
+    return {{"base_model.vera_A", &projection_->a}, {"base_model.vera_B", &projection_->b}};
+  }
 
  private:
   Tensor a() const { return projection_->a.narrow(1, 0, in_); }

@@ -7,8 +7,8 @@
 namespace hone::tuner {
 namespace {
 
-constexpr int kRatios = 20;       // exponents of the inputs' sizes that are tried, from 0 to 1
-constexpr int kClipSteps = 10;         // ranges that are tried, from whole to half
+constexpr int kRatios = 20;     // exponents of the inputs' sizes that are tried, from 0 to 1
+constexpr int kClipSteps = 10;  // ranges that are tried, from whole to half
 constexpr double kClipStep = 0.05;
 
 void divide_rows(model::Linear& giver, const Tensor& scales) {
@@ -16,9 +16,10 @@ void divide_rows(model::Linear& giver, const Tensor& scales) {
   if (giver.bias.defined()) giver.bias = (giver.bias.to(at::kFloat) / scales).to(giver.bias.scalar_type());
 }
 
-
 // What rounding changes of the outputs, summed over the inputs that were seen.
-double output_error(const Tensor& change, const Tensor& products) { return (at::matmul(change, products) * change).sum().item<double>(); }
+double output_error(const Tensor& change, const Tensor& products) {
+  return (at::matmul(change, products) * change).sum().item<double>();
+}
 
 // How large a reader's weights are relative to their group's largest, on average over the outputs.
 Tensor weight_sizes(const std::vector<model::Linear*>& readers, const GroupQuantConfig& config) {
@@ -31,7 +32,8 @@ Tensor weight_sizes(const std::vector<model::Linear*>& readers, const GroupQuant
   return at::cat(all).mean(0);
 }
 
-double rounding_error(const std::vector<model::Linear*>& readers, const Tensor& products, const Tensor& scales, const GroupQuantConfig& config) {
+double rounding_error(const std::vector<model::Linear*>& readers, const Tensor& products, const Tensor& scales,
+                      const GroupQuantConfig& config) {
   double error = 0;
   for (const auto* reader : readers) {
     auto weight = reader->weight.to(at::kFloat);
@@ -41,7 +43,8 @@ double rounding_error(const std::vector<model::Linear*>& readers, const Tensor& 
 }
 
 Tensor best_scales(const AwqScaleGroup& input, const CalibrationStats& seen, const GroupQuantConfig& config) {
-  auto inputs = (seen.abs_sums / static_cast<double>(seen.tokens)).clamp_min(1e-8), weights = weight_sizes(input.readers, config).clamp_min(1e-4);
+  auto inputs = (seen.abs_sums / static_cast<double>(seen.tokens)).clamp_min(1e-8),
+       weights = weight_sizes(input.readers, config).clamp_min(1e-4);
   Tensor best = at::ones_like(inputs);
   double least = rounding_error(input.readers, seen.hessian, best, config);
   for (int i = 1; i < kRatios; ++i) {
@@ -63,7 +66,8 @@ std::vector<AwqScaleGroup> scaled_inputs(model::Block& block) {
   std::vector<AwqScaleGroup> inputs;
   inputs.push_back({{&a.q, &a.k, &a.v}, [&](const Tensor& scales) { block.input_norm.divide(scales); }});
   // Heads that share values have no channels of their own to divide.
-  if (a.v.weight.size(0) == a.o.weight.size(1)) inputs.push_back({{&a.o}, [&](const Tensor& scales) { divide_rows(a.v, scales); }});
+  if (a.v.weight.size(0) == a.o.weight.size(1))
+    inputs.push_back({{&a.o}, [&](const Tensor& scales) { divide_rows(a.v, scales); }});
   inputs.push_back({{&mlp.gate, &mlp.up}, [&](const Tensor& scales) { block.pre_mlp_norm.divide(scales); }});
   inputs.push_back({{&mlp.down}, [&](const Tensor& scales) { divide_rows(mlp.up, scales); }});
   return inputs;
@@ -92,7 +96,8 @@ QuantizedWeight quantize_clipped(const Tensor& weight, const CalibrationStats& s
   int64_t out = weight.size(0), in = weight.size(1), group = config.inputs_of_group(in), groups = in / group;
   auto grouped = weight.to(at::kFloat).view({out, groups, group});
   TensorList own_products;  // of each group by itself
-  for (int64_t g = 0; g < groups; ++g) own_products.push_back(seen.hessian.narrow(0, g * group, group).narrow(1, g * group, group));
+  for (int64_t g = 0; g < groups; ++g)
+    own_products.push_back(seen.hessian.narrow(0, g * group, group).narrow(1, g * group, group));
   auto products = at::stack(own_products);
   Tensor least = at::full({out, groups}, std::numeric_limits<float>::infinity(), grouped.options()), codes, scales, zeros;
   for (int cut = 0; cut <= kClipSteps; ++cut) {

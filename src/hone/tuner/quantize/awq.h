@@ -1,5 +1,5 @@
-// AWQ: inputs that carry much are scaled up before the weights are rounded, and what gives them is scaled down; then each group's range is
-// cut where that costs less than it gains.
+// AWQ: inputs that carry much are scaled up before the weights are rounded, and what gives them is scaled down; then each group's
+// range is cut where that costs less than it gains.
 #pragma once
 #include "hone/tuner/quantize/calibrate.h"
 #include "hone/tuner/quantize/group_quantizer.h"

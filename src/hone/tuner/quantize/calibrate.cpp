@@ -27,7 +27,8 @@ class InputWatch final : public model::LinearTuner {
 
 }  // namespace
 
-BlockwiseCalibration::BlockwiseCalibration(model::CausalLM& model, std::vector<model::ModelInput> texts) : model_(model), texts_(std::move(texts)) {
+BlockwiseCalibration::BlockwiseCalibration(model::CausalLM& model, std::vector<model::ModelInput> texts)
+    : model_(model), texts_(std::move(texts)) {
   at::NoGradGuard no_grad;
   for (const auto& text : texts_) states_.push_back(model_.embedding()(text.tokens_t));
 }
@@ -43,7 +44,8 @@ std::map<const model::Linear*, CalibrationStats> BlockwiseCalibration::collect(c
 
 void BlockwiseCalibration::step() {
   at::NoGradGuard no_grad;
-  for (size_t i = 0; i < texts_.size(); ++i) states_[i] = model::block_forward(block(), states_[i], model_.forward_context(texts_[i]));
+  for (size_t i = 0; i < texts_.size(); ++i)
+    states_[i] = model::block_forward(block(), states_[i], model_.forward_context(texts_[i]));
   ++at_;
 }
 

@@ -8,7 +8,7 @@ namespace hone::tuner {
 
 // Inputs of a layer summed up: the sum of x xᵀ (what rounding errors weigh) and of |x|, over `tokens` of them.
 struct CalibrationStats {
-  Tensor hessian;    // float32 [in, in]
+  Tensor hessian;   // float32 [in, in]
   Tensor abs_sums;  // float32 [in]
   int64_t tokens = 0;
 };

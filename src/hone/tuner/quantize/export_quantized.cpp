@@ -5,11 +5,11 @@
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 #include "hone/base/progress.h"
-#include "hone/io/weight_folder.h"
 #include "hone/io/quantized/awq.h"
 #include "hone/io/quantized/bitsandbytes.h"
 #include "hone/io/quantized/fp8.h"
 #include "hone/io/quantized/gptq.h"
+#include "hone/io/weight_folder.h"
 #include "hone/model/decoder.h"
 #include "hone/tuner/model_folder.h"
 #include "hone/tuner/quantize/awq.h"
@@ -25,10 +25,12 @@ const char* type_text(at::ScalarType type) { return type == at::kFloat ? "float3
 NamedTensors stored_bitsandbytes(const Tensor& weight, const ops::WeightQuantization& how, at::ScalarType type) {
   HONE_CHECK(how.code != ops::QuantType::grouped, "bitsandbytes has no grouped codes");
   auto parts = ops::QuantizedTensor(weight, how).parts();
-  if (how.code == ops::QuantType::int8) return {{"weight", parts.codes}, {"SCB", parts.scales.view({-1})}, {"weight_format", at::zeros({}, at::kByte)}};
+  if (how.code == ops::QuantType::int8)
+    return {{"weight", parts.codes}, {"SCB", parts.scales.view({-1})}, {"weight_format", at::zeros({}, at::kByte)}};
   const char* code = how.code == ops::QuantType::nf4 ? "nf4" : "fp4";
   Json state{{"quant_type", code}, {"blocksize", 64}, {"dtype", type_text(type)}, {"shape", {weight.size(0), weight.size(1)}}};
-  NamedTensors stored{{"weight", parts.codes.view({-1, 1})}, {"weight.absmax", parts.scales.view({-1})}, {"weight.quant_map", parts.table}};
+  NamedTensors stored{
+      {"weight", parts.codes.view({-1, 1})}, {"weight.absmax", parts.scales.view({-1})}, {"weight.quant_map", parts.table}};
   if (parts.outer.defined()) {
     stored.emplace_back("weight.nested_absmax", parts.outer.view({-1}));
     stored.emplace_back("weight.nested_quant_map", parts.scale_table);
@@ -63,7 +65,8 @@ class Quantizer {
   const std::map<std::string, NamedTensors>& layers() const { return stored_; }
 
   QuantizeReport report() const {
-    return {stored_.size(), before_, after_, size_ > 0 ? std::sqrt(error_ / size_) : 0, size_ > 0 ? std::sqrt(nearest_ / size_) : 0};
+    return {stored_.size(), before_, after_, size_ > 0 ? std::sqrt(error_ / size_) : 0,
+            size_ > 0 ? std::sqrt(nearest_ / size_) : 0};
   }
 
  private:
@@ -91,9 +94,11 @@ class Quantizer {
         auto weight = layer->weight.to(at::kFloat);
         auto rounded = gptq_quantize(weight, seen[layer].hessian, config);
         note(weight, rounded.restored(), round_to_nearest(weight, config.grid).restored(), seen[layer].hessian);
-        auto groups = at::arange(weight.size(1), at::TensorOptions(at::kInt)).floor_divide(config.grid.inputs_of_group(weight.size(1)));
+        auto groups =
+            at::arange(weight.size(1), at::TensorOptions(at::kInt)).floor_divide(config.grid.inputs_of_group(weight.size(1)));
         auto packed = io::pack_gptq(rounded.codes, rounded.scales, rounded.zeros, groups, how_.bits, less_one);
-        keep(*layer, {{"qweight", packed.qweight}, {"qzeros", packed.qzeros}, {"scales", packed.scales}, {"g_idx", packed.g_idx}});
+        keep(*layer,
+             {{"qweight", packed.qweight}, {"qzeros", packed.qzeros}, {"scales", packed.scales}, {"g_idx", packed.g_idx}});
         layer->weight = rounded.restored().to(layer->weight.scalar_type());
       }
     }
@@ -125,7 +130,9 @@ class Quantizer {
     }
   }
 
-  static double output_size(const Tensor& weight, const Tensor& products) { return (at::matmul(weight, products) * weight).sum().item<double>(); }
+  static double output_size(const Tensor& weight, const Tensor& products) {
+    return (at::matmul(weight, products) * weight).sum().item<double>();
+  }
 
   void note(const Tensor& weight, const Tensor& rounded, const Tensor& nearest, const Tensor& products) {
     error_ += output_size(rounded - weight, products);
@@ -175,18 +182,29 @@ Json quantization_config(const QuantizeConfig& how, at::ScalarType type) {
       break;
   }
   bool eight = how.codes.code == ops::QuantType::int8;
-  return {{"quant_method", "bitsandbytes"}, {"load_in_8bit", eight}, {"load_in_4bit", !eight}, {"_load_in_8bit", eight}, {"_load_in_4bit", !eight},
-          {"bnb_4bit_quant_type", how.codes.code == ops::QuantType::fp4 ? "fp4" : "nf4"}, {"bnb_4bit_use_double_quant", how.codes.double_quant},
-          {"bnb_4bit_compute_dtype", type_text(type)}, {"bnb_4bit_quant_storage", "uint8"}, {"llm_int8_threshold", 6.0}, {"llm_int8_has_fp16_weight", false},
-          {"llm_int8_enable_fp32_cpu_offload", false}, {"llm_int8_skip_modules", {"lm_head"}}};
+  return {{"quant_method", "bitsandbytes"},
+          {"load_in_8bit", eight},
+          {"load_in_4bit", !eight},
+          {"_load_in_8bit", eight},
+          {"_load_in_4bit", !eight},
+          {"bnb_4bit_quant_type", how.codes.code == ops::QuantType::fp4 ? "fp4" : "nf4"},
+          {"bnb_4bit_use_double_quant", how.codes.double_quant},
+          {"bnb_4bit_compute_dtype", type_text(type)},
+          {"bnb_4bit_quant_storage", "uint8"},
+          {"llm_int8_threshold", 6.0},
+          {"llm_int8_has_fp16_weight", false},
+          {"llm_int8_enable_fp32_cpu_offload", false},
+          {"llm_int8_skip_modules", {"lm_head"}}};
 }
 
-std::vector<io::TensorSource> stored_tensors(model::CausalLM& model, const std::map<std::string, NamedTensors>& layers, at::ScalarType type) {
+std::vector<io::TensorSource> stored_tensors(model::CausalLM& model, const std::map<std::string, NamedTensors>& layers,
+                                             at::ScalarType type) {
   std::vector<io::TensorSource> all;
   for (const auto& [name, value] : model.parameters()) {
     auto path = name.substr(0, name.rfind('.'));
     auto rounded = name.ends_with(".weight") ? layers.find(path) : layers.end();
-    if (rounded == layers.end()) all.push_back(io::TensorSource::of(name, value->detach().to(at::kCPU), type));
+    if (rounded == layers.end())
+      all.push_back(io::TensorSource::of(name, value->detach().to(at::kCPU), type));
     else
       for (const auto& [part, tensor] : rounded->second) all.push_back(io::TensorSource::of(path + "." + part, tensor));
   }
@@ -202,11 +220,15 @@ void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig&
     refuse("experts are not rounded to files of this kind",
            "use bnb, which quantizes the other layers; CPU inference quantizes experts too, with --quant_bits");
   if (!how.needs_calibration()) return;
-  if (how.method == QuantFormat::awq && how.bits != 4) refuse(fmt::format("AWQ of {} bits", how.bits), "its format holds 4; use gptq for 8");
+  if (how.method == QuantFormat::awq && how.bits != 4)
+    refuse(fmt::format("AWQ of {} bits", how.bits), "its format holds 4; use gptq for 8");
   if (how.bits != 2 && how.bits != 4 && how.bits != 8) refuse(fmt::format("GPTQ of {} bits", how.bits), "2, 4 or 8");
-  int64_t heads = config.attention.heads * config.attention.head_dim, values = config.attention.kv_heads * config.attention.head_dim, in_word = 32 / how.bits;
+  int64_t heads = config.attention.heads * config.attention.head_dim,
+          values = config.attention.kv_heads * config.attention.head_dim, in_word = 32 / how.bits;
   for (int64_t width : {config.hidden_size, heads, values, config.intermediate_size})
-    if (width % in_word) refuse(fmt::format("a width of {} does not fill words of {} codes", width, in_word), "this model cannot be packed so; use bnb or fp8");
+    if (width % in_word)
+      refuse(fmt::format("a width of {} does not fill words of {} codes", width, in_word),
+             "this model cannot be packed so; use bnb or fp8");
   if (how.group <= 0) return;
   for (int64_t inputs : {config.hidden_size, heads, config.intermediate_size})
     if (inputs % how.group)
@@ -218,7 +240,8 @@ QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::Model
                                 const fs::path& source, const fs::path& output) {
   check_quantizable(model.config(), how);
   if (fs::exists(output) && !fs::is_empty(output) && !how.exist_ok)
-    throw UserError(ExitCode::usage, fmt::format("{} exists already", output.string()), "choose another --output_dir, or pass --exist_ok true");
+    throw UserError(ExitCode::usage, fmt::format("{} exists already", output.string()),
+                    "choose another --output_dir, or pass --exist_ok true");
   Staging staging(output);
   Quantizer quantizer(model, how);
   quantizer.run(std::move(texts));

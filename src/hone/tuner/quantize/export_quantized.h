@@ -13,16 +13,18 @@ struct QuantizeConfig {
   QuantFormat method = QuantFormat::gptq;
   int bits = 4;
   int64_t group = 128;
-  ops::WeightQuantization codes;  // of bitsandbytes
+  ops::WeightQuantization codes;           // of bitsandbytes
   at::ScalarType stored_type = at::kHalf;  // of what stays whole
   size_t max_shard_bytes = 5'000'000'000;
   bool exist_ok = false;
 
-  bool needs_calibration() const { return method == QuantFormat::gptq || method == QuantFormat::gptq_v2 || method == QuantFormat::awq; }
+  bool needs_calibration() const {
+    return method == QuantFormat::gptq || method == QuantFormat::gptq_v2 || method == QuantFormat::awq;
+  }
 };
 
-// What rounding changed of the layers' outputs over the calibration texts, as a share of their size; `nearest` is what plain rounding
-// on the same grid would have. Without texts both are 0.
+// What rounding changed of the layers' outputs over the calibration texts, as a share of their size; `nearest` is what plain
+// rounding on the same grid would have. Without texts both are 0.
 struct QuantizeReport {
   size_t layers = 0;
   size_t bytes_before = 0, bytes_after = 0;  // of those layers
@@ -31,7 +33,7 @@ struct QuantizeReport {
 
 // Throws UserError(usage) before any work for sizes that the format cannot hold. The model's weights are changed on the way.
 void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig& how);
-QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::ModelInput> texts, const QuantizeConfig& how, const std::filesystem::path& source,
-                               const std::filesystem::path& output);
+QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::ModelInput> texts, const QuantizeConfig& how,
+                                const std::filesystem::path& source, const std::filesystem::path& output);
 
 }  // namespace hone::tuner

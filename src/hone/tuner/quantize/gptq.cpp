@@ -9,7 +9,8 @@ namespace {
 Tensor compensation(const Tensor& products, double damping) {
   // Asked here, not of the factorization: whether LAPACK refuses or returns NaN differs between its makers.
   if (!products.isfinite().all().item<bool>())
-    throw UserError(ExitCode::non_finite, "the inputs that calibration saw are not finite", "use other rows, or --torch_dtype float32");
+    throw UserError(ExitCode::non_finite, "the inputs that calibration saw are not finite",
+                    "use other rows, or --torch_dtype float32");
   auto sums = products.to(at::kDouble);
   auto diagonal = sums.diagonal();
   diagonal.masked_fill_(diagonal == 0, 1);  // an input that was never seen: any value will do
@@ -19,8 +20,10 @@ Tensor compensation(const Tensor& products, double damping) {
     auto [lower, status] = at::linalg_cholesky_ex(damped);
     if (status.item<int>() == 0) return at::linalg_cholesky(at::cholesky_inverse(lower), /*upper=*/true).to(at::kFloat);
   }
-  throw UserError(ExitCode::non_finite, "the products of the inputs that calibration saw have no Cholesky factor, however much is added to their diagonal",
-                  "use other rows, or --torch_dtype float32");
+  throw UserError(
+      ExitCode::non_finite,
+      "the products of the inputs that calibration saw have no Cholesky factor, however much is added to their diagonal",
+      "use other rows, or --torch_dtype float32");
 }
 
 }  // namespace
@@ -50,7 +53,9 @@ QuantizedWeight gptq_quantize(const Tensor& weight, const Tensor& products, cons
       if (i + 1 < last) values.narrow(1, i + 1, last - i - 1) -= at::outer(error, factor[i].narrow(0, i + 1, last - i - 1));
       errors.push_back(error);
     }
-    if (last < in) values.narrow(1, last, in - last) -= at::matmul(at::stack(errors, 1), factor.narrow(0, first, last - first).narrow(1, last, in - last));
+    if (last < in)
+      values.narrow(1, last, in - last) -=
+          at::matmul(at::stack(errors, 1), factor.narrow(0, first, last - first).narrow(1, last, in - last));
   }
   rounded.scales = at::stack(scales, 1);
   rounded.zeros = at::stack(zeros, 1);

@@ -1,4 +1,5 @@
-// GPTQ: inputs are rounded one after the other, and those still to come are changed so that the layer's outputs stay what they were.
+// GPTQ: inputs are rounded one after the other, and those still to come are changed so that the layer's outputs stay what they
+// were.
 #pragma once
 #include "hone/tuner/quantize/group_quantizer.h"
 

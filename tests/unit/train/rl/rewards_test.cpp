@@ -9,7 +9,8 @@
 namespace hone::train::rl {
 namespace {
 
-std::vector<double> scores(const std::string& name, const std::vector<std::string>& texts, RewardConfig config = {}, int64_t tokens = 10) {
+std::vector<double> scores(const std::string& name, const std::vector<std::string>& texts, RewardConfig config = {},
+                           int64_t tokens = 10) {
   data::Conversation question;
   question.extra = {{"solution", "$\\frac{3}{4}$"}};
   std::vector<RewardInput> answers;
@@ -59,7 +60,8 @@ TEST(Rewards, HostileAnswersAreOnlyWrong) {
                                  "x!",       "\\boxed{", "\\boxed{1}", "\\boxed{1}$", "\\(", "\\[", "$ ", "answer \\(",
                                  "answer $", "\\pm",     "\\text{",    "\\cup",       "7",   "1=",  "sin"}) {
     auto text = repeated(piece, kMany);
-    for (const auto& answer : {text, "\\boxed{" + text + "}", "$" + text + "$", "<answer>" + text + "</answer>", "The answer is $" + text + "$"})
+    for (const auto& answer :
+         {text, "\\boxed{" + text + "}", "$" + text + "$", "<answer>" + text + "</answer>", "The answer is $" + text + "$"})
       EXPECT_EQ(scores("accuracy", {answer})[0], 0) << answer.substr(0, 40);
   }
   for (std::string text : {"\\boxed{\\frac}", "\\boxed{x_}", "\\boxed{1^^2}", "\\boxed{\\}", "$$$", "answer \\("})

@@ -63,9 +63,11 @@ Tensor cached_hidden(model::CausalLM& model, const Sequences& sequences) {
   for (const auto& sequence : sequences) longest = std::max(longest, sequence.size());
   constexpr int64_t kBlock = 4;  // small, so that a test's short sequences span several
   auto per_sequence = (longest + kBlock - 1) / kBlock;
-  model::PagedKvCache cache(model.config(), static_cast<int64_t>(sequences.size() * per_sequence), kBlock, model.dtype(), model.device());
+  model::PagedKvCache cache(model.config(), static_cast<int64_t>(sequences.size() * per_sequence), kBlock, model.dtype(),
+                            model.device());
   std::vector<std::vector<int32_t>> blocks(sequences.size(), std::vector<int32_t>(per_sequence));
-  for (size_t i = 0; i < blocks.size(); ++i) std::iota(blocks[i].begin(), blocks[i].end(), static_cast<int32_t>(i * per_sequence));
+  for (size_t i = 0; i < blocks.size(); ++i)
+    std::iota(blocks[i].begin(), blocks[i].end(), static_cast<int32_t>(i * per_sequence));
   std::vector<TensorList> rows(sequences.size());
   for (size_t begin = 0; begin < longest;) {
     size_t end = begin == 0 ? (longest + 1) / 2 : begin + 1;
@@ -85,7 +87,8 @@ Tensor cached_hidden(model::CausalLM& model, const Sequences& sequences) {
     cache.set_metadata(ops::paged_plan(pages, kBlock, model.device()));
     auto hidden_th = model.hidden_states(input, &cache);
     for (size_t m = 0; m < members.size(); ++m)
-      rows[static_cast<size_t>(members[m])].push_back(hidden_th.narrow(0, input.segments.offsets[m], input.segments.length(static_cast<int64_t>(m))));
+      rows[static_cast<size_t>(members[m])].push_back(
+          hidden_th.narrow(0, input.segments.offsets[m], input.segments.length(static_cast<int64_t>(m))));
     begin = end;
   }
   TensorList all;
@@ -94,7 +97,8 @@ Tensor cached_hidden(model::CausalLM& model, const Sequences& sequences) {
 }
 
 void attach_adapters(model::CausalLM& model, const LogitsOptions& options) {
-  for (size_t i = 0; i < options.adapters.size(); ++i) tuner::load_adapter(model, options.adapters[i], {.name = fmt::format("adapter{}", i)});
+  for (size_t i = 0; i < options.adapters.size(); ++i)
+    tuner::load_adapter(model, options.adapters[i], {.name = fmt::format("adapter{}", i)});
   if (options.new_adapter.empty()) return;
   auto config = io::parse_adapter_config(read_file(options.new_adapter)).or_throw(ExitCode::bad_data, options.new_adapter);
   auto adapter = tuner::attach_adapter(model, config, {});
@@ -115,19 +119,24 @@ int logits_command(const LogitsOptions& options) {
 
   auto packed = pack(sequences, labels, model->device());
   TensorList router_logits;
-  auto hidden_th = options.cached ? cached_hidden(*model, sequences) : model->hidden_states(packed.input, nullptr, &router_logits);
+  auto hidden_th =
+      options.cached ? cached_hidden(*model, sequences) : model->hidden_states(packed.input, nullptr, &router_logits);
   const auto& head = model->head();
   auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, packed.targets_t,
-                                       {.adapters = head.adapters, .training = model->training()});
+                                        {.adapters = head.adapters, .training = model->training()});
   if (options.router_balance > 0 && !router_logits.empty())
-    loss.sum = loss.sum + options.router_balance * train::load_balancing_loss(router_logits, model->config().experts.num_experts_per_tok, loss.sum.device());
-  std::vector<io::TensorSource> tensors{
-      io::TensorSource::of("logits", model->logits(hidden_th.detach()).to(at::kFloat)), io::TensorSource::of("loss", loss.sum),
-      io::TensorSource::of("correct", loss.correct), io::TensorSource::of("count", loss.count)};
+    loss.sum =
+        loss.sum + options.router_balance *
+                       train::load_balancing_loss(router_logits, model->config().experts.num_experts_per_tok, loss.sum.device());
+  std::vector<io::TensorSource> tensors{io::TensorSource::of("logits", model->logits(hidden_th.detach()).to(at::kFloat)),
+                                        io::TensorSource::of("loss", loss.sum), io::TensorSource::of("correct", loss.correct),
+                                        io::TensorSource::of("count", loss.count)};
   if (options.grads) {
     loss.sum.backward();
-    for (auto& parameter : model->parameters()) tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
-    for (auto& parameter : model->adapter_parameters()) tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
+    for (auto& parameter : model->parameters())
+      tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
+    for (auto& parameter : model->adapter_parameters())
+      tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
   }
   io::write_safetensors(options.output, tensors);
   return 0;

@@ -3,8 +3,8 @@
 #include "hone/base/json.h"
 #include "hone/io/safetensors.h"
 #include "hone/optim/factory.h"
-#include "hone/optim/param_groups.h"
 #include "hone/optim/lr_scheduler.h"
+#include "hone/optim/param_groups.h"
 
 namespace hone::cli {
 namespace {
@@ -67,7 +67,8 @@ int optim_trace_command(const OptimTraceOptions& options) {
   optim::NamedTensors parameters;
   std::unique_ptr<optim::Optimizer> optimizer;
   const auto fresh_optimizer = [&] {
-    return optim::make_optimizer(optimizer_config(options.optim, config), optim::make_param_groups(parameters, group_config(config)));
+    return optim::make_optimizer(optimizer_config(options.optim, config),
+                                 optim::make_param_groups(parameters, group_config(config)));
   };
   if (!options.input.empty()) {
     file.emplace(options.input);

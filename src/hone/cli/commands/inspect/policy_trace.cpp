@@ -85,7 +85,8 @@ Json loss_trace(model::CausalLM& model, const Json& asked) {
   (loss.sum / method.num_items(batch)).backward();
   Json norms = Json::object(), metrics = Json::object();
   for (const auto& parameter : model.parameters())
-    if (const auto& gradient = parameter.value->grad(); gradient.defined()) norms[parameter.name] = gradient.norm().item<double>();
+    if (const auto& gradient = parameter.value->grad(); gradient.defined())
+      norms[parameter.name] = gradient.norm().item<double>();
   for (const auto& metric : loss.metrics) metrics[metric.name] = metric.sum.item<double>() / metric.num_items;
   return {{"loss", loss.sum.item<double>() / method.num_items(batch)}, {"gradients", norms}, {"metrics", metrics}};
 }

@@ -1,5 +1,5 @@
-// Rows as a training command will see them, and a table of lengths and problems. The command is resolved as if it were to run, so that what
-// is shown is what it would train on.
+// Rows as a training command will see them, and a table of lengths and problems. The command is resolved as if it were to run, so
+// that what is shown is what it would train on.
 #include <fmt/ranges.h>
 
 #include <cstdio>
@@ -7,8 +7,8 @@
 
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
-#include "hone/cli/parsing/command_line.h"
 #include "hone/cli/configs/training/training_config.h"
+#include "hone/cli/parsing/command_line.h"
 #include "hone/data/preview.h"
 #include "hone/train/run_setup.h"
 
@@ -35,17 +35,21 @@ std::string colored(const std::vector<data::TextSpan>& runs) {
 std::string part_name(const train::TrainingJob& job, const ShownRow& row, size_t part) {
   if (job.reinforcement) return "prompt";
   if (job.loader.pairs) return part == 0 ? "chosen" : "rejected";
-  if (job.loader.feedback) return row.samples[part].sequence_labels.empty() || row.samples[part].sequence_labels.front() > 0 ? "good" : "bad";
+  if (job.loader.feedback)
+    return row.samples[part].sequence_labels.empty() || row.samples[part].sequence_labels.front() > 0 ? "good" : "bad";
   return row.samples.size() > 1 ? fmt::format("part {}", part + 1) : "";
 }
 
-bool has_grades(const train::TrainingJob& job, const Sample& sample) { return !job.loader.feedback && !sample.sequence_labels.empty(); }
+bool has_grades(const train::TrainingJob& job, const Sample& sample) {
+  return !job.loader.feedback && !sample.sequence_labels.empty();
+}
 
 void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, const ShownRow& row, bool ids) {
   for (size_t part = 0; part < row.samples.size(); ++part) {
     const auto& sample = row.samples[part];
     const auto name = part_name(job, row, part);
-    auto title = fmt::format("row {}{}{} ({}), {} tokens{}", row.row, name.empty() ? "" : " ", name, sample.origin.str(), sample.ids.size(),
+    auto title = fmt::format("row {}{}{} ({}), {} tokens{}", row.row, name.empty() ? "" : " ", name, sample.origin.str(),
+                             sample.ids.size(),
                              has_grades(job, sample) ? fmt::format(", grade {}", fmt::join(sample.sequence_labels, " ")) : "");
     fmt::print("{}\n{}\n", terminal::styled(title, Style::bold), colored(data::text_runs(tokenizer, sample)));
     if (ids) fmt::print("ids    {}\nlabels {}\n", Json(sample.ids).dump(), Json(sample.labels).dump());
@@ -62,7 +66,10 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
 void show_json(const train::TrainingJob& job, const text::Tokenizer& tokenizer, const ShownRow& row) {
   for (size_t part = 0; part < row.samples.size(); ++part) {
     const auto& sample = row.samples[part];
-    Json line = {{"row", row.row}, {"origin", sample.origin.str()}, {"text", tokenizer.decode(sample.ids, false)}, {"ids", sample.ids},
+    Json line = {{"row", row.row},
+                 {"origin", sample.origin.str()},
+                 {"text", tokenizer.decode(sample.ids, false)},
+                 {"ids", sample.ids},
                  {"labels", sample.labels}};
     if (auto name = part_name(job, row, part); !name.empty()) line["part"] = name;
     if (!sample.loss_scale.empty()) line["loss_scale"] = sample.loss_scale;
@@ -85,10 +92,14 @@ void show_histogram(const data::LengthSummary& lengths) {
 const char* fate_of_long_rows(const data::EncodeConfig& config) {
   if (config.dialect == data::Dialect::factory) return "cut turn by turn";
   switch (config.truncation) {
-    case data::Truncation::drop: return "dropped";
-    case data::Truncation::split: return "split";
-    case data::Truncation::left: return "cut at the left";
-    default: return "cut at the right";
+    case data::Truncation::drop:
+      return "dropped";
+    case data::Truncation::split:
+      return "split";
+    case data::Truncation::left:
+      return "cut at the left";
+    default:
+      return "cut at the right";
   }
 }
 
@@ -104,7 +115,8 @@ void show_table(const data::DatasetPreview& preview, const train::TrainingJob& j
   show_histogram(preview.lengths);
   fmt::print("rows looked at {}, usable {}, bad {}\n", preview.scanned, report.good(), report.bad());
   const auto limit = job.encode.max_length;
-  if (limit > 0) fmt::print("longer than max_length, {} tokens: {} ({})\n", limit, preview.too_long, fate_of_long_rows(job.encode));
+  if (limit > 0)
+    fmt::print("longer than max_length, {} tokens: {} ({})\n", limit, preview.too_long, fate_of_long_rows(job.encode));
   if (preview.without_target) fmt::print("rows with nothing to learn: {}\n", preview.without_target);
   if (job.loader.feedback && job.loader.feedback->with_kl_pairs)
     fmt::print("each prompt trains once more with another row's answer, from which kto estimates the divergence\n");
@@ -126,14 +138,15 @@ void complete(Options& options) {
 
 // In the order of the file, unless rows are drawn: then those that the run draws.
 void keep_file_order(data::DatasetConfig& config) {
-  bool draws = config.split_dataset_ratio > 0 || config.val_size > 0 || config.train_samples >= 0 || !config.interleave_prob.empty();
+  bool draws =
+      config.split_dataset_ratio > 0 || config.val_size > 0 || config.train_samples >= 0 || !config.interleave_prob.empty();
   for (const auto& word : config.datasets) draws |= word.find('#') != word.npos;
   if (!draws) config.shuffle = false;
   config.streaming = false;
 }
 
 data::DatasetPreview preview_dataset(const train::TrainingJob& job, const Options& options,
-                             const std::shared_ptr<const text::Tokenizer>& tokenizer, data::RowReport& report) {
+                                     const std::shared_ptr<const text::Tokenizer>& tokenizer, data::RowReport& report) {
   auto datasets = job.datasets;
   keep_file_order(datasets);
   datasets.tokenizer = tokenizer;
@@ -150,22 +163,26 @@ int preview_command(const Options& options) {
   auto world = system_access();
   auto line = read_command_line(options.positional(), world, options.front_end());
   if (!(line.invocation.command->verb & kTraining))
-    throw UserError(ExitCode::usage, fmt::format("{} does not train; preview shows the rows of sft, pt, rlhf and train", line.invocation.typed));
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} does not train; preview shows the rows of sft, pt, rlhf and train", line.invocation.typed));
   for (const auto& [name, value] : line.environment) ::setenv(name.c_str(), value.c_str(), 1);
   auto command = resolve(parse_invocation(line.invocation, world));
   if (!command) return 0;
-  if (!command->has("dataset") && !command->has("cached_dataset")) throw UserError(ExitCode::usage, "hone preview needs " + command->display_name("dataset"));
+  if (!command->has("dataset") && !command->has("cached_dataset"))
+    throw UserError(ExitCode::usage, "hone preview needs " + command->display_name("dataset"));
   complete(*command);
   auto job = training_job(*command);
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
   data::RowReport report(job.datasets.strict);
   auto preview = preview_dataset(job, options, tokenizer, report);
   const bool for_people = options.text("format") == "text";
-  for (const auto& row : preview.rows) for_people ? show_row(job, *tokenizer, row, options.flag("ids")) : show_json(job, *tokenizer, row);
+  for (const auto& row : preview.rows)
+    for_people ? show_row(job, *tokenizer, row, options.flag("ids")) : show_json(job, *tokenizer, row);
   if (for_people) show_table(preview, job, report);
   if (report.good() > 0) return 0;
   std::fflush(stdout);
-  throw UserError(ExitCode::bad_data, for_people ? "no row of the dataset can be used" : "no row of the dataset can be used\n" + report.summary());
+  throw UserError(ExitCode::bad_data,
+                  for_people ? "no row of the dataset can be used" : "no row of the dataset can be used\n" + report.summary());
 }
 
 }  // namespace hone::cli

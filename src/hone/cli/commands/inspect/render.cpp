@@ -141,7 +141,8 @@ Json parse_conversation(const std::string& content, const std::string& origin) {
 }
 
 int render_by_name(const std::string& content, const std::string& origin, const RenderOptions& options) {
-  BuiltInRender request{options.chat_template, options.model, options.factory, options.add_generation_prompt, options.enable_thinking};
+  BuiltInRender request{options.chat_template, options.model, options.factory, options.add_generation_prompt,
+                        options.enable_thinking};
   if (options.format == "text") {
     std::cout << render_built_in(parse_conversation(content, origin), origin, request) << std::flush;
     return 0;

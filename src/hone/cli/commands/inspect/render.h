@@ -8,7 +8,7 @@ namespace hone::cli {
 struct RenderOptions {
   std::string model;          // folder with tokenizer_config.json or chat_template.jinja
   std::string chat_template;  // a Jinja file or the name of a built-in one, instead of the model's own
-  bool factory = false;         // names are LLaMA-Factory's first
+  bool factory = false;       // names are LLaMA-Factory's first
   bool add_generation_prompt = false;
   std::optional<bool> enable_thinking;
   std::string vars;             // JSON file of further variables

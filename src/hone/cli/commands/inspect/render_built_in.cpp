@@ -74,14 +74,16 @@ bool names_built_in_template(const std::string& name) {
 
 std::string render_built_in(const Json& conversation, const std::string& origin, const BuiltInRender& request) {
   auto tokenizer = request.model.empty() ? std::make_shared<const ByteTokenizer>() : text::Tokenizer::load(request.model);
-  bool factory = request.factory ? text::find_factory_template(request.name) != nullptr : text::find_swift_template(request.name) == nullptr;
+  bool factory =
+      request.factory ? text::find_factory_template(request.name) != nullptr : text::find_swift_template(request.name) == nullptr;
   auto config = data::dialect_defaults(factory ? data::Dialect::factory : data::Dialect::swift);
   config.template_name = request.name;
   config.max_length = 0;
   if (request.enable_thinking) config.enable_thinking = request.enable_thinking;
   auto encoder = data::Encoder::make(config, tokenizer, {});
   auto read = read_conversation(conversation, origin);
-  bool answered = !read.messages.empty() && (read.messages.back().role == "assistant" || read.messages.back().role == "tool_call");
+  bool answered =
+      !read.messages.empty() && (read.messages.back().role == "assistant" || read.messages.back().role == "tool_call");
   if (answered && request.add_generation_prompt)
     throw UserError(ExitCode::usage, origin + ": the conversation ends with an assistant message; there is nothing to generate",
                     "leave --add_generation_prompt out, or the last message");

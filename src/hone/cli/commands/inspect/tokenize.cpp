@@ -19,7 +19,8 @@ using text::Tokenizer;
 
 std::string read_input(const std::string& file) {
   if (!file.empty() && !fs::exists(file))
-    throw UserError(ExitCode::usage, fmt::format("{}: there is no such file", file), fmt::format("for a text: echo '{}' | hone tokenize --model …", file));
+    throw UserError(ExitCode::usage, fmt::format("{}: there is no such file", file),
+                    fmt::format("for a text: echo '{}' | hone tokenize --model …", file));
   if (!file.empty()) return read_file(file);
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
@@ -84,8 +85,10 @@ int tokenize_command(const TokenizeOptions& options) {
                           fmt::format("{}token id {}; this vocabulary ends at {}", number ? fmt::format("line {}: ", number) : "",
                                       id, tokenizer->size() - 1));
       auto text = tokenizer->decode(ids, !options.special_tokens);
-      if (json) write(Json(text).dump() + "\n");
-      else write(options.lines ? text + "\n" : text);
+      if (json)
+        write(Json(text).dump() + "\n");
+      else
+        write(options.lines ? text + "\n" : text);
     });
   } else {
     for_each_part(input, options.lines, [&](std::string_view line, size_t) {

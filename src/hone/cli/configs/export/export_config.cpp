@@ -4,14 +4,14 @@
 #include "hone/base/log.h"
 #include "hone/base/usable_cores.h"
 #include "hone/cli/commands.h"
-#include "hone/cli/hub_options.h"
 #include "hone/cli/configs/data_config.h"
-#include "hone/cli/configs/hub_config.h"
-#include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/export/ollama.h"
 #include "hone/cli/configs/export/quantize_config.h"
+#include "hone/cli/configs/hub_config.h"
+#include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
+#include "hone/cli/hub_options.h"
 #include "hone/data/datasets/cached_dataset.h"
 #include "hone/data/datasets/open_datasets.h"
 #include "hone/hub/locate.h"
@@ -67,10 +67,13 @@ void keep_template(const Options& options, const fs::path& model, const fs::path
 void write_cached_dataset(const Options& options) {
   auto model = hub::locate_model(options.required("model"), options.text("model_revision"));
   auto tokenizer = text::load_tokenizer(model, new_tokens(options));
-  auto encoder = data::Encoder::make(encode_config(options, model::read_config(model, config_changes(options, model)).max_position_embeddings),
-                                     tokenizer, data::read_model_identity(model));
+  auto encoder = data::Encoder::make(
+      encode_config(options, model::read_config(model, config_changes(options, model)).max_position_embeddings), tokenizer,
+      data::read_model_identity(model));
   const auto mode = options.text("template_mode");
-  const auto purpose = mode == "rlhf" ? data::TemplateMode::rlhf : mode == "kto" ? data::TemplateMode::kto : data::TemplateMode::train;
+  const auto purpose = mode == "rlhf"  ? data::TemplateMode::rlhf
+                       : mode == "kto" ? data::TemplateMode::kto
+                                       : data::TemplateMode::train;
   auto opened = data::open_datasets(dataset_config(options));
   fs::path folder = options.has("output_dir") ? fs::path(options.text("output_dir"))
                                               : fs::path(model.lexically_normal().string() + "-cached_dataset");
@@ -159,7 +162,9 @@ ExportOptions export_options(const Options& options, bool merge_lora) {
 }
 
 // LLaMA-Factory's export always merges what it is given.
-int export_command(const Options& options) { return run_export(options, uses_factory_dialect(options) || options.flag("merge_lora")); }
+int export_command(const Options& options) {
+  return run_export(options, uses_factory_dialect(options) || options.flag("merge_lora"));
+}
 
 int merge_lora_command(const Options& options) { return run_export(options, true); }
 

@@ -1,4 +1,5 @@
-// A JSON file of a model folder, read field by field. A field of another type than expected is a UserError that names file and key.
+// A JSON file of a model folder, read field by field. A field of another type than expected is a UserError that names file and
+// key.
 #pragma once
 #include <optional>
 #include <string>

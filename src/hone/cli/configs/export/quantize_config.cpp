@@ -39,7 +39,9 @@ QuantFormat method_of(const Options& options) {
 // 128 inputs to a scale where that divides all of them, else fewer.
 int64_t fitting_group(const model::DecoderConfig& model) {
   for (int64_t group : {128, 64, 32, 16})
-    if (model.hidden_size % group == 0 && model.intermediate_size % group == 0 && (model.attention.heads * model.attention.head_dim) % group == 0) return group;
+    if (model.hidden_size % group == 0 && model.intermediate_size % group == 0 &&
+        (model.attention.heads * model.attention.head_dim) % group == 0)
+      return group;
   return -1;
 }
 
@@ -53,8 +55,11 @@ tuner::QuantizeConfig quantize_config(const Options& options, const ExportOption
     if (config.method != QuantFormat::fp8) config.bits = std::stoi(options.required("quant_bits"));
   }
   if (config.method == QuantFormat::bitsandbytes) {
-    if (config.bits != 4 && config.bits != 8) throw UserError(ExitCode::usage, fmt::format("bitsandbytes of {} bits", config.bits), "4 or 8");
-    auto code = config.bits == 8 ? ops::QuantType::int8 : options.text("bnb_4bit_quant_type") == "fp4" ? ops::QuantType::fp4 : ops::QuantType::nf4;
+    if (config.bits != 4 && config.bits != 8)
+      throw UserError(ExitCode::usage, fmt::format("bitsandbytes of {} bits", config.bits), "4 or 8");
+    auto code = config.bits == 8                               ? ops::QuantType::int8
+                : options.text("bnb_4bit_quant_type") == "fp4" ? ops::QuantType::fp4
+                                                               : ops::QuantType::nf4;
     config.codes = {.code = code, .double_quant = config.bits == 4 && options.flag("bnb_4bit_use_double_quant")};
   }
   return config;
@@ -95,7 +100,8 @@ TokenLists stretches_of_texts(const Options& options, const text::Tokenizer& tok
   config.pretraining = true;
   config.data_seed = options.integer("seed");
   auto opened = data::open_datasets(config);
-  auto length = static_cast<size_t>(options.integer("export_quantization_maxlen")), most = static_cast<size_t>(options.integer("quant_n_samples"));
+  auto length = static_cast<size_t>(options.integer("export_quantization_maxlen")),
+       most = static_cast<size_t>(options.integer("quant_n_samples"));
   Rng rng(static_cast<uint64_t>(options.integer("seed")), 0x9074ull);
   TokenLists stretches;
   for (int64_t i = 0; i < opened.train->size() && stretches.size() < most; ++i) {
@@ -107,7 +113,8 @@ TokenLists stretches_of_texts(const Options& options, const text::Tokenizer& tok
     stretches.emplace_back(first, first + static_cast<std::ptrdiff_t>(length));
   }
   if (stretches.empty())
-    throw UserError(ExitCode::usage, fmt::format("no calibration text has {} tokens", length), "lower export_quantization_maxlen");
+    throw UserError(ExitCode::usage, fmt::format("no calibration text has {} tokens", length),
+                    "lower export_quantization_maxlen");
   return stretches;
 }
 
@@ -126,7 +133,8 @@ std::unique_ptr<model::CausalLM> whole_model(const Options& options, const Expor
   auto load = load_options(options, job.model);
   load.changes.compression.reset();
   load.changes.vocabulary = room_for(tokenizer, options);
-  if (config.needs_calibration() && load.device.is_cpu()) load.dtype = at::kFloat;  // errors are made up for in full; the folder is float16
+  if (config.needs_calibration() && load.device.is_cpu())
+    load.dtype = at::kFloat;  // errors are made up for in full; the folder is float16
   auto model = model::CausalLM::load(job.model, load);
   for (size_t i = 0; i < job.adapters.size(); ++i) {
     tuner::AttachOptions attach;
@@ -158,23 +166,29 @@ bool quantizes(const Options& options) {
 void reject_quantized_base(const Options& options) {
   if (!uses_factory_dialect(options) || !asked_here(options, "quant_bits")) return;
   if (options.has("adapters"))
-    throw UserError(ExitCode::usage, fmt::format("{}: an adapter cannot be merged into a quantized model", options.display_name("quant_bits")),
-                    fmt::format("leave it out: the adapter is merged into unquantized weights; {} then quantizes them in a separate run",
-                                options.display_name("export_quantization_bit")));
-  log::warning("{} has no effect on what is exported; {} has", options.display_name("quant_bits"), options.display_name("export_quantization_bit"));
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{}: an adapter cannot be merged into a quantized model", options.display_name("quant_bits")),
+        fmt::format("leave it out: the adapter is merged into unquantized weights; {} then quantizes them in a separate run",
+                    options.display_name("export_quantization_bit")));
+  log::warning("{} has no effect on what is exported; {} has", options.display_name("quant_bits"),
+               options.display_name("export_quantization_bit"));
 }
 
 std::filesystem::path export_quantized(const Options& options, const ExportOptions& job) {
   if (!job.adapters.empty() && (uses_factory_dialect(options) || !job.merge_lora))
-    throw UserError(ExitCode::usage, "adapters are given, but only a full model can be quantized",
-                    uses_factory_dialect(options) ? "merge them first: export without export_quantization_bit" : "pass --merge_lora true");
+    throw UserError(
+        ExitCode::usage, "adapters are given, but only a full model can be quantized",
+        uses_factory_dialect(options) ? "merge them first: export without export_quantization_bit" : "pass --merge_lora true");
   auto config = quantize_config(options, job);
   tuner::check_quantizable(model::read_config(job.model, job.changes.config), config);
   auto tokenizer = text::load_tokenizer(job.model, new_tokens(options));
   TokenLists texts;
-  if (config.needs_calibration() && uses_factory_dialect(options)) texts = stretches_of_texts(options, *tokenizer);
+  if (config.needs_calibration() && uses_factory_dialect(options))
+    texts = stretches_of_texts(options, *tokenizer);
   else if (config.needs_calibration())
-    texts = blocks_of_rows(options, *data::Encoder::make(encode_config(options, kSwiftBlock), tokenizer, data::read_model_identity(job.model)));
+    texts = blocks_of_rows(
+        options, *data::Encoder::make(encode_config(options, kSwiftBlock), tokenizer, data::read_model_identity(job.model)));
   auto model = whole_model(options, job, config, *tokenizer);
   config.stored_type = dtype_option(options, "torch_dtype").value_or(config.needs_calibration() ? at::kHalf : model->dtype());
   auto source = job.adapters.empty() ? job.model : fs::path(job.adapters.back());

@@ -8,7 +8,8 @@ namespace {
 
 UserError wrong_setting(const Options& options, std::string_view option, const std::string& key, const Json& value,
                         std::string_view expected) {
-  return UserError(ExitCode::usage, fmt::format("{}: {} is {}; expected {}", options.display_name(option), key, value.dump(), expected));
+  return UserError(ExitCode::usage,
+                   fmt::format("{}: {} is {}; expected {}", options.display_name(option), key, value.dump(), expected));
 }
 
 Json settings_object(const Options& options, std::string_view option) {
@@ -16,7 +17,8 @@ Json settings_object(const Options& options, std::string_view option) {
   auto settings = options.json(option);
   if (settings.is_null()) return Json::object();
   if (!settings.is_object())
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name(option), settings.dump()), "expected an object");
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name(option), settings.dump()),
+                    "expected an object");
   return settings;
 }
 
@@ -78,10 +80,17 @@ const Arguments& engine_arguments() {
 // What SGLang calls the same; one of its names says the contrary.
 const std::map<std::string, std::string>& sglang_names() {
   static const std::map<std::string, std::string> names{
-      {"chunked_prefill_size", "max_num_batched_tokens"}, {"context_length", "max_model_len"}, {"disable_cuda_graph", "enforce_eager"},
-      {"dp_size", "data_parallel_size"},                  {"kv_cache_dtype", "kv_cache_dtype"}, {"max_running_requests", "max_num_seqs"},
-      {"mem_fraction_static", "gpu_memory_utilization"},  {"page_size", "block_size"},          {"pp_size", "pipeline_parallel_size"},
-      {"quantization", "quantization"},                   {"tp_size", "tensor_parallel_size"},
+      {"chunked_prefill_size", "max_num_batched_tokens"},
+      {"context_length", "max_model_len"},
+      {"disable_cuda_graph", "enforce_eager"},
+      {"dp_size", "data_parallel_size"},
+      {"kv_cache_dtype", "kv_cache_dtype"},
+      {"max_running_requests", "max_num_seqs"},
+      {"mem_fraction_static", "gpu_memory_utilization"},
+      {"page_size", "block_size"},
+      {"pp_size", "pipeline_parallel_size"},
+      {"quantization", "quantization"},
+      {"tp_size", "tensor_parallel_size"},
   };
   return names;
 }
@@ -125,10 +134,10 @@ void apply_speculation(const Options& options, engine::EngineConfig& config) {
   }
   if (!options.has_option("sglang_speculative_algorithm") || !options.has("sglang_speculative_algorithm")) return;
   if (options.text("sglang_speculative_algorithm") != "NGRAM")
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("{} is {}", options.display_name("sglang_speculative_algorithm"), options.text("sglang_speculative_algorithm")),
-        "expected NGRAM; drafts of a second model are not in this version");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is {}", options.display_name("sglang_speculative_algorithm"),
+                                options.text("sglang_speculative_algorithm")),
+                    "expected NGRAM; drafts of a second model are not in this version");
   constexpr int64_t kGuessed = 4;
   config.speculative_tokens =
       options.has("sglang_speculative_num_draft_tokens") ? options.integer("sglang_speculative_num_draft_tokens") : kGuessed;

@@ -15,7 +15,8 @@ Json engine_argument(const Options& options, const std::string& key);
 // A integer that has an option, and such a key, which then counts.
 int64_t engine_integer(const Options& options, std::string_view option, const std::string& key);
 
-// vllm_engine_kwargs (LLaMA-Factory's vllm_config) and sglang_config: the engines' own names of their arguments. Unknown ones are refused.
+// vllm_engine_kwargs (LLaMA-Factory's vllm_config) and sglang_config: the engines' own names of their arguments. Unknown ones are
+// refused.
 void apply_engine_args(const Options& options, engine::EngineConfig& config);
 
 }  // namespace hone::cli

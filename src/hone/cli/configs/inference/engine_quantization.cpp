@@ -10,10 +10,10 @@ namespace {
 
 // Several kernels of vLLM read one format; the folder names the format.
 std::string format_named(const std::string& method) {
-  static const std::map<std::string, std::string> kFormats{{"awq_marlin", "awq"},        {"awq_triton", "awq"},       {"gptq_marlin", "gptq"},
-                                                           {"gptq_marlin_24", "gptq"},   {"gptq_bitblas", "gptq"},    {"gptq_v2", "gptq"},
-                                                           {"bnb", "bitsandbytes"},      {"compressed_tensors", "compressed-tensors"},
-                                                           {"fbgemm_fp8", "fp8"}};
+  static const std::map<std::string, std::string> kFormats{
+      {"awq_marlin", "awq"},    {"awq_triton", "awq"}, {"gptq_marlin", "gptq"}, {"gptq_marlin_24", "gptq"},
+      {"gptq_bitblas", "gptq"}, {"gptq_v2", "gptq"},   {"bnb", "bitsandbytes"}, {"compressed_tensors", "compressed-tensors"},
+      {"fbgemm_fp8", "fp8"}};
   auto found = kFormats.find(method);
   return found == kFormats.end() ? method : found->second;
 }
@@ -28,9 +28,9 @@ std::string format_of(const std::filesystem::path& folder) {
 
 const std::map<std::string, ops::KvCacheDtype>& float_codes() {
   static const std::map<std::string, ops::KvCacheDtype> codes{{"auto", ops::KvCacheDtype::plain},
-                                                           {"fp8", ops::KvCacheDtype::fp8_e4m3},
-                                                           {"fp8_e4m3", ops::KvCacheDtype::fp8_e4m3},
-                                                           {"fp8_e5m2", ops::KvCacheDtype::fp8_e5m2}};
+                                                              {"fp8", ops::KvCacheDtype::fp8_e4m3},
+                                                              {"fp8_e4m3", ops::KvCacheDtype::fp8_e4m3},
+                                                              {"fp8_e5m2", ops::KvCacheDtype::fp8_e5m2}};
   return codes;
 }
 
@@ -38,13 +38,14 @@ const std::map<std::string, ops::KvCacheDtype>& float_codes() {
 
 std::optional<ops::WeightQuantization> engine_compression(const Options& options, const std::filesystem::path& folder) {
   auto argument = engine_argument(options, "quantization");
-  auto asked = argument.is_string()                                                       ? argument.get<std::string>()
+  auto asked = argument.is_string()                                                          ? argument.get<std::string>()
                : options.has_option("vllm_quantization") && options.has("vllm_quantization") ? options.text("vllm_quantization")
-                                                                                          : "";
+                                                                                             : "";
   if (asked.empty() || !(options.verb() & kGenerating)) return std::nullopt;
   auto wanted = format_named(asked), found = format_of(folder);
   if (found == wanted) return std::nullopt;
-  if (found.empty() && wanted == "bitsandbytes") return ops::WeightQuantization{.code = ops::QuantType::nf4, .double_quant = true};
+  if (found.empty() && wanted == "bitsandbytes")
+    return ops::WeightQuantization{.code = ops::QuantType::nf4, .double_quant = true};
   throw UserError(ExitCode::usage,
                   fmt::format("{} is {}, and {} is kept {}", options.display_name("vllm_quantization"), asked, folder.string(),
                               found.empty() ? "whole" : "in " + found),
@@ -55,7 +56,9 @@ std::optional<ops::WeightQuantization> engine_compression(const Options& options
 ops::KvCacheDtype cache_code(const Options& options) {
   auto argument = engine_argument(options, "kv_cache_dtype");
   auto number = options.has_option("lmdeploy_quant_policy") ? options.text("lmdeploy_quant_policy") : "0";
-  auto name = argument.is_string() ? argument.get<std::string>() : options.has_option("sglang_kv_cache_dtype") ? options.text("sglang_kv_cache_dtype") : "auto";
+  auto name = argument.is_string()                          ? argument.get<std::string>()
+              : options.has_option("sglang_kv_cache_dtype") ? options.text("sglang_kv_cache_dtype")
+                                                            : "auto";
   auto found = float_codes().find(name);
   if (found == float_codes().end())
     throw UserError(ExitCode::usage, fmt::format("{}: kv_cache_dtype is {}", options.display_name("vllm_engine_kwargs"), name),
@@ -63,7 +66,8 @@ ops::KvCacheDtype cache_code(const Options& options) {
   if (number == "0") return found->second;
   if (found->second != ops::KvCacheDtype::plain)
     throw UserError(ExitCode::usage, fmt::format("the cache cannot keep {} and numbers of {} bits", name, number),
-                    fmt::format("leave out {} or {}", options.display_name("sglang_kv_cache_dtype"), options.display_name("lmdeploy_quant_policy")));
+                    fmt::format("leave out {} or {}", options.display_name("sglang_kv_cache_dtype"),
+                                options.display_name("lmdeploy_quant_policy")));
   return number == "8" ? ops::KvCacheDtype::int8 : ops::KvCacheDtype::int4;
 }
 

@@ -9,8 +9,8 @@
 
 namespace hone::cli {
 
-// --vllm_quantization names what the folder is kept in, else UserError(usage), as vLLM has it; bitsandbytes also rounds full weights
-// while they are loaded.
+// --vllm_quantization names what the folder is kept in, else UserError(usage), as vLLM has it; bitsandbytes also rounds full
+// weights while they are loaded.
 std::optional<ops::WeightQuantization> engine_compression(const Options& options, const std::filesystem::path& folder);
 
 // --sglang_kv_cache_dtype, --lmdeploy_quant_policy, or kv_cache_dtype of vllm_engine_kwargs.

@@ -17,13 +17,13 @@ engine::EngineConfig engine_config(const Options& options);
 // The engine_config's max_sequences.
 int64_t max_num_seqs(const Options& options);
 
-// Longest prompt and answer together, where a limit of its own was asked for: LLaMA-Factory's max_length, which counts when there is
-// no max_new_tokens. 0: the model's.
+// Longest prompt and answer together, where a limit of its own was asked for: LLaMA-Factory's max_length, which counts when there
+// is no max_new_tokens. 0: the model's.
 int64_t max_total_length(const Options& options);
 
 // --structured_outputs_regex; null when none is given.
 std::shared_ptr<const engine::Constraint> completion_regex(const Options& options, const text::Tokenizer& tokenizer,
-                                                         const std::vector<text::TokenId>& end_tokens);
+                                                           const std::vector<text::TokenId>& end_tokens);
 
 // vLLM's rule for --vllm_max_lora_rank, when it is given. Throws UserError naming the adapter.
 void check_adapter_rank(const Options& options, const std::filesystem::path& adapter);

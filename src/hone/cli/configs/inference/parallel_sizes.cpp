@@ -8,8 +8,8 @@
 #include "hone/cli/configs/model_checks.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
-#include "hone/device/memory.h"
 #include "hone/device/device_list.h"
+#include "hone/device/memory.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/model/memory/device_map.h"
 
@@ -44,7 +44,9 @@ std::vector<model::DeviceBudget> budgets_on(const Options& options, const std::v
 model::DeviceMap named_places(const Options& options, const Json& map, const std::vector<at::Device>& devices) {
   model::DeviceMap placement;
   for (const auto& [name, place] : map.items()) {
-    auto text = place.is_number_integer() ? std::to_string(place.get<int64_t>()) : place.is_string() ? place.get<std::string>() : place.dump();
+    auto text = place.is_number_integer() ? std::to_string(place.get<int64_t>())
+                : place.is_string()       ? place.get<std::string>()
+                                          : place.dump();
     auto found = std::ranges::find_if(devices, [&](at::Device device) {
       return text == device.str() || (!device.is_cpu() && text == std::to_string(device.index()));
     });
@@ -92,7 +94,9 @@ model::DeviceMap placement_of(const Options& options, const std::filesystem::pat
   return placement;
 }
 
-int64_t data_parallel_size(const Options& options) { return engine_integer(options, "vllm_data_parallel_size", "data_parallel_size"); }
+int64_t data_parallel_size(const Options& options) {
+  return engine_integer(options, "vllm_data_parallel_size", "data_parallel_size");
+}
 
 ParallelSizes engine_layout(const Options& options) {
   ParallelSizes layout;
@@ -135,8 +139,10 @@ std::vector<at::Device> ParallelSizes::devices_of(size_t copy) const {
   return {first, first + static_cast<std::ptrdiff_t>(each)};
 }
 
-ModelReplicas::ModelReplicas(const Options& options, const std::filesystem::path& folder, const text::Tokenizer& tokenizer) : layout_(engine_layout(options)) {
-  if (layout_.tp_size > 1) model::TensorParallelDecoder::check(model::read_config(folder, config_changes(options, folder)), layout_.tp_size);
+ModelReplicas::ModelReplicas(const Options& options, const std::filesystem::path& folder, const text::Tokenizer& tokenizer)
+    : layout_(engine_layout(options)) {
+  if (layout_.tp_size > 1)
+    model::TensorParallelDecoder::check(model::read_config(folder, config_changes(options, folder)), layout_.tp_size);
   if (layout_.whole_or_on_cpu()) {
     models_.push_back(load_model(options, folder, tokenizer));
     return;
@@ -146,7 +152,9 @@ ModelReplicas::ModelReplicas(const Options& options, const std::filesystem::path
     auto load = load_options(options, folder);
     load.changes.vocabulary = room_for(tokenizer, options);
     load.device = layout_.tp_size > 1 ? at::Device(at::kCPU) : own[0];  // slices are cut out of what is in the file
-    load.places = layout_.pp_size > 1 ? model::infer_device_map(folder, budgets_on(options, own), model::DeviceMapStrategy::balanced) : model::DeviceMap{};
+    load.places = layout_.pp_size > 1
+                      ? model::infer_device_map(folder, budgets_on(options, own), model::DeviceMapStrategy::balanced)
+                      : model::DeviceMap{};
     models_.push_back(model::CausalLM::load(folder, load));
     log::info("replica {} is on {}", i + 1, names_of(own));
   }

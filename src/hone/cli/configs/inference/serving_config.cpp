@@ -29,7 +29,8 @@ std::optional<int> chosen_port(const Options& options, bool page) {
   const char* value = uses_factory_dialect(options) ? std::getenv(variable) : nullptr;
   if (!value || !*value) return std::nullopt;
   int port = std::atoi(value);
-  if (port < 1 || port > 65535) throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, value), "expected a port, 1 to 65535");
+  if (port < 1 || port > 65535)
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", variable, value), "expected a port, 1 to 65535");
   return port;
 }
 
@@ -47,7 +48,8 @@ std::string key_in(std::string word) {
 
 void check_key(const Options& options) {
   if (options.is_set("api_key") && options.text("api_key").empty())
-    throw UserError(ExitCode::usage, fmt::format("{} is empty", options.display_name("api_key")), "a server without a key is asked for by leaving it out");
+    throw UserError(ExitCode::usage, fmt::format("{} is empty", options.display_name("api_key")),
+                    "a server without a key is asked for by leaving it out");
 }
 
 void check_files(const serve::ServerConfig& config) {
@@ -75,7 +77,8 @@ serve::ServerConfig server_config(const Options& options, bool page) {
   config.http.connections = static_cast<size_t>(options.integer("max_connections"));
   config.http.body_bytes = static_cast<size_t>(options.integer("max_body"));
   config.http.write = seconds(options.real("write_timeout"));
-  config.engine.live_sequences = static_cast<size_t>(max_num_seqs(options) * data_parallel_size(options) + options.integer("max_queue"));
+  config.engine.live_sequences =
+      static_cast<size_t>(max_num_seqs(options) * data_parallel_size(options) + options.integer("max_queue"));
   config.engine.live_tokens = static_cast<size_t>(options.integer("max_live_tokens"));
   config.drain = seconds(options.real("drain_timeout"));
   config.watchdog = seconds(options.real("watchdog"));

@@ -7,10 +7,12 @@ namespace {
 
 constexpr const char* kAccelerator = "accelerator_config";
 // Each process reads its own rows, losses are divided by the tokens of all, and the order of rows depends on the seed alone.
-constexpr std::string_view kWithoutEffect[] = {"dispatch_batches", "even_batches", "use_seedable_sampler", "non_blocking", "use_configured_state"};
+constexpr std::string_view kWithoutEffect[] = {"dispatch_batches", "even_batches", "use_seedable_sampler", "non_blocking",
+                                               "use_configured_state"};
 
 UserError wrong_accelerator(const Options& options, const std::string& key, const Json& value, const char* expected) {
-  return UserError(ExitCode::usage, fmt::format("{}: {} is {}", options.display_name(kAccelerator), key, value.dump()), fmt::format("expected {}", expected));
+  return UserError(ExitCode::usage, fmt::format("{}: {} is {}", options.display_name(kAccelerator), key, value.dump()),
+                   fmt::format("expected {}", expected));
 }
 
 // As in transformers: it takes the place of gradient_accumulation_steps, and both at once would leave open which counts.
@@ -18,8 +20,10 @@ void read_accumulation(const Options& options, const Json& settings, train::Trai
   if (settings.is_null()) return;
   if (!settings.is_object()) throw wrong_accelerator(options, "gradient_accumulation_kwargs", settings, "an object");
   for (const auto& [key, value] : settings.items()) {
-    if (key == "sync_each_batch" || key == "adjust_scheduler" || key == "sync_with_dataloader") continue;  // gradients come out the same
-    if (key != "num_steps") throw wrong_accelerator(options, "gradient_accumulation_kwargs." + key, value, "num_steps or sync_each_batch");
+    if (key == "sync_each_batch" || key == "adjust_scheduler" || key == "sync_with_dataloader")
+      continue;  // gradients come out the same
+    if (key != "num_steps")
+      throw wrong_accelerator(options, "gradient_accumulation_kwargs." + key, value, "num_steps or sync_each_batch");
     if (!value.is_number_integer() || value.get<int64_t>() < 1)
       throw wrong_accelerator(options, "gradient_accumulation_kwargs.num_steps", value, "a number above 0");
     if (options.is_set("gradient_accumulation_steps") && options.integer("gradient_accumulation_steps") > 1)
@@ -37,7 +41,9 @@ void read_accumulation(const Options& options, const Json& settings, train::Trai
 void read_accelerator(const Options& options, train::TrainingJob& job) {
   if (!options.has(kAccelerator)) return;
   auto settings = options.json(kAccelerator);
-  if (!settings.is_object()) throw UserError(ExitCode::usage, fmt::format("{} is {}; expected an object", options.display_name(kAccelerator), settings.dump()));
+  if (!settings.is_object())
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is {}; expected an object", options.display_name(kAccelerator), settings.dump()));
   std::vector<std::string> idle;
   for (const auto& [key, value] : settings.items()) {
     if (key == "gradient_accumulation_kwargs") {

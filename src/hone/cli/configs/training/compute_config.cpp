@@ -28,9 +28,11 @@ ops::FusedOperators fused_by_config(const Options& options) {
                                                          {"cross_entropy", &whole},
                                                          {"fused_linear_cross_entropy", &fused.linear_cross_entropy}};
   for (const auto& [name, value] : given.items()) {
-    if (!value.is_boolean()) throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" is {}", shown, name, value.dump()), "expected true or false");
+    if (!value.is_boolean())
+      throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" is {}", shown, name, value.dump()), "expected true or false");
     auto found = std::ranges::find(switches, name, [](const auto& each) { return each.first; });
-    if (found != std::end(switches)) *found->second = value.get<bool>();
+    if (found != std::end(switches))
+      *found->second = value.get<bool>();
     else if (name != "geglu" && name != "layer_norm")  // Liger's too, of families that are not here
       throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" is none of its switches", shown, name),
                       "expected rope, rms_norm, swiglu, cross_entropy and fused_linear_cross_entropy");
@@ -44,8 +46,11 @@ ops::FusedOperators fused_by_config(const Options& options) {
 
 void say_what_is_plain(const ops::FusedOperators& fused) {
   std::vector<std::string_view> plain;
-  for (auto [name, on] : {std::pair<std::string_view, bool>{"rope", fused.rope}, {"rms_norm", fused.rms_norm}, {"swiglu", fused.swiglu},
-                          {"cross_entropy", fused.cross_entropy}, {"fused_linear_cross_entropy", fused.linear_cross_entropy}})
+  for (auto [name, on] : {std::pair<std::string_view, bool>{"rope", fused.rope},
+                          {"rms_norm", fused.rms_norm},
+                          {"swiglu", fused.swiglu},
+                          {"cross_entropy", fused.cross_entropy},
+                          {"fused_linear_cross_entropy", fused.linear_cross_entropy}})
     if (!on) plain.push_back(name);
   if (!plain.empty()) log::info("computed by plain operators instead of fused ones: {}", fmt::join(plain, ", "));
 }
@@ -53,7 +58,8 @@ void say_what_is_plain(const ops::FusedOperators& fused) {
 bool wants_float8(const Options& options) {
   if (!options.has_option("fp8")) return false;
   const bool gathers = options.flag("fp8_enable_fsdp_float8_all_gather");
-  if (gathers && !options.flag("fp8")) log::warning("{} turns {} on", options.display_name("fp8_enable_fsdp_float8_all_gather"), options.display_name("fp8"));
+  if (gathers && !options.flag("fp8"))
+    log::warning("{} turns {} on", options.display_name("fp8_enable_fsdp_float8_all_gather"), options.display_name("fp8"));
   if (!options.flag("fp8") && !gathers) return false;
   const auto backend = options.text("fp8_backend");
   if (backend != "auto" && backend != "torchao")
@@ -71,7 +77,8 @@ bool wants_shifted_attention(const Options& options, const model::DecoderConfig&
   if (!asked && options.text("tuner_type") != "longlora") return false;
   const auto name = options.display_name(asked ? "shift_attn" : "tuner_type");
   if (std::ranges::any_of(config.sliding_windows, [](int64_t window) { return window > 0; }))
-    throw UserError(ExitCode::usage, fmt::format("{}: this model's attention has a window already", name), "attend as the model does");
+    throw UserError(ExitCode::usage, fmt::format("{}: this model's attention has a window already", name),
+                    "attend as the model does");
   log::info("shifted sparse attention: four groups in every text, shifted by half of one for half of the heads");
   return true;
 }

@@ -63,7 +63,8 @@ std::optional<ShardingRequest> accelerate_request(const Json& settings) {
   if (fsdp) return parallel::read_fsdp("", settings.contains("fsdp_config") ? settings["fsdp_config"] : Json(nullptr));
   if (type != "DEEPSPEED" || !settings.contains("deepspeed_config")) return {};
   const auto& inner = settings["deepspeed_config"];
-  if (inner.contains("deepspeed_config_file")) return parallel::read_deepspeed(read_config_file(inner["deepspeed_config_file"].get<std::string>()));
+  if (inner.contains("deepspeed_config_file"))
+    return parallel::read_deepspeed(read_config_file(inner["deepspeed_config_file"].get<std::string>()));
   Json zero{{"stage", inner.value("zero_stage", 2)}};
   for (const char* which : {"optimizer", "param"})
     if (auto device = inner.value(fmt::format("offload_{}_device", which), std::string("none")); device != "none")
@@ -75,12 +76,17 @@ void check_stated(const Options& options, const Json& stated) {
   for (const auto& [name, value] : stated.items()) {
     Json ours;
     if (name == "train_batch_size")
-      ours = options.integer("per_device_train_batch_size") * options.integer("gradient_accumulation_steps") * world_size(options);
-    else if (name == "fp16" || name == "bf16") ours = options.has(name) && options.flag(name);
-    else if (name == "max_grad_norm") ours = options.real(name);
-    else ours = options.integer(name);
+      ours =
+          options.integer("per_device_train_batch_size") * options.integer("gradient_accumulation_steps") * world_size(options);
+    else if (name == "fp16" || name == "bf16")
+      ours = options.has(name) && options.flag(name);
+    else if (name == "max_grad_norm")
+      ours = options.real(name);
+    else
+      ours = options.integer(name);
     if (ours == value || (name == "bf16" && value == true)) continue;  // bfloat16 weights are computed with as they are
-    throw UserError(ExitCode::usage, fmt::format("the sharding configuration says {} is {}, the run says {}", name, value.dump(), ours.dump()),
+    throw UserError(ExitCode::usage,
+                    fmt::format("the sharding configuration says {} is {}, the run says {}", name, value.dump(), ours.dump()),
                     "make them agree, or write \"auto\" into the configuration");
   }
 }
@@ -92,7 +98,8 @@ Json parallelism_settings(const Options& options) {
   auto launched = accelerate_settings(options);
   Json config = Json::object();
   if (!launched.contains(kName) || !launched[kName].is_object()) return config;
-  for (const auto& [key, value] : launched[kName].items()) config[key.starts_with(kPrefix) ? key.substr(kPrefix.size()) : key] = value;
+  for (const auto& [key, value] : launched[kName].items())
+    config[key.starts_with(kPrefix) ? key.substr(kPrefix.size()) : key] = value;
   return config;
 }
 
@@ -115,7 +122,8 @@ int usable_devices(const Options& options) {
   return at::getAccelerator() ? at::accelerator::deviceCount() : 0;
 }
 
-// Where memory has near and far parts, each process keeps to neighboring cores, and what it allocates lies beside them. Slurm has seen to that itself.
+// Where memory has near and far parts, each process keeps to neighboring cores, and what it allocates lies beside them. Slurm has
+// seen to that itself.
 void stay_in_own_nodes(int ranks) {
   const auto nodes = numa_nodes(allowed_cores());
   if (nodes.size() < 2 || std::getenv("SLURM_PROCID")) return;
@@ -143,7 +151,8 @@ std::optional<ShardingRequest> sharding_request(const Options& options) {
                     "keep one of them");
   if (deepspeed) return parallel::read_deepspeed(deepspeed_json(options));
   if (fsdp) {
-    auto made = parallel::read_fsdp(options.text("fsdp"), options.has("fsdp_config") ? options.json("fsdp_config") : Json(nullptr));
+    auto made =
+        parallel::read_fsdp(options.text("fsdp"), options.has("fsdp_config") ? options.json("fsdp_config") : Json(nullptr));
     if (options.is_set("fsdp_min_num_params")) made.sharding.unit_size = options.integer("fsdp_min_num_params");
     return made;
   }
@@ -159,8 +168,10 @@ bool asks_for_deepspeed(const Options& options) {
 // accelerate counts processes of all machines.
 std::map<std::string, std::string> accelerate_launch(const Options& options) {
   const auto settings = accelerate_settings(options);
-  static constexpr std::pair<const char*, const char*> kNames[] = {{"num_processes", "NPROC_PER_NODE"}, {"num_machines", "NNODES"},
-                                                                   {"machine_rank", "NODE_RANK"},       {"main_process_ip", "MASTER_ADDR"},
+  static constexpr std::pair<const char*, const char*> kNames[] = {{"num_processes", "NPROC_PER_NODE"},
+                                                                   {"num_machines", "NNODES"},
+                                                                   {"machine_rank", "NODE_RANK"},
+                                                                   {"main_process_ip", "MASTER_ADDR"},
                                                                    {"main_process_port", "MASTER_PORT"}};
   std::map<std::string, std::string> launch;
   for (const auto& [key, variable] : kNames)
@@ -175,7 +186,8 @@ std::string launched_precision(const Options& options) {
   const char* variable = std::getenv("ACCELERATE_MIXED_PRECISION");
   auto word = accelerate_settings(options).value("mixed_precision", std::string(variable ? variable : ""));
   if (word.empty() || word == "no") return "";
-  if (word != "bf16" && word != "fp16") throw UserError(ExitCode::usage, fmt::format("accelerate's mixed_precision is {}", word), "expected no, bf16 or fp16");
+  if (word != "bf16" && word != "fp16")
+    throw UserError(ExitCode::usage, fmt::format("accelerate's mixed_precision is {}", word), "expected no, bf16 or fp16");
   return word;
 }
 
@@ -195,7 +207,8 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
     }
     if (request->recompute) job.gradient_checkpointing = true;
     if (request->offload_activations) job.offload_activations = true;
-    for (const auto& key : request->unknown) log::warning("the sharding configuration has a key that hone does not know: {}", key);
+    for (const auto& key : request->unknown)
+      log::warning("the sharding configuration has a key that hone does not know: {}", key);
     for (const auto& remark : request->notes) log::debug("{}", remark);
     check_stated(options, request->option_values);
   }
@@ -203,7 +216,8 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
     parallel.sharding.shard_size = static_cast<int>(options.integer("zero_hpz_partition_size"));
   read_parallelism(options, parallel.sharding);
   if (options.has("ddp_bucket_cap_mb")) parallel.sharding.bucket_bytes = options.integer("ddp_bucket_cap_mb") << 20;
-  if (options.has_option("sequence_parallel_size")) parallel.sequence_parallel = static_cast<int>(options.integer("sequence_parallel_size"));
+  if (options.has_option("sequence_parallel_size"))
+    parallel.sequence_parallel = static_cast<int>(options.integer("sequence_parallel_size"));
   parallel.async_save = job.trainer.async_save;
   parallel.folder_on_each_node = options.flag("save_on_each_node");
   using std::chrono::seconds;
@@ -211,7 +225,8 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
   auto silence = std::chrono::milliseconds(static_cast<int64_t>(options.real("peer_timeout") * 1000));
   parallel.process_group.collective_timeout = limit;
   parallel.process_group.heartbeat_timeout = std::min<std::chrono::milliseconds>(limit, silence);
-  parallel.process_group.rendezvous_timeout = std::min<std::chrono::milliseconds>(limit, parallel.process_group.rendezvous_timeout);
+  parallel.process_group.rendezvous_timeout =
+      std::min<std::chrono::milliseconds>(limit, parallel.process_group.rendezvous_timeout);
 }
 
 parallel::LaunchConfig launch_of(const Options& options) {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "hone/cli/options.h"
-#include "hone/parallel/sharding/sharding_config.h"
 #include "hone/parallel/launch/supervisor.h"
+#include "hone/parallel/sharding/sharding_config.h"
 #include "hone/train/run.h"
 
 namespace hone::cli {
@@ -25,8 +25,8 @@ bool asks_for_deepspeed(const Options& options);
 // What accelerate's launch line and file say about processes, under the names that the environment has for it: NPROC_PER_NODE …
 std::map<std::string, std::string> accelerate_launch(const Options& options);
 
-// What to start on this node: the environment's word, then accelerate's launch line and file. LLaMA-Factory starts a process for each
-// visible device, or one when FORCE_TORCHRUN is set; asked after the device was picked, which brings NPUs into sight.
+// What to start on this node: the environment's word, then accelerate's launch line and file. LLaMA-Factory starts a process for
+// each visible device, or one when FORCE_TORCHRUN is set; asked after the device was picked, which brings NPUs into sight.
 parallel::LaunchConfig launch_of(const Options& options);
 
 }  // namespace hone::cli

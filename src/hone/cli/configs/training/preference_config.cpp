@@ -41,7 +41,10 @@ std::vector<std::string> asked_losses(const Options& options) {
 const std::vector<std::string>& losses_of(const Options& options, Preference method) {
   static const std::vector<std::string> kOne;
   if (uses_factory_dialect(options)) return method == Preference::dpo ? kFactoryLosses : kOne;
-  return method == Preference::dpo ? kDpoLosses : method == Preference::cpo ? kCpoLosses : method == Preference::kto ? kKtoLosses : kOne;
+  return method == Preference::dpo   ? kDpoLosses
+         : method == Preference::cpo ? kCpoLosses
+         : method == Preference::kto ? kKtoLosses
+                                     : kOne;
 }
 
 void check_losses(const Options& options, Preference method) {
@@ -70,9 +73,10 @@ void read_swift_losses(const Options& options, PreferenceConfig& config) {
         fmt::format("{}: several losses with weights are added up for dpo alone", options.display_name("loss_weights")),
         "leave it out");
   if (!weights.empty() && weights.size() != names.size())
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} has {} numbers for {} losses", options.display_name("loss_weights"), weights.size(), names.size()),
-                    "give one weight for each loss");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} has {} numbers for {} losses", options.display_name("loss_weights"), weights.size(), names.size()),
+        "give one weight for each loss");
   for (size_t i = 0; i < names.size(); ++i) config.losses.push_back({names[i], weights.empty() ? 1.0 : weights[i]});
   if (config.method == Preference::dpo && options.has("rpo_alpha")) config.rpo_alpha = options.real("rpo_alpha");
   if (config.method == Preference::cpo) config.rpo_alpha = options.real("cpo_alpha");
@@ -88,8 +92,8 @@ void read_factory_losses(const Options& options, PreferenceConfig& config) {
   if (loss == "orpo") config.method = Preference::orpo;
   if (loss == "simpo") config.method = Preference::cpo;
   if (loss != "sigmoid" && config.label_smoothing > 1e-6)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} goes with the loss sigmoid alone, not with {}", options.display_name("label_smoothing"), loss));
+    throw UserError(ExitCode::usage, fmt::format("{} goes with the loss sigmoid alone, not with {}",
+                                                 options.display_name("label_smoothing"), loss));
   config.losses = {{loss, 1}};
   config.rpo_alpha = (loss == "orpo" ? 1 : 0) + options.real("rpo_alpha");
   config.rpo_alpha_by_row = true;
@@ -100,7 +104,8 @@ void read_factory_losses(const Options& options, PreferenceConfig& config) {
 void note_unused(const Options& options, const PreferenceConfig& config) {
   const auto name = training_method(options);
   auto note = [&](const char* option) {
-    if (options.has_option(option) && options.is_set(option)) log::warning("{} has no effect on {}", options.display_name(option), name);
+    if (options.has_option(option) && options.is_set(option))
+      log::warning("{} has no effect on {}", options.display_name(option), name);
   };
   if (losses_of(options, config.method).empty() && asked_losses(options) != std::vector{name}) note("loss_type");
   if (config.method == Preference::rm) note("beta"), note("label_smoothing");
@@ -137,7 +142,8 @@ void read_pairs(const Options& options, train::TrainingJob& job) {
   if (config.method == Preference::orpo && options.has_option("loss_scale") && !options.is_set("loss_scale"))
     job.encode.loss_scale = "default";
   if (!(config.beta > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("beta"), config.beta), "expected a number above 0");
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("beta"), config.beta),
+                    "expected a number above 0");
   note_smoothing(options, config);
   job.loader.pairs = job.eval_loader.pairs = true;
 }

@@ -24,7 +24,8 @@ void read_reward(const Options& options, train::TrainingJob& job) {
   job.loader.pairs = job.eval_loader.pairs = true;
   job.loader.margins = job.eval_loader.margins = true;
   if (uses_factory_dialect(options)) return add_value_head_to(options, job);
-  if (options.has("center_rewards_coefficient")) job.preference.center_rewards_coefficient = options.real("center_rewards_coefficient");
+  if (options.has("center_rewards_coefficient"))
+    job.preference.center_rewards_coefficient = options.real("center_rewards_coefficient");
 }
 
 void read_feedback(const Options& options, train::TrainingJob& job) {
@@ -35,12 +36,17 @@ void read_feedback(const Options& options, train::TrainingJob& job) {
   config.undesirable_weight = options.real("undesirable_weight");
   if (factory) config.rpo_alpha = options.real("rpo_alpha");
   config.estimates_kl = factory || options.list("loss_type").front() == "kto";
-  if (!(config.beta > 0)) throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("beta"), config.beta), "expected a number above 0");
+  if (!(config.beta > 0))
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("beta"), config.beta),
+                    "expected a number above 0");
   if (job.loader.packing != data::Packing::none)
     throw UserError(ExitCode::usage, "rows of kto cannot be packed", "leave --packing out; batches hold no padding in any case");
   if (options.flag("streaming"))
-    throw UserError(ExitCode::usage, "kto pairs prompts with completions of other rows, which a stream does not have", "leave --streaming out");
-  job.loader.feedback = {.with_kl_pairs = config.estimates_kl, .block = factory ? options.integer("preprocessing_batch_size") : 0, .in_file_order = factory};
+    throw UserError(ExitCode::usage, "kto pairs prompts with completions of other rows, which a stream does not have",
+                    "leave --streaming out");
+  job.loader.feedback = {.with_kl_pairs = config.estimates_kl,
+                         .block = factory ? options.integer("preprocessing_batch_size") : 0,
+                         .in_file_order = factory};
   job.eval_loader.feedback = job.loader.feedback;
   job.encode.train_last_turn_only = factory;
 }

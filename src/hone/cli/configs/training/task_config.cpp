@@ -27,8 +27,8 @@ constexpr std::pair<std::string_view, Task> kTasks[] = {{"causal_lm", Task::caus
                                                         {"generative_reranker", Task::generative_reranker},
                                                         {"decision", Task::decision}};
 constexpr std::pair<std::string_view, ProblemType> kProblems[] = {{"regression", ProblemType::regression},
-                                                              {"single_label_classification", ProblemType::single_label},
-                                                              {"multi_label_classification", ProblemType::multi_label}};
+                                                                  {"single_label_classification", ProblemType::single_label},
+                                                                  {"multi_label_classification", ProblemType::multi_label}};
 
 template <class Value, size_t N>
 Value named(const std::pair<std::string_view, Value> (&list)[N], std::string_view name) {
@@ -76,14 +76,16 @@ train::InfonceConfig infonce_config() {
 train::ListwiseConfig listwise_config() {
   train::ListwiseConfig config;
   config.temperature = variable_number("LISTWISE_RERANKER_TEMPERATURE", config.temperature);
-  config.smallest_group = static_cast<int64_t>(variable_number("LISTWISE_RERANKER_MIN_GROUP_SIZE", static_cast<double>(config.smallest_group)));
+  config.smallest_group =
+      static_cast<int64_t>(variable_number("LISTWISE_RERANKER_MIN_GROUP_SIZE", static_cast<double>(config.smallest_group)));
   if (!(config.temperature > 0)) throw UserError(ExitCode::usage, "LISTWISE_RERANKER_TEMPERATURE is not above 0");
   return config;
 }
 
 bool holds_classifier(const Json& hf) {
   auto listed = hf.value("architectures", Json::array());
-  return listed.is_array() && !listed.empty() && listed[0].is_string() && listed[0].get_ref<const std::string&>().ends_with(kClassifierEnding);
+  return listed.is_array() && !listed.empty() && listed[0].is_string() &&
+         listed[0].get_ref<const std::string&>().ends_with(kClassifierEnding);
 }
 
 int64_t labels_of(const Options& options, const Json& hf, Task task) {
@@ -110,8 +112,10 @@ std::vector<std::pair<int64_t, double>> nested_sizes(const Options& options) {
   for (const auto& [text, weight] : map.is_object() ? map.items() : Json::object().items()) {
     int64_t size = 0;
     auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), size);
-    if (status != std::errc() || end != text.data() + text.size() || size <= 0 || !weight.is_number()) sizes.clear();
-    else sizes.emplace_back(size, weight.template get<double>());
+    if (status != std::errc() || end != text.data() + text.size() || size <= 0 || !weight.is_number())
+      sizes.clear();
+    else
+      sizes.emplace_back(size, weight.template get<double>());
   }
   if (sizes.size() != map.size() || sizes.empty())
     throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("mrl_dims"), map.dump()),
@@ -120,14 +124,16 @@ std::vector<std::pair<int64_t, double>> nested_sizes(const Options& options) {
 }
 
 std::string loss_of(const Options& options, Task task) {
-  bool given = options.verb() & (kSft | kPt) && !uses_factory_dialect(options) && options.has("loss_type");  // others are of preferences
+  bool given =
+      options.verb() & (kSft | kPt) && !uses_factory_dialect(options) && options.has("loss_type");  // others are of preferences
   auto asked = given ? options.text("loss_type") : "";
   static const std::vector<std::string> kLikeness = {"infonce", "cosine_similarity", "contrastive", "online_contrastive"},
                                         kRelevance = {"pointwise_reranker", "listwise_reranker"};
   // Older scripts name the generative variants by losses of their own, which compute the same.
   if (asked == "generative_reranker") asked = "pointwise_reranker";
   if (asked == "listwise_generative_reranker") asked = "listwise_reranker";
-  static const std::vector<std::string> kOther = {"cross_entropy"}, kDecision = {"scoring", "distill_rps", "smooth_brier", "ce_rps"};
+  static const std::vector<std::string> kOther = {"cross_entropy"},
+                                        kDecision = {"scoring", "distill_rps", "smooth_brier", "ce_rps"};
   const auto& known = task == Task::decision                                        ? kDecision
                       : task == Task::embedding                                     ? kLikeness
                       : task == Task::reranker || task == Task::generative_reranker ? kRelevance
@@ -200,7 +206,8 @@ std::optional<std::filesystem::path> value_head_folder(const Options& options, c
   if (!by_stage && !says("task_type", "seq_cls")) return std::nullopt;
   auto newest = folder;
   for (const auto& adapter : options.list("adapters"))
-    if (fs::exists(adapter) || adapter.find('=') == adapter.npos) newest = hub::locate_adapter(adapter);  // those with a name are for requests
+    if (fs::exists(adapter) || adapter.find('=') == adapter.npos)
+      newest = hub::locate_adapter(adapter);  // those with a name are for requests
   if (io::holds_value_head(newest)) return newest;
   if (!by_stage) return std::nullopt;
   throw UserError(ExitCode::bad_checkpoint,
@@ -210,8 +217,10 @@ std::optional<std::filesystem::path> value_head_folder(const Options& options, c
 
 TaskConfig task_config(const Options& options, const std::filesystem::path& folder) {
   TaskConfig config;
-  if (value_head_folder(options, folder)) return {.task = Task::seq_cls, .problem = ProblemType::regression, .labels = 1, .uses_value_head = true};
-  if (!options.has_option("task_type") || (options.verb() & kTraining && uses_factory_dialect(options))) return config;  // LLaMA-Factory trains by stage
+  if (value_head_folder(options, folder))
+    return {.task = Task::seq_cls, .problem = ProblemType::regression, .labels = 1, .uses_value_head = true};
+  if (!options.has_option("task_type") || (options.verb() & kTraining && uses_factory_dialect(options)))
+    return config;  // LLaMA-Factory trains by stage
   config.task = named(kTasks, options.text("task_type"));
   config.loss = loss_of(options, config.task);
   if (!std::filesystem::exists(folder / "config.json")) return config;  // who loads the model says what is missing
@@ -245,7 +254,8 @@ Json task_changes(const Options& options, const std::filesystem::path& folder) {
   auto changes = model::classifier_changes(hf, task.labels, problem);
   // transformers looks for the last token that is no padding.
   if (hf.value("pad_token_id", Json()).is_null())
-    if (auto tokenizer = text::Tokenizer::load(folder); tokenizer->special().pad) changes["pad_token_id"] = *tokenizer->special().pad;
+    if (auto tokenizer = text::Tokenizer::load(folder); tokenizer->special().pad)
+      changes["pad_token_id"] = *tokenizer->special().pad;
   return changes;
 }
 
@@ -257,7 +267,8 @@ void note_new_head(const Options& options, const std::filesystem::path& folder) 
     if (equals != adapter.npos) adapter = adapter.substr(equals + 1);
     return io::adapter_files_in(adapter) && io::read_adapter_config(adapter).task_type == "SEQ_CLS";
   };
-  if (std::ranges::none_of(options.list("adapters"), brings_head)) log::info("{}: the head with {} outputs is newly initialized", folder.string(), task.labels);
+  if (std::ranges::none_of(options.list("adapters"), brings_head))
+    log::info("{}: the head with {} outputs is newly initialized", folder.string(), task.labels);
 }
 
 void apply_task(const Options& options, train::TrainingJob& job) {
@@ -265,7 +276,9 @@ void apply_task(const Options& options, train::TrainingJob& job) {
   check_measure(options, job.task);
   check_head(options, job);
   if (job.task.is_generative()) return;
-  if (job.encode.pretraining) throw UserError(ExitCode::usage, fmt::format("{} belongs to sft", options.display_name("task_type")), "use sft instead of pt");
+  if (job.encode.pretraining)
+    throw UserError(ExitCode::usage, fmt::format("{} belongs to sft", options.display_name("task_type")),
+                    "use sft instead of pt");
   if (job.loader.packing != data::Packing::none)
     throw UserError(ExitCode::usage,
                     fmt::format("rows of {} {} cannot be packed", options.display_name("task_type"), options.text("task_type")),

@@ -6,8 +6,8 @@
 namespace hone::cli {
 namespace {
 
-using notify::NotificationConfig;
 using notify::NotificationChannel;
+using notify::NotificationConfig;
 
 std::string text_if_known(const Options& options, std::string_view option) {
   return options.has_option(option) && options.has(option) ? options.text(option) : std::string();
@@ -16,16 +16,19 @@ std::string text_if_known(const Options& options, std::string_view option) {
 std::string webhook_of(const Options& options, std::string_view option) {
   auto url = options.required(option);
   if (!url.starts_with("https://") && !url.starts_with("http://"))
-    throw UserError(ExitCode::usage, fmt::format("{} is no address", options.display_name(option)), "expected https://…, as the bot's settings show it");
+    throw UserError(ExitCode::usage, fmt::format("{} is no address", options.display_name(option)),
+                    "expected https://…, as the bot's settings show it");
   return url;
 }
 
 // An address stands in a mail's head: what breaks lines or begins another address has no place in it.
 std::string mail_address(const Options& options, std::string_view option, bool several) {
   auto address = options.required(option);
-  auto strange = std::ranges::any_of(address, [&](unsigned char c) { return c < ' ' || c > '~' || c == '<' || c == '>' || (!several && c == ','); });
+  auto strange = std::ranges::any_of(
+      address, [&](unsigned char c) { return c < ' ' || c > '~' || c == '<' || c == '>' || (!several && c == ','); });
   if (strange || address.find('@') == address.npos || address.front() == '@')
-    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; expected a mail address", options.display_name(option), show_value(address)));
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is \"{}\"; expected a mail address", options.display_name(option), show_value(address)));
   return address;
 }
 
@@ -45,7 +48,8 @@ NotificationConfig swift_notification(const Options& options) {
       {"slack", NotificationChannel::slack},   {"email", NotificationChannel::email}};
   if (!options.has("swanlab_notification_method")) return {};
   NotificationConfig notice{.channel = kWays.at(options.text("swanlab_notification_method"))};
-  bool signs = notice.channel == NotificationChannel::lark || notice.channel == NotificationChannel::dingtalk || notice.channel == NotificationChannel::email;
+  bool signs = notice.channel == NotificationChannel::lark || notice.channel == NotificationChannel::dingtalk ||
+               notice.channel == NotificationChannel::email;
   if (signs) notice.secret = options.text("swanlab_secret");
   if (notice.channel != NotificationChannel::email) {
     notice.webhook = webhook_of(options, "swanlab_webhook_url");
@@ -61,7 +65,9 @@ NotificationConfig swift_notification(const Options& options) {
 }
 
 NotificationConfig factory_notification(const Options& options) {
-  return {.channel = NotificationChannel::lark, .webhook = webhook_of(options, "swanlab_lark_webhook_url"), .secret = options.text("swanlab_lark_secret")};
+  return {.channel = NotificationChannel::lark,
+          .webhook = webhook_of(options, "swanlab_lark_webhook_url"),
+          .secret = options.text("swanlab_lark_secret")};
 }
 
 void read_swanlab(const Options& options, train::TrainerConfig& config) {
@@ -78,7 +84,8 @@ void read_swanlab(const Options& options, train::TrainerConfig& config) {
   swanlab.name = text_if_known(options, "swanlab_exp_name");
   swanlab.token = text_if_known(options, "swanlab_token");
   swanlab.folder = text_if_known(options, "swanlab_logdir");
-  if (swanlab.enabled) swanlab.notification = options.has("swanlab_lark_webhook_url") ? factory_notification(options) : swift_notification(options);
+  if (swanlab.enabled)
+    swanlab.notification = options.has("swanlab_lark_webhook_url") ? factory_notification(options) : swift_notification(options);
 }
 
 // A name as one part of a path.
@@ -90,12 +97,14 @@ std::string file_name_of(std::string name) {
 }  // namespace
 
 void read_trackers(const Options& options, train::TrainerConfig& config) {
-  static const std::set<std::string> kTrackers = {"tensorboard", "wandb",   "swanlab", "all",    "azure_ml", "clearml", "codecarbon", "comet_ml",
-                                                  "dagshub",     "dvclive", "flyte",   "mlflow", "neptune",  "trackio"};
+  static const std::set<std::string> kTrackers = {"tensorboard", "wandb",      "swanlab",  "all",     "azure_ml",
+                                                  "clearml",     "codecarbon", "comet_ml", "dagshub", "dvclive",
+                                                  "flyte",       "mlflow",     "neptune",  "trackio"};
   for (const auto& name : options.list("report_to")) {
     if (name == "none") continue;
     if (!kTrackers.contains(name))
-      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.display_name("report_to"), name), "expected tensorboard, wandb, swanlab or none");
+      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.display_name("report_to"), name),
+                      "expected tensorboard, wandb, swanlab or none");
     config.report_to.push_back(name);
   }
   read_swanlab(options, config);

@@ -4,13 +4,13 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/commands.h"
-#include "hone/cli/configs/training/accelerator_config.h"
-#include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/data_config.h"
-#include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/hub_config.h"
+#include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/npu_config.h"
+#include "hone/cli/configs/training/accelerator_config.h"
+#include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
 #include "hone/cli/configs/training/preference_config.h"
 #include "hone/cli/configs/training/task_config.h"
@@ -31,7 +31,10 @@ using train::TrainerConfig;
 
 IntervalStrategy every(const Options& options, std::string_view name) {
   auto text = options.text(name);
-  return text == "no" ? IntervalStrategy::never : text == "epoch" ? IntervalStrategy::epoch : text == "best" ? IntervalStrategy::best : IntervalStrategy::steps;
+  return text == "no"      ? IntervalStrategy::never
+         : text == "epoch" ? IntervalStrategy::epoch
+         : text == "best"  ? IntervalStrategy::best
+                           : IntervalStrategy::steps;
 }
 
 void read_length(const Options& options, TrainerConfig& config) {
@@ -72,7 +75,8 @@ void read_moments(const Options& options, TrainerConfig& config) {
   if (options.has("torch_empty_cache_steps")) config.empty_cache_steps = options.integer("torch_empty_cache_steps");
   config.metric_for_best_model = options.text("metric_for_best_model");
   bool one_by_one = options.has_option("eval_on_each_dataset") && options.flag("eval_on_each_dataset");
-  if (one_by_one && !options.is_set("metric_for_best_model")) config.metric_for_best_model.clear();  // there is no eval_loss of all
+  if (one_by_one && !options.is_set("metric_for_best_model"))
+    config.metric_for_best_model.clear();  // there is no eval_loss of all
   if (options.has("greater_is_better")) config.greater_is_better = options.flag("greater_is_better");
   config.load_best_model_at_end = options.flag("load_best_model_at_end");
   if (options.has("early_stop_interval")) config.early_stop_patience = options.integer("early_stop_interval");
@@ -94,9 +98,12 @@ void read_profiler(const Options& options, TrainerConfig& config) {
 void read_places(const Options& options, const fs::path& model, TrainerConfig& config) {
   bool factory = uses_factory_dialect(options);
   config.layout = factory ? train::Layout::factory : train::Layout::swift;
-  if (options.has("output_dir")) config.output_dir = options.text("output_dir");
-  else if (factory) config.output_dir = options.required("output_dir");
-  else config.output_dir = fs::path("output") / fs::weakly_canonical(model).filename();
+  if (options.has("output_dir"))
+    config.output_dir = options.text("output_dir");
+  else if (factory)
+    config.output_dir = options.required("output_dir");
+  else
+    config.output_dir = fs::path("output") / fs::weakly_canonical(model).filename();
   config.add_version = !factory && options.flag("add_version");
   config.overwrite_output_dir = options.flag("overwrite_output_dir");
   config.checkpoint_links = options.has_option("create_checkpoint_symlink") && options.flag("create_checkpoint_symlink");
@@ -106,7 +113,8 @@ void read_places(const Options& options, const fs::path& model, TrainerConfig& c
   config.progress_bar = !options.flag("disable_tqdm");
   config.report_token_rate = options.flag("include_tokens_per_second");
   config.report_effective_rate = options.flag("include_effective_tokens_per_second");
-  config.count_tokens = options.text("include_num_input_tokens_seen") != "no" && options.text("include_num_input_tokens_seen") != "false";
+  config.count_tokens =
+      options.text("include_num_input_tokens_seen") != "no" && options.text("include_num_input_tokens_seen") != "false";
   if (options.has("resume_from_checkpoint")) config.resume_from_checkpoint = options.text("resume_from_checkpoint");
   config.auto_resume = factory && !config.overwrite_output_dir && !config.resume_from_checkpoint;
   config.resume_only_model = options.has_option("resume_only_model") && options.flag("resume_only_model");
@@ -132,7 +140,10 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
   auto type = job.load.dtype.value_or(stored);
   if ((fp16 && type != at::kHalf) || (bf16 && type != at::kBFloat16))
     log::warning("{}: the weights are {} and are computed with as they are; {} {} changes that",
-                 options.display_name(fp16 ? "fp16" : "bf16"), type == at::kHalf ? "float16" : type == at::kBFloat16 ? "bfloat16" : "float32",
+                 options.display_name(fp16 ? "fp16" : "bf16"),
+                 type == at::kHalf       ? "float16"
+                 : type == at::kBFloat16 ? "bfloat16"
+                                         : "float32",
                  options.display_name("torch_dtype"), fp16 ? "float16" : "bfloat16");
   bool half = type == at::kHalf || fp16, brain = type == at::kBFloat16 || bf16;
   job.trainer.precision = half ? Precision::float16 : brain ? Precision::bfloat16 : Precision::float32;
@@ -183,14 +194,18 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
   loader.shuffle = options.flag("train_dataloader_shuffle") && order != "sequential";
   loader.packing = packing_of(options, job.encode.pretraining);
   if (uses_factory_dialect(options)) loader.packing_window = options.integer("preprocessing_batch_size");
-  if (options.has_option("packing_length") && options.has("packing_length")) loader.packing_length = options.integer("packing_length");
+  if (options.has_option("packing_length") && options.has("packing_length"))
+    loader.packing_length = options.integer("packing_length");
   loader.group_by_length = options.flag("group_by_length") || order == "group_by_length" || options.flag("sortish_sampler");
   loader.shuffle_buffer = job.datasets.shuffle_buffer_size;
   loader.drop_last = options.flag("dataloader_drop_last");
   loader.prefetch = options.integer("dataloader_prefetch_factor");
   loader.pin_memory = options.flag("dataloader_pin_memory");
-  if (job.trainer.max_steps > 0) loader.batches_per_stream_epoch = job.trainer.max_steps * job.trainer.gradient_accumulation_steps;
-  const auto given = [&](const char* option) { return options.has_option(option) && options.is_set(option) ? options.integer(option) : 0; };
+  if (job.trainer.max_steps > 0)
+    loader.batches_per_stream_epoch = job.trainer.max_steps * job.trainer.gradient_accumulation_steps;
+  const auto given = [&](const char* option) {
+    return options.has_option(option) && options.is_set(option) ? options.integer(option) : 0;
+  };
   const auto packers = loader.packing == data::Packing::none ? 0 : given("packing_num_proc");
   loader.threads = static_cast<size_t>(std::max({given("dataset_num_proc"), given("dataloader_num_workers"), packers}));
   job.eval_loader = loader;
@@ -202,11 +217,13 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
 void check_callbacks(const Options& options) {
   for (const auto& name : options.has_option("callbacks") ? options.list("callbacks") : std::vector<std::string>{}) {
     if (name == "lisa" && options.integer("lisa_activated_layers") == 0)
-      throw UserError(ExitCode::usage, "the callback lisa needs to know how many layers train at a time", "add --lisa_activated_layers 2");
+      throw UserError(ExitCode::usage, "the callback lisa needs to know how many layers train at a time",
+                      "add --lisa_activated_layers 2");
     if (name == "early_stop" && !options.has("early_stop_interval"))
       throw UserError(ExitCode::usage, "the callback early_stop needs to know its patience", "add --early_stop_interval 3");
     if (name != "early_stop" && name != "graceful_exit" && name != "lisa")
-      throw UserError(ExitCode::usage, fmt::format("{} names {}, which is not in this version", options.display_name("callbacks"), name),
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} names {}, which is not in this version", options.display_name("callbacks"), name),
                       "expected early_stop, lisa or graceful_exit");
   }
 }
@@ -230,8 +247,10 @@ void read_actions(const Options& options, train::TrainingJob& job) {
   // transformers' arguments turn do_eval on with eval_strategy; only LLaMA-Factory's workflow looks at it.
   job.do_eval = options.flag("do_eval") || (uses_factory_dialect(options) && options.text("eval_strategy") != "no");
   job.do_predict = options.flag("do_predict");
-  if (options.flag("bf16_full_eval") || options.flag("fp16_full_eval")) job.eval_dtype = options.flag("fp16_full_eval") ? at::kHalf : at::kBFloat16;
-  job.predict_with_generate = options.flag("predict_with_generate") || (options.has_option("eval_metric") && options.text("eval_metric") == "nlg");
+  if (options.flag("bf16_full_eval") || options.flag("fp16_full_eval"))
+    job.eval_dtype = options.flag("fp16_full_eval") ? at::kHalf : at::kBFloat16;
+  job.predict_with_generate =
+      options.flag("predict_with_generate") || (options.has_option("eval_metric") && options.text("eval_metric") == "nlg");
   if (uses_factory_dialect(options) && job.do_predict && !job.predict_with_generate && job.stage != "rm")
     throw UserError(ExitCode::usage, "do_predict is true and predict_with_generate is not", "add predict_with_generate: true");
   if (!job.do_train && !job.do_eval && !job.do_predict)
@@ -258,7 +277,8 @@ train::TrainingJob training_job(const Options& options) {
   if (options.has("neftune_noise_alpha")) job.neftune_alpha = options.real("neftune_noise_alpha");
   job.datasets = dataset_config(options);
   job.encode = encode_config(options, config.max_position_embeddings);
-  bool keeps = uses_factory_dialect(options) && options.has("cached_dataset") && job.datasets.encoded.empty() && job.datasets.val_encoded.empty();
+  bool keeps = uses_factory_dialect(options) && options.has("cached_dataset") && job.datasets.encoded.empty() &&
+               job.datasets.val_encoded.empty();
   if (keeps) job.tokenized_path = options.list("cached_dataset").front();
   read_actions(options, job);
   job.tuner = tuner_config(options);
@@ -287,16 +307,19 @@ train::TrainingJob training_job(const Options& options) {
   apply_task(options, job);
   apply_preference(options, job);
   read_parallel(options, job);
-  job.generation = {sampling_params(options, job.model_folder), static_cast<size_t>(options.integer("per_device_eval_batch_size")),
+  job.generation = {sampling_params(options, job.model_folder),
+                    static_cast<size_t>(options.integer("per_device_eval_batch_size")),
                     options.has("generation_max_length") ? options.integer("generation_max_length") : max_total_length(options)};
   job.max_shard_bytes = static_cast<size_t>(options.integer("max_shard_size"));
   job.push = push_config(options, job.trainer.output_dir);
   job.args = options.to_json();
-  if (job.load.changes.value_head) job.args.update({{"task_type", "seq_cls"}, {"num_labels", 1}});  // for whoever asks the model later
+  if (job.load.changes.value_head)
+    job.args.update({{"task_type", "seq_cls"}, {"num_labels", 1}});  // for whoever asks the model later
   if (auto name = resolved_template(options, job.model_folder); !name.empty()) job.args["template"] = name;
   // What was read from files stands there itself: the folder may be read where those files are not.
   if (job.encode.system && options.text("system").ends_with(".txt")) job.args["system"] = *job.encode.system;
-  if (options.has_option("new_special_tokens") && options.has("new_special_tokens")) job.args["new_special_tokens"] = job.new_tokens.special;
+  if (options.has_option("new_special_tokens") && options.has("new_special_tokens"))
+    job.args["new_special_tokens"] = job.new_tokens.special;
   return job;
 }
 

@@ -22,7 +22,8 @@ void read_starts(const Options& options, tuner::LoraConfig& lora) {
 }
 
 bool resizes_vocabulary(const Options& options) {
-  return options.flag("resize_vocab") || options.has("new_special_tokens") || options.has("add_tokens") || options.has("new_special_tokens_config");
+  return options.flag("resize_vocab") || options.has("new_special_tokens") || options.has("add_tokens") ||
+         options.has("new_special_tokens_config");
 }
 
 void read_lora(const Options& options, tuner::LoraConfig& lora) {
@@ -32,7 +33,8 @@ void read_lora(const Options& options, tuner::LoraConfig& lora) {
   lora.targets = options.list("target_modules");
   lora.modules_to_save = options.list("modules_to_save");
   // LLaMA-Factory trains the embeddings of a vocabulary that it resized.
-  if (uses_factory_dialect(options) && lora.modules_to_save.empty() && resizes_vocabulary(options)) lora.modules_to_save = {"embed_tokens", "lm_head"};
+  if (uses_factory_dialect(options) && lora.modules_to_save.empty() && resizes_vocabulary(options))
+    lora.modules_to_save = {"embed_tokens", "lm_head"};
   lora.rslora = options.flag("use_rslora");
   lora.dora = options.flag("use_dora");
   if (!uses_factory_dialect(options)) {
@@ -57,15 +59,17 @@ Json reft_fields(const Options& options) {
               {"args", nullptr}};
   if (options.has("reft_layer_key")) fields["layer_key"] = options.text("reft_layer_key");
   if (options.has("reft_args")) fields["args"] = options.json("reft_args");
-  for (const auto& word : options.list("reft_layers")) fields["layers"].push_back(Json::accept(word) ? Json::parse(word) : Json(word));
+  for (const auto& word : options.list("reft_layers"))
+    fields["layers"].push_back(Json::accept(word) ? Json::parse(word) : Json(word));
   return fields;
 }
 
 // A method's own fields, under their names in adapter_config.json.
 Json method_fields(const Options& options, std::string_view kind) {
   if (kind == "adalora")
-    return {{"target_r", options.integer("adalora_target_r")}, {"init_r", options.integer("adalora_init_r")}, {"tinit", options.integer("adalora_tinit")},
-            {"tfinal", options.integer("adalora_tfinal")},     {"deltaT", options.integer("adalora_deltaT")}, {"beta1", options.real("adalora_beta1")},
+    return {{"target_r", options.integer("adalora_target_r")}, {"init_r", options.integer("adalora_init_r")},
+            {"tinit", options.integer("adalora_tinit")},       {"tfinal", options.integer("adalora_tfinal")},
+            {"deltaT", options.integer("adalora_deltaT")},     {"beta1", options.real("adalora_beta1")},
             {"beta2", options.real("adalora_beta2")},          {"orth_reg_weight", options.real("adalora_orth_reg_weight")}};
   if (kind == "vera")
     return {{"r", options.integer("vera_rank")},
@@ -74,13 +78,21 @@ Json method_fields(const Options& options, std::string_view kind) {
             {"d_initial", options.real("vera_d_initial")},
             {"save_projection", true}};
   if (kind == "oft")
-    return {{"r", options.integer("oft_rank")}, {"oft_block_size", options.integer("oft_block_size")}, {"module_dropout", options.real("module_dropout")},
-            {"use_cayley_neumann", true}, {"num_cayley_neumann_terms", 5}, {"peft_version", "0.18.0"}};
+    return {{"r", options.integer("oft_rank")},
+            {"oft_block_size", options.integer("oft_block_size")},
+            {"module_dropout", options.real("module_dropout")},
+            {"use_cayley_neumann", true},
+            {"num_cayley_neumann_terms", 5},
+            {"peft_version", "0.18.0"}};
   if (kind == "boft")
-    return {{"boft_block_size", options.integer("boft_block_size")}, {"boft_block_num", options.integer("boft_block_num")},
-            {"boft_n_butterfly_factor", options.integer("boft_n_butterfly_factor")}, {"boft_dropout", options.real("boft_dropout")}};
+    return {{"boft_block_size", options.integer("boft_block_size")},
+            {"boft_block_num", options.integer("boft_block_num")},
+            {"boft_n_butterfly_factor", options.integer("boft_n_butterfly_factor")},
+            {"boft_dropout", options.real("boft_dropout")}};
   if (kind == "fourierft")
-    return {{"n_frequency", options.integer("fourier_n_frequency")}, {"scaling", options.real("fourier_scaling")}, {"random_loc_seed", 777}};
+    return {{"n_frequency", options.integer("fourier_n_frequency")},
+            {"scaling", options.real("fourier_scaling")},
+            {"random_loc_seed", 777}};
   if (kind == "reft") return reft_fields(options);
   return {{"act_layer", options.text("adapter_act")}, {"adapter_length", options.integer("adapter_length")}};
 }
@@ -90,14 +102,17 @@ void choose_kind(const Options& options, tuner::TunerConfig& config) {
   const auto* method = tuner::method_called(kind);
   if (method && !options.has_option(kind == "oft" ? "oft_rank" : "vera_rank")) method = nullptr;  // the other peer's
   const bool expands = kind == "llamapro" && options.has_option("llamapro_num_new_blocks");
-  const bool groups = kind == "longlora" && options.has_option("vera_rank");  // LoRA; what it does to attention is no tuner's matter
+  const bool groups =
+      kind == "longlora" && options.has_option("vera_rank");  // LoRA; what it does to attention is no tuner's matter
   if (kind != "lora" && kind != "full" && kind != "freeze" && !expands && !groups && !method)
     throw UserError(
         ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", options.display_name("tuner_type"), kind),
         options.has_option("vera_rank")
             ? fmt::format("expected lora, longlora, full, freeze, llamapro, {}", fmt::join(tuner::method_names(), ", "))
             : "expected lora, full, freeze or oft");
-  config.kind = kind == "full" ? tuner::TunerType::full : kind == "freeze" || expands ? tuner::TunerType::freeze : tuner::TunerType::adapter;
+  config.kind = kind == "full"                ? tuner::TunerType::full
+                : kind == "freeze" || expands ? tuner::TunerType::freeze
+                                              : tuner::TunerType::adapter;
   if (!method) return;
   config.method = method->type;
   config.method_fields = method_fields(options, kind);
@@ -122,7 +137,8 @@ void read_freezing(const Options& options, tuner::TunerConfig& config) {
 void train_new_blocks(const Options& options, tuner::TunerConfig& config) {
   config.use_llama_pro = true;
   config.layers = {};
-  config.layers.trainable_layers = options.integer(options.has("llamapro_num_groups") ? "llamapro_num_groups" : "llamapro_num_new_blocks");
+  config.layers.trainable_layers =
+      options.integer(options.has("llamapro_num_groups") ? "llamapro_num_groups" : "llamapro_num_new_blocks");
 }
 
 bool turns_on(const Options& options, std::string_view flag) { return options.has_option(flag) && options.flag(flag); }
@@ -146,7 +162,8 @@ void add_galore(const Options& options, optim::OptimizerConfig& config) {
       throw UserError(ExitCode::usage, "galore_quantization with galore_optim_per_parameter",
                       "leave one of them out; ms-swift has them apart too");
   }
-  if (turns_on(options, "galore_with_embedding")) config.target_modules.insert(config.target_modules.end(), {"embed_tokens", "lm_head"});
+  if (turns_on(options, "galore_with_embedding"))
+    config.target_modules.insert(config.target_modules.end(), {"embed_tokens", "lm_head"});
 }
 
 void add_apollo(const Options& options, optim::OptimizerConfig& config) {
@@ -212,7 +229,8 @@ tuner::TunerConfig tuner_config(const Options& options) {
                     "adapters are continued by adapter methods such as lora; merge them first for full tuning");
   if (!config.adapters.empty() && !config.create_new_adapter)
     for (const char* name : {"lora_rank", "lora_alpha", "target_modules"})
-      if (options.is_set(name)) log::warning("{} is ignored: the adapter that is continued has its own", options.display_name(name));
+      if (options.is_set(name))
+        log::warning("{} is ignored: the adapter that is continued has its own", options.display_name(name));
   return config;
 }
 

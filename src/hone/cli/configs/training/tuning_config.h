@@ -2,8 +2,8 @@
 #pragma once
 #include "hone/cli/options.h"
 #include "hone/optim/factory.h"
-#include "hone/optim/param_groups.h"
 #include "hone/optim/lr_scheduler.h"
+#include "hone/optim/param_groups.h"
 #include "hone/tuner/config.h"
 
 namespace hone::cli {

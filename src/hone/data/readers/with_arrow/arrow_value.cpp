@@ -7,7 +7,9 @@ namespace hone::data {
 namespace {
 
 template <class ArrayType>
-const ArrayType& as(const arrow::Array& array) { return static_cast<const ArrayType&>(array); }
+const ArrayType& as(const arrow::Array& array) {
+  return static_cast<const ArrayType&>(array);
+}
 
 Result<Json> text(std::string_view bytes) {
   if (!simdjson::validate_utf8(bytes.data(), bytes.size())) return Error{"bytes that are not UTF-8; expected text"};
@@ -40,21 +42,36 @@ Result<Json> arrow_value(const arrow::Array& array, int64_t row) {
   using arrow::Type;
   if (array.IsNull(row)) return Json(nullptr);
   switch (array.type_id()) {
-    case Type::STRING: return text(as<arrow::StringArray>(array).GetView(row));
-    case Type::LARGE_STRING: return text(as<arrow::LargeStringArray>(array).GetView(row));
-    case Type::BINARY: return text(as<arrow::BinaryArray>(array).GetView(row));
-    case Type::LARGE_BINARY: return text(as<arrow::LargeBinaryArray>(array).GetView(row));
-    case Type::BOOL: return Json(as<arrow::BooleanArray>(array).Value(row));
-    case Type::INT8: return Json(as<arrow::Int8Array>(array).Value(row));
-    case Type::INT16: return Json(as<arrow::Int16Array>(array).Value(row));
-    case Type::INT32: return Json(as<arrow::Int32Array>(array).Value(row));
-    case Type::INT64: return Json(as<arrow::Int64Array>(array).Value(row));
-    case Type::UINT8: return Json(as<arrow::UInt8Array>(array).Value(row));
-    case Type::UINT16: return Json(as<arrow::UInt16Array>(array).Value(row));
-    case Type::UINT32: return Json(as<arrow::UInt32Array>(array).Value(row));
-    case Type::UINT64: return Json(as<arrow::UInt64Array>(array).Value(row));
-    case Type::FLOAT: return Json(as<arrow::FloatArray>(array).Value(row));
-    case Type::DOUBLE: return Json(as<arrow::DoubleArray>(array).Value(row));
+    case Type::STRING:
+      return text(as<arrow::StringArray>(array).GetView(row));
+    case Type::LARGE_STRING:
+      return text(as<arrow::LargeStringArray>(array).GetView(row));
+    case Type::BINARY:
+      return text(as<arrow::BinaryArray>(array).GetView(row));
+    case Type::LARGE_BINARY:
+      return text(as<arrow::LargeBinaryArray>(array).GetView(row));
+    case Type::BOOL:
+      return Json(as<arrow::BooleanArray>(array).Value(row));
+    case Type::INT8:
+      return Json(as<arrow::Int8Array>(array).Value(row));
+    case Type::INT16:
+      return Json(as<arrow::Int16Array>(array).Value(row));
+    case Type::INT32:
+      return Json(as<arrow::Int32Array>(array).Value(row));
+    case Type::INT64:
+      return Json(as<arrow::Int64Array>(array).Value(row));
+    case Type::UINT8:
+      return Json(as<arrow::UInt8Array>(array).Value(row));
+    case Type::UINT16:
+      return Json(as<arrow::UInt16Array>(array).Value(row));
+    case Type::UINT32:
+      return Json(as<arrow::UInt32Array>(array).Value(row));
+    case Type::UINT64:
+      return Json(as<arrow::UInt64Array>(array).Value(row));
+    case Type::FLOAT:
+      return Json(as<arrow::FloatArray>(array).Value(row));
+    case Type::DOUBLE:
+      return Json(as<arrow::DoubleArray>(array).Value(row));
     case Type::LIST: {
       const auto& lists = as<arrow::ListArray>(array);
       return list(*lists.values(), lists.value_offset(row), lists.value_length(row));
@@ -67,7 +84,8 @@ Result<Json> arrow_value(const arrow::Array& array, int64_t row) {
       const auto& lists = as<arrow::FixedSizeListArray>(array);
       return list(*lists.values(), lists.value_offset(row), lists.value_length(row));
     }
-    case Type::STRUCT: return object(as<arrow::StructArray>(array), row);
+    case Type::STRUCT:
+      return object(as<arrow::StructArray>(array), row);
     case Type::DICTIONARY: {
       const auto& words = as<arrow::DictionaryArray>(array);
       return arrow_value(*words.dictionary(), words.GetValueIndex(row));

@@ -45,7 +45,9 @@ class ParquetRows : public RowReader {
       const auto& column = *(*table)->column(i);
       if (column.num_chunks() != 1) return row_error(RowProblem::file, origin.str(), "a row group in pieces; expected one");
       auto value = arrow_value(*column.chunk(0), row);
-      if (!value) return row_error(RowProblem::type, origin.str(), fmt::format("column \"{}\": {}", (*table)->field(i)->name(), value.error()));
+      if (!value)
+        return row_error(RowProblem::type, origin.str(),
+                         fmt::format("column \"{}\": {}", (*table)->field(i)->name(), value.error()));
       fields[(*table)->field(i)->name()] = std::move(value).value();
     }
     return Row{std::move(fields), std::move(origin)};

@@ -8,7 +8,9 @@
 namespace hone::ops::cpu {
 
 int64_t split_size(int64_t rows, int64_t width) { return row_blocks_of(rows) * kAmxRows * width * kSplitTerms; }
-void pack_bf16x3(const float* x, c10::BFloat16* parts, int64_t rows, int64_t width) { pack_bf16x3(x, parts, rows, width, row_blocks_of(rows)); }
+void pack_bf16x3(const float* x, c10::BFloat16* parts, int64_t rows, int64_t width) {
+  pack_bf16x3(x, parts, rows, width, row_blocks_of(rows));
+}
 
 #if defined(__x86_64__)
 
@@ -31,7 +33,8 @@ HONE_AMX void pack_block(const float* x, c10::BFloat16* to, int64_t rows, int64_
   store_columns(low, to + 2 * kTileNumbers);
 }
 
-// Where the weights of a block of outputs are read, one row for each line of its tiles. Rows that are not there read the last one that is.
+// Where the weights of a block of outputs are read, one row for each line of its tiles. Rows that are not there read the last one
+// that is.
 struct Reader {
   const float* rows[2 * kTile];
   int64_t ahead;  // to what is read after the end of these rows
@@ -52,8 +55,9 @@ HONE_AMX_INLINE void split_row(const Reader& reader, int64_t row, int64_t i, int
   store_split(from, to + row / kTile * kPartsBlock + row % kTile * kAmxInputs);
 }
 
-// Tiles 0 and 1 hold sums, 2 to 4 the parts that meet both, 5 to 7 those that meet one. A sum takes its six products in one order, whichever of
-// the two it is and however many rows there are: what depends on the company of a row would not be repeatable.
+// Tiles 0 and 1 hold sums, 2 to 4 the parts that meet both, 5 to 7 those that meet one. A sum takes its six products in one
+// order, whichever of the two it is and however many rows there are: what depends on the company of a row would not be
+// repeatable.
 enum : int { kFirst, kSecond, kLow, kMiddle, kHigh, kA, kB, kC };
 
 HONE_AMX_INLINE void load_held(const c10::BFloat16* block) {
@@ -75,18 +79,30 @@ struct OneOfRows {
   HONE_AMX_INLINE static void move(int64_t number, const c10::BFloat16*, const c10::BFloat16* w) {
     const auto* next = w + kPartsBlock;
     switch (number) {
-      case 0: return multiply_tiles<kFirst, kA, kLow>();
-      case 1: return multiply_tiles<kFirst, kA, kMiddle>();
-      case 2: return multiply_tiles<kFirst, kA, kHigh>(), load_tile<kA>(next, kTileStride);
-      case 3: return multiply_tiles<kFirst, kB, kMiddle>();
-      case 4: return multiply_tiles<kFirst, kB, kHigh>(), load_tile<kB>(middle_of(next), kTileStride);
-      case 5: return multiply_tiles<kFirst, kC, kHigh>(), load_tile<kC>(low_of(next), kTileStride);
-      case 6: return multiply_tiles<kSecond, kA, kLow>();
-      case 7: return multiply_tiles<kSecond, kA, kMiddle>();
-      case 8: return multiply_tiles<kSecond, kA, kHigh>();
-      case 9: return multiply_tiles<kSecond, kB, kMiddle>();
-      case 10: return multiply_tiles<kSecond, kB, kHigh>();
-      case 11: return multiply_tiles<kSecond, kC, kHigh>();
+      case 0:
+        return multiply_tiles<kFirst, kA, kLow>();
+      case 1:
+        return multiply_tiles<kFirst, kA, kMiddle>();
+      case 2:
+        return multiply_tiles<kFirst, kA, kHigh>(), load_tile<kA>(next, kTileStride);
+      case 3:
+        return multiply_tiles<kFirst, kB, kMiddle>();
+      case 4:
+        return multiply_tiles<kFirst, kB, kHigh>(), load_tile<kB>(middle_of(next), kTileStride);
+      case 5:
+        return multiply_tiles<kFirst, kC, kHigh>(), load_tile<kC>(low_of(next), kTileStride);
+      case 6:
+        return multiply_tiles<kSecond, kA, kLow>();
+      case 7:
+        return multiply_tiles<kSecond, kA, kMiddle>();
+      case 8:
+        return multiply_tiles<kSecond, kA, kHigh>();
+      case 9:
+        return multiply_tiles<kSecond, kB, kMiddle>();
+      case 10:
+        return multiply_tiles<kSecond, kB, kHigh>();
+      case 11:
+        return multiply_tiles<kSecond, kC, kHigh>();
     }
   }
 };
@@ -104,18 +120,30 @@ struct TwoOfRows {
   HONE_AMX_INLINE static void move(int64_t number, const c10::BFloat16* x, const c10::BFloat16*) {
     const auto* next = x + kPartsBlock;
     switch (number) {
-      case 0: return multiply_tiles<kFirst, kHigh, kA>(), load_tile<kA>(low_of(next), kTileStride);
-      case 1: return multiply_tiles<kFirst, kHigh, kB>();
-      case 2: return multiply_tiles<kFirst, kHigh, kC>();
-      case 3: return multiply_tiles<kFirst, kMiddle, kB>(), load_tile<kB>(middle_of(next), kTileStride);
-      case 4: return multiply_tiles<kFirst, kMiddle, kC>();
-      case 5: return multiply_tiles<kFirst, kLow, kC>(), load_tile<kC>(next, kTileStride);
-      case 6: return multiply_tiles<kSecond, kHigh, kA>();
-      case 7: return multiply_tiles<kSecond, kHigh, kB>();
-      case 8: return multiply_tiles<kSecond, kHigh, kC>();
-      case 9: return multiply_tiles<kSecond, kMiddle, kB>();
-      case 10: return multiply_tiles<kSecond, kMiddle, kC>();
-      case 11: return multiply_tiles<kSecond, kLow, kC>();
+      case 0:
+        return multiply_tiles<kFirst, kHigh, kA>(), load_tile<kA>(low_of(next), kTileStride);
+      case 1:
+        return multiply_tiles<kFirst, kHigh, kB>();
+      case 2:
+        return multiply_tiles<kFirst, kHigh, kC>();
+      case 3:
+        return multiply_tiles<kFirst, kMiddle, kB>(), load_tile<kB>(middle_of(next), kTileStride);
+      case 4:
+        return multiply_tiles<kFirst, kMiddle, kC>();
+      case 5:
+        return multiply_tiles<kFirst, kLow, kC>(), load_tile<kC>(next, kTileStride);
+      case 6:
+        return multiply_tiles<kSecond, kHigh, kA>();
+      case 7:
+        return multiply_tiles<kSecond, kHigh, kB>();
+      case 8:
+        return multiply_tiles<kSecond, kHigh, kC>();
+      case 9:
+        return multiply_tiles<kSecond, kMiddle, kB>();
+      case 10:
+        return multiply_tiles<kSecond, kMiddle, kC>();
+      case 11:
+        return multiply_tiles<kSecond, kLow, kC>();
     }
   }
 };
@@ -149,8 +177,10 @@ HONE_AMX_INLINE void put_outputs(const AmxSums& sums, float* y, int64_t first, c
   const int64_t count = std::min(Way::kOutputs, shape.count - first);
   y += first;
   put_sums(sums.first, std::min(count, kTile), std::min(shape.rows, kTile), y, shape.y_stride);
-  if (Way::kRowBlocks == 2) put_sums(sums.second, count, shape.rows - kTile, y + kTile * shape.y_stride, shape.y_stride);
-  else if (count > kTile) put_sums(sums.second, count - kTile, shape.rows, y + kTile, shape.y_stride);
+  if (Way::kRowBlocks == 2)
+    put_sums(sums.second, count, shape.rows - kTile, y + kTile * shape.y_stride, shape.y_stride);
+  else if (count > kTile)
+    put_sums(sums.second, count - kTile, shape.rows, y + kTile, shape.y_stride);
 }
 
 // The moves of the unit stand between the cutting of the next block's rows, so that both go on at once.
@@ -194,14 +224,18 @@ void pack_bf16x3(const float* x, c10::BFloat16* parts, int64_t rows, int64_t wid
 
 HONE_AMX void amx_outputs(const c10::BFloat16* parts, const float* weight, float* y, const SkinnyShape& shape) {
   set_up_full_tiles();
-  if (shape.rows <= kAmxRows) outputs_by_parts<OneOfRows>(parts, weight, y, shape);
-  else outputs_by_parts<TwoOfRows>(parts, weight, y, shape);
+  if (shape.rows <= kAmxRows)
+    outputs_by_parts<OneOfRows>(parts, weight, y, shape);
+  else
+    outputs_by_parts<TwoOfRows>(parts, weight, y, shape);
   release_tiles();
 }
 
 #else
 
-void pack_bf16x3(const float*, c10::BFloat16*, int64_t, int64_t, int64_t) { fail_check("a processor with a matrix unit", __FILE__, __LINE__, ""); }
+void pack_bf16x3(const float*, c10::BFloat16*, int64_t, int64_t, int64_t) {
+  fail_check("a processor with a matrix unit", __FILE__, __LINE__, "");
+}
 void amx_outputs(const c10::BFloat16*, const float*, float*, const SkinnyShape&) {
   fail_check("a processor with a matrix unit", __FILE__, __LINE__, "");
 }

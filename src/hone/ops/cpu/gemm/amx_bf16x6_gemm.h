@@ -1,5 +1,5 @@
-// float32 on a matrix unit that multiplies bfloat16 (AMX): a float is the sum of three such numbers, and of their nine products the six
-// largest are summed; what is left out is at most 2^-22 of a product. Several times as fast as products of floats.
+// float32 on a matrix unit that multiplies bfloat16 (AMX): a float is the sum of three such numbers, and of their nine products
+// the six largest are summed; what is left out is at most 2^-22 of a product. Several times as fast as products of floats.
 #pragma once
 #include <c10/util/BFloat16.h>
 
@@ -7,8 +7,8 @@
 
 namespace hone::ops::cpu {
 
-// x [rows, width] as the unit reads it: for each 32 inputs and sixteen rows the high, middle and low parts, each by pairs of inputs (i, i + 16).
-// Rows are filled up to whole sixteens, or to more of them.
+// x [rows, width] as the unit reads it: for each 32 inputs and sixteen rows the high, middle and low parts, each by pairs of
+// inputs (i, i + 16). Rows are filled up to whole sixteens, or to more of them.
 inline int64_t row_blocks_of(int64_t rows) { return (rows + 15) / 16; }
 int64_t split_size(int64_t rows, int64_t width);  // numbers in all
 void pack_bf16x3(const float* x, c10::BFloat16* parts, int64_t rows, int64_t width);

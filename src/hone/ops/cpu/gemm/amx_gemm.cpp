@@ -46,7 +46,8 @@ HONE_AMX void set_up(const AmxBlock& block) {
   set_up_tiles(setup);
 }
 
-// A row of the weight is short and the rows lie apart: what is read a little later, at last of the next block, is asked of memory on the way.
+// A row of the weight is short and the rows lie apart: what is read a little later, at last of the next block, is asked of memory
+// on the way.
 template <bool Lower, bool Right>
 HONE_AMX void multiply_block(const c10::BFloat16* packed, const c10::BFloat16* weight, int64_t width, const AmxBlock& block) {
   constexpr int64_t kAhead = 4 * kAmxInputs, kToNextBlock = kBlockOutputs - 1;
@@ -81,7 +82,8 @@ void put_tile(const float* sums, int64_t outputs, int64_t rows, float* y, int64_
 }
 
 template <bool Lower, bool Right>
-HONE_AMX void block_outputs(const c10::BFloat16* packed, const c10::BFloat16* weight, float* y, const SkinnyShape& shape, const AmxBlock& block) {
+HONE_AMX void block_outputs(const c10::BFloat16* packed, const c10::BFloat16* weight, float* y, const SkinnyShape& shape,
+                            const AmxBlock& block) {
   alignas(64) float sums[kAmxOutputs * kAmxRows];
   multiply_block<Lower, Right>(packed, weight, shape.width, block);
   store_tile<0>(sums, block.left * 4);
@@ -117,10 +119,14 @@ HONE_AMX void amx_outputs(const c10::BFloat16* packed, const c10::BFloat16* weig
     if (block.upper != before.upper || block.lower != before.lower) set_up(block);
     before = block;
     const auto* rows = weight + n * shape.width;
-    if (lower && right) block_outputs<true, true>(packed, rows, y + n, shape, block);
-    else if (lower) block_outputs<true, false>(packed, rows, y + n, shape, block);
-    else if (right) block_outputs<false, true>(packed, rows, y + n, shape, block);
-    else block_outputs<false, false>(packed, rows, y + n, shape, block);
+    if (lower && right)
+      block_outputs<true, true>(packed, rows, y + n, shape, block);
+    else if (lower)
+      block_outputs<true, false>(packed, rows, y + n, shape, block);
+    else if (right)
+      block_outputs<false, true>(packed, rows, y + n, shape, block);
+    else
+      block_outputs<false, false>(packed, rows, y + n, shape, block);
   }
   release_tiles();
 }

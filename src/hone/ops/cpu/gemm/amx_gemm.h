@@ -1,5 +1,5 @@
-// Few rows against bfloat16 weights on a processor's matrix unit (AMX): sixteen outputs of sixteen rows at a time, so that reading the
-// weights is all that is left to wait for, however many rows there are.
+// Few rows against bfloat16 weights on a processor's matrix unit (AMX): sixteen outputs of sixteen rows at a time, so that
+// reading the weights is all that is left to wait for, however many rows there are.
 #pragma once
 #include <c10/util/BFloat16.h>
 

@@ -9,7 +9,9 @@ constexpr int64_t kTile = 16, kTileNumbers = kTile * kAmxInputs, kTileStride = k
 constexpr int64_t kTileSums = kTile * kTile, kSumsStride = kTile * 4;
 // Sums of so many inputs are added up apart: a long sum would lose more by rounding than the products do.
 constexpr int64_t kSummedInputs = 512;
-constexpr int64_t kSplitTerms = 3, kPartsBlock = kSplitTerms * kTileNumbers;  // the tiles of the high, the middle and the low parts, one after the other
+constexpr int64_t kSplitTerms = 3,
+                  kPartsBlock =
+                      kSplitTerms * kTileNumbers;  // the tiles of the high, the middle and the low parts, one after the other
 
 }  // namespace hone::ops::cpu
 
@@ -30,7 +32,9 @@ HONE_AMX_INLINE __m512i pairs_of(__m512i a, __m512i b) {
   const auto upper = _mm512_set4_epi32(0x0F0E0F0E, 0x0B0A0B0A, 0x07060706, 0x03020302);
   return _mm512_mask_shuffle_epi8(b, 0x3333333333333333u, a, upper);
 }
-HONE_AMX_INLINE __m512i upper_half(__m512i bits) { return _mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))); }
+HONE_AMX_INLINE __m512i upper_half(__m512i bits) {
+  return _mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u)));
+}
 HONE_AMX_INLINE __m512i nearest_half(__m512i bits) { return upper_half(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000))); }
 HONE_AMX_INLINE __m512i rest(__m512i bits, __m512i part) {
   return _mm512_castps_si512(_mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_castsi512_ps(part)));
@@ -45,7 +49,8 @@ HONE_AMX_INLINE Bf16x3 truncating_split(const float* from) {
 }
 // Rounded, so that what is left out of the products has no sign of its own.
 HONE_AMX_INLINE Bf16x3 rounding_split(const float* from) {
-  const auto a0 = _mm512_loadu_si512(from), b0 = _mm512_loadu_si512(from + kTile), a_high = nearest_half(a0), b_high = nearest_half(b0);
+  const auto a0 = _mm512_loadu_si512(from), b0 = _mm512_loadu_si512(from + kTile), a_high = nearest_half(a0),
+             b_high = nearest_half(b0);
   const auto a1 = rest(a0, a_high), b1 = rest(b0, b_high), a_middle = nearest_half(a1), b_middle = nearest_half(b1);
   return {pairs_of(a_high, b_high), pairs_of(a_middle, b_middle), pairs_of(rest(a1, a_middle), rest(b1, b_middle))};
 }
@@ -58,7 +63,8 @@ HONE_AMX_INLINE void store_split(const float* from, c10::BFloat16* line) {
 
 // Lines become columns: four times the halves are dealt together like cards.
 HONE_AMX_INLINE void transpose_tile(__m512i (&lines)[kTile]) {
-  const auto first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+  const auto first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+             second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
 #pragma GCC unroll 4
   for (int round = 0; round < 4; ++round) {
     __m512i dealt[kTile];
@@ -73,7 +79,8 @@ HONE_AMX_INLINE void transpose_tile(__m512i (&lines)[kTile]) {
 }
 
 HONE_AMX_INLINE void add_sums(const float* some, float* totals, int64_t count) {
-  for (int64_t i = 0; i < count; i += kTile) _mm512_store_ps(totals + i, _mm512_add_ps(_mm512_load_ps(totals + i), _mm512_load_ps(some + i)));
+  for (int64_t i = 0; i < count; i += kTile)
+    _mm512_store_ps(totals + i, _mm512_add_ps(_mm512_load_ps(totals + i), _mm512_load_ps(some + i)));
 }
 
 // A tile holds sums by outputs; y by rows.

@@ -44,7 +44,9 @@ HONE_INLINE DotOperand load_factor(const T* from, VectorTail extent) {
 HONE_INLINE void store_factor(float* to, const DotOperand& x, FullVector) {
   vst1q_f32(to, x.a), vst1q_f32(to + 4, x.b), vst1q_f32(to + 8, x.c), vst1q_f32(to + 12, x.d);
 }
-HONE_INLINE void store_factor(float* to, const DotOperand& x, VectorTail extent) { std::memcpy(to, &x, static_cast<size_t>(extent.count) * sizeof(float)); }
+HONE_INLINE void store_factor(float* to, const DotOperand& x, VectorTail extent) {
+  std::memcpy(to, &x, static_cast<size_t>(extent.count) * sizeof(float));
+}
 
 HONE_INLINE void accumulate(DotAccumulator& sum, const DotOperand& x, const DotOperand& y) {
   sum.four = vfmaq_f32(vfmaq_f32(vfmaq_f32(vfmaq_f32(sum.four, x.a, y.a), x.b, y.b), x.c, y.c), x.d, y.d);

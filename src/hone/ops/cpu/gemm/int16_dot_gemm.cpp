@@ -23,7 +23,8 @@ struct SplitCounts {
 SplitCounts split_sixteen(const float* x, float by) {
   int16x8_t high[2], low[2];
   for (int half = 0; half < 2; ++half) {
-    const int32x4_t a = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + half * 8), by)), b = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + half * 8 + 4), by));
+    const int32x4_t a = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + half * 8), by)),
+                    b = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + half * 8 + 4), by));
     const int16x8_t counts = vcombine_s16(vmovn_s32(a), vmovn_s32(b));
     high[half] = vrshrq_n_s16(counts, 7);
     low[half] = vsubq_s16(counts, vshlq_n_s16(high[half], 7));
@@ -87,7 +88,8 @@ HONE_SPLIT_DOTS void split_tile(const Int16Activations& x, const int8_t* codes, 
 
 }  // namespace
 
-void split_outputs_int8(const Int16Activations& x, const int32_t* codes, const float* scales, float* y, const SkinnyShape& shape) {
+void split_outputs_int8(const Int16Activations& x, const int32_t* codes, const float* scales, float* y,
+                        const SkinnyShape& shape) {
   const auto* bytes = reinterpret_cast<const int8_t*>(codes);
   for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
     const Int16Activations rows{x.high + m * shape.width, x.low + m * shape.width, x.scales + m * (shape.width / kSplitGroup)};
@@ -101,7 +103,9 @@ void split_outputs_int8(const Int16Activations& x, const int32_t* codes, const f
 
 bool has_int16_dot() { return false; }
 
-void quantize_int16(const float*, const Int16Activations&, int64_t, int64_t) { HONE_CHECK(false, "asked only where has_split_dots()"); }
+void quantize_int16(const float*, const Int16Activations&, int64_t, int64_t) {
+  HONE_CHECK(false, "asked only where has_split_dots()");
+}
 
 void split_outputs_int8(const Int16Activations&, const int32_t*, const float*, float*, const SkinnyShape&) {
   HONE_CHECK(false, "asked only where has_split_dots()");

@@ -4,8 +4,8 @@
 
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
-#include "hone/ops/cpu/simd.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
+#include "hone/ops/cpu/simd.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -39,7 +39,7 @@ HONE_CPU_KERNEL void quantize_activations(const float* x, const QuantizedActivat
       const float largest = max(max(max(a, -a), max(b, -b)));
       const float scale = largest / 127 + horizontal_sum(a * 0.0f + b * 0.0f);  // what is not finite stays so
       const F32x16 first = to_integers(a * (largest > 0 ? 127 / largest : 0)),
-                 second = to_integers(b * (largest > 0 ? 127 / largest : 0));
+                   second = to_integers(b * (largest > 0 ? 127 / largest : 0));
       int8_t* even = rounded.codes + m * width + i / kPackedBlock * kPackedBlock + i % kPackedBlock / 2;
       store_bytes(even, __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
       store_bytes(even + kPackedBlock / 2,
@@ -104,7 +104,7 @@ HONE_BYTE_DOTS void byte_tile(const QuantizedActivations& x, const int32_t* code
 }  // namespace
 
 void int8_dot_int4_weights(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
-                       const SkinnyShape& shape) {
+                           const SkinnyShape& shape) {
   const int64_t groups = padded_groups(shape.width);
   for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
     const QuantizedActivations rows{x.codes + m * shape.width, x.scales + m * shape.width / 8, x.sums + m * groups};

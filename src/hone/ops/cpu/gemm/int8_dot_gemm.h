@@ -20,6 +20,6 @@ struct QuantizedActivations {
 void quantize_activations(const float* x, const QuantizedActivations& rounded, int64_t rows, int64_t width);
 
 void int8_dot_int4_weights(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
-                       const SkinnyShape& shape);
+                           const SkinnyShape& shape);
 
 }  // namespace hone::ops::cpu

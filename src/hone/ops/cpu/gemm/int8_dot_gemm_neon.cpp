@@ -75,7 +75,7 @@ HONE_NEON_DOTS void neon_byte_tile(const QuantizedActivations& x, const int32_t*
 }  // namespace
 
 void int8_dot_int4_weights(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
-                       const SkinnyShape& shape) {
+                           const SkinnyShape& shape) {
   const int64_t groups = padded_groups(shape.width);
   for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
     const QuantizedActivations rows{x.codes + m * shape.width, x.scales + m * shape.width / 8, x.sums + m * groups};

@@ -126,7 +126,8 @@ HONE_CPU_KERNEL void group_sums(const float* x, float* sums, int64_t rows, int64
   for (int64_t m = 0; m < rows; ++m)
     for (int64_t g = 0; g < groups; ++g) {
       const float* from = x + m * width + g * kPackedGroup;
-      sums[m * groups + g] = g * kPackedGroup < width ? horizontal_sum(load(from, FullVector{}) + load(from + kVectorWidth, FullVector{})) : 0.0f;
+      sums[m * groups + g] =
+          g * kPackedGroup < width ? horizontal_sum(load(from, FullVector{}) + load(from + kVectorWidth, FullVector{})) : 0.0f;
     }
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 #include <c10/util/BFloat16.h>
 
-#include "hone/ops/cpu/simd.h"
 #include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
+#include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {
 
@@ -34,9 +34,10 @@ HONE_INLINE Words load_words(const int32_t* from) {
 HONE_INLINE void spread_groups(F32x16 groups, float* to) {
   store(to, __builtin_shufflevector(groups, groups, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3), FullVector{});
   store(to + kVectorWidth, __builtin_shufflevector(groups, groups, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7), FullVector{});
-  store(to + 2 * kVectorWidth, __builtin_shufflevector(groups, groups, 8, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10, 10, 11, 11, 11, 11), FullVector{});
-  store(to + 3 * kVectorWidth, __builtin_shufflevector(groups, groups, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15),
+  store(to + 2 * kVectorWidth, __builtin_shufflevector(groups, groups, 8, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10, 10, 11, 11, 11, 11),
         FullVector{});
+  store(to + 3 * kVectorWidth,
+        __builtin_shufflevector(groups, groups, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15), FullVector{});
 }
 
 // Outputs computed at a time for one row of x and for several.

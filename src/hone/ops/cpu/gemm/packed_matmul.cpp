@@ -1,12 +1,12 @@
 #include "hone/ops/cpu/gemm/packed_matmul.h"
 
-#include "hone/ops/cpu/gemm/int8_dot_gemm.h"
 #include "hone/ops/cpu/dispatch.h"
-#include "hone/ops/cpu/outputs.h"
+#include "hone/ops/cpu/gemm/int16_dot_gemm.h"
+#include "hone/ops/cpu/gemm/int8_dot_gemm.h"
 #include "hone/ops/cpu/gemm/packed_kernels.h"
 #include "hone/ops/cpu/gemm/panel_dots.h"
+#include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/parallel.h"
-#include "hone/ops/cpu/gemm/int16_dot_gemm.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
@@ -108,18 +108,25 @@ struct SplitInput {
   Tensor high, low, scales;  // of Int16Activations
 
   explicit SplitInput(const Tensor& x)
-      : high(at::empty(x.sizes(), at::kChar)), low(at::empty(x.sizes(), at::kChar)), scales(at::empty({x.size(0), x.size(1) / kSplitGroup}, x.options())) {
+      : high(at::empty(x.sizes(), at::kChar)),
+        low(at::empty(x.sizes(), at::kChar)),
+        scales(at::empty({x.size(0), x.size(1) / kSplitGroup}, x.options())) {
     const int64_t width = x.size(1);
     parallel_pieces(x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
       const auto all = rows();
       const int64_t at = begin * width;
-      quantize_int16(x.const_data_ptr<float>() + at, {all.high + at, all.low + at, all.scales + at / kSplitGroup}, end - begin, width);
+      quantize_int16(x.const_data_ptr<float>() + at, {all.high + at, all.low + at, all.scales + at / kSplitGroup}, end - begin,
+                     width);
     });
   }
-  Int16Activations rows() const { return {high.mutable_data_ptr<int8_t>(), low.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>()}; }
+  Int16Activations rows() const {
+    return {high.mutable_data_ptr<int8_t>(), low.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>()};
+  }
   // The numbers they stand for, in the inputs' own order.
   Tensor values() const {
-    auto ordered = (high.to(at::kFloat) * kHighCounts + low).view({high.size(0), -1, kPackedWords, kSplitGroup / kPackedWords}).transpose(2, 3);
+    auto ordered = (high.to(at::kFloat) * kHighCounts + low)
+                       .view({high.size(0), -1, kPackedWords, kSplitGroup / kPackedWords})
+                       .transpose(2, 3);
     return (ordered.reshape({high.size(0), -1, kSplitGroup}) * scales.unsqueeze(2)).view(high.sizes());
   }
 };
@@ -157,7 +164,9 @@ Tensor fake_quantize_input(const Tensor& x, const PackedWeight& weight) {
   return x.to(at::kFloat);
 }
 
-bool multiplies_many_rows(const PackedWeight& weight) { return has_panel_dots() && (rounds_inputs(weight) || splits_inputs(weight)); }
+bool multiplies_many_rows(const PackedWeight& weight) {
+  return has_panel_dots() && (rounds_inputs(weight) || splits_inputs(weight));
+}
 
 Tensor packed_matmul(const Tensor& x, const PackedWeight& weight) {
   const int64_t width = padded_width(weight.width);

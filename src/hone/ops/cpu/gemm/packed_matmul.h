@@ -15,10 +15,11 @@ struct PackedWeight {
 PackedWeight pack_int8(const Tensor& codes, const Tensor& scales);
 PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& min);
 
-bool multiplies_many_rows(const PackedWeight& weight);                           // whether packed_matmul takes more than kBatchInvariantRows
-Tensor packed_matmul(const Tensor& x, const PackedWeight& weight);               // x W^T in float32
+bool multiplies_many_rows(const PackedWeight& weight);              // whether packed_matmul takes more than kBatchInvariantRows
+Tensor packed_matmul(const Tensor& x, const PackedWeight& weight);  // x W^T in float32
 Tensor unpacked_rows(const PackedWeight& weight, int64_t first, int64_t count);  // float32 [count, width]
-// x in float32 as packed_matmul multiplies it, which may be rounded: a row's answer must not depend on how many are computed with it.
+// x in float32 as packed_matmul multiplies it, which may be rounded: a row's answer must not depend on how many are computed with
+// it.
 Tensor fake_quantize_input(const Tensor& x, const PackedWeight& weight);
 
 }  // namespace hone::ops::cpu

@@ -31,7 +31,9 @@ class Int8Panels {
   static constexpr int64_t kGroup = kSplitGroup, kSlab = kSlabInputs / kGroup, kColumnWords = kInt8ColumnWords;
 
   Int8Panels(const Int16Activations& x, int64_t rows, const PackedWeight& weight)
-      : groups(padded_width(weight.width) / kGroup), codes_(weight.codes.const_data_ptr<int32_t>()), factors_(weight.scales.const_data_ptr<float>()) {
+      : groups(padded_width(weight.width) / kGroup),
+        codes_(weight.codes.const_data_ptr<int32_t>()),
+        factors_(weight.scales.const_data_ptr<float>()) {
     words_ = at::empty({up_to(rows, kPanelRows) * groups * kInt8RowWords}, at::kInt);
     scales_ = at::empty({up_to(rows, kPanelRows) * groups}, at::kFloat);
     auto* words = words_.mutable_data_ptr<int32_t>();
@@ -42,8 +44,10 @@ class Int8Panels {
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t from = row * groups * kGroup + g * kGroup, stride = groups * kInt8ColumnWords;
           pack_row_words(words_at(x.high + from), stride, lines, kInt8ColumnWords, to + g * kInt8RowWords * kPanelRows);
-          pack_row_words(words_at(x.low + from), stride, lines, kInt8ColumnWords, to + (g * kInt8RowWords + kInt8ColumnWords) * kPanelRows);
-          for (int64_t p = 0; p < kPanelRows; ++p) scales[row * groups + g * kPanelRows + p] = p < lines ? x.scales[(row + p) * groups + g] : 0.0f;
+          pack_row_words(words_at(x.low + from), stride, lines, kInt8ColumnWords,
+                         to + (g * kInt8RowWords + kInt8ColumnWords) * kPanelRows);
+          for (int64_t p = 0; p < kPanelRows; ++p)
+            scales[row * groups + g * kPanelRows + p] = p < lines ? x.scales[(row + p) * groups + g] : 0.0f;
         }
       });
     });
@@ -55,7 +59,8 @@ class Int8Panels {
                         columns.words.data() + panel * count * kColumnWords * kPanelColumns);
     });
   }
-  void multiply(int64_t row, int64_t panel, int64_t first, int64_t count, const ColumnPanels& columns, float* sums, int64_t stride) const {
+  void multiply(int64_t row, int64_t panel, int64_t first, int64_t count, const ColumnPanels& columns, float* sums,
+                int64_t stride) const {
     const int64_t at = row * groups + first * kPanelRows;
     multiply_int8_panels(words_.const_data_ptr<int32_t>() + at * kInt8RowWords, scales_.const_data_ptr<float>() + at,
                          columns.words.data() + panel * count * kColumnWords * kPanelColumns, count, sums, stride);
@@ -75,7 +80,9 @@ class Int4Panels {
   static constexpr int64_t kGroup = kPackedGroup, kSlab = kSlabInputs / kGroup, kColumnWords = kInt4Words;
 
   Int4Panels(const QuantizedActivations& x, int64_t rows, const PackedWeight& weight)
-      : groups(padded_width(weight.width) / kGroup), codes_(weight.codes.const_data_ptr<int32_t>()), factors_(weight.scales.const_data_ptr<c10::BFloat16>()) {
+      : groups(padded_width(weight.width) / kGroup),
+        codes_(weight.codes.const_data_ptr<int32_t>()),
+        factors_(weight.scales.const_data_ptr<c10::BFloat16>()) {
     words_ = at::empty({up_to(rows, kPanelRows) * groups * kInt4Words}, at::kInt);
     scales_ = at::empty({2, up_to(rows, kPanelRows) * groups}, at::kFloat);
     auto* words = words_.mutable_data_ptr<int32_t>();
@@ -87,7 +94,8 @@ class Int4Panels {
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t from = row * width + g * kGroup / kPackedBlock * kPackedBlock + g * kGroup % kPackedBlock / 2;
           pack_row_words(words_at(x.codes + from), width / 4, lines, 4, to + g * kInt4Words * kPanelRows);
-          pack_row_words(words_at(x.codes + from + kPackedBlock / 2), width / 4, lines, 4, to + (g * kInt4Words + 4) * kPanelRows);
+          pack_row_words(words_at(x.codes + from + kPackedBlock / 2), width / 4, lines, 4,
+                         to + (g * kInt4Words + 4) * kPanelRows);
           for (int64_t p = 0; p < kPanelRows; ++p) {
             const bool there = p < lines;
             scales[row * groups + g * kPanelRows + p] = there ? x.scales[(row + p) * width / 8 + g * 4] : 0.0f;
@@ -102,7 +110,8 @@ class Int4Panels {
     columns.scales.resize(static_cast<size_t>(block.stride() * count * 2));
     const int64_t padded = padded_groups(groups * kGroup);
     for_panels<kPanelColumns>(block.column, block.column + block.columns, [&](int64_t panel, int64_t output, int64_t lines) {
-      pack_int4_columns(codes_ + (output * groups + first) * 4, groups * 4, lines, count, columns.words.data() + panel * count * kInt4Words * kPanelColumns);
+      pack_int4_columns(codes_ + (output * groups + first) * 4, groups * 4, lines, count,
+                        columns.words.data() + panel * count * kInt4Words * kPanelColumns);
       auto* to = columns.scales.data() + panel * count * 2 * kPanelColumns;
       for (int64_t g = first; g < first + count; ++g, to += 2 * kPanelColumns) {
         const auto* from = factors_ + output * 2 * padded + g / kGroupSpan * 2 * kGroupSpan + g % kGroupSpan;
@@ -113,12 +122,13 @@ class Int4Panels {
       }
     });
   }
-  void multiply(int64_t row, int64_t panel, int64_t first, int64_t count, const ColumnPanels& columns, float* sums, int64_t stride) const {
+  void multiply(int64_t row, int64_t panel, int64_t first, int64_t count, const ColumnPanels& columns, float* sums,
+                int64_t stride) const {
     const int64_t at = row * groups + first * kPanelRows;
     const auto* scales = scales_.const_data_ptr<float>();
     multiply_int4_panels(words_.const_data_ptr<int32_t>() + at * kInt4Words, scales + at, scales + scales_.size(1) + at,
-                         columns.words.data() + panel * count * kInt4Words * kPanelColumns, columns.scales.data() + panel * count * 2 * kPanelColumns,
-                         count, sums, stride);
+                         columns.words.data() + panel * count * kInt4Words * kPanelColumns,
+                         columns.scales.data() + panel * count * 2 * kPanelColumns, count, sums, stride);
   }
   float factor(int64_t) const { return 1; }
 
@@ -148,7 +158,8 @@ Tensor multiply_by_panels(const Panels& panels, int64_t rows, int64_t outputs) {
     }
     for (int64_t r = 0; r < block.rows; ++r)
       for (int64_t c = 0; c < block.columns; ++c)
-        all[(block.row + r) * outputs + block.column + c] = columns.sums[static_cast<size_t>(r * stride + c)] * panels.factor(block.column + c);
+        all[(block.row + r) * outputs + block.column + c] =
+            columns.sums[static_cast<size_t>(r * stride + c)] * panels.factor(block.column + c);
   });
   return y;
 }

@@ -6,8 +6,8 @@
 
 namespace hone::ops::cpu {
 
-// Words of a group of inputs: 8 bits take 64 inputs in two bytes each, first the high bytes of all; 4 bits take 32 in one byte each, first
-// the even ones. Weights have a byte for each input.
+// Words of a group of inputs: 8 bits take 64 inputs in two bytes each, first the high bytes of all; 4 bits take 32 in one byte
+// each, first the even ones. Weights have a byte for each input.
 constexpr int64_t kInt8RowWords = 32, kInt8ColumnWords = 16, kInt4Words = 8;
 
 // Words of up to eight rows, `stride` words from row to row, side by side. `words` is a multiple of four.
@@ -19,7 +19,8 @@ void pack_int4_columns(const int32_t* codes, int64_t stride, int64_t lines, int6
 
 // Adds the product of two panels to sums [8, 12]. Scales and sums of inputs are [groups, 8], scales and lowest values of weights
 // [groups, 2, 12].
-void multiply_int8_panels(const int32_t* rows, const float* row_scales, const int32_t* columns, int64_t groups, float* sums, int64_t stride);
+void multiply_int8_panels(const int32_t* rows, const float* row_scales, const int32_t* columns, int64_t groups, float* sums,
+                          int64_t stride);
 void multiply_int4_panels(const int32_t* rows, const float* row_scales, const float* row_sums, const int32_t* columns,
                           const float* column_scales, int64_t groups, float* sums, int64_t stride);
 

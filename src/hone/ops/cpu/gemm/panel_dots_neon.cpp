@@ -3,9 +3,9 @@
 
 #include <arm_neon.h>
 
-#include "hone/ops/cpu/simd.h"
 #include "hone/ops/cpu/gemm/panel_dots_kernels.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
+#include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -16,8 +16,12 @@ namespace {
 template <int64_t P>
 HONE_INLINE void store_word_columns(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d, int32_t* to) {
   const int32x4_t ab = vtrn1q_s32(a, b), ba = vtrn2q_s32(a, b), cd = vtrn1q_s32(c, d), dc = vtrn2q_s32(c, d);
-  const auto below = [](int32x4_t x, int32x4_t y) { return vreinterpretq_s32_s64(vtrn1q_s64(vreinterpretq_s64_s32(x), vreinterpretq_s64_s32(y))); };
-  const auto above = [](int32x4_t x, int32x4_t y) { return vreinterpretq_s32_s64(vtrn2q_s64(vreinterpretq_s64_s32(x), vreinterpretq_s64_s32(y))); };
+  const auto below = [](int32x4_t x, int32x4_t y) {
+    return vreinterpretq_s32_s64(vtrn1q_s64(vreinterpretq_s64_s32(x), vreinterpretq_s64_s32(y)));
+  };
+  const auto above = [](int32x4_t x, int32x4_t y) {
+    return vreinterpretq_s32_s64(vtrn2q_s64(vreinterpretq_s64_s32(x), vreinterpretq_s64_s32(y)));
+  };
   vst1q_s32(to, below(ab, cd));
   vst1q_s32(to + P, below(ba, dc));
   vst1q_s32(to + 2 * P, above(ab, cd));
@@ -27,7 +31,9 @@ HONE_INLINE void store_word_columns(int32x4_t a, int32x4_t b, int32x4_t c, int32
 // load(line, word) gives four words of a line; lines that are not there are zero.
 template <int64_t P, class Load>
 HONE_INLINE void pack_words(int64_t lines, int64_t words, int32_t* to, Load load) {
-  const auto line = [&](int64_t p, int64_t word) __attribute__((always_inline)) { return p < lines ? load(p, word) : vdupq_n_s32(0); };
+  const auto line = [&](int64_t p, int64_t word) __attribute__((always_inline)) {
+    return p < lines ? load(p, word) : vdupq_n_s32(0);
+  };
   for (int64_t word = 0; word < words; word += 4)
 #pragma GCC unroll 3
     for (int64_t p = 0; p < P; p += 4)
@@ -52,7 +58,8 @@ struct DotRows {
 HONE_PANEL_DOTS HONE_INLINE void add_words(DotRows& rows, const int32_t* x, const int32_t* w, int64_t words) {
   for (int64_t i = 0; i < words; ++i, x += kPanelRows, w += kPanelColumns) {
     const int8x16_t above = vreinterpretq_s8_s32(vld1q_s32(x)), below = vreinterpretq_s8_s32(vld1q_s32(x + 4));
-    const int8x16_t a = vreinterpretq_s8_s32(vld1q_s32(w)), b = vreinterpretq_s8_s32(vld1q_s32(w + 4)), c = vreinterpretq_s8_s32(vld1q_s32(w + 8));
+    const int8x16_t a = vreinterpretq_s8_s32(vld1q_s32(w)), b = vreinterpretq_s8_s32(vld1q_s32(w + 4)),
+                    c = vreinterpretq_s8_s32(vld1q_s32(w + 8));
     add_dots_to<0>(rows.r0, above, a, b, c), add_dots_to<1>(rows.r1, above, a, b, c);
     add_dots_to<2>(rows.r2, above, a, b, c), add_dots_to<3>(rows.r3, above, a, b, c);
     add_dots_to<0>(rows.r4, below, a, b, c), add_dots_to<1>(rows.r5, below, a, b, c);
@@ -60,7 +67,9 @@ HONE_PANEL_DOTS HONE_INLINE void add_words(DotRows& rows, const int32_t* x, cons
   }
 }
 
-HONE_INLINE void shift_row(DotRow& row) { row.a = vshlq_n_s32(row.a, 7), row.b = vshlq_n_s32(row.b, 7), row.c = vshlq_n_s32(row.c, 7); }
+HONE_INLINE void shift_row(DotRow& row) {
+  row.a = vshlq_n_s32(row.a, 7), row.b = vshlq_n_s32(row.b, 7), row.c = vshlq_n_s32(row.c, 7);
+}
 
 template <int Lane>
 HONE_INLINE void put_scaled(const DotRow& row, float32x4_t scales, float* to) {
@@ -78,12 +87,14 @@ struct ColumnScales {
 HONE_INLINE ColumnScales load_columns(const float* from) { return {vld1q_f32(from), vld1q_f32(from + 4), vld1q_f32(from + 8)}; }
 
 template <int Lane>
-HONE_INLINE float32x4_t with_group(float32x4_t sum, int32x4_t dots, float32x4_t factor, float32x4_t lowest, float32x4_t scales, float32x4_t sums) {
+HONE_INLINE float32x4_t with_group(float32x4_t sum, int32x4_t dots, float32x4_t factor, float32x4_t lowest, float32x4_t scales,
+                                   float32x4_t sums) {
   const float32x4_t value = vmulq_f32(vsubq_f32(vreinterpretq_f32_s32(dots), vdupq_n_f32(kFloatOfDots)), factor);
   return vfmaq_laneq_f32(vfmaq_laneq_f32(sum, lowest, sums, Lane), value, scales, Lane);
 }
 template <int Lane>
-HONE_INLINE void put_group(const DotRow& row, const ColumnScales& factor, const ColumnScales& lowest, float32x4_t scales, float32x4_t sums, float* to) {
+HONE_INLINE void put_group(const DotRow& row, const ColumnScales& factor, const ColumnScales& lowest, float32x4_t scales,
+                           float32x4_t sums, float* to) {
   vst1q_f32(to, with_group<Lane>(vld1q_f32(to), row.a, factor.a, lowest.a, scales, sums));
   vst1q_f32(to + 4, with_group<Lane>(vld1q_f32(to + 4), row.b, factor.b, lowest.b, scales, sums));
   vst1q_f32(to + 8, with_group<Lane>(vld1q_f32(to + 8), row.c, factor.c, lowest.c, scales, sums));
@@ -92,31 +103,41 @@ HONE_INLINE void put_group(const DotRow& row, const ColumnScales& factor, const 
 }  // namespace
 
 void pack_row_words(const int32_t* from, int64_t stride, int64_t lines, int64_t words, int32_t* to) {
-  pack_words<kPanelRows>(lines, words, to, [&](int64_t p, int64_t word) __attribute__((always_inline)) { return vld1q_s32(from + p * stride + word); });
+  pack_words<kPanelRows>(
+      lines, words,
+      to, [&](int64_t p, int64_t word) __attribute__((always_inline)) { return vld1q_s32(from + p * stride + word); });
 }
 
 void pack_int8_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to) {
   const int32x4_t zero = vreinterpretq_s32_s8(vdupq_n_s8(-128));  // kInt8Zero: by it unsigned codes become signed ones
-  pack_words<kPanelColumns>(lines, groups * kInt8ColumnWords, to, [&](int64_t p, int64_t word) __attribute__((always_inline)) {
-    return veorq_s32(vld1q_s32(codes + p * stride + word), zero);
-  });
+  pack_words<kPanelColumns>(
+      lines, groups * kInt8ColumnWords, to, [&](int64_t p, int64_t word) __attribute__((always_inline)) {
+        return veorq_s32(vld1q_s32(codes + p * stride + word), zero);
+      });
 }
 
 void pack_int4_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to) {
   for (int64_t g = 0; g < groups; ++g, to += kInt4Words * kPanelColumns) {
-    const auto group = [&](int64_t p) __attribute__((always_inline)) { return vreinterpretq_u8_s32(vld1q_s32(codes + p * stride + g * 4)); };
-    pack_words<kPanelColumns>(lines, 4, to, [&](int64_t p, int64_t) __attribute__((always_inline)) {
-      return vreinterpretq_s32_u8(vandq_u8(group(p), vdupq_n_u8(15)));
-    });
-    pack_words<kPanelColumns>(lines, 4, to + 4 * kPanelColumns,
-                              [&](int64_t p, int64_t) __attribute__((always_inline)) { return vreinterpretq_s32_u8(vshrq_n_u8(group(p), 4)); });
+    const auto group = [&](int64_t p) __attribute__((always_inline)) {
+      return vreinterpretq_u8_s32(vld1q_s32(codes + p * stride + g * 4));
+    };
+    pack_words<kPanelColumns>(
+        lines, 4, to, [&](int64_t p, int64_t) __attribute__((always_inline)) {
+          return vreinterpretq_s32_u8(vandq_u8(group(p), vdupq_n_u8(15)));
+        });
+    pack_words<kPanelColumns>(
+        lines, 4, to + 4 * kPanelColumns, [&](int64_t p, int64_t) __attribute__((always_inline)) {
+          return vreinterpretq_s32_u8(vshrq_n_u8(group(p), 4));
+        });
   }
 }
 
-HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int8_panels(const int32_t* x, const float* row_scales, const int32_t* w, int64_t groups,
-                                                                             float* sums, int64_t stride) {
+HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int8_panels(const int32_t* x, const float* row_scales,
+                                                                             const int32_t* w, int64_t groups, float* sums,
+                                                                             int64_t stride) {
   constexpr int64_t kHalf = kInt8RowWords / 2;
-  for (int64_t g = 0; g < groups; ++g, x += kInt8RowWords * kPanelRows, w += kInt8ColumnWords * kPanelColumns, row_scales += kPanelRows) {
+  for (int64_t g = 0; g < groups;
+       ++g, x += kInt8RowWords * kPanelRows, w += kInt8ColumnWords * kPanelColumns, row_scales += kPanelRows) {
     const DotRow none = dots_from(vdupq_n_s32(0));
     DotRows rows{none, none, none, none, none, none, none, none};
     add_words(rows, x, w, kHalf);
@@ -131,8 +152,9 @@ HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int8_panels(con
   }
 }
 
-HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int4_panels(const int32_t* x, const float* row_scales, const float* row_sums,
-                                                                             const int32_t* w, const float* column_scales, int64_t groups,
+HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int4_panels(const int32_t* x, const float* row_scales,
+                                                                             const float* row_sums, const int32_t* w,
+                                                                             const float* column_scales, int64_t groups,
                                                                              float* sums, int64_t stride) {
   for (int64_t g = 0; g < groups; ++g, x += kInt4Words * kPanelRows, w += kInt4Words * kPanelColumns, row_scales += kPanelRows,
                row_sums += kPanelRows, column_scales += 2 * kPanelColumns) {
@@ -140,11 +162,15 @@ HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int4_panels(con
     DotRows rows{none, none, none, none, none, none, none, none};
     add_words(rows, x, w, kInt4Words);
     const ColumnScales factor = load_columns(column_scales), lowest = load_columns(column_scales + kPanelColumns);
-    const float32x4_t above = vld1q_f32(row_scales), below = vld1q_f32(row_scales + 4), sum = vld1q_f32(row_sums), sum2 = vld1q_f32(row_sums + 4);
+    const float32x4_t above = vld1q_f32(row_scales), below = vld1q_f32(row_scales + 4), sum = vld1q_f32(row_sums),
+                      sum2 = vld1q_f32(row_sums + 4);
     put_group<0>(rows.r0, factor, lowest, above, sum, sums), put_group<1>(rows.r1, factor, lowest, above, sum, sums + stride);
-    put_group<2>(rows.r2, factor, lowest, above, sum, sums + 2 * stride), put_group<3>(rows.r3, factor, lowest, above, sum, sums + 3 * stride);
-    put_group<0>(rows.r4, factor, lowest, below, sum2, sums + 4 * stride), put_group<1>(rows.r5, factor, lowest, below, sum2, sums + 5 * stride);
-    put_group<2>(rows.r6, factor, lowest, below, sum2, sums + 6 * stride), put_group<3>(rows.r7, factor, lowest, below, sum2, sums + 7 * stride);
+    put_group<2>(rows.r2, factor, lowest, above, sum, sums + 2 * stride),
+        put_group<3>(rows.r3, factor, lowest, above, sum, sums + 3 * stride);
+    put_group<0>(rows.r4, factor, lowest, below, sum2, sums + 4 * stride),
+        put_group<1>(rows.r5, factor, lowest, below, sum2, sums + 5 * stride);
+    put_group<2>(rows.r6, factor, lowest, below, sum2, sums + 6 * stride),
+        put_group<3>(rows.r7, factor, lowest, below, sum2, sums + 7 * stride);
   }
 }
 

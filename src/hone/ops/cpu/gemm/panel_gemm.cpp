@@ -26,13 +26,15 @@ Tensor packed_rows(const Tensor& a) {
   const int64_t piece = 8 * kPanelRows, pieces = pieces_of(rows, piece);
   auto packed = at::empty({padded * depth}, a.options().dtype(at::kFloat));
   auto* to = packed.mutable_data_ptr<float>();
-  parallel_pieces(slabs * pieces, std::max<int64_t>(1, 32768 / (piece * std::min(depth, kPanelDepth))), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t step = i / pieces * kPanelDepth, row = i % pieces * piece, steps = std::min(kPanelDepth, depth - step);
-      pack(a, 0, row, std::min(piece, rows - row), step, steps,
-           [&](const auto* from, const PanelSource& source) { pack_row_panels(from, source, to + step * padded + row * steps); });
-    }
-  });
+  parallel_pieces(
+      slabs * pieces, std::max<int64_t>(1, 32768 / (piece * std::min(depth, kPanelDepth))), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t step = i / pieces * kPanelDepth, row = i % pieces * piece, steps = std::min(kPanelDepth, depth - step);
+          pack(a, 0, row, std::min(piece, rows - row), step, steps, [&](const auto* from, const PanelSource& source) {
+            pack_row_panels(from, source, to + step * padded + row * steps);
+          });
+        }
+      });
   return packed;
 }
 
@@ -40,7 +42,8 @@ struct Scratch {
   std::vector<float> columns, sums;
 };
 
-void compute_block(const PanelBlock& block, const float* rows, int64_t row_count, const Tensor& b, const float* bias, const Tensor& out) {
+void compute_block(const PanelBlock& block, const float* rows, int64_t row_count, const Tensor& b, const float* bias,
+                   const Tensor& out) {
   thread_local Scratch scratch;
   const int64_t depth = b.size(0), stride = block.stride();
   scratch.columns.resize(static_cast<size_t>(stride * std::min(depth, kPanelDepth)));
@@ -52,7 +55,8 @@ void compute_block(const PanelBlock& block, const float* rows, int64_t row_count
     const float* slab = rows + step * up_to(row_count, kPanelRows) + block.row * steps;
     for (int64_t r = 0; r < block.rows; r += kPanelRows)
       for (int64_t c = 0; c < block.columns; c += kPanelColumns)
-        multiply_panels(slab + r * steps, scratch.columns.data() + c * steps, steps, scratch.sums.data() + r * stride + c, stride, step > 0);
+        multiply_panels(slab + r * steps, scratch.columns.data() + c * steps, steps, scratch.sums.data() + r * stride + c, stride,
+                        step > 0);
   }
   with_type(out.scalar_type(), [&](auto type) {
     auto* to = out.mutable_data_ptr<decltype(type)>() + block.row * out.stride(0) + block.column;
@@ -66,7 +70,9 @@ void multiply_rows(const Tensor& a, const Tensor& b, const Tensor& bias, const T
   const auto packed = packed_rows(a);
   const auto* rows = packed.const_data_ptr<float>();
   const auto* added = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
-  PanelGrid(a.size(0), b.size(1), a.size(1)).for_blocks([&](const PanelBlock& block) { compute_block(block, rows, a.size(0), b, added, out); });
+  PanelGrid(a.size(0), b.size(1), a.size(1)).for_blocks([&](const PanelBlock& block) {
+    compute_block(block, rows, a.size(0), b, added, out);
+  });
 }
 
 }  // namespace
@@ -74,8 +80,9 @@ void multiply_rows(const Tensor& a, const Tensor& b, const Tensor& bias, const T
 bool has_panel_gemm() { return true; }
 
 void panel_gemm(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor out) {
-  HONE_CHECK(a.size(1) == b.size(0) && out.size(0) == a.size(0) && out.size(1) == b.size(1), "factors {} x {} and {} x {}, product {} x {}", a.size(0),
-             a.size(1), b.size(0), b.size(1), out.size(0), out.size(1));
+  HONE_CHECK(a.size(1) == b.size(0) && out.size(0) == a.size(0) && out.size(1) == b.size(1),
+             "factors {} x {} and {} x {}, product {} x {}", a.size(0), a.size(1), b.size(0), b.size(1), out.size(0),
+             out.size(1));
   if (out.numel() == 0) return;
   if (a.size(1) == 0) return void(bias.defined() ? out.copy_(bias.expand_as(out)) : out.zero_());
   auto to = out.stride(1) == 1 ? out : at::empty(out.sizes(), out.options());

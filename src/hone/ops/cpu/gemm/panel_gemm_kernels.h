@@ -1,5 +1,5 @@
-// The inner loops of panel_gemm.h, on plain pointers. A panel holds 8 rows of the left factor, or 12 columns of the right one, in float32:
-// for each step of the sum its numbers stand side by side. What a panel lacks of its lines is zero.
+// The inner loops of panel_gemm.h, on plain pointers. A panel holds 8 rows of the left factor, or 12 columns of the right one, in
+// float32: for each step of the sum its numbers stand side by side. What a panel lacks of its lines is zero.
 #pragma once
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -9,7 +9,7 @@
 namespace hone::ops::cpu {
 
 constexpr int64_t kPanelRows = 8, kPanelColumns = 12;  // 24 sums of four in registers, 98 % of what a Neoverse-N1 can multiply
-constexpr int64_t kPanelDepth = 384;                   // steps of a sum at a time: a panel of each factor stays in the first-level cache
+constexpr int64_t kPanelDepth = 384;  // steps of a sum at a time: a panel of each factor stays in the first-level cache
 
 // Where the numbers of a factor are: a line is a row of the left factor, a column of the right one.
 struct PanelSource {
@@ -17,9 +17,9 @@ struct PanelSource {
   int64_t lines, depth;
 };
 
-#define HONE_DECLARE(T)                                                            \
-  void pack_row_panels(const T* from, const PanelSource& source, float* to);       \
-  void pack_column_panels(const T* from, const PanelSource& source, float* to);    \
+#define HONE_DECLARE(T)                                                         \
+  void pack_row_panels(const T* from, const PanelSource& source, float* to);    \
+  void pack_column_panels(const T* from, const PanelSource& source, float* to); \
   void store_sums(const float* sums, const float* bias, T* to, int64_t count);
 HONE_DECLARE(float)
 HONE_DECLARE(c10::BFloat16)
@@ -27,6 +27,7 @@ HONE_DECLARE(c10::Half)
 #undef HONE_DECLARE
 
 // sums [8, 12], `stride` floats from row to row: set to, or increased by, the product of two panels.
-void multiply_panels(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride, bool increase);
+void multiply_panels(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
+                     bool increase);
 
 }  // namespace hone::ops::cpu

@@ -3,8 +3,8 @@
 
 #include <arm_neon.h>
 
-#include "hone/ops/cpu/simd.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
+#include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -39,7 +39,8 @@ HONE_INLINE float32x4_t pairs_above(float32x4_t a, float32x4_t b) {
 // Four steps of four lines, each contiguous, stored so that lines stand side by side.
 template <int64_t P, class T>
 HONE_INLINE void transpose_four(const T* const (&lines)[4], int64_t at, float* to) {
-  const float32x4_t a = load_four(lines[0] + at), b = load_four(lines[1] + at), c = load_four(lines[2] + at), d = load_four(lines[3] + at);
+  const float32x4_t a = load_four(lines[0] + at), b = load_four(lines[1] + at), c = load_four(lines[2] + at),
+                    d = load_four(lines[3] + at);
   const float32x4_t ab = vtrn1q_f32(a, b), ba = vtrn2q_f32(a, b), cd = vtrn1q_f32(c, d), dc = vtrn2q_f32(c, d);
   vst1q_f32(to, pairs_below(ab, cd));
   vst1q_f32(to + P, pairs_below(ba, dc));
@@ -50,7 +51,8 @@ HONE_INLINE void transpose_four(const T* const (&lines)[4], int64_t at, float* t
 template <int64_t P, class T>
 HONE_INLINE void pack_one_by_one(const T* from, const PanelSource& source, int64_t lines, int64_t first, float* to) {
   for (int64_t k = first; k < source.depth; ++k)
-    for (int64_t p = 0; p < P; ++p) to[k * P + p] = p < lines ? static_cast<float>(from[p * source.line_stride + k * source.depth_stride]) : 0.0f;
+    for (int64_t p = 0; p < P; ++p)
+      to[k * P + p] = p < lines ? static_cast<float>(from[p * source.line_stride + k * source.depth_stride]) : 0.0f;
 }
 
 template <int64_t P, class T>
@@ -106,21 +108,25 @@ HONE_INLINE void store_all(const float* sums, const float* bias, T* to, int64_t 
 
 }  // namespace
 
-__attribute__((noinline, noclone)) void multiply_panels(const float* x, const float* w, int64_t depth, float* sums, int64_t stride, bool increase) {
+__attribute__((noinline, noclone)) void multiply_panels(const float* x, const float* w, int64_t depth, float* sums,
+                                                        int64_t stride, bool increase) {
   SumRow r0{}, r1{}, r2{}, r3{}, r4{}, r5{}, r6{}, r7{};
   for (int64_t k = 0; k < depth; ++k, x += kPanelRows, w += kPanelColumns) {
-    const float32x4_t above = vld1q_f32(x), below = vld1q_f32(x + 4), a = vld1q_f32(w), b = vld1q_f32(w + 4), c = vld1q_f32(w + 8);
-    add_row<0>(r0, above, a, b, c), add_row<1>(r1, above, a, b, c), add_row<2>(r2, above, a, b, c), add_row<3>(r3, above, a, b, c);
-    add_row<0>(r4, below, a, b, c), add_row<1>(r5, below, a, b, c), add_row<2>(r6, below, a, b, c), add_row<3>(r7, below, a, b, c);
+    const float32x4_t above = vld1q_f32(x), below = vld1q_f32(x + 4), a = vld1q_f32(w), b = vld1q_f32(w + 4),
+                      c = vld1q_f32(w + 8);
+    add_row<0>(r0, above, a, b, c), add_row<1>(r1, above, a, b, c), add_row<2>(r2, above, a, b, c),
+        add_row<3>(r3, above, a, b, c);
+    add_row<0>(r4, below, a, b, c), add_row<1>(r5, below, a, b, c), add_row<2>(r6, below, a, b, c),
+        add_row<3>(r7, below, a, b, c);
   }
   put_row(r0, sums, increase), put_row(r1, sums + stride, increase), put_row(r2, sums + 2 * stride, increase);
   put_row(r3, sums + 3 * stride, increase), put_row(r4, sums + 4 * stride, increase), put_row(r5, sums + 5 * stride, increase);
   put_row(r6, sums + 6 * stride, increase), put_row(r7, sums + 7 * stride, increase);
 }
 
-#define HONE_DEFINE(T)                                                                                                              \
-  void pack_row_panels(const T* from, const PanelSource& source, float* to) { pack_panels<kPanelRows>(from, source, to); }         \
-  void pack_column_panels(const T* from, const PanelSource& source, float* to) { pack_panels<kPanelColumns>(from, source, to); }   \
+#define HONE_DEFINE(T)                                                                                                           \
+  void pack_row_panels(const T* from, const PanelSource& source, float* to) { pack_panels<kPanelRows>(from, source, to); }       \
+  void pack_column_panels(const T* from, const PanelSource& source, float* to) { pack_panels<kPanelColumns>(from, source, to); } \
   void store_sums(const float* sums, const float* bias, T* to, int64_t count) { store_all(sums, bias, to, count); }
 HONE_DEFINE(float)
 HONE_DEFINE(c10::BFloat16)

@@ -3,8 +3,8 @@
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/gemm/amx_bf16x6_gemm.h"
 #include "hone/ops/cpu/gemm/amx_gemm.h"
-#include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
+#include "hone/ops/cpu/outputs.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
@@ -23,8 +23,10 @@ void multiply_by_amx(const Tensor& x, const Tensor& weight, float* y) {
   auto packed = at::empty({kInParts ? split_size(rows, width) : rows * width}, x.options().dtype(at::kBFloat16));
   auto* to = packed.mutable_data_ptr<c10::BFloat16>();
   const auto* weights = weight.const_data_ptr<T>();
-  if constexpr (kInParts) pack_bf16x3(x.const_data_ptr<T>(), to, rows, width);
-  else pack_for_amx(x.const_data_ptr<T>(), to, rows, width);
+  if constexpr (kInParts)
+    pack_bf16x3(x.const_data_ptr<T>(), to, rows, width);
+  else
+    pack_for_amx(x.const_data_ptr<T>(), to, rows, width);
   for_outputs(outputs, width, [&](int64_t first, int64_t count) {
     amx_outputs(to, weights + first * width, y + first, {rows, width, count, outputs});
   });
@@ -54,9 +56,12 @@ Tensor skinny_gemm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   auto rows = x.contiguous();
   auto y = at::empty({x.size(0), weight.size(0)}, x.options().dtype(at::kFloat));
   auto* to = y.mutable_data_ptr<float>();
-  if (!serves_unit(weight)) with_type(weight.scalar_type(), [&](auto type) { multiply_by_vectors<decltype(type)>(rows, weight, to); });
-  else if (weight.scalar_type() == at::kFloat) multiply_by_amx<float>(rows, weight, to);
-  else multiply_by_amx<c10::BFloat16>(rows, weight, to);
+  if (!serves_unit(weight))
+    with_type(weight.scalar_type(), [&](auto type) { multiply_by_vectors<decltype(type)>(rows, weight, to); });
+  else if (weight.scalar_type() == at::kFloat)
+    multiply_by_amx<float>(rows, weight, to);
+  else
+    multiply_by_amx<c10::BFloat16>(rows, weight, to);
   if (bias.defined()) y.add_(bias);
   return y.to(x.scalar_type());
 }

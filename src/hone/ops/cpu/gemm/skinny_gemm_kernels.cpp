@@ -8,7 +8,8 @@
 namespace hone::ops::cpu {
 namespace {
 
-// Sums kept in registers at a time: rows of x times rows of the weight. Sixteen floats are one register with AVX-512 and four with NEON.
+// Sums kept in registers at a time: rows of x times rows of the weight. Sixteen floats are one register with AVX-512 and four
+// with NEON.
 #if defined(__aarch64__)
 constexpr int64_t kTileRows = 4, kTileOutputs = 3, kOutputsOfOne = 4;
 constexpr bool kUpcastsPieces = true;  // 16-bit weights once for all rows, since a register's worth takes as long as two products
@@ -29,8 +30,8 @@ HONE_INLINE void ask(Ahead& ahead) {
   ahead.at = ahead.at + kLineBytes < ahead.end ? ahead.at + kLineBytes : ahead.end;
 }
 
-// y[m][n] for `X` rows of x and `W` rows of the weight; step(i) is called on the way. The order of each sum depends on the width alone, never
-// on X and W.
+// y[m][n] for `X` rows of x and `W` rows of the weight; step(i) is called on the way. The order of each sum depends on the width
+// alone, never on X and W.
 template <int64_t X, int64_t W, class T, class Step>
 HONE_INLINE void tile(const float* x, const T* weight, float* y, const SkinnyShape& shape, Step step) {
   DotAccumulator sums[X][W] = {};
@@ -58,23 +59,25 @@ HONE_INLINE void tile(const float* x, const T* weight, float* y, const SkinnySha
     for (int64_t n = 0; n < W; ++n) y[m * shape.y_stride + n] = horizontal_sum(sums[m][n]);
 }
 
-// One row of x: all there is to wait for is memory. Rows of the weight are too short for the processor to see where the reading goes, so the
-// next ones are asked for at each step.
+// One row of x: all there is to wait for is memory. Rows of the weight are too short for the processor to see where the reading
+// goes, so the next ones are asked for at each step.
 template <class T>
 HONE_INLINE void outputs_of_one(const float* x, const T* weight, float* y, const SkinnyShape& shape) {
   int64_t n = 0;
   for (; n + kOutputsOfOne <= shape.count; n += kOutputsOfOne) {
     const T* rows = weight + n * shape.width;
-    tile<1, kOutputsOfOne>(x, rows, y + n, shape, [&](int64_t i) __attribute__((always_inline)) {
+    tile<1, kOutputsOfOne>(
+        x, rows, y + n, shape, [&](int64_t i) __attribute__((always_inline)) {
 #pragma GCC unroll 8
-      for (int64_t next = kOutputsOfOne; next < 2 * kOutputsOfOne; ++next) __builtin_prefetch(rows + next * shape.width + i);
-    });
+          for (int64_t next = kOutputsOfOne; next < 2 * kOutputsOfOne; ++next) __builtin_prefetch(rows + next * shape.width + i);
+        });
   }
   for (; n < shape.count; ++n) tile<1, 1>(x, weight + n * shape.width, y + n, shape, [](int64_t) {});
 }
 
 template <int64_t X, class T>
-HONE_INLINE void outputs_of_block(const float* x, const T* weight, float* y, const SkinnyShape& shape, int64_t count, Ahead& ahead) {
+HONE_INLINE void outputs_of_block(const float* x, const T* weight, float* y, const SkinnyShape& shape, int64_t count,
+                                  Ahead& ahead) {
   const auto step = [&](int64_t) __attribute__((always_inline)) { ask(ahead); };
   int64_t n = 0;
   for (; n + kTileOutputs <= count; n += kTileOutputs) tile<X, kTileOutputs>(x, weight + n * shape.width, y + n, shape, step);
@@ -96,7 +99,9 @@ HONE_INLINE const float* upcast_piece(const T* rows, int64_t count) {
   thread_local std::vector<float> piece;
   piece.resize(static_cast<size_t>(count));
   float* to = piece.data();
-  for_each_vector(count, [&](int64_t i, auto extent) __attribute__((always_inline)) { store_factor(to + i, load_factor(rows + i, extent), extent); });
+  for_each_vector(
+      count, [&](int64_t i, auto extent)
+                 __attribute__((always_inline)) { store_factor(to + i, load_factor(rows + i, extent), extent); });
   return to;
 }
 
@@ -109,15 +114,19 @@ HONE_INLINE void outputs(const float* x, const T* weight, float* y, const Skinny
   for (int64_t n = 0; n < shape.count; n += piece) {
     const int64_t count = piece < shape.count - n ? piece : shape.count - n, left = shape.count - n - count;
     const T *rows = weight + n * shape.width, *next = rows + count * shape.width;
-    Ahead ahead{reinterpret_cast<const char*>(next), reinterpret_cast<const char*>(next + (piece < left ? piece : left) * shape.width)};
+    Ahead ahead{reinterpret_cast<const char*>(next),
+                reinterpret_cast<const char*>(next + (piece < left ? piece : left) * shape.width)};
     const auto multiply = [&](const auto* factors) __attribute__((always_inline)) {
-      for_blocks(shape.rows, [&]<int64_t X>(int64_t m) __attribute__((always_inline)) {
-        outputs_of_block<X>(x + m * packed_row(shape.width), factors, y + m * shape.y_stride + n, shape, count, ahead);
-      });
+      for_blocks(
+          shape.rows, [&]<int64_t X>(int64_t m) __attribute__((always_inline)) {
+            outputs_of_block<X>(x + m * packed_row(shape.width), factors, y + m * shape.y_stride + n, shape, count, ahead);
+          });
     };
     if constexpr (kUpcasts) {
-      if (shape.rows > kTileRows) multiply(upcast_piece(rows, count * shape.width));
-      else multiply(rows);
+      if (shape.rows > kTileRows)
+        multiply(upcast_piece(rows, count * shape.width));
+      else
+        multiply(rows);
     } else {
       multiply(rows);
     }
@@ -126,20 +135,27 @@ HONE_INLINE void outputs(const float* x, const T* weight, float* y, const Skinny
 
 template <class T>
 HONE_INLINE void pack_by_blocks(const T* x, float* packed, int64_t rows, int64_t width) {
-  for_blocks(rows, [&]<int64_t X>(int64_t first) __attribute__((always_inline)) {
-    for_each_vector(width, [&](int64_t i, auto extent) __attribute__((always_inline)) {
-      for (int64_t m = 0; m < X; ++m, packed += kVectorWidth) store(packed, load(x + (first + m) * width + i, extent), FullVector{});
-    });
-  });
+  for_blocks(
+      rows, [&]<int64_t X>(int64_t first) __attribute__((always_inline)) {
+        for_each_vector(
+            width, [&](int64_t i, auto extent) __attribute__((always_inline)) {
+              for (int64_t m = 0; m < X; ++m, packed += kVectorWidth)
+                store(packed, load(x + (first + m) * width + i, extent), FullVector{});
+            });
+      });
 }
 
 }  // namespace
 
 int64_t packed_row(int64_t width) { return (width + kVectorWidth - 1) / kVectorWidth * kVectorWidth; }
 
-#define HONE_DEFINE(T)                                                                                                                        \
-  HONE_CPU_KERNEL void small_outputs(const float* packed, const T* weight, float* y, const SkinnyShape& shape) { outputs(packed, weight, y, shape); } \
-  HONE_CPU_KERNEL void pack_rows(const T* x, float* packed, int64_t rows, int64_t width) { pack_by_blocks(x, packed, rows, width); }
+#define HONE_DEFINE(T)                                                                                           \
+  HONE_CPU_KERNEL void small_outputs(const float* packed, const T* weight, float* y, const SkinnyShape& shape) { \
+    outputs(packed, weight, y, shape);                                                                           \
+  }                                                                                                              \
+  HONE_CPU_KERNEL void pack_rows(const T* x, float* packed, int64_t rows, int64_t width) {                       \
+    pack_by_blocks(x, packed, rows, width);                                                                      \
+  }
 HONE_DEFINE(float)
 HONE_DEFINE(c10::BFloat16)
 HONE_DEFINE(c10::Half)

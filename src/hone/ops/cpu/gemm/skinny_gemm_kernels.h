@@ -11,8 +11,8 @@ struct SkinnyShape {
   int64_t rows, width, count, y_stride;  // count: outputs to compute
 };
 
-// x [rows, width] as small_outputs reads it, in float32: rows that are computed together stand side by side, sixteen inputs of each, and
-// widths are filled up to whole sixteens.
+// x [rows, width] as small_outputs reads it, in float32: rows that are computed together stand side by side, sixteen inputs of
+// each, and widths are filled up to whole sixteens.
 int64_t packed_row(int64_t width);  // floats of one row
 void pack_rows(const float* x, float* packed, int64_t rows, int64_t width);
 void pack_rows(const c10::BFloat16* x, float* packed, int64_t rows, int64_t width);

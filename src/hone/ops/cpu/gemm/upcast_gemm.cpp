@@ -14,8 +14,9 @@
 namespace hone::ops::cpu {
 namespace {
 
-constexpr int64_t kUpcastElements = int64_t{1} << 20;  // of the right factor, 4 MB in float32: stays in the cache between upcast and use
-constexpr int64_t kUpcastRows = 512;                   // of the left factor at least, so that upcasting the right one again costs little
+constexpr int64_t kUpcastElements = int64_t{1}
+                                    << 20;  // of the right factor, 4 MB in float32: stays in the cache between upcast and use
+constexpr int64_t kUpcastRows = 512;        // of the left factor at least, so that upcasting the right one again costs little
 
 Tensor upcast(const Tensor& x) { return x.to(at::kFloat); }
 
@@ -25,8 +26,8 @@ void for_upcast_blocks(int64_t size, int64_t step, Body body) {
   for (int64_t first = 0; first < size; first += step) body(first, std::min(step, size - first));
 }
 
-// One block of rows of the left factor, already float32. The right one is cut where its memory is: a transposed weight by columns, another
-// by rows, whose products add up.
+// One block of rows of the left factor, already float32. The right one is cut where its memory is: a transposed weight by
+// columns, another by rows, whose products add up.
 void multiply_upcast(const Tensor& a32, const Tensor& b, const Tensor& bias, const Tensor& out) {
   const bool by_columns = b.stride(0) <= b.stride(1);
   const int64_t step = std::max<int64_t>(64, kUpcastElements / std::max<int64_t>(1, b.size(by_columns ? 0 : 1)));
@@ -74,7 +75,8 @@ Tensor addmm_upcast(const Tensor& x, const Tensor& a, const Tensor& b, const at:
   if (!computes_upcast(a, b, x)) return at::cpu::addmm(x, a, b, beta, alpha);
   return at::cpu::addmm(upcast(x), upcast(a), upcast(b), beta, alpha).to(x.scalar_type());
 }
-Tensor& addmm_out_upcast(const Tensor& x, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha, Tensor& out) {
+Tensor& addmm_out_upcast(const Tensor& x, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha,
+                         Tensor& out) {
   if (!computes_upcast(a, b, x) || out.scalar_type() != x.scalar_type()) return at::cpu::addmm_outf(x, a, b, beta, alpha, out);
   auto sum = addmm_upcast(x, a, b, beta, alpha);
   return out.resize_(sum.sizes()).copy_(sum);
@@ -86,7 +88,8 @@ Tensor baddbmm_upcast(const Tensor& x, const Tensor& a, const Tensor& b, const a
   if (!computes_upcast(a, b, x)) return at::cpu::baddbmm(x, a, b, beta, alpha);
   return at::cpu::baddbmm(upcast(x), upcast(a), upcast(b), beta, alpha).to(x.scalar_type());
 }
-Tensor& baddbmm_out_upcast(const Tensor& x, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha, Tensor& out) {
+Tensor& baddbmm_out_upcast(const Tensor& x, const Tensor& a, const Tensor& b, const at::Scalar& beta, const at::Scalar& alpha,
+                           Tensor& out) {
   if (!computes_upcast(a, b, x) || out.scalar_type() != x.scalar_type()) return at::cpu::baddbmm_outf(x, a, b, beta, alpha, out);
   auto sum = baddbmm_upcast(x, a, b, beta, alpha);
   return out.resize_(sum.sizes()).copy_(sum);

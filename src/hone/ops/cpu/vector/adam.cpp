@@ -11,8 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace hone::ops::cpu::HWY_NAMESPACE {
 
-// Exactly x / divisor, as the division instruction rounds it: a quotient that is off by two units at most, corrected twice by its remainder (Markstein).
-// Processors have one slow divider, and this leaves it to the other division.
+// Exactly x / divisor, as the division instruction rounds it: a quotient that is off by two units at most, corrected twice by its
+// remainder (Markstein). Processors have one slow divider, and this leaves it to the other division.
 HWY_INLINE Floats divided(Floats x, Floats divisor, Floats reciprocal) {
   const Floats guess = hn::Mul(x, reciprocal);
   const Floats near = hn::MulAdd(hn::NegMulAdd(guess, divisor, x), reciprocal, guess);
@@ -29,8 +29,10 @@ HWY_INLINE Floats second_moment(Floats second, Floats gradient, Floats beta2, Fl
 }
 
 template <AdamRounding rounding>
-HWY_INLINE void update(float* parameter, const float* gradient, float* first, float* second, int64_t count, const AdamStep& step) {
-  const Floats keep = splat(step.keep), rate = splat(step.rate), beta2 = splat(step.beta2), weight2 = splat(step.weight2), epsilon = splat(step.epsilon);
+HWY_INLINE void update(float* parameter, const float* gradient, float* first, float* second, int64_t count,
+                       const AdamStep& step) {
+  const Floats keep = splat(step.keep), rate = splat(step.rate), beta2 = splat(step.beta2), weight2 = splat(step.weight2),
+               epsilon = splat(step.epsilon);
   const Floats correction = splat(step.correction2), reciprocal = splat(1.0f / step.correction2);
   const bool from_first = step.weight1 < 0.5f;  // as lerp does: from the nearer end
   const Floats weight1 = splat(from_first ? step.weight1 : step.weight1 - 1.0f);
@@ -61,8 +63,10 @@ HWY_INLINE void update(float* parameter, const float* gradient, float* first, fl
 }
 
 void adam_span(float* parameter, const float* gradient, float* first, float* second, int64_t count, const AdamStep& step) {
-  if (step.rounding == AdamRounding::fused_square) return update<AdamRounding::fused_square>(parameter, gradient, first, second, count, step);
-  if (step.rounding == AdamRounding::fused_decay) return update<AdamRounding::fused_decay>(parameter, gradient, first, second, count, step);
+  if (step.rounding == AdamRounding::fused_square)
+    return update<AdamRounding::fused_square>(parameter, gradient, first, second, count, step);
+  if (step.rounding == AdamRounding::fused_decay)
+    return update<AdamRounding::fused_decay>(parameter, gradient, first, second, count, step);
   update<AdamRounding::separate>(parameter, gradient, first, second, count, step);
 }
 

@@ -4,13 +4,14 @@
 
 namespace hone::ops::cpu {
 
-// Which products and sums of the second moment are one instruction. A compiler chooses that, so it differs between builds of libtorch.
+// Which products and sums of the second moment are one instruction. A compiler chooses that, so it differs between builds of
+// libtorch.
 enum class AdamRounding { separate, fused_square, fused_decay };
 
 struct AdamStep {
-  float keep;         // 1 - learning rate * weight decay
-  float rate;         // learning rate / (1 - beta1^step)
-  float weight1;      // 1 - beta1
+  float keep;     // 1 - learning rate * weight decay
+  float rate;     // learning rate / (1 - beta1^step)
+  float weight1;  // 1 - beta1
   float beta2;
   float weight2;      // 1 - beta2
   float correction2;  // sqrt(1 - beta2^step)

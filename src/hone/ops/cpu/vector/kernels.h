@@ -1,4 +1,5 @@
-// Element-wise kernels over plain rows, each compiled for every instruction set and chosen when first called. T: float, c10::BFloat16, c10::Half.
+// Element-wise kernels over plain rows, each compiled for every instruction set and chosen when first called. T: float,
+// c10::BFloat16, c10::Half.
 #pragma once
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -12,7 +13,8 @@ template <class T>
 void rms_norm_rows(const T* x, const T* weight, T* y, float* rstd, int64_t rows, int64_t width, float eps);
 // dweight: a float row to which these rows' gradient is added, or null.
 template <class T>
-void rms_norm_backward_rows(const T* dy, const T* x, const T* weight, const float* rstd, T* dx, float* dweight, int64_t rows, int64_t width);
+void rms_norm_backward_rows(const T* dy, const T* x, const T* weight, const float* rstd, T* dx, float* dweight, int64_t rows,
+                            int64_t width);
 
 // Turns each head's halves by the row's angles; direction -1 turns back.
 template <class T>
@@ -35,14 +37,16 @@ void softmax_gradient_row(T* row, int64_t width, float peak, float scale, float 
 
 float max_of_row(const float* row, int64_t width);
 float sum_of_row(const float* row, int64_t width);
-float exponentials_in_place(float* row, int64_t width, float peak);                                      // returns their sum
-void add_scaled_row(float* row, const float* other, int64_t width, float scale, float other_scale);      // row = row * scale + other * other_scale
+float exponentials_in_place(float* row, int64_t width, float peak);  // returns their sum
+void add_scaled_row(float* row, const float* other, int64_t width, float scale,
+                    float other_scale);  // row = row * scale + other * other_scale
 void scale_row(float* row, int64_t width, float factor);
 
 // Elements [begin, begin + count) of a dropout mask: `value` where the element's random word is below `limit`, else 0.
 void dropout_span(float* mask, uint64_t begin, int64_t count, uint64_t seed, uint32_t limit, float value);
 
-void widen_bytes(const uint8_t* codes, float step, float low, int64_t count, float* values);     // code * step + low
-void widen_nibbles(const uint8_t* codes, float step, float low, int64_t half, float* values);    // lower nibbles first, then the upper ones
+void widen_bytes(const uint8_t* codes, float step, float low, int64_t count, float* values);  // code * step + low
+void widen_nibbles(const uint8_t* codes, float step, float low, int64_t half,
+                   float* values);  // lower nibbles first, then the upper ones
 
 }  // namespace hone::ops::cpu

@@ -22,10 +22,10 @@ HWY_INLINE void softmax_gradient(T* row, int64_t width, float peak, float scale,
   fill_row(row, width, HONE_VALUE(hn::MulSub(exp(hn::Sub(load(row + i, extent), from)), factor, less)));
 }
 
-#define HONE_DEFINE(T, name)                                                                                                          \
-  SoftmaxOfRow softmax_##name(const T* row, int64_t width, bool with_sum) { return softmax(row, width, with_sum); }                   \
-  void softmax_gradient_##name(T* row, int64_t width, float peak, float scale, float spread) {                                        \
-    softmax_gradient(row, width, peak, scale, spread);                                                                                \
+#define HONE_DEFINE(T, name)                                                                                        \
+  SoftmaxOfRow softmax_##name(const T* row, int64_t width, bool with_sum) { return softmax(row, width, with_sum); } \
+  void softmax_gradient_##name(T* row, int64_t width, float peak, float scale, float spread) {                      \
+    softmax_gradient(row, width, peak, scale, spread);                                                              \
   }
 HONE_FLOAT_TYPES(HONE_DEFINE)
 #undef HONE_DEFINE
@@ -53,16 +53,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hone::ops::cpu {
 
-#define HONE_EXPORT(T, name)                                                                                       \
-  HWY_EXPORT(softmax_##name);                                                                                      \
-  HWY_EXPORT(softmax_gradient_##name);                                                                             \
-  template <>                                                                                                      \
-  SoftmaxOfRow softmax_of_row(const T* row, int64_t width, bool with_sum) {                                        \
-    return HWY_DYNAMIC_DISPATCH(softmax_##name)(row, width, with_sum);                                             \
-  }                                                                                                                \
-  template <>                                                                                                      \
-  void softmax_gradient_row(T* row, int64_t width, float peak, float scale, float spread) {                        \
-    HWY_DYNAMIC_DISPATCH(softmax_gradient_##name)(row, width, peak, scale, spread);                                \
+#define HONE_EXPORT(T, name)                                                                \
+  HWY_EXPORT(softmax_##name);                                                               \
+  HWY_EXPORT(softmax_gradient_##name);                                                      \
+  template <>                                                                               \
+  SoftmaxOfRow softmax_of_row(const T* row, int64_t width, bool with_sum) {                 \
+    return HWY_DYNAMIC_DISPATCH(softmax_##name)(row, width, with_sum);                      \
+  }                                                                                         \
+  template <>                                                                               \
+  void softmax_gradient_row(T* row, int64_t width, float peak, float scale, float spread) { \
+    HWY_DYNAMIC_DISPATCH(softmax_gradient_##name)(row, width, peak, scale, spread);         \
   }
 HONE_FLOAT_TYPES(HONE_EXPORT)
 
@@ -73,7 +73,9 @@ HWY_EXPORT(add_scaled);
 HWY_EXPORT(scaled);
 float max_of_row(const float* row, int64_t width) { return HWY_DYNAMIC_DISPATCH(max_of)(row, width); }
 float sum_of_row(const float* row, int64_t width) { return HWY_DYNAMIC_DISPATCH(sum_of)(row, width); }
-float exponentials_in_place(float* row, int64_t width, float peak) { return HWY_DYNAMIC_DISPATCH(exponentials)(row, width, peak); }
+float exponentials_in_place(float* row, int64_t width, float peak) {
+  return HWY_DYNAMIC_DISPATCH(exponentials)(row, width, peak);
+}
 void add_scaled_row(float* row, const float* other, int64_t width, float scale, float other_scale) {
   HWY_DYNAMIC_DISPATCH(add_scaled)(row, other, width, scale, other_scale);
 }

@@ -31,10 +31,10 @@ HWY_INLINE void backward(const T* dy, const T* gate, const T* up, T* dgate, T* d
   });
 }
 
-#define HONE_DEFINE(T, name)                                                                                     \
-  void swiglu_##name(const T* gate, const T* up, T* y, int64_t count) { forward(gate, up, y, count); }           \
-  void swiglu_backward_##name(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {        \
-    backward(dy, gate, up, dgate, dup, count);                                                                   \
+#define HONE_DEFINE(T, name)                                                                              \
+  void swiglu_##name(const T* gate, const T* up, T* y, int64_t count) { forward(gate, up, y, count); }    \
+  void swiglu_backward_##name(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t count) { \
+    backward(dy, gate, up, dgate, dup, count);                                                            \
   }
 HONE_FLOAT_TYPES(HONE_DEFINE)
 #undef HONE_DEFINE
@@ -45,16 +45,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hone::ops::cpu {
 
-#define HONE_EXPORT(T, name)                                                                                     \
-  HWY_EXPORT(swiglu_##name);                                                                                     \
-  HWY_EXPORT(swiglu_backward_##name);                                                                            \
-  template <>                                                                                                    \
-  void swiglu_span(const T* gate, const T* up, T* y, int64_t count) {                                            \
-    HWY_DYNAMIC_DISPATCH(swiglu_##name)(gate, up, y, count);                                                     \
-  }                                                                                                              \
-  template <>                                                                                                    \
-  void swiglu_backward_span(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {          \
-    HWY_DYNAMIC_DISPATCH(swiglu_backward_##name)(dy, gate, up, dgate, dup, count);                               \
+#define HONE_EXPORT(T, name)                                                                            \
+  HWY_EXPORT(swiglu_##name);                                                                            \
+  HWY_EXPORT(swiglu_backward_##name);                                                                   \
+  template <>                                                                                           \
+  void swiglu_span(const T* gate, const T* up, T* y, int64_t count) {                                   \
+    HWY_DYNAMIC_DISPATCH(swiglu_##name)(gate, up, y, count);                                            \
+  }                                                                                                     \
+  template <>                                                                                           \
+  void swiglu_backward_span(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t count) { \
+    HWY_DYNAMIC_DISPATCH(swiglu_backward_##name)(dy, gate, up, dgate, dup, count);                      \
   }
 HONE_FLOAT_TYPES(HONE_EXPORT)
 

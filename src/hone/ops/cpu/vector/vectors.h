@@ -1,4 +1,5 @@
-// Rows of floats in vectors of the instruction set available. Included by each kernel file once per set, after hwy/foreach_target.h.
+// Rows of floats in vectors of the instruction set available. Included by each kernel file once per set, after
+// hwy/foreach_target.h.
 #if defined(HONE_OPS_CPU_VECTOR_VECTORS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HONE_OPS_CPU_VECTOR_VECTORS_H
 #undef HONE_OPS_CPU_VECTOR_VECTORS_H
@@ -13,7 +14,8 @@
 #include <cstdint>
 #include <cstring>
 
-// Lambdas take part in the file's instruction set only when told so; and one that is called in several places is a call in each unless told otherwise.
+// Lambdas take part in the file's instruction set only when told so; and one that is called in several places is a call in each
+// unless told otherwise.
 #ifndef HONE_INLINED
 #define HONE_INLINED HWY_ATTR __attribute__((always_inline))
 #endif
@@ -38,7 +40,8 @@ HWY_INLINE Floats splat(float value) { return hn::Set(FloatTag(), value); }
 HWY_INLINE Floats load(const float* from, FullVector) { return hn::LoadU(FloatTag(), from); }
 HWY_INLINE Floats load(const c10::BFloat16* from, FullVector) {
   const hn::Rebind<uint16_t, FloatTag> shorts;
-  return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(WordTag(), hn::LoadU(shorts, reinterpret_cast<const uint16_t*>(from)))));
+  return hn::BitCast(FloatTag(),
+                     hn::ShiftLeft<16>(hn::PromoteTo(WordTag(), hn::LoadU(shorts, reinterpret_cast<const uint16_t*>(from)))));
 }
 HWY_INLINE Floats load(const c10::Half* from, FullVector) {
   const hn::Rebind<hwy::float16_t, FloatTag> halves;
@@ -96,11 +99,16 @@ HWY_INLINE Floats rounded(Floats value) {
   return load(buffer, FullVector{});
 }
 template <>
-HWY_INLINE Floats rounded<float>(Floats value) { return value; }
+HWY_INLINE Floats rounded<float>(Floats value) {
+  return value;
+}
 template <>
-HWY_INLINE Floats rounded<c10::BFloat16>(Floats value) { return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(nearest_bfloat16(value))); }
+HWY_INLINE Floats rounded<c10::BFloat16>(Floats value) {
+  return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(nearest_bfloat16(value)));
+}
 
-// Within two units in the last place of expf; 0 below the smallest normal number, infinity above the largest, NaN stays. (Highway's own gives 0 for NaN.)
+// Within two units in the last place of expf; 0 below the smallest normal number, infinity above the largest, NaN stays.
+// (Highway's own gives 0 for NaN.)
 HWY_INLINE Floats exp(Floats x) {
   const FloatTag d;
   const Floats magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
@@ -133,14 +141,17 @@ HWY_INLINE void for_vectors(int64_t width, Body body) {
   if (i < count) body(i, VectorTail{count - i});
 }
 
-// to[i …] = value(i, extent). Four vectors are computed before any is stored: the processor waits for none of them, and nothing can be in between.
+// to[i …] = value(i, extent). Four vectors are computed before any is stored: the processor waits for none of them, and nothing
+// can be in between.
 template <class T, class Value>
 HWY_INLINE void fill_row(T* to, int64_t width, Value value) {
   const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());
   size_t i = 0;
   for (; i + 4 * n <= count; i += 4 * n) {
-    const Floats a = value(i, FullVector{}), b = value(i + n, FullVector{}), c = value(i + 2 * n, FullVector{}), e = value(i + 3 * n, FullVector{});
-    store(to + i, a, FullVector{}), store(to + i + n, b, FullVector{}), store(to + i + 2 * n, c, FullVector{}), store(to + i + 3 * n, e, FullVector{});
+    const Floats a = value(i, FullVector{}), b = value(i + n, FullVector{}), c = value(i + 2 * n, FullVector{}),
+                 e = value(i + 3 * n, FullVector{});
+    store(to + i, a, FullVector{}), store(to + i + n, b, FullVector{}), store(to + i + 2 * n, c, FullVector{}),
+        store(to + i + 3 * n, e, FullVector{});
   }
   for (; i + n <= count; i += n) store(to + i, value(i, FullVector{}), FullVector{});
   if (i < count) store(to + i, value(i, VectorTail{count - i}), VectorTail{count - i});

@@ -5,7 +5,8 @@
 namespace hone::ops::cuda {
 
 bool serves_adam(const Tensor&) { return false; }
-void adam_(const TensorList&, const TensorList&, const TensorList&, const TensorList&, const TensorList&, const Tensor&, const AdamStep&) {
+void adam_(const TensorList&, const TensorList&, const TensorList&, const TensorList&, const TensorList&, const Tensor&,
+           const AdamStep&) {
   HONE_CHECK(false, "built without CUDA kernels");
 }
 

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "hone/text/jinja/builtins/natives.h"
+#include "hone/text/jinja/builtins/text_operations.h"
 #include "hone/text/jinja/number_text.h"
 #include "hone/text/jinja/repr.h"
-#include "hone/text/jinja/builtins/text_operations.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::text::jinja {

@@ -39,8 +39,7 @@ Value first(Interpreter& interpreter, const Value& subject, const Arguments& arg
 
 Value last(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
   Bound("last", arguments, {});
-  if (subject.is(Kind::native))
-    throw TemplateFailure("'" + type_name(subject) + "' object is not reversible");
+  if (subject.is(Kind::native)) throw TemplateFailure("'" + type_name(subject) + "' object is not reversible");
   std::vector<Value> items = interpreter.to_vector(subject);
   return items.empty() ? no_item("No last item, sequence was empty.") : items.back();
 }

@@ -1,7 +1,7 @@
 #include "hone/text/jinja/builtins/filters.h"
 #include "hone/text/jinja/builtins/natives.h"
-#include "hone/text/jinja/operators.h"
 #include "hone/text/jinja/builtins/text_operations.h"
+#include "hone/text/jinja/operators.h"
 
 namespace hone::text::jinja {
 

@@ -3,11 +3,11 @@
 
 #include "hone/text/jinja/attribute_path.h"
 #include "hone/text/jinja/builtins/filters.h"
-#include "hone/text/jinja/json_text.h"
 #include "hone/text/jinja/builtins/natives.h"
-#include "hone/text/jinja/number_text.h"
 #include "hone/text/jinja/builtins/python_format.h"
 #include "hone/text/jinja/builtins/text_operations.h"
+#include "hone/text/jinja/json_text.h"
+#include "hone/text/jinja/number_text.h"
 #include "hone/text/jinja/unicode.h"
 
 namespace hone::text::jinja {

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "hone/text/jinja/syntax/ast.h"
 #include "hone/text/jinja/builtins/filters.h"
 #include "hone/text/jinja/operators.h"
+#include "hone/text/jinja/syntax/ast.h"
 
 namespace hone::text::jinja {
 

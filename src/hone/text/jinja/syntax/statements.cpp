@@ -1,7 +1,7 @@
 #include "hone/text/jinja/syntax/statements.h"
 
-#include "hone/text/jinja/loop.h"
 #include "hone/text/jinja/builtins/natives.h"
+#include "hone/text/jinja/loop.h"
 
 namespace hone::text::jinja {
 

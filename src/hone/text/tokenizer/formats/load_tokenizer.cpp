@@ -74,7 +74,8 @@ std::string find_chat_template(const fs::path& folder, const Json& config) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return {};
   for (auto& named : value)
-    if (named.is_object() && named.value("name", Json()) == "default" && named.contains("template") && named["template"].is_string())
+    if (named.is_object() && named.value("name", Json()) == "default" && named.contains("template") &&
+        named["template"].is_string())
       return named["template"].get<std::string>();
   return {};
 }
@@ -123,7 +124,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder, const NewTokens& tokens) {
   using namespace tokenizer;
-  if (!fs::is_directory(folder)) throw UserError(ExitCode::bad_data, folder.string() + ": is not a folder", "give a model folder");
+  if (!fs::is_directory(folder))
+    throw UserError(ExitCode::bad_data, folder.string() + ": is not a folder", "give a model folder");
   auto config = read_optional_json(folder / "tokenizer_config.json");
   auto pipeline = read_vocabulary_file(folder, flag_or(config, "legacy", false));
   add_config_tokens(*pipeline, config, read_optional_json(folder / "added_tokens.json"));

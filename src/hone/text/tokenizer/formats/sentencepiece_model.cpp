@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "hone/text/tokenizer/unicode/utf8.h"
 #include "hone/text/tokenizer/models/vocabulary_merges.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text::tokenizer {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 // One field of a protobuf message.
 struct Field {
   uint32_t number = 0;
-  uint64_t value = 0;       // of varints and fixed numbers
-  std::string_view bytes;   // of strings and messages
+  uint64_t value = 0;      // of varints and fixed numbers
+  std::string_view bytes;  // of strings and messages
 };
 
 // Walks the fields of a message; ok() is false after damage.
@@ -26,11 +26,20 @@ class Message {
     uint64_t tag = varint();
     field = {static_cast<uint32_t>(tag >> 3), 0, {}};
     switch (tag & 7) {
-      case 0: field.value = varint(); break;
-      case 1: field.value = fixed<uint64_t>(); break;
-      case 2: field.bytes = take(varint()); break;
-      case 5: field.value = fixed<uint32_t>(); break;
-      default: ok_ = false;
+      case 0:
+        field.value = varint();
+        break;
+      case 1:
+        field.value = fixed<uint64_t>();
+        break;
+      case 2:
+        field.bytes = take(varint());
+        break;
+      case 5:
+        field.value = fixed<uint32_t>();
+        break;
+      default:
+        ok_ = false;
     }
     return ok_;
   }
@@ -126,7 +135,8 @@ Result<Proto> read_proto(std::string_view bytes) {
     if (!good) return error("damaged SentencePiece model: piece {} or its settings cannot be read", proto.pieces.size());
   }
   if (!message.ok() || proto.pieces.empty()) return error("not a SentencePiece model (a protobuf of pieces was expected)");
-  if (proto.model_type != 1 && proto.model_type != 2) return error("SentencePiece model type {}; known are Unigram (1) and BPE (2)", proto.model_type);
+  if (proto.model_type != 1 && proto.model_type != 2)
+    return error("SentencePiece model type {}; known are Unigram (1) and BPE (2)", proto.model_type);
   if (proto.unk_id >= proto.pieces.size()) return error("unk_id {} is not one of {} pieces", proto.unk_id, proto.pieces.size());
   return proto;
 }
@@ -136,7 +146,8 @@ Json metaspace(const char* scheme, bool split) {
 }
 
 Json spaces_decoder(bool strip_first) {
-  Json parts = Json::array({{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}}, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
+  Json parts = Json::array(
+      {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}}, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
   if (strip_first) parts.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   return {{"type", "Sequence"}, {"decoders", parts}};
 }
@@ -170,7 +181,8 @@ Result<std::unique_ptr<Normalizer>> unigram_normalizer(const Proto& proto) {
 Result<PipelineStages> bpe_parts(const Proto& proto, Vocabulary vocabulary, bool legacy) {
   PipelineStages parts;
   auto merges = merges_by_splits(vocabulary, 0, MergeRank::per_split);
-  parts.model = std::make_unique<Bpe>(std::move(vocabulary), std::move(merges), BpeOptions{.fuse_unk = true, .byte_fallback = true});
+  parts.model =
+      std::make_unique<Bpe>(std::move(vocabulary), std::move(merges), BpeOptions{.fuse_unk = true, .byte_fallback = true});
   const char* scheme = !proto.add_dummy_prefix ? "never" : legacy ? "always" : "first";
   auto pre_tokenizer = make_pre_tokenizer(metaspace(scheme, false));
   if (!pre_tokenizer) return Error{pre_tokenizer.error()};
@@ -203,7 +215,8 @@ Result<std::unique_ptr<Pipeline>> read_sentencepiece(std::string_view bytes, boo
     auto added = vocabulary.add(proto->pieces[id].text, static_cast<int64_t>(id));
     if (!added) return Error{added.error()};
   }
-  auto parts = proto->model_type == 2 ? bpe_parts(*proto, std::move(vocabulary), legacy) : unigram_parts(*proto, std::move(vocabulary));
+  auto parts =
+      proto->model_type == 2 ? bpe_parts(*proto, std::move(vocabulary), legacy) : unigram_parts(*proto, std::move(vocabulary));
   if (!parts) return Error{parts.error()};
   for (auto& piece : proto->pieces) {
     bool special = piece.kind == PieceKind::control || piece.kind == PieceKind::unknown;

@@ -1,9 +1,9 @@
 #include "hone/text/tokenizer/formats/tekken.h"
 
-#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/models/model_json.h"
-#include "hone/text/tokenizer/unicode/utf8.h"
 #include "hone/text/tokenizer/models/vocabulary_merges.h"
+#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text::tokenizer {
 namespace {
@@ -11,9 +11,26 @@ namespace {
 namespace dom = simdjson::dom;
 
 // What files before version 7 leave unsaid.
-constexpr const char* kOldSpecialTokens[] = {"<unk>",           "<s>",          "</s>",  "[INST]",   "[/INST]",  "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
-                                             "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]",
-                                             "[PREFIX]",       "[MIDDLE]",     "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"};
+constexpr const char* kOldSpecialTokens[] = {"<unk>",
+                                             "<s>",
+                                             "</s>",
+                                             "[INST]",
+                                             "[/INST]",
+                                             "[AVAILABLE_TOOLS]",
+                                             "[/AVAILABLE_TOOLS]",
+                                             "[TOOL_RESULTS]",
+                                             "[/TOOL_RESULTS]",
+                                             "[TOOL_CALLS]",
+                                             "[IMG]",
+                                             "<pad>",
+                                             "[IMG_BREAK]",
+                                             "[IMG_END]",
+                                             "[PREFIX]",
+                                             "[MIDDLE]",
+                                             "[SUFFIX]",
+                                             "[SYSTEM_PROMPT]",
+                                             "[/SYSTEM_PROMPT]",
+                                             "[TOOL_CONTENT]"};
 
 struct Sizes {
   int64_t total = 0, special = 0;
@@ -63,7 +80,8 @@ Result<bool> add_vocabulary(dom::element root, const Sizes& sizes, Vocabulary& v
   for (auto entry : entries) {
     int64_t rank;
     std::string_view encoded;
-    if (entry["rank"].get(rank) || entry["token_bytes"].get(encoded) || rank < 0) return error("vocab: an entry lacks rank or token_bytes");
+    if (entry["rank"].get(rank) || entry["token_bytes"].get(encoded) || rank < 0)
+      return error("vocab: an entry lacks rank or token_bytes");
     if (rank >= sizes.total - sizes.special) continue;  // beyond what the model uses
     auto bytes = decode_base64(encoded);
     if (!bytes) return error("vocab: token_bytes of rank {}: {}", rank, bytes.error());
@@ -80,7 +98,8 @@ Result<bool> add_vocabulary(dom::element root, const Sizes& sizes, Vocabulary& v
 Result<std::unique_ptr<Pipeline>> read_tekken(std::string_view text) {
   dom::parser parser;
   dom::element root;
-  if (auto failure = parser.parse(text.data(), text.size()).get(root)) return error("not valid JSON: {}", simdjson::error_message(failure));
+  if (auto failure = parser.parse(text.data(), text.size()).get(root))
+    return error("not valid JSON: {}", simdjson::error_message(failure));
   auto sizes = read_sizes(root);
   if (!sizes) return Error{sizes.error()};
   Vocabulary vocabulary;
@@ -90,9 +109,11 @@ Result<std::unique_ptr<Pipeline>> read_tekken(std::string_view text) {
   if (!special) return Error{special.error()};
   auto filled = add_vocabulary(root, *sizes, vocabulary);
   if (!filled) return Error{filled.error()};
-  Json splitting = {{"type", "Sequence"},
-                    {"pretokenizers", Json::array({{{"type", "Split"}, {"pattern", {{"Regex", sizes->pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
-                                                   {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}})}};
+  Json splitting = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       Json::array({{{"type", "Split"}, {"pattern", {{"Regex", sizes->pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
+                    {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}})}};
   auto pre_tokenizer = make_pre_tokenizer(splitting);
   if (!pre_tokenizer) return Error{pre_tokenizer.error()};
   auto decoder = make_decoder({{"type", "ByteLevel"}});

@@ -39,8 +39,8 @@ Result<std::vector<AddedToken>> read_added_tokens(const Json& json) {
 
 Result<PipelineStages> read_parts(dom::element root) {
   PipelineStages parts;
-  auto normalizer_json = part_of(root, "normalizer"), splitting = part_of(root, "pre_tokenizer"), finishing = part_of(root, "post_processor"),
-       decoding = part_of(root, "decoder"), added = part_of(root, "added_tokens");
+  auto normalizer_json = part_of(root, "normalizer"), splitting = part_of(root, "pre_tokenizer"),
+       finishing = part_of(root, "post_processor"), decoding = part_of(root, "decoder"), added = part_of(root, "added_tokens");
   for (auto* part : {&normalizer_json, &splitting, &finishing, &decoding, &added})
     if (!*part) return Error{part->error()};
   auto normalizer = make_normalizer(*normalizer_json);
@@ -67,7 +67,8 @@ Result<PipelineStages> read_parts(dom::element root) {
 Result<std::unique_ptr<Pipeline>> read_tokenizer_json(std::string_view text) {
   dom::parser parser;
   dom::element root, model_json;
-  if (auto failure = parser.parse(text.data(), text.size()).get(root)) return error("not valid JSON: {}", simdjson::error_message(failure));
+  if (auto failure = parser.parse(text.data(), text.size()).get(root))
+    return error("not valid JSON: {}", simdjson::error_message(failure));
   if (!root.is_object()) return error("the file holds no JSON object");
   if (root["model"].get(model_json)) return error("'model' is missing");
   auto parts = read_parts(root);

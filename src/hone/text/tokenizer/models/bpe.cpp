@@ -55,9 +55,11 @@ void Bpe::start_symbols(std::string_view piece, std::vector<TokenId>& symbols) c
   };
   for_each_char(piece, [&](uint32_t, size_t at, size_t length) {
     std::string_view text = piece.substr(at, length);
-    bool prefix = at > 0 && options_.continuing_subword_prefix, suffix = at + length == piece.size() && options_.end_of_word_suffix;
+    bool prefix = at > 0 && options_.continuing_subword_prefix,
+         suffix = at + length == piece.size() && options_.end_of_word_suffix;
     if (prefix || suffix) {
-      spelled = (prefix ? *options_.continuing_subword_prefix : "") + std::string(text) + (suffix ? *options_.end_of_word_suffix : "");
+      spelled =
+          (prefix ? *options_.continuing_subword_prefix : "") + std::string(text) + (suffix ? *options_.end_of_word_suffix : "");
       text = spelled;
     }
     if (auto id = vocabulary_.find(text)) {

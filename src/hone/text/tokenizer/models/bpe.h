@@ -32,7 +32,8 @@ class MergeTable {
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (auto& slot : slots_)
-      if (slot.key != kEmpty) visit(static_cast<TokenId>(slot.key >> 32), static_cast<TokenId>(slot.key & UINT32_MAX), slot.merge);
+      if (slot.key != kEmpty)
+        visit(static_cast<TokenId>(slot.key >> 32), static_cast<TokenId>(slot.key & UINT32_MAX), slot.merge);
   }
 
  private:
@@ -53,8 +54,9 @@ class MergeTable {
 // Merges `symbols` in place by the table: the lowest rank first, the leftmost of equals first.
 void merge_symbols(const MergeTable& table, std::vector<TokenId>& symbols);
 
-// Which characters of several bytes a byte-level vocabulary holds whole. A word may start from complete characters instead of bytes when
-// no merge could cross one of its character boundaries before both sides are whole: the result is the same, with a third of the work.
+// Which characters of several bytes a byte-level vocabulary holds whole. A word may start from complete characters instead of
+// bytes when no merge could cross one of its character boundaries before both sides are whole: the result is the same, with a
+// third of the work.
 class WholeCharacters {
  public:
   // Stays empty when ranks do not grow with the tokens they build, because then the order of merges could differ.
@@ -78,7 +80,8 @@ class Bpe : public Model {
   Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options);
   void encode_pre_token(std::string_view piece, std::vector<TokenId>& out) const override;
 
-  // True when every byte has its byte-level token: then encode_bytes gives what encode_pre_token gives for the byte-level spelling.
+  // True when every byte has its byte-level token: then encode_bytes gives what encode_pre_token gives for the byte-level
+  // spelling.
   bool is_byte_level() const { return byte_level_; }
   // Builds what encode_bytes needs; call once, before sharing.
   void prepare_bytes();
@@ -90,10 +93,10 @@ class Bpe : public Model {
   MergeTable merges_;
   BpeOptions options_;
   std::optional<TokenId> unk_id_;
-  std::vector<TokenId> fallback_;          // see byte_tokens(); empty without byte_fallback
-  std::array<TokenId, 256> byte_ids_{};    // ids of the byte-level alphabet
+  std::vector<TokenId> fallback_;        // see byte_tokens(); empty without byte_fallback
+  std::array<TokenId, 256> byte_ids_{};  // ids of the byte-level alphabet
   bool byte_level_ = false;
-  Vocabulary raw_;                         // tokens as bytes, for ignore_merges
+  Vocabulary raw_;  // tokens as bytes, for ignore_merges
   WholeCharacters complete_characters_;
 };
 

@@ -35,7 +35,8 @@ void merge_by_scan(const MergeTable& table, std::vector<TokenId>& symbols) {
 // A long piece: positions wait in one bucket per rank, so that a run of a million equal letters costs a million steps.
 class BucketMerger {
  public:
-  BucketMerger(const MergeTable& table, std::vector<TokenId>& symbols) : table_(table), symbols_(symbols), links_(symbols.size()) {
+  BucketMerger(const MergeTable& table, std::vector<TokenId>& symbols)
+      : table_(table), symbols_(symbols), links_(symbols.size()) {
     auto count = static_cast<int32_t>(symbols.size());
     for (int32_t i = 0; i < count; ++i) links_[at(i)] = {i - 1, i + 1 < count ? i + 1 : -1};
     for (int32_t i = 0; i + 1 < count; ++i) offer(i, i + 1);
@@ -130,8 +131,10 @@ void MergeTable::add(TokenId left, TokenId right, Merge merge) {
 
 void merge_symbols(const MergeTable& table, std::vector<TokenId>& symbols) {
   if (symbols.size() < 2) return;
-  if (symbols.size() <= kScanLimit) merge_by_scan(table, symbols);
-  else BucketMerger(table, symbols).run();
+  if (symbols.size() <= kScanLimit)
+    merge_by_scan(table, symbols);
+  else
+    BucketMerger(table, symbols).run();
 }
 
 }  // namespace hone::text::tokenizer

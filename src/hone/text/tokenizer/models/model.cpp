@@ -33,7 +33,8 @@ namespace {
 
 class WordLevel : public Model {
  public:
-  WordLevel(Vocabulary vocabulary, const std::string& unk_token) : Model(std::move(vocabulary)), unk_id_(vocabulary_.find(unk_token)) {}
+  WordLevel(Vocabulary vocabulary, const std::string& unk_token)
+      : Model(std::move(vocabulary)), unk_id_(vocabulary_.find(unk_token)) {}
 
   void encode_pre_token(std::string_view piece, std::vector<TokenId>& out) const override {
     auto id = vocabulary_.find(piece);
@@ -74,7 +75,8 @@ class WordPiece : public Model {
       std::optional<TokenId> id;
       while (candidate.size() > prefix && !(id = vocabulary_.find(candidate))) {
         do candidate.pop_back();  // one character
-        while (candidate.size() > prefix && (static_cast<unsigned char>(piece[start + candidate.size() - prefix]) & 0xC0) == 0x80);
+        while (candidate.size() > prefix &&
+               (static_cast<unsigned char>(piece[start + candidate.size() - prefix]) & 0xC0) == 0x80);
       }
       if (!id) return false;
       out.push_back(*id);

@@ -47,7 +47,8 @@ Result<MergeTable> read_merges(dom::element model, const Vocabulary& vocabulary,
     if (!entry.get(line) && line.starts_with("#version")) continue;
     if (!read_pair(entry, left, right)) return error("model: merge {} is not a pair of tokens", rank);
     auto left_id = vocabulary.find(left), right_id = vocabulary.find(right);
-    if (!left_id || !right_id) return error("model: merge {} names '{}', which is not in the vocabulary", rank, left_id ? right : left);
+    if (!left_id || !right_id)
+      return error("model: merge {} names '{}', which is not in the vocabulary", rank, left_id ? right : left);
     if (right.size() < prefix_length) return error("model: merge {}: '{}' lacks the continuing_subword_prefix", rank, right);
     joined.assign(left).append(right.substr(prefix_length));
     bool guessed = expected >= 0 && vocabulary.token(expected) == joined;
@@ -78,9 +79,10 @@ Result<bool> optional_flag(dom::element model, const char* key) {
 
 Result<BpeOptions> read_bpe_options(dom::element model) {
   BpeOptions options;
-  std::pair<const char*, std::optional<std::string>*> texts[] = {{"unk_token", &options.unk_token},
-                                                                 {"continuing_subword_prefix", &options.continuing_subword_prefix},
-                                                                 {"end_of_word_suffix", &options.end_of_word_suffix}};
+  std::pair<const char*, std::optional<std::string>*> texts[] = {
+      {"unk_token", &options.unk_token},
+      {"continuing_subword_prefix", &options.continuing_subword_prefix},
+      {"end_of_word_suffix", &options.end_of_word_suffix}};
   for (auto& [key, target] : texts) {
     auto value = optional_text(model, key);
     if (!value) return Error{value.error()};
@@ -146,7 +148,8 @@ Result<std::unique_ptr<Model>> read_unigram(dom::element model) {
   dom::element unk;
   if (!model["unk_id"].get(unk) && !unk.is_null()) {
     int64_t id;
-    if (unk.get(id) || id < 0 || static_cast<size_t>(id) >= scores.size()) return error("model: 'unk_id' is not an id of the vocabulary");
+    if (unk.get(id) || id < 0 || static_cast<size_t>(id) >= scores.size())
+      return error("model: 'unk_id' is not an id of the vocabulary");
     options.unk_id = static_cast<TokenId>(id);
   }
   return make_unigram(std::move(vocabulary), std::move(scores), options);
@@ -194,12 +197,18 @@ Result<Json> small_json(dom::element element, int depth) {
       }
       return out;
     }
-    case dom::element_type::STRING: return Json(std::string(std::string_view(element)));
-    case dom::element_type::INT64: return Json(int64_t(element));
-    case dom::element_type::UINT64: return Json(uint64_t(element));
-    case dom::element_type::DOUBLE: return Json(double(element));
-    case dom::element_type::BOOL: return Json(bool(element));
-    default: return Json();
+    case dom::element_type::STRING:
+      return Json(std::string(std::string_view(element)));
+    case dom::element_type::INT64:
+      return Json(int64_t(element));
+    case dom::element_type::UINT64:
+      return Json(uint64_t(element));
+    case dom::element_type::DOUBLE:
+      return Json(double(element));
+    case dom::element_type::BOOL:
+      return Json(bool(element));
+    default:
+      return Json();
   }
 }
 

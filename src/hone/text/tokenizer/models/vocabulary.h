@@ -24,8 +24,10 @@ class Vocabulary {
   // Fails on an id that is out of range or already has another token. The same token again takes the new id.
   Result<bool> add(std::string_view token, int64_t id);
   std::optional<TokenId> find(std::string_view token) const;
-  bool contains(TokenId id) const { return id >= 0 && static_cast<size_t>(id) < spans_.size() && spans_[static_cast<size_t>(id)].used; }
-  std::string_view token(TokenId id) const;  // "" for an unknown id
+  bool contains(TokenId id) const {
+    return id >= 0 && static_cast<size_t>(id) < spans_.size() && spans_[static_cast<size_t>(id)].used;
+  }
+  std::string_view token(TokenId id) const;          // "" for an unknown id
   size_t id_limit() const { return spans_.size(); }  // one more than the highest id
   size_t count() const { return count_; }
 

@@ -39,7 +39,8 @@ class WordCache {
   }
   // The place for a key: holds it when entry.key == key, otherwise may be overwritten.
   Entry& place(const Key& key) {
-    uint64_t hash = (key.parts[0] ^ (key.parts[1] * 0x9E3779B97F4A7C15u) ^ (key.parts[2] * 0xC2B2AE3D27D4EB4Fu)) * 0xD6E8FEB86659FD93u;
+    uint64_t hash =
+        (key.parts[0] ^ (key.parts[1] * 0x9E3779B97F4A7C15u) ^ (key.parts[2] * 0xC2B2AE3D27D4EB4Fu)) * 0xD6E8FEB86659FD93u;
     return entries_[hash >> (64 - kSizeLog2)];
   }
   static void store(Entry& entry, const Key& key, std::span<const TokenId> ids) {

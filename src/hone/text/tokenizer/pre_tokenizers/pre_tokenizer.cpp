@@ -1,7 +1,7 @@
 #include "hone/text/tokenizer/pre_tokenizers/pre_tokenizer.h"
 
-#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/component.h"
+#include "hone/text/tokenizer/pre_tokenizers/byte_level.h"
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
 #include "hone/text/tokenizer/unicode/unicode.h"
 #include "hone/text/tokenizer/unicode/utf8.h"
@@ -20,12 +20,15 @@ Spans arrange(const Spans& spans, Behavior behavior) {
   out.reserve(spans.size());
   bool previous = false;
   auto keep = [&](const Span& span, bool join) {
-    if (join && !out.empty()) out.back() = {std::min(out.back().begin, span.begin), std::max(out.back().end, span.end), false};
-    else out.push_back({span.begin, span.end, false});
+    if (join && !out.empty())
+      out.back() = {std::min(out.back().begin, span.begin), std::max(out.back().end, span.end), false};
+    else
+      out.push_back({span.begin, span.end, false});
     previous = span.matched;
   };
   switch (behavior) {
-    case Behavior::removed: return spans;
+    case Behavior::removed:
+      return spans;
     case Behavior::isolated:
       for (auto& span : spans) keep(span, false);
       break;
@@ -161,8 +164,10 @@ Spans word_and_symbol_runs(std::string_view text) {
   int previous = -1;
   for_each_char(text, [&](uint32_t c, size_t at, size_t length) {
     int kind = is_word(c) ? 1 : is_white_space(c) ? 0 : 2;
-    if (kind == previous) spans.back().end = at + length;
-    else spans.push_back({at, at + length, kind == 0});
+    if (kind == previous)
+      spans.back().end = at + length;
+    else
+      spans.push_back({at, at + length, kind == 0});
     previous = kind;
   });
   return spans;
@@ -175,8 +180,10 @@ Spans script_runs(std::string_view text) {
   for_each_char(text, [&](uint32_t c, size_t at, size_t length) {
     int script = script_of(c);
     bool starts = script != 0 && previous != 0 && script != previous;
-    if (starts) spans.push_back({at, at + length, false});
-    else if (!spans.empty()) spans.back().end = at + length;
+    if (starts)
+      spans.push_back({at, at + length, false});
+    else if (!spans.empty())
+      spans.back().end = at + length;
     if (script != 0) previous = script;
   });
   return spans;
@@ -215,13 +222,16 @@ Result<PreTokenizerPtr> make_split(Fields& fields) {
     return spans;
   };
   auto* splitter = pattern.regex ? known_splitter(pattern.text) : nullptr;
-  if (splitter) return split_by([splitter, inverted](std::string_view text) { return inverted(spans_of(splitter, text)); }, behavior);
+  if (splitter)
+    return split_by([splitter, inverted](std::string_view text) { return inverted(spans_of(splitter, text)); }, behavior);
   if (!pattern.regex) {
     std::string quoted;
     for (char c : pattern.text) {
       bool plain = static_cast<unsigned char>(c) >= 0x80 || std::isalnum(static_cast<unsigned char>(c)) || c == ' ';
-      if (!plain) quoted += fmt::format("\\x{{{:x}}}", static_cast<unsigned char>(c));
-      else quoted += c;
+      if (!plain)
+        quoted += fmt::format("\\x{{{:x}}}", static_cast<unsigned char>(c));
+      else
+        quoted += c;
     }
     pattern.text = quoted;
   }
@@ -233,7 +243,9 @@ Result<PreTokenizerPtr> make_split(Fields& fields) {
 PreTokenizerPtr make_metaspace(Fields& fields) {
   auto scheme = fields.text("prepend_scheme", "always");
   if (fields.has("add_prefix_space") && !fields.flag("add_prefix_space", true)) scheme = "never";
-  auto prepend = scheme == "first" ? Metaspace::Prepend::first : scheme == "never" ? Metaspace::Prepend::never : Metaspace::Prepend::always;
+  auto prepend = scheme == "first"   ? Metaspace::Prepend::first
+                 : scheme == "never" ? Metaspace::Prepend::never
+                                     : Metaspace::Prepend::always;
   if (scheme != "first" && scheme != "never" && scheme != "always") fields.fail("unknown prepend_scheme '" + scheme + "'");
   return std::make_unique<Metaspace>(fields.character("replacement", 0x2581), prepend, fields.flag("split", true));
 }
@@ -258,7 +270,8 @@ PreTokenizerPtr make_bert() {
 
 PreTokenizerPtr make_simple_pre_tokenizer(const std::string& type, Fields& fields) {
   if (type == "BertPreTokenizer") return make_bert();
-  if (type == "ByteLevel") return std::make_unique<ByteLevel>(fields.flag("add_prefix_space", true), fields.flag("use_regex", true));
+  if (type == "ByteLevel")
+    return std::make_unique<ByteLevel>(fields.flag("add_prefix_space", true), fields.flag("use_regex", true));
   if (type == "Metaspace") return make_metaspace(fields);
   if (type == "Whitespace") return split_by(word_and_symbol_runs, Behavior::removed);
   if (type == "WhitespaceSplit") return split_by_character(is_white_space, Behavior::removed);

@@ -32,7 +32,11 @@ namespace {
 class Finder {
  public:
   Finder(const pcre2_code* code, const std::string& pattern, std::string_view text)
-      : code_(code), pattern_(pattern), text_(text), data_(pcre2_match_data_create(1, nullptr)), context_(pcre2_match_context_create(nullptr)) {
+      : code_(code),
+        pattern_(pattern),
+        text_(text),
+        data_(pcre2_match_data_create(1, nullptr)),
+        context_(pcre2_match_context_create(nullptr)) {
     pcre2_set_match_limit(context_, kMatchLimit);
     pcre2_set_depth_limit(context_, kDepthLimit);
     pcre2_set_heap_limit(context_, kHeapLimitKiB);
@@ -81,7 +85,8 @@ class Finder {
 }  // namespace
 
 Result<Regex> Regex::compile(const std::string& oniguruma_pattern) {
-  if (oniguruma_pattern.size() > kMaxPattern) return error("regular expression of {} bytes; at most {}", oniguruma_pattern.size(), kMaxPattern);
+  if (oniguruma_pattern.size() > kMaxPattern)
+    return error("regular expression of {} bytes; at most {}", oniguruma_pattern.size(), kMaxPattern);
   auto translated = pcre_from_oniguruma(oniguruma_pattern);
   int code = 0;
   size_t offset = 0;

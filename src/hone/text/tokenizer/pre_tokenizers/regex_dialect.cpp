@@ -8,7 +8,8 @@
 namespace hone::text::tokenizer {
 namespace {
 
-constexpr std::string_view kSpaces = R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+constexpr std::string_view kSpaces =
+    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr std::string_view kHexDigits = "0-9a-fA-F";
 constexpr std::string_view kYoungHan = R"(\x{2ebf0}-\x{2ee5d}\x{31350}-\x{323af})";  // extensions H and I
 constexpr int kMaxNesting = 50;
@@ -23,14 +24,30 @@ std::string young_characters(std::string_view name) {
   for (auto& range : kNewCategories) {
     std::string_view category;
     switch (range.category) {
-      case UTF8PROC_CATEGORY_LU: category = "Lu"; break;
-      case UTF8PROC_CATEGORY_LL: category = "Ll"; break;
-      case UTF8PROC_CATEGORY_LM: category = "Lm"; break;
-      case UTF8PROC_CATEGORY_LO: category = "Lo"; break;
-      case UTF8PROC_CATEGORY_ND: category = "Nd"; break;
-      case UTF8PROC_CATEGORY_MN: category = "Mn"; break;
-      case UTF8PROC_CATEGORY_PO: category = "Po"; break;
-      default: category = "So"; break;
+      case UTF8PROC_CATEGORY_LU:
+        category = "Lu";
+        break;
+      case UTF8PROC_CATEGORY_LL:
+        category = "Ll";
+        break;
+      case UTF8PROC_CATEGORY_LM:
+        category = "Lm";
+        break;
+      case UTF8PROC_CATEGORY_LO:
+        category = "Lo";
+        break;
+      case UTF8PROC_CATEGORY_ND:
+        category = "Nd";
+        break;
+      case UTF8PROC_CATEGORY_MN:
+        category = "Mn";
+        break;
+      case UTF8PROC_CATEGORY_PO:
+        category = "Po";
+        break;
+      default:
+        category = "So";
+        break;
     }
     if (category.starts_with(name)) out += range_text(range.first, range.last);
   }
@@ -46,7 +63,8 @@ std::string word_class() {
 std::string property_body(std::string_view name) {
   bool negated = name.starts_with('^');
   if (negated) name.remove_prefix(1);
-  static constexpr std::string_view kNotScripts[] = {"Any", "Alphabetic", "Alpha", "Lowercase", "Uppercase", "White_Space", "Emoji"};
+  static constexpr std::string_view kNotScripts[] = {"Any",       "Alphabetic",  "Alpha", "Lowercase",
+                                                     "Uppercase", "White_Space", "Emoji"};
   for (auto known : kNotScripts)
     if (name == known) return (negated ? "^" : "") + std::string(name);
   if (name == "Letter") name = "L";
@@ -81,8 +99,10 @@ class Translator {
     }
     if (c == '{' && interval()) return;
     bool quantifier = c == '*' || c == '+' || c == '?';
-    if (quantifier) out_ += source_[at_++];
-    else atom([&] { out_ += source_[at_++]; });
+    if (quantifier)
+      out_ += source_[at_++];
+    else
+      atom([&] { out_ += source_[at_++]; });
   }
 
   template <class Emit>
@@ -130,8 +150,11 @@ class Translator {
     if (kind == 'b' || kind == 'B') {
       at_ += 2;
       std::string word = "[" + word_class() + "]";
-      auto edge = [&](const char* behind, const char* ahead) { return std::string("(?<") + behind + word + ")(?" + ahead + word + ")"; };
-      return kind == 'b' ? "(?:" + edge("=", "!") + "|" + edge("!", "=") + ")" : "(?:" + edge("=", "=") + "|" + edge("!", "!") + ")";
+      auto edge = [&](const char* behind, const char* ahead) {
+        return std::string("(?<") + behind + word + ")(?" + ahead + word + ")";
+      };
+      return kind == 'b' ? "(?:" + edge("=", "!") + "|" + edge("!", "=") + ")"
+                         : "(?:" + edge("=", "=") + "|" + edge("!", "!") + ")";
     }
     return plain_escape();
   }
@@ -141,12 +164,27 @@ class Translator {
     if (at_ + 1 >= source_.size()) return false;
     char kind = source_[at_ + 1];
     switch (kind) {
-      case 's': case 'S': body = kSpaces; break;
-      case 'w': case 'W': body = word_class(); break;
-      case 'h': case 'H': body = kHexDigits; break;
-      case 'd': case 'D': body = "\\p{Nd}" + young_characters("Nd"); break;
-      case 'p': case 'P': return property(body, inverse);
-      default: return false;
+      case 's':
+      case 'S':
+        body = kSpaces;
+        break;
+      case 'w':
+      case 'W':
+        body = word_class();
+        break;
+      case 'h':
+      case 'H':
+        body = kHexDigits;
+        break;
+      case 'd':
+      case 'D':
+        body = "\\p{Nd}" + young_characters("Nd");
+        break;
+      case 'p':
+      case 'P':
+        return property(body, inverse);
+      default:
+        return false;
     }
     inverse = kind < 'a';
     at_ += 2;
@@ -205,17 +243,22 @@ class Translator {
         size_t close = source_.find(":]", at_);
         size_t end = close == std::string_view::npos ? source_.size() : close + 2;
         auto name = source_.substr(at_, end - at_);
-        if (name == "[:punct:]") members += "\\p{P}\\p{S}" + young_characters("P") + young_characters("S");  // symbols count too
-        else members += name;
+        if (name == "[:punct:]")
+          members += "\\p{P}\\p{S}" + young_characters("P") + young_characters("S");  // symbols count too
+        else
+          members += name;
         at_ = end;
       } else if (source_[at_] == '[' && depth < kMaxNesting) {
         alternatives.push_back(char_class(depth + 1));
       } else if (source_[at_] == '\\') {
         std::string body;
         bool inverse = false;
-        if (!class_escape(body, inverse)) members += plain_escape();
-        else if (inverse) alternatives.push_back("[^" + body + "]");
-        else members += body;
+        if (!class_escape(body, inverse))
+          members += plain_escape();
+        else if (inverse)
+          alternatives.push_back("[^" + body + "]");
+        else
+          members += body;
       } else {
         if (source_[at_] == '[' || (source_[at_] == ']')) members += '\\';
         members += source_[at_++];

@@ -51,7 +51,9 @@ inline const char* run_of(const char* at, const char* end, uint8_t mask) {
 template <bool ignore_case>
 const char* contraction(const char* at, const char* end) {
   if (end - at < 2 || *at != '\'') return nullptr;
-  auto letter = [&](int i) { return at + i < end ? static_cast<char>(ignore_case && at[i] >= 'A' && at[i] <= 'Z' ? at[i] | 0x20 : at[i]) : '\0'; };
+  auto letter = [&](int i) {
+    return at + i < end ? static_cast<char>(ignore_case && at[i] >= 'A' && at[i] <= 'Z' ? at[i] | 0x20 : at[i]) : '\0';
+  };
   char first = letter(1), second = letter(2);
   if (first == 's' || first == 't' || first == 'm' || first == 'd') return at + 2;
   if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l')) return at + 3;

@@ -67,7 +67,8 @@ void WholeCharacters::find_risks(const Vocabulary& vocabulary, const MergeTable&
     if (token.empty() || !append_from_byte_level(bytes, token)) continue;
     auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
     bool single = bytes.size() == 1;
-    edges[id] = {byte(0), single ? byte(0) : byte(1), byte(bytes.size() - 1), single, is_continuation(byte(0)), unfinished_tail(bytes) > 0};
+    edges[id] = {byte(0), single ? byte(0) : byte(1), byte(bytes.size() - 1),
+                 single,  is_continuation(byte(0)),   unfinished_tail(bytes) > 0};
   }
   risks_.assign(0x1000000, false);
   merges.for_each([&](TokenId left, TokenId right, Merge) {
@@ -75,12 +76,15 @@ void WholeCharacters::find_risks(const Vocabulary& vocabulary, const MergeTable&
     bool between_characters = !is_continuation(after.first);
     if (!between_characters || (!before.starts_inside && !after.ends_inside)) return;
     size_t base = risk_index(before.last, after.first, 0);
-    if (!after.single) risks_[base | after.second] = true;
-    else std::fill_n(risks_.begin() + static_cast<ptrdiff_t>(base), 256, true);  // whatever byte follows
+    if (!after.single)
+      risks_[base | after.second] = true;
+    else
+      std::fill_n(risks_.begin() + static_cast<ptrdiff_t>(base), 256, true);  // whatever byte follows
   });
 }
 
-bool WholeCharacters::start(std::string_view word, const std::array<TokenId, 256>& byte_ids, std::vector<TokenId>& symbols) const {
+bool WholeCharacters::start(std::string_view word, const std::array<TokenId, 256>& byte_ids,
+                            std::vector<TokenId>& symbols) const {
   if (tokens_.empty()) return false;
   unsigned char previous = 0;
   for (size_t at = 0; at < word.size();) {
@@ -92,7 +96,8 @@ bool WholeCharacters::start(std::string_view word, const std::array<TokenId, 256
       return false;
     }
     TokenId whole = length == 2 || length == 3 ? tokens_[code_point_at(word.data() + at)] : -1;
-    if (whole >= 0) symbols.push_back(whole);
+    if (whole >= 0)
+      symbols.push_back(whole);
     else
       for (size_t i = 0; i < length; ++i) symbols.push_back(byte_ids[static_cast<unsigned char>(word[at + i])]);
     at += length;

@@ -26,7 +26,9 @@ utf8proc_category_t category(uint32_t code_point) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
 }
 
-bool in(utf8proc_category_t value, utf8proc_category_t first, utf8proc_category_t last) { return value >= first && value <= last; }
+bool in(utf8proc_category_t value, utf8proc_category_t first, utf8proc_category_t last) {
+  return value >= first && value <= last;
+}
 bool is_mark(utf8proc_category_t value) { return in(value, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME); }
 
 // Second halves of canonical compositions that have combining class 0: the only starters that change what stands before them.
@@ -76,8 +78,8 @@ const uint8_t* fill_class_page(uint32_t page) {
 }  // namespace internal
 
 bool is_white_space(uint32_t c) {
-  return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
-         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+  return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
+         c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 bool is_numeric(uint32_t c) {
@@ -173,8 +175,10 @@ CodePoints decompose(std::string_view text, bool compatible) {
     int boundary = 0;
     auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
     auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts, 32, options, &boundary);
-    if (count <= 0 || count > 32) out.push_back(static_cast<utf8proc_int32_t>(c));
-    else out.insert(out.end(), parts, parts + count);
+    if (count <= 0 || count > 32)
+      out.push_back(static_cast<utf8proc_int32_t>(c));
+    else
+      out.insert(out.end(), parts, parts + count);
   });
   return out;
 }
@@ -193,7 +197,8 @@ void order_marks(CodePoints& text) {
   }
 }
 
-// Composes in place. Marks younger than the reference's tables count as starters, so the text is composed in the parts between them.
+// Composes in place. Marks younger than the reference's tables count as starters, so the text is composed in the parts between
+// them.
 void compose(CodePoints& text) {
   size_t written = 0;
   auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);

@@ -10,14 +10,14 @@ namespace hone::text::tokenizer {
 
 // Bits of char_class().
 enum CharClass : uint8_t {
-  kLetter = 1,        // \p{L}
-  kNumber = 2,        // \p{N}
-  kSpace = 4,         // \s: White_Space
-  kNewline = 8,       // \r \n
-  kUpper = 16,        // \p{Lu} \p{Lt}
-  kLower = 32,        // \p{Ll}
-  kMark = 64,         // \p{M}
-  kNfcUnsafe = 128,   // text holding it may change under NFC
+  kLetter = 1,       // \p{L}
+  kNumber = 2,       // \p{N}
+  kSpace = 4,        // \s: White_Space
+  kNewline = 8,      // \r \n
+  kUpper = 16,       // \p{Lu} \p{Lt}
+  kLower = 32,       // \p{Ll}
+  kMark = 64,        // \p{M}
+  kNfcUnsafe = 128,  // text holding it may change under NFC
 };
 
 namespace internal {
@@ -28,17 +28,18 @@ const uint8_t* fill_class_page(uint32_t page);
 // Pages of 256 characters are computed when first touched: start-up costs nothing, later calls two loads.
 inline uint8_t char_class(uint32_t code_point) {
   const uint8_t* page = internal::class_pages[code_point >> 8].load(std::memory_order_acquire);
-  if (!page) [[unlikely]] page = internal::fill_class_page(code_point >> 8);
+  if (!page) [[unlikely]]
+    page = internal::fill_class_page(code_point >> 8);
   return page[code_point & 255];
 }
 
 bool is_white_space(uint32_t code_point);
 bool is_numeric(uint32_t code_point);
-bool is_word(uint32_t code_point);              // \w of added tokens and the Whitespace pre-tokenizer
-bool is_punctuation(uint32_t code_point);       // ASCII punctuation and \p{P} of Unicode 8
-bool is_combining_mark(uint32_t code_point);    // what StripAccents removes
-bool is_nonspacing_mark(uint32_t code_point);   // what BertNormalizer removes as accents
-bool is_control(uint32_t code_point);           // what BertNormalizer removes as control characters
+bool is_word(uint32_t code_point);             // \w of added tokens and the Whitespace pre-tokenizer
+bool is_punctuation(uint32_t code_point);      // ASCII punctuation and \p{P} of Unicode 8
+bool is_combining_mark(uint32_t code_point);   // what StripAccents removes
+bool is_nonspacing_mark(uint32_t code_point);  // what BertNormalizer removes as accents
+bool is_control(uint32_t code_point);          // what BertNormalizer removes as control characters
 void append_lowercase(std::string& out, uint32_t code_point);
 
 // A number per script; 0 is none. Kana count as Han and so does the prolonged sound mark, a space as none.

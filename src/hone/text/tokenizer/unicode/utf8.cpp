@@ -68,8 +68,10 @@ void append_lossy(std::string& out, std::string_view bytes) {
   }
   while (!bytes.empty()) {
     auto step = step_over(bytes);
-    if (step.valid) out.append(bytes.substr(0, step.length));
-    else out.append("\xEF\xBF\xBD");
+    if (step.valid)
+      out.append(bytes.substr(0, step.length));
+    else
+      out.append("\xEF\xBF\xBD");
     bytes.remove_prefix(step.length);
   }
 }

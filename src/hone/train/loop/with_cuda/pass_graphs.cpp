@@ -14,8 +14,9 @@
 namespace hone::train {
 namespace {
 
-constexpr double kLargestWork = 1.2e13;  // parameters times tokens: above, a pass takes the device longer than its launches take the host
-constexpr int64_t kPlainPasses = 2;      // of a shape before its capture: libraries choose and allocate what they need
+constexpr double kLargestWork =
+    1.2e13;  // parameters times tokens: above, a pass takes the device longer than its launches take the host
+constexpr int64_t kPlainPasses = 2;  // of a shape before its capture: libraries choose and allocate what they need
 constexpr size_t kMostGraphs = 8;
 
 // What the launches of a pass depend on. Boundaries and targets differ between batches of one shape, within bounds.
@@ -25,7 +26,9 @@ struct PassShape {
   auto operator<=>(const PassShape&) const = default;
 };
 
-int64_t next_power(int64_t value) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(value, 1)))); }
+int64_t next_power(int64_t value) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(value, 1))));
+}
 
 bool all_alike(const ops::CuSeqlens& segments) {
   for (int64_t i = 1; i < segments.count(); ++i)
@@ -37,12 +40,22 @@ PassShape shape_of(const data::Batch& batch) {
   const int64_t tokens = batch.tokens_t.size(0);
   // Sequences of one length may have launches of their own (ops/attention/even_attention.h).
   if (all_alike(batch.segments))
-    return {tokens, batch.segments.count(), batch.segments.longest(), ops::bound_of_targets(batch.target_count, tokens), batch.weights_t.defined(), true};
-  return {tokens, next_power(batch.segments.count()), std::min(tokens, next_power(batch.segments.longest())), ops::bound_of_targets(batch.target_count, tokens),
-          batch.weights_t.defined(), false};
+    return {tokens,
+            batch.segments.count(),
+            batch.segments.longest(),
+            ops::bound_of_targets(batch.target_count, tokens),
+            batch.weights_t.defined(),
+            true};
+  return {tokens,
+          next_power(batch.segments.count()),
+          std::min(tokens, next_power(batch.segments.longest())),
+          ops::bound_of_targets(batch.target_count, tokens),
+          batch.weights_t.defined(),
+          false};
 }
 
-// Segments of the greatest length and count that the shape allows. Those of uneven shapes end in an empty one, and so are never of one length.
+// Segments of the greatest length and count that the shape allows. Those of uneven shapes end in an empty one, and so are never
+// of one length.
 ops::CuSeqlens widest_segments(const PassShape& shape) {
   ops::CuSeqlens segments;
   for (int64_t i = 0; i < shape.segments; ++i) segments.append(std::min(shape.longest, shape.tokens - segments.total()));
@@ -148,8 +161,10 @@ struct PassGraphs::Impl {
     for (size_t i = 0; i < trained.size(); ++i) {
       if (!from.gradients[i].defined()) continue;
       auto& total = trained[i].mutable_grad();
-      if (total.defined()) total.add_(from.gradients[i]);
-      else total = from.gradients[i];
+      if (total.defined())
+        total.add_(from.gradients[i]);
+      else
+        total = from.gradients[i];
     }
   }
 };
@@ -172,7 +187,8 @@ std::optional<LossSum> PassGraphs::run(const data::Batch& batch, double factor) 
   found->graph.replay();
   impl_->add_gradients(*found);
   LossSum loss{found->loss.sum.clone(), {}};
-  for (const auto& metric : found->loss.metrics) loss.metrics.push_back({metric.name, metric.sum.clone(), impl_->method.num_items(batch)});
+  for (const auto& metric : found->loss.metrics)
+    loss.metrics.push_back({metric.name, metric.sum.clone(), impl_->method.num_items(batch)});
   return loss;
 }
 

@@ -15,7 +15,8 @@ bool is_ascii(const std::string& words) {
   return std::ranges::all_of(words, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// Cairo's text calls use one font without looking for missing characters elsewhere, so ask fontconfig for a family that has them all.
+// Cairo's text calls use one font without looking for missing characters elsewhere, so ask fontconfig for a family that has them
+// all.
 std::string family_with(const std::string& words) {
   static std::map<std::string, std::string> known;
   if (is_ascii(words)) return kFamily;
@@ -79,7 +80,8 @@ void Drawing::dot(Point center, double radius, Color color) {
 }
 
 void Drawing::select_font(const std::string& words, const TextStyle& style) {
-  cairo_select_font_face(context_.get(), family_with(words).c_str(), CAIRO_FONT_SLANT_NORMAL, style.bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+  cairo_select_font_face(context_.get(), family_with(words).c_str(), CAIRO_FONT_SLANT_NORMAL,
+                         style.bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
   cairo_set_font_size(context_.get(), style.size);
 }
 

@@ -11,15 +11,19 @@
 namespace hone::train {
 namespace {
 
-constexpr Color kPaper{1, 1, 1}, kInk{0.15, 0.17, 0.2}, kSoftInk{0.42, 0.45, 0.5}, kGrid{0.91, 0.92, 0.935}, kMarker{0.76, 0.33, 0.1};
-constexpr Color kPalette[] = {{0.12, 0.44, 0.92}, {0.85, 0.42, 0.05}, {0.10, 0.50, 0.25}, {0.51, 0.31, 0.87}, {0.75, 0.10, 0.35}, {0.35, 0.38, 0.42}};
+constexpr Color kPaper{1, 1, 1}, kInk{0.15, 0.17, 0.2}, kSoftInk{0.42, 0.45, 0.5}, kGrid{0.91, 0.92, 0.935},
+    kMarker{0.76, 0.33, 0.1};
+constexpr Color kPalette[] = {{0.12, 0.44, 0.92}, {0.85, 0.42, 0.05}, {0.10, 0.50, 0.25},
+                              {0.51, 0.31, 0.87}, {0.75, 0.10, 0.35}, {0.35, 0.38, 0.42}};
 constexpr double kPixelsPerUnit = 1.5;  // of the PNG, for sharp text on dense screens
 constexpr double kTitleHeight = 46;
 
 struct Frame {
   double left, top, right, bottom;
   const Axis &x, &y;
-  Point at(double across, double up) const { return {left + x.fraction(across) * (right - left), bottom - y.fraction(up) * (bottom - top)}; }
+  Point at(double across, double up) const {
+    return {left + x.fraction(across) * (right - left), bottom - y.fraction(up) * (bottom - top)};
+  }
 };
 
 // The lowest and the highest point of every column of half a pixel: a long run's curve looks the same and stays small as SVG.
@@ -59,7 +63,8 @@ void draw_values(Drawing& drawing, const Frame& frame, const std::vector<double>
 }
 
 void draw_axes(Drawing& drawing, const Frame& frame, const Chart& chart) {
-  const TextStyle right{.size = 11, .color = kSoftInk, .anchor = Anchor::end}, middle{.size = 11, .color = kSoftInk, .anchor = Anchor::middle};
+  const TextStyle right{.size = 11, .color = kSoftInk, .anchor = Anchor::end},
+      middle{.size = 11, .color = kSoftInk, .anchor = Anchor::middle};
   for (double tick : frame.y.ticks()) {
     double y = std::round(frame.at(frame.x.low(), tick).y) + 0.5;
     drawing.line({{frame.left, y}, {frame.right, y}}, kGrid, 1);
@@ -74,7 +79,8 @@ void draw_axes(Drawing& drawing, const Frame& frame, const Chart& chart) {
   drawing.text({frame.left - 8, frame.top - 8}, frame.y.factor_text(), right);
   drawing.text({frame.right, frame.bottom + 34}, frame.x.factor_text(), right);
   drawing.text({(frame.left + frame.right) / 2, frame.bottom + 38}, chart.x.label, {.size = 12, .anchor = Anchor::middle});
-  drawing.text({frame.left - 58, (frame.top + frame.bottom) / 2}, chart.y.label, {.size = 12, .anchor = Anchor::middle, .upwards = true});
+  drawing.text({frame.left - 58, (frame.top + frame.bottom) / 2}, chart.y.label,
+               {.size = 12, .anchor = Anchor::middle, .upwards = true});
 }
 
 struct LegendEntry {
@@ -113,7 +119,8 @@ void draw_markers(Drawing& drawing, const Frame& frame, const std::vector<Marker
     double x = frame.at(marker.x, frame.y.low()).x;
     bool left = x > (frame.left + frame.right) / 2;
     drawing.line({{x, frame.top}, {x, frame.bottom}}, kMarker, 1, 0.8);
-    drawing.text({x + (left ? -5 : 5), frame.bottom - 8}, marker.text, {.size = 11, .color = kMarker, .anchor = left ? Anchor::end : Anchor::start});
+    drawing.text({x + (left ? -5 : 5), frame.bottom - 8}, marker.text,
+                 {.size = 11, .color = kMarker, .anchor = left ? Anchor::end : Anchor::start});
   }
 }
 
@@ -124,7 +131,8 @@ void draw_chart(Drawing& drawing, const Chart& chart, Point corner, double width
     up.insert(up.end(), series.y.begin(), series.y.end());
   }
   const double left = corner.x + 84, right = corner.x + width - 24;
-  const Axis x(chart.x, across, static_cast<int>((right - left) / 70), false), y(chart.y, up, static_cast<int>((height - 100) / 45), true);
+  const Axis x(chart.x, across, static_cast<int>((right - left) / 70), false),
+      y(chart.y, up, static_cast<int>((height - 100) / 45), true);
   const Frame frame{left, corner.y + 48, right, corner.y + height - 52, x, y};
   drawing.text({frame.left, frame.top - 22}, chart.title, {.size = 14, .bold = true});
   draw_axes(drawing, frame, chart);

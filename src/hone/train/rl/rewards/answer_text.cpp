@@ -45,9 +45,12 @@ std::vector<Boxed> boxes_in(std::string_view text) {
     const bool box = text.substr(i).starts_with(kBox);
     if (box) open.push_back({i, true, formula.inside()});
     formula.pass(text, i);
-    if (box) i += kBox.size() - 1;
-    else if (text[i] == '\\' && i + 1 < text.size()) formula.pass(text, ++i);
-    else if (text[i] == '{') open.push_back({i, false, false});
+    if (box)
+      i += kBox.size() - 1;
+    else if (text[i] == '\\' && i + 1 < text.size())
+      formula.pass(text, ++i);
+    else if (text[i] == '{')
+      open.push_back({i, false, false});
     else if (text[i] == '}' && !open.empty()) {
       auto [at, is_box, in_formula] = open.back();
       open.pop_back();
@@ -126,7 +129,8 @@ std::optional<std::string> last_formula(std::string_view text) {
 std::optional<std::string> formula_behind_answer(std::string_view text) {
   constexpr size_t kNear = 60;
   constexpr int kTries = 16;  // a text that says "answer" without end has given none
-  for (size_t at = text.rfind("nswer"), tries = 0; at != text.npos && at > 0 && tries < kTries; at = text.rfind("nswer", at - 1), ++tries) {
+  for (size_t at = text.rfind("nswer"), tries = 0; at != text.npos && at > 0 && tries < kTries;
+       at = text.rfind("nswer", at - 1), ++tries) {
     if (text[at - 1] != 'a' && text[at - 1] != 'A') continue;
     auto rest = text.substr(at - 1);
     if (rest.substr(0, kNear).find_first_of("$\\") == rest.npos) continue;

@@ -1,5 +1,5 @@
-// Where a text gives its mathematical answer: boxed, in a formula, as a number. A model may have written it, so that each search reads the
-// text a bounded number of times, whatever stands there.
+// Where a text gives its mathematical answer: boxed, in a formula, as a number. A model may have written it, so that each search
+// reads the text a bounded number of times, whatever stands there.
 #pragma once
 #include <optional>
 #include <string>

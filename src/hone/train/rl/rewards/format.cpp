@@ -4,7 +4,8 @@
 namespace hone::train::rl {
 namespace {
 
-// Calls what_follows(rest) for what stands behind each end of a thought that begins the text, white space skipped; whether one says yes.
+// Calls what_follows(rest) for what stands behind each end of a thought that begins the text, white space skipped; whether one
+// says yes.
 template <class WhatFollows>
 bool thought_then(std::string_view text, WhatFollows what_follows) {
   constexpr std::string_view kOpen = "<think>", kClose = "</think>";

@@ -1,12 +1,13 @@
-// A person's own reward, behind an address: POST {"prompts", "completions", "tokens", "columns"}, the answer a list of numbers or nulls.
+// A person's own reward, behind an address: POST {"prompts", "completions", "tokens", "columns"}, the answer a list of numbers or
+// nulls.
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 
 #include "hone/hub/post_json.h"
-#include "hone/train/rl/rewards/reward.h"
 #include "hone/train/loop/stop_signal.h"
+#include "hone/train/rl/rewards/reward.h"
 
 namespace hone::train::rl {
 namespace {
@@ -16,7 +17,8 @@ constexpr std::array<std::string_view, 6> kTaken = {"step", "prompt", "completio
 
 hub::PostAddress read_reward_url(const std::string& address) try {
   if (auto read = hub::read_address(address)) return *read;
-  throw UserError(ExitCode::usage, fmt::format("\"{}\" is no address of a reward", address), "expected something like http://127.0.0.1:9000/score");
+  throw UserError(ExitCode::usage, fmt::format("\"{}\" is no address of a reward", address),
+                  "expected something like http://127.0.0.1:9000/score");
 } catch (const std::runtime_error& problem) {
   throw UserError(ExitCode::usage, problem.what());
 }
@@ -42,12 +44,16 @@ Json question_for(const std::vector<RewardInput>& answers) {
   Json prompts = Json::array(), completions = Json::array(), tokens = Json::array();
   for (const auto& answer : answers) {
     Json messages = Json::array();
-    for (const auto& message : answer.question->messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+    for (const auto& message : answer.question->messages)
+      messages.push_back({{"role", message.role}, {"content", message.content}});
     prompts.push_back(std::move(messages));
     completions.push_back(answer.text);
     tokens.push_back(answer.tokens);
   }
-  return {{"prompts", std::move(prompts)}, {"completions", std::move(completions)}, {"tokens", std::move(tokens)}, {"columns", columns_of(answers)}};
+  return {{"prompts", std::move(prompts)},
+          {"completions", std::move(completions)},
+          {"tokens", std::move(tokens)},
+          {"columns", columns_of(answers)}};
 }
 
 class HttpReward final : public Reward {
@@ -61,10 +67,12 @@ class HttpReward final : public Reward {
     if (!reply) throw misunderstood("no JSON: " + reply.error());
     const Json& list = reply->is_object() && reply->contains("rewards") ? (*reply)["rewards"] : *reply;
     if (!list.is_array() || list.size() != answers.size())
-      throw misunderstood(list.is_array() ? fmt::format("{} rewards for {} completions", list.size(), answers.size()) : "no list");
+      throw misunderstood(list.is_array() ? fmt::format("{} rewards for {} completions", list.size(), answers.size())
+                                          : "no list");
     std::vector<double> scores;
     for (const auto& value : list) {
-      if (!value.is_number() && !value.is_null()) throw misunderstood(fmt::format("{} among the rewards", value.dump().substr(0, 80)));
+      if (!value.is_number() && !value.is_null())
+        throw misunderstood(fmt::format("{} among the rewards", value.dump().substr(0, 80)));
       scores.push_back(value.is_null() ? std::nan("") : value.get<double>());
     }
     return scores;
@@ -86,8 +94,9 @@ class HttpReward final : public Reward {
   }
 
   UserError misunderstood(const std::string& found) const {
-    return UserError(ExitCode::failure, fmt::format("the reward at {} returned {}", shown_, found),
-                     "expected a JSON list with a number or null for each completion, or {\"rewards\": [...]} (docs/reinforcement.md)");
+    return UserError(
+        ExitCode::failure, fmt::format("the reward at {} returned {}", shown_, found),
+        "expected a JSON list with a number or null for each completion, or {\"rewards\": [...]} (docs/reinforcement.md)");
   }
 
   std::string address_, shown_, name_;
@@ -96,10 +105,12 @@ class HttpReward final : public Reward {
 
 }  // namespace
 
-std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config, const std::vector<std::string>& names) {
+std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config,
+                                         const std::vector<std::string>& names) {
   auto read = read_reward_url(address);
   if (!config.allow_remote_rewards && !read.this_machine)
-    throw UserError(ExitCode::usage, fmt::format("the reward {} is on another machine; prompts and completions would be sent there", read.shown),
+    throw UserError(ExitCode::usage,
+                    fmt::format("the reward {} is on another machine; prompts and completions would be sent there", read.shown),
                     "say that they may: --remote_rewards true");
   auto base = read.path.empty() ? read.host : read.path.substr(read.path.rfind('/') + 1);
   auto taken = [&](const std::string& name) { return std::ranges::count(names, name) + std::ranges::count(kTaken, name) > 0; };

@@ -58,9 +58,11 @@ std::unique_ptr<Reward> make_cosine_reward(const RewardConfig& config) { return 
 std::unique_ptr<Reward> make_soft_overlong_reward(const RewardConfig& config) {
   int64_t longest = config.soft_longest ? config.soft_longest : config.max_completion_length;
   if (config.soft_margin <= 0)
-    throw UserError(ExitCode::usage, "the reward soft_overlong needs to know over how many tokens its penalty grows", "set soft_cache_length");
+    throw UserError(ExitCode::usage, "the reward soft_overlong needs to know over how many tokens its penalty grows",
+                    "set soft_cache_length");
   if (config.soft_margin >= longest)
-    throw UserError(ExitCode::usage, fmt::format("soft_cache_length {} is not below soft_max_length {}", config.soft_margin, longest), "lower it");
+    throw UserError(ExitCode::usage,
+                    fmt::format("soft_cache_length {} is not below soft_max_length {}", config.soft_margin, longest), "lower it");
   return std::make_unique<SoftOverlongReward>(longest, config.soft_margin);
 }
 

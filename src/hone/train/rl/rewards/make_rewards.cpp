@@ -42,7 +42,8 @@ void probe_rewards(const RewardConfig& config) {
     try {
       hub::require_listener(function, kPatience);
     } catch (const std::runtime_error& problem) {
-      throw UserError(ExitCode::failure, fmt::format("the reward at {} cannot be reached: {}", hub::read_address(function)->shown, problem.what()),
+      throw UserError(ExitCode::failure,
+                      fmt::format("the reward at {} cannot be reached: {}", hub::read_address(function)->shown, problem.what()),
                       "start its server first, or check the address (docs/reinforcement.md)");
     }
   }

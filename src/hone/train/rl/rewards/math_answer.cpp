@@ -20,9 +20,12 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
 size_t matching_brace(std::string_view text, size_t open) {
   int depth = 0;
   for (size_t i = open; i < text.size(); ++i) {
-    if (text[i] == '\\') ++i;
-    else if (text[i] == '{') ++depth;
-    else if (text[i] == '}' && --depth == 0) return i;
+    if (text[i] == '\\')
+      ++i;
+    else if (text[i] == '{')
+      ++depth;
+    else if (text[i] == '}' && --depth == 0)
+      return i;
   }
   return text.npos;
 }
@@ -46,11 +49,41 @@ bool is_grouped_number(std::string_view text) {
 // One spelling for what has several, without what only looks different.
 std::string plainly(std::string text) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 35> kSpellings = {{
-      {"\\left", ""},      {"\\right", ""},   {"\\!", ""},       {"\\,", " "},     {"\\;", " "},      {"\\:", " "},          {"\\ ", " "},
-      {"~", " "},          {"\\$", ""},       {"$", ""},         {"\\%", "%"},     {"{,}", ""},       {"\\dfrac", "\\frac"}, {"\\tfrac", "\\frac"},
-      {"\\cfrac", "\\frac"}, {"^{\\circ}", ""}, {"^\\circ", ""}, {"\\degree", ""}, {"\\leq", "\\le"}, {"\\geq", "\\ge"},     {"\\le", "<="},
-      {"\\ge", ">="},      {"\\lt", "<"},     {"\\gt", ">"},     {"\\neq", "!="},  {"\\ne", "!="},    {"\\displaystyle", ""}, {"\\quad", " "},
-      {"\\approx", "="},   {"\\lbrace", "\\{"}, {"\\rbrace", "\\}"}, {"−", "-"},   {"×", "*"},        {"π", "\\pi"},         {"∞", "\\infty"},
+      {"\\left", ""},
+      {"\\right", ""},
+      {"\\!", ""},
+      {"\\,", " "},
+      {"\\;", " "},
+      {"\\:", " "},
+      {"\\ ", " "},
+      {"~", " "},
+      {"\\$", ""},
+      {"$", ""},
+      {"\\%", "%"},
+      {"{,}", ""},
+      {"\\dfrac", "\\frac"},
+      {"\\tfrac", "\\frac"},
+      {"\\cfrac", "\\frac"},
+      {"^{\\circ}", ""},
+      {"^\\circ", ""},
+      {"\\degree", ""},
+      {"\\leq", "\\le"},
+      {"\\geq", "\\ge"},
+      {"\\le", "<="},
+      {"\\ge", ">="},
+      {"\\lt", "<"},
+      {"\\gt", ">"},
+      {"\\neq", "!="},
+      {"\\ne", "!="},
+      {"\\displaystyle", ""},
+      {"\\quad", " "},
+      {"\\approx", "="},
+      {"\\lbrace", "\\{"},
+      {"\\rbrace", "\\}"},
+      {"−", "-"},
+      {"×", "*"},
+      {"π", "\\pi"},
+      {"∞", "\\infty"},
   }};
   leave_out_words(text);
   for (const auto& [what, by] : kSpellings) replace_all(text, what, by);
@@ -68,8 +101,10 @@ std::vector<std::string> split_outside(std::string_view text, Begins begins) {
     if (c == '(' || c == '[' || c == '{') ++depth;
     if (c == ')' || c == ']' || c == '}') --depth;
     size_t length = depth == 0 ? begins(text.substr(i)) : 0;
-    if (length > 0) parts.emplace_back(), i += length;
-    else parts.back() += text.substr(i, escaped ? 2 : 1), i += escaped ? 2 : 1;
+    if (length > 0)
+      parts.emplace_back(), i += length;
+    else
+      parts.back() += text.substr(i, escaped ? 2 : 1), i += escaped ? 2 : 1;
   }
   return parts;
 }
@@ -112,7 +147,8 @@ size_t relation_sign(std::string_view rest) {
 std::optional<MathAnswer> read_relation(const std::string& text, int depth) {
   auto sides = split_outside(text, relation_sign);
   if (sides.size() < 2) return std::nullopt;
-  auto sign = answer_trimmed(std::string_view(text).substr(sides[0].size(), relation_sign(std::string_view(text).substr(sides[0].size()))));
+  auto sign = answer_trimmed(
+      std::string_view(text).substr(sides[0].size(), relation_sign(std::string_view(text).substr(sides[0].size()))));
   if (sign == "\\in") sign = "=";
   if (sign == "=") sides.erase(sides.begin() + 1, sides.end() - 1);  // a chain of steps comes to its last
   return read_parts(sides, Shape::relation, sign, depth);
@@ -126,18 +162,22 @@ std::string without_unit(const std::string& text) {
   if (end >= text.size() || text[end] != ' ') return text;
   auto unit = answer_trimmed(std::string_view(text).substr(end));
   auto belongs = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '/' || c == '^' || c == ' '; };
-  return !unit.empty() && std::isalpha(static_cast<unsigned char>(unit[0])) && std::ranges::all_of(unit, belongs) ? text.substr(0, end) : text;
+  return !unit.empty() && std::isalpha(static_cast<unsigned char>(unit[0])) && std::ranges::all_of(unit, belongs)
+             ? text.substr(0, end)
+             : text;
 }
 
 std::optional<MathAnswer> read_answer(const std::string& text, int depth) {
   if (text.empty() || depth > 8) return std::nullopt;
   if (auto relation = read_relation(text, depth)) return relation;
-  if (size_t both = text.find("\\pm"); both != text.npos && (both + 3 == text.size() || !std::isalpha(static_cast<unsigned char>(text[both + 3])))) {
+  if (size_t both = text.find("\\pm");
+      both != text.npos && (both + 3 == text.size() || !std::isalpha(static_cast<unsigned char>(text[both + 3])))) {
     auto plus = text, minus = text;
     plus.replace(both, 3, "+"), minus.replace(both, 3, "-");
     return read_parts({plus, minus}, Shape::set, "", depth);
   }
-  if (auto parts = split_outside(text, [](std::string_view rest) -> size_t { return rest.starts_with("\\cup") ? 4 : 0; }); parts.size() > 1)
+  if (auto parts = split_outside(text, [](std::string_view rest) -> size_t { return rest.starts_with("\\cup") ? 4 : 0; });
+      parts.size() > 1)
     return read_parts(parts, Shape::set, "", depth);
   if (auto bracketed = read_bracketed(text, depth)) return bracketed;
   if (auto parts = split_at_commas(text); parts.size() > 1) return read_parts(parts, Shape::set, "", depth);
@@ -172,7 +212,9 @@ bool same_row(const std::vector<MathAnswer>& gold, const std::vector<MathAnswer>
 }
 
 bool same_set(const std::vector<MathAnswer>& gold, const std::vector<MathAnswer>& answer) {
-  auto holds = [](const std::vector<MathAnswer>& all, const MathAnswer& one) { return std::ranges::any_of(all, [&](const auto& each) { return same_answer(each, one); }); };
+  auto holds = [](const std::vector<MathAnswer>& all, const MathAnswer& one) {
+    return std::ranges::any_of(all, [&](const auto& each) { return same_answer(each, one); });
+  };
   return std::ranges::all_of(gold, [&](const auto& each) { return holds(answer, each); }) &&
          std::ranges::all_of(answer, [&](const auto& each) { return holds(gold, each); });
 }
@@ -183,7 +225,8 @@ bool same_relation(const MathAnswer& gold, const MathAnswer& answer) {
   std::ranges::replace(turned.sign, '<', '\1');
   std::ranges::replace(turned.sign, '>', '<');
   std::ranges::replace(turned.sign, '\1', '>');
-  return (gold.sign == answer.sign && same_row(gold.parts, answer.parts)) || (gold.sign == turned.sign && same_row(gold.parts, turned.parts));
+  return (gold.sign == answer.sign && same_row(gold.parts, answer.parts)) ||
+         (gold.sign == turned.sign && same_row(gold.parts, turned.parts));
 }
 
 }  // namespace
@@ -210,10 +253,14 @@ bool same_answer(const MathAnswer& gold, const MathAnswer& answer) {
   const auto &one = given_value(gold), &other = given_value(answer);
   if (one.shape != other.shape) return false;
   switch (one.shape) {
-    case Shape::value: return same_value(one, other);
-    case Shape::set: return same_set(one.parts, other.parts);
-    case Shape::row: return one.sign == other.sign && same_row(one.parts, other.parts);
-    case Shape::relation: return same_relation(one, other);
+    case Shape::value:
+      return same_value(one, other);
+    case Shape::set:
+      return same_set(one.parts, other.parts);
+    case Shape::row:
+      return one.sign == other.sign && same_row(one.parts, other.parts);
+    case Shape::relation:
+      return same_relation(one, other);
   }
   return false;
 }

@@ -1,5 +1,5 @@
-// What a text gives as its mathematical answer, and whether two of them mean the same. Made to agree with math-verify, which ms-swift
-// asks: docs/reinforcement.md says where it does not.
+// What a text gives as its mathematical answer, and whether two of them mean the same. Made to agree with math-verify, which
+// ms-swift asks: docs/reinforcement.md says where it does not.
 #pragma once
 #include <memory>
 #include <optional>

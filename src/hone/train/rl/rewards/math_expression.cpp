@@ -25,7 +25,9 @@ double root(const Operands& x) { return x[1] == 2 ? std::sqrt(x[0]) : x[1] == 3 
 double logarithm(const Operands& x) { return std::log(x[0]) / std::log(x[1]); }
 double factorial(const Operands& x) { return x[0] == std::floor(x[0]) ? std::tgamma(x[0] + 1) : std::nan(""); }
 double magnitude(const Operands& x) { return std::fabs(x[0]); }
-double choose(const Operands& x) { return std::round(std::exp(std::lgamma(x[0] + 1) - std::lgamma(x[1] + 1) - std::lgamma(x[0] - x[1] + 1))); }
+double choose(const Operands& x) {
+  return std::round(std::exp(std::lgamma(x[0] + 1) - std::lgamma(x[1] + 1) - std::lgamma(x[0] - x[1] + 1)));
+}
 double per_hundred(const Operands& x) { return x[0] / 100; }
 
 struct Function {
@@ -33,13 +35,20 @@ struct Function {
   Compute compute;
 };
 constexpr std::array kFunctions = {
-    Function{"arcsin", [](const Operands& x) { return std::asin(x[0]); }}, Function{"arccos", [](const Operands& x) { return std::acos(x[0]); }},
-    Function{"arctan", [](const Operands& x) { return std::atan(x[0]); }}, Function{"sinh", [](const Operands& x) { return std::sinh(x[0]); }},
-    Function{"cosh", [](const Operands& x) { return std::cosh(x[0]); }},   Function{"tanh", [](const Operands& x) { return std::tanh(x[0]); }},
-    Function{"sin", [](const Operands& x) { return std::sin(x[0]); }},     Function{"cos", [](const Operands& x) { return std::cos(x[0]); }},
-    Function{"tan", [](const Operands& x) { return std::tan(x[0]); }},     Function{"cot", [](const Operands& x) { return 1 / std::tan(x[0]); }},
-    Function{"sec", [](const Operands& x) { return 1 / std::cos(x[0]); }}, Function{"csc", [](const Operands& x) { return 1 / std::sin(x[0]); }},
-    Function{"exp", [](const Operands& x) { return std::exp(x[0]); }},     Function{"ln", [](const Operands& x) { return std::log(x[0]); }},
+    Function{"arcsin", [](const Operands& x) { return std::asin(x[0]); }},
+    Function{"arccos", [](const Operands& x) { return std::acos(x[0]); }},
+    Function{"arctan", [](const Operands& x) { return std::atan(x[0]); }},
+    Function{"sinh", [](const Operands& x) { return std::sinh(x[0]); }},
+    Function{"cosh", [](const Operands& x) { return std::cosh(x[0]); }},
+    Function{"tanh", [](const Operands& x) { return std::tanh(x[0]); }},
+    Function{"sin", [](const Operands& x) { return std::sin(x[0]); }},
+    Function{"cos", [](const Operands& x) { return std::cos(x[0]); }},
+    Function{"tan", [](const Operands& x) { return std::tan(x[0]); }},
+    Function{"cot", [](const Operands& x) { return 1 / std::tan(x[0]); }},
+    Function{"sec", [](const Operands& x) { return 1 / std::cos(x[0]); }},
+    Function{"csc", [](const Operands& x) { return 1 / std::sin(x[0]); }},
+    Function{"exp", [](const Operands& x) { return std::exp(x[0]); }},
+    Function{"ln", [](const Operands& x) { return std::log(x[0]); }},
 };
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -66,7 +75,9 @@ class MathParser {
   bool take(std::string_view word) {
     skip_spaces();
     if (!text_.substr(at_).starts_with(word)) return false;
-    if (word.size() > 1 && word[0] == '\\' && at_ + word.size() < text_.size() && is_letter(word.back()) && is_letter(text_[at_ + word.size()])) return false;
+    if (word.size() > 1 && word[0] == '\\' && at_ + word.size() < text_.size() && is_letter(word.back()) &&
+        is_letter(text_[at_ + word.size()]))
+      return false;
     at_ += word.size();
     return true;
   }
@@ -91,9 +102,12 @@ class MathParser {
     if (++depth_ > kDeepest) return fail();
     auto left = product();
     for (;;) {
-      if (take("+")) left = call(add, std::move(left), product());
-      else if (take("-")) left = call(subtract, std::move(left), product());
-      else break;
+      if (take("+"))
+        left = call(add, std::move(left), product());
+      else if (take("-"))
+        left = call(subtract, std::move(left), product());
+      else
+        break;
     }
     --depth_;
     return left;
@@ -113,18 +127,26 @@ class MathParser {
   Value product() {
     auto left = signed_factor();
     while (!failed_) {
-      if (take("**")) left = call(power, std::move(left), signed_factor());
-      else if (take("*") || take("\\cdot") || take("\\times")) left = call(multiply, std::move(left), signed_factor());
-      else if (take("/") || take("\\div") || take(":")) left = call(divide, std::move(left), signed_factor());
-      else if (mixed_number(left)) left = call(add, std::move(left), raised());
-      else if (begins_factor()) left = call(multiply, std::move(left), raised());
-      else break;
+      if (take("**"))
+        left = call(power, std::move(left), signed_factor());
+      else if (take("*") || take("\\cdot") || take("\\times"))
+        left = call(multiply, std::move(left), signed_factor());
+      else if (take("/") || take("\\div") || take(":"))
+        left = call(divide, std::move(left), signed_factor());
+      else if (mixed_number(left))
+        left = call(add, std::move(left), raised());
+      else if (begins_factor())
+        left = call(multiply, std::move(left), raised());
+      else
+        break;
     }
     return left;
   }
 
   // 1\frac{1}{2} is one and a half.
-  bool mixed_number(const Value& left) { return left.is_number() && ended_in_digit_ && peek() == '\\' && text_.substr(at_).starts_with("\\frac"); }
+  bool mixed_number(const Value& left) {
+    return left.is_number() && ended_in_digit_ && peek() == '\\' && text_.substr(at_).starts_with("\\frac");
+  }
 
   Value signed_factor() {
     if (++depth_ > kDeepest) return fail();
@@ -136,10 +158,14 @@ class MathParser {
   Value raised() {
     auto base = primary();
     for (;;) {
-      if (take("!")) base = call(factorial, std::move(base));
-      else if (take("%")) base = call(per_hundred, std::move(base));
-      else if (peek() == '^') return ++at_, call(power, std::move(base), exponent());
-      else return base;
+      if (take("!"))
+        base = call(factorial, std::move(base));
+      else if (take("%"))
+        base = call(per_hundred, std::move(base));
+      else if (peek() == '^')
+        return ++at_, call(power, std::move(base), exponent());
+      else
+        return base;
     }
   }
 

@@ -14,7 +14,8 @@ class ModelReward final : public Reward {
     std::vector<data::Conversation> conversations;
     for (const auto& answer : answers) {
       conversations.push_back(*answer.question);
-      conversations.back().messages.push_back({.role = "assistant", .content = answer.text, .loss = {}, .loss_scale = {}, .extra = {}});
+      conversations.back().messages.push_back(
+          {.role = "assistant", .content = answer.text, .loss = {}, .loss_scale = {}, .extra = {}});
     }
     auto scores = model_.score(conversations);
     for (size_t i = 0; i < scores.size(); ++i) require_number(scores[i], *answers[i].question);
@@ -25,7 +26,8 @@ class ModelReward final : public Reward {
   // NaN would count as nothing to say, and a broken model would go unnoticed.
   void require_number(double score, const data::Conversation& question) const {
     if (std::isfinite(score)) return;
-    throw UserError(ExitCode::failure, fmt::format("the reward model {} returned {} for a completion of {}", name_, score, question.origin.str()),
+    throw UserError(ExitCode::failure,
+                    fmt::format("the reward model {} returned {} for a completion of {}", name_, score, question.origin.str()),
                     "its weights may be broken, or too large for their type: try --torch_dtype float32");
   }
 

@@ -10,7 +10,8 @@ namespace hone::train::rl {
 
 // One answer as rewards see it.
 struct RewardInput {
-  const data::Conversation* question = nullptr;  // its messages end where the answer begins; `extra` holds the row's other columns
+  const data::Conversation* question =
+      nullptr;  // its messages end where the answer begins; `extra` holds the row's other columns
   std::string text;
   int64_t tokens = 0;
 };
@@ -19,26 +20,27 @@ class Reward {
  public:
   virtual ~Reward() = default;
   virtual std::string name() const = 0;  // as metrics and completions.jsonl call it
-  // NaN: nothing to say about this answer. Throws UserError where a judge cannot be asked or a column is missing, StopBetweenSteps where
-  // somebody wants the run to stop meanwhile.
+  // NaN: nothing to say about this answer. Throws UserError where a judge cannot be asked or a column is missing,
+  // StopBetweenSteps where somebody wants the run to stop meanwhile.
   virtual std::vector<double> score(const std::vector<RewardInput>& answers) = 0;
 };
 
 struct RewardConfig {
-  std::vector<std::string> functions;  // accuracy, format …, or the address of a judge
-  int64_t max_completion_length = 512;            // tokens
+  std::vector<std::string> functions;   // accuracy, format …, or the address of a judge
+  int64_t max_completion_length = 512;  // tokens
   double cosine_shortest_wrong = -0.5, cosine_longest_wrong = 0, cosine_shortest_right = 1, cosine_longest_right = 0.5;
-  int64_t cosine_longest = 0;                   // tokens; 0: max_completion_length
-  int64_t repetition_words = 3;                 // of an n-gram
-  double repetition_penalty = -1;               // of a text that only repeats
-  int64_t soft_longest = 0, soft_margin = 0;    // tokens; 0: max_completion_length, not given
-  double http_timeout = 60;                    // that a judge at an address may take
-  bool allow_remote_rewards = false;                // may be on other machines
+  int64_t cosine_longest = 0;                 // tokens; 0: max_completion_length
+  int64_t repetition_words = 3;               // of an n-gram
+  double repetition_penalty = -1;             // of a text that only repeats
+  int64_t soft_longest = 0, soft_margin = 0;  // tokens; 0: max_completion_length, not given
+  double http_timeout = 60;                   // that a judge at an address may take
+  bool allow_remote_rewards = false;          // may be on other machines
 };
 
 // In the order they are named. Throws UserError(usage) for names that are none.
 std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config);
-// Connects to the addresses among them, so that one where nothing listens is known before a model is loaded. Throws UserError(failure).
+// Connects to the addresses among them, so that one where nothing listens is known before a model is loaded. Throws
+// UserError(failure).
 void probe_rewards(const RewardConfig& config);
 
 // Each in a file of its own.
@@ -49,7 +51,8 @@ std::unique_ptr<Reward> make_cosine_reward(const RewardConfig& config);
 std::unique_ptr<Reward> make_soft_overlong_reward(const RewardConfig& config);
 std::unique_ptr<Reward> make_repetition_reward(const RewardConfig& config);
 // `names`: of the rewards before it, which it does not take.
-std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config, const std::vector<std::string>& names);
+std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config,
+                                         const std::vector<std::string>& names);
 
 // The column of a row as text; throws UserError(bad_data) naming reward and row when it is not there.
 std::string column_text(const RewardInput& answer, const std::string& column, const std::string& reward);
