@@ -51,9 +51,9 @@ void expect_near_on_gpu(const GpuOperators& fused, const GpuOperators& plain, co
   };
   auto found = run(fused, false), expected = run(plain, true);
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (!found[i].defined())
+    if (!found[i].defined()) {
       EXPECT_TRUE(!expected[i].defined() || expected[i].abs().max().item<double>() == 0) << "result " << i;
-    else
+    } else
       EXPECT_LT(gpu_distance(found[i], expected[i]), tolerance) << "result " << i;
   }
 }
@@ -168,7 +168,9 @@ TEST_F(GpuTraining, AdamStepsAsTorchs) {
     cuda::adam_(parameters, gradients, first, second, published, at::full({}, 0.5, p[0].options()),
                 {1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3});
     for (size_t i = 0; i < p.size(); ++i) {
-      if (published[i].defined()) EXPECT_TRUE(published[i].equal(parameters[i].to(at::kBFloat16)));
+      if (published[i].defined()) {
+        EXPECT_TRUE(published[i].equal(parameters[i].to(at::kBFloat16)));
+      }
       EXPECT_LT(gpu_distance(parameters[i], p[i]), 1e-6);
       EXPECT_LT(gpu_distance(first[i], m[i]), 1e-6);
       EXPECT_LT(gpu_distance(second[i], v[i]), 1e-6);

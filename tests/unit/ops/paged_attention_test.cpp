@@ -117,8 +117,9 @@ TEST(CodedCache, FewerBitsGiveNearlyTheSame) {
       auto error = (found - at::cat(wanted)).norm() / at::cat(wanted).norm();
       EXPECT_LT(error.item<double>(), tolerance) << static_cast<int>(code);
     }
-    if (code != KvCacheDtype::plain)
+    if (code != KvCacheDtype::plain) {
       EXPECT_TRUE(at::equal(fast.keys.narrow(0, 0, 2), plain.keys.narrow(0, 0, 2))) << "the same codes";
+    }
   }
 }
 

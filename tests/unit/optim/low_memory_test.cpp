@@ -87,8 +87,12 @@ TEST(Apollo, MomentsHaveTheSizeOfTheProjection) {
   auto optimizer = make_optimizer({.name = "apollo_adamw", .arguments = {{"rank", 2}}}, make_param_groups(parameters, {}));
   step(parameters, *optimizer);
   optimizer->visit_state([&](const std::string& name, Tensor& tensor) {
-    if (name == "exp_avg/model.layers.0.mlp.up_proj.weight") EXPECT_EQ(tensor.sizes(), at::IntArrayRef({12, 2}));
-    if (name == "exp_avg/model.embed_tokens.weight") EXPECT_EQ(tensor.sizes(), at::IntArrayRef({12, 8}));
+    if (name == "exp_avg/model.layers.0.mlp.up_proj.weight") {
+      EXPECT_EQ(tensor.sizes(), at::IntArrayRef({12, 2}));
+    }
+    if (name == "exp_avg/model.embed_tokens.weight") {
+      EXPECT_EQ(tensor.sizes(), at::IntArrayRef({12, 8}));
+    }
   });
 }
 

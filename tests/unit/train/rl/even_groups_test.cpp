@@ -15,7 +15,9 @@ TEST(EvenGroups, RoundingMakesNoDifference) {
   RewardTable rewards;
   for (double total : totals) rewards.push_back({total});
   for (const auto& [name, value] : reward_metrics(totals, rewards, {"r"}, 8, RewardScale::group))
-    if (name == "frac_reward_zero_std") EXPECT_EQ(value, 0.5);
+    if (name == "frac_reward_zero_std") {
+      EXPECT_EQ(value, 0.5);
+    }
 }
 
 }  // namespace
