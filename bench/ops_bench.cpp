@@ -37,8 +37,10 @@ void rotary(benchmark::State& state, bool fused) {
 void mlp(benchmark::State& state, bool fused) {
   auto gate = leaf({kTokens, kInner}), up = leaf({kTokens, kInner}), weight = at::randn({kHidden, kInner});
   std::vector<LoraWeights> adapters{{.a = leaf({8, kInner}), .b = leaf({kHidden, 8})}};
-  forward_and_backward(state,
-                       [&] { return (fused ? swiglu_linear : swiglu_linear_plain)(gate, up, weight, {}, adapters, true); });
+  forward_and_backward(state, [&] {
+    return fused ? swiglu_linear(gate, up, weight, {}, adapters, true)
+                 : swiglu_linear_plain(gate, up, weight, {}, adapters, true);
+  });
 }
 
 void attend(benchmark::State& state, bool fused) {

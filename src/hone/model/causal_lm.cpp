@@ -226,6 +226,13 @@ Tensor CausalLM::hidden_states(const ModelInput& input, PagedKvCache* cache, Ten
   if (first != last) passage.leave(first);
   passage.register_backward_hooks(x_th, 0, {});
   bool recompute = self.training && at::GradMode::is_enabled() && !cache;
+  // A sum and the norm after it may be one kernel: a block that keeps what it computes is given x normed, and gives its own so.
+  auto takes_normed = [&](size_t i) {
+    const auto& norm = i < last ? self.decoder.blocks[i].input_norm : self.decoder.norm;
+    return !self.weight_hooks && norm.weight.device() == x_th.device() &&
+           (i == last || !recompute || self.recompute_in(i) == Recompute::none);
+  };
+  Tensor normed_th;  // x, normed for the next block; undefined: not yet
   for (size_t i = 0; i < last; ++i) {
     const auto& block = self.decoder.blocks[i];
     passage.enter(i);
@@ -239,7 +246,15 @@ Tensor CausalLM::hidden_states(const ModelInput& input, PagedKvCache* cache, Ten
       x_th = x_th.to(place);
       current.reset_device(place);
     }
-    x_th = recompute ? block_forward(block, x_th, pass, self.recompute_in(i)) : block_forward(block, x_th, *pass);
+    if (takes_normed(i) && takes_normed(i + 1)) {
+      if (!normed_th.defined()) normed_th = block.input_norm(x_th);
+      const auto& next = i + 1 < last ? self.decoder.blocks[i + 1].input_norm : self.decoder.norm;
+      auto found = block_forward(block, {x_th, normed_th}, next, *pass);
+      x_th = found.sum, normed_th = found.normed;
+    } else {
+      x_th = recompute ? block_forward(block, x_th, pass, self.recompute_in(i)) : block_forward(block, x_th, *pass);
+      normed_th.reset();
+    }
     passage.leave(i);
     bool before_last = i + 1 == last,
          last_is_done = before_last && first != last;  // a tied one waits for the embedding's gradient
@@ -247,7 +262,7 @@ Tensor CausalLM::hidden_states(const ModelInput& input, PagedKvCache* cache, Ten
                                     i);
   }
   passage.enter(last);  // and stays: whoever asked for hidden states continues with the head
-  return self.decoder.norm(x_th.to(self.decoder.norm.weight.device()));
+  return normed_th.defined() ? normed_th : self.decoder.norm(x_th.to(self.decoder.norm.weight.device()));
 }
 
 Block& CausalLM::block(int64_t index) { return impl_->decoder.blocks.at(static_cast<size_t>(index)); }

@@ -139,14 +139,16 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearContext& mode) 
     auto both = mlp.gate_up(x_th).chunk(2, 1);
     return mlp.down(gated(mlp, both[0], both[1]), mode);
   }
-  auto parts = mlp.gate_up.trained({&mlp.gate, &mlp.up}, x_th, mode);
-  if (parts.empty()) parts = {mlp.gate(x_th, mode), mlp.up(x_th, mode)};
-  const auto &gate = parts[0], &up = parts[1];
   const bool fuses =
       at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.float8;
+  ops::cuda::GateUpdates updates;  // what gate and up lack, where the next operator takes it along
+  auto parts = fuses ? mlp.gate_up.trained_gate_up(mlp.gate, mlp.up, x_th, mode, updates)
+                     : mlp.gate_up.trained({&mlp.gate, &mlp.up}, x_th, mode);
+  if (parts.empty()) parts = {mlp.gate(x_th, mode), mlp.up(x_th, mode)};
+  const auto &gate = parts[0], &up = parts[1];
   if (!fuses) return mlp.down(gated(mlp, gate, up), mode);
   auto down = mode.unread ? ops::swiglu_linear_unread : ops::swiglu_linear;
-  return down(gate, up, mlp.down.compute_weight(), mlp.down.bias, mlp.down.adapters, mode.training);
+  return down(gate, up, mlp.down.compute_weight(), mlp.down.bias, mlp.down.adapters, mode.training, updates);
 }
 
 Tensor mix(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
@@ -164,18 +166,33 @@ Tensor addend(const Block& block, const std::optional<Norm>& behind, const Tenso
   return block.residual_scale == 1 ? normed_th : normed_th * block.residual_scale;
 }
 
-Tensor attention_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  return x_th + addend(block, block.post_attention_norm, whole(attend(block, block.input_norm(x_th), pass), pass));
+// x + added, and the norm of that.
+ops::NormedSum normed_sum(const Norm& norm, const Tensor& x_th, const Tensor& added_th) {
+  if (!norm.zero_centered && norm.scale == 1) return ops::add_rms_norm(x_th, added_th, norm.weight, norm.eps);
+  auto sum_th = x_th + added_th;
+  return {sum_th, norm(sum_th)};
 }
 
-Tensor mlp_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  auto normed_th = block.pre_mlp_norm(x_th);
-  if (block.mixture) return x_th + whole(mix(block, normed_th, pass), pass);
+// What each half of a block adds to x, out of x after the norm before it.
+Tensor attention_addend(const Block& block, const Tensor& normed_th, const ForwardContext& pass) {
+  return addend(block, block.post_attention_norm, whole(attend(block, normed_th, pass), pass));
+}
+
+Tensor mlp_addend(const Block& block, const Tensor& x_th, const Tensor& normed_th, const ForwardContext& pass) {
+  if (block.mixture) return whole(mix(block, normed_th, pass), pass);
   auto mode = pass.mode;
   if (!block.post_mlp_norm && block.residual_scale == 1) mode.added_to = &x_th;
   // It ends the part that runs again: adding what it computes needs no values.
   mode.unread = runs_again() && !block.post_mlp_norm && !pass.sums;
-  return x_th + addend(block, block.post_mlp_norm, whole(transform(*block.mlp, normed_th, mode), pass));
+  return addend(block, block.post_mlp_norm, whole(transform(*block.mlp, normed_th, mode), pass));
+}
+
+Tensor attention_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+  return x_th + attention_addend(block, block.input_norm(x_th), pass);
+}
+
+Tensor mlp_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+  return x_th + mlp_addend(block, x_th, block.pre_mlp_norm(x_th), pass);
 }
 
 // What a recomputed part gives: its answer, and what its router said where that is asked for.
@@ -285,7 +302,13 @@ Decoder decoder_skeleton(const DecoderConfig& config) {
 }
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  return mlp_half(block, attention_half(block, x_th, pass), pass);
+  auto [sum_th, normed_th] = normed_sum(block.pre_mlp_norm, x_th, attention_addend(block, block.input_norm(x_th), pass));
+  return sum_th + mlp_addend(block, sum_th, normed_th, pass);
+}
+
+ops::NormedSum block_forward(const Block& block, const ops::NormedSum& x, const Norm& next, const ForwardContext& pass) {
+  auto [sum_th, normed_th] = normed_sum(block.pre_mlp_norm, x.sum, attention_addend(block, x.normed, pass));
+  return normed_sum(next, sum_th, mlp_addend(block, sum_th, normed_th, pass));
 }
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const ForwardContext>& pass, Recompute again) {

@@ -15,6 +15,7 @@
 #include "hone/ops/attention/attention.h"
 #include "hone/ops/attention/rope.h"
 #include "hone/ops/attention/shifted_attention.h"
+#include "hone/ops/rms_norm.h"
 
 namespace hone::model {
 
@@ -80,7 +81,9 @@ struct ForwardContext {
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);
-// The same, keeping less for the backward pass, which holds on to `pass` and runs that part again.
+// The same of x and its norm, which gives the sum with the norm that comes next, that of another block or the last.
+ops::NormedSum block_forward(const Block& block, const ops::NormedSum& x, const Norm& next, const ForwardContext& pass);
+// The same as the first, keeping less for the backward pass, which holds on to `pass` and runs that part again.
 Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const ForwardContext>& pass, Recompute again);
 
 }  // namespace hone::model

@@ -10,4 +10,11 @@ Tensor rms_norm_plain(const Tensor& x, const Tensor& weight, double eps);
 // One autograd node that keeps x and one number per row.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 
+// x + added and its norm, which training and inference on a GPU compute together.
+struct NormedSum {
+  Tensor sum, normed;
+};
+NormedSum add_rms_norm_plain(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
+NormedSum add_rms_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
+
 }  // namespace hone::ops

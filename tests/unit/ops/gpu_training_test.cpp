@@ -121,6 +121,41 @@ TEST_F(GpuTraining, SwigluLinearMatchesItsDefinition) {
                      inputs);
 }
 
+// Gate and up whose updates are left to the operator that reads them, as a block computes its MLP.
+TEST_F(GpuTraining, GatedMlpMatchesItsDefinition) {
+  auto inputs = gpu_layers({256, 256});
+  inputs.insert(inputs.end(), {on_gpu({64, 256}, at::kBFloat16, 0.1), on_gpu({kGpuRank, 256}, at::kFloat, 0.1),
+                               on_gpu({64, kGpuRank}, at::kFloat, 0.1)});
+  auto layers = [](const TensorList& in) { return joint_of(TensorList(in.begin(), in.begin() + 9)); };
+  auto adapters = [](const TensorList& in) { return std::vector<LoraWeights>{{.a = in[10], .b = in[11], .scale = 2}}; };
+  auto fused = [&](const TensorList& in) {
+    cuda::GateUpdates updates;
+    auto parts = joint_gate_up(in[0], layers(in), false, updates);
+    EXPECT_TRUE(updates.defined());
+    return TensorList{swiglu_linear(parts[0], parts[1], in[9], {}, adapters(in), false, updates)};
+  };
+  auto plain = [&](const TensorList& in) {
+    auto parts = joint_linear_plain(in[0], layers(in), false);
+    return TensorList{swiglu_linear_plain(parts[0], parts[1], in[9], {}, adapters(in), false)};
+  };
+  expect_near_on_gpu(fused, plain, inputs);
+}
+
+TEST_F(GpuTraining, SwigluTakesADroppedUpdateAlong) {
+  auto gate = on_gpu({kGpuTokens, kGpuIn}), up = on_gpu({kGpuTokens, kGpuIn}), dy = on_gpu({kGpuTokens, kGpuIn}),
+       p = on_gpu({kGpuTokens, kGpuRank}), factor = on_gpu({kGpuRank, kGpuIn});
+  auto draw = cuda::drop(dy, 0.25).draw;
+  auto whole = dy.clone();
+  cuda::add_dropped_updates_(whole, p, factor, 0.25, {draw});
+  auto run = [&](const Tensor& gradient, const cuda::LowRankUpdate& update) {
+    TensorList found{at::empty_like(gate), at::empty_like(gate), at::empty_like(gate)};
+    cuda::swiglu_backward(gradient, gate, up, found[0], found[1], found[2], update);
+    return found;
+  };
+  auto found = run(dy, {p, factor, 0.25, draw}), expected = run(whole, {});
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_LT(gpu_distance(found[i], expected[i]), 1e-3) << i;
+}
+
 TEST_F(GpuTraining, AttentionOfOneLengthMatchesItsDefinition) {
   CuSeqlens segments;
   for (int i = 0; i < 2; ++i) segments.append(256);
@@ -133,7 +168,7 @@ TEST_F(GpuTraining, AttentionOfOneLengthMatchesItsDefinition) {
 }
 
 TEST_F(GpuTraining, UpdatesAreAddedAsProductsAre) {
-  for (int64_t rank : {8, 16}) {
+  for (int64_t rank : {8, 16, 24, 32}) {
     auto wide = on_gpu({kGpuTokens, 512}), y = wide.narrow(1, 128, 256), p = on_gpu({kGpuTokens, 2 * rank}).narrow(1, rank, rank);
     auto down = on_gpu({256, rank}), across = on_gpu({rank, 256});
     auto expected = y.to(at::kFloat) + p.to(at::kFloat).mm(down.to(at::kFloat).t()), before = wide.narrow(1, 0, 128).clone();
@@ -165,8 +200,12 @@ TEST_F(GpuTraining, AdamStepsAsTorchs) {
     TensorList steps(p.size(), at::full({}, 3.0, p[0].options()));
     at::_fused_adamw_(p, g, m, v, {}, steps, 1e-2, 0.9, 0.99, 0.1, 1e-8, false, false);
     TensorList published{on_gpu({1000}), {}, on_gpu({7}), {}};
-    cuda::adam_(parameters, gradients, first, second, published, at::full({}, 0.5, p[0].options()),
-                {1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3});
+    const cuda::AdamStep how{1e-2, 0.9, 0.99, 1e-8, 0.1, true, 3};
+    const auto half = at::full({}, 0.5, p[0].options()), finite = at::full({}, 7.0, p[0].options());
+    const auto before = parameters.back().clone();
+    cuda::adam_(parameters, gradients, first, second, published, {half, finite / 0}, how);
+    EXPECT_TRUE(parameters.back().equal(before));  // what is not finite changes nothing
+    cuda::adam_(parameters, gradients, first, second, published, {half, finite}, how);
     for (size_t i = 0; i < p.size(); ++i) {
       if (published[i].defined()) {
         EXPECT_TRUE(published[i].equal(parameters[i].to(at::kBFloat16)));
@@ -182,6 +221,40 @@ TEST_F(GpuTraining, NormMatchesItsDefinition) {
   expect_near_on_gpu([](auto& in) { return TensorList{rms_norm(in[0], in[1], 1e-6)}; },
                      [](auto& in) { return TensorList{rms_norm_plain(in[0], in[1], 1e-6)}; },
                      {on_gpu({kGpuTokens, kGpuIn}), on_gpu({kGpuIn})});
+}
+
+TEST_F(GpuTraining, SumAndNormMatchTheirDefinition) {
+  for (int64_t width : {512, 1536, 3584})
+    expect_near_on_gpu(
+        [](auto& in) {
+          auto found = add_rms_norm(in[0], in[1], in[2], 1e-6);
+          return TensorList{found.sum, found.normed};
+        },
+        [](auto& in) {
+          auto found = add_rms_norm_plain(in[0], in[1], in[2], 1e-6);
+          return TensorList{found.sum, found.normed};
+        },
+        {on_gpu({kGpuTokens, width}), on_gpu({kGpuTokens, width}), on_gpu({width})});
+}
+
+TEST_F(GpuTraining, DroppedUpdatesOfSeveralTermsAreAdded) {
+  for (int64_t rank : {8, 16})
+    for (size_t terms : {1, 2, 3}) {
+      auto y = on_gpu({kGpuTokens, 160}), p = on_gpu({kGpuTokens, rank * static_cast<int64_t>(terms)}),
+           factor = on_gpu({p.size(1), 160});
+      auto expected = y.to(at::kFloat);
+      TensorList draws;
+      for (size_t i = 0; i < terms; ++i) {
+        auto dropped = cuda::drop(at::ones_like(y), 0.25);
+        const int64_t begin = static_cast<int64_t>(i) * rank;
+        draws.push_back(dropped.draw);
+        expected += at::where(dropped.values != 0, 1 / 0.75, 0.0) *
+                    p.narrow(1, begin, rank).to(at::kFloat).mm(factor.narrow(0, begin, rank).to(at::kFloat));
+      }
+      ASSERT_TRUE(cuda::serves_dropped_add(y, rank, static_cast<int64_t>(terms)));
+      cuda::add_dropped_updates_(y, p, factor, 0.25, draws);
+      EXPECT_LT(gpu_distance(y, expected), 5e-3);
+    }
 }
 
 TEST_F(GpuTraining, DropoutDrawsOnceAndTellsAgain) {

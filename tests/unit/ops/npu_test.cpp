@@ -55,12 +55,9 @@ TEST_F(NpuOperators, RotaryEmbedding) {
 TEST_F(NpuOperators, GatedActivation) {
   expect_agreement([](auto& in) { return swiglu(in[0], in[1]); }, [](auto& in) { return swiglu_plain(in[0], in[1]); },
                    {random({5, 16}), random({5, 16})});
-  auto layer = [](auto& compute) {
-    return [&compute](const TensorList& in) {
-      return compute(in[0], in[1], in[2], Tensor(), {LoraWeights{.a = in[3], .b = in[4], .scale = 0.5}}, true);
-    };
-  };
-  expect_agreement(layer(swiglu_linear), layer(swiglu_linear_plain),
+  auto adapters = [](const TensorList& in) { return std::vector<LoraWeights>{{.a = in[3], .b = in[4], .scale = 0.5}}; };
+  expect_agreement([&](auto& in) { return swiglu_linear(in[0], in[1], in[2], {}, adapters(in), true); },
+                   [&](auto& in) { return swiglu_linear_plain(in[0], in[1], in[2], {}, adapters(in), true); },
                    {random({5, 16}), random({5, 16}), random({8, 16}), random({2, 16}), random({8, 2})});
 }
 

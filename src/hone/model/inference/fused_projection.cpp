@@ -1,6 +1,5 @@
 #include "hone/model/inference/fused_projection.h"
 
-#include "hone/ops/linear/joint_linear.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::model {
@@ -73,15 +72,27 @@ bool FusedProjection::is_current_for(std::initializer_list<const Linear*> layers
   return std::ranges::none_of(layers, [](const auto* layer) { return layer->is_tuned(); }) && lies_under(layers);
 }
 
-TensorList FusedProjection::trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,
-                                    const ops::RopeTable* rope) const {
-  if (!weight_.defined() || !at::GradMode::is_enabled() || mode.rows || !lies_under(layers)) return {};
+std::optional<ops::JointLayers> FusedProjection::joint_layers(std::initializer_list<const Linear*> layers, const Tensor& x_th,
+                                                              const LinearContext& mode) const {
+  if (!weight_.defined() || !at::GradMode::is_enabled() || mode.rows || !lies_under(layers)) return std::nullopt;
   ops::JointLayers joint{{}, weight_, bias_};
   for (const auto* layer : layers) {
-    if (!layer->tuners.empty() || layer->float8 || layer->quantized_base) return {};
+    if (!layer->tuners.empty() || layer->float8 || layer->quantized_base) return std::nullopt;
     joint.layers.push_back({layer->weight, layer->bias, layer->adapters});
   }
-  return ops::serves_joint(x_th, joint) ? ops::joint_linear(x_th, joint, mode.training, rope) : TensorList();
+  return ops::serves_joint(x_th, joint) ? std::optional(std::move(joint)) : std::nullopt;
+}
+
+TensorList FusedProjection::trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,
+                                    const ops::RopeTable* rope) const {
+  auto joint = joint_layers(layers, x_th, mode);
+  return joint ? ops::joint_linear(x_th, *joint, mode.training, rope) : TensorList();
+}
+
+TensorList FusedProjection::trained_gate_up(const Linear& gate, const Linear& up, const Tensor& x_th, const LinearContext& mode,
+                                            ops::cuda::GateUpdates& updates) const {
+  auto joint = joint_layers({&gate, &up}, x_th, mode);
+  return joint ? ops::joint_gate_up(x_th, *joint, mode.training, updates) : TensorList();
 }
 
 Tensor FusedProjection::operator()(const Tensor& x_th) const {

@@ -2,7 +2,7 @@
 // small layer costs its launch on an accelerator and a meeting of all threads on a CPU, and for training on a GPU.
 #pragma once
 #include "hone/model/layers.h"
-#include "hone/ops/attention/rope.h"
+#include "hone/ops/linear/joint_linear.h"
 
 namespace hone::model {
 
@@ -19,8 +19,13 @@ class FusedProjection {
   // In training, on a GPU: layers with or without LoRA, weights frozen or trained. Empty where they must be computed one by one.
   TensorList trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,
                      const ops::RopeTable* rope = nullptr) const;
+  // The same of gate and up, whose updates may be left to whoever reads them (ops/linear/joint_linear.h).
+  TensorList trained_gate_up(const Linear& gate, const Linear& up, const Tensor& x_th, const LinearContext& mode,
+                             ops::cuda::GateUpdates& updates) const;
 
  private:
+  std::optional<ops::JointLayers> joint_layers(std::initializer_list<const Linear*> layers, const Tensor& x_th,
+                                               const LinearContext& mode) const;
   bool lies_under(std::initializer_list<const Linear*> layers) const;
   Tensor weight_, bias_;  // no weight where it is rounded
   std::shared_ptr<const ops::PackedWeight> rounded_;

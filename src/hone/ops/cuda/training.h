@@ -14,10 +14,27 @@ bool serves_rows(const Tensor& x);
 bool serves_rope(const Tensor& x, const Tensor& cos);
 void rope_rows(const Tensor& from, const Tensor& cos, const Tensor& sin, double direction, const Tensor& to);
 
-// The gradients of silu(gate) * up, and the product itself where `product` is defined. Where `update` is, dy stands for dy +
-// update times factor, [T, r] and [r, w] as low_rank_add_ takes them.
+// An update of few ranks of a tensor [T, w]: p [T, r] times factor [r, w]. With a draw, its elements are dropped as drop() would
+// drop those of a tensor [T, w].
+struct LowRankUpdate {
+  Tensor p, factor;
+  double dropout = 0;
+  Tensor draw;
+};
+
+// Updates that gate and up, [T, w] each, still lack: p [T, r] times b^T with b [w, r], of both or of neither, of as many ranks.
+struct GateUpdates {
+  Tensor gate_p, gate_b, up_p, up_b;
+  bool defined() const { return gate_p.defined(); }
+};
+bool serves_gate_updates(const Tensor& gate, const Tensor& up, int64_t rank);
+Tensor swiglu_with_updates(const Tensor& gate, const Tensor& up, const GateUpdates& updates);
+
+// The gradients of silu(gate) * up, and the product itself where `product` is defined. Where `update` is, dy stands for dy and
+// its update, and where `updates` are, gate and up for what they are with them.
+bool serves_swiglu_update(const Tensor& dy, int64_t rank);
 void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, const Tensor& dgate, const Tensor& dup,
-                     const Tensor& product, const Tensor& update = {}, const Tensor& factor = {});
+                     const Tensor& product, const LowRankUpdate& update = {}, const GateUpdates& updates = {});
 
 // Dropout by counters: which elements stay is a function of `draw`, an int64 pair on the device, so that nothing as large as x is
 // kept.
@@ -35,6 +52,9 @@ Tensor rounded_end_to_end(const TensorList& matrices, const std::vector<double>&
 // reading and writing y.
 bool serves_low_rank_add(const Tensor& y, int64_t rank);
 void low_rank_add_(const Tensor& y, const Tensor& p, const Tensor& factor, bool across);
+// y += the sum of the dropped products p_i A_i, one for each draw; the p and the A of all lie side by side.
+bool serves_dropped_add(const Tensor& y, int64_t rank, int64_t terms);
+void add_dropped_updates_(const Tensor& y, const Tensor& p, const Tensor& factor, double dropout, const TensorList& draws);
 
 // Loss and hit of every row of logits [rows, V], which with `into_gradient` become their gradient. A row without a target counts
 // nothing.

@@ -1,7 +1,6 @@
 #include "hone/ops/linear/joint_linear.h"
 
 #include "hone/device/autograd.h"
-#include "hone/ops/cuda/training.h"
 #include "hone/ops/linear/low_rank_node.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/linear/rounded_low_rank.h"
@@ -22,6 +21,7 @@ struct Joint {
   std::vector<int64_t> widths;
   std::vector<std::vector<LowRankTerm>> terms;  // of each layer
   std::vector<bool> trains_weight, trains_bias;
+  cuda::GateUpdates* left_out = nullptr;  // gets the updates of both layers instead of their answers
 
   int64_t width() const { return weight.size(0); }
   template <class Body>
@@ -39,6 +39,12 @@ struct Joint {
       all.insert(all.end(), own.begin(), own.end());
     });
     return all;
+  }
+  bool can_leave_out(const Tensor& y) const {
+    if (!left_out || terms.size() != 2 || terms[0].size() != 1 || terms[1].size() != 1) return false;
+    const int64_t rank = terms[0][0].a.size(0);
+    return terms[1][0].a.size(0) == rank &&
+           cuda::serves_gate_updates(slice_of(y, 0, widths[0]), slice_of(y, widths[0], widths[1]), rank);
   }
   bool turns(size_t layer) const { return cos.defined() && layer + 1 < widths.size(); }
   static bool any(const std::vector<bool>& flags) { return std::ranges::count(flags, true) > 0; }
@@ -76,7 +82,13 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
     Joint joint = given;
     const auto& x = inputs[0];
     auto y = matmul_nt(x, joint.weight, joint.bias);
-    add_rounded_updates(y, x, joint.placed());
+    if (joint.can_leave_out(y)) {
+      project_rounded(x, joint.placed());
+      const auto &gate = joint.terms[0][0], &up = joint.terms[1][0];
+      *joint.left_out = {gate.projected, gate.rounded_b, up.projected, up.rounded_b};
+    } else {
+      add_rounded_updates(y, x, joint.placed());
+    }
     variable_list answers;
     joint.for_layers([&](size_t i, int64_t begin, int64_t width) {
       auto part = slice_of(y, begin, width);
@@ -157,9 +169,9 @@ TensorList joint_linear_plain(const Tensor& x, const JointLayers& joint, bool tr
   return answers;
 }
 
-TensorList joint_linear(const Tensor& x, const JointLayers& layers, bool training, const RopeTable* rope_table) {
-  Joint joint{layers.weight, layers.bias};
-  if (rope_table) joint.cos = rope_table->cos, joint.sin = rope_table->sin;
+namespace {
+
+TensorList as_joint_node(const Tensor& x, const JointLayers& layers, bool training, Joint joint) {
   TensorList inputs{x};
   for (const auto& layer : layers.layers) {
     LowRankNode node{layer.weight, layer.bias, low_rank_terms(x, layer.adapters, training)};
@@ -170,6 +182,20 @@ TensorList joint_linear(const Tensor& x, const JointLayers& layers, bool trainin
     joint.terms.push_back(std::move(node.terms));
   }
   return JointLinear::apply(at::TensorList(inputs), joint);
+}
+
+}  // namespace
+
+TensorList joint_linear(const Tensor& x, const JointLayers& layers, bool training, const RopeTable* rope_table) {
+  Joint joint{layers.weight, layers.bias};
+  if (rope_table) joint.cos = rope_table->cos, joint.sin = rope_table->sin;
+  return as_joint_node(x, layers, training, std::move(joint));
+}
+
+TensorList joint_gate_up(const Tensor& x, const JointLayers& layers, bool training, cuda::GateUpdates& updates) {
+  Joint joint{layers.weight, layers.bias};
+  joint.left_out = &updates;
+  return as_joint_node(x, layers, training, std::move(joint));
 }
 
 }  // namespace hone::ops

@@ -1,7 +1,5 @@
 #include "hone/ops/linear/rounded_low_rank.h"
 
-#include "hone/ops/cuda/training.h"
-
 namespace hone::ops {
 namespace {
 
@@ -116,15 +114,31 @@ Tensor RoundedGradients::projected_gradient(size_t i) const {
   return dprojected_.narrow(1, ranks_begin_[i], rank_of(placed_[i]));
 }
 
-std::pair<Tensor, Tensor> RoundedGradients::input_update(const Tensor& dx) const {
-  if (placed_.empty() || !together_ || !cuda::serves_low_rank_add(dx, dprojected_.size(1))) return {};
-  return {dprojected_, all_rounded_a(placed_)};
+bool RoundedGradients::drop_alike() const {
+  const auto& first = *placed_.front().term;
+  return first.dropout > 0 && std::ranges::all_of(placed_, [&](const auto& each) {
+           return each.term->dropout == first.dropout && rank_of(each) == first.a.size(0);
+         });
+}
+
+cuda::LowRankUpdate RoundedGradients::input_update(const Tensor& dx) const {
+  if (placed_.empty() || !cuda::serves_swiglu_update(dx, dprojected_.size(1))) return {};
+  if (together_) return {dprojected_, all_rounded_a(placed_)};
+  if (placed_.size() > 1) return {};
+  const auto& term = *placed_.front().term;
+  return {dprojected_, term.rounded_a, term.dropout, term.dropout_mask};
 }
 
 void RoundedGradients::add_to_input(const Tensor& dx) const {
   if (placed_.empty()) return;
   if (together_) {
     add_product_(dx, dprojected_, all_rounded_a(placed_), true);
+    return;
+  }
+  if (cuda::serves_dropped_add(dx, rank_of(placed_.front()), static_cast<int64_t>(placed_.size())) && drop_alike()) {
+    TensorList draws;
+    for (const auto& each : placed_) draws.push_back(each.term->dropout_mask);
+    cuda::add_dropped_updates_(dx, dprojected_, all_rounded_a(placed_), placed_.front().term->dropout, draws);
     return;
   }
   for (size_t i = 0; i < placed_.size(); ++i) {

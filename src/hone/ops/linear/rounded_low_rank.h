@@ -2,6 +2,7 @@
 // pass, products are of 16-bit numbers with float32 sums, and an update is added inside its product. Terms that read one input
 // share products.
 #pragma once
+#include "hone/ops/cuda/training.h"
 #include "hone/ops/linear/low_rank.h"
 
 namespace hone::ops {
@@ -25,15 +26,15 @@ class RoundedGradients {
  public:
   RoundedGradients(const Tensor& dy, std::vector<PlacedTerm> placed);
   void add_to_input(const Tensor& dx) const;
-  // What add_to_input would add to dx as one product of few ranks, [T, r] and [r, in], where it is one: for kernels that read dx
-  // anyway.
-  std::pair<Tensor, Tensor> input_update(const Tensor& dx) const;
+  // What add_to_input would add to dx as one product of few ranks, where it is one: for kernels that read dx anyway.
+  cuda::LowRankUpdate input_update(const Tensor& dx) const;
   std::vector<std::pair<Tensor, Tensor>> of_factors(
       const Tensor& x) const;  // float32, of a and b of each term; x is not read where no a trains
 
  private:
   Tensor columns(size_t i) const;  // of dy
   Tensor projected_gradient(size_t i) const;
+  bool drop_alike() const;  // every term drops, at one rate, and has as many ranks as the first
   Tensor dy_;
   std::vector<PlacedTerm> placed_;
   Tensor dprojected_;  // [T, sum of ranks]

@@ -1,7 +1,6 @@
 #include "hone/ops/linear/swiglu_linear.h"
 
 #include "hone/device/autograd.h"
-#include "hone/ops/cuda/training.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/ops/linear/low_rank_node.h"
 #include "hone/ops/linear/matmul.h"
@@ -16,50 +15,60 @@ Tensor rows_or_copy(const Tensor& x) { return cuda::serves_rows(x) ? x : x.conti
 
 // On a GPU one kernel computes the product again and both gradients, which lie side by side for the layers that gave gate and up.
 LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, const Tensor& gate, const Tensor& up,
-                                 variable_list& result) {
+                                 const cuda::GateUpdates& updates, variable_list& result) {
   LinearGradients found;
   const auto needs = layer.needs(true);
   RoundedGradients rounded(dy, place_terms(layer.terms, dy.size(1)));
   found.x = matmul_nn(dy, layer.weight);
-  auto [update, factor] = rounded.input_update(found.x);
-  if (!update.defined()) rounded.add_to_input(found.x);
+  auto update = rounded.input_update(found.x);
+  if (updates.defined() && update.p.defined() && update.p.size(1) != updates.gate_p.size(1)) update = {};
+  if (!update.p.defined()) rounded.add_to_input(found.x);
   const int64_t width = gate.size(1);
   auto both = at::empty({gate.size(0), 2 * width}, gate.options());
   auto product = layer.needs_input_values() ? at::empty({gate.size(0), width}, gate.options()) : Tensor();
   result[0] = both.narrow(1, 0, width);
   result[1] = both.narrow(1, width, width);
-  cuda::swiglu_backward(found.x, gate, up, result[0], result[1], product, update, factor);
+  cuda::swiglu_backward(found.x, gate, up, result[0], result[1], product, update, updates);
   if (needs.weight) found.weight = matmul_tn(dy, product);
   if (needs.bias) found.bias = dy.sum(0);
   found.terms = rounded.of_factors(product);
   return found;
 }
 
+bool none_or_all_round(const std::vector<LowRankTerm>& terms) { return terms.empty() || all_round(terms); }
+
+Tensor product_of(const Tensor& gate, const Tensor& up, const cuda::GateUpdates& updates) {
+  return updates.defined() ? cuda::swiglu_with_updates(gate, up, updates) : swiglu(gate, up);
+}
+
 // Inputs: gate, up, then the layer's tensors as LowRankNode lists them.
 class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
  public:
-  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const LowRankNode& layer, bool unread) {
+  static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const LowRankNode& layer, bool unread,
+                        const cuda::GateUpdates& updates) {
     auto terms = layer.terms;
     Tensor y;
     if (unread && terms.empty())
       y = at::empty({inputs[0].size(0), layer.weight.size(0)}, inputs[0].options());
     else if (unread)
-      y = low_rank_unread(swiglu(inputs[0], inputs[1]), layer.weight, terms);
+      y = low_rank_unread(product_of(inputs[0], inputs[1], updates), layer.weight, terms);
     else
-      y = low_rank_forward(swiglu(inputs[0], inputs[1]), layer.weight, layer.bias, terms);
-    layer.save(ctx, {inputs[0], inputs[1]}, terms);
+      y = low_rank_forward(product_of(inputs[0], inputs[1], updates), layer.weight, layer.bias, terms);
+    layer.save(ctx, {inputs[0], inputs[1], updates.gate_p, updates.gate_b, updates.up_p, updates.up_b}, terms);
     return y;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     TensorList inputs;
-    auto layer = LowRankNode::restore(ctx, inputs, 2);
+    auto layer = LowRankNode::restore(ctx, inputs, 6);
+    const cuda::GateUpdates updates{inputs[2], inputs[3], inputs[4], inputs[5]};
     bool needs_product = inputs[0].requires_grad() || inputs[1].requires_grad();
-    if (needs_product && serves_halves_on_gpu(inputs[0], inputs[1]) && (layer.terms.empty() || all_round(layer.terms))) {
+    const bool on_gpu = serves_halves_on_gpu(inputs[0], inputs[1]) && none_or_all_round(layer.terms);
+    if (updates.defined() || (needs_product && on_gpu)) {
       variable_list result(2);
-      auto found = gradients_on_gpu(layer, grads[0].contiguous(), inputs[0], inputs[1], result);
+      auto found = gradients_on_gpu(layer, grads[0].contiguous(), inputs[0], inputs[1], updates, result);
       layer.append_gradients(found, result);
-      result.emplace_back();  // for `unread`
+      result.resize(result.size() + 2);  // for `unread` and `updates`
       return result;
     }
     auto product = layer.needs_input_values() ? swiglu(inputs[0].detach(), inputs[1].detach()) : Tensor();
@@ -68,19 +77,30 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
     variable_list result(2);
     if (needs_product) std::tie(result[0], result[1]) = swiglu_backward(found.x, inputs[0], inputs[1]);
     layer.append_gradients(found, result);
-    result.emplace_back();  // for `unread`
+    result.resize(result.size() + 2);  // for `unread` and `updates`
     return result;
   }
 };
 
+// Where this node cannot take them along, gate and up get their updates. Nobody has read those yet.
+void add_updates(const Tensor& gate, const Tensor& up, const cuda::GateUpdates& updates) {
+  cuda::low_rank_add_(gate.detach(), updates.gate_p, updates.gate_b, false);
+  cuda::low_rank_add_(up.detach(), updates.up_p, updates.up_b, false);
+}
+
 Tensor as_one_node(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                   const std::vector<LoraWeights>& adapters, bool training, bool unread) {
+                   const std::vector<LoraWeights>& adapters, bool training, bool unread, cuda::GateUpdates updates) {
   bool dora = std::ranges::any_of(adapters, [](const auto& adapter) { return adapter.active && adapter.magnitude.defined(); });
-  if (dora || !fused_operators().swiglu) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
-  LowRankNode layer{weight, bias, low_rank_terms(gate, adapters, training)};
+  const bool is_node = !dora && fused_operators().swiglu;
+  LowRankNode layer{weight, bias, is_node ? low_rank_terms(gate, adapters, training) : std::vector<LowRankTerm>()};
+  if (updates.defined() && (!is_node || !none_or_all_round(layer.terms))) {
+    add_updates(gate, up, updates);
+    updates = {};
+  }
+  if (!is_node) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
   TensorList inputs{rows_or_copy(gate), rows_or_copy(up)};
   layer.append_inputs(inputs);
-  return SwigluLinear::apply(at::TensorList(inputs), layer, unread);
+  return SwigluLinear::apply(at::TensorList(inputs), layer, unread, updates);
 }
 
 }  // namespace
@@ -91,13 +111,13 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
 }
 
 Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                     const std::vector<LoraWeights>& adapters, bool training) {
-  return as_one_node(gate, up, weight, bias, adapters, training, false);
+                     const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates) {
+  return as_one_node(gate, up, weight, bias, adapters, training, false, updates);
 }
 
 Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                            const std::vector<LoraWeights>& adapters, bool training) {
-  return as_one_node(gate, up, weight, bias, adapters, training, true);
+                            const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates) {
+  return as_one_node(gate, up, weight, bias, adapters, training, true, updates);
 }
 
 }  // namespace hone::ops

@@ -1,5 +1,6 @@
 // The second half of a gated MLP: a linear layer with low-rank updates on silu(gate) * up.
 #pragma once
+#include "hone/ops/cuda/training.h"
 #include "hone/ops/linear/lora_linear.h"
 
 namespace hone::ops {
@@ -8,10 +9,11 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
                            const std::vector<LoraWeights>& adapters, bool training);
 
 // One autograd node: the product, as wide as the MLP, is computed again in the backward pass instead of being kept.
+// `updates` are what gate and up still lack (joint_linear.h).
 Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                     const std::vector<LoraWeights>& adapters, bool training);
+                     const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates = {});
 // The same where nobody reads the answer's values and only its gradients are asked for: what gives the values alone is left out.
 Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                            const std::vector<LoraWeights>& adapters, bool training);
+                            const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates = {});
 
 }  // namespace hone::ops

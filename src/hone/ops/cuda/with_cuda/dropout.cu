@@ -1,9 +1,9 @@
-// Dropout by counters. Pack i of a tensor takes the bits that Philox gives for the counter (i, offset) under the key `seed`; both numbers are the
-// device generator's, read on the device, so that a captured graph draws again in every replay.
+// Dropout by counters (philox.cuh). Seed and offset are the device generator's, read on the device, so that a captured graph draws again in every
+// replay.
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 
 #include "hone/ops/cuda/training.h"
-#include "hone/ops/cuda/with_cuda/vectors.cuh"
+#include "hone/ops/cuda/with_cuda/philox.cuh"
 
 namespace hone::ops::cuda {
 namespace {
@@ -11,40 +11,11 @@ namespace {
 constexpr int kDropThreads = 256;
 constexpr uint64_t kOffsetStep = 4;  // libtorch's generator counts in fours
 
-// Philox 4x32 of seven rounds (Salmon et al. 2011), which passes the same tests as ten.
-__device__ inline uint4 philox(uint64_t seed, uint64_t index, uint64_t offset) {
-  uint4 counter{static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32)};
-  uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
-#pragma unroll
-  for (int round = 0; round < 7; ++round) {
-    const uint64_t first = static_cast<uint64_t>(0xD2511F53u) * counter.x, second = static_cast<uint64_t>(0xCD9E8D57u) * counter.z;
-    counter = {static_cast<uint32_t>(second >> 32) ^ counter.y ^ key0, static_cast<uint32_t>(second), static_cast<uint32_t>(first >> 32) ^ counter.w ^ key1,
-               static_cast<uint32_t>(first)};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return counter;
-}
-
-struct DropRates {
-  uint32_t threshold;  // sixteen bits below this drop the element
-  float factor;
-};
-
-DropRates rates_of(double dropout) {
-  const auto threshold = static_cast<uint32_t>(std::lround(dropout * 65536.0));
-  return {threshold, static_cast<float>(65536.0 / (65536.0 - threshold))};
-}
-
 template <class T>
 __device__ inline Pack<T> dropped_pack(Pack<T> x, uint64_t seed, uint64_t index, uint64_t offset, DropRates rates) {
-  const uint4 bits = philox(seed, index, offset);
-  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+  const auto factors = drop_factors<Pack<T>::kCount>(seed, index, offset, rates);
 #pragma unroll
-  for (int j = 0; j < Pack<T>::kCount; ++j) {
-    const uint32_t own = (words[j / 2] >> (16 * (j % 2))) & 0xffffu;
-    x.values[j] = from_float<T>(own < rates.threshold ? 0.0f : to_float(x.values[j]) * rates.factor);
-  }
+  for (int j = 0; j < Pack<T>::kCount; ++j) x.values[j] = from_float<T>(factors.values[j] == 0.0f ? 0.0f : to_float(x.values[j]) * factors.values[j]);
   return x;
 }
 

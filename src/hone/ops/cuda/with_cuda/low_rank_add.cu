@@ -1,90 +1,163 @@
-// y += p times a factor of few ranks. A thread keeps the factor's numbers for eight columns in registers and goes down some rows of y.
+// y += p times a factor of few ranks, on the tensor cores: bound by reading and writing y. With dropout the product's elements are dropped before
+// they are added, each term's as its draw says.
 #include "hone/ops/cuda/training.h"
-#include "hone/ops/cuda/with_cuda/vectors.cuh"
+#include "hone/ops/cuda/with_cuda/low_rank_mma.cuh"
+#include "hone/ops/cuda/with_cuda/philox.cuh"
 
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kAddThreads = 128, kMostRows = 64, kRowsAtOnce = 4;
+constexpr int kAddThreads = 128, kMostRows = 64, kStripsAtOnce = 2, kMostEights = 4, kMostTerms = 3;
 
 struct AddShape {
-  int packs, rows, tile;  // rows of y in all, and those of one block
+  int width, rows, tile;  // rows of y in all, and those of one block
   int64_t y_stride, p_stride;
 };
 
-template <class T, int R, bool kAcross>
-__global__ void __launch_bounds__(kAddThreads) low_rank_add_kernel(T* y, const T* p, const T* factor, AddShape shape) {
-  constexpr int kPack = Pack<T>::kCount;
-  __shared__ float own[kMostRows][R];
-  const int first = blockIdx.x * shape.tile, rows = min(shape.tile, shape.rows - first);
-  for (int i = threadIdx.x; i < rows * R; i += kAddThreads) own[i / R][i % R] = to_float(p[(first + i / R) * shape.p_stride + i % R]);
-  __syncthreads();
-  const int column = blockIdx.y * kAddThreads + threadIdx.x;
-  if (column >= shape.packs) return;
-  float factors[R][kPack];
-  if constexpr (kAcross) {
+// The packs of y that a thread has in several strips, all asked for before the first is used.
+template <class T>
+struct StripPacks {
+  Pack<T> top[kStripsAtOnce], bottom[kStripsAtOnce];
+};
+template <class T>
+__device__ inline StripPacks<T> load_strips(const T* place, int begin, int rows, int64_t stride) {
+  StripPacks<T> found;
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const auto pack = load_pack(factor + (static_cast<int64_t>(r) * shape.packs + column) * kPack);
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) factors[r][j] = to_float(pack.values[j]);
-    }
-  } else {
-#pragma unroll
-    for (int j = 0; j < kPack; ++j)
-#pragma unroll
-      for (int r = 0; r < R; r += kPack) {
-        const auto pack = load_pack(factor + (static_cast<int64_t>(column) * kPack + j) * R + r);
-#pragma unroll
-        for (int k = 0; k < kPack; ++k) factors[r + k][j] = to_float(pack.values[k]);
-      }
+  for (int k = 0; k < kStripsAtOnce; ++k) {
+    const int row = begin + k * kStripRows;
+    if (row < rows) found.top[k] = load_pack(place + row * stride);
+    if (row + 8 < rows) found.bottom[k] = load_pack(place + (row + 8) * stride);
   }
-  T* place = y + first * shape.y_stride + column * kPack;
-  for (int begin = 0; begin < rows; begin += kRowsAtOnce) {
-    Pack<T> packs[kRowsAtOnce];  // all asked for before the first is used
+  return found;
+}
+
+template <class T, int kEights, bool kAcross>
+__global__ void __launch_bounds__(kAddThreads) low_rank_add_kernel(T* y, const T* p, const T* factor, AddShape shape) {
+  const int first_column = (blockIdx.x * kAddThreads + threadIdx.x) / 32 * kStripColumns;
+  if (first_column >= shape.width) return;
+  const auto factors = load_factor<T, kEights, kAcross>(factor, first_column, shape.width);
+  const auto [own_row, own_column] = strip_place();
+  const bool there = first_column + own_column < shape.width;
+  T* place = y + first_column + own_column;
+  const int first = blockIdx.y * shape.tile, last = min(first + shape.tile, shape.rows);
+  for (int begin = first; begin < last; begin += kStripsAtOnce * kStripRows) {
+    auto packs = load_strips(place, begin + own_row, there ? last : 0, shape.y_stride);
 #pragma unroll
-    for (int k = 0; k < kRowsAtOnce; ++k)
-      if (begin + k < rows) packs[k] = load_pack(place + (begin + k) * shape.y_stride);
-#pragma unroll
-    for (int k = 0; k < kRowsAtOnce; ++k) {
-      if (begin + k >= rows) break;
-      float sums[kPack];
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) sums[j] = to_float(packs[k].values[j]);
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
-        const float weight = own[begin + k][r];
-#pragma unroll
-        for (int j = 0; j < kPack; ++j) sums[j] += weight * factors[r][j];
-      }
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) packs[k].values[j] = from_float<T>(sums[j]);
-      store_pack(place + (begin + k) * shape.y_stride, packs[k]);
+    for (int k = 0; k < kStripsAtOnce; ++k) {
+      const int row = begin + k * kStripRows + own_row;
+      if (row - own_row >= last) break;
+      const auto ranks = load_ranks<T, kEights>(p, shape.p_stride, row - own_row, last);
+      float top[8], bottom[8];
+      to_floats(top, packs.top[k]), to_floats(bottom, packs.bottom[k]);
+      add_update<T, kEights>(top, bottom, ranks, factors);
+      if (there && row < last) store_pack(place + row * shape.y_stride, from_floats<T>(top));
+      if (there && row + 8 < last) store_pack(place + (row + 8) * shape.y_stride, from_floats<T>(bottom));
     }
   }
 }
 
+struct Draws {
+  const int64_t* of[kMostTerms];
+};
 
-template <class T, int R>
+// Adds up to three products p_i A_i, whose p and A lie side by side, each dropped by its own draw.
+template <class T, int kEights, int kTerms>
+__global__ void __launch_bounds__(kAddThreads) dropped_add_kernel(T* y, const T* p, const T* factor, AddShape shape, Draws draws, DropRates rates) {
+  const int first_column = (blockIdx.x * kAddThreads + threadIdx.x) / 32 * kStripColumns;
+  if (first_column >= shape.width) return;
+  StripFactor<T, kEights> factors[kTerms];
+  uint64_t seeds[kTerms], offsets[kTerms];
+#pragma unroll
+  for (int i = 0; i < kTerms; ++i) {
+    factors[i] = load_factor<T, kEights, true>(factor + static_cast<int64_t>(i) * 8 * kEights * shape.width, first_column, shape.width);
+    seeds[i] = static_cast<uint64_t>(draws.of[i][0]), offsets[i] = static_cast<uint64_t>(draws.of[i][1]);
+  }
+  const auto [own_row, own_column] = strip_place();
+  const bool there = first_column + own_column < shape.width;
+  T* place = y + first_column + own_column;
+  const int64_t packs_in_row = shape.width / 8, own_pack = (first_column + own_column) / 8;
+  const int first = blockIdx.y * shape.tile, last = min(first + shape.tile, shape.rows);
+  for (int begin = first; begin < last; begin += kStripsAtOnce * kStripRows) {
+    auto packs = load_strips(place, begin + own_row, there ? last : 0, shape.y_stride);
+#pragma unroll
+    for (int k = 0; k < kStripsAtOnce; ++k) {
+      const int row = begin + k * kStripRows + own_row;
+      if (row - own_row >= last) break;
+      float top[8], bottom[8];
+      to_floats(top, packs.top[k]), to_floats(bottom, packs.bottom[k]);
+#pragma unroll
+      for (int i = 0; i < kTerms; ++i) {
+        const auto ranks = load_ranks<T, kEights>(p + i * 8 * kEights, shape.p_stride, row - own_row, last);
+        float above[8] = {}, below[8] = {};
+        add_update<T, kEights>(above, below, ranks, factors[i]);
+        const auto of_top = drop_factors<8>(seeds[i], static_cast<uint64_t>(row * packs_in_row + own_pack), offsets[i], rates);
+        const auto of_bottom = drop_factors<8>(seeds[i], static_cast<uint64_t>((row + 8) * packs_in_row + own_pack), offsets[i], rates);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) top[j] += above[j] * of_top.values[j], bottom[j] += below[j] * of_bottom.values[j];
+      }
+      if (there && row < last) store_pack(place + row * shape.y_stride, from_floats<T>(top));
+      if (there && row + 8 < last) store_pack(place + (row + 8) * shape.y_stride, from_floats<T>(bottom));
+    }
+  }
+}
+
+AddShape shape_of(const at::Tensor& y, const at::Tensor& p, dim3& grid) {
+  const int width = static_cast<int>(y.size(1)), rows = static_cast<int>(y.size(0)), column_blocks = (width + kAddThreads - 1) / kAddThreads;
+  AddShape shape{width, rows, tile_for(rows, column_blocks, kMostRows, kStripRows), y.stride(0), p.stride(0)};
+  grid = dim3(static_cast<unsigned>(column_blocks), static_cast<unsigned>((rows + shape.tile - 1) / shape.tile));
+  return shape;
+}
+
+template <class T>
 void launch_add(const at::Tensor& y, const at::Tensor& p, const at::Tensor& factor, bool across) {
-  const int packs = static_cast<int>(y.size(1)) / Pack<T>::kCount, rows = static_cast<int>(y.size(0)), column_blocks = (packs + kAddThreads - 1) / kAddThreads;
-  AddShape shape{packs, rows, tile_for(rows, column_blocks, kMostRows, kRowsAtOnce), y.stride(0), p.stride(0)};
-  dim3 grid(static_cast<unsigned>((rows + shape.tile - 1) / shape.tile), static_cast<unsigned>(column_blocks));
-  auto stream = c10::cuda::getCurrentCUDAStream();
-  if (across) low_rank_add_kernel<T, R, true><<<grid, kAddThreads, 0, stream>>>(mutable_data<T>(y), data<T>(p), data<T>(factor), shape);
-  else low_rank_add_kernel<T, R, false><<<grid, kAddThreads, 0, stream>>>(mutable_data<T>(y), data<T>(p), data<T>(factor), shape);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  dim3 grid;
+  const auto shape = shape_of(y, p, grid);
+  auto launch = [&](auto kernel) {
+    kernel<<<grid, kAddThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(mutable_data<T>(y), data<T>(p), data<T>(factor), shape);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  };
+  switch (p.size(1) / 8) {
+    case 1: return across ? launch(low_rank_add_kernel<T, 1, true>) : launch(low_rank_add_kernel<T, 1, false>);
+    case 2: return across ? launch(low_rank_add_kernel<T, 2, true>) : launch(low_rank_add_kernel<T, 2, false>);
+    case 3: return across ? launch(low_rank_add_kernel<T, 3, true>) : launch(low_rank_add_kernel<T, 3, false>);
+    default: return across ? launch(low_rank_add_kernel<T, 4, true>) : launch(low_rank_add_kernel<T, 4, false>);
+  }
+}
+
+template <class T, int kEights>
+void launch_dropped(const at::Tensor& y, const at::Tensor& p, const at::Tensor& factor, double dropout, const TensorList& draws) {
+  dim3 grid;
+  const auto shape = shape_of(y, p, grid);
+  Draws given{};
+  for (size_t i = 0; i < draws.size(); ++i) given.of[i] = draws[i].const_data_ptr<int64_t>();
+  auto launch = [&](auto kernel) {
+    kernel<<<grid, kAddThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(mutable_data<T>(y), data<T>(p), data<T>(factor), shape, given, rates_of(dropout));
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  };
+  if (draws.size() == 1) return launch(dropped_add_kernel<T, kEights, 1>);
+  if (draws.size() == 2) return launch(dropped_add_kernel<T, kEights, 2>);
+  launch(dropped_add_kernel<T, kEights, 3>);
 }
 
 }  // namespace
 
-bool serves_low_rank_add(const at::Tensor& y, int64_t rank) { return serves_rows(y) && y.element_size() == 2 && (rank == 8 || rank == 16); }
+bool serves_low_rank_add(const at::Tensor& y, int64_t rank) { return serves_rows(y) && y.element_size() == 2 && rank > 0 && rank % 8 == 0 && rank <= 8 * kMostEights; }
 
 void low_rank_add_(const at::Tensor& y, const at::Tensor& p, const at::Tensor& factor, bool across) {
   TORCH_CHECK(factor.is_contiguous() && p.stride(1) == 1, "factors lie row by row");
-  const bool narrow = p.size(1) == 8;
-  if (y.scalar_type() == at::kHalf) narrow ? launch_add<__half, 8>(y, p, factor, across) : launch_add<__half, 16>(y, p, factor, across);
-  else narrow ? launch_add<__nv_bfloat16, 8>(y, p, factor, across) : launch_add<__nv_bfloat16, 16>(y, p, factor, across);
+  y.scalar_type() == at::kHalf ? launch_add<__half>(y, p, factor, across) : launch_add<__nv_bfloat16>(y, p, factor, across);
+}
+
+bool serves_dropped_add(const at::Tensor& y, int64_t rank, int64_t terms) {
+  return serves_low_rank_add(y, rank) && rank <= 16 && terms <= kMostTerms && y.is_contiguous();
+}
+
+void add_dropped_updates_(const at::Tensor& y, const at::Tensor& p, const at::Tensor& factor, double dropout, const TensorList& draws) {
+  const int64_t rank = p.size(1) / static_cast<int64_t>(draws.size());
+  TORCH_CHECK(factor.is_contiguous() && p.stride(1) == 1 && serves_dropped_add(y, rank, static_cast<int64_t>(draws.size())), "one to three terms of 8 or 16 ranks");
+  const bool narrow = rank == 8;
+  if (y.scalar_type() == at::kHalf) narrow ? launch_dropped<__half, 1>(y, p, factor, dropout, draws) : launch_dropped<__half, 2>(y, p, factor, dropout, draws);
+  else narrow ? launch_dropped<__nv_bfloat16, 1>(y, p, factor, dropout, draws) : launch_dropped<__nv_bfloat16, 2>(y, p, factor, dropout, draws);
 }
 
 }  // namespace hone::ops::cuda

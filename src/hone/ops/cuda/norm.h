@@ -1,0 +1,22 @@
+// RMSNorm of rows on an NVIDIA GPU, with the sum before it where there is one, forward and backward. Without nvcc nothing is
+// served here.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops::cuda {
+
+bool serves_norm(const Tensor& x, const Tensor& weight);
+
+struct NormedRows {
+  Tensor sum, y, rstd;  // sum: x + added, undefined where nothing is added; rstd: float32 [T]
+};
+NormedRows rms_norm_rows(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
+
+struct NormGradients {
+  Tensor x, weight;
+};
+// dsum, where defined, is what else flows into the normed rows; the weight's gradient is asked for by `trains`.
+NormGradients rms_norm_rows_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& rstd,
+                                     const Tensor& dsum, bool trains);
+
+}  // namespace hone::ops::cuda
