@@ -44,6 +44,10 @@ class Optimizer {
   // Asks step() to write rounded copies of parameters along with them: (parameter, copy). False where it cannot.
   virtual bool write_along(const std::vector<std::pair<Tensor, Tensor>>& /*copies*/) { return false; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
+  // Where step() reads gradients on the device alone, whoever calls it need not know first whether they are finite: the next
+  // step() changes nothing if `sum`, a float32 scalar on the device, is not. Its count is then taken back by uncount_step().
+  void guard_step(const Tensor& sum) { guard_ = sum; }
+  virtual void uncount_step() {}
 
   using StateVisitor = std::function<void(const std::string& name, Tensor& tensor)>;
   // Every tensor of the state under a name that does not depend on the order of parameters. Saving and loading are written on it.
@@ -52,6 +56,7 @@ class Optimizer {
  protected:
   std::vector<ParameterGroup> groups_;
   Tensor clipping_;  // what step() multiplies gradients by, where it does; undefined: 1
+  Tensor guard_;     // as guard_step() says; undefined: the step is taken
 };
 
 // The parameters of one group that have a gradient, flattened: position in the group's lists and the two tensors.

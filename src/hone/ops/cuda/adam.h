@@ -11,10 +11,16 @@ struct AdamStep {
   int64_t step;    // from 1
 };
 
+// Float32 scalars on the device.
+struct AdamScalars {
+  Tensor coefficient;  // of the gradients; undefined: 1
+  Tensor guard;        // where it is not finite nothing changes; undefined: no guard
+};
+
 bool serves_adam(const Tensor& parameter);
-// Float32 parameters and moments; gradients float32 or bfloat16, taken times `coefficient`, a float32 scalar on the device
-// (undefined: 1). `published`, undefined where nobody wants it, gets the parameter rounded to bfloat16.
+// Float32 parameters and moments; gradients float32 or bfloat16. `published`, undefined where nobody wants it, gets the parameter
+// rounded to bfloat16.
 void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second,
-           const TensorList& published, const Tensor& coefficient, const AdamStep& how);
+           const TensorList& published, const AdamScalars& scalars, const AdamStep& how);
 
 }  // namespace hone::ops::cuda

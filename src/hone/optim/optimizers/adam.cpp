@@ -45,7 +45,8 @@ void Adam::step(double learning_rate) {
                       group.weight_decay,
                       step_.item<int64_t>()};
     if (scales_gradients())
-      ops::cuda::adam_(update.parameters, update.gradients, update.first, update.second, copies_of(update.parameters), clipping_,
+      ops::cuda::adam_(update.parameters, update.gradients, update.first, update.second, copies_of(update.parameters),
+                       {clipping_, guard_},
                        {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay,
                         update.step});
     else if (serves_cpu_adam(update, config_))
@@ -55,6 +56,7 @@ void Adam::step(double learning_rate) {
     else
       foreach_update(update, config_);
   }
+  guard_.reset();
 }
 
 bool Adam::write_along(const std::vector<std::pair<Tensor, Tensor>>& copies) {

@@ -19,6 +19,7 @@ class Adam : public Optimizer {
   void visit_state(const StateVisitor& visit) override;
   bool scales_gradients() const override;
   bool write_along(const std::vector<std::pair<Tensor, Tensor>>& copies) override;
+  void uncount_step() override { step_ -= 1; }
 
  private:
   TensorList copies_of(const TensorList& parameters) const;  // undefined where there is none

@@ -1,5 +1,7 @@
 #include "hone/train/loop/step_metrics.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <cmath>
 
 #include "hone/train/distributed/metric_reduction.h"
@@ -24,31 +26,50 @@ void StepMetrics::add(const LossSum& loss) {
   }
 }
 
-StepResult StepMetrics::read(const Tensor& grad_norm, double count, bool stop_requested, ParallelStrategy& group) const {
+StepReading StepMetrics::read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& group) const {
+  StepReading reading;
   TensorList sums{loss_.reshape({})};
-  for (const auto& [name, metric] : metrics_) sums.push_back(metric.sum.reshape({}));
+  reading.counts_ = {stop_requested ? 1.0 : 0.0};
+  for (const auto& [name, metric] : metrics_) {
+    sums.push_back(metric.sum.reshape({}));
+    reading.names_.push_back(name);
+    reading.counts_.push_back(metric.num_items);
+  }
   Tensor packed = at::stack(sums);
-  std::vector<double> host{stop_requested ? 1.0 : 0.0};
-  for (const auto& [name, metric] : metrics_) host.push_back(metric.num_items);
-  bool summed_here = group.size() > 1 && !names_vary_;
-  if (summed_here) {
-    packed = at::cat({packed, at::tensor(host).to(packed.options())});
+  reading.summed_here_ = group.size() > 1 && !names_vary_;
+  if (reading.summed_here_) {
+    packed = at::cat({packed, at::tensor(reading.counts_).to(packed.options())});
     group.all_reduce(packed);
   }
-  packed = at::cat({grad_norm.reshape({1}).to(packed.device(), at::kFloat), packed})
-               .to(at::kCPU, at::kDouble);  // an offloaded norm is on the host
-  const double* values = packed.const_data_ptr<double>();
-  const double* counts = summed_here ? values + 2 + metrics_.size() : host.data();
+  packed = at::cat({grad_norm.reshape({1}).to(packed.device(), at::kFloat), packed});  // an offloaded norm is on the host
+  reading.num_items_ = num_items;
+  reading.group_ = &group;
+  if (!packed.is_cuda()) {
+    reading.values_ = packed.to(at::kCPU, at::kDouble);
+    return reading;
+  }
+  reading.values_ = at::empty(packed.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
+  reading.values_.copy_(packed.to(at::kDouble), /*non_blocking=*/true);
+  const auto device = packed.device();
+  reading.arrived_.emplace(device.type());
+  reading.arrived_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  return reading;
+}
+
+StepResult StepReading::wait() {
+  if (arrived_) arrived_->synchronize();
+  const double* values = values_.const_data_ptr<double>();
+  const double* counts = summed_here_ ? values + 2 + names_.size() : counts_.data();
   double norm = values[0];
   SumsByName totals{{kLoss, {values[1], 0}}, {kStops, {counts[0], 0}}};
-  for (size_t i = 0; const auto& [name, metric] : metrics_) totals[name] = {values[2 + i], counts[1 + i]}, ++i;
-  if (!summed_here) all_reduce_metrics(totals, group);
-  StepResult reading{.loss = totals[kLoss].sum / count, .grad_norm = norm, .stop_requested = totals[kStops].sum > 0};
+  for (size_t i = 0; i < names_.size(); ++i) totals[names_[i]] = {values[2 + i], counts[1 + i]};
+  if (!summed_here_) all_reduce_metrics(totals, *group_);
+  StepResult result{.loss = totals[kLoss].sum / num_items_, .grad_norm = norm, .stop_requested = totals[kStops].sum > 0};
   totals.erase(kLoss);
   totals.erase(kStops);
-  for (const auto& [name, total] : totals) reading.metrics[name] = {total.sum, total.count};
-  reading.finite = std::isfinite(reading.loss) && std::isfinite(reading.grad_norm);
-  return reading;
+  for (const auto& [name, total] : totals) result.metrics[name] = {total.sum, total.count};
+  result.finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
+  return result;
 }
 
 void LogAccumulator::add(const StepResult& reading) {

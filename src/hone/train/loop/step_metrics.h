@@ -1,6 +1,9 @@
 // Metrics of a step: summed on the device over its micro-batches, read by the host once.
 #pragma once
+#include <c10/core/Event.h>
+
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,14 +21,31 @@ struct StepResult {
   bool stop_requested = false;  // on any process: all of them save the same step
 };
 
-// Adds up a step's losses and metrics. read() is the step's only wait for the device: one small copy just before the optimizer
-// step, which must know whether the numbers are finite. Several processes share one small sum.
+// A step's numbers on their way to the host.
+class StepReading {
+ public:
+  StepResult wait();
+
+ private:
+  friend class StepMetrics;
+  Tensor values_;  // on the host: norm, loss, sums of the metrics; where they are summed here, counts behind them
+  std::optional<c10::Event> arrived_;  // none: they are there already
+  std::vector<std::string> names_;
+  std::vector<double> counts_;  // stops, then of each metric
+  bool summed_here_ = false;
+  double num_items_ = 1;
+  ParallelStrategy* group_ = nullptr;
+};
+
+// Adds up a step's losses and metrics. Reading them is the step's only wait for the device: one small copy. Several processes
+// share one small sum.
 class StepMetrics {
  public:
   // `names_vary`: processes may have metrics of other names in the same step.
   explicit StepMetrics(bool names_vary = false) : names_vary_(names_vary) {}
   void add(const LossSum& loss);
-  StepResult read(const Tensor& grad_norm, double count, bool stop_requested, ParallelStrategy& group) const;
+  StepReading read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& group) const;
+  const Tensor& loss() const { return loss_; }  // the sum, on the device
 
  private:
   bool names_vary_;

@@ -81,8 +81,10 @@ Outcome Trainer::train() {
     if (config_.eval_on_start && state_.global_step == 0) evaluate_now(log);
     while (state_.global_step < counts_.max_steps && outcome == Outcome::finished) outcome = run_step(log, bar ? &*bar : nullptr);
   } catch (const StopBetweenSteps&) {
+    report_step(log, bar ? &*bar : nullptr);
     outcome = stop_now();
   } catch (const FailedBetweenSteps&) {
+    report_step(log, bar ? &*bar : nullptr);
     bar.reset();
     save_before_leaving();
     throw;
@@ -95,11 +97,12 @@ Outcome Trainer::train() {
 Outcome Trainer::run_step(RunLog& log, ProgressBar* bar) {
   if (profiler_) profiler_->before_step();
   if (layer_sampling_) layer_sampling_->before_step(state_.global_step);
-  auto reading = step();
+  step(log, bar);
   if (profiler_) profiler_->after_step(state_.global_step);
-  if (bar) bar->update(state_.global_step, progress_note(reading, log.seconds()));
+  const bool last = state_.global_step >= counts_.max_steps;
+  if (taken_->result || last || stop_requested_ || evaluates_now() || saves_now()) report_step(log, bar);
   after_step(log);
-  if (reading.stop_requested) return stop_now();
+  if (stop_requested_) return stop_now();
   if (!stop_early()) return Outcome::finished;
   log::info("{} has not improved in {} evaluations: stopping early", config_.metric_for_best_model,
             state_.evaluations_without_gain);
@@ -125,7 +128,7 @@ std::vector<data::Batch> Trainer::next_batches() {
 
 // What the loss is divided by, over micro-batches and processes, known before the forward pass. Everything else that processes
 // tell each other once a step travels with it.
-double Trainer::all_reduce_counts(const std::vector<data::Batch>& batches) {
+Trainer::StepTotals Trainer::all_reduce_counts(const std::vector<data::Batch>& batches) {
   constexpr size_t kCounts = 4;
   std::vector<double> shared(kCounts + static_cast<size_t>(deps_.strategy.size()));
   for (const auto& batch : batches) {
@@ -138,12 +141,10 @@ double Trainer::all_reduce_counts(const std::vector<data::Batch>& batches) {
   auto sums = at::tensor(shared, at::kDouble);
   deps_.strategy.all_reduce(sums);
   const double* values = sums.const_data_ptr<double>();
-  state_.tokens_seen += static_cast<int64_t>(values[1]);
-  state_.samples_seen += static_cast<int64_t>(values[2]);
   if (static_cast<int>(values[3]) == deps_.strategy.size()) wait_for_save();  // in the same step everywhere
   if (auto warning = stragglers_.observe({values + kCounts, values + shared.size()}); warning && deps_.strategy.rank() == 0)
     log::warning("{}", *warning);
-  return std::max(values[0], 1.0);
+  return {std::max(values[0], 1.0), values[1], values[2]};
 }
 
 // The loss of a batch, whose gradients, times `factor`, are added to the parameters'.
@@ -157,51 +158,96 @@ LossSum Trainer::pass(const data::Batch& batch, double factor) {
   return loss;
 }
 
-StepResult Trainer::step() {
+void Trainer::step(RunLog& log, ProgressBar* bar) {
   auto batches = next_batches();
   const int64_t sent_before = deps_.strategy.bytes_sent();
-  double count = all_reduce_counts(batches);
-  auto began = std::chrono::steady_clock::now();
-  double waited = deps_.strategy.seconds_waited();
-  StepMetrics meter(deps_.loss.metrics_vary());
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const auto& batch = batches[i];
-    deps_.strategy.before_micro_batch(i + 1 == batches.size());
-    if (i + 1 == batches.size()) deps_.optimizer.before_last_backward(deps_.lr_scheduler.learning_rate(state_.global_step));
-    if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
-    double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
-    auto loss = pass(batch, spoiled * grad_scaler_.value() / count);
-    deps_.strategy.after_micro_batch();
-    deps_.masters.accumulate_master_grads(!deps_.trained.empty() && deps_.optimizer.scales_gradients());
-    meter.add(loss);
-  }
-  computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() -
-              (deps_.strategy.seconds_waited() - waited);
-  deps_.strategy.finish_gradients();
-  grad_scaler_.unscale(deps_.optimizer);
-  deps_.optimizer.add_penalty_gradients();
-  auto norm = deps_.strategy.clip_grad_norm(deps_.optimizer, config_.max_grad_norm);
-  auto reading = meter.read(norm, count, StopSignal::requested() != Stop::none, deps_.strategy);
-  reading.learning_rate = deps_.lr_scheduler.learning_rate(state_.global_step);
-  if (accept(reading, batches)) {
-    deps_.optimizer.step(reading.learning_rate);
-    deps_.masters.after_update();
-    deps_.strategy.after_update();
-  }
-  deps_.optimizer.zero_grad();
+  const auto totals = all_reduce_counts(batches);
+  StepMetrics metrics(deps_.loss.metrics_vary());
+  run_passes(batches, totals.num_items, metrics);
+  report_step(log, bar);  // the step before, where it was not yet
+  state_.tokens_seen += static_cast<int64_t>(totals.tokens);
+  state_.samples_seen += static_cast<int64_t>(totals.samples);
+  state_.total_flos = deps_.flops_per_token * static_cast<double>(state_.tokens_seen);
+  update(metrics, totals.num_items, std::move(batches));
   sent_ += deps_.strategy.bytes_sent() - sent_before;
   ++state_.global_step;
   state_.epoch = deps_.loader.epoch();
   // A stream's passes end at different steps on different processes: the first to be through ends the run for all.
   if (config_.max_epochs && deps_.strategy.sum(state_.epoch >= *config_.max_epochs ? 1 : 0) > 0)
     counts_.max_steps = state_.global_step;
-  return reading;
+}
+
+// The gradients of all micro-batches, not clipped yet.
+void Trainer::run_passes(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics) {
+  auto began = std::chrono::steady_clock::now();
+  double waited = deps_.strategy.seconds_waited();
+  for (size_t i = 0; i < batches.size(); ++i) {
+    deps_.strategy.before_micro_batch(i + 1 == batches.size());
+    if (i + 1 == batches.size()) deps_.optimizer.before_last_backward(deps_.lr_scheduler.learning_rate(state_.global_step));
+    if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
+    double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
+    auto loss = pass(batches[i], spoiled * grad_scaler_.value() / num_items);
+    deps_.strategy.after_micro_batch();
+    deps_.masters.accumulate_master_grads(!deps_.trained.empty() && deps_.optimizer.scales_gradients());
+    metrics.add(loss);
+  }
+  computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() -
+              (deps_.strategy.seconds_waited() - waited);
+  deps_.strategy.finish_gradients();
+  grad_scaler_.unscale(deps_.optimizer);
+  deps_.optimizer.add_penalty_gradients();
+}
+
+// Clips and steps, where the numbers allow it.
+void Trainer::update(StepMetrics& metrics, double num_items, std::vector<data::Batch> batches) {
+  const double learning_rate = deps_.lr_scheduler.learning_rate(state_.global_step);
+  auto norm = deps_.strategy.clip_grad_norm(deps_.optimizer, config_.max_grad_norm);
+  stop_requested_ = StopSignal::requested() != Stop::none;
+  auto& taken =
+      taken_.emplace(TakenStep{state_.global_step + 1, learning_rate,
+                               metrics.read(norm, num_items, stop_requested_, deps_.strategy), std::nullopt, std::move(batches)});
+  bool accepted = true;
+  if (updates_before_reading()) {
+    deps_.optimizer.guard_step(metrics.loss().reshape({}) + norm);
+  } else {
+    taken.result = taken.reading.wait();
+    taken.result->learning_rate = learning_rate;
+    stop_requested_ = taken.result->stop_requested;
+    accepted = accept(*taken.result, taken.number, taken.batches);
+  }
+  if (accepted) {
+    deps_.optimizer.step(learning_rate);
+    deps_.masters.after_update();
+    deps_.strategy.after_update();
+  }
+  deps_.optimizer.zero_grad();
+}
+
+// The device itself passes over an update whose numbers are not finite, and nothing else stands against one.
+bool Trainer::updates_before_reading() const {
+  const bool spikes_matter = config_.spike_sigmas > 0 && config_.on_spike != Spike::warn;
+  return device_.is_cuda() && deps_.strategy.size() == 1 && !deps_.trained.empty() && deps_.optimizer.scales_gradients() &&
+         !grad_scaler_.enabled() && !spikes_matter && !deps_.loader.computes_with_model() && !layer_sampling_ && !profiler_;
+}
+
+// What the step that was taken last came to: in the progress bar, and in the log where it is due.
+void Trainer::report_step(RunLog& log, ProgressBar* bar) {
+  if (!taken_) return;
+  auto taken = std::move(*taken_);
+  taken_.reset();
+  if (!taken.result) {
+    taken.result = taken.reading.wait();
+    taken.result->learning_rate = taken.learning_rate;
+    if (!accept(*taken.result, taken.number, taken.batches)) deps_.optimizer.uncount_step();
+  }
+  if (bar) bar->update(state_.global_step, progress_note(*taken.result, log.seconds()));
+  if (logs_now()) log_window(log);
 }
 
 // Whether the update may happen. A refused one leaves weights and optimizer as they are; data and schedule move on.
-bool Trainer::accept(const StepResult& reading, const std::vector<data::Batch>& batches) {
+bool Trainer::accept(const StepResult& reading, int64_t step, const std::vector<data::Batch>& batches) {
   if (reading.finite) {
-    if (!check_loss_spike(reading.loss, batches)) return false;
+    if (!check_loss_spike(reading.loss, step, batches)) return false;
     grad_scaler_.count_good_step();
     state_.skips_in_a_row = 0;
     state_.loss_sum += reading.loss;
@@ -210,7 +256,6 @@ bool Trainer::accept(const StepResult& reading, const std::vector<data::Batch>& 
     return true;
   }
   ++state_.skipped_steps;
-  int64_t step = state_.global_step + 1;
   if (std::isfinite(reading.loss) && grad_scaler_.back_off()) {
     log::debug("step {}: gradients overflow float16; the loss scale falls to {}", step, grad_scaler_.value());
     return false;
@@ -229,11 +274,11 @@ bool Trainer::accept(const StepResult& reading, const std::vector<data::Batch>& 
 }
 
 // A loss far above the ones before it: the step is named, passed over or the last one, by the run's policy.
-bool Trainer::check_loss_spike(double loss, const std::vector<data::Batch>& batches) {
+bool Trainer::check_loss_spike(double loss, int64_t step, const std::vector<data::Batch>& batches) {
   double sigmas = spikes_.observe(loss);
   if (config_.spike_sigmas <= 0 || sigmas < config_.spike_sigmas) return true;
   auto what = fmt::format("step {}: loss spike: {:.4f} is {:.0f} standard deviations above the recent losses, in the batch of {}",
-                          state_.global_step + 1, loss, sigmas, name_rows(batches, deps_.row_name));
+                          step, loss, sigmas, name_rows(batches, deps_.row_name));
   if (config_.on_spike == Spike::stop)
     throw UserError(ExitCode::non_finite, what,
                     "look at these rows, lower --learning_rate, or pass over such steps with --loss_spike skip");
@@ -253,8 +298,6 @@ bool Trainer::due(IntervalStrategy every, double interval) const {
 }
 
 void Trainer::after_step(RunLog& log) {
-  state_.total_flos = deps_.flops_per_token * static_cast<double>(state_.tokens_seen);
-  if (logs_now()) log_window(log);
   if (evaluates_now()) evaluate_now(log);
   if (saves_now()) save_now();
   if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) device::empty_cache(device_);

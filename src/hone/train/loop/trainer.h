@@ -74,11 +74,18 @@ class Trainer {
   void save_before_leaving();
   Outcome stop_now();
   std::vector<data::Batch> next_batches();
-  double all_reduce_counts(const std::vector<data::Batch>& batches);
-  StepResult step();
+  struct StepTotals {  // over all processes
+    double num_items, tokens, samples;
+  };
+  StepTotals all_reduce_counts(const std::vector<data::Batch>& batches);
+  void step(RunLog& log, ProgressBar* bar);
+  void run_passes(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics);
   LossSum pass(const data::Batch& batch, double factor);
-  bool accept(const StepResult& reading, const std::vector<data::Batch>& batches);
-  bool check_loss_spike(double loss, const std::vector<data::Batch>& batches);
+  void update(StepMetrics& metrics, double num_items, std::vector<data::Batch> batches);
+  bool updates_before_reading() const;
+  void report_step(RunLog& log, ProgressBar* bar);
+  bool accept(const StepResult& result, int64_t step, const std::vector<data::Batch>& batches);
+  bool check_loss_spike(double loss, int64_t step, const std::vector<data::Batch>& batches);
   void after_step(RunLog& log);
   bool logs_now() const;
   void log_window(RunLog& log);
@@ -97,6 +104,16 @@ class Trainer {
   void refuse_broken_end() const;
   void load_best();
 
+  // A step that was taken and not reported yet. Where the device itself decides whether the update is made, its numbers are read
+  // after the next step's passes are launched, so that the device never waits for the host.
+  struct TakenStep {
+    int64_t number;
+    double learning_rate;
+    StepReading reading;
+    std::optional<StepResult> result;  // none: not read yet
+    std::vector<data::Batch> batches;
+  };
+
   const TrainerConfig& config_;
   const RunFolder& run_;
   TrainerDeps deps_;
@@ -106,6 +123,8 @@ class Trainer {
   PassGraphs graphs_;
   CheckpointManager checkpoint_manager_;
   TrainState state_;
+  std::optional<TakenStep> taken_;
+  bool stop_requested_ = false;  // on any process: all of them save the same step
   LogAccumulator window_;
   LossSpikeDetector spikes_;
   StragglerDetector stragglers_;

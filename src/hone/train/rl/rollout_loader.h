@@ -21,6 +21,7 @@ class RolloutLoader final : public data::Loader {
   double epoch() const override;
   Json state() const override;
   void restore(const Json& state) override;
+  bool computes_with_model() const override { return true; }
 
   // Between two rollouts.
   bool can_reshard_state(const Json& /*state*/) const override { return true; }

@@ -18,16 +18,23 @@ struct AdamTensors {
 };
 
 struct AdamNumbers {
-  float rate, beta1, beta2, epsilon, decay, step_size, correction2;  // the last two: rate / (1 - beta1^t), sqrt(1 - beta2^t)
+  float rate, beta1, beta2, epsilon, decay, step_size, correction2;  // the last two: rate / (1 - beta1^t), 1 / sqrt(1 - beta2^t)
   bool decoupled;
 };
+
+// Root and quotient within two units in the last place: the exact ones take more instructions than memory gives time for.
+__device__ inline float quick_sqrt(float x) {
+  float root;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+  return root;
+}
 
 __device__ inline void update(float& p, float g, float& m, float& v, const AdamNumbers& n) {
   if (n.decoupled) p -= n.rate * n.decay * p;
   else g += n.decay * p;
   m = n.beta1 * m + (1.0f - n.beta1) * g;
   v = n.beta2 * v + (1.0f - n.beta2) * g * g;
-  p -= n.step_size * m / (sqrtf(v) / n.correction2 + n.epsilon);
+  p -= __fdividef(n.step_size * m, quick_sqrt(v) * n.correction2 + n.epsilon);
 }
 
 // Four numbers, neighbors of those that the warp's other threads have; nothing is read twice, and the cache is left to others.
@@ -51,11 +58,12 @@ __device__ inline void store_four(__nv_bfloat16* to, const Four& four) {
   auto* values = reinterpret_cast<__nv_bfloat16*>(&wide);
 #pragma unroll
   for (int i = 0; i < kAtOnce; ++i) values[i] = from_float<__nv_bfloat16>(four.values[i]);
-  *reinterpret_cast<uint2*>(to) = wide;
+  __stcs(reinterpret_cast<uint2*>(to), wide);
 }
 
 template <class G>
-__global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors, const float* coefficient, AdamNumbers numbers) {
+__global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors, const float* coefficient, const float* guard, AdamNumbers numbers) {
+  if (guard && !isfinite(*guard)) return;
   const int t = blockIdx.y;
   float *p = tensors.parameter[t], *m = tensors.first[t], *v = tensors.second[t];
   const G* g = static_cast<const G*>(tensors.gradient[t]);
@@ -88,11 +96,13 @@ __global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors,
   }
 }
 
-void launch(const AdamTensors& tensors, unsigned count, int64_t largest, at::ScalarType type, const float* coefficient, const AdamNumbers& numbers) {
+void launch(const AdamTensors& tensors, unsigned count, int64_t largest, at::ScalarType type, const AdamScalars& scalars, const AdamNumbers& numbers) {
   const auto blocks = static_cast<unsigned>(std::clamp<int64_t>((largest / (kAtOnce * kUnits) + kAdamThreads - 1) / kAdamThreads, 1, kAdamBlocks));
   auto stream = c10::cuda::getCurrentCUDAStream();
-  if (type == at::kFloat) adam_kernel<float><<<dim3(blocks, count), kAdamThreads, 0, stream>>>(tensors, coefficient, numbers);
-  else adam_kernel<__nv_bfloat16><<<dim3(blocks, count), kAdamThreads, 0, stream>>>(tensors, coefficient, numbers);
+  auto place = [](const at::Tensor& scalar) { return scalar.defined() ? scalar.const_data_ptr<float>() : nullptr; };
+  const float *coefficient = place(scalars.coefficient), *guard = place(scalars.guard);
+  if (type == at::kFloat) adam_kernel<float><<<dim3(blocks, count), kAdamThreads, 0, stream>>>(tensors, coefficient, guard, numbers);
+  else adam_kernel<__nv_bfloat16><<<dim3(blocks, count), kAdamThreads, 0, stream>>>(tensors, coefficient, guard, numbers);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
@@ -101,18 +111,17 @@ void launch(const AdamTensors& tensors, unsigned count, int64_t largest, at::Sca
 bool serves_adam(const at::Tensor& parameter) { return parameter.is_cuda() && parameter.scalar_type() == at::kFloat && parameter.is_contiguous(); }
 
 void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second, const TensorList& published,
-           const at::Tensor& coefficient, const AdamStep& how) {
+           const AdamScalars& scalars, const AdamStep& how) {
   const double correction1 = 1 - std::pow(how.beta1, static_cast<double>(how.step)), correction2 = 1 - std::pow(how.beta2, static_cast<double>(how.step));
   const AdamNumbers numbers{static_cast<float>(how.rate),         static_cast<float>(how.beta1),              static_cast<float>(how.beta2),           static_cast<float>(how.epsilon),
-                            static_cast<float>(how.weight_decay), static_cast<float>(how.rate / correction1), static_cast<float>(std::sqrt(correction2)), how.decoupled};
-  const float* factor = coefficient.defined() ? coefficient.const_data_ptr<float>() : nullptr;
+                            static_cast<float>(how.weight_decay), static_cast<float>(how.rate / correction1), static_cast<float>(1 / std::sqrt(correction2)), how.decoupled};
   for (auto type : {at::kFloat, at::kBFloat16}) {
     AdamTensors tensors{};
     TensorList kept;  // copies of gradients that are not contiguous live until the launch
     unsigned count = 0;
     int64_t largest = 0;
     auto flush = [&] {
-      if (count > 0) launch(tensors, count, largest, type, factor, numbers);
+      if (count > 0) launch(tensors, count, largest, type, scalars, numbers);
       count = 0, largest = 0;
       kept.clear();
     };

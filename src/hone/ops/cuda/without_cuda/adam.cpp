@@ -5,7 +5,7 @@
 namespace hone::ops::cuda {
 
 bool serves_adam(const Tensor&) { return false; }
-void adam_(const TensorList&, const TensorList&, const TensorList&, const TensorList&, const TensorList&, const Tensor&,
+void adam_(const TensorList&, const TensorList&, const TensorList&, const TensorList&, const TensorList&, const AdamScalars&,
            const AdamStep&) {
   HONE_CHECK(false, "built without CUDA kernels");
 }
