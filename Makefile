@@ -87,8 +87,9 @@ docs: build ## write the generated pages of docs/
 	@$(BUILD)/bin/hone options --format requests > docs/request-fields.md
 	@$(BUILD)/bin/hone options --format compatibility > docs/compatibility.md
 
-install: build ## install hone and its front-end links under PREFIX
+install: build ## install hone, its front-end links and libhone under PREFIX; with BUNDLE=1 libtorch too, so that PREFIX can be moved
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@$(if $(BUNDLE),cmake --install $(BUILD) --prefix $(PREFIX) --component libtorch)
 
 clean: ## remove the build folder
 	@rm -rf $(BUILD)

@@ -23,7 +23,7 @@ pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy)
 
-include(Torch) # hone_torch, and ${python} whose wheels it came from
+include(Torch) # hone::torch, and ${python} whose wheels it came from
 
 # c10d's Gloo backend is in every torch wheel, its headers are not: see gloo_shim/gloo/algorithm.h.
 add_library(hone_gloo INTERFACE)
@@ -49,8 +49,8 @@ if(HONE_TORCH_HAS_CUDA)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # libtorch brings it
     # libtorch's headers include those of libraries that a small toolkit lacks and the wheels beside torch's bring.
     file(GLOB nvidia_headers ${TORCH_INSTALL_PREFIX}/../nvidia/*/include)
-    target_include_directories(hone_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${nvidia_headers})
-    target_link_libraries(hone_torch INTERFACE "-Wl,--no-as-needed,${torch_lib}/libtorch_cuda.so -Wl,--as-needed" ${torch_lib}/libc10_cuda.so)
+    target_include_directories(hone::torch INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${nvidia_headers})
+    hone_import_torch_cuda(${TORCH_INSTALL_PREFIX})
     set(HONE_WITH_CUDA ON)
   endif()
 endif()
@@ -82,11 +82,10 @@ if(HONE_ARROW)
   endif()
   if(NOT arrow_missing AND EXISTS ${arrow_include}/parquet/arrow/reader.h AND EXISTS ${arrow_lib}/libparquet.so.${arrow_so})
     set(HONE_WITH_ARROW ON)
+    hone_import_arrow(${arrow_lib} ${arrow_so})
     add_library(hone_part_arrow INTERFACE)
-    target_include_directories(hone_part_arrow SYSTEM INTERFACE ${arrow_include})
-    # libarrow exports the functions of its own simdjson. Ours must stand before it, or we would call those with our version's objects.
-    target_link_libraries(hone_part_arrow INTERFACE $<TARGET_FILE:simdjson::simdjson> ${arrow_lib}/libparquet.so.${arrow_so}
-                          ${arrow_lib}/libarrow.so.${arrow_so})
+    target_include_directories(hone_part_arrow SYSTEM INTERFACE $<BUILD_INTERFACE:${arrow_include}>)
+    target_link_libraries(hone_part_arrow INTERFACE hone::arrow)
   endif()
 endif()
 message(STATUS "Parquet (Arrow from pyarrow): ${HONE_WITH_ARROW}")

@@ -39,8 +39,10 @@ endif()
 
 # The torch and Arrow wheels export std::filesystem of the libstdc++ they were built with. The compiler's own comes first, and a symbol
 # of each of its parts is asked for, so that ours is the one in use whether it is shared or an archive. (Through -Wl: g++ moves -lstdc++.)
-add_link_options("SHELL:-Wl,-u,_ZNSt10filesystem7__cxx114path14_M_split_cmptsEv,-u,_ZNSt10filesystem10remove_allERKNS_7__cxx114pathE,-u,_ZNSt10filesystem7__cxx1118directory_iteratorppEv"
-                 "SHELL:-Wl,--push-state,--no-as-needed,-lstdc++,--pop-state")
+set(HONE_OWN_FILESYSTEM
+    "SHELL:-Wl,-u,_ZNSt10filesystem7__cxx114path14_M_split_cmptsEv,-u,_ZNSt10filesystem10remove_allERKNS_7__cxx114pathE,-u,_ZNSt10filesystem7__cxx1118directory_iteratorppEv"
+    "SHELL:-Wl,--push-state,--no-as-needed,-lstdc++,--pop-state")
+add_link_options(${HONE_OWN_FILESYSTEM})
 
 # Several files of a component are compiled as one: most of a file's cost is the headers and templates it shares with its neighbours.
 # With it off, editing a file recompiles that file alone.

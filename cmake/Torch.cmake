@@ -1,4 +1,4 @@
-# libtorch out of a Python environment's torch wheel, as the target hone_torch. Not by find_package(Torch), which refuses a wheel made for CUDA
+# libtorch out of a Python environment's torch wheel, as the target hone::torch. Not by find_package(Torch), which refuses a wheel made for CUDA
 # on a machine without a CUDA toolkit: most machines get such a wheel, and whatever needs the toolkit is optional here.
 set(HONE_PYTHON "" CACHE FILEPATH "Python whose torch is linked; empty: .venv/bin/python, else python3")
 option(HONE_TORCH_CUDA "Use libtorch's CUDA part, when the wheel has one" ON)
@@ -21,23 +21,13 @@ if(old_strings)
   message(FATAL_ERROR "${TORCH_INSTALL_PREFIX} was built with the C++ library's old strings, which Debian's libraries do not use. Take torch 2.7 or newer.")
 endif()
 
-add_library(hone_torch INTERFACE)
-target_include_directories(hone_torch SYSTEM INTERFACE ${TORCH_INSTALL_PREFIX}/include ${TORCH_INSTALL_PREFIX}/include/torch/csrc/api/include)
-target_compile_definitions(hone_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)  # as every wheel is built
-# Operators register themselves as their library is loaded: it must be, although nothing calls into it.
-target_link_libraries(hone_torch INTERFACE ${torch_lib}/libtorch.so "-Wl,--no-as-needed,${torch_lib}/libtorch_cpu.so -Wl,--as-needed" ${torch_lib}/libc10.so)
+include(Wheels)
+hone_import_torch(${TORCH_INSTALL_PREFIX})
 set(HONE_TORCH_HAS_CUDA OFF)
 if(HONE_TORCH_CUDA AND EXISTS ${torch_lib}/libtorch_cuda.so)
   set(HONE_TORCH_HAS_CUDA ON)
 endif()
 message(STATUS "libtorch: ${TORCH_INSTALL_PREFIX}, CUDA: ${HONE_TORCH_HAS_CUDA}")
 
-# at::parallel_for is a template: in a file compiled without OpenMP it is a plain loop. The runtime is the one that libtorch brings and uses.
+# at::parallel_for is a template: in a file compiled without OpenMP it is a plain loop.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
-file(GLOB openmp_runtime ${torch_lib}/libgomp*.so* ${TORCH_INSTALL_PREFIX}/../torch.libs/libgomp*.so*)
-if(NOT openmp_runtime)
-  find_package(OpenMP REQUIRED)
-  set(openmp_runtime ${OpenMP_gomp_LIBRARY})
-endif()
-list(GET openmp_runtime 0 openmp_runtime)
-target_link_libraries(hone_torch INTERFACE ${openmp_runtime})

@@ -1,0 +1,72 @@
+"""An installed hone: it starts after its prefix was moved with its libtorch, and programs build against its CMake package."""
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARY = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
+
+
+def run(*words, **settings):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600, **settings)
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def libraries_of(program):
+    """What the loader takes for each library that a program needs."""
+    return dict(line.split(" => ") for line in (entry.strip().split(" (")[0] for entry in run("ldd", program).splitlines()) if " => " in line)
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """An installation with its libtorch, moved to another place."""
+    first = tmp_path_factory.mktemp("install") / "first"
+    for component in ([], ["--component", "libtorch"]):
+        run("cmake", "--install", BINARY.parents[1], "--prefix", first, *component)
+    moved = tmp_path_factory.mktemp("moved") / "hone"
+    first.rename(moved)
+    yield moved
+    shutil.rmtree(moved)
+
+
+def test_moved_prefix_starts_with_its_own_libtorch(prefix):
+    for name in ("hone", "swift", "llamafactory-cli", "lmf", "accelerate"):
+        assert (prefix / "bin" / name).exists(), name
+    assert "hone" in run(prefix / "bin/hone", "version")
+    libraries = libraries_of(prefix / "bin/hone")
+    for library in ("libtorch_cpu.so", "libc10.so"):
+        assert libraries[library].startswith(f"{prefix}/"), libraries[library]
+
+
+def test_moved_build_folder_starts_with_the_libtorch_beside_it(tmp_path):
+    site = next(path for path in (ROOT / ".venv/lib").glob("python3*/site-packages/torch/lib"))
+    moved = tmp_path / "build/bin/hone"
+    moved.parent.mkdir(parents=True)
+    shutil.copy2(BINARY, moved)
+    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    assert "hone" in run(moved, "version")
+    assert libraries_of(moved)["libtorch_cpu.so"] == f"{moved.parent}/../../{site.relative_to(ROOT)}/libtorch_cpu.so"
+
+
+def test_a_program_builds_against_the_package_trains_and_generates(prefix, tmp_path):
+    build = tmp_path / "build"
+    run("cmake", "-G", "Ninja", "-S", ROOT / "cookbook/cpp", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", build)
+    said = run(build / "teach", ROOT / "models/nano", ROOT / "data/demo.jsonl", tmp_path / "output", "Who trained you?")
+    assert said.splitlines()[-1] == "You trained me, with hone."
+    assert (tmp_path / "output/last/adapter_model.safetensors").exists()
+
+
+def test_another_version_of_libtorch_is_refused(prefix, tmp_path):
+    header = tmp_path / "libtorch/include/torch/csrc/api/include/torch/version.h"
+    header.parent.mkdir(parents=True)
+    header.write_text('#define TORCH_VERSION_MAJOR 1\n#define TORCH_VERSION_MINOR 13\n')
+    (tmp_path / "libtorch/include/ATen").mkdir()
+    (tmp_path / "libtorch/include/ATen/ATen.h").touch()
+    done = subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT / "cookbook/cpp", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
+                           f"-DHONE_TORCH={tmp_path / 'libtorch'}"], capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0 and "is 1.13" in done.stderr and "HONE_TORCH" in done.stderr
