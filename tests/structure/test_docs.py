@@ -11,7 +11,7 @@ PROGRAMS = ("hone", "swift", "llamafactory-cli", "lmf", "accelerate")
 
 
 def pages():
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def words_of(line):
@@ -75,3 +75,12 @@ def test_make_target_exists(page, line):
     for word in shlex.split(line)[1:]:
         if "=" not in word and not word.startswith("-"):
             assert word in targets, f"{page}: {line}"
+
+
+@pytest.mark.parametrize("page", sorted(page.relative_to(ROOT) for page in [ROOT / "README.zh.md", *(ROOT / "docs").glob("*.zh.md")]))
+def test_chinese_pages_have_the_commands_of_the_english_ones(page):
+    """Those are run as printed by other tests, so that these work too."""
+    def blocks(path):
+        return [re.sub(r"\s+#.*", "", block, flags=re.M) for block in re.findall(r"```(?:bash|json|yaml)\n(.*?)```", path.read_text(), re.S)]
+
+    assert blocks(ROOT / page) == blocks(ROOT / str(page).replace(".zh", ""))
