@@ -62,7 +62,7 @@ int run(const Settings& s) {
   auto trained = attach_lora(*model, s.rank);
   model->set_training(true);
 
-  model::ModelInput input;
+  model::ForwardInput input;
   for (int64_t i = 0; i < s.sequences; ++i) input.segments.append(s.length);
   int64_t tokens = input.segments.total();
   input.tokens_t = at::randint(model->config().vocab_size, {tokens}, at::kLong).to(model->device());

@@ -14,7 +14,7 @@ class DecodeGraphs {
 
   // Hidden states of one new token per sequence, given on the host; undefined when this batch must be computed the plain way.
   // Valid until the next call.
-  Tensor hidden(const model::ModelInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache);
+  Tensor hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache);
   void clear();
 
  private:

@@ -13,21 +13,6 @@ Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions(at::kInt)).to(device);
 }
 
-ops::LoraMapping adapter_rows(std::span<const ScheduledChunk> slices) {
-  ops::LoraMapping rows;
-  int64_t begin = 0;
-  for (const auto& slice : slices) {
-    const auto& adapter = slice.sequence->request.adapter;
-    if (!adapter.empty() && !rows.empty() && rows.back().adapter == adapter && rows.back().end == begin) {
-      rows.back().end += slice.count;
-    } else if (!adapter.empty()) {
-      rows.push_back({adapter, begin, begin + slice.count});
-    }
-    begin += slice.count;
-  }
-  return rows;
-}
-
 // The ranges of `rows` among chosen rows only.
 ops::LoraMapping chosen_ranges(const ops::LoraMapping& rows, const std::vector<int32_t>& chosen) {
   ops::LoraMapping result;
@@ -43,22 +28,20 @@ Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::k
 
 }  // namespace
 
-model::ModelInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache,
-                                              ops::PagedAttentionMetadata& plan) const {
-  std::vector<int32_t> tokens, positions;
-  std::vector<ops::PagedSequence> sequences;
+// A decoding sequence's rows each resume from the cache: the token that was sampled last, and every draft token behind it.
+model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache) const {
+  std::vector<model::PagedChunk> chunks;
   for (const auto& slice : slices) {
     const auto& [sequence, count] = slice;
-    int64_t step = slice.is_decode() ? 1 : count;
-    for (int64_t i = 0; i < count; i += step) sequences.push_back({sequence->num_computed_tokens + i, step, sequence->blocks});
-    for (int64_t i = sequence->num_computed_tokens; i < sequence->num_computed_tokens + count; ++i) {
-      tokens.push_back(i < sequence->size() ? sequence->tokens[static_cast<size_t>(i)]
-                                            : sequence->draft_tokens[static_cast<size_t>(i - sequence->size())]);
-      positions.push_back(static_cast<int32_t>(i));
+    const int64_t step = slice.is_decode() ? 1 : count, end = sequence->num_computed_tokens + count;
+    for (int64_t past = sequence->num_computed_tokens; past < end; past += step) {
+      const bool drafted = past >= sequence->size();
+      const auto* from = drafted ? &sequence->draft_tokens[static_cast<size_t>(past - sequence->size())]
+                                 : &sequence->tokens[static_cast<size_t>(past)];
+      chunks.push_back({{from, static_cast<size_t>(step)}, past, sequence->blocks, sequence->request.adapter});
     }
   }
-  plan = ops::paged_plan(sequences, cache.block_size(), at::kCPU);
-  return {on_device(tokens, at::kCPU), on_device(positions, at::kCPU), plan.segments, adapter_rows(slices)};
+  return model::paged_input(chunks, cache.block_size());
 }
 
 // CPU GEMM results depend on the number of rows above kBatchInvariantRows. Batch-invariant requests therefore run in fixed
@@ -96,15 +79,12 @@ StepLogits ModelRunner::compute(const StepBatch& batch, model::PagedKvCache& cac
 
 StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
   fault("engine.compute");
-  ops::PagedAttentionMetadata plan;
-  auto input = prepare_inputs(slices, cache, plan);
+  auto [input, plan] = prepare_inputs(slices, cache);
   bool all_continue = std::ranges::all_of(slices, &ScheduledChunk::is_decode);
   auto hidden_th = all_continue && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor();
   if (!hidden_th.defined()) {
     cache.set_metadata(ops::moved(std::move(plan), model_.device()));
-    input.tokens_t = input.tokens_t.to(model_.device());
-    input.positions_t = input.positions_t.to(model_.device());
-    hidden_th = model_.hidden_states(input, &cache);
+    hidden_th = model_.hidden_states(input.to(model_.device()), &cache);
   }
   fault("engine.select");
   return compute_logits(slices, hidden_th, input.adapters);

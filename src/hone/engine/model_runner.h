@@ -8,6 +8,7 @@
 #include "hone/engine/decode_graphs.h"
 #include "hone/engine/scheduler.h"
 #include "hone/model/causal_lm.h"
+#include "hone/model/inference/paged_input.h"
 #include "hone/model/inference/paged_kv_cache.h"
 
 namespace hone::engine {
@@ -40,8 +41,7 @@ class ModelRunner {
  private:
   using Chunks = std::span<const ScheduledChunk>;
   std::vector<Chunks> split_batch_invariant(const StepBatch& batch) const;
-  model::ModelInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache,
-                                   ops::PagedAttentionMetadata& plan) const;  // on the host
+  model::PagedInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache) const;
   StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);
   StepLogits compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows);
   void fill_prompt_logprobs(const ScheduledChunk& slice, const Tensor& hidden_ch);

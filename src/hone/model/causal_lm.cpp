@@ -93,7 +93,17 @@ struct CausalLM::Impl {
 
   void place_frequencies(at::Device device) {
     frequencies.inverse = frequencies.inverse.to(device);
+    if (frequencies.axes.defined()) frequencies.axes = frequencies.axes.to(device);
     if (window_frequencies) window_frequencies->inverse = window_frequencies->inverse.to(device);
+  }
+
+  // The numbers that parameter_units() gives: blocks first, then the norm and the head, then the embedding unless it is the head.
+  size_t embedding_unit() const { return decoder.blocks.size() + (decoder.config.tie_word_embeddings ? 0 : 1); }
+  // Whose backward pass is done when the gradient of a block's answer is there. A tied head waits for the embedding's gradient.
+  std::optional<size_t> unit_behind(size_t block) const {
+    const size_t next = block + 1;
+    if (next < decoder.blocks.size()) return std::nullopt;  // in another stage
+    return decoder.config.tie_word_embeddings ? std::nullopt : std::optional(next);
   }
 
   Recompute recompute_in(size_t block) const {
@@ -147,39 +157,40 @@ struct CausalLM::Impl {
     return {table.cos.to(device), table.sin.to(device)};
   }
 
-  Rotations rotations(const ModelInput& input) {
+  Rotations rotations(const ForwardInput& input) {
     if (!window_frequencies) return {rope(input), {}};
-    return {rope(input), ops::rope_table(input.positions_t, window_frequencies->inverse, window_frequencies->magnitude)};
+    return {rope(input), rope_table(input.positions_t, *window_frequencies)};
   }
 
   // What the blocks of a pass share, on the device that they are on.
-  std::shared_ptr<ForwardContext> forward_context_on(at::Device device, const ModelInput& input, const Rotations& rotations,
+  std::shared_ptr<ForwardContext> forward_context_on(at::Device device, const ForwardInput& input, const Rotations& rotations,
                                                      PagedKvCache* cache) {
-    auto pass = std::make_shared<ForwardContext>(ForwardContext{cache || input.offsets_s.defined()
-                                                                    ? ops::AttentionMetadata{input.segments, {}}
-                                                                    : ops::attention_metadata(input.segments, device),
-                                                                moved(rotations.rope, device),
-                                                                cache,
-                                                                {training, cache ? &input.adapters : nullptr}});
+    const bool has_plan = cache || input.offsets_s.defined();
+    auto pass = std::make_shared<ForwardContext>(
+        ForwardContext{has_plan ? ops::AttentionMetadata{input.segments, {}} : ops::attention_metadata(input.segments, device),
+                       moved(rotations.rope, device),
+                       cache,
+                       {training, cache ? &input.adapters : nullptr}});
     if (window_frequencies) pass->local_rope = moved(rotations.window_rope, device);
     if (!cache && input.offsets_s.defined()) pass->plan.offsets = input.offsets_s;
     if (!cache) pass->split = split;
     if (!cache && shifted && training)
       pass->shifted = std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_plan(input.segments, device));
     if (store) pass->store = &*store;
+    pass->plan.kinds = input.attention_kinds;
+    HONE_CHECK(input.attention_kinds.empty() || (!cache && !pass->split && !pass->shifted),
+               "a cache, sequence parallelism and shifted attention are causal");
     return pass;
   }
 
-  ops::RopeTable rope(const ModelInput& input) {
-    if (decoder.config.rope.kind != RopeKind::dynamic)
-      return ops::rope_table(input.positions_t, frequencies.inverse, frequencies.magnitude);
+  ops::RopeTable rope(const ForwardInput& input) {
+    if (decoder.config.rope.kind != RopeKind::dynamic) return rope_table(input.positions_t, frequencies);
     // Dynamic scaling follows each sequence's own length, whatever it is packed with.
     TensorList cos, sin;
     for (int64_t i = 0; i < input.segments.count(); ++i) {
-      auto positions_t = input.positions_t.narrow(0, input.segments.offsets[static_cast<size_t>(i)], input.segments.length(i));
+      auto positions_t = input.positions_t.narrow(-1, input.segments.offsets[static_cast<size_t>(i)], input.segments.length(i));
       int64_t length = positions_t.numel() ? positions_t.max().item<int64_t>() + 1 : 0;
-      auto scaled = rope_frequencies(decoder.config.rope, decoder.config, length);
-      auto table = ops::rope_table(positions_t, scaled.inverse.to(positions_t.device()), scaled.magnitude);
+      auto table = rope_table(positions_t, rope_frequencies(decoder.config.rope, decoder.config, length));
       cos.push_back(table.cos), sin.push_back(table.sin);
     }
     return {at::cat(cos), at::cat(sin)};
@@ -208,71 +219,74 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
   return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(random_decoder(config, seed, options))));
 }
 
-Tensor CausalLM::hidden_states(const ModelInput& input, PagedKvCache* cache, TensorList* router_logits) {
+Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, TensorList* router_logits) {
   auto& self = *impl_;
   self.tie();
+  if (!self.sliced) return final_norm(run_blocks(embed(input), 0, self.decoder.config.layers, input, cache, router_logits));
   const auto rotations = self.rotations(input);
-  if (self.sliced) {
-    self.sliced->sync_adapters(self.decoder);
-    return self.sliced->hidden(input.tokens_t, input.adapters,
-                               [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
-  }
+  self.sliced->sync_adapters(self.decoder);
+  return self.sliced->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
+}
+
+Tensor CausalLM::embed(const ForwardInput& input) {
+  auto& self = *impl_;
+  HONE_CHECK(!self.sliced, "a model in tensor parallel slices computes whole passes");
+  const HookCalls hooks{self.weight_hooks};
+  hooks.enter(self.embedding_unit());
+  auto x_th = input.embeddings_th.defined()
+                  ? input.embeddings_th
+                  : self.with_noise(self.decoder.embedding(input.tokens_t, input.adapters), input.segments);
+  if (!self.decoder.config.tie_word_embeddings) hooks.leave(self.embedding_unit());
+  x_th = input.encoder.replace_rows(x_th);
+  hooks.register_backward_hooks(x_th, 0, {});
+  return x_th;
+}
+
+Tensor CausalLM::run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache,
+                            TensorList* router_logits) {
+  auto& self = *impl_;
+  HONE_CHECK(!self.sliced, "a model in tensor parallel slices computes whole passes");
+  const auto first = static_cast<size_t>(begin), last = static_cast<size_t>(end);
+  HONE_CHECK(first <= last && last <= self.decoder.blocks.size(), "blocks [{}, {}) of {}", begin, end,
+             self.decoder.blocks.size());
+  const HookCalls hooks{self.weight_hooks};
+  const auto rotations = self.rotations(input);
   std::map<at::Device, std::shared_ptr<ForwardContext>, ByPlace> passes;
-  HookCalls passage{self.weight_hooks};
   c10::OptionalDeviceGuard current;  // for kernels that ask for it
-  const size_t last = self.decoder.blocks.size(), first = self.decoder.config.tie_word_embeddings ? last : last + 1;
-  passage.enter(first);
-  auto x_th = self.with_noise(self.decoder.embedding(input.tokens_t, input.adapters), input.segments);
-  if (first != last) passage.leave(first);
-  passage.register_backward_hooks(x_th, 0, {});
-  bool recompute = self.training && at::GradMode::is_enabled() && !cache;
-  // A sum and the norm after it may be one kernel: a block that keeps what it computes is given x normed, and gives its own so.
-  auto takes_normed = [&](size_t i) {
-    const auto& norm = i < last ? self.decoder.blocks[i].input_norm : self.decoder.norm;
-    return !self.weight_hooks && norm.weight.device() == x_th.device() &&
-           (i == last || !recompute || self.recompute_in(i) == Recompute::none);
-  };
-  Tensor normed_th;  // x, normed for the next block; undefined: not yet
-  for (size_t i = 0; i < last; ++i) {
+  auto here = device();
+  const bool recompute = self.training && at::GradMode::is_enabled() && !cache;
+  if (first > 0) hooks.register_backward_hooks(x_th, first, {});
+  for (size_t i = first; i < last; ++i) {
     const auto& block = self.decoder.blocks[i];
-    passage.enter(i);
+    hooks.enter(i);
     const auto place = block.device();
     auto& pass = passes[place];
     if (!pass) {
       pass = self.forward_context_on(place, input, rotations, cache);
       pass->router_logits = router_logits;
     }
-    if (x_th.device() != place) {
-      x_th = x_th.to(place);
-      current.reset_device(place);
-    }
-    if (takes_normed(i) && takes_normed(i + 1)) {
-      if (!normed_th.defined()) normed_th = block.input_norm(x_th);
-      const auto& next = i + 1 < last ? self.decoder.blocks[i + 1].input_norm : self.decoder.norm;
-      auto found = block_forward(block, {x_th, normed_th}, next, *pass);
-      x_th = found.sum, normed_th = found.normed;
-    } else {
-      x_th = recompute ? block_forward(block, x_th, pass, self.recompute_in(i)) : block_forward(block, x_th, *pass);
-      normed_th.reset();
-    }
-    passage.leave(i);
-    bool before_last = i + 1 == last,
-         last_is_done = before_last && first != last;  // a tied one waits for the embedding's gradient
-    passage.register_backward_hooks(x_th, before_last ? last_is_done ? std::optional(last) : std::nullopt : std::optional(i + 1),
-                                    i);
+    if (place != here) current.reset_device(here = place);
+    x_th = x_th.to(place);
+    x_th = recompute ? block_forward(block, x_th, pass, self.recompute_in(i)) : block_forward(block, x_th, *pass);
+    x_th = input.encoder.add_deepstack(x_th, i);
+    hooks.leave(i);
+    hooks.register_backward_hooks(x_th, i + 1 < last ? std::optional(i + 1) : self.unit_behind(i), i);
   }
-  passage.enter(last);  // and stays: whoever asked for hidden states continues with the head
-  return normed_th.defined() ? normed_th : self.decoder.norm(x_th.to(self.decoder.norm.weight.device()));
+  return x_th;
+}
+
+Tensor CausalLM::final_norm(const Tensor& x_th) {
+  auto& self = *impl_;
+  HONE_CHECK(!self.sliced, "a model in tensor parallel slices computes whole passes");
+  HookCalls{self.weight_hooks}.enter(
+      self.decoder.blocks.size());  // and stays: who asks for hidden states continues with the head
+  const auto place = self.decoder.norm.weight.device();
+  c10::OptionalDeviceGuard current;
+  if (place != device()) current.reset_device(place);
+  return self.decoder.norm(x_th.to(place));
 }
 
 Block& CausalLM::block(int64_t index) { return impl_->decoder.blocks.at(static_cast<size_t>(index)); }
-
-ForwardContext CausalLM::forward_context(const ModelInput& input) {
-  auto rotations = impl_->rotations(input);
-  ForwardContext pass{ops::attention_metadata(input.segments, device()), std::move(rotations.rope), nullptr, {}};
-  pass.local_rope = std::move(rotations.window_rope);
-  return pass;
-}
 
 Tensor CausalLM::logits(const Tensor& hidden_th, const ops::LoraMapping& adapters) {
   impl_->tie();

@@ -8,26 +8,17 @@
 
 #include "hone/model/config.h"
 #include "hone/model/distributed_attention.h"
+#include "hone/model/forward_input.h"
 #include "hone/model/layers.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/memory/placement.h"
 #include "hone/model/model_overrides.h"
 #include "hone/model/weight_hooks.h"
-#include "hone/ops/attention/cu_seqlens.h"
 
 namespace hone::model {
 
 class PagedKvCache;
 struct Block;
-struct ForwardContext;
-
-// One packed row: tokens [T], positions [T] (int64 or int32), on the model's device.
-struct ModelInput {
-  Tensor tokens_t, positions_t;
-  ops::CuSeqlens segments;
-  ops::LoraMapping adapters;  // inference: rows that add an adapter which is not active for all
-  Tensor offsets_s = {};      // the segments' offsets where they are on the device already (int32); undefined elsewhere
-};
 
 struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
@@ -48,7 +39,15 @@ class CausalLM {
 
   // Hidden states after the final norm, [T, hidden]. With a cache, the segments continue the sequences of its plan.
   // `router_logits`, where given, gets [T, experts] of every layer that has experts, from the first to the last.
-  Tensor hidden_states(const ModelInput& input, PagedKvCache* cache = nullptr, TensorList* router_logits = nullptr);
+  Tensor hidden_states(const ForwardInput& input, PagedKvCache* cache = nullptr, TensorList* router_logits = nullptr);
+
+  // Its stages, each by itself: hidden_states is final_norm(run_blocks(embed(input), …)). Not for a model in tensor parallel
+  // slices, which computes whole passes.
+  Tensor embed(const ForwardInput& input);  // [T, hidden], before the first block
+  // x_th behind block `end` - 1, [T, hidden] before block `begin`; of `input` the blocks read positions and segments.
+  Tensor run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache = nullptr,
+                    TensorList* router_logits = nullptr);
+  Tensor final_norm(const Tensor& x_th);
   // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
   Tensor logits(const Tensor& hidden_th, const ops::LoraMapping& adapters = {});
   // Inference: projections that read the same input become one product, where that pays and nothing trains them.
@@ -58,9 +57,7 @@ class CausalLM {
   // Inference: from now on every layer is computed in slices, one on each device and all at a time; the devices may be the same.
   // The weights as they are stay behind, for adapters to be attached to. Throws UserError(usage) where heads cannot be divided.
   void apply_tensor_parallel(const std::vector<at::Device>& devices);
-  // One block by itself, for calibration: block_forward(block(i), x, forward_context(input)).
   Block& block(int64_t index);
-  ForwardContext forward_context(const ModelInput& input);
   // Inference on the CPU: linear layers compute with weights of 8 or 4 bits from now on, and the originals are let go.
   void quantize(int bits);
   const Linear& head() const;  // when tied, its weight is the embedding's tensor

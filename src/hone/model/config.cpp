@@ -1,6 +1,7 @@
 #include "hone/model/config.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "hone/base/file.h"
 #include "hone/model/families/family.h"
@@ -16,7 +17,7 @@ const Json* field(const Json& hf, const char* name) {
 }
 
 RopeKind rope_kind(const std::string& name) {
-  if (name == "default") return RopeKind::plain;
+  if (name == "default" || name == "mrope") return RopeKind::plain;  // of the latter the sections say the rest
   if (name == "linear") return RopeKind::linear;
   if (name == "dynamic") return RopeKind::dynamic;
   if (name == "llama3") return RopeKind::llama3;
@@ -39,6 +40,8 @@ RopeConfig parse_rope(const Json& hf, int64_t context, double theta) {
   if (!scaling) return rope;
   if (!scaling->is_object()) fail("rope parameters are not an object");
   rope.theta = number_or(*scaling, "rope_theta", rope.theta);
+  rope.mrope_section = sizes_of(*scaling, "mrope_section");
+  rope.mrope_interleaved = flag_or(*scaling, "mrope_interleaved", false);
   const Json* kind = field(*scaling, "rope_type");
   if (!kind) kind = field(*scaling, "type");
   if (!kind) return rope;
@@ -75,6 +78,13 @@ void check(const DecoderConfig& config) {
   if (attention.kv_heads < 1 || attention.heads % attention.kv_heads != 0)
     fail(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}", attention.heads, attention.kv_heads));
   if (attention.head_dim < 2 || attention.head_dim % 2 != 0) fail(fmt::format("head_dim {} is not even", attention.head_dim));
+  if (const auto& sections = config.rope.mrope_section; !sections.empty()) {
+    const bool counts = sections.size() == 3 &&
+                        std::ranges::all_of(sections, [&](int64_t size) { return size >= 0 && size <= attention.head_dim; });
+    if (!counts || std::accumulate(sections.begin(), sections.end(), int64_t{0}) != attention.head_dim / 2)
+      fail(fmt::format("mrope_section is [{}]; expected three counts whose sum is {}, half of head_dim",
+                       fmt::join(sections, ", "), attention.head_dim / 2));
+  }
   constexpr int64_t kMost = int64_t{1} << 31;
   const auto& experts = config.experts;
   for (int64_t size : {config.vocab_size, config.hidden_size, config.intermediate_size, attention.heads * attention.head_dim,

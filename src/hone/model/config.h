@@ -23,6 +23,9 @@ struct RopeConfig {
   double beta_fast = 32.0, beta_slow = 1.0;          // yarn
   std::optional<double> attention_factor, mscale, mscale_all_dim;  // yarn
   bool truncate = true;  // yarn: round the boundaries between kept and stretched frequencies
+  // M-RoPE: how many frequencies turn by time, height and width; empty: positions have one axis.
+  std::vector<int64_t> mrope_section = {};
+  bool mrope_interleaved = false;  // the axes take turns (Qwen3-VL); false: one section behind the other (Qwen2-VL)
 };
 
 enum class Activation { silu, gelu_tanh };  // of the gate of an MLP

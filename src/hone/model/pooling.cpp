@@ -2,7 +2,7 @@
 
 namespace hone::model {
 
-Tensor pool_last_token(CausalLM& model, const ModelInput& input) {
+Tensor pool_last_token(CausalLM& model, const ForwardInput& input) {
   auto hidden_th = model.hidden_states(input);
   std::vector<int64_t> ends;
   for (int64_t i = 0; i < input.segments.count(); ++i) ends.push_back(input.segments.offsets[static_cast<size_t>(i) + 1] - 1);
@@ -33,18 +33,6 @@ Tensor token_logps(CausalLM& model, const Tensor& states_sh, const std::vector<t
       .to(at::kFloat)
       .log_softmax(1)
       .index_select(1, at::tensor(columns, at::kLong).to(states_sh.device()));
-}
-
-ModelInput packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device) {
-  std::vector<int64_t> tokens, positions;
-  ModelInput input;
-  for (const auto& text : texts) {
-    for (size_t i = 0; i < text.size(); ++i) tokens.push_back(text[i]), positions.push_back(static_cast<int64_t>(i));
-    input.segments.append(static_cast<int64_t>(text.size()));
-  }
-  input.tokens_t = at::tensor(tokens, at::kLong).to(device);
-  input.positions_t = at::tensor(positions, at::kLong).to(device);
-  return input;
 }
 
 }  // namespace hone::model

@@ -7,7 +7,7 @@
 namespace hone::model {
 
 // The hidden state of each segment's last token, [S, hidden], differentiable.
-Tensor pool_last_token(CausalLM& model, const ModelInput& input);
+Tensor pool_last_token(CausalLM& model, const ForwardInput& input);
 
 // Scores of a classifier, float32 [S, labels].
 Tensor classification_logits(CausalLM& model, const Tensor& states_sh);
@@ -18,8 +18,5 @@ Tensor yes_no_logits(CausalLM& model, const Tensor& states_sh, text::TokenId yes
 
 // Log-probabilities of these tokens where each text ends, float32 [S, tokens]: what a model says for the options of a decision.
 Tensor token_logps(CausalLM& model, const Tensor& states_sh, const std::vector<text::TokenId>& tokens);
-
-// Token ids of several texts as one packed row on the model's device.
-ModelInput packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device);
 
 }  // namespace hone::model

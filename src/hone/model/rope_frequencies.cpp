@@ -47,9 +47,23 @@ Tensor yarn(const Tensor& inverse, const RopeConfig& rope, int64_t head_dim) {
   return inverse / rope.factor * stretched + inverse * (1 - stretched);
 }
 
+// transformers' apply_multimodal_rotary_pos_emb (sections one behind the other) and apply_interleaved_mrope (t h w t h w … t t).
+Tensor mrope_axes(const RopeConfig& rope, int64_t head_dim) {
+  const auto& sections = rope.mrope_section;
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i < head_dim / 2; ++i) {
+    const int64_t turn = i % 3;
+    if (rope.mrope_interleaved)
+      axes.push_back(i < 3 * sections[static_cast<size_t>(turn)] ? turn : 0);
+    else
+      axes.push_back(i < sections[0] ? 0 : i < sections[0] + sections[1] ? 1 : 2);
+  }
+  return at::tensor(axes, at::kLong);
+}
+
 }  // namespace
 
-RopeFrequencies rope_frequencies(const RopeConfig& rope, const DecoderConfig& config, int64_t length) {
+static RopeFrequencies scaled_frequencies(const RopeConfig& rope, const DecoderConfig& config, int64_t length) {
   int64_t head_dim = config.attention.head_dim;
   auto inverse = powers(rope.theta, head_dim);
   switch (rope.kind) {
@@ -69,6 +83,18 @@ RopeFrequencies rope_frequencies(const RopeConfig& rope, const DecoderConfig& co
     }
   }
   return {inverse, 1.0};
+}
+
+RopeFrequencies rope_frequencies(const RopeConfig& rope, const DecoderConfig& config, int64_t length) {
+  auto frequencies = scaled_frequencies(rope, config, length);
+  if (!rope.mrope_section.empty()) frequencies.axes = mrope_axes(rope, config.attention.head_dim);
+  return frequencies;
+}
+
+ops::RopeTable rope_table(const Tensor& positions_t, const RopeFrequencies& frequencies) {
+  const auto device = positions_t.device();
+  auto axes = frequencies.axes.defined() && positions_t.dim() == 2 ? frequencies.axes.to(device) : Tensor();
+  return ops::rope_table(positions_t, frequencies.inverse.to(device), frequencies.magnitude, axes);
 }
 
 }  // namespace hone::model

@@ -50,7 +50,7 @@ class EngineTest : public testing::Test {
     at::NoGradGuard no_grad;
     auto tokens = request.prompt;
     for (int64_t i = 0; i < request.sampling.max_tokens; ++i) {
-      model::ModelInput input;
+      model::ForwardInput input;
       input.segments.append(static_cast<int64_t>(tokens.size()));
       input.tokens_t = at::tensor(std::vector<int64_t>(tokens.begin(), tokens.end()));
       input.positions_t = at::arange(static_cast<int64_t>(tokens.size()));

@@ -28,7 +28,7 @@ TEST_F(SlicesTest, AnswerAsTheWholeModel) {
 TEST_F(SlicesTest, LogitsAreThoseOfTheWholeModel) {
   at::InferenceMode inference;
   auto cut = cut_model();
-  model::ModelInput input;
+  model::ForwardInput input;
   input.segments.append(40);
   input.tokens_t = at::arange(40) * 5;
   input.positions_t = at::arange(40);

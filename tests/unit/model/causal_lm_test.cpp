@@ -37,8 +37,8 @@ std::unique_ptr<CausalLM> tiny_model(const std::string& architecture = "Qwen2For
   return CausalLM::random(parse_config(tiny_json(architecture), "test"), 4);
 }
 
-ModelInput packed(std::initializer_list<int64_t> lengths) {
-  ModelInput input;
+ForwardInput packed(std::initializer_list<int64_t> lengths) {
+  ForwardInput input;
   TensorList positions;
   for (int64_t length : lengths) {
     input.segments.append(length);
@@ -61,7 +61,7 @@ TEST(CausalLM, PackedSequencesDoNotSeeEachOther) {
     auto all = packed({5, 1, 9});
     auto together = model->hidden_states(all);
     for (int64_t i = 0; i < 3; ++i) {
-      ModelInput alone;
+      ForwardInput alone;
       alone.segments.append(all.segments.length(i));
       alone.tokens_t = slice(all.tokens_t, all.segments, i);
       alone.positions_t = slice(all.positions_t, all.segments, i);
@@ -102,7 +102,7 @@ TEST(CausalLM, CacheGivesTheSameHiddenStates) {
   std::vector<int32_t> blocks{5, 2};
   TensorList parts;
   for (auto [begin, count] : {std::pair<int64_t, int64_t>{0, 3}, {3, 2}, {5, 1}, {6, 1}, {7, 1}}) {
-    ModelInput part;
+    ForwardInput part;
     part.segments.append(count);
     part.tokens_t = whole.tokens_t.narrow(0, begin, count);
     part.positions_t = whole.positions_t.narrow(0, begin, count);
@@ -143,7 +143,7 @@ TEST(CausalLM, RowsUseTheAdapterTheyName) {
   EXPECT_TRUE(at::allclose(mixed.narrow(0, 7, 2), second.narrow(0, 7, 2), 1e-4, 1e-5));
 }
 
-TensorList gradients(CausalLM& model, const ModelInput& input) {
+TensorList gradients(CausalLM& model, const ForwardInput& input) {
   for (auto& parameter : model.parameters()) parameter.value->requires_grad_().mutable_grad().reset();
   at::manual_seed(8);
   auto targets = at::roll(input.tokens_t, {-1});

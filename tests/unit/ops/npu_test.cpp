@@ -74,8 +74,8 @@ TEST_F(NpuOperators, LinearLayerWithAdapters) {
 TEST_F(NpuOperators, AttentionOverPackedSequences) {
   CuSeqlens segments;
   for (int64_t length : {5, 1, 12}) segments.append(length);
-  for (int64_t window : {0, 4}) {
-    AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = 16, .scale = 0.25, .window = window};
+  for (auto [window, causal] : {std::pair<int64_t, bool>{0, true}, {4, true}, {0, false}, {4, false}}) {
+    AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = 16, .scale = 0.25, .window = window, .causal = causal};
     expect_agreement(
         [&](auto& in) { return attention(in[0], in[1], in[2], attention_metadata(segments, npu_), shape); },
         [&](auto& in) { return attention_plain(in[0], in[1], in[2], attention_metadata(segments, at::kCPU), shape); },

@@ -69,7 +69,7 @@ TEST(Quantize, AwqsScalesChangeNothingButWhatRoundingLoses) {
   config.sliding_windows = {0};
   auto model = model::CausalLM::random(config, 3);
   model->embedding().weight.mul_(20).slice(1, 0, 64, 13).mul_(6);
-  model::ModelInput input{at::randint(0, 50, {40}, at::kLong), at::arange(40), {}};
+  model::ForwardInput input{at::randint(0, 50, {40}, at::kLong), at::arange(40), {}};
   input.segments.append(40);
   BlockwiseCalibration walk(*model, {input});
   auto& block = walk.block();

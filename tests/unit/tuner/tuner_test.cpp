@@ -27,7 +27,7 @@ std::unique_ptr<model::CausalLM> tiny_model(bool tied = true) {
 
 Tensor logits(model::CausalLM& model) {
   at::NoGradGuard no_grad;
-  model::ModelInput input{at::arange(7), at::arange(7), {}};
+  model::ForwardInput input{at::arange(7), at::arange(7), {}};
   input.segments.append(7);
   return model.logits(model.hidden_states(input));
 }

@@ -25,7 +25,7 @@ struct DecodeGraphs::Impl {
   struct Captured {
     at::cuda::CUDAGraph graph;
     Tensor host, device;
-    model::ModelInput input;
+    model::ForwardInput input;
     ops::PagedAttentionMetadata plan;
     Tensor hidden_bh;
   };
@@ -71,7 +71,7 @@ struct DecodeGraphs::Impl {
   }
 
   // Rows beyond the batch have length 0 and store nowhere.
-  static void fill(Captured& to, const model::ModelInput& input, const ops::PagedAttentionMetadata& plan, int64_t size) {
+  static void fill(Captured& to, const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, int64_t size) {
     auto* host = to.host.mutable_data_ptr<int32_t>();
     int64_t count = input.tokens_t.size(0);
     int column = 0;
@@ -97,7 +97,8 @@ DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_bloc
 }
 DecodeGraphs::~DecodeGraphs() = default;
 
-Tensor DecodeGraphs::hidden(const model::ModelInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache) {
+Tensor DecodeGraphs::hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan,
+                            model::PagedKvCache& cache) {
   if (!impl_) return {};
   int64_t count = input.tokens_t.size(0), size = bucket_of(count);
   auto& made = impl_->captured[size];

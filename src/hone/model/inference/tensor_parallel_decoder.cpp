@@ -208,7 +208,7 @@ void TensorParallelDecoder::sync_adapters(const Decoder& whole) {
   followed_ = std::move(present);
 }
 
-Tensor TensorParallelDecoder::hidden(const Tensor& tokens_t, const ops::LoraMapping& rows,
+Tensor TensorParallelDecoder::hidden(const ForwardInput& input,
                                      const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on) {
   Tensor first;
   team_.run([&](size_t i) {
@@ -216,8 +216,12 @@ Tensor TensorParallelDecoder::hidden(const Tensor& tokens_t, const ops::LoraMapp
     const auto device = decoder.norm.weight.device();
     auto pass = pass_on(device);
     pass->sums = &team_.sums(i);
-    auto x_th = decoder.embedding(tokens_t.to(device), rows);
-    for (const auto& block : decoder.blocks) x_th = block_forward(block, x_th, *pass);
+    const auto encoder = input.encoder.to(device);
+    auto x_th = input.embeddings_th.defined() ? input.embeddings_th.to(device)
+                                              : decoder.embedding(input.tokens_t.to(device), input.adapters);
+    x_th = encoder.replace_rows(x_th);
+    for (size_t block = 0; block < decoder.blocks.size(); ++block)
+      x_th = encoder.add_deepstack(block_forward(decoder.blocks[block], x_th, *pass), block);
     x_th = decoder.norm(x_th);
     if (i == 0) first = x_th;
   });

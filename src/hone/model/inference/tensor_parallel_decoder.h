@@ -2,6 +2,7 @@
 // several on a device, of its own; what they compute of a block is summed.
 #pragma once
 #include "hone/model/decoder.h"
+#include "hone/model/forward_input.h"
 #include "hone/model/inference/tensor_parallel_workers.h"
 
 namespace hone::model {
@@ -20,8 +21,7 @@ class TensorParallelDecoder {
 
   void sync_adapters(const Decoder& whole);  // adapters that came or went since
   // Hidden states after the final norm, on the first device. `pass_on` makes what the blocks of a device share.
-  Tensor hidden(const Tensor& tokens_t, const ops::LoraMapping& rows,
-                const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on);
+  Tensor hidden(const ForwardInput& input, const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on);
   Tensor logits(const Tensor& hidden_th, const LinearContext& mode);  // each slice has a part of the vocabulary
 
  private:

@@ -10,11 +10,11 @@ namespace hone::ops {
 namespace {
 
 // float32 [queries, keys], 0 where the query at the end of the keys may look and -inf elsewhere.
-Tensor visibility(int64_t queries, int64_t keys, int64_t window, at::Device device) {
+Tensor visibility(int64_t queries, int64_t keys, const AttentionShape& shape, at::Device device) {
   auto options = at::TensorOptions(at::kLong).device(device);
   auto query = at::arange(keys - queries, keys, options).unsqueeze(1), key = at::arange(keys, options).unsqueeze(0);
-  auto hidden = key > query;
-  if (window > 0) hidden = hidden.logical_or(key <= query - window);
+  auto hidden = shape.causal ? key > query : at::zeros({queries, keys}, options.dtype(at::kBool));
+  if (shape.window > 0) hidden = hidden.logical_or(key <= query - shape.window).logical_or(key >= query + shape.window);
   return at::zeros({queries, keys}, options.dtype(at::kFloat)).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
 }
 
@@ -28,7 +28,7 @@ Tensor segment_plain(const Tensor& q, const Tensor& k, const Tensor& v, const At
   int64_t group = shape.heads / shape.kv_heads;
   auto scores =
       at::matmul(by_head(q, shape.heads), by_head(k, shape.kv_heads, group).transpose(1, 2)).to(at::kFloat) * shape.scale;
-  auto weights = at::softmax(scores + visibility(q.size(0), k.size(0), shape.window, q.device()), -1).to(q.scalar_type());
+  auto weights = at::softmax(scores + visibility(q.size(0), k.size(0), shape, q.device()), -1).to(q.scalar_type());
   return at::matmul(weights, by_head(v, shape.kv_heads, group)).transpose(0, 1).reshape({q.size(0), -1});
 }
 
@@ -38,17 +38,41 @@ std::optional<c10::SymInt> window_left(const AttentionShape& shape) {
 
 Tensor memory_efficient(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
                         const AttentionShape& shape) {
-  constexpr int64_t kCausalFromTopLeft = 1;
+  constexpr int64_t kNoMask = 0, kCausalFromTopLeft = 1;
   int64_t tokens = q.size(0), longest = plan.segments.longest(), group = shape.heads / shape.kv_heads;
   auto heads = [&](const Tensor& x, int64_t count, int64_t repeat) {
     auto split = x.view({tokens, count, -1});
     return (repeat == 1 ? split : split.repeat_interleave(repeat, 1)).unsqueeze(0);
   };
-  auto out =
-      at::_efficient_attention_forward(heads(q, shape.heads, 1), heads(k, shape.kv_heads, group), heads(v, shape.kv_heads, group),
-                                       std::nullopt, plan.offsets, plan.offsets, longest, longest, 0.0, kCausalFromTopLeft,
-                                       /*compute_log_sumexp=*/true, shape.scale);
+  auto out = at::_efficient_attention_forward(heads(q, shape.heads, 1), heads(k, shape.kv_heads, group),
+                                              heads(v, shape.kv_heads, group), std::nullopt, plan.offsets, plan.offsets, longest,
+                                              longest, 0.0, shape.causal ? kCausalFromTopLeft : kNoMask,
+                                              /*compute_log_sumexp=*/true, shape.scale);
   return std::get<0>(out).reshape({tokens, -1});
+}
+
+// The sequences [begin, end) of a row, which are of one kind.
+Tensor attend_run(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, int64_t begin, int64_t end,
+                  AttentionShape shape, decltype(attention)* attend) {
+  CuSeqlens segments;
+  for (int64_t i = begin; i < end; ++i) segments.append(plan.segments.length(i));
+  shape.causal = plan.kinds[static_cast<size_t>(begin)] == AttentionKind::causal;
+  auto rows = [&](const Tensor& x) { return x.narrow(0, plan.segments.offsets[static_cast<size_t>(begin)], segments.total()); };
+  return attend(rows(q), rows(k), rows(v), attention_metadata(segments, q.device()), shape);
+}
+
+// Neighbours of one kind are computed together.
+Tensor attend_by_kind(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
+                      const AttentionShape& shape, decltype(attention)* attend) {
+  const auto& kinds = plan.kinds;
+  HONE_CHECK(static_cast<int64_t>(kinds.size()) == plan.segments.count(), "{} kinds of attention for {} segments", kinds.size(),
+             plan.segments.count());
+  TensorList outputs;
+  for (size_t begin = 0, end = 0; begin < kinds.size(); begin = end) {
+    while (end < kinds.size() && kinds[end] == kinds[begin]) ++end;
+    outputs.push_back(attend_run(q, k, v, plan, static_cast<int64_t>(begin), static_cast<int64_t>(end), shape, attend));
+  }
+  return outputs.size() == 1 ? outputs.front() : at::cat(outputs);
 }
 
 }  // namespace
@@ -65,17 +89,17 @@ Tensor flash_attention_varlen(const Tensor& q, const Tensor& k, const Tensor& v,
                               const AttentionMetadata& keys, const AttentionShape& shape) {
   int64_t longest = keys.segments.longest();
   auto window = shape.window > 0 && longest > shape.window ? window_left(shape) : std::nullopt;
-  auto right = window ? std::optional<c10::SymInt>(0) : std::nullopt;
+  auto right = !window ? std::nullopt : shape.causal ? std::optional<c10::SymInt>(0) : window;
   auto by_heads = [](const Tensor& x, int64_t heads) { return x.view({x.size(0), heads, -1}); };
   auto out = at::_flash_attention_forward_symint(by_heads(q, shape.heads), by_heads(k, shape.kv_heads),
                                                  by_heads(v, shape.kv_heads), queries.offsets, keys.offsets,
-                                                 queries.segments.longest(), longest, 0.0, /*is_causal=*/true,
+                                                 queries.segments.longest(), longest, 0.0, /*is_causal=*/shape.causal,
                                                  /*return_debug_mask=*/false, shape.scale, window, right);
   return std::get<0>(out).view({q.size(0), -1});
 }
 
-AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device device) {
-  AttentionMetadata plan{segments, {}};
+AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device device, std::vector<AttentionKind> kinds) {
+  AttentionMetadata plan{segments, {}, std::move(kinds)};
   if (device.is_cuda())
     plan.offsets = at::tensor(segments.offsets, at::TensorOptions(at::kInt)).to(device, /*non_blocking=*/true);
   return plan;
@@ -83,6 +107,7 @@ AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device devic
 
 Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
                        const AttentionShape& shape) {
+  if (!plan.kinds.empty()) return attend_by_kind(q, k, v, plan, shape, attention_plain);
   TensorList outputs;
   for (int64_t i = 0; i < plan.segments.count(); ++i) {
     int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], length = plan.segments.length(i);
@@ -93,6 +118,7 @@ Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const 
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape) {
   HONE_CHECK(plan.segments.total() == q.size(0), "{} tokens in {} of segments", q.size(0), plan.segments.total());
+  if (!plan.kinds.empty()) return attend_by_kind(q, k, v, plan, shape, attention);
   if (cpu::supports(q)) return cpu::attention(q, k, v, plan.segments, shape);
   if (npu::serves_attention(q, shape)) return npu::attention(q, k, v, plan.segments, shape);
   if (serves_even(q, plan, shape)) return even_attention(q, k, v, plan, shape);

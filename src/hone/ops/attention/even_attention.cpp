@@ -26,7 +26,7 @@ Tensor even_attention(const Tensor& q, const Tensor& k, const Tensor& v, const A
     return x.view({plan.segments.count(), plan.segments.length(0), -1, shape.head_dim}).transpose(1, 2);
   };
   auto out = at::_scaled_dot_product_cudnn_attention(by_sequence(q), by_sequence(k), by_sequence(v), std::nullopt,
-                                                     /*compute_log_sumexp=*/true, 0.0, /*is_causal=*/true,
+                                                     /*compute_log_sumexp=*/true, 0.0, /*is_causal=*/shape.causal,
                                                      /*return_debug_mask=*/false, shape.scale);
   return std::get<0>(out).transpose(1, 2).reshape({q.size(0), -1});
 }

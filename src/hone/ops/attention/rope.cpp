@@ -1,5 +1,6 @@
 #include "hone/ops/attention/rope.h"
 
+#include "hone/base/error.h"
 #include "hone/device/autograd.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/rope.h"
@@ -41,8 +42,12 @@ class Rope : public torch::autograd::Function<Rope> {
 
 }  // namespace
 
-RopeTable rope_table(const Tensor& positions_t, const Tensor& inverse_frequencies, double magnitude) {
-  auto angles = positions_t.to(at::kFloat).unsqueeze(1) * inverse_frequencies.unsqueeze(0);
+RopeTable rope_table(const Tensor& positions_t, const Tensor& inverse_frequencies, double magnitude, const Tensor& axes_h) {
+  const bool has_axes = positions_t.dim() == 2;
+  HONE_CHECK(!has_axes || axes_h.defined(), "positions of {} axes for a rotation of one", positions_t.size(0));
+  auto positions = positions_t.to(at::kFloat);
+  positions = has_axes ? positions.index_select(0, axes_h).t().contiguous() : positions.unsqueeze(1);
+  auto angles = positions * inverse_frequencies.unsqueeze(0);
   auto cos = angles.cos(), sin = angles.sin();
   if (magnitude != 1.0) cos.mul_(magnitude), sin.mul_(magnitude);
   return {cos, sin};

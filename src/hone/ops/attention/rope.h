@@ -8,7 +8,9 @@ namespace hone::ops {
 struct RopeTable {
   Tensor cos, sin;
 };
-RopeTable rope_table(const Tensor& positions_t, const Tensor& inverse_frequencies, double magnitude = 1.0);
+// Positions [T], or [3, T] (M-RoPE: time, height, width); frequency i then turns by row axes_h[i] of them (int64 [head_dim / 2]).
+RopeTable rope_table(const Tensor& positions_t, const Tensor& inverse_frequencies, double magnitude = 1.0,
+                     const Tensor& axes_h = {});
 
 // x [T, heads * head_dim] -> the same shape.
 Tensor rope_plain(const Tensor& x, const RopeTable& table);

@@ -20,12 +20,14 @@ Tensor repeated(const Tensor& x, const AttentionShape& shape) {  // [len, kv_hea
       .expand({shape.kv_heads, shape.heads / shape.kv_heads, length, shape.head_dim});
 }
 
-// A mask for what plain causality from the first key does not say: a window shorter than the keys, or queries that start later.
-std::optional<Tensor> extra_mask(int64_t queries, int64_t keys, int64_t window, at::ScalarType dtype) {
+// A mask for what the kernel's two ways, everything and causal from the first key, do not say: a window shorter than the keys, or
+// queries that start later.
+std::optional<Tensor> extra_mask(int64_t queries, int64_t keys, const AttentionShape& shape, at::ScalarType dtype) {
+  const int64_t window = shape.window;
   bool narrow = window > 0 && window < keys;
-  if (queries == keys && !narrow) return std::nullopt;
+  if ((queries == keys || !shape.causal) && !narrow) return std::nullopt;
   auto query = at::arange(keys - queries, keys).unsqueeze(1), key = at::arange(keys).unsqueeze(0);
-  auto hidden = key > query;
+  auto hidden = shape.causal ? key > query : key >= query + window;
   if (narrow) hidden = hidden.logical_or(key <= query - window);
   return at::zeros({1, 1, queries, keys}, at::TensorOptions(dtype))
       .masked_fill_(hidden, -std::numeric_limits<double>::infinity());
@@ -37,7 +39,7 @@ Tensor as_computed(const Tensor& x) { return is_upcast(x) ? x.to(at::kFloat) : x
 struct SegmentView {
   Tensor q, k, v;
   std::optional<Tensor> mask;
-  bool causal() const { return !mask; }
+  bool causal;  // without a mask that says so
 };
 
 class Attention : public torch::autograd::Function<Attention> {
@@ -51,13 +53,13 @@ class Attention : public torch::autograd::Function<Attention> {
       auto [begin, length] = range(segments, i);
       auto view = view_of(q, k, v, begin, length, shape);
       auto [values, logsumexp] =
-          at::_scaled_dot_product_flash_attention_for_cpu(view.q, view.k, view.v, 0.0, view.causal(), view.mask, shape.scale);
+          at::_scaled_dot_product_flash_attention_for_cpu(view.q, view.k, view.v, 0.0, view.causal, view.mask, shape.scale);
       grouped(out.narrow(0, begin, length), shape).copy_(values);
       normalisers.narrow(0, begin * shape.heads, length * shape.heads).view(logsumexp.sizes()).copy_(logsumexp);
     }
     ctx->save_for_backward({q, k, v, out, normalisers});
     ctx->saved_data["offsets"] = segments.offsets;
-    ctx->saved_data["shape"] = std::vector<int64_t>{shape.heads, shape.kv_heads, shape.head_dim, shape.window};
+    ctx->saved_data["shape"] = std::vector<int64_t>{shape.heads, shape.kv_heads, shape.head_dim, shape.window, shape.causal};
     ctx->saved_data["scale"] = shape.scale;
     return out;
   }
@@ -65,7 +67,7 @@ class Attention : public torch::autograd::Function<Attention> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     auto numbers = ctx->saved_data["shape"].toIntVector();
-    AttentionShape shape{numbers[0], numbers[1], numbers[2], ctx->saved_data["scale"].toDouble(), numbers[3]};
+    AttentionShape shape{numbers[0], numbers[1], numbers[2], ctx->saved_data["scale"].toDouble(), numbers[3], numbers[4] != 0};
     CuSeqlens segments{ctx->saved_data["offsets"].toIntVector()};
     auto q = saved[0].detach(), k = saved[1].detach(), v = saved[2].detach(), out = saved[3].detach(), normalisers = saved[4];
     auto dout = grads[0].contiguous();
@@ -77,7 +79,7 @@ class Attention : public torch::autograd::Function<Attention> {
       auto logsumexp = normalisers.narrow(0, begin * shape.heads, length * shape.heads).view({shape.kv_heads, -1, length});
       auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           grouped(as_computed(dout.narrow(0, begin, length)), shape), view.q, view.k, view.v,
-          grouped(as_computed(out.narrow(0, begin, length)), shape), logsumexp, 0.0, view.causal(), view.mask, shape.scale);
+          grouped(as_computed(out.narrow(0, begin, length)), shape), logsumexp, 0.0, view.causal, view.mask, shape.scale);
       grouped(dq.narrow(0, begin, length), shape).copy_(gq);
       add_up(dk.narrow(0, begin, length), gk, shape);
       add_up(dv.narrow(0, begin, length), gv, shape);
@@ -93,8 +95,9 @@ class Attention : public torch::autograd::Function<Attention> {
                              const AttentionShape& shape) {
     auto rows = [&](const Tensor& x) { return as_computed(x.narrow(0, begin, length)); };
     auto queries = rows(q);
-    return {grouped(queries, shape), repeated(rows(k), shape), repeated(rows(v), shape),
-            extra_mask(length, length, shape.window, queries.scalar_type())};
+    auto mask = extra_mask(length, length, shape, queries.scalar_type());
+    const bool causal = shape.causal && !mask;
+    return {grouped(queries, shape), repeated(rows(k), shape), repeated(rows(v), shape), std::move(mask), causal};
   }
   // The gradient of a key head is the sum over the queries that share it.
   static void add_up(const Tensor& to, const Tensor& grad, const AttentionShape& shape) {
@@ -113,9 +116,9 @@ void attention_with_prefix(const Tensor& q, const Tensor& k, const Tensor& v, co
     return as_computed(x).unsqueeze(1).expand({shape.kv_heads, shape.heads / shape.kv_heads, x.size(1), shape.head_dim});
   };
   auto queries = as_computed(q);
-  auto mask = extra_mask(q.size(0), k.size(1), shape.window, queries.scalar_type());
-  auto [values, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(grouped(queries, shape), seen_by_group(k),
-                                                                             seen_by_group(v), 0.0, !mask, mask, shape.scale);
+  auto mask = extra_mask(q.size(0), k.size(1), shape, queries.scalar_type());
+  auto [values, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
+      grouped(queries, shape), seen_by_group(k), seen_by_group(v), 0.0, shape.causal && !mask, mask, shape.scale);
   grouped(out, shape).copy_(values);
 }
 

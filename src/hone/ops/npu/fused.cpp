@@ -73,19 +73,21 @@ bool serves_attention(const Tensor& q, const AttentionShape& shape) {
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape) {
-  constexpr int64_t kCausalFromBottomRight = 3, kBand = 4;
+  constexpr int64_t kEverything = 0, kCausalFromBottomRight = 3, kBand = 4, kUnbounded = std::numeric_limits<int32_t>::max();
   std::vector<int64_t> ends(segments.offsets.begin() + 1, segments.offsets.end());
   bool windowed = shape.window > 0 && segments.longest() > shape.window;
+  const int64_t before = windowed ? shape.window - 1 : kUnbounded, after = shape.causal ? 0 : before;
+  const int64_t mode = windowed ? kBand : shape.causal ? kCausalFromBottomRight : kEverything;
   auto heads = [](const Tensor& x, int64_t count) { return x.view({x.size(0), count, -1}); };
   auto out = call("npu_fusion_attention",
                   {{heads(q, shape.heads), heads(k, shape.kv_heads), heads(v, shape.kv_heads), shape.heads, "TND"},
-                   {{"atten_mask", triangle(q.device())},
+                   {{"atten_mask", mode == kEverything ? c10::IValue() : c10::IValue(triangle(q.device()))},
                     {"scale", shape.scale},
-                    {"pre_tockens", windowed ? shape.window - 1 : int64_t{std::numeric_limits<int32_t>::max()}},
-                    {"next_tockens", int64_t{0}},
+                    {"pre_tockens", before},
+                    {"next_tockens", after},
                     {"actual_seq_qlen", ends},
                     {"actual_seq_kvlen", ends},
-                    {"sparse_mode", windowed ? kBand : kCausalFromBottomRight}}});
+                    {"sparse_mode", mode}}});
   return out.view({q.size(0), -1});
 }
 

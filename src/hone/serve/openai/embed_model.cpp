@@ -4,6 +4,7 @@
 
 #include "hone/device/tensor.h"
 #include "hone/model/causal_lm.h"
+#include "hone/model/inference/paged_input.h"
 #include "hone/model/inference/paged_kv_cache.h"
 
 namespace hone::serve {
@@ -42,15 +43,10 @@ class DecoderPass : public ChunkedEmbedding {
   int64_t size() const { return static_cast<int64_t>(ids_.size()); }
 
   Tensor hidden(int64_t count) {
-    auto tokens_t = at::empty({count}, at::kLong);
-    std::copy_n(ids_.begin() + done_, count, tokens_t.data_ptr<int64_t>());
-    auto plan = ops::paged_plan({{done_, count, blocks_}}, kPartBlock, at::kCPU);
-    model::ModelInput input{tokens_t.to(model_.device()),
-                            at::arange(done_, done_ + count, at::TensorOptions(at::kLong).device(model_.device())),
-                            plan.segments};
-    if (!adapter_.empty()) input.adapters.push_back({adapter_, 0, count});
+    const model::PagedChunk part{{ids_.data() + done_, static_cast<size_t>(count)}, done_, blocks_, adapter_};
+    auto [input, plan] = model::paged_input({&part, 1}, kPartBlock);
     cache_.set_metadata(ops::moved(std::move(plan), model_.device()));
-    return model_.hidden_states(input, &cache_).to(at::kFloat);
+    return model_.hidden_states(input.to(model_.device()), &cache_).to(at::kFloat);
   }
 
   void take(const Tensor& hidden_th, int64_t count) {

@@ -1,6 +1,7 @@
 #include "hone/train/losses/classification.h"
 
 #include "hone/model/pooling.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -33,8 +34,7 @@ double ClassificationLoss::num_items(const data::Batch& batch) const {
 }
 
 LossSum ClassificationLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto scores =
-      model::classification_logits(model, model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments}));
+  auto scores = model::classification_logits(model, model::pool_last_token(model, forward_input(batch)));
   double texts = static_cast<double>(batch.segments.count());
   switch (config_.problem) {
     case ProblemType::regression: {

@@ -2,6 +2,7 @@
 
 #include "hone/data/encode/decision_rows.h"
 #include "hone/model/pooling.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -32,7 +33,7 @@ Tensor DecisionLoss::question_loss(const Tensor& scores_o, const Tensor& wanted_
 }
 
 LossSum DecisionLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto states = model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments});
+  auto states = model::pool_last_token(model, forward_input(batch));
   auto logps_sv = model::token_logps(model, states, config_.option_tokens);
   LossSum result{logps_sv.narrow(0, 0, 0).sum(), {}};
   auto right = at::zeros({}, logps_sv.options().requires_grad(false));

@@ -3,6 +3,7 @@
 #include "hone/model/pooling.h"
 #include "hone/train/losses/infonce.h"
 #include "hone/train/losses/similarity_correlations.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -67,8 +68,7 @@ Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const ContrastiveGroups& 
 }
 
 LossSum EmbeddingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto embeddings_sd =
-      model::normalize_embeddings(model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments}));
+  auto embeddings_sd = model::normalize_embeddings(model::pool_last_token(model, forward_input(batch)));
   auto groups = ContrastiveGroups::of(batch);
   LossSum result;
   if (config_.mrl_dims.empty()) result.sum = sum(embeddings_sd, groups);

@@ -2,6 +2,7 @@
 
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -24,7 +25,7 @@ Tensor kl_from_reference(model::CausalLM& reference, model::CausalLM& model, con
   Tensor wanted_th;
   {
     at::NoGradGuard no_grad;
-    wanted_th = reference.hidden_states({batch.tokens_t, batch.positions_t, batch.segments});
+    wanted_th = reference.hidden_states(forward_input(batch));
   }
   const auto labelled = (batch.targets_t != ops::kIgnoredTarget).nonzero().squeeze(1);
   const int64_t rows = std::max<int64_t>(1, kLogitsAtOnce / model.head().weight.size(0));

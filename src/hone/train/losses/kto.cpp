@@ -5,6 +5,7 @@
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/losses/completion_logps.h"
 #include "hone/train/losses/load_balancing_loss.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -27,7 +28,7 @@ struct RowLogps {
 };
 
 RowLogps row_logps(model::CausalLM& model, const data::Batch& batch, TensorList* router_logits = nullptr) {
-  auto hidden_th = model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, router_logits);
+  auto hidden_th = model.hidden_states(forward_input(batch), nullptr, router_logits);
   auto found = completion_logps(model, hidden_th, batch);
   auto numbers_t = sequence_ids(batch.segments, hidden_th.device());
   auto over_answers = [&](const Tensor& values_t) { return sum_by_sequence(values_t, numbers_t, batch.segments.count()); };

@@ -5,13 +5,12 @@
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/losses/completion_logps.h"
 #include "hone/train/losses/token_logps.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
 
-Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) {
-  return model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments});
-}
+Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) { return model.hidden_states(forward_input(batch)); }
 
 Tensor logps_at(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature) {
   const auto& head = std::as_const(model).head();

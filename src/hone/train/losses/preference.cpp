@@ -4,6 +4,7 @@
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/losses/completion_logps.h"
 #include "hone/train/losses/load_balancing_loss.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -46,7 +47,7 @@ struct PreferenceLoss::Found {
 
 PreferenceLoss::Answers PreferenceLoss::answers(model::CausalLM& model, const data::Batch& batch,
                                                 std::optional<double> length_weight, TensorList* router_logits) {
-  auto hidden_th = model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments}, nullptr, router_logits);
+  auto hidden_th = model.hidden_states(forward_input(batch), nullptr, router_logits);
   auto logps = completion_logps(model, hidden_th, batch);
   auto numbers_t = sequence_ids(batch.segments, hidden_th.device());
   auto labelled_t = (batch.targets_t != ops::kIgnoredTarget).to(at::kFloat);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hone/model/pooling.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -51,7 +52,7 @@ double RerankingLoss::num_items(const data::Batch& batch) const {
 }
 
 LossSum RerankingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto states = model::pool_last_token(model, {batch.tokens_t, batch.positions_t, batch.segments});
+  auto states = model::pool_last_token(model, forward_input(batch));
   bool generative = config_.task == Task::generative_reranker;
   auto scores_s = generative ? model::yes_no_logits(model, states, config_.yes, config_.no)
                              : model::classification_logits(model, states).select(1, 0);

@@ -5,6 +5,7 @@
 #include "hone/base/file.h"
 #include "hone/model/pooling.h"
 #include "hone/model/value_head.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -24,7 +25,7 @@ double two_decimals(float value) { return std::nearbyint(static_cast<double>(val
 
 }  // namespace
 
-Tensor text_scores(model::CausalLM& model, const model::ModelInput& input) {
+Tensor text_scores(model::CausalLM& model, const model::ForwardInput& input) {
   auto states_sh = model::pool_last_token(model, input);
   return model.value_head() ? model::values(model, states_sh) : model::classification_logits(model, states_sh).select(1, 0);
 }
@@ -35,7 +36,7 @@ Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Te
 }
 
 LossSum RewardLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto scores_p2 = text_scores(model, {batch.tokens_t, batch.positions_t, batch.segments}).view({-1, 2});
+  auto scores_p2 = text_scores(model, forward_input(batch)).view({-1, 2});
   auto chosen = scores_p2.select(1, 0), rejected = scores_p2.select(1, 1);
   LossSum result{ranking_losses(chosen, rejected, margins_of(batch, scores_p2.device())).sum(), {}, {}};
   const double pairs = num_items(batch);

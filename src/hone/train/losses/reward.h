@@ -8,7 +8,7 @@
 namespace hone::train {
 
 // One score of each segment, float32 [S], differentiable: whichever head the model has.
-Tensor text_scores(model::CausalLM& model, const model::ModelInput& input);
+Tensor text_scores(model::CausalLM& model, const model::ForwardInput& input);
 
 // -log sigmoid(chosen - rejected - margin) of each pair.
 Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Tensor& margins_p = {});

@@ -8,6 +8,7 @@
 #include "hone/train/losses/kl_divergence.h"
 #include "hone/train/losses/load_balancing_loss.h"
 #include "hone/train/losses/token_logps.h"
+#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -56,8 +57,8 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
 
 LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
   TensorList router_logits;
-  auto hidden_th = model.hidden_states({batch.tokens_t, batch.positions_t, batch.segments, {}, batch.offsets_s}, nullptr,
-                                       config_.router_aux_loss_coef > 0 ? &router_logits : nullptr);
+  auto hidden_th =
+      model.hidden_states(forward_input(batch), nullptr, config_.router_aux_loss_coef > 0 ? &router_logits : nullptr);
   std::optional<TokenScores> scores;
   if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy)
     scores = token_scores(model, hidden_th, batch.targets_t);

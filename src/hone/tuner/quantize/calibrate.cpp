@@ -1,7 +1,5 @@
 #include "hone/tuner/quantize/calibrate.h"
 
-#include "hone/model/decoder.h"
-
 namespace hone::tuner {
 namespace {
 
@@ -27,25 +25,24 @@ class InputWatch final : public model::LinearTuner {
 
 }  // namespace
 
-BlockwiseCalibration::BlockwiseCalibration(model::CausalLM& model, std::vector<model::ModelInput> texts)
+BlockwiseCalibration::BlockwiseCalibration(model::CausalLM& model, std::vector<model::ForwardInput> texts)
     : model_(model), texts_(std::move(texts)) {
   at::NoGradGuard no_grad;
-  for (const auto& text : texts_) states_.push_back(model_.embedding()(text.tokens_t));
+  for (const auto& text : texts_) states_.push_back(model_.embed(text));
 }
 
 std::map<const model::Linear*, CalibrationStats> BlockwiseCalibration::collect(const std::vector<model::Linear*>& layers) {
   at::NoGradGuard no_grad;
   std::map<const model::Linear*, CalibrationStats> seen;
   for (auto* layer : layers) layer->tuners.push_back(std::make_shared<InputWatch>(seen[layer]));
-  for (size_t i = 0; i < texts_.size(); ++i) model::block_forward(block(), states_[i], model_.forward_context(texts_[i]));
+  for (size_t i = 0; i < texts_.size(); ++i) model_.run_blocks(states_[i], at_, at_ + 1, texts_[i]);
   for (auto* layer : layers) layer->tuners.pop_back();
   return seen;
 }
 
 void BlockwiseCalibration::step() {
   at::NoGradGuard no_grad;
-  for (size_t i = 0; i < texts_.size(); ++i)
-    states_[i] = model::block_forward(block(), states_[i], model_.forward_context(texts_[i]));
+  for (size_t i = 0; i < texts_.size(); ++i) states_[i] = model_.run_blocks(states_[i], at_, at_ + 1, texts_[i]);
   ++at_;
 }
 

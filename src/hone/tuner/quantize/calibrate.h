@@ -15,7 +15,7 @@ struct CalibrationStats {
 
 class BlockwiseCalibration {
  public:
-  BlockwiseCalibration(model::CausalLM& model, std::vector<model::ModelInput> texts);
+  BlockwiseCalibration(model::CausalLM& model, std::vector<model::ForwardInput> texts);
 
   int64_t blocks() const { return model_.config().layers; }
   model::Block& block() { return model_.block(at_); }
@@ -26,7 +26,7 @@ class BlockwiseCalibration {
 
  private:
   model::CausalLM& model_;
-  std::vector<model::ModelInput> texts_;
+  std::vector<model::ForwardInput> texts_;
   std::vector<Tensor> states_;  // before the present block
   int64_t at_ = 0;
 };

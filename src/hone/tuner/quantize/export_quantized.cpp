@@ -47,7 +47,7 @@ class Quantizer {
  public:
   Quantizer(model::CausalLM& model, const QuantizeConfig& how) : model_(model), how_(how) {}
 
-  void run(std::vector<model::ModelInput> texts) {
+  void run(std::vector<model::ForwardInput> texts) {
     at::NoGradGuard no_grad;
     if (how_.needs_calibration()) return run_calibrated(BlockwiseCalibration(model_, std::move(texts)));
     for (int64_t i = 0; i < model_.config().layers; ++i)
@@ -236,7 +236,7 @@ void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig&
              "name a --group_size that divides them: 64 or 32, or -1 for one scale per output");
 }
 
-QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::ModelInput> texts, const QuantizeConfig& how,
+QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::ForwardInput> texts, const QuantizeConfig& how,
                                 const fs::path& source, const fs::path& output) {
   check_quantizable(model.config(), how);
   if (fs::exists(output) && !fs::is_empty(output) && !how.exist_ok)

@@ -33,7 +33,7 @@ struct QuantizeReport {
 
 // Throws UserError(usage) before any work for sizes that the format cannot hold. The model's weights are changed on the way.
 void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig& how);
-QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::ModelInput> texts, const QuantizeConfig& how,
+QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::ForwardInput> texts, const QuantizeConfig& how,
                                 const std::filesystem::path& source, const std::filesystem::path& output);
 
 }  // namespace hone::tuner

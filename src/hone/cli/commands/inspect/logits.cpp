@@ -5,6 +5,7 @@
 #include "hone/device/device.h"
 #include "hone/io/safetensors.h"
 #include "hone/model/causal_lm.h"
+#include "hone/model/inference/paged_input.h"
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/losses/load_balancing_loss.h"
@@ -14,9 +15,11 @@ namespace hone::cli {
 namespace {
 
 using Sequences = std::vector<std::vector<int64_t>>;
+using Texts = std::vector<std::vector<text::TokenId>>;
 
-Sequences read_sequences(const Json& input, const char* field, const std::string& origin) try {
-  return input.contains(field) ? input[field].get<Sequences>() : Sequences{};
+template <class Lists>
+Lists read_sequences(const Json& input, const char* field, const std::string& origin) try {
+  return input.contains(field) ? input[field].get<Lists>() : Lists{};
 } catch (const Json::exception&) {
   throw UserError(ExitCode::bad_data, fmt::format("{}: \"{}\" is not a list of lists of integers", origin, field));
 }
@@ -31,33 +34,19 @@ model::LoadOptions load_options(const LogitsOptions& options) {
   return load;
 }
 
-struct Packed {
-  model::ModelInput input;
-  Tensor targets_t;
-};
-
 // Labels stand at the token they name; the position before it predicts it.
-Packed pack(const Sequences& sequences, const Sequences& labels, at::Device device) {
-  std::vector<int64_t> tokens, positions, targets;
-  Packed packed;
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    const auto& sequence = sequences[i];
-    for (size_t j = 0; j < sequence.size(); ++j) {
-      bool last = j + 1 == sequence.size();
-      tokens.push_back(sequence[j]);
-      positions.push_back(static_cast<int64_t>(j));
-      targets.push_back(last ? ops::kIgnoredTarget : labels.empty() ? sequence[j + 1] : labels.at(i).at(j + 1));
+Tensor packed_targets(const Texts& texts, const Sequences& labels, at::Device device) {
+  std::vector<int64_t> targets;
+  for (size_t i = 0; i < texts.size(); ++i)
+    for (size_t j = 0; j < texts[i].size(); ++j) {
+      const bool last = j + 1 == texts[i].size();
+      targets.push_back(last ? ops::kIgnoredTarget : labels.empty() ? texts[i][j + 1] : labels.at(i).at(j + 1));
     }
-    packed.input.segments.append(static_cast<int64_t>(sequence.size()));
-  }
-  packed.input.tokens_t = at::tensor(tokens, at::kLong).to(device);
-  packed.input.positions_t = at::tensor(positions, at::kLong).to(device);
-  packed.targets_t = at::tensor(targets, at::kLong).to(device);
-  return packed;
+  return at::tensor(targets, at::kLong).to(device);
 }
 
 // A first part of every sequence at once, the rest a token at a time, in the order of the packed row.
-Tensor cached_hidden(model::CausalLM& model, const Sequences& sequences) {
+Tensor cached_hidden(model::CausalLM& model, const Texts& sequences) {
   at::NoGradGuard no_grad;
   size_t longest = 0;
   for (const auto& sequence : sequences) longest = std::max(longest, sequence.size());
@@ -71,24 +60,19 @@ Tensor cached_hidden(model::CausalLM& model, const Sequences& sequences) {
   std::vector<TensorList> rows(sequences.size());
   for (size_t begin = 0; begin < longest;) {
     size_t end = begin == 0 ? (longest + 1) / 2 : begin + 1;
-    std::vector<int64_t> members, tokens, positions;
-    model::ModelInput input;
-    std::vector<ops::PagedSequence> pages;
+    std::vector<size_t> members;
+    std::vector<model::PagedChunk> chunks;
     for (size_t i = 0; i < sequences.size(); ++i) {
       size_t stop = std::min(end, sequences[i].size());
       if (begin >= stop) continue;
-      members.push_back(static_cast<int64_t>(i));
-      for (size_t j = begin; j < stop; ++j) tokens.push_back(sequences[i][j]), positions.push_back(static_cast<int64_t>(j));
-      input.segments.append(static_cast<int64_t>(stop - begin));
-      pages.push_back({static_cast<int64_t>(begin), static_cast<int64_t>(stop - begin), blocks[i]});
+      members.push_back(i);
+      chunks.push_back({{sequences[i].data() + begin, stop - begin}, static_cast<int64_t>(begin), blocks[i]});
     }
-    input.tokens_t = at::tensor(tokens, at::kLong).to(model.device());
-    input.positions_t = at::tensor(positions, at::kLong).to(model.device());
-    cache.set_metadata(ops::paged_plan(pages, kBlock, model.device()));
-    auto hidden_th = model.hidden_states(input, &cache);
+    auto [input, plan] = model::paged_input(chunks, kBlock);
+    cache.set_metadata(ops::moved(std::move(plan), model.device()));
+    auto hidden_th = model.hidden_states(input.to(model.device()), &cache);
     for (size_t m = 0; m < members.size(); ++m)
-      rows[static_cast<size_t>(members[m])].push_back(
-          hidden_th.narrow(0, input.segments.offsets[m], input.segments.length(static_cast<int64_t>(m))));
+      rows[members[m]].push_back(hidden_th.narrow(0, input.segments.offsets[m], input.segments.length(static_cast<int64_t>(m))));
     begin = end;
   }
   TensorList all;
@@ -109,7 +93,8 @@ void attach_adapters(model::CausalLM& model, const LogitsOptions& options) {
 
 int logits_command(const LogitsOptions& options) {
   auto json = parse_json(read_file(options.input)).or_throw(ExitCode::bad_data, options.input);
-  auto sequences = read_sequences(json, "sequences", options.input), labels = read_sequences(json, "labels", options.input);
+  auto sequences = read_sequences<Texts>(json, "sequences", options.input);
+  auto labels = read_sequences<Sequences>(json, "labels", options.input);
   auto model = model::CausalLM::load(options.model, load_options(options));
   model->set_training(options.grads);
   model->set_recompute(options.recompute ? model::Recompute::block : model::Recompute::none);
@@ -117,12 +102,13 @@ int logits_command(const LogitsOptions& options) {
   for (auto& parameter : model->parameters()) parameter.value->requires_grad_(options.grads);
   for (auto& parameter : model->adapter_parameters()) parameter.value->requires_grad_(options.grads);
 
-  auto packed = pack(sequences, labels, model->device());
+  auto targets_t = packed_targets(sequences, labels, model->device());
   TensorList router_logits;
-  auto hidden_th =
-      options.cached ? cached_hidden(*model, sequences) : model->hidden_states(packed.input, nullptr, &router_logits);
+  auto hidden_th = options.cached
+                       ? cached_hidden(*model, sequences)
+                       : model->hidden_states(model::packed_texts(sequences, model->device()), nullptr, &router_logits);
   const auto& head = model->head();
-  auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, packed.targets_t,
+  auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, targets_t,
                                         {.adapters = head.adapters, .training = model->training()});
   if (options.router_balance > 0 && !router_logits.empty())
     loss.sum =

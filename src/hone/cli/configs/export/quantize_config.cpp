@@ -118,9 +118,9 @@ TokenLists stretches_of_texts(const Options& options, const text::Tokenizer& tok
   return stretches;
 }
 
-std::vector<model::ModelInput> in_batches(const TokenLists& texts, int64_t at_once, at::Device device) {
+std::vector<model::ForwardInput> in_batches(const TokenLists& texts, int64_t at_once, at::Device device) {
   auto step = at_once > 0 ? static_cast<size_t>(at_once) : texts.size();
-  std::vector<model::ModelInput> batches;
+  std::vector<model::ForwardInput> batches;
   for (size_t i = 0; i < texts.size(); i += step)
     batches.push_back(model::packed_texts({texts.begin() + static_cast<std::ptrdiff_t>(i),
                                            texts.begin() + static_cast<std::ptrdiff_t>(std::min(i + step, texts.size()))},

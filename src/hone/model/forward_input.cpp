@@ -1,0 +1,50 @@
+#include "hone/model/forward_input.h"
+
+#include "hone/base/error.h"
+
+namespace hone::model {
+namespace {
+
+Tensor moved_to(const Tensor& tensor, at::Device device) { return tensor.defined() ? tensor.to(device) : tensor; }
+
+}  // namespace
+
+EncoderEmbeddings EncoderEmbeddings::to(at::Device device) const {
+  EncoderEmbeddings moved{moved_to(rows_n, device), moved_to(embeddings_nh, device), deepstack};
+  for (auto& addition : moved.deepstack) addition = addition.to(device);
+  return moved;
+}
+
+Tensor EncoderEmbeddings::replace_rows(const Tensor& x_th) const {
+  if (empty()) return x_th;
+  HONE_CHECK(embeddings_nh.size(0) == rows_n.size(0), "{} embeddings of an encoder for {} rows", embeddings_nh.size(0),
+             rows_n.size(0));
+  return x_th.index_copy(0, rows_n, embeddings_nh.to(x_th.scalar_type()));
+}
+
+Tensor EncoderEmbeddings::add_deepstack(const Tensor& x_th, size_t block) const {
+  if (empty() || block >= deepstack.size()) return x_th;
+  return x_th.index_add(0, rows_n.to(x_th.device()), deepstack[block].to(x_th.options()));
+}
+
+ForwardInput ForwardInput::to(at::Device device) const {
+  ForwardInput moved = *this;
+  for (auto* tensor : {&moved.tokens_t, &moved.positions_t, &moved.offsets_s, &moved.embeddings_th})
+    *tensor = moved_to(*tensor, device);
+  moved.encoder = encoder.to(device);
+  return moved;
+}
+
+ForwardInput packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device) {
+  std::vector<int64_t> tokens, positions;
+  ForwardInput input;
+  for (const auto& text : texts) {
+    for (size_t i = 0; i < text.size(); ++i) tokens.push_back(text[i]), positions.push_back(static_cast<int64_t>(i));
+    input.segments.append(static_cast<int64_t>(text.size()));
+  }
+  input.tokens_t = at::tensor(tokens, at::kLong).to(device);
+  input.positions_t = at::tensor(positions, at::kLong).to(device);
+  return input;
+}
+
+}  // namespace hone::model

@@ -1,0 +1,42 @@
+// What a forward pass reads: one packed row of tokens, or of embeddings, with positions and segments. train/methods builds it
+// from a batch, inference/paged_input.h from a step of the engine, packed_texts from token ids.
+#pragma once
+#include <vector>
+
+#include "hone/ops/attention/attention.h"
+#include "hone/ops/linear/multi_lora.h"
+#include "hone/text/tokenizer.h"
+
+namespace hone::model {
+
+// Rows that stand for parts of an image, a video or a sound: an encoder computed what the token embedding gives elsewhere.
+struct EncoderEmbeddings {
+  Tensor rows_n;         // int64 [N]: the rows of the input, each once; undefined: there are none
+  Tensor embeddings_nh;  // [N, hidden], differentiable
+  TensorList deepstack;  // [N, hidden] each: added to these rows behind the first block, behind the second, …
+
+  bool empty() const { return !rows_n.defined() || rows_n.numel() == 0; }
+  EncoderEmbeddings to(at::Device device) const;
+  Tensor replace_rows(const Tensor& x_th) const;                 // of the token embeddings
+  Tensor add_deepstack(const Tensor& x_th, size_t block) const;  // to what this block gave
+};
+
+// One packed row of T positions, its tensors on the model's device.
+struct ForwardInput {
+  Tensor tokens_t;     // int64 or int32 [T]; undefined where embeddings_th is given
+  Tensor positions_t;  // int64 or int32 [T], or [3, T] for models with M-RoPE
+  ops::CuSeqlens segments;
+  ops::LoraMapping adapters = {};                        // inference: rows that add an adapter which is not active for all
+  Tensor offsets_s = {};                                 // the segments' offsets where they are on the device already (int32)
+  Tensor embeddings_th = {};                             // [T, hidden], differentiable: what goes into the first block
+  EncoderEmbeddings encoder = {};                        // replaces rows of the embedding
+  std::vector<ops::AttentionKind> attention_kinds = {};  // of each segment; empty: all causal
+
+  int64_t size() const { return positions_t.size(-1); }
+  ForwardInput to(at::Device device) const;
+};
+
+// Several texts as one packed row.
+ForwardInput packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device);
+
+}  // namespace hone::model

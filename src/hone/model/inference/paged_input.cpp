@@ -1,0 +1,35 @@
+#include "hone/model/inference/paged_input.h"
+
+namespace hone::model {
+namespace {
+
+// Neighbours of one adapter are one range.
+void append_adapter_rows(ops::LoraMapping& rows, std::string_view adapter, int64_t begin, int64_t end) {
+  if (adapter.empty()) return;
+  if (!rows.empty() && rows.back().adapter == adapter && rows.back().end == begin)
+    rows.back().end = end;
+  else
+    rows.push_back({std::string(adapter), begin, end});
+}
+
+}  // namespace
+
+PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
+  std::vector<int32_t> tokens, positions;
+  std::vector<ops::PagedSequence> sequences;
+  PagedInput result;
+  for (const auto& chunk : chunks) {
+    const auto begin = static_cast<int64_t>(tokens.size()), count = static_cast<int64_t>(chunk.tokens.size());
+    sequences.push_back({chunk.past, count, chunk.blocks});
+    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+    for (int64_t i = 0; i < count; ++i) positions.push_back(static_cast<int32_t>(chunk.past + i));
+    append_adapter_rows(result.input.adapters, chunk.adapter, begin, begin + count);
+  }
+  result.plan = ops::paged_plan(sequences, block_size, at::kCPU);
+  result.input.tokens_t = at::tensor(tokens, at::kInt);
+  result.input.positions_t = at::tensor(positions, at::kInt);
+  result.input.segments = result.plan.segments;
+  return result;
+}
+
+}  // namespace hone::model

@@ -1,0 +1,27 @@
+// The input of an inference step: new tokens of several sequences whose earlier ones are in the paged KV cache.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "hone/model/forward_input.h"
+#include "hone/ops/attention/paged_attention.h"
+
+namespace hone::model {
+
+// New tokens of one sequence, behind `past` that are in the cache. Its blocks have room for all of them.
+struct PagedChunk {
+  std::span<const text::TokenId> tokens;
+  int64_t past = 0;
+  std::span<const int32_t> blocks;
+  std::string_view adapter = {};  // "": none
+};
+
+struct PagedInput {
+  ForwardInput input;
+  ops::PagedAttentionMetadata plan;  // for PagedKvCache::set_metadata
+};
+
+// On the host. Chunks of a single token stand first (ops/attention/paged_attention.h).
+PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size);
+
+}  // namespace hone::model

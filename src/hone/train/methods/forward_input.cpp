@@ -1,0 +1,11 @@
+#include "hone/train/methods/forward_input.h"
+
+namespace hone::train {
+
+model::ForwardInput forward_input(const data::Batch& batch) {
+  model::ForwardInput input{.tokens_t = batch.tokens_t, .positions_t = batch.positions_t, .segments = batch.segments};
+  input.offsets_s = batch.offsets_s;
+  return input;
+}
+
+}  // namespace hone::train
