@@ -37,7 +37,7 @@ Settings parse(int argc, char** argv) {
 TensorList attach_lora(model::CausalLM& model, int64_t rank) {
   TensorList trained;
   auto options = at::TensorOptions(at::kFloat).device(model.device());
-  for (auto* linear : model.linears()) {
+  for (auto* linear : model.tree().linears()) {
     if (linear->name == "lm_head") continue;
     ops::LoraWeights adapter{.a = at::randn({rank, linear->weight.size(1)}, options).mul_(0.02).requires_grad_(),
                              .b = at::zeros({linear->weight.size(0), rank}, options).requires_grad_(),

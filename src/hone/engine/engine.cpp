@@ -8,6 +8,8 @@
 #include "hone/device/num_threads.h"
 #include "hone/engine/kv_cache_size.h"
 #include "hone/engine/replica_thread.h"
+#include "hone/model/inference/fused_projection.h"
+#include "hone/model/inference/weight_quantization.h"
 #include "hone/tuner/multi_adapter.h"
 
 namespace hone::engine {
@@ -17,8 +19,8 @@ namespace {
 void prepare_for_inference(model::CausalLM& model, const EngineConfig& config) {
   model.set_training(false);
   if (model.device().is_cpu()) device::enable_cpu_caching_allocator();
-  if (config.quant_bits) model.quantize(config.quant_bits);
-  if (config.fuse_projections) model.fuse_projections();
+  if (config.quant_bits) model::apply_quantization(model, config.quant_bits);
+  if (config.fuse_projections) model::fuse_projections(model);
   for (auto device : model.devices()) device::empty_cache(device);  // what the weights left behind
 }
 

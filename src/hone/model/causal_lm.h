@@ -9,16 +9,16 @@
 #include "hone/model/config.h"
 #include "hone/model/distributed_attention.h"
 #include "hone/model/forward_input.h"
-#include "hone/model/layers.h"
-#include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/memory/placement.h"
 #include "hone/model/model_overrides.h"
+#include "hone/model/module.h"
 #include "hone/model/weight_hooks.h"
 
 namespace hone::model {
 
 class PagedKvCache;
-struct Block;
+class TensorParallelDecoder;
+struct Decoder;
 
 struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
@@ -50,20 +50,10 @@ class CausalLM {
   Tensor final_norm(const Tensor& x_th);
   // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
   Tensor logits(const Tensor& hidden_th, const ops::LoraMapping& adapters = {});
-  // Inference: projections that read the same input become one product, where that pays and nothing trains them.
-  void fuse_projections();
-  // Training on a GPU: the same, for whatever trains them (ops/linear/joint_linear.h). Tensors that train stay the same tensors.
-  void join_trained_projections();
-  // Inference: from now on every layer is computed in slices, one on each device and all at a time; the devices may be the same.
-  // The weights as they are stay behind, for adapters to be attached to. Throws UserError(usage) where heads cannot be divided.
-  void apply_tensor_parallel(const std::vector<at::Device>& devices);
-  Block& block(int64_t index);
-  // Inference on the CPU: linear layers compute with weights of 8 or 4 bits from now on, and the originals are let go.
-  void quantize(int bits);
   const Linear& head() const;  // when tied, its weight is the embedding's tensor
   Linear& head() { return const_cast<Linear&>(static_cast<const CausalLM*>(this)->head()); }
   const Linear* value_head() const;  // null: there is none
-  void untie_head();                 // from now on the head is a layer of its own, and listed as one
+  Embedding& embedding();
 
   const DecoderConfig& config() const;
   at::Device device() const;                      // of the embedding, and of what goes in
@@ -71,31 +61,26 @@ class CausalLM {
   std::vector<at::Device> devices() const;        // each once, device() first
   at::ScalarType dtype() const;
 
-  std::vector<Linear*> linears();    // in order of depth; the head last, absent when tied
-  std::vector<AdapterSlot> slots();  // all that can carry low-rank updates: the embedding first, then in order of depth
-  Embedding& embedding();
-  std::vector<NamedParameter>
-  parameters();  // base weights in Hugging Face order, adapters not included; a tied head is listed once
-  // Adapter tensors, PEFT's names without the "base_model.model." prefix:
-  // "model.layers.0.self_attn.q_proj.lora_A.<adapter>.weight".
-  std::vector<NamedParameter> adapter_parameters();
+  Module tree();                             // by the names of its files; a tied head is marked
+  std::vector<Unit> units();                 // in the order of a forward pass: the one numbering of what is handled as a whole
+  std::vector<NamedParameter> parameters();  // of the tree, adapters not included
+  // The modules themselves, for what changes a model from outside: tuners, quantization, checkpointing, fused projections.
+  Decoder& decoder();
+  // Those that compute: the slices of a tensor parallel model, the model itself otherwise.
+  std::vector<Decoder*> computing_decoders();
 
   // Whether a training pass is the same launches for every batch of a shape, so that it can be captured and replayed.
   bool repeats_launches() const;
   void set_training(bool training);  // dropout, NEFTune and recomputation act only in training
   bool training() const;
-  void set_recompute(Recompute what, std::vector<int64_t> blocks = {});  // in these blocks; none given: in all
-  void set_activation_offload(bool offload);                             // what recomputation keeps waits in host memory
-  void set_neftune(double alpha);
-  void set_shifted_attention(bool shifted);  // LongLoRA's, in training
-  // From now on the layers of all blocks but the very first one compute with 8-bit floats, where their sizes are multiples of 16.
-  void use_float8();
 
-  // Every parameter and adapter tensor, by what is used together: the blocks in order, then the rest.
-  std::vector<ParameterUnit> parameter_units();
   void set_distributed_attention(
       DistributedAttention* split);  // without a cache, tokens and positions are then a part of what the segments describe
-  void set_weight_hooks(WeightHooks* residency);  // told of each part as parts() numbers them; null: all weights are always here
+  void set_weight_hooks(WeightHooks* hooks);  // told of each unit by its number; null: all weights are always here
+  bool has_weight_hooks() const;
+  // From now on every layer is computed in slices; the weights as they are stay behind, for adapters to be attached to.
+  void set_slices(std::unique_ptr<TensorParallelDecoder> slices);
+  bool is_sliced() const;
 
  private:
   struct Impl;

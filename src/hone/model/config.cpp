@@ -135,6 +135,8 @@ bool flag_or(const Json& hf, const char* name, bool otherwise) {
   return value->get<bool>();
 }
 
+std::string ModuleNames::block(int64_t layer) const { return fmt::format("{}.{}.{}", model, layers, layer); }
+
 int64_t DecoderConfig::widest_inner() const {
   const bool all_sparse = experts.count > 0 && std::ranges::all_of(experts.in_layer, [](bool sparse) { return sparse; });
   return std::max(all_sparse ? 0 : intermediate_size,

@@ -49,6 +49,19 @@ struct MoeConfig {
   io::ExpertNames stored_as;       // what their weights are called where they are saved
 };
 
+// What a family's files call the modules of a decoder.
+struct ModuleNames {
+  std::string model = "model";  // around all but the head; "model.language_model" beside encoders
+  std::string embedding = "embed_tokens", layers = "layers", final_norm = "norm", head = "lm_head", classifier = "score";
+  std::string attention = "self_attn", q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj", q_norm = "q_norm",
+              k_norm = "k_norm";
+  std::string mlp = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
+  std::string input_norm = "input_layernorm", pre_mlp_norm = "post_attention_layernorm";
+  std::string post_attention_norm = {}, post_mlp_norm = {};  // of families that have them
+
+  std::string block(int64_t layer) const;  // "model.layers.3"
+};
+
 struct DecoderConfig {
   std::string architecture;  // "Qwen2ForCausalLM"
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, layers = 0, max_position_embeddings = 0;
@@ -68,6 +81,7 @@ struct DecoderConfig {
   int64_t num_labels = 0;  // above 0: the head gives so many scores of a whole text, read at its last token, instead of tokens
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
+  ModuleNames names;
   std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
   Json source;                          // config.json as read, for saving beside weights
 

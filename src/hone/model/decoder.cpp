@@ -24,9 +24,10 @@ Norm norm(const std::string& name, int64_t width, const DecoderConfig& config) {
 }
 
 Mlp mlp_skeleton(const DecoderConfig& config, const std::string& prefix, int64_t inner) {
-  return {linear(prefix + "gate_proj", config.hidden_size, inner, config.mlp_bias),
-          linear(prefix + "up_proj", config.hidden_size, inner, config.mlp_bias),
-          linear(prefix + "down_proj", inner, config.hidden_size, config.mlp_bias),
+  const auto& names = config.names;
+  return {linear(prefix + names.gate, config.hidden_size, inner, config.mlp_bias),
+          linear(prefix + names.up, config.hidden_size, inner, config.mlp_bias),
+          linear(prefix + names.down, inner, config.hidden_size, config.mlp_bias),
           {},
           config.activation};
 }
@@ -51,43 +52,64 @@ void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefi
   block.shared_gate = linear(prefix + "shared_expert_gate", config.hidden_size, 1, false);
 }
 
-// With norms behind them too, the one before the MLP needs a name of its own.
 void add_norms(Block& block, const DecoderConfig& config, const std::string& prefix) {
-  auto add = [&](const char* name) { return norm(prefix + name, config.hidden_size, config); };
-  block.input_norm = add("input_layernorm");
-  block.pre_mlp_norm = add(config.has_post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+  auto add = [&](const std::string& name) { return norm(prefix + name, config.hidden_size, config); };
+  block.input_norm = add(config.names.input_norm);
+  block.pre_mlp_norm = add(config.names.pre_mlp_norm);
   if (!config.has_post_norms) return;
-  block.post_attention_norm = add("post_attention_layernorm");
-  block.post_mlp_norm = add("post_feedforward_layernorm");
+  block.post_attention_norm = add(config.names.post_attention_norm);
+  block.post_mlp_norm = add(config.names.post_mlp_norm);
+}
+
+void add_attention(Block& block, const DecoderConfig& config, const std::string& prefix) {
+  const auto& a = config.attention;
+  const auto& names = config.names;
+  const int64_t q_width = a.heads * a.head_dim, kv_width = a.kv_heads * a.head_dim;
+  auto& attention = block.attention;
+  attention.q = linear(prefix + names.q, config.hidden_size, q_width, a.qkv_bias);
+  attention.k = linear(prefix + names.k, config.hidden_size, kv_width, a.qkv_bias);
+  attention.v = linear(prefix + names.v, config.hidden_size, kv_width, a.qkv_bias);
+  attention.o = linear(prefix + names.o, q_width, config.hidden_size, a.output_bias);
+  if (!a.qk_norm) return;
+  attention.q_norm = norm(prefix + names.q_norm, a.head_dim, config);
+  attention.k_norm = norm(prefix + names.k_norm, a.head_dim, config);
 }
 
 Block block_skeleton(const DecoderConfig& config, int64_t layer) {
   const auto& a = config.attention;
-  auto prefix = fmt::format("model.layers.{}.", layer);
-  int64_t q_width = a.heads * a.head_dim, kv_width = a.kv_heads * a.head_dim;
   Block block;
+  block.name = config.names.block(layer);
   block.layer = layer;
   const double scale = a.scale.value_or(1.0 / std::sqrt(static_cast<double>(a.head_dim)));
   block.shape = {a.heads, a.kv_heads, a.head_dim, scale, config.sliding_windows[static_cast<size_t>(layer)]};
   block.uses_local_rope = config.window_rope && block.shape.window > 0;
   block.residual_scale = config.residual_scale;
-  add_norms(block, config, prefix);
-  auto& attention = block.attention;
-  attention.q = linear(prefix + "self_attn.q_proj", config.hidden_size, q_width, a.qkv_bias);
-  attention.k = linear(prefix + "self_attn.k_proj", config.hidden_size, kv_width, a.qkv_bias);
-  attention.v = linear(prefix + "self_attn.v_proj", config.hidden_size, kv_width, a.qkv_bias);
-  attention.o = linear(prefix + "self_attn.o_proj", q_width, config.hidden_size, a.output_bias);
-  if (a.qk_norm) {
-    attention.q_norm = norm(prefix + "self_attn.q_norm", a.head_dim, config);
-    attention.k_norm = norm(prefix + "self_attn.k_norm", a.head_dim, config);
-  }
-  add_mlp(block, config, prefix + "mlp.");
+  add_norms(block, config, block.name + ".");
+  add_attention(block, config, fmt::format("{}.{}.", block.name, config.names.attention));
+  add_mlp(block, config, fmt::format("{}.{}.", block.name, config.names.mlp));
   return block;
 }
 
-void append(std::vector<NamedParameter>& list, Linear& linear) {
-  list.push_back({linear.name + ".weight", &linear.weight});
-  if (linear.bias.defined()) list.push_back({linear.name + ".bias", &linear.bias});
+std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
+
+Module attention_module(Attention& attention) {
+  Module group{.path = parent_of(attention.q.name)};
+  for (auto* layer : {&attention.q, &attention.k, &attention.v, &attention.o}) group.children.push_back(module_of(*layer));
+  for (auto* norm : {&attention.q_norm, &attention.k_norm})
+    if (*norm) group.children.push_back(module_of(**norm));
+  return group;
+}
+
+Module mlp_module(Mlp& mlp) {
+  return {.path = parent_of(mlp.gate.name), .children = {module_of(mlp.gate), module_of(mlp.up), module_of(mlp.down)}};
+}
+
+// Experts and the MLP that they share are of one group.
+Module sparse_module(Block& block) {
+  auto group = module_of(*block.mixture);
+  if (block.mlp) group.children.push_back(mlp_module(*block.mlp));
+  if (block.shared_gate) group.children.push_back(module_of(*block.shared_gate));
+  return group;
 }
 
 Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_dim) {
@@ -208,96 +230,63 @@ TensorList with_router_logits(Tensor (*part)(const Block&, const Tensor&, const 
 
 }  // namespace
 
-std::vector<Linear*> Block::linears() {
-  std::vector<Linear*> list{&attention.q, &attention.k, &attention.v, &attention.o};
-  if (mlp) list.insert(list.end(), {&mlp->gate, &mlp->up, &mlp->down});
-  if (shared_gate) list.push_back(&*shared_gate);
-  return list;
-}
-
-std::vector<AdapterSlot> Block::slots() {
-  std::vector<AdapterSlot> list;
-  for (auto* layer : linears()) list.push_back({layer->name, layer->name, SlotKind::linear, &layer->weight, &layer->adapters});
-  if (mixture) mixture->append_slots(list);
-  return list;
-}
-
-std::vector<Norm*> Block::norms() {
-  std::vector<Norm*> list;
-  auto add = [&](std::optional<Norm>& norm) {
-    if (norm) list.push_back(&*norm);
-  };
-  add(attention.q_norm), add(attention.k_norm);
-  list.push_back(&input_norm);
-  add(post_attention_norm);
-  list.push_back(&pre_mlp_norm);
-  add(post_mlp_norm);
-  return list;
-}
-
-std::vector<NamedParameter> Block::parameters() {
-  std::vector<NamedParameter> list;
-  const auto all_norms = norms();
-  const auto of_heads = all_norms.begin() + (attention.q_norm ? 2 : 0);
-  auto append_norm = [&](Norm* norm) { list.push_back({norm->name + ".weight", &norm->weight}); };
-  for (auto* layer : {&attention.q, &attention.k, &attention.v, &attention.o}) append(list, *layer);
-  std::for_each(all_norms.begin(), of_heads, append_norm);
-  if (mixture) {
-    append(list, mixture->router);
-    for (auto* experts : {&mixture->gate_up, &mixture->down}) list.push_back({experts->name, &experts->weight});
-  }
-  if (mlp)
-    for (auto* layer : {&mlp->gate, &mlp->up, &mlp->down}) append(list, *layer);
-  if (shared_gate) append(list, *shared_gate);
-  std::for_each(of_heads, all_norms.end(), append_norm);
-  return list;
+Module Block::module() {
+  Module group{.path = name};
+  group.children.push_back(attention_module(attention));
+  group.children.push_back(mixture ? sparse_module(*this) : mlp_module(*mlp));
+  group.children.push_back(module_of(input_norm));
+  if (post_attention_norm) group.children.push_back(module_of(*post_attention_norm));
+  group.children.push_back(module_of(pre_mlp_norm));
+  if (post_mlp_norm) group.children.push_back(module_of(*post_mlp_norm));
+  return group;
 }
 
 bool Block::draws() const {
-  auto& self = const_cast<Block&>(*this);  // as in trained()
-  auto slots_here = self.slots();
+  const auto tree = const_cast<Block&>(*this).module();  // as in trained()
   auto drops = [](const AdapterSlot& slot) {
     return std::ranges::any_of(*slot.adapters, [](const auto& adapter) { return adapter.dropout > 0; });
   };
-  return (mixture && mixture->jitter > 0) || std::ranges::any_of(slots_here, drops) ||
-         std::ranges::any_of(self.linears(), [](const Linear* layer) { return !layer->tuners.empty(); });
+  return (mixture && mixture->jitter > 0) || std::ranges::any_of(tree.slots(), drops) ||
+         std::ranges::any_of(tree.linears(), [](const Linear* layer) { return !layer->tuners.empty(); });
 }
 
 TensorList Block::trained() const {
+  // A tree points at members so that tuners may replace them; here they are only read.
+  const Unit unit{UnitKind::block, const_cast<Block&>(*this).module()};
   TensorList list;
-  auto add = [&](const Tensor& tensor) {
-    if (tensor.defined() && tensor.requires_grad()) list.push_back(tensor);
-  };
-  auto& self = const_cast<Block&>(*this);  // the lists point at members so that tuners may replace them; here they are only read
-  for (auto& parameter : self.parameters()) add(*parameter.value);
-  for (auto& slot : self.slots())
-    for (auto& adapter : *slot.adapters) add(adapter.a), add(adapter.b), add(adapter.magnitude);
-  for (auto* layer : self.linears())
-    for (auto& tuner : layer->tuners)
-      for (auto& own : tuner->tensors()) add(*own.value);
+  for (const auto& parameter : unit.parameters())
+    if (parameter.value->defined() && parameter.value->requires_grad()) list.push_back(*parameter.value);
   return list;
 }
 
-std::vector<NamedParameter> Decoder::parameters() {
-  std::vector<NamedParameter> list{{embedding.name + ".weight", &embedding.weight}};
-  for (auto& block : blocks) {
-    auto more = block.parameters();
-    list.insert(list.end(), more.begin(), more.end());
-  }
-  list.push_back({norm.name + ".weight", &norm.weight});
-  if (!config.tie_word_embeddings) append(list, head);
-  if (value_head) append(list, *value_head);
+std::vector<Unit> Decoder::units() {
+  std::vector<Unit> list{{UnitKind::embedding, module_of(embedding)}};
+  for (auto& block : blocks) list.push_back({UnitKind::block, block.module()});
+  list.push_back({UnitKind::final_norm, module_of(norm)});
+  list.push_back({UnitKind::head, module_of(head)});
+  list.back().module.is_tied = config.tie_word_embeddings;
+  if (!value_head) return list;
+  list.push_back({UnitKind::head, module_of(*value_head)});
+  list.back().module.slot.reset();
   return list;
+}
+
+Module Decoder::tree() {
+  Module root;
+  for (auto& unit : units()) root.children.push_back(std::move(unit.module));
+  return root;
 }
 
 Decoder decoder_skeleton(const DecoderConfig& config) {
   Decoder decoder{.config = config};
-  decoder.embedding = {"model.embed_tokens", placeholder({config.vocab_size, config.hidden_size}), {}, config.embedding_scale};
+  const auto& names = config.names;
+  decoder.embedding = {
+      names.model + "." + names.embedding, placeholder({config.vocab_size, config.hidden_size}), {}, config.embedding_scale};
   for (int64_t layer = 0; layer < config.layers; ++layer) decoder.blocks.push_back(block_skeleton(config, layer));
-  decoder.norm = norm("model.norm", config.hidden_size, config);
+  decoder.norm = norm(names.model + "." + names.final_norm, config.hidden_size, config);
   decoder.norm.scale = config.logits_scale;
-  decoder.head = config.num_labels ? linear("score", config.hidden_size, config.num_labels, false)
-                                   : linear("lm_head", config.hidden_size, config.vocab_size, false);
+  decoder.head = config.num_labels ? linear(names.classifier, config.hidden_size, config.num_labels, false)
+                                   : linear(names.head, config.hidden_size, config.vocab_size, false);
   return decoder;
 }
 

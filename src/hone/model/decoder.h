@@ -11,7 +11,7 @@
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/model/layers.h"
 #include "hone/model/memory/activation_checkpointing.h"
-#include "hone/model/moe.h"
+#include "hone/model/module.h"
 #include "hone/ops/attention/attention.h"
 #include "hone/ops/attention/rope.h"
 #include "hone/ops/attention/shifted_attention.h"
@@ -32,6 +32,7 @@ struct Mlp {
 };
 
 struct Block {
+  std::string name;               // "model.layers.0"
   Norm input_norm, pre_mlp_norm;  // before attention, before the MLP
   std::optional<Norm> post_attention_norm, post_mlp_norm;
   Attention attention;
@@ -40,16 +41,14 @@ struct Block {
   std::optional<Linear> shared_gate;
   ops::AttentionShape shape;
   int64_t layer = 0;
-  double residual_scale = 1;     // of what its halves add
-  bool uses_local_rope = false;  // its rotation is that of layers with a window
+  double residual_scale = 1;              // of what its halves add
+  bool uses_local_rope = false;           // its rotation is that of layers with a window
+  Recompute recompute = Recompute::none;  // in training (memory/activation_checkpointing.h)
 
   at::Device device() const { return input_norm.weight.device(); }
-  std::vector<Linear*> linears();            // in Hugging Face's order
-  std::vector<Norm*> norms();                // those of heads first
-  std::vector<NamedParameter> parameters();  // with the norms
-  std::vector<AdapterSlot> slots();          // the linear layers, then what else can be adapted
-  bool draws() const;                        // whether a training pass draws random numbers
-  TensorList trained() const;                // every tensor that asks for a gradient, adapters included
+  Module module();
+  bool draws() const;          // whether a training pass draws random numbers
+  TensorList trained() const;  // every tensor that asks for a gradient, adapters included
 };
 
 struct Decoder {
@@ -58,9 +57,13 @@ struct Decoder {
   std::vector<Block> blocks;
   Norm norm;
   Linear head;
-  std::optional<Linear> value_head;  // of one value a token, where there is one (value_head.h)
+  std::optional<Linear> value_head;                     // of one value a token, where there is one (value_head.h)
+  double neftune_alpha = 0;                             // size of the noise on embeddings, in training
+  bool shifted_attention = false;                       // LongLoRA's, in training
+  std::shared_ptr<ActivationOffloader> offloader = {};  // where inputs of recomputed blocks wait; null: where they are
 
-  std::vector<NamedParameter> parameters();  // a tied head is not listed
+  std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head where there is one
+  Module tree();              // with the units as children
 };
 
 // Names and shapes of every parameter, tensors undefined: what a loader fills.

@@ -6,24 +6,16 @@
 namespace hone::model {
 namespace {
 
-void rename(std::string& name, int64_t layer) {
-  constexpr std::string_view kLayers = "model.layers.";
-  const size_t end = name.find('.', kLayers.size());
-  name = fmt::format("{}{}{}", kLayers, layer, name.substr(end));
-}
-
-void number(Block& block, int64_t layer) {
+void number(Block& block, int64_t layer, const std::string& name) {
+  block.module().rename(block.name, name);
+  block.name = name;
   block.layer = layer;
-  for (auto* linear : block.linears()) rename(linear->name, layer);
-  if (auto& mixture = block.mixture)
-    for (auto* name : {&mixture->router.name, &mixture->gate_up.name, &mixture->down.name}) rename(*name, layer);
-  for (auto* norm : block.norms()) rename(norm->name, layer);
 }
 
 // Tensors of its own over the same memory: training gives them memory, too.
 Block silent_copy(const Block& block) {
   Block copy = block;
-  for (auto& parameter : copy.parameters()) *parameter.value = parameter.value->detach();
+  for (auto& parameter : copy.module().parameters()) *parameter.value = parameter.value->detach();
   for (auto* last : {&copy.attention.o, copy.mlp ? &copy.mlp->down : nullptr}) {
     if (!last) continue;
     last->weight = at::zeros_like(last->weight);
@@ -49,7 +41,10 @@ void expand_blocks(Decoder& decoder, int64_t stride) {
     new_windows.insert(new_windows.end(), doubled ? 2 : 1, windows[i]);
     if (!sparse.empty()) new_sparse.insert(new_sparse.end(), doubled ? 2 : 1, sparse[i]);
   }
-  for (size_t i = 0; i < blocks.size(); ++i) number(blocks[i], static_cast<int64_t>(i));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const auto layer = static_cast<int64_t>(i);
+    number(blocks[i], layer, decoder.config.names.block(layer));
+  }
   decoder.blocks = std::move(blocks);
   windows = std::move(new_windows);
   sparse = std::move(new_sparse);

@@ -23,7 +23,7 @@ Tensor EncoderEmbeddings::replace_rows(const Tensor& x_th) const {
 }
 
 Tensor EncoderEmbeddings::add_deepstack(const Tensor& x_th, size_t block) const {
-  if (empty() || block >= deepstack.size()) return x_th;
+  if (!adds_behind(block)) return x_th;
   return x_th.index_add(0, rows_n.to(x_th.device()), deepstack[block].to(x_th.options()));
 }
 

@@ -17,7 +17,8 @@ struct EncoderEmbeddings {
 
   bool empty() const { return !rows_n.defined() || rows_n.numel() == 0; }
   EncoderEmbeddings to(at::Device device) const;
-  Tensor replace_rows(const Tensor& x_th) const;                 // of the token embeddings
+  Tensor replace_rows(const Tensor& x_th) const;  // of the token embeddings
+  bool adds_behind(size_t block) const { return !empty() && block < deepstack.size(); }
   Tensor add_deepstack(const Tensor& x_th, size_t block) const;  // to what this block gave
 };
 

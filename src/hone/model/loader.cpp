@@ -13,7 +13,8 @@ namespace hone::model {
 namespace {
 
 constexpr size_t kNamesShown = 8;
-constexpr const char* kScores = "score.weight";  // of a classifier, which a language model's folder lacks
+// Of a classifier, which a language model's folder lacks.
+std::string scores_of(const DecoderConfig& config) { return config.names.classifier + ".weight"; }
 
 std::string some_of(const std::vector<std::string>& names) {
   std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesShown)));
@@ -23,7 +24,8 @@ std::string some_of(const std::vector<std::string>& names) {
 
 // What older exports leave in a file although the model computes it.
 bool is_harmless(const std::string& name, const DecoderConfig& config) {
-  return name.ends_with("rotary_emb.inv_freq") || ((config.tie_word_embeddings || config.num_labels) && name == "lm_head.weight");
+  return name.ends_with("rotary_emb.inv_freq") ||
+         ((config.tie_word_embeddings || config.num_labels) && name == config.names.head + ".weight");
 }
 
 void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& wanted, const DecoderConfig& config,
@@ -46,7 +48,7 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
     if (!known.contains(name) && !is_harmless(name, config)) extra.push_back(name);
   if (!extra.empty())
     log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
-  if (config.num_labels) std::erase(missing, kScores);  // it starts from scratch, or an adapter brings it
+  if (config.num_labels) std::erase(missing, scores_of(config));  // it starts from scratch, or an adapter brings it
   if (may_lack && !missing.empty()) {
     log::warning("{}: {} weights are missing and newly initialized: {}", folder, missing.size(), some_of(missing));
     missing.clear();
@@ -98,17 +100,18 @@ void check_places(Decoder& decoder, const LoadOptions& options) {
           "a decoder block is on one device, and the final norm with the head (with the embedding, where they share a weight)");
   };
   for (auto& block : decoder.blocks)
-    for (auto& parameter : block.parameters()) together(block.input_norm.name + ".weight", parameter.name);
+    for (auto& parameter : block.module().parameters()) together(block.input_norm.name + ".weight", parameter.name);
   together(decoder.norm.name + ".weight",
            (decoder.config.tie_word_embeddings ? decoder.embedding.name : decoder.head.name) + ".weight");
   for (const auto& [beginning, device] : options.places) {
     auto begins = [&](const NamedParameter& parameter) {
       return beginning.empty() || parameter.name == beginning || parameter.name.starts_with(beginning + ".");
     };
-    if (std::ranges::none_of(decoder.parameters(), begins) && beginning != decoder.head.name)
+    if (std::ranges::none_of(decoder.tree().parameters(), begins) && beginning != decoder.head.name)
       throw UserError(ExitCode::usage,
                       fmt::format("the device map names \"{}\", which is no part of {}", beginning, decoder.config.architecture),
-                      "model.embed_tokens, model.layers.0 …, model.norm and lm_head are");
+                      fmt::format("{}, {} …, {} and {} are", decoder.embedding.name, decoder.config.names.block(0),
+                                  decoder.norm.name, decoder.head.name));
   }
 }
 
@@ -125,7 +128,7 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
     if (block.mixture) block.mixture->is_eager = options.changes.experts_one_by_one;
   io::WeightFolder weights(folder);
   check_places(decoder, options);
-  auto parameters = decoder.parameters();
+  auto parameters = decoder.tree().parameters();
   const auto& fill = options.changes.init_strategy;
   check_names(weights, parameters, decoder.config, folder.string(), !fill.empty());
   auto dtype =
@@ -133,11 +136,11 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
   std::map<const Tensor*, Linear*> compressible;
   if (options.changes.compression)
     for (auto& block : decoder.blocks)
-      for (auto* linear : block.linears()) compressible[&linear->weight] = linear;
+      for (auto* linear : block.module().linears()) compressible[&linear->weight] = linear;
   for (auto& parameter : parameters) {
     auto device = lookup_device(options.places, parameter.name, options.device);
     auto value = weights.find(parameter.name) ? weights.tensor(parameter.name)
-                 : fill.empty() && parameter.name == kScores
+                 : fill.empty() && parameter.name == scores_of(decoder.config)
                      ? new_head(*parameter.value, decoder.config, options.changes.head_seed)
                      : initial_weight(fill, *parameter.value);
     *parameter.value = value.to(device, dtype);
@@ -155,7 +158,7 @@ Decoder random_decoder(const DecoderConfig& config, uint64_t seed, const LoadOpt
   auto decoder = decoder_skeleton(config);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   auto dtype = device::supported_dtype(options.dtype.value_or(config.dtype.value_or(at::kFloat)), options.device);
-  for (auto& parameter : decoder.parameters()) {
+  for (auto& parameter : decoder.tree().parameters()) {
     auto value = at::empty(parameter.value->sizes(), at::TensorOptions(at::kFloat));
     if (parameter.name.ends_with("norm.weight")) {
       value.fill_(config.zero_centered_norms ? 0.0 : 1.0);

@@ -1,16 +1,6 @@
 #include "hone/model/moe.h"
 
 namespace hone::model {
-namespace {
-
-// PEFT wraps the module that holds both parameters once for each that is adapted: the first one's wrapper lies inside the
-// other's.
-std::string wrapper_of(const ExpertWeights& weights, bool inside) {
-  return weights.name.substr(0, weights.name.rfind('.')) + (inside ? ".base_layer" : "");
-}
-
-}  // namespace
-
 void ExpertWeights::quantize(int bits) {
   for (int64_t expert = 0; expert < weight.size(0); ++expert)
     quantized.push_back(ops::quantize_weight(weight.select(0, expert), bits));
@@ -23,13 +13,6 @@ Tensor SparseMoe::operator()(const Tensor& input_th, const LinearContext& mode, 
   if (router_logits) router_logits->push_back(logits_te);
   auto choice = ops::route_top_k(logits_te, per_token, normalized);
   return (is_eager ? ops::expert_mlp_plain : ops::expert_mlp)(x_th, choice, gate_up.product(), down.product());
-}
-
-void SparseMoe::append_slots(std::vector<AdapterSlot>& slots) {
-  slots.push_back({router.name, router.name, SlotKind::router, &router.weight, &router.adapters});
-  slots.push_back(
-      {gate_up.name, wrapper_of(gate_up, !down.adapters.empty()), SlotKind::experts, &gate_up.weight, &gate_up.adapters});
-  slots.push_back({down.name, wrapper_of(down, false), SlotKind::experts, &down.weight, &down.adapters});
 }
 
 }  // namespace hone::model

@@ -26,7 +26,6 @@ struct SparseMoe {
 
   // `router_logits`, where given, gets those of this layer.
   Tensor operator()(const Tensor& x_th, const LinearContext& mode, TensorList* router_logits) const;
-  void append_slots(std::vector<AdapterSlot>& slots);
 };
 
 }  // namespace hone::model

@@ -1,10 +1,11 @@
 #include "hone/train/run.h"
-#include "hone/model/expansion.h"
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/device/device.h"
 #include "hone/device/memory.h"
+#include "hone/model/decoder.h"
+#include "hone/model/expansion.h"
 #include "hone/parallel/launch/supervisor.h"
 #include "hone/train/checkpoints/checkpoint.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
@@ -22,6 +23,7 @@
 #include "hone/train/reports/run_summary.h"
 #include "hone/train/rl/rewards/reward.h"
 #include "hone/train/run_setup.h"
+#include "hone/tuner/quantize/float8.h"
 #include "hone/tuner/tuner.h"
 
 namespace hone::train {
@@ -34,7 +36,7 @@ std::string type_name(at::ScalarType type) {
 // Log-probabilities of two models are compared as they are; adapter_config.json keeps what was asked for, as ms-swift and
 // LLaMA-Factory have it.
 void switch_off_dropout(model::CausalLM& model) {
-  for (const auto& slot : model.slots())
+  for (const auto& slot : model.tree().slots())
     for (auto& adapter : *slot.adapters) adapter.dropout = 0;
 }
 
@@ -49,18 +51,17 @@ LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const Dist
   tuning.share_base_storage = processes.shards_model();
   tuning.resumed = ready.resume;
   tuning.steps = ready.plan.max_steps;
-  model->set_recompute(job.gradient_checkpointing ? job.recompute : model::Recompute::none, job.recomputed_blocks);
   if (job.offload_activations && job.load.device.is_cpu())
     log::warning("activations are in host memory already: on a CPU there is nowhere to offload them to");
-  else
-    model->set_activation_offload(job.offload_activations);
+  model::apply_activation_checkpointing(*model, job.gradient_checkpointing ? job.recompute : model::Recompute::none,
+                                        job.recomputed_blocks, job.offload_activations && !job.load.device.is_cpu());
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job, ready.tokenizer, ready.data.train));
   const bool keeps_dropout = model->value_head() && job.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
   if ((job.preference.method != Preference::none && !keeps_dropout) || job.reinforcement) switch_off_dropout(*model);
   auto reference = make_reference(job, *ready.tokenizer, processes, *model, tuned);
-  model->set_neftune(job.neftune_alpha);
-  model->set_shifted_attention(job.shifted_attention);
-  if (job.float8) model->use_float8();
+  model->decoder().neftune_alpha = job.neftune_alpha;
+  model->decoder().shifted_attention = job.shifted_attention;
+  if (job.float8) tuner::apply_float8(*model);
   ops::fused_operators() = job.fused;
   if (job.print_parameters && processes.world.is_main())
     for (const auto& [name, value] : model->parameters())
@@ -185,7 +186,7 @@ TensorList trained_tensors(const tuner::Tuned& tuned) {
 
 RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, const DistributedContext& processes) {
   const auto& config = job.trainer;
-  if (!processes.group && !loaded.sharded) loaded.model->join_trained_projections();
+  if (!processes.group && !loaded.sharded) model::join_trained_projections(*loaded.model);
   auto groups = optim::make_param_groups(loaded.tuned.trainable, job.groups);
   if (loaded.sharded) groups = shard_param_groups(groups, *loaded.sharded);
   auto working = groups;

@@ -6,6 +6,7 @@
 #include "hone/data/datasets/open_datasets.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/model/causal_lm.h"
+#include "hone/model/memory/activation_checkpointing.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/optim/factory.h"
 #include "hone/optim/lr_scheduler.h"

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "hone/model/decoder.h"
 #include "hone/tuner/adapter_state_dict.h"
 #include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/attach.h"
@@ -24,7 +25,7 @@ bool is_embedding(const AdapterSlot& slot) { return slot.kind == SlotKind::embed
 int64_t experts_of(const AdapterSlot& slot) { return slot.kind == SlotKind::experts ? slot.weight->size(0) : 0; }
 
 void require_unquantized_weights(model::CausalLM& model, std::string_view why) {
-  for (const model::Linear* linear : model.linears())
+  for (const model::Linear* linear : model.tree().linears())
     if (linear->quantized_base)
       throw UserError(ExitCode::usage, fmt::format("the base model is quantized, and {}", why), "leave --quant_bits out");
 }
@@ -32,7 +33,8 @@ void require_unquantized_weights(model::CausalLM& model, std::string_view why) {
 // An adapter that changes the embedding or the head changes that one alone, as in PEFT: a tied model becomes untied.
 template <class Touches>
 void untie_if_touched(model::CausalLM& model, Touches touches) {
-  if (model.config().tie_word_embeddings && (touches(model.embedding().name) || touches(model.head().name))) model.untie_head();
+  if (model.config().tie_word_embeddings && (touches(model.embedding().name) || touches(model.head().name)))
+    model.decoder().config.tie_word_embeddings = false;  // the head is a layer of its own now
 }
 
 // PiSSA's randomised start must come out the same when the adapter is loaded, where the run's seed is not known.
@@ -136,7 +138,7 @@ void require_plain_updates(const io::AdapterConfig& config) {
 
 // Gives every module that the config means its low-rank pair.
 void attach_pairs(model::CausalLM& model, AttachedAdapter& adapter, const TargetMatcher& matcher, const AttachOptions& options) {
-  const auto all = model.slots();
+  const auto all = model.tree().slots();
   const auto known = options.started_in ? initial_pairs(*options.started_in, adapter.config) : std::map<std::string, LoraLayer>();
   size_t adapted = 0;
   for (const auto& site : all) {
@@ -159,7 +161,7 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
   check_init(config.init);
   if (changes_base(config.init) || config.init == kLoraGa || config.dora)
     require_unquantized_weights(model, "this kind of adapter reads them");
-  for (const model::Linear* linear : model.linears())
+  for (const model::Linear* linear : model.tree().linears())
     if (linear->quantized_base && saves_parameter(config.modules_to_save, linear->name + ".weight"))
       require_unquantized_weights(model, linear->name + " is to be trained whole");
   require_plain_updates(config);
@@ -203,7 +205,7 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
     parts.modules_to_save.erase(found);
   }
   const auto known = initial_pairs(folder, files.config);
-  for (const auto& site : model.slots()) {
+  for (const auto& site : model.tree().slots()) {
     auto found = parts.layers.find(site.path);
     if (found == parts.layers.end()) continue;
     check_fits(site.path, found->second, site.weight->sizes(), folder.string());
@@ -230,7 +232,7 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
 
 std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const AttachedAdapter& adapter) {
   std::vector<model::NamedParameter> tensors;
-  for (const auto& site : model.slots())
+  for (const auto& site : model.tree().slots())
     for (auto& weights : *site.adapters) {
       if (weights.adapter != adapter.name) continue;
       tensors.push_back({site.owner + (is_embedding(site) ? ".lora_embedding_A" : ".lora_A.weight"), &weights.a});
@@ -252,7 +254,7 @@ std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const
 
 std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config) {
   const TargetMatcher matcher(config);
-  auto linears = model.linears();
+  auto linears = model.tree().linears();
   std::erase_if(linears, [&](const model::Linear* linear) { return !matcher(linear->name); });
   return linears;
 }
@@ -302,12 +304,12 @@ void save_converted_adapter(model::CausalLM& model, const AttachedAdapter& adapt
 
 void set_active(model::CausalLM& model, const std::vector<std::string>& adapters) {
   std::set<std::string> known;
-  for (const auto& site : model.slots())
+  for (const auto& site : model.tree().slots())
     for (auto& weights : *site.adapters) {
       known.insert(weights.adapter);
       weights.active = std::ranges::count(adapters, weights.adapter) > 0;
     }
-  for (const model::Linear* linear : model.linears())
+  for (const model::Linear* linear : model.tree().linears())
     for (const auto& tuner : linear->tuners) {
       known.insert(tuner->adapter);
       tuner->active = std::ranges::count(adapters, tuner->adapter) > 0;
@@ -320,7 +322,7 @@ void set_active(model::CausalLM& model, const std::vector<std::string>& adapters
 
 bool should_merge_for_inference(model::CausalLM& model, const AttachedAdapter& adapter) {
   if (adapter.config.is_lora() || !merges(adapter.config)) return false;
-  return std::ranges::none_of(model.linears(),
+  return std::ranges::none_of(model.tree().linears(),
                               [](const model::Linear* linear) { return linear->quantized_base || linear->quantized; });
 }
 
@@ -328,7 +330,7 @@ void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter) {
   require_unquantized_weights(model, "an adapter cannot be merged into them");
   require_merges(adapter.config);
   at::NoGradGuard no_grad;
-  for (const auto& site : model.slots()) {
+  for (const auto& site : model.tree().slots()) {
     for (auto& weights : *site.adapters)
       if (weights.adapter == adapter.name)
         move_in(*site.weight, merged_weight(*site.weight, {weights, is_embedding(site), experts_of(site)}));

@@ -10,7 +10,7 @@ namespace {
 template <class Visit>
 void for_each_adapter_list(model::CausalLM& model, Visit visit) {
   visit(model.head().adapters);  // a tied one is no slot of its own
-  for (auto& slot : model.slots()) visit(*slot.adapters);
+  for (auto& slot : model.tree().slots()) visit(*slot.adapters);
 }
 
 }  // namespace
@@ -38,7 +38,8 @@ void set_inactive(model::CausalLM& model, const std::string& name) {
 void delete_adapter(model::CausalLM& model, const std::string& name) {
   for_each_adapter_list(
       model, [&](auto& adapters) { std::erase_if(adapters, [&](const auto& adapter) { return adapter.adapter == name; }); });
-  for (auto* linear : model.linears()) std::erase_if(linear->tuners, [&](const auto& tuner) { return tuner->adapter == name; });
+  for (auto* linear : model.tree().linears())
+    std::erase_if(linear->tuners, [&](const auto& tuner) { return tuner->adapter == name; });
 }
 
 bool uses_dora(model::CausalLM& model, const std::string& name) {
@@ -50,7 +51,7 @@ bool uses_dora(model::CausalLM& model, const std::string& name) {
 }
 
 bool changes_experts(model::CausalLM& model, const std::string& name) {
-  return std::ranges::any_of(model.slots(), [&](const model::AdapterSlot& slot) {
+  return std::ranges::any_of(model.tree().slots(), [&](const model::AdapterSlot& slot) {
     return slot.kind == model::SlotKind::experts &&
            std::ranges::any_of(*slot.adapters, [&](const auto& adapter) { return adapter.adapter == name; });
   });

@@ -41,13 +41,13 @@ void train_chosen(model::CausalLM& model, const std::vector<bool>& trained, cons
 
 // all-linear and all: every linear but the head, by the last part of its path.
 void add_all_linear(model::CausalLM& model, std::set<std::string>& names) {
-  for (const model::Linear* linear : model.linears())
+  for (const model::Linear* linear : model.tree().linears())
     if (linear->name != model.head().name) names.emplace(last_part(linear->name));
 }
 
 std::vector<std::string> linear_paths(model::CausalLM& model) {
   std::vector<std::string> paths;
-  for (const model::Linear* linear : model.linears()) paths.push_back(linear->name);
+  for (const model::Linear* linear : model.tree().linears()) paths.push_back(linear->name);
   return paths;
 }
 

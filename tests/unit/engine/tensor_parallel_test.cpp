@@ -1,3 +1,5 @@
+#include "hone/model/inference/tensor_parallel_decoder.h"
+
 #include "engine/adapter_fixture.h"
 
 namespace hone::engine {
@@ -8,7 +10,7 @@ class SlicesTest : public AdapterTest {
  protected:
   static std::unique_ptr<model::CausalLM> cut_model() {
     auto model = tiny_model();
-    model->apply_tensor_parallel({at::kCPU, at::kCPU});
+    model::apply_tensor_parallel(*model, {at::kCPU, at::kCPU});
     return model;
   }
 };
@@ -94,7 +96,7 @@ TEST_F(SlicesTest, RoundedWeightsAndACacheInFewerBitsGoWithThem) {
 
 TEST_F(SlicesTest, HeadsThatCannotBeDividedAreNamed) {
   try {
-    tiny_model()->apply_tensor_parallel(std::vector(4, at::Device(at::kCPU)));
+    model::apply_tensor_parallel(*tiny_model(), std::vector(4, at::Device(at::kCPU)));
     FAIL() << "two key heads in four slices";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("2 key heads"), std::string::npos) << error.what();

@@ -8,6 +8,7 @@
 
 #include "hone/base/file.h"
 #include "hone/io/weight_folder.h"
+#include "hone/model/decoder.h"
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
 
@@ -76,7 +77,7 @@ TEST(CausalLM, RoutersAreHeardWithAndWithoutRecomputation) {
   model->set_training(true);
   for (auto& parameter : model->parameters()) parameter.value->requires_grad_();
   auto heard = [&](Recompute what) {
-    model->set_recompute(what);
+    apply_activation_checkpointing(*model, what);
     TensorList logits;
     model->hidden_states(packed({5, 3}), nullptr, &logits);
     EXPECT_EQ(logits.size(), 2u);
@@ -118,7 +119,7 @@ TEST(CausalLM, RowsUseTheAdapterTheyName) {
   auto input = packed({3, 4, 2});
   auto base = model->hidden_states(input);
   auto attach = [&](const std::string& name, double size, bool active) {
-    for (auto* linear : model->linears())
+    for (auto* linear : model->tree().linears())
       linear->adapters.push_back({.adapter = name,
                                   .a = at::ones({2, linear->weight.size(1)}) * size,
                                   .b = at::ones({linear->weight.size(0), 2}) * size,
@@ -127,7 +128,7 @@ TEST(CausalLM, RowsUseTheAdapterTheyName) {
   auto with_one = [&](const std::string& name, double size) {
     attach(name, size, true);
     auto result = model->hidden_states(input);
-    for (auto* linear : model->linears()) linear->adapters.clear();
+    for (auto* linear : model->tree().linears()) linear->adapters.clear();
     return result;
   };
   auto first = with_one("first", 0.01), second = with_one("second", 0.02);
@@ -157,17 +158,17 @@ TensorList gradients(CausalLM& model, const ForwardInput& input) {
 TEST(CausalLM, RecomputationChangesNoBit) {
   auto model = tiny_model();
   model->set_training(true);
-  for (auto* linear : model->linears())
+  for (auto* linear : model->tree().linears())
     linear->adapters.push_back(
         {.a = at::randn({2, linear->weight.size(1)}), .b = at::randn({linear->weight.size(0), 2}), .dropout = 0.3});
-  model->set_neftune(5.0);
+  model->decoder().neftune_alpha = 5.0;
   auto input = packed({6, 3});
   at::manual_seed(1);
   auto kept = gradients(*model, input);
   auto after_kept = at::rand({1});
   for (Recompute what : {Recompute::block, Recompute::attention, Recompute::mlp})
     for (const std::vector<int64_t>& blocks : {std::vector<int64_t>{}, {1}}) {
-      model->set_recompute(what, blocks);
+      apply_activation_checkpointing(*model, what, blocks);
       auto recomputed = gradients(*model, input);
       auto after_recomputed = at::rand({1});
       for (size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], recomputed[i])) << model->parameters()[i].name;
@@ -178,8 +179,8 @@ TEST(CausalLM, RecomputationChangesNoBit) {
 TEST(CausalLM, RecomputationReachesAdaptersOfAFrozenModel) {
   auto model = tiny_model();
   model->set_training(true);
-  model->set_recompute(Recompute::block);
-  auto* linear = model->linears().front();
+  apply_activation_checkpointing(*model, Recompute::block);
+  auto* linear = model->tree().linears().front();
   linear->adapters.push_back({.a = at::randn({2, 32}).requires_grad_(), .b = at::randn({32, 2}).requires_grad_()});
   ops::linear_cross_entropy(model->hidden_states(packed({7})), model->head().weight, {}, packed({7}).tokens_t).sum.backward();
   EXPECT_GT(linear->adapters[0].a.grad().abs().sum().item<float>(), 0);

@@ -5,6 +5,7 @@
 
 #include "hone/model/causal_lm.h"
 #include "hone/model/inference/paged_input.h"
+#include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/rope_frequencies.h"
 
 namespace hone::model {
@@ -74,7 +75,7 @@ TEST(ForwardInput, GradientsReachTheEmbeddings) {
   model->hidden_states(tokens).square().sum().backward();
   embedded.tokens_t = Tensor();
   for (auto what : {Recompute::none, Recompute::block}) {
-    model->set_recompute(what);
+    apply_activation_checkpointing(*model, what);
     embedded.embeddings_th = weight.detach().index_select(0, tokens.tokens_t).requires_grad_();
     model->hidden_states(embedded).square().sum().backward();
     auto summed = at::zeros_like(weight).index_add(0, tokens.tokens_t, embedded.embeddings_th.grad());

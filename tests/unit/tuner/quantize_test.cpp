@@ -73,7 +73,7 @@ TEST(Quantize, AwqsScalesChangeNothingButWhatRoundingLoses) {
   input.segments.append(40);
   BlockwiseCalibration walk(*model, {input});
   auto& block = walk.block();
-  auto layers = block.linears();
+  auto layers = block.module().linears();
   auto seen = walk.collect(layers);
   auto before = model->hidden_states(input);
   double nearest = 0, scaled_error = 0;

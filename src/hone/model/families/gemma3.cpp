@@ -63,6 +63,9 @@ DecoderConfig gemma3_config(const Json& hf) {
   config.activation = Activation::gelu_tanh;
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
   config.zero_centered_norms = config.has_post_norms = true;
+  config.names.pre_mlp_norm = "pre_feedforward_layernorm";
+  config.names.post_attention_norm = "post_attention_layernorm";
+  config.names.post_mlp_norm = "post_feedforward_layernorm";
   config.tie_word_embeddings = flag_or(hf, "tie_word_embeddings", true);
   return config;
 }

@@ -1,5 +1,10 @@
 #include "hone/model/inference/fused_projection.h"
 
+#include <algorithm>
+
+#include "hone/device/memory.h"
+#include "hone/model/causal_lm.h"
+#include "hone/model/decoder.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::model {
@@ -37,6 +42,43 @@ std::shared_ptr<const ops::PackedWeight> rounded_end_to_end(const std::vector<Li
 }
 
 const Tensor& numbers_of(const Linear& layer) { return layer.quantized ? layer.quantized->codes : layer.weight; }
+
+// Nothing trains the layer, and it is computed with its weight as it stands.
+bool is_free(const Linear* layer) {
+  return !layer->weight.requires_grad() && !layer->is_tuned() && !layer->quantized && !layer->quantized_base;
+}
+
+// On a CPU, reading the weights is what a step costs, and a mapped file is on small pages. Copies are on huge ones where
+// buffers are kept (device/memory.h). A model that fills the machine stays in its file, whose pages the system can drop.
+void copy_weights_to_huge_pages(Decoder& decoder) {
+  auto& head = decoder.head;
+  if (!head.weight.is_cpu() || !is_free(&head)) return;
+  int64_t bytes = 0;
+  for (auto& parameter : decoder.tree().parameters()) bytes += static_cast<int64_t>(parameter.value->nbytes());
+  auto use = device::memory_use(at::kCPU);
+  if (bytes > (use.total - use.current) / 2) return;
+  at::NoGradGuard no_grad;
+  for (auto& block : decoder.blocks)
+    for (auto* layer : {&block.attention.o, block.mlp ? &block.mlp->down : nullptr})
+      if (layer && is_free(layer) && layer->weight.is_cpu()) layer->weight = layer->weight.clone();
+  head.weight = head.weight.clone();
+  if (decoder.config.tie_word_embeddings) decoder.embedding.weight = head.weight;
+}
+
+// False where a joined product does not pay on the block's device.
+bool fuse_block(Block& block) {
+  auto is_rounded = [](const Linear* layer) { return layer->quantized && !layer->is_tuned(); };
+  auto join = [&](FusedProjection& joined, std::vector<Linear*> layers) {
+    if (std::ranges::all_of(layers, is_free) || std::ranges::all_of(layers, is_rounded)) joined = FusedProjection::of(layers);
+  };
+  auto& a = block.attention;
+  if (!a.q.quantized && !ops::benefits_from_fused_qkv(a.q.weight, block.shape)) return false;
+  const bool norms_are_plain = !a.q_norm || !a.q_norm->zero_centered;  // others are not part of what follows a joined product
+  if (norms_are_plain && !a.qkv.is_current_for({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
+  if (auto& mlp = block.mlp; mlp && !mlp->gate_up.is_current_for({&mlp->gate, &mlp->up}))
+    join(mlp->gate_up, {&mlp->gate, &mlp->up});
+  return true;
+}
 
 }  // namespace
 
@@ -97,6 +139,27 @@ TensorList FusedProjection::trained_gate_up(const Linear& gate, const Linear& up
 
 Tensor FusedProjection::operator()(const Tensor& x_th) const {
   return rounded_ ? ops::quantized_linear(x_th, *rounded_, bias_) : ops::matmul_nt(x_th, weight_, bias_);
+}
+
+void fuse_projections(CausalLM& model) {
+  if (!model.is_sliced()) copy_weights_to_huge_pages(model.decoder());
+  for (auto* decoder : model.computing_decoders())
+    for (auto& block : decoder->blocks)
+      if (!fuse_block(block)) return;
+}
+
+void join_trained_projections(CausalLM& model) {
+  if (!model.device().is_cuda() || model.is_sliced() || model.has_weight_hooks()) return;
+  auto is_plain = [](const Linear* layer) {
+    return layer->tuners.empty() && !layer->quantized && !layer->quantized_base && !layer->float8;
+  };
+  auto join = [&](FusedProjection& joined, std::vector<Linear*> layers) {
+    if (std::ranges::all_of(layers, is_plain)) joined = FusedProjection::of(layers);
+  };
+  for (auto& block : model.decoder().blocks) {
+    join(block.attention.qkv, {&block.attention.q, &block.attention.k, &block.attention.v});
+    if (block.mlp) join(block.mlp->gate_up, {&block.mlp->gate, &block.mlp->up});
+  }
 }
 
 }  // namespace hone::model

@@ -6,6 +6,13 @@
 
 namespace hone::model {
 
+class CausalLM;
+
+// Inference: projections that read the same input become one product, where that pays and nothing trains them.
+void fuse_projections(CausalLM& model);
+// Training on a GPU: the same, for whatever trains them (ops/linear/joint_linear.h). Tensors that train stay the same tensors.
+void join_trained_projections(CausalLM& model);
+
 class FusedProjection {
  public:
   // The layers' weights, all as loaded or all rounded, become views of one tensor: what is written into them in place is seen

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "hone/model/causal_lm.h"
+
 namespace hone::model {
 namespace {
 
@@ -92,6 +94,7 @@ SparseMoe sharded_moe(const SparseMoe& whole, const TensorParallelRank& place) {
 
 Block sharded_block(const Block& whole, const TensorParallelRank& place, int64_t layers) {
   Block slice;
+  slice.name = whole.name;
   slice.layer = place.index * layers + whole.layer;
   slice.shape = whole.shape;
   slice.shape.heads /= place.count, slice.shape.kv_heads /= place.count;
@@ -143,6 +146,10 @@ std::string numbers_that_divide(const std::vector<int64_t>& sizes) {
 }
 
 }  // namespace
+
+void apply_tensor_parallel(CausalLM& model, const std::vector<at::Device>& devices) {
+  model.set_slices(std::make_unique<TensorParallelDecoder>(model.decoder(), devices));
+}
 
 void TensorParallelDecoder::check(const DecoderConfig& config, size_t slices) {
   const auto& a = config.attention;

@@ -7,6 +7,12 @@
 
 namespace hone::model {
 
+class CausalLM;
+
+// Inference: from now on every layer is computed in slices, one on each device and all at a time; the devices may be the same.
+// Throws UserError(usage) where heads cannot be divided.
+void apply_tensor_parallel(CausalLM& model, const std::vector<at::Device>& devices);
+
 class TensorParallelDecoder {
  public:
   // Throws UserError(usage), naming the numbers that fit, when heads or widths cannot be divided by so many.

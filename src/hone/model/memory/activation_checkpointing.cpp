@@ -1,8 +1,11 @@
 #include "hone/model/memory/activation_checkpointing.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "hone/device/autograd.h"
+#include "hone/model/causal_lm.h"
+#include "hone/model/decoder.h"
 
 namespace hone::model {
 namespace {
@@ -113,6 +116,13 @@ TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorL
   TensorList inputs{x};
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
   return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Rerun>(block, store, draws));
+}
+
+void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::vector<int64_t>& blocks, bool offload) {
+  auto& decoder = model.decoder();
+  for (auto& block : decoder.blocks)
+    block.recompute = blocks.empty() || std::ranges::count(blocks, block.layer) ? what : Recompute::none;
+  decoder.offloader = offload ? std::make_shared<ActivationOffloader>(model.device()) : nullptr;
 }
 
 }  // namespace hone::model

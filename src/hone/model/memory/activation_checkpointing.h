@@ -1,11 +1,14 @@
 // Activation checkpointing: keeps only a block's input and recomputes the block in the backward pass.
 #pragma once
 #include <functional>
+#include <vector>
 
 #include "hone/device/tensor.h"
 #include "hone/model/memory/activation_offload.h"
 
 namespace hone::model {
+
+class CausalLM;
 
 // What runs again in the backward pass instead of being kept: nothing, full blocks, or one half of each block.
 enum class Recompute { none, block, attention, mlp };
@@ -21,5 +24,9 @@ using BlockFunction = std::function<TensorList(const Tensor&)>;
 // the backward pass, or where it is.
 TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorList& parameters,
                       ActivationOffloader* store = nullptr, bool draws = true);
+
+// Of these blocks, all where none are given. `offload`: what they keep waits in host memory.
+void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::vector<int64_t>& blocks = {},
+                                    bool offload = false);
 
 }  // namespace hone::model

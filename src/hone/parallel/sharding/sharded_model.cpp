@@ -9,13 +9,17 @@
 namespace hone::parallel {
 namespace {
 
+void append(std::vector<model::NamedParameter>& list, const std::vector<model::NamedParameter>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
 const void* key(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
 using Compressed = std::unordered_map<const Tensor*, const ops::QuantizedTensor*>;
 
 Compressed compressed_weights(model::CausalLM& model) {
   Compressed found;
-  for (const auto* linear : model.linears())
+  for (const auto* linear : model.tree().linears())
     if (linear->quantized_base) found[&linear->weight] = linear->quantized_base.get();
   return found;
 }
@@ -30,21 +34,16 @@ TensorList memory_of(const Tensor& parameter, const Compressed& compressed) {
   return tensors;
 }
 
-// Head, blocks from the last to the first, embedding. A head that is tied to the embedding is complete only with it.
-std::vector<size_t> backward_order(size_t blocks, size_t parts) {
-  std::vector<size_t> order;
-  for (size_t block = blocks; block-- > 0;) order.push_back(block);
-  bool tied = parts == blocks + 1;
-  order.insert(tied ? order.end() : order.begin(), blocks);
-  if (!tied) order.push_back(blocks + 1);
-  return order;
-}
-
 }  // namespace
 
 ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas,
                            bool pure)
-    : model_(model), config_(config), shards_(shards), replicas_(replicas), blocks_(static_cast<size_t>(model.config().layers)) {
+    : model_(model),
+      config_(config),
+      shards_(shards),
+      replicas_(replicas),
+      blocks_(static_cast<size_t>(model.config().layers)),
+      tied_(model.config().tie_word_embeddings) {
   FlatParameterConfig common;
   common.keep_unsharded = config.stage < 3;
   common.device = model.device();
@@ -52,23 +51,28 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
   common.offload_optimizer = config.offload_optimizer || config.offload_parameters;
   if (config.reduce_type) common.reduce_type = *config.reduce_type;
   common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
-  for (const auto& part : model.parameter_units()) {
-    parts_.emplace_back();
-    if (config.stage < 3 || config.unit_size == 0) {
-      add_unit(part.parameters, common, /*stays=*/false);
-      continue;
-    }
-    auto units = size_based_wrap(part.parameters, config.unit_size);
-    for (const auto& unit : units.units) add_unit(unit, common, /*stays=*/false);
-    add_unit(units.root, common, /*stays=*/true);
-  }
-  reduction_order_ = backward_order(blocks_, parts_.size());
+  std::vector<model::NamedParameter> first, last;  // of the norm and the head, whose weight may be the embedding's
+  const auto units = model.units();
+  for (size_t i = blocks_ + 1; i < units.size(); ++i) append(last, units[i].parameters());
+  append(first, tied_ ? last : std::vector<model::NamedParameter>());
+  append(first, units.front().parameters());
+  add_part(first, common);
+  for (size_t i = 1; i <= blocks_; ++i) add_part(units[i].parameters(), common);
+  if (!tied_) add_part(last, common);
   complete_.resize(parts_.size());
   comes_in_backward_.resize(parts_.size());
   model.set_weight_hooks(this);
 }
 
 ShardedModel::~ShardedModel() { model_.set_weight_hooks(nullptr); }
+
+void ShardedModel::add_part(const std::vector<model::NamedParameter>& parameters, const FlatParameterConfig& common) {
+  parts_.emplace_back();
+  if (config_.stage < 3 || config_.unit_size == 0) return add_unit(parameters, common, /*stays=*/false);
+  auto units = size_based_wrap(parameters, config_.unit_size);
+  for (const auto& unit : units.units) add_unit(unit, common, /*stays=*/false);
+  add_unit(units.root, common, /*stays=*/true);
+}
 
 void ShardedModel::add_unit(const std::vector<model::NamedParameter>& unit, const FlatParameterConfig& common, bool stays) {
   const auto compressed = compressed_weights(model_);
@@ -102,32 +106,33 @@ void ShardedModel::add_flats(const TensorList& tensors, bool trained, const Flat
   }
 }
 
-void ShardedModel::before_forward(size_t part) {
-  for (auto& flat : parts_[part]) flat->finish_gather();
-  if (!config_.prefetch || config_.stage < 3) return;
-  size_t next = part > blocks_ ? 0 : part + 1;  // the embedding, then the blocks, then norm and head
-  if (next <= blocks_)
-    for (auto& flat : parts_[next]) flat->start_gather();
+void ShardedModel::before_forward(size_t unit) {
+  for (auto& flat : parts_[part_of(unit)]) flat->finish_gather();
+  if (!config_.prefetch || config_.stage < 3 || unit > blocks_) return;
+  for (auto& flat : parts_[part_of(unit + 1)]) flat->start_gather();
 }
 
-void ShardedModel::after_forward(size_t part) {
-  bool needed_at_once =
-      part + 1 == blocks_ && at::GradMode::is_enabled();  // the backward pass begins where the forward pass ends
-  if (config_.reshard_after_forward && !needed_at_once) reshard(part);
+void ShardedModel::after_forward(size_t unit) {
+  const bool returns = unit == 0 && tied_;  // as the head
+  const bool needed_at_once =
+      unit == blocks_ && at::GradMode::is_enabled();  // the backward pass begins where the forward pass ends
+  if (config_.reshard_after_forward && !needed_at_once && !returns) reshard(part_of(unit));
 }
 
-void ShardedModel::before_backward(size_t part) {
+void ShardedModel::before_backward(size_t unit) {
+  const size_t part = part_of(unit);
   comes_in_backward_[part] = true;
   for (auto& flat : parts_[part]) flat->finish_gather();
   if (config_.prefetch && part > 0 && comes_in_backward_[part - 1])
     for (auto& flat : parts_[part - 1]) flat->start_gather();
 }
 
-void ShardedModel::after_backward(size_t part) {
-  reshard(part);
-  complete_[part] = true;
+void ShardedModel::after_backward(size_t unit) {
+  if (unit > blocks_ && tied_) return;  // the embedding's gradient is still to come
+  reshard(part_of(unit));
+  complete_[part_of(unit)] = true;
   if (!reduces_now()) return;
-  while (reduced_ < reduction_order_.size() && complete_[reduction_order_[reduced_]]) reduce(reduction_order_[reduced_++]);
+  while (reduced_ < parts_.size() && complete_[parts_.size() - 1 - reduced_]) reduce(parts_.size() - ++reduced_);
 }
 
 void ShardedModel::release(size_t part) {
@@ -159,7 +164,7 @@ void ShardedModel::begin_backward(bool last_of_update) {
 
 void ShardedModel::end_backward() {
   for (size_t part = 0; part < parts_.size(); ++part) release(part);
-  while (reduces_now() && reduced_ < reduction_order_.size()) reduce(reduction_order_[reduced_++]);
+  while (reduces_now() && reduced_ < parts_.size()) reduce(parts_.size() - ++reduced_);
   for (auto* flat : std::exchange(pending_reductions_, {})) flat->finish_reduce();
 }
 

@@ -16,10 +16,10 @@ class ShardedModel final : public model::WeightHooks {
   ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas, bool pure);
   ~ShardedModel() override;
 
-  void before_forward(size_t part) override;
-  void after_forward(size_t part) override;
-  void before_backward(size_t part) override;
-  void after_backward(size_t part) override;
+  void before_forward(size_t unit) override;
+  void after_forward(size_t unit) override;
+  void before_backward(size_t unit) override;
+  void after_backward(size_t unit) override;
 
   void begin_backward(bool last_of_update);
   void end_backward();     // all gradients of the pass are summed; of stage 1 after the last pass of an update
@@ -43,6 +43,9 @@ class ShardedModel final : public model::WeightHooks {
   using Flats = std::vector<std::unique_ptr<FlatParameter>>;
   void add_unit(const std::vector<model::NamedParameter>& unit, const FlatParameterConfig& common, bool stays);
   void add_flats(const TensorList& tensors, bool trained, const FlatParameterConfig& common, bool stays);
+  void add_part(const std::vector<model::NamedParameter>& parameters, const FlatParameterConfig& common);
+  // The part that a unit is in: its own, but the final norm and the heads are one, and with a tied head they are the embedding's.
+  size_t part_of(size_t unit) const { return unit <= blocks_ ? unit : tied_ ? 0 : blocks_ + 1; }
   void reduce(size_t part);
   void release(size_t part);
   void reshard(size_t part);  // between the passes: what belongs to the full model stays
@@ -54,14 +57,14 @@ class ShardedModel final : public model::WeightHooks {
   ShardingConfig config_;
   ProcessGroup& shards_;
   ProcessGroup* replicas_;
-  std::vector<Flats> parts_;
+  std::vector<Flats> parts_;  // the embedding, the blocks, norm and head; of a tied model all but the blocks are the first
   size_t blocks_;
+  bool tied_;
   std::unordered_map<const void*, ParameterLocation> places_;
   std::unordered_map<const void*, std::vector<ParameterShard*>> parameter_shards_;
-  std::vector<size_t>
-      reduction_order_;         // of parts, on every rank the same, also when one has no gradient for a part that others have
-  size_t reduced_ = 0;          // of them, in this backward pass
-  std::vector<bool> complete_;  // parts that this backward pass is through with
+  // Parts are reduced from the last to the first, on every rank alike, also when one has no gradient for a part that others have.
+  size_t reduced_ = 0;                              // of them, in this backward pass
+  std::vector<bool> complete_;                      // parts that this backward pass is through with
   std::vector<bool> comes_in_backward_;             // learned: a frozen beginning of the model is never asked for
   std::vector<FlatParameter*> pending_reductions_;  // reductions under way
   std::set<const FlatParameter*> staying_;          // units of the full model, from their first use in a pass until its end

@@ -34,7 +34,7 @@ void predict_scores(const TrainingJob& job, const RunSetup& ready, LoadedModel& 
 
 void round_weights(model::CausalLM& model, at::ScalarType type) {
   at::NoGradGuard no_grad;
-  for (const auto& list : {model.parameters(), model.adapter_parameters()})
+  for (const auto& list : {model.parameters(), model.tree().adapter_parameters()})
     for (const auto& [name, value] : list) value->set_data(value->to(type));
 }
 

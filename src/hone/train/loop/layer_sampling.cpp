@@ -1,29 +1,24 @@
 #include "hone/train/loop/layer_sampling.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include "hone/base/error.h"
 #include "hone/base/rng.h"
 
 namespace hone::train {
-namespace {
-
-constexpr std::string_view kLayers = "model.layers.";
-
-}  // namespace
 
 LayerSampling::LayerSampling(model::CausalLM& model, const LayerSamplingConfig& config, uint64_t seed)
     : config_(config), seed_(seed), layers_(static_cast<size_t>(model.config().layers)) {
   if (config.layers > model.config().layers)
     throw UserError(ExitCode::usage,
                     fmt::format("lisa_activated_layers is {}; the model has {} layers", config.layers, model.config().layers));
-  for (const auto& [name, value] : model.parameters()) {
-    if (!name.starts_with(kLayers) || !value->requires_grad()) continue;
-    size_t layer = 0;
-    std::from_chars(name.data() + kLayers.size(), name.data() + name.size(), layer);
-    layers_.at(layer).push_back(*value);
+  size_t layer = 0;
+  for (const auto& unit : model.units()) {
+    if (unit.kind != model::UnitKind::block) continue;
+    for (const auto& parameter : unit.module.parameters())
+      if (parameter.value->requires_grad()) layers_[layer].push_back(*parameter.value);
+    ++layer;
   }
 }
 

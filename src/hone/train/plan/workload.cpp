@@ -20,7 +20,7 @@ bool is_adapted(const std::string& path, const tuner::LoraConfig& lora) {
 // Made for one block, since all are alike.
 void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerConfig& tuner) {
   std::vector<tuner::LayerShape> layers;
-  for (const auto* linear : decoder.blocks.front().linears())
+  for (const auto* linear : decoder.blocks.front().module().linears())
     layers.push_back({linear->name, "", linear->weight.size(1), linear->weight.size(0)});
   io::AdapterConfig config;
   config.peft_type = tuner.method;
@@ -42,7 +42,7 @@ void count_expert_adapters(Workload& work, model::Block& block, const tuner::Lor
   const auto named = [&](const std::string& parameter) {
     return std::ranges::any_of(lora.target_parameters, [&](const auto& end) { return tuner::ends_in(parameter, end); });
   };
-  for (const auto& slot : block.slots()) {
+  for (const auto& slot : block.module().slots()) {
     const auto sizes = slot.weight->sizes();
     if (slot.kind == model::SlotKind::experts && named(slot.path))
       work.adapter_parameters += lora.rank * sizes[0] * (sizes[1] + sizes[2]);
@@ -58,14 +58,14 @@ void count_adapter(Workload& work, model::Decoder& decoder, const tuner::TunerCo
   work.adapter_bytes = lora.dtype && *lora.dtype != at::kFloat ? 2 : 4;
   work.adapter_dropout = lora.dropout > 0;
   for (auto& block : decoder.blocks)
-    for (const auto* linear : block.linears()) {
+    for (const auto* linear : block.module().linears()) {
       if (!is_adapted(linear->name, lora)) continue;
       int64_t out = linear->weight.size(0), in = linear->weight.size(1);
       work.adapter_parameters += lora.rank * (in + out) + (lora.dora ? out : 0);
       if (block.layer == 0) work.adapted_inputs += in, work.adapted_ranks += lora.rank;
     }
   for (auto& block : decoder.blocks) count_expert_adapters(work, block, lora);
-  for (const auto& parameter : decoder.parameters())
+  for (const auto& parameter : decoder.tree().parameters())
     if (tuner::saves_parameter(lora.modules_to_save, parameter.name)) work.trained_base += parameter.value->numel();
 }
 
@@ -79,13 +79,13 @@ std::vector<bool> trained_base(const std::vector<tuner::ParameterSize>& sizes, c
 void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
   auto decoder = model::decoder_skeleton(work.model);
   std::vector<tuner::ParameterSize> sizes;
-  for (const auto& parameter : decoder.parameters()) sizes.push_back({parameter.name, parameter.value->numel()});
+  for (const auto& parameter : decoder.tree().parameters()) sizes.push_back({parameter.name, parameter.value->numel()});
   for (const auto& size : sizes) work.parameters += size.elements;
   for (auto& block : decoder.blocks) {
     int64_t elements = 0;
-    for (const auto& parameter : block.parameters()) elements += parameter.value->numel();
+    for (const auto& parameter : block.module().parameters()) elements += parameter.value->numel();
     work.largest_block = std::max(work.largest_block, elements);
-    for (const auto* linear : block.linears()) work.linear_parameters += linear->weight.numel();
+    for (const auto* linear : block.module().linears()) work.linear_parameters += linear->weight.numel();
   }
   if (tuner.kind == tuner::TunerType::adapter) return count_adapter(work, decoder, tuner);
   auto trained = trained_base(sizes, tuner);

@@ -82,7 +82,7 @@ MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& f
 
 std::vector<LayerShape> layer_shapes(model::CausalLM& model) {
   std::vector<LayerShape> shapes;
-  for (const model::Linear* linear : model.linears())
+  for (const model::Linear* linear : model.tree().linears())
     shapes.push_back({linear->name, "", linear->weight.size(1), linear->weight.size(0)});
   return shapes;
 }
@@ -94,7 +94,7 @@ void put_tuners(model::CausalLM& model, const MadeTuners& made, const AttachOpti
   };
   for (const auto& slot : made.tuners.front()->shared()) settle(slot);
   std::map<std::string, model::Linear*> linears;
-  for (model::Linear* linear : model.linears()) linears[linear->name] = linear;
+  for (model::Linear* linear : model.tree().linears()) linears[linear->name] = linear;
   for (size_t i = 0; i < made.layers.size(); ++i) {
     const auto& tuner = made.tuners[i];
     if (tuner->needs_plain_residual() && !model.config().has_plain_residual())
@@ -114,7 +114,7 @@ void for_each_tuner(
     const std::function<void(model::Linear& linear, const std::string& owner, model::LinearTuner& tuner)>& visit) {
   if (adapter.config.is_lora()) return;
   const PeftMethod& method = method_of_type(adapter.config.peft_type);
-  for (model::Linear* linear : model.linears())
+  for (model::Linear* linear : model.tree().linears())
     for (const auto& tuner : linear->tuners)
       if (tuner->adapter == adapter.name) visit(*linear, owner_of(method, linear->name), *tuner);
 }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "hone/model/causal_lm.h"
+#include "hone/model/decoder.h"
 
 namespace hone::tuner {
 
@@ -18,7 +19,7 @@ class BlockwiseCalibration {
   BlockwiseCalibration(model::CausalLM& model, std::vector<model::ForwardInput> texts);
 
   int64_t blocks() const { return model_.config().layers; }
-  model::Block& block() { return model_.block(at_); }
+  model::Block& block() { return model_.decoder().blocks.at(static_cast<size_t>(at_)); }
   // What these layers of the present block see, as its weights are now.
   std::map<const model::Linear*, CalibrationStats> collect(const std::vector<model::Linear*>& layers);
   // On to the next block, with what this one makes of the texts.

@@ -51,7 +51,7 @@ class Quantizer {
     at::NoGradGuard no_grad;
     if (how_.needs_calibration()) return run_calibrated(BlockwiseCalibration(model_, std::move(texts)));
     for (int64_t i = 0; i < model_.config().layers; ++i)
-      for (auto* layer : model_.block(i).linears()) {
+      for (auto* layer : model_.decoder().blocks[static_cast<size_t>(i)].module().linears()) {
         auto weight = layer->weight;
         if (how_.method == QuantFormat::fp8) {
           auto packed = io::pack_fp8(weight);
@@ -109,7 +109,7 @@ class Quantizer {
   void round_awq_block(BlockwiseCalibration& walk) {
     auto& block = walk.block();
     GroupQuantConfig grid{.bits = how_.bits, .group = how_.group};
-    auto layers = block.linears();
+    auto layers = block.module().linears();
     auto seen = walk.collect(layers);
     std::map<const model::Linear*, double> nearest;
     for (const auto* layer : layers) {

@@ -7,6 +7,7 @@
 #include "hone/model/causal_lm.h"
 #include "hone/model/inference/paged_input.h"
 #include "hone/model/inference/paged_kv_cache.h"
+#include "hone/model/memory/activation_checkpointing.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/losses/load_balancing_loss.h"
 #include "hone/tuner/adapter.h"
@@ -97,10 +98,10 @@ int logits_command(const LogitsOptions& options) {
   auto labels = read_sequences<Sequences>(json, "labels", options.input);
   auto model = model::CausalLM::load(options.model, load_options(options));
   model->set_training(options.grads);
-  model->set_recompute(options.recompute ? model::Recompute::block : model::Recompute::none);
+  model::apply_activation_checkpointing(*model, options.recompute ? model::Recompute::block : model::Recompute::none);
   attach_adapters(*model, options);
   for (auto& parameter : model->parameters()) parameter.value->requires_grad_(options.grads);
-  for (auto& parameter : model->adapter_parameters()) parameter.value->requires_grad_(options.grads);
+  for (auto& parameter : model->tree().adapter_parameters()) parameter.value->requires_grad_(options.grads);
 
   auto targets_t = packed_targets(sequences, labels, model->device());
   TensorList router_logits;
@@ -121,7 +122,7 @@ int logits_command(const LogitsOptions& options) {
     loss.sum.backward();
     for (auto& parameter : model->parameters())
       tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
-    for (auto& parameter : model->adapter_parameters())
+    for (auto& parameter : model->tree().adapter_parameters())
       tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
   }
   io::write_safetensors(options.output, tensors);

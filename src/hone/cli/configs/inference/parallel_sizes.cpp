@@ -162,7 +162,7 @@ ModelReplicas::ModelReplicas(const Options& options, const std::filesystem::path
 
 void ModelReplicas::apply_tensor_parallel() {
   if (layout_.tp_size == 1) return;
-  for (size_t i = 0; i < models_.size(); ++i) models_[i]->apply_tensor_parallel(layout_.devices_of(i));
+  for (size_t i = 0; i < models_.size(); ++i) model::apply_tensor_parallel(*models_[i], layout_.devices_of(i));
 }
 
 std::vector<model::CausalLM*> ModelReplicas::replicas() const {

@@ -1,0 +1,46 @@
+// The module tree of a model under the names of its files: groups, and at the leaves the layers that hold parameters. Loading,
+// saving, tuners, sharding and plans all read their lists off it. A tree points at the layers and is made anew when asked for.
+#pragma once
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "hone/model/layers.h"
+#include "hone/model/moe.h"
+
+namespace hone::model {
+
+struct Module {
+  std::string path;  // "model.layers.0.self_attn.q_proj"; "" is the model
+  std::variant<std::monostate, Embedding*, Linear*, Norm*, ExpertWeights*> layer = {};  // none: a group
+  std::optional<SlotKind> slot = {};  // what tuners see in the layer; none: nothing that they adapt
+  std::string owner = {};             // of a slot: what PEFT's names of its matrices begin with, where that is not the path
+  bool is_tied = false;               // its weight is another module's, which lists it
+  std::vector<Module> children = {};
+
+  std::vector<NamedParameter> parameters() const;  // base weights in Hugging Face's order
+  std::vector<Linear*> linears() const;            // those that tuners count as linear layers, in order of depth
+  std::vector<AdapterSlot> slots() const;          // all that can carry low-rank updates; of each child linear layers first
+  // Adapter tensors, PEFT's names without the "base_model.model." prefix:
+  // "model.layers.0.self_attn.q_proj.lora_A.<adapter>.weight".
+  std::vector<NamedParameter> adapter_parameters() const;
+  void rename(const std::string& from, const std::string& to);  // of it and all beneath it, the beginning of their names
+};
+
+Module module_of(Embedding& layer);
+Module module_of(Linear& layer);  // one that tuners adapt
+Module module_of(Norm& layer);
+Module module_of(SparseMoe& layer);
+
+// What is gathered, recomputed, offloaded, calibrated, sampled and put on a pipeline stage as one. A unit's number is its place
+// in CausalLM::units(), the order of a forward pass.
+enum class UnitKind { embedding, block, final_norm, head };
+struct Unit {
+  UnitKind kind;
+  Module module;
+
+  std::vector<NamedParameter> parameters() const;  // and adapters
+};
+
+}  // namespace hone::model
