@@ -7,7 +7,8 @@ The order of the components is the one that tests/structure checks."""
 
 LAYERS = [  # top to bottom: (component, what it holds)
     [("cli", "options, commands, configs")],
-    [("train", "trainer, losses, RL, reports"), ("serve", "HTTP, OpenAI, Anthropic")],
+    [("eval", "benchmarks, sampling"), ("serve", "HTTP, OpenAI, Anthropic")],
+    [("train", "trainer, losses, RL, reports")],
     [("engine", "scheduler, KV cache, sampler"), ("parallel", "launch, collectives, ZeRO, FSDP"), ("optim", "optimizers, LR")],
     [("tuner", "LoRA, PEFT, quantize"), ("data", "datasets, encoding, batches"), ("notify", "mail, chat")],
     [("model", "decoder, families, weights")],

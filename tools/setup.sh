@@ -63,6 +63,13 @@ if [ "$part" = --tests ]; then
     install_into .venv --no-deps --target .venv/npu -r tools/npu-requirements.txt
     mark_done "$npu_stamp"
   fi
+  # Beside them as well: lm-evaluation-harness, which results of eval are compared with, with what it needs beyond them.
+  lm_eval_stamp=lm-eval-$(stamp_of tools/lm-eval-requirements.txt)
+  if ! done_with "$lm_eval_stamp" || [ ! -d .venv/lm_eval/lm_eval ]; then
+    rm -rf .venv/lm_eval
+    install_into .venv --no-deps --target .venv/lm_eval -r tools/lm-eval-requirements.txt
+    mark_done "$lm_eval_stamp"
+  fi
 fi
 
 if [ "$part" = --peers ]; then

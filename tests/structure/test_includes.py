@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 BELOW = {"base": [], "device": ["base"], "text": ["base"], "io": ["device"], "ops": ["device"], "hub": ["base"], "notify": ["hub"],
          "data": ["text", "ops", "hub"], "model": ["text", "io", "ops"], "tuner": ["model"], "optim": ["ops"], "parallel": ["model"],
-         "engine": ["tuner"], "train": ["data", "optim", "parallel", "engine", "notify"], "serve": ["data", "engine"], "cli": ["train", "serve"]}
+         "engine": ["tuner"], "train": ["data", "optim", "parallel", "engine", "notify"], "eval": ["train"], "serve": ["data", "engine"], "cli": ["eval", "serve"]}
 
 
 def allowed(component):

@@ -54,6 +54,14 @@ Json plain_scalar(const std::string& text) {
   return text;
 }
 
+// Quoted text has the tag "!", plain text "?". A tag of the writer's own is kept: "!function f" becomes {"!function": "f"}.
+Json tagged_scalar(const YAML::Node& node) {
+  const auto& tag = node.Tag();
+  if (tag == "!") return node.Scalar();
+  if (tag.starts_with('!') && !tag.starts_with("!!")) return Json{{tag, node.Scalar()}};
+  return plain_scalar(node.Scalar());
+}
+
 class YamlConverter {
   static constexpr size_t kMostKeys = 10'000;  // of one mapping, whose keys are looked for one by one
 
@@ -65,7 +73,7 @@ class YamlConverter {
     if (nodes_left_-- == 0) throw YAML::Exception(node.Mark(), "too many values (an alias that repeats itself?)");
     switch (node.Type()) {
       case YAML::NodeType::Scalar:
-        return node.Tag() == "!" ? Json(node.Scalar()) : plain_scalar(node.Scalar());
+        return tagged_scalar(node);
       case YAML::NodeType::Sequence: {
         Json list = Json::array();
         for (const auto& item : node) list.push_back(convert(item, depth + 1));

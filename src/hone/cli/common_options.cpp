@@ -46,6 +46,10 @@ CommonOptions common_options(FrontEnd front_end, Verbs verb) {
         {"model", "adapters", "host", "port", "api_key", "served_model_name", "max_new_tokens", "temperature",
          "vllm_max_model_len", "vllm_max_num_seqs", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size", "torch_dtype"},
         program + " deploy --model Qwen/Qwen2.5-0.5B-Instruct --port 8000"};
+  if (verb == kEval)
+    return {{"model", "adapters", "eval_dataset", "eval_dataset_args", "include_path", "eval_limit", "n_shot",
+             "apply_chat_template", "eval_generation_config", "eval_output_dir", "eval_url", "log_samples", "torch_dtype"},
+            program + " eval --model Qwen/Qwen2.5-0.5B-Instruct --eval_dataset gsm8k --eval_limit 100"};
   if (verb == kExport)
     return {{"model", "adapters", "merge_lora", "output_dir", "quant_method", "quant_bits", "dataset", "to_ollama", "push_to_hub",
              "hub_model_id", "torch_dtype", "max_shard_size"},

@@ -7,7 +7,7 @@
 namespace hone::engine {
 namespace {
 
-constexpr int64_t kPromptRows = 64;  // rows of logits held at a time for prompt log-probabilities
+constexpr size_t kPromptRows = 64;  // rows of logits held at a time for prompt log-probabilities
 
 Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions(at::kInt)).to(device);
@@ -92,11 +92,11 @@ StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
 
 StepLogits ModelRunner::compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows) {
   StepLogits result{.chunks = std::vector<ChunkLogits>(slices.size()), .vocabulary = model_.config().vocab_size};
+  fill_prompt_logprobs(slices, hidden_th, rows);
   std::vector<int32_t> wanted;
   int64_t begin = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
     const auto& slice = slices[i];
-    if (slice.sequence->wants_prompt_logprobs()) fill_prompt_logprobs(slice, hidden_th.narrow(0, begin, slice.count));
     if (slice.samples_token()) {
       result.chunks[i].count = 1 + static_cast<int64_t>(slice.sequence->draft_tokens.size());
       for (int64_t row = slice.count - result.chunks[i].count; row < slice.count; ++row)
@@ -154,20 +154,40 @@ void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepL
   }
 }
 
-void ModelRunner::fill_prompt_logprobs(const ScheduledChunk& slice, const Tensor& hidden_ch) {
-  auto& sequence = *slice.sequence;
-  for (int64_t first = 0; first < slice.count; first += kPromptRows) {
-    int64_t count = std::min(kPromptRows, slice.count - first);
-    ops::LoraMapping adapter;
-    if (!sequence.request.adapter.empty()) adapter = {{sequence.request.adapter, 0, count}};
-    auto rows = host_floats(model_.logits(hidden_ch.narrow(0, first, count), adapter));
-    for (int64_t i = 0; i < count; ++i) {
-      auto next = static_cast<size_t>(sequence.num_computed_tokens + first + i + 1);
-      if (next >= static_cast<size_t>(sequence.prompt_size)) return;
-      std::span<const float> row(rows.data_ptr<float>() + i * rows.size(1), static_cast<size_t>(rows.size(1)));
-      sequence.prompt_logprobs.push_back(
-          position_logprobs(row, sequence.tokens[next], *sequence.request.sampling.prompt_logprobs));
+// The rows of all slices together, a few at a time: a row is as long as the vocabulary.
+void ModelRunner::fill_prompt_logprobs(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& adapters) {
+  struct PromptRow {
+    Sequence* sequence;
+    size_t next;  // the token whose log-probability the row gives
+  };
+  std::vector<PromptRow> wanted;
+  std::vector<int32_t> rows;
+  int64_t begin = 0;
+  for (const auto& slice : slices) {
+    auto& sequence = *slice.sequence;
+    int64_t first = std::max(sequence.num_computed_tokens + 1, sequence.request.sampling.prompt_logprobs_start),
+            last = std::min(sequence.num_computed_tokens + slice.count + 1, sequence.prompt_size);
+    for (int64_t next = first; sequence.wants_prompt_logprobs() && next < last; ++next) {
+      wanted.push_back({&sequence, static_cast<size_t>(next)});
+      rows.push_back(static_cast<int32_t>(begin + next - 1 - sequence.num_computed_tokens));
     }
+    begin += slice.count;
+  }
+  for (size_t done = 0; done < rows.size(); done += kPromptRows) {
+    auto count = std::min<size_t>(kPromptRows, rows.size() - done);
+    std::vector<int32_t> part(rows.begin() + static_cast<long>(done), rows.begin() + static_cast<long>(done + count));
+    auto logits_rv =
+        host_floats(model_.logits(hidden_th.index_select(0, on_device(part, hidden_th.device())), chosen_ranges(adapters, part)));
+    std::vector<PositionLogprobs> made(count);
+    at::parallel_for(0, static_cast<int64_t>(count), 1, [&](int64_t from, int64_t to) {
+      for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
+        const auto& [sequence, next] = wanted[done + i];
+        auto vocabulary = static_cast<size_t>(logits_rv.size(1));
+        made[i] = position_logprobs({logits_rv.const_data_ptr<float>() + i * vocabulary, vocabulary}, sequence->tokens[next],
+                                    *sequence->request.sampling.prompt_logprobs);
+      }
+    });
+    for (size_t i = 0; i < count; ++i) wanted[done + i].sequence->prompt_logprobs.push_back(std::move(made[i]));
   }
 }
 

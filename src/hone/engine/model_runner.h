@@ -44,7 +44,7 @@ class ModelRunner {
   model::PagedInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache) const;
   StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);
   StepLogits compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows);
-  void fill_prompt_logprobs(const ScheduledChunk& slice, const Tensor& hidden_ch);
+  void fill_prompt_logprobs(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& adapters);
   void choose_on_device(Chunks slices, const Tensor& logits_rv, StepLogits& result);
 
   model::CausalLM& model_;

@@ -16,7 +16,7 @@ text::TokenId chosen_from(Sequence& sequence, std::span<float> logits, RequestOu
   if (!wanted) return sequence.sampler.sample(logits);
   std::vector<float> raw(logits.begin(), logits.end());
   auto token = sequence.sampler.sample(logits);
-  output.logprobs.push_back(position_logprobs(raw, token, *wanted));
+  output.logprobs.push_back(position_logprobs(raw, token, *wanted, sequence.request.sampling.logprob_token_ids));
   return token;
 }
 
@@ -52,6 +52,10 @@ void Replica::validate_and_clamp(Request& request) const {
   if (request.sampling.num_return_sequences > request.sampling.num_beams)
     throw UserError(ExitCode::bad_data, fmt::format("{} beams cannot give {} answers", request.sampling.num_beams,
                                                     request.sampling.num_return_sequences));
+  for (auto token : request.sampling.logprob_token_ids)
+    if (token < 0 || token >= model_.config().vocab_size)
+      throw UserError(ExitCode::bad_data, fmt::format("logprob_token_ids holds token {}; the model knows 0 to {}", token,
+                                                      model_.config().vocab_size - 1));
   for (auto token : request.prompt)
     if (token < 0 || token >= model_.config().vocab_size)
       throw UserError(ExitCode::bad_data,

@@ -25,8 +25,9 @@ struct TokenLogprob {
 };
 struct PositionLogprobs {
   TokenLogprob chosen;
-  int64_t token_rank = 0;         // of the chosen token, 1 is the most likely
-  std::vector<TokenLogprob> top;  // most likely first, as many as were asked for
+  int64_t token_rank = 0;            // of the chosen token, 1 is the most likely
+  std::vector<TokenLogprob> top;     // most likely first, as many as were asked for
+  std::vector<TokenLogprob> others;  // of logprob_token_ids, in their order
 };
 
 // What one step added to one request. The last of a request has a finish reason; nothing follows it.
@@ -36,7 +37,7 @@ struct RequestOutput {
   std::vector<text::TokenId> tokens;              // new ones, end tokens left out
   std::string text;                               // what became final: never half a character, never a part of a stop string
   std::vector<PositionLogprobs> logprobs;         // one per new token, when asked for
-  std::vector<PositionLogprobs> prompt_logprobs;  // once, with the first output, when asked for; of prompt tokens 1, 2 …
+  std::vector<PositionLogprobs> prompt_logprobs;  // once, with the first output, when asked for; from prompt_logprobs_start on
   FinishReason finish = FinishReason::none;
   std::string stop_string;           // the stop string that ended it, if one did
   text::TokenId stop_token = -1;     // the stop or end token that ended it, if one did

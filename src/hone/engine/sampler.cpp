@@ -257,7 +257,8 @@ SamplingParams complete_sampling_params(SamplingParams params) {
   return params;
 }
 
-PositionLogprobs position_logprobs(std::span<const float> logits, TokenId chosen, int64_t count) {
+PositionLogprobs position_logprobs(std::span<const float> logits, TokenId chosen, int64_t count,
+                                   std::span<const TokenId> others) {
   HONE_CHECK(static_cast<size_t>(chosen) < logits.size(), "token {} of {}", chosen, logits.size());
   float largest = largest_of(logits);
   auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
@@ -266,6 +267,7 @@ PositionLogprobs position_logprobs(std::span<const float> logits, TokenId chosen
   result.token_rank = 1 + std::ranges::count_if(logits, [&](float logit) { return logit > own; });
   if (count > 0)
     for (const auto& c : ranked(logits, static_cast<size_t>(count))) result.top.push_back({c.token, c.logit - normaliser});
+  for (auto token : others) result.others.push_back({token, logits[static_cast<size_t>(token)] - normaliser});
   return result;
 }
 

@@ -56,7 +56,8 @@ class Sampler {
   Constraint::State state_ = Constraint::kStart;
 };
 
-// Log-probabilities of the raw logits: of `chosen`, and of the `count` most likely.
-PositionLogprobs position_logprobs(std::span<const float> logits, text::TokenId chosen, int64_t count);
+// Log-probabilities of the raw logits: of `chosen`, of the `count` most likely, and of `others`.
+PositionLogprobs position_logprobs(std::span<const float> logits, text::TokenId chosen, int64_t count,
+                                   std::span<const text::TokenId> others = {});
 
 }  // namespace hone::engine

@@ -75,8 +75,11 @@ int64_t Scheduler::next_prefill_chunk(const Sequence& sequence, int64_t budget) 
 
 // Takes what the prefix cache has; refuses when the rest of the sequence finds no room.
 bool Scheduler::try_admit(Sequence& sequence) {
-  if (!sequence.wants_prompt_logprobs() && !sequence.request.sampling.batch_invariant)
-    sequence.blocks = blocks_.find_prefix(sequence.tokens, sequence.request.adapter);
+  const auto& sampling = sequence.request.sampling;
+  std::span<const text::TokenId> shared(sequence.tokens);
+  if (sequence.wants_prompt_logprobs())  // its first row is that of the token before, which is computed here
+    shared = shared.first(static_cast<size_t>(std::clamp<int64_t>(sampling.prompt_logprobs_start, 1, sequence.size())));
+  if (!sampling.batch_invariant) sequence.blocks = blocks_.find_prefix(shared, sequence.request.adapter);
   auto found = static_cast<int64_t>(sequence.blocks.size());
   if (blocks_.free_blocks() < blocks_.blocks_for(sequence.size()) - found) {
     blocks_.release(sequence.blocks);

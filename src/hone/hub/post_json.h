@@ -19,6 +19,7 @@ std::optional<PostAddress> read_address(const std::string& address);
 struct PostOptions {
   std::chrono::seconds timeout{60};    // all tries together
   std::function<bool()> is_cancelled;  // asked while it lasts
+  std::string bearer_token = {};       // sent to this host alone
 };
 class PostCancelled : public std::runtime_error {
  public:

@@ -9,6 +9,7 @@ namespace hone::text {
 struct ChatTemplate::Program {
   std::shared_ptr<const jinja::Program> program;
   TemplateLimits limits;
+  bool strict_undefined;
 };
 
 namespace {
@@ -62,9 +63,10 @@ jinja::Value initial_value(const std::string& name, const Json& variables) {
 
 }  // namespace
 
-Result<ChatTemplate> ChatTemplate::parse(std::string_view source, TemplateLimits limits) {
+Result<ChatTemplate> ChatTemplate::parse(std::string_view source, TemplateLimits limits, TemplateSyntax syntax) {
   try {
-    return ChatTemplate(std::make_shared<const Program>(Program{jinja::parse_template(source), limits}));
+    return ChatTemplate(
+        std::make_shared<const Program>(Program{jinja::parse_template(source, syntax), limits, syntax.strict_undefined}));
   } catch (const jinja::TemplateFailure& reason) {
     return failure(reason, 0);
   }
@@ -80,7 +82,7 @@ Result<Rendered> ChatTemplate::render(const Json& variables) const {
   } catch (const jinja::TemplateFailure& reason) {
     return failure(reason, 0);
   }
-  jinja::Interpreter interpreter(program_->limits, std::move(root), program.symbols);
+  jinja::Interpreter interpreter(program_->limits, std::move(root), program.symbols, program_->strict_undefined);
   try {
     jinja::execute_block(program.body, interpreter);
   } catch (const jinja::TemplateFailure& reason) {

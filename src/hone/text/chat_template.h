@@ -27,10 +27,16 @@ struct TemplateLimits {
   size_t output_bytes = 64u << 20;
 };
 
+// How jinja2's environment was set up: as transformers does for chat templates, unless said otherwise.
+struct TemplateSyntax {
+  bool trim_blocks = true, lstrip_blocks = true, keep_trailing_newline = false;
+  bool strict_undefined = false;  // printing what nobody set is an error
+};
+
 class ChatTemplate {
  public:
   // Refuses what jinja2 refuses; the message names the line.
-  static Result<ChatTemplate> parse(std::string_view source, TemplateLimits limits = {});
+  static Result<ChatTemplate> parse(std::string_view source, TemplateLimits limits = {}, TemplateSyntax syntax = {});
 
   // `variables` is what transformers passes: messages, tools, documents, add_generation_prompt, bos_token, eos_token, … and any
   // extra. Errors are the template's own raise_exception, undefined values, type errors, exceeded limits; each names the line.

@@ -8,72 +8,16 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/commands/infer_pooling.h"
 #include "hone/cli/configs/data_config.h"
-#include "hone/cli/configs/inference/generation_config.h"
-#include "hone/cli/configs/inference/parallel_sizes.h"
-#include "hone/cli/configs/model_config.h"
-#include "hone/cli/configs/npu_config.h"
+#include "hone/cli/configs/inference/reply_generator.h"
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/openai/format.h"
 #include "hone/train/evaluation/evaluate.h"
-#include "hone/tuner/adapter.h"
 
 namespace hone::cli {
 namespace {
 
 using data::Conversation;
-
-// A model with its adapters, its template and its sampling settings: everything an answer needs.
-class ReplyGenerator {
- public:
-  explicit ReplyGenerator(const Options& options)
-      : folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
-        tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
-        copies_(options, folder_, *tokenizer_),
-        encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder_))),
-        sampling_(sampling_params(options, folder_)) {
-    choose_npu_kernels(options);
-    for (const auto& model : copies_.models()) attach_adapters(options, *model);
-    copies_.apply_tensor_parallel();
-    sampling_.eos_token_ids = encoder_->stop_ids();
-    for (auto token : end_tokens(folder_)) sampling_.eos_token_ids.push_back(token);
-    sampling_.constraint = completion_regex(options, *tokenizer_, sampling_.eos_token_ids);
-    engine_ = std::make_unique<engine::Engine>(copies_.replicas(), tokenizer_, engine_config(options));
-  }
-
-  // `index` sets the random draws of several answers apart.
-  engine::Request request_for(const Conversation& conversation, uint64_t index = 0) const {
-    engine::Request request{.prompt = encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt"),
-                            .sampling = sampling_};
-    request.sampling.seed = engine::seed_of(sampling_.seed, index);
-    return request;
-  }
-
-  engine::Engine& engine() { return *engine_; }
-  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
-
- private:
-  static void attach_adapters(const Options& options, model::CausalLM& model) {
-    auto adapters = options.list("adapters");
-    for (size_t i = 0; i < adapters.size(); ++i) {
-      tuner::AttachOptions attach;
-      attach.name = i == 0 ? "default" : fmt::format("adapter{}", i);
-      check_adapter_rank(options, adapters[i]);
-      remark_other_base(options, adapters[i]);
-      auto adapter = tuner::load_adapter(model, adapters[i], attach);
-      // Adapters stack: each one was trained on top of those before it.
-      bool beneath = i + 1 < adapters.size() || (options.has_option("merge_lora") && options.flag("merge_lora"));
-      if (beneath || tuner::should_merge_for_inference(model, adapter)) tuner::merge_adapter(model, adapter);
-    }
-  }
-
-  fs::path folder_;
-  std::shared_ptr<const text::Tokenizer> tokenizer_;
-  ModelReplicas copies_;
-  std::shared_ptr<const data::Encoder> encoder_;
-  engine::SamplingParams sampling_;
-  std::unique_ptr<engine::Engine> engine_;
-};
 
 int run_chat(const Options& options, ReplyGenerator& answerer) {
   bool stream = !options.has("stream") || options.flag("stream");
@@ -199,7 +143,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
       bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens));
     });
     for (size_t i = 0; i < answers.size(); ++i) {
-      results.add(result_row(questions[i], answers[i], references[i], answerer.tokenizer())
+      results.add(result_row(questions[i], answers[i], references[i], *answerer.tokenizer())
                       .dump(-1, ' ', false, Json::error_handler_t::replace));
       answer_tokens += static_cast<int64_t>(answers[i].tokens.size());
       exact += answers[i].text == references[i];

@@ -54,11 +54,13 @@ std::string post_json(const std::string& address, const std::string& body, const
   constexpr size_t kLongest = size_t{64} << 20;
   constexpr int kTries = 5;
   const auto deadline = Clock::now() + posting.timeout;
+  std::vector<std::string> secrets;
+  if (!posting.bearer_token.empty()) secrets.push_back("Authorization: Bearer " + posting.bearer_token);
   for (int failed = 0;; ++failed) {
     auto left = std::max(std::chrono::ceil<std::chrono::seconds>(deadline - Clock::now()), std::chrono::seconds(1));
     HttpRequest request{.url = address,
                         .headers = {"Content-Type: application/json"},
-                        .secrets = {},
+                        .secrets = secrets,
                         .read_timeout = left,
                         .method = "POST",
                         .body = body,

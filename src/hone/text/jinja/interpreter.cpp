@@ -50,8 +50,10 @@ void Scope::set(Symbol symbol, Value value) {
   names.emplace_back(symbol, std::move(value));
 }
 
-Interpreter::Interpreter(const TemplateLimits& limits, std::vector<Value> root, const std::vector<std::string>& symbol_names)
+Interpreter::Interpreter(const TemplateLimits& limits, std::vector<Value> root, const std::vector<std::string>& symbol_names,
+                         bool strict_undefined)
     : limits_(limits),
+      strict_undefined_(strict_undefined),
       steps_left_(limits.steps),
       stack_base_(static_cast<const char*>(__builtin_frame_address(0))),
       root_(std::move(root)),
@@ -104,14 +106,17 @@ void Interpreter::write(std::string_view text) {
 void Interpreter::write_value(const Value& value) {
   if (value.is(Kind::string)) {
     write(value.text());
-  } else if (!value.is(Kind::undefined)) {
+  } else {
     write(to_text(value));
   }
 }
 
 std::string Interpreter::to_text(const Value& value) {
   if (value.is(Kind::string)) return value.text();
-  if (value.is(Kind::undefined)) return "";
+  if (value.is(Kind::undefined)) {
+    if (strict_undefined_) throw TemplateFailure(value.as_undefined().explain());
+    return "";
+  }
   return repr(*this, value);
 }
 

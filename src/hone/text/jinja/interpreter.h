@@ -35,7 +35,8 @@ struct Scope final : CyclicObject {
 
 class Interpreter {
  public:
-  Interpreter(const TemplateLimits& limits, std::vector<Value> root, const std::vector<std::string>& symbol_names);
+  Interpreter(const TemplateLimits& limits, std::vector<Value> root, const std::vector<std::string>& symbol_names,
+              bool strict_undefined = false);
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
 
@@ -132,6 +133,7 @@ class Interpreter {
   [[noreturn]] void out_of_steps() const;
 
   const TemplateLimits& limits_;
+  const bool strict_undefined_;
   size_t steps_left_;
   size_t depth_ = 0;
   const char* stack_base_;

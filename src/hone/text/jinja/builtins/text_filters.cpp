@@ -9,6 +9,7 @@
 #include "hone/text/jinja/json_text.h"
 #include "hone/text/jinja/number_text.h"
 #include "hone/text/jinja/unicode.h"
+#include "hone/text/python_regex.h"
 
 namespace hone::text::jinja {
 
@@ -101,6 +102,18 @@ Value urlencode(Interpreter& interpreter, const Value& subject, const Arguments&
     }
   }
   return interpreter.string(std::move(out));
+}
+
+// lm-evaluation-harness's filter: re.sub.
+Value regex_replace(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
+  Bound bound("regex_replace", arguments, {"pattern", "repl", "count"}, 2);
+  auto regex = PythonRegex::compile(bound.text(0));
+  if (!regex) throw TemplateFailure(regex.error());
+  try {
+    return interpreter.string(regex->replace(interpreter.to_text(subject), bound.text(1), bound.integer(2, 0)));
+  } catch (const UserError& problem) {
+    throw TemplateFailure(problem.what());
+  }
 }
 
 Value trim(Interpreter& interpreter, const Value& subject, const Arguments& arguments) {
@@ -278,6 +291,7 @@ std::string strip_tags(std::string_view text) {
 constexpr FilterEntry kTextFilters[] = {
     {"tojson", tojson},
     {"trim", trim},
+    {"regex_replace", regex_replace},
     {"string", to_string},
     {"join", join_filter},
     {"upper", map_text<to_upper>},

@@ -11,8 +11,8 @@ namespace hone::text::jinja {
 
 namespace {
 
-// "\r\n" and "\r" become "\n"; one newline at the very end is dropped.
-std::string normalize_newlines(std::string_view source) {
+// "\r\n" and "\r" become "\n"; one newline at the very end is dropped unless it is to be kept.
+std::string normalize_newlines(std::string_view source, bool keep_trailing_newline) {
   std::string out;
   out.reserve(source.size());
   for (size_t i = 0; i < source.size(); ++i) {
@@ -23,7 +23,7 @@ std::string normalize_newlines(std::string_view source) {
       out += source[i];
     }
   }
-  if (!out.empty() && out.back() == '\n') out.pop_back();
+  if (!keep_trailing_newline && !out.empty() && out.back() == '\n') out.pop_back();
   return out;
 }
 
@@ -31,7 +31,8 @@ bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view source) : source_(normalize_newlines(source)) {}
+  Lexer(std::string_view source, const TemplateSyntax& syntax)
+      : syntax_(syntax), source_(normalize_newlines(source, syntax.keep_trailing_newline)) {}
 
   std::vector<Token> run() {
     while (at_ < source_.size()) lex_text();
@@ -66,7 +67,7 @@ class Lexer {
     std::string_view text = rest().substr(0, length);
     if (sign == '-') {
       text = strip_space(text, Side::right);
-    } else if (sign != '+' && may_lstrip) {
+    } else if (sign != '+' && may_lstrip && syntax_.lstrip_blocks) {
       size_t line_begin = text.rfind('\n') + 1;
       if ((line_begin > 0 || line_starting_) && strip_space(text.substr(line_begin), Side::left).empty())
         text = text.substr(0, line_begin);
@@ -107,7 +108,7 @@ class Lexer {
     if (starts_with("-") && rest().substr(1, 2) == mark) return 3 + space_length(at_ + 3);
     if (mark != "}}" && starts_with("+") && rest().substr(1, 2) == mark) return 3;
     if (!starts_with(mark)) return 0;
-    return trims_newline && rest().substr(2, 1) == "\n" ? 3 : 2;
+    return trims_newline && syntax_.trim_blocks && rest().substr(2, 1) == "\n" ? 3 : 2;
   }
 
   void finish_tag(size_t length) {
@@ -282,6 +283,7 @@ class Lexer {
     take(TokenType::symbol, 1);
   }
 
+  TemplateSyntax syntax_;
   std::string source_;
   size_t at_ = 0;
   int line_ = 1;
@@ -291,7 +293,7 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(std::string_view source, const TemplateSyntax& syntax) { return Lexer(source, syntax).run(); }
 
 std::string describe(const Token& token) {
   switch (token.type) {

@@ -1,8 +1,10 @@
-// Splits a template into text and tag tokens, with jinja2's rules for whitespace under trim_blocks and lstrip_blocks.
+// Splits a template into text and tag tokens, with jinja2's rules for whitespace.
 #pragma once
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "hone/text/chat_template.h"
 
 namespace hone::text::jinja {
 
@@ -15,7 +17,7 @@ struct Token {
 };
 
 // Throws TemplateFailure with the line.
-std::vector<Token> tokenize(std::string_view source);
+std::vector<Token> tokenize(std::string_view source, const TemplateSyntax& syntax = {});
 
 // How a message calls the token: "'{'", "end of print statement".
 std::string describe(const Token& token);

@@ -342,9 +342,9 @@ class Parser : public ExpressionParser {
 
 }  // namespace
 
-std::shared_ptr<const Program> parse_template(std::string_view source) {
+std::shared_ptr<const Program> parse_template(std::string_view source, const TemplateSyntax& syntax) {
   auto program = std::make_shared<Program>();
-  Parser(tokenize(source), *program).run();
+  Parser(tokenize(source, syntax), *program).run();
   return program;
 }
 

@@ -3,11 +3,12 @@
 #include <memory>
 #include <string_view>
 
+#include "hone/text/chat_template.h"
 #include "hone/text/jinja/syntax/ast.h"
 
 namespace hone::text::jinja {
 
 // Throws TemplateFailure with the line.
-std::shared_ptr<const Program> parse_template(std::string_view source);
+std::shared_ptr<const Program> parse_template(std::string_view source, const TemplateSyntax& syntax);
 
 }  // namespace hone::text::jinja

@@ -1,0 +1,150 @@
+// eval: benchmarks by likelihood and by answers, as ms-swift, LLaMA-Factory and lm-evaluation-harness run them.
+#include <chrono>
+#include <ctime>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/eval_config.h"
+#include "hone/cli/configs/inference/generation_config.h"
+#include "hone/cli/configs/inference/reply_generator.h"
+#include "hone/eval/report.h"
+#include "hone/hub/locate.h"
+
+namespace hone::cli {
+namespace {
+
+std::string time_of_run() {
+  std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d_%H%M%S", std::localtime(&now));
+  return text;
+}
+
+// The engine's model under test together with what must outlive it.
+class LoadedModel final : public eval::Model {
+ public:
+  explicit LoadedModel(const Options& options)
+      : generator_(options),
+        model_(eval::make_engine_model(generator_.engine(), generator_.tokenizer(), generator_.encoder(),
+                                       {.apply_chat_template = applies_chat_template(options),
+                                        .fewshot_as_multiturn = options.flag("fewshot_as_multiturn"),
+                                        .eos_token_ids = end_of_answer(options)})) {}
+  std::vector<eval::Likelihood> likelihoods(const std::vector<eval::LikelihoodRequest>& requests,
+                                            const eval::OnAnswered& answered) override {
+    return model_->likelihoods(requests, answered);
+  }
+  std::vector<double> rolling_likelihoods(const std::vector<std::string>& texts, const eval::OnAnswered& answered) override {
+    return model_->rolling_likelihoods(texts, answered);
+  }
+  std::vector<std::string> generate(const std::vector<eval::GenerationRequest>& requests,
+                                    const eval::OnAnswered& answered) override {
+    return model_->generate(requests, answered);
+  }
+
+ private:
+  // In a chat the template's; of plain text those of the tokenizer and of generation_config.json, as transformers stops.
+  std::vector<text::TokenId> end_of_answer(const Options& options) const {
+    if (applies_chat_template(options)) return generator_.sampling().eos_token_ids;
+    auto ends = end_tokens(hub::locate_model(options.required("model"), options.text("model_revision")));
+    if (auto eos = generator_.tokenizer()->special().eos) ends.push_back(*eos);
+    return ends;
+  }
+
+  ReplyGenerator generator_;
+  std::unique_ptr<eval::Model> model_;
+};
+
+int run_factory(const Options& options) {
+  auto config = factory_evaluation_config(options);
+  auto subjects = eval::read_factory_subjects(config);
+  ReplyGenerator generator(options);
+  fmt::print("{}\n", eval::run_factory_evaluation(config, subjects, generator.engine(), *generator.encoder()));
+  return 0;
+}
+
+// {dataset: {metric: value}}, as ms-swift's line has it.
+Json scores_of(const std::vector<eval::TaskResult>& results) {
+  Json scores = Json::object();
+  for (const auto& result : results)
+    for (const auto& metric : result.metrics)
+      scores[result.name][metric.filter == "none" ? metric.metric : metric.metric + "," + metric.filter] = metric.value;
+  return scores;
+}
+
+// ms-swift's eval_result.jsonl: in the checkpoint's folder, or where --result_path says.
+void append_swift_line(const Options& options, const std::string& time, const fs::path& folder, const Json& scores) {
+  fs::path file = options.is_set("result_path") ? options.text("result_path") : "";
+  if (file.empty()) {
+    auto adapters = options.list("adapters");
+    fs::path checkpoint = adapters.empty() ? options.text("model") : adapters.back();
+    file = (fs::is_directory(checkpoint) ? checkpoint : fs::path("result") / checkpoint.filename()) / "eval_result.jsonl";
+  }
+  Json line{{"Native", scores},
+            {"time", time},
+            {"model", options.text("model")},
+            {"adapters", options.list("adapters")},
+            {"result_path", file.string()},
+            {"eval_output_dir", folder.string()},
+            {"eval_limit", options.has("eval_limit") ? Json(options.real("eval_limit")) : Json(nullptr)}};
+  try {
+    if (file.has_parent_path()) fs::create_directories(file.parent_path());
+    append_line(file, line.dump(-1, ' ', false, Json::error_handler_t::replace));
+    log::info("The eval result have been saved to result_jsonl: `{}`.", file.string());
+  } catch (const std::exception& problem) {
+    log::warning("{} was not written: {}", file.string(), problem.what());
+  }
+}
+
+void write_report(const fs::path& folder, const Options& options, const std::vector<eval::TaskResult>& tasks,
+                  const std::vector<eval::TaskResult>& groups, const std::vector<eval::Group>& tree, double seconds) {
+  fs::create_directories(folder);
+  auto report = eval::results_json(tasks, groups, tree);
+  report["config"] = {{"model", options.text("model")},
+                      {"adapters", options.list("adapters")},
+                      {"limit", options.has("eval_limit") ? Json(options.real("eval_limit")) : Json(nullptr)},
+                      {"apply_chat_template", applies_chat_template(options)}};
+  report["total_evaluation_time_seconds"] = seconds;
+  write_file_atomically(folder / "results.json", report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (!options.flag("log_samples")) return;
+  for (const auto& task : tasks) {
+    std::string lines;
+    for (const auto& sample : task.logged) lines += sample.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    write_file_atomically(folder / fmt::format("samples_{}.jsonl", task.name), lines);
+  }
+}
+
+}  // namespace
+
+int eval_command(const Options& options) {
+  if (options.has("eval_task")) return run_factory(options);
+  if (options.text("eval_backend") != "Native")
+    throw UserError(ExitCode::usage, fmt::format("--eval_backend {} is a library of its own", options.text("eval_backend")),
+                    "leave it out: hone runs the benchmarks of docs/evaluation.md itself");
+  auto names = options.list("eval_dataset");
+  if (names.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} is missing", options.display_name("eval_dataset")),
+                    fmt::format("expected task files or names: {}", fmt::join(eval::known_benchmarks(), ", ")));
+  auto began = std::chrono::steady_clock::now();
+  auto source = task_source(options);
+  auto set = eval::find_tasks(names, source);
+  apply_generation_config(options, set.tasks);
+  auto load = [&]() -> std::unique_ptr<eval::Model> {
+    if (options.has("eval_url")) return eval::make_remote_model(evaluated_server(options), options.flag("fewshot_as_multiturn"));
+    return std::make_unique<LoadedModel>(options);
+  };
+  auto tasks = eval::run_tasks(set.tasks, load, source.fetch, eval_run_config(options));
+  auto groups = eval::run_groups(set.groups, tasks);
+  auto time = time_of_run();
+  auto folder = fs::path(options.text("eval_output_dir")) / time;
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  fmt::print("{}", eval::results_table(tasks, groups, set.groups));
+  write_report(folder, options, tasks, groups, set.groups, seconds);
+  log::info("results written to {}", (folder / "results.json").string());
+  if (options.front_end() == FrontEnd::swift)
+    append_swift_line(options, time, folder, scores_of(groups.empty() ? tasks : groups));
+  return 0;
+}
+
+}  // namespace hone::cli

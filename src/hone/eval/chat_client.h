@@ -1,0 +1,27 @@
+// Answers from a server with OpenAI's interface, several at a time.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+
+namespace hone::eval {
+
+struct ChatServer {
+  std::string url;  // http://host:port/v1, or all of …/chat/completions
+  std::string model, api_key;
+  int64_t concurrency = 16;
+  double timeout = 600;  // seconds for one request, its tries included
+};
+
+// Throws UserError(usage) for what is no address.
+std::string completions_url(const std::string& url);
+
+// The texts of one request's choices. `settings` is joined to the request: temperature, n, stop … Throws UserError(failure).
+std::vector<std::string> ask_chat_server(const ChatServer& server, const Json& messages, const Json& settings);
+
+// Runs `work` for 0 … count - 1 on `threads` threads; what it throws first is thrown here, once all have stopped.
+void run_concurrently(size_t count, int64_t threads, const std::function<void(size_t)>& work);
+
+}  // namespace hone::eval

@@ -1,0 +1,176 @@
+#include "hone/eval/documents.h"
+
+#include <algorithm>
+#include <set>
+
+#include "hone/base/file.h"
+#include "hone/data/datasets/dataset_files.h"
+#include "hone/data/readers/csv.h"
+#include "hone/data/readers/row_reader.h"
+
+namespace hone::eval {
+namespace {
+
+// MMLU's own files have no line of column names.
+const std::vector<std::string> kBareColumns = {"question", "A", "B", "C", "D", "answer"};
+
+// The letters of a path, word by word: "test/anatomy_test.csv" holds the word test.
+std::vector<std::string> path_words(const std::string& path) {
+  std::vector<std::string> words(1);
+  for (char c : path)
+    if (std::isalpha(static_cast<unsigned char>(c)))
+      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!words.back().empty())
+      words.emplace_back();
+  return words;
+}
+
+std::vector<fs::path> files_of_split(const fs::path& root, const std::string& split) {
+  std::vector<fs::path> files;
+  for (auto entry = fs::recursive_directory_iterator(root, fs::directory_options::follow_directory_symlink);
+       entry != fs::recursive_directory_iterator(); ++entry) {
+    if (entry->is_directory() && (entry->path().filename().string().starts_with(".") || entry.depth() > 6))
+      entry.disable_recursion_pending();
+    else if (entry->is_regular_file() && data::is_dataset_file(entry->path()) &&
+             std::ranges::count(path_words(entry->path().lexically_relative(root).string()), split) > 0)
+      files.push_back(entry->path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+// "anatomy" for test/anatomy_test.csv, anatomy/test-00000.parquet and test/anatomy.csv.
+std::string subset_of(const fs::path& file, const fs::path& root, const std::string& split) {
+  auto relative = file.lexically_relative(root);
+  auto stem = relative.stem().string();
+  for (const auto& mark : {"_" + split, "-" + split})
+    if (stem.ends_with(mark)) return stem.substr(0, stem.size() - mark.size());
+  if (stem == split || stem.starts_with(split + "-") || stem.starts_with(split + "_"))
+    return relative.has_parent_path() && relative.parent_path().filename() != "data" ? relative.parent_path().filename().string()
+                                                                                     : "";
+  return stem;
+}
+
+std::vector<fs::path> split_files(const fs::path& folder, const std::string& subset, const std::string& split) {
+  bool whole = subset.empty() || subset == "default";
+  auto root = !whole && fs::is_directory(folder / subset) ? folder / subset : folder;
+  auto files = files_of_split(root, split);
+  if (!whole && root == folder)
+    std::erase_if(files, [&](const fs::path& file) { return subset_of(file, root, split) != subset; });
+  if (!files.empty()) return files;
+  for (const char* ending : {".jsonl", ".json", ".csv", ".parquet"})  // BBH: one file a subset, and no split
+    if (auto file = folder / (subset + ending); !whole && fs::is_regular_file(file)) return {file};
+  return data::dataset_files(folder, subset, split);
+}
+
+std::vector<std::string> csv_records(std::string_view text) {
+  std::vector<std::string> records;
+  bool quoted = false;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] == '"') quoted = !quoted;
+    if (i < text.size() && (text[i] != '\n' || quoted)) continue;
+    if (i > begin && text.substr(begin, i - begin) != "\r") records.emplace_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  return records;
+}
+
+// Rows of a CSV file whose first line is a row, not names. Nothing where the first line looks like names.
+std::optional<std::vector<Json>> bare_csv_rows(const fs::path& file) {
+  auto records = csv_records(read_file(file));
+  if (records.empty()) return std::nullopt;
+  auto first = data::split_csv_record(records[0], ',');
+  bool bare = first && first->size() == kBareColumns.size() && first->back().size() == 1 && first->back() >= "A" &&
+              first->back() <= "D" && (*first)[1] != "A";
+  if (!bare) return std::nullopt;
+  std::vector<Json> rows;
+  for (size_t i = 0; i < records.size(); ++i) {
+    auto row = data::parse_csv_row(records[i], ',', kBareColumns, {file.string(), static_cast<int64_t>(i + 1), ""});
+    if (!row) throw UserError(ExitCode::bad_data, row.error());
+    rows.push_back(std::move(*row));
+  }
+  return rows;
+}
+
+void add_rows(const fs::path& file, std::vector<Json>& documents) {
+  if (file.extension() == ".csv")
+    if (auto rows = bare_csv_rows(file)) {
+      for (auto& row : *rows) documents.push_back(std::move(row));
+      return;
+    }
+  auto rows = data::open_rows(file);
+  for (int64_t i = 0; i < rows->size(); ++i) {
+    auto row = rows->at(i);
+    if (!row) throw UserError(ExitCode::bad_data, row.error());
+    if (auto examples = row->fields.find("examples"); examples != row->fields.end() && examples->is_array() && rows->size() == 1)
+      for (auto& example : *examples) documents.push_back(std::move(example));  // BBH's own files
+    else
+      documents.push_back(std::move(row->fields));
+  }
+}
+
+// A path as given, or beside the task's file.
+fs::path existing(const fs::path& path, const fs::path& beside) {
+  if (fs::exists(path) || path.is_absolute()) return path;
+  return fs::exists(beside / path) ? beside / path : path;
+}
+
+std::vector<fs::path> listed_files(const DatasetConfig& dataset, const std::string& split) {
+  auto given = dataset.data_files;
+  if (given.is_object()) {
+    if (!given.contains(split)) {
+      std::vector<std::string> names;
+      for (const auto& [name, files] : given.items()) names.push_back(name);
+      throw UserError(ExitCode::bad_data, fmt::format("data_files has no split {}", split),
+                      fmt::format("it has {}", fmt::join(names, ", ")));
+    }
+    given = given[split];
+  }
+  std::vector<fs::path> files;
+  for (const auto& file : given.is_array() ? given : Json::array({given}))
+    files.push_back(existing(file.get<std::string>(), dataset.beside));
+  return files;
+}
+
+}  // namespace
+
+fs::path dataset_folder(const DatasetConfig& dataset, const FetchDataset& fetch) {
+  auto path = existing(dataset.path, dataset.beside);
+  if (fs::exists(path)) return path;
+  for (const char* builder : {"json", "csv", "parquet", "text"})
+    if (dataset.path == builder)
+      throw UserError(ExitCode::bad_data, fmt::format("dataset_path {} has no data_files", builder),
+                      "list them: dataset_kwargs: {data_files: {test: file.jsonl}}");
+  return fetch(dataset.path);
+}
+
+std::vector<Json> load_documents(const DatasetConfig& dataset, const std::string& split, const FetchDataset& fetch) {
+  std::vector<fs::path> files;
+  if (!dataset.data_files.is_null())
+    files = listed_files(dataset, split);
+  else if (auto folder = dataset_folder(dataset, fetch); fs::is_regular_file(folder))
+    files = {folder};
+  else
+    files = split_files(folder, dataset.subset, split);
+  std::vector<Json> documents;
+  for (const auto& file : files) add_rows(file, documents);
+  for (const auto& document : documents)
+    if (!document.is_object())
+      throw UserError(ExitCode::bad_data, fmt::format("{}: found {}; expected objects", files[0].string(), document.type_name()));
+  if (documents.empty()) throw UserError(ExitCode::bad_data, fmt::format("{}: no documents in split {}", dataset.path, split));
+  return documents;
+}
+
+std::vector<std::string> list_subsets(const fs::path& folder, const std::string& split) {
+  std::set<std::string> names;
+  for (const auto& file : files_of_split(folder, split)) names.insert(subset_of(file, folder, split));
+  if (names.empty())
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.is_regular_file() && data::is_dataset_file(entry.path())) names.insert(entry.path().stem().string());
+  names.erase("");
+  names.erase("all");
+  return {names.begin(), names.end()};
+}
+
+}  // namespace hone::eval

@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <map>
+
+#include "hone/base/log.h"
+#include "hone/eval/model.h"
+#include "hone/text/jinja/unicode.h"
+
+namespace hone::eval {
+namespace {
+
+using text::TokenId;
+using Tokens = std::vector<TokenId>;
+
+constexpr size_t kWindow = 4096;  // requests in the engine at a time
+
+// Tokens whose likelihood is asked for, and what stands before them.
+struct TokenPair {
+  Tokens context, continuation;
+};
+
+// Continuations that differ in their last token only are one request: what the model computes for them is the same.
+struct SharedRequest {
+  Tokens prompt;     // context and continuation but for its last token
+  size_t start = 0;  // of the continuation
+  std::vector<size_t> pairs;
+  Tokens last;  // of each pair
+};
+
+std::vector<SharedRequest> share_requests(const std::vector<TokenPair>& pairs) {
+  std::vector<SharedRequest> requests;
+  std::map<std::pair<size_t, Tokens>, size_t> known;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    auto prompt = pairs[i].context;
+    prompt.insert(prompt.end(), pairs[i].continuation.begin(), pairs[i].continuation.end() - 1);
+    auto [place, fresh] = known.try_emplace({pairs[i].context.size(), prompt}, requests.size());
+    if (fresh) requests.push_back({std::move(prompt), pairs[i].context.size(), {}, {}});
+    requests[place->second].pairs.push_back(i);
+    requests[place->second].last.push_back(pairs[i].continuation.back());
+  }
+  return requests;
+}
+
+engine::Request engine_request(const SharedRequest& shared) {
+  engine::Request request{.prompt = shared.prompt, .sampling = {}, .detokenize = false};
+  auto& sampling = request.sampling;
+  sampling.max_tokens = 1;
+  sampling.ignore_eos = true;  // an end token is a token like the others here
+  sampling.logprobs = 0;
+  sampling.logprob_token_ids = shared.last;
+  if (shared.start < shared.prompt.size()) {
+    sampling.prompt_logprobs = 0;
+    sampling.prompt_logprobs_start = static_cast<int64_t>(shared.start);
+  }
+  return request;
+}
+
+class EngineModel final : public Model {
+ public:
+  EngineModel(engine::Engine& engine, std::shared_ptr<const text::Tokenizer> tokenizer,
+              std::shared_ptr<const data::Encoder> encoder, EngineModelConfig config)
+      : engine_(engine), tokenizer_(std::move(tokenizer)), encoder_(std::move(encoder)), config_(std::move(config)) {}
+
+  std::vector<Likelihood> likelihoods(const std::vector<LikelihoodRequest>& requests, const OnAnswered& answered) override {
+    std::vector<Likelihood> results;
+    for (size_t first = 0; first < requests.size(); first += kWindow) {
+      std::vector<TokenPair> pairs;
+      for (size_t i = first; i < std::min(first + kWindow, requests.size()); ++i) pairs.push_back(encode_pair(requests[i]));
+      for (const auto& likelihood : score(pairs, answered)) results.push_back(likelihood);
+    }
+    return results;
+  }
+
+  std::vector<double> rolling_likelihoods(const std::vector<std::string>& texts, const OnAnswered& answered) override {
+    std::vector<TokenPair> pairs;
+    std::vector<size_t> owners;
+    for (size_t i = 0; i < texts.size(); ++i)
+      for (auto& window : rolling_windows(texts[i])) pairs.push_back(std::move(window)), owners.push_back(i);
+    std::vector<double> sums(texts.size(), 0);
+    auto scores = score(pairs, {});
+    for (size_t i = 0; i < scores.size(); ++i) sums[owners[i]] += scores[i].logprob;
+    if (answered) answered(texts.size());
+    return sums;
+  }
+
+  std::vector<std::string> generate(const std::vector<GenerationRequest>& requests, const OnAnswered& answered) override {
+    std::vector<std::string> answers;
+    for (size_t first = 0; first < requests.size(); first += kWindow) {
+      std::vector<engine::Request> batch;
+      for (size_t i = first; i < std::min(first + kWindow, requests.size()); ++i)
+        batch.push_back(generation_request(requests[i]));
+      auto completions = engine::generate(engine_, std::move(batch), {}, [&](size_t) { answered(1); });
+      for (auto& completion : completions) {
+        if (completion.finish == engine::FinishReason::error) throw UserError(ExitCode::failure, completion.error);
+        answers.push_back(std::move(completion.text));
+      }
+    }
+    return answers;
+  }
+
+ private:
+  // lm-evaluation-harness's rule: special tokens as the tokenizer adds them, unless the text brings the first itself.
+  Tokens encode(const std::string& text) const {
+    auto first = first_token();
+    bool brought = first && text.starts_with(tokenizer_->token_of(*first)) && !tokenizer_->token_of(*first).empty();
+    return tokenizer_->encode(text, {.add_special_tokens = !brought});
+  }
+
+  std::optional<TokenId> first_token() const {
+    return tokenizer_->special().bos ? tokenizer_->special().bos : tokenizer_->special().eos;
+  }
+
+  Tokens chat_tokens(const Prompt& prompt) const {
+    data::Conversation conversation;
+    for (const auto& message : config_.fewshot_as_multiturn ? prompt : as_single_turn(prompt))
+      conversation.messages.push_back(
+          {.role = message.role, .content = message.content, .loss = {}, .loss_scale = {}, .extra = {}});
+    return encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt");
+  }
+
+  TokenPair encode_pair(const LikelihoodRequest& request) const {
+    TokenPair pair;
+    auto context = plain_text(request.prompt);
+    if (config_.apply_chat_template && !request.prompt.empty()) {
+      pair = {chat_tokens(request.prompt), tokenizer_->encode(request.continuation)};
+    } else if (context.empty()) {
+      auto first = first_token();
+      if (!first)
+        throw UserError(ExitCode::bad_data, "the tokenizer has neither a first nor a last token to begin an empty prompt with");
+      pair = {{*first}, tokenizer_->encode(request.continuation)};
+      if (!pair.continuation.empty() && pair.continuation[0] == *first) pair.continuation.erase(pair.continuation.begin());
+    } else {
+      // White space between the two belongs to the continuation: words begin with it.
+      auto kept = text::jinja::strip_space(context, text::jinja::Side::right).size();
+      auto whole = encode(context + request.continuation);
+      pair.context = encode(context.substr(0, kept));
+      if (kept == 0) pair.context = {whole.empty() ? 0 : whole[0]};
+      if (whole.size() > pair.context.size())
+        pair.continuation.assign(whole.begin() + static_cast<long>(pair.context.size()), whole.end());
+    }
+    if (pair.continuation.empty())
+      throw UserError(ExitCode::bad_data,
+                      fmt::format("the continuation \"{}\" adds no token to its prompt", request.continuation),
+                      "see target_delimiter and doc_to_choice of the task");
+    truncate(pair);
+    return pair;
+  }
+
+  // From the left, as much as the context has no room for; the last token is not computed.
+  void truncate(TokenPair& pair) const {
+    auto room = static_cast<size_t>(engine_.max_model_len() - 1);
+    auto total = pair.context.size() + pair.continuation.size() - 1;
+    if (total <= room) return;
+    auto over = total - room;
+    if (over >= pair.context.size())
+      throw UserError(ExitCode::bad_data, fmt::format("a continuation has {} tokens; the model's context holds {}",
+                                                      pair.continuation.size(), engine_.max_model_len()));
+    log::warn_once("prompts that are longer than the model's context are cut from the left");
+    pair.context.erase(pair.context.begin(), pair.context.begin() + static_cast<long>(over));
+  }
+
+  std::vector<Likelihood> score(const std::vector<TokenPair>& pairs, const OnAnswered& answered) const {
+    auto shared = share_requests(pairs);
+    std::vector<engine::Request> requests;
+    for (const auto& one : shared) requests.push_back(engine_request(one));
+    auto done = engine::generate(engine_, std::move(requests), {}, [&](size_t i) {
+      if (answered) answered(shared[i].pairs.size());
+    });
+    std::vector<Likelihood> results(pairs.size());
+    for (size_t i = 0; i < shared.size(); ++i) {
+      if (done[i].finish == engine::FinishReason::error) throw UserError(ExitCode::failure, done[i].error);
+      Likelihood before{0, true};
+      for (const auto& position : done[i].prompt_logprobs)
+        before.logprob += static_cast<double>(position.chosen.logprob), before.is_greedy &= position.token_rank == 1;
+      const auto& last = done[i].logprobs.at(0);
+      for (size_t j = 0; j < shared[i].pairs.size(); ++j)
+        results[shared[i].pairs[j]] = {before.logprob + static_cast<double>(last.others[j].logprob),
+                                       before.is_greedy && last.chosen.token == shared[i].last[j]};
+    }
+    return results;
+  }
+
+  // Windows of the context: each predicts as many new tokens as fit, the last one behind as much as fits.
+  std::vector<TokenPair> rolling_windows(const std::string& text) const {
+    auto first = first_token();
+    auto tokens = tokenizer_->encode(text, {.add_special_tokens = true});
+    if (!first || tokens.empty()) throw UserError(ExitCode::bad_data, "a text without tokens has no likelihood");
+    auto room = static_cast<size_t>(engine_.max_model_len() - 1);
+    std::vector<TokenPair> windows;
+    for (size_t done = 0; done < tokens.size();) {
+      auto count = std::min(room, tokens.size() - done);
+      TokenPair window;
+      window.continuation.assign(tokens.begin() + static_cast<long>(done), tokens.begin() + static_cast<long>(done + count));
+      if (done == 0) {
+        window.context = {*first};
+      } else {
+        auto before = std::min(done, room - count + 1);
+        window.context.assign(tokens.begin() + static_cast<long>(done - before), tokens.begin() + static_cast<long>(done));
+      }
+      windows.push_back(std::move(window));
+      done += count;
+    }
+    return windows;
+  }
+
+  engine::Request generation_request(const GenerationRequest& asked) const {
+    engine::Request request{.prompt = config_.apply_chat_template ? chat_tokens(asked.prompt) : encode(plain_text(asked.prompt)),
+                            .sampling = {}};
+    auto room = engine_.max_model_len() - asked.kwargs.max_gen_toks;
+    if (room <= 0)
+      throw UserError(ExitCode::bad_data,
+                      fmt::format("max_gen_toks is {}; the model's context holds {} tokens in all", asked.kwargs.max_gen_toks,
+                                  engine_.max_model_len()),
+                      "lower it with --eval_generation_config '{\"max_tokens\": 256}'");
+    if (auto size = static_cast<int64_t>(request.prompt.size()); size > room) {
+      log::warn_once("prompts that leave no room for an answer are cut from the left");
+      request.prompt.erase(request.prompt.begin(), request.prompt.begin() + (size - room));
+    }
+    auto& sampling = request.sampling;
+    sampling.temperature = asked.kwargs.temperature;
+    sampling.top_p = asked.kwargs.top_p;
+    sampling.top_k = asked.kwargs.top_k;
+    sampling.min_p = asked.kwargs.min_p;
+    sampling.repetition_penalty = asked.kwargs.repetition_penalty;
+    sampling.max_tokens = asked.kwargs.max_gen_toks;
+    sampling.stop = asked.kwargs.until;
+    sampling.eos_token_ids = config_.eos_token_ids;
+    sampling.seed = asked.seed;
+    return request;
+  }
+
+  engine::Engine& engine_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::shared_ptr<const data::Encoder> encoder_;
+  EngineModelConfig config_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_engine_model(engine::Engine& engine, std::shared_ptr<const text::Tokenizer> tokenizer,
+                                         std::shared_ptr<const data::Encoder> encoder, EngineModelConfig config) {
+  return std::make_unique<EngineModel>(engine, std::move(tokenizer), std::move(encoder), std::move(config));
+}
+
+}  // namespace hone::eval

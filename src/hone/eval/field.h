@@ -1,0 +1,36 @@
+// What a task writes about a document: a column's name, a Jinja template, a number or a list.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/text/chat_template.h"
+
+namespace hone::eval {
+
+class Field {
+ public:
+  Field() = default;  // nothing
+  // `where` names the file and the key in messages. Throws UserError(bad_data) for what is neither.
+  Field(const Json& written, std::string where);
+
+  bool is_set() const { return !written_.is_null(); }
+  // The column's value, the rendered text, or the number or list itself. Throws UserError(bad_data) that names the field.
+  Json value(const Json& document) const;
+  // A number where the text is one and there are choices, a list where the text is one: what doc_to_target means.
+  Json target(const Json& document, bool has_choices) const;
+  // A list of texts: what doc_to_choice means.
+  std::vector<std::string> choices(const Json& document) const;
+  // value() that must be text.
+  std::string text(const Json& document) const;
+
+ private:
+  [[noreturn]] void fail(const std::string& found) const;
+
+  Json written_;
+  std::string where_;
+  std::optional<text::ChatTemplate> template_;
+};
+
+}  // namespace hone::eval

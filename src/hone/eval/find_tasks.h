@@ -1,0 +1,26 @@
+// From names to tasks: task files of lm-evaluation-harness, or the benchmarks that hone knows.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "hone/eval/documents.h"
+#include "hone/eval/task.h"
+
+namespace hone::eval {
+
+struct TaskSource {
+  std::vector<std::filesystem::path> include_paths;  // folders of task files
+  Json dataset_args = Json::object();                // by name: local_path, dataset_id, subset_list, few_shot_num
+  FetchDataset fetch;
+};
+
+// Each name is a task file, a folder of them, a task, group or tag in an include path, or a known benchmark. Throws
+// UserError(usage) naming what is there.
+TaskSet find_tasks(const std::vector<std::string>& names, const TaskSource& source);
+
+// mmlu, ceval, cmmlu, gsm8k, bbh, arc, math_500, general_mcq, general_qa: by the names of evalscope. Null when it is none.
+std::vector<std::string> known_benchmarks();
+bool add_benchmark(const std::string& name, const TaskSource& source, TaskSet& set);
+
+}  // namespace hone::eval

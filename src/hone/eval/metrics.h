@@ -1,0 +1,40 @@
+// Scores of single documents and what is made of them over all: by lm-evaluation-harness's names and formulas.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/eval/task.h"
+
+namespace hone::eval {
+
+// How likely one continuation is: the sum over its tokens, and whether each was the most likely one.
+struct Likelihood {
+  double logprob = 0;
+  bool is_greedy = false;
+};
+
+// One document's part in a metric: a score with a weight, or what a metric over all documents needs.
+struct MetricItem {
+  double value = 0, weight = 1;
+  int64_t gold = 0, predicted = 0;
+  std::vector<double> probabilities;
+};
+using MetricItems = std::map<std::string, MetricItem>;  // by the metric's name
+
+std::vector<std::string> default_metrics(OutputType type);
+// Fills what is not given. Throws UserError(bad_data) for a metric or aggregation that is not known for this kind of task.
+void check_metric(MetricConfig& metric, OutputType type, const std::string& where);
+
+MetricItems score_choices(const Task& task, const Json& document, const std::vector<Likelihood>& conditional,
+                          const std::vector<Likelihood>& unconditional);
+MetricItems score_loglikelihood(const Task& task, const Likelihood& likelihood);
+MetricItems score_rolling(const Task& task, const Json& document, double logprob);
+MetricItems score_answer(const Task& task, const Json& document, const Json& answer);
+
+double aggregate(const MetricConfig& metric, const std::vector<MetricItem>& items);
+// Of means only; lm-evaluation-harness draws samples for the others.
+std::optional<double> standard_error(const MetricConfig& metric, const std::vector<MetricItem>& items);
+
+}  // namespace hone::eval

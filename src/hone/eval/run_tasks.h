@@ -1,0 +1,45 @@
+// Runs tasks: documents, prompts, answers, scores.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/eval/documents.h"
+#include "hone/eval/model.h"
+#include "hone/eval/task.h"
+
+namespace hone::eval {
+
+struct RunConfig {
+  double limit = 0;  // documents of each task; below 1 a share of them; 0: all
+  std::optional<int64_t> num_fewshot;
+  uint64_t fewshot_seed = 1234, seed = 0;
+  bool apply_chat_template = false;
+  bool keep_samples = false;  // each document with its prompt, answers and scores
+};
+
+struct MetricResult {
+  std::string metric, filter;
+  double value = 0;
+  std::optional<double> stderr_value;
+  bool higher_is_better = true;
+};
+struct TaskResult {
+  std::string name, alias, version;
+  int64_t num_fewshot = 0, samples = 0, documents = 0;  // scored, and in the split
+  std::vector<MetricResult> metrics;
+  Json config;
+  std::vector<Json> logged;  // with keep_samples
+};
+
+// All tasks together, so that the model is kept busy; results in the order of the tasks. `load_model` is called once the
+// documents were read and the prompts written.
+using LoadModel = std::function<std::unique_ptr<Model>()>;
+std::vector<TaskResult> run_tasks(const std::vector<Task>& tasks, const LoadModel& load_model, const FetchDataset& fetch,
+                                  const RunConfig& config);
+
+// The means of groups, children first; they may be groups' members in turn.
+std::vector<TaskResult> run_groups(const std::vector<Group>& groups, const std::vector<TaskResult>& tasks);
+
+}  // namespace hone::eval

@@ -1,0 +1,109 @@
+"""hone eval over lm-evaluation-harness's task files, beside lm-evaluation-harness itself on the same model and files."""
+import math
+
+import pytest
+from eval_testing import NANO, TASKS, lm_eval, results_of, write_tasks
+
+ALL = ["both_choices", "yes_or_no", "sums", "next_words", "whole_texts"]  # the group stands for its two tasks
+CHAT = ["first_letters", "sums"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, hone):
+    """[(hone's report, theirs)]: plain prompts, then chats."""
+    folder = write_tasks(tmp_path_factory.mktemp("tasks"))
+    theirs = lm_eval(NANO, folder, tmp_path_factory.mktemp("theirs") / "results.json",
+                     [{"tasks": ALL}, {"tasks": CHAT, "apply_chat_template": True, "limit": 10}])
+    reports = []
+    for tasks, words in ((ALL, []), (CHAT, ["--apply_chat_template", "true", "--eval_limit", "10"])):
+        output = tmp_path_factory.mktemp("ours")
+        done = hone("eval", "--model", NANO, "--torch_dtype", "float32", "--include_path", folder, "--eval_dataset", *tasks, "--log_samples", "true",
+                    "--eval_output_dir", output, *words)
+        assert done.returncode == 0, done.stderr
+        reports.append((results_of(output), done.stdout))
+    return [(ours, table, other) for (ours, table), other in zip(reports, theirs)]
+
+
+def close(a, b):
+    return math.isclose(a, b, rel_tol=2e-4, abs_tol=1e-6)
+
+
+@pytest.mark.parametrize("run", [0, 1])
+def test_every_metric_is_theirs(runs, run):
+    ours, table, theirs = runs[run]
+    for task, metrics in theirs["results"].items():
+        for name, value in metrics.items():
+            if "," not in name or (name.split(",")[0].endswith("_stderr") and ours["results"][task].get(name) == "N/A"):
+                continue  # errors of what is no mean are drawn at random
+            assert close(ours["results"][task][name], value), (task, name)
+            if "_stderr" not in name:
+                assert f"{value:.4f}" in table, (task, name)
+        assert ours["results"][task]["sample_len"] == metrics["sample_len"]
+    for task, count in theirs["n-shot"].items():
+        assert ours["n-shot"][task] == count, task
+    for task, version in theirs["versions"].items():
+        assert str(ours["versions"][task]) == str(version) or version in (None, "N/A"), task
+    assert ours["n-samples"] == theirs["n-samples"]
+
+
+@pytest.mark.parametrize("task", [*TASKS])
+def test_prompts_and_likelihoods_are_theirs(runs, task):
+    ours, _, theirs = runs[0]
+    filters = {row["filter"] for row in theirs["samples"][task]}
+    mine = ours["samples"][task]
+    for number, filter_name in enumerate(sorted(filters)):
+        others = [row for row in theirs["samples"][task] if row["filter"] == filter_name]
+        assert len(mine) == len(others)
+        for row, other in zip(mine, others):
+            first = other["arguments"]["gen_args_0"]["arg_0"] if isinstance(other["arguments"], dict) else other["arguments"][0][0]
+            if task != "whole_texts":
+                assert row["prompt"] == first
+            resps = [resp[0] for resp in other["resps"]][:len(row["resps"])]
+            for mine_value, value in zip(row["resps"], resps):
+                if isinstance(value, list) and len(value) == 2:
+                    assert math.isclose(mine_value[0], float(value[0]), rel_tol=1e-4, abs_tol=1e-4)
+                    assert mine_value[1] == (value[1] in (True, "True"))
+                elif isinstance(mine_value, float):
+                    assert math.isclose(mine_value, float(value), rel_tol=1e-4)
+                else:
+                    assert mine_value == value
+            if "filtered_resps" in row:
+                assert row["filtered_resps"][filter_name] == other["filtered_resps"]
+
+
+REFUSED = {
+    "process_docs: !function utils.clean": "process_docs needs Python: utils.clean",
+    "doc_to_text: !function utils.text": 'doc_to_text is the Python function "utils.text"',
+    "filter_list: [{name: x, filter: [{function: !function utils.F}]}]": "is the Python function",
+    "metric_list: [{metric: !function utils.m}]": "does not name its metric",
+    "metric_list: [{metric: chrf}]": "there is no metric chrf",
+    "filter_list: [{name: x, filter: [{function: magic}]}]": "there is no filter magic",
+    "doc_to_txt: a": "a task has no key doc_to_txt",
+    "doc_to_text: '{{ nothing }}'": "'nothing' is undefined",
+    "doc_to_text: '{{ question'": "doc_to_text",
+    "generation_kwargs: {num_beams: 4}": "num_beams, which is not followed",
+    "unsafe_code: true": "runs code",
+    "num_fewshot: 40": "40 examples are wanted",
+    "fewshot_config: {sampler: magic}": "sampler is magic",
+    "test_split: other": "data_files has no split other",
+    "include: missing.yaml": "missing.yaml",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_is_not_plain_is_refused_by_name(tmp_path, hone, line):
+    folder = write_tasks(tmp_path, rows=2)
+    key = line.split(":")[0]
+    text = "".join(row + "\n" for row in (folder / "sums.yaml").read_text().split("\n") if not row.startswith((key, "include")))
+    if key in ("filter_list", "metric_list"):  # their own lines go, too
+        text = "\n".join(row for row in text.split("\n") if not row.startswith(("metric_list", "filter_list", "  - ", "    ")))
+    (folder / "odd.yaml").write_text(text + "\n" + line + "\n")
+    done = hone("eval", "--model", NANO, "--eval_dataset", folder / "odd.yaml", "--eval_output_dir", tmp_path / "out")
+    assert done.returncode in (2, 3), done.stderr
+    assert REFUSED[line] in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_names_list_what_is_there(hone):
+    done = hone("eval", "--model", NANO, "--eval_dataset", "nosuch")
+    assert done.returncode == 2 and "there is no benchmark nosuch" in done.stderr and "gsm8k" in done.stderr
