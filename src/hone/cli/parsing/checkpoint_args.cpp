@@ -13,8 +13,7 @@ namespace hone::cli {
 namespace {
 
 constexpr std::string_view kAlways[] = {"tuner_type", "task_type", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"};
-constexpr std::string_view kIfUnset[] = {"external_plugins",
-                                         "model",
+constexpr std::string_view kIfUnset[] = {"model",
                                          "model_type",
                                          "model_revision",
                                          "torch_dtype",

@@ -21,11 +21,18 @@ Json reward_trace(const Json& asked) {
   config.max_completion_length = asked.value("max_answer", config.max_completion_length);
   config.soft_margin = asked.value("soft_margin", config.soft_margin);
   config.repetition_words = asked.value("repetition_words", config.repetition_words);
+  if (auto plugins = asked.value("plugins", Json::object()); !plugins.empty())
+    config.plugins = {.files = plugins.at("files"),
+                      .python = plugins.at("python"),
+                      .timeout = plugins.at("timeout"),
+                      .memory_limit = plugins.value("memory_limit", int64_t{0}),
+                      .arguments = plugins.value("arguments", Json::object())};
   std::vector<data::Conversation> questions(asked.at("rows").size());
   std::vector<RewardInput> answers;
   for (size_t i = 0; i < questions.size(); ++i) {
     const auto& row = asked["rows"][i];
-    questions[i].extra = {{"solution", row.value("solution", "")}};
+    questions[i].extra = {{"solution", row.contains("solution") ? row["solution"] : Json("")}};
+    questions[i].origin = {"row", static_cast<int64_t>(i + 1), ""};
     answers.push_back({&questions[i], row.at("text"), row.value("tokens", int64_t{0})});
   }
   Json result = Json::object();

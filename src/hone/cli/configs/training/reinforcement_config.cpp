@@ -6,6 +6,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/configs/inference/engine_args.h"
+#include "hone/cli/configs/training/plugin_config.h"
 #include "hone/cli/configs/training/reference_config.h"
 #include "hone/hub/locate.h"
 
@@ -87,8 +88,7 @@ void read_rewards(const Options& options, train::TrainingJob& job, Reinforcement
   rewards.repetition_penalty = options.real("repetition_max_penalty");
   if (options.has("soft_max_length")) rewards.soft_longest = options.integer("soft_max_length");
   if (options.has("soft_cache_length")) rewards.soft_margin = options.integer("soft_cache_length");
-  rewards.http_timeout = options.real("reward_timeout");
-  rewards.allow_remote_rewards = options.flag("remote_rewards");
+  read_plugin_options(options, rewards);
   auto made = make_rewards(rewards);  // names and settings are judged now, before a model is loaded
   for (const auto& plugin : options.list("reward_model_plugin"))
     if (plugin != "default")

@@ -3,12 +3,18 @@
 #include <chrono>
 
 #include "hone/hub/post_json.h"
-#include "hone/train/rl/rewards/reward.h"
+#include "hone/train/rl/rewards/plugin_reward.h"
 
 namespace hone::train::rl {
 namespace {
 
 bool is_reward_address(const std::string& name) { return name.starts_with("http://") || name.starts_with("https://"); }
+
+constexpr std::string_view kRewards[] = {"accuracy", "format", "react_format", "cosine", "soft_overlong", "repetition"};
+
+bool is_plugin(const std::string& name, const RewardConfig& config) {
+  return !config.plugins.files.empty() && !is_reward_address(name) && std::ranges::count(kRewards, name) == 0;
+}
 
 std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig& config, const std::vector<std::string>& names) {
   if (is_reward_address(name)) return make_http_reward(name, config, names);
@@ -18,9 +24,10 @@ std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig&
   if (name == "cosine") return make_cosine_reward(config);
   if (name == "soft_overlong") return make_soft_overlong_reward(config);
   if (name == "repetition") return make_repetition_reward(config);
-  throw UserError(ExitCode::usage, fmt::format("there is no reward called {}", name),
-                  "expected accuracy, format, react_format, cosine, repetition, soft_overlong, or the address of your own: "
-                  "http://127.0.0.1:9000/score (docs/reinforcement.md)");
+  throw UserError(
+      ExitCode::usage, fmt::format("there is no reward called {}", name),
+      "expected accuracy, format, react_format, cosine, repetition, soft_overlong, a name that --external_plugins register, "
+      "or the address of your own: http://127.0.0.1:9000/score (docs/reinforcement.md)");
 }
 
 }  // namespace
@@ -28,8 +35,12 @@ std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig&
 std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config) {
   std::vector<std::unique_ptr<Reward>> rewards;
   std::vector<std::string> names;
+  std::vector<std::string> registered;
+  std::ranges::copy_if(config.functions, std::back_inserter(registered),
+                       [&](const std::string& name) { return is_plugin(name, config); });
+  auto worker = registered.empty() ? nullptr : std::make_shared<PluginWorker>(config.plugins, registered);
   for (const auto& function : config.functions) {
-    rewards.push_back(make_reward(function, config, names));
+    rewards.push_back(is_plugin(function, config) ? make_plugin_reward(function, worker) : make_reward(function, config, names));
     names.push_back(rewards.back()->name());
   }
   return rewards;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hone/data/conversation.h"
+#include "hone/train/rl/rewards/plugin_worker.h"
 
 namespace hone::train::rl {
 
@@ -35,6 +36,7 @@ struct RewardConfig {
   int64_t soft_longest = 0, soft_margin = 0;  // tokens; 0: max_completion_length, not given
   double http_timeout = 60;                   // that a judge at an address may take
   bool allow_remote_rewards = false;          // may be on other machines
+  PluginConfig plugins;                       // Python files that may register names among the functions
 };
 
 // In the order they are named. Throws UserError(usage) for names that are none.

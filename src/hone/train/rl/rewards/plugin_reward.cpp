@@ -1,0 +1,110 @@
+#include "hone/train/rl/rewards/plugin_reward.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hone/base/log.h"
+#include "hone/train/loop/stop_signal.h"
+
+namespace hone::train::rl {
+namespace {
+
+// What a plugin's function is called with: the answers, the conversations that they end, and the rows' other columns.
+Json plugin_keywords(const std::vector<RewardInput>& answers) {
+  Json completions = Json::array(), messages = Json::array(), columns = Json::object();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    Json conversation = Json::array();
+    for (const auto& message : answers[i].question->messages)
+      conversation.push_back({{"role", message.role}, {"content", message.content}});
+    conversation.push_back({{"role", "assistant"}, {"content", answers[i].text}});
+    completions.push_back(answers[i].text);
+    messages.push_back(std::move(conversation));
+    const auto& extra = answers[i].question->extra;
+    if (!extra.is_object()) continue;
+    for (const auto& [name, value] : extra.items()) {
+      auto& column = columns[name];
+      if (column.is_null()) column = Json::array();
+      while (column.size() < i) column.push_back(nullptr);
+      column.push_back(value);
+    }
+  }
+  for (auto& column : columns)
+    while (column.size() < answers.size()) column.push_back(nullptr);
+  columns["completions"] = std::move(completions);
+  columns["messages"] = std::move(messages);
+  return columns;
+}
+
+class PluginReward final : public Reward {
+ public:
+  PluginReward(std::string key, std::string title, std::shared_ptr<PluginWorker> worker)
+      : key_(std::move(key)), title_(std::move(title)), worker_(std::move(worker)) {}
+  std::string name() const override { return title_; }
+
+  std::vector<double> score(const std::vector<RewardInput>& answers) override {
+    std::string why;
+    if (auto scores = scored(answers, why)) return *scores;
+    if (answers.size() == 1) throw all_failed(why);
+    log::warning("the plugin {} failed on {} answers ({}); they are scored one by one", key_, answers.size(), why);
+    std::vector<double> scores;
+    size_t failed = 0;
+    for (const auto& answer : answers) {
+      auto one = scored({answer}, why);
+      scores.push_back(one ? (*one)[0] : std::nan(""));
+      if (one) continue;
+      ++failed, ++failures_;
+      log::warning("the plugin {} failed on the answer to {}: {}; it has no reward ({} such answers so far)", key_,
+                   answer.question->origin.str(), why, failures_);
+    }
+    if (failed == answers.size()) throw all_failed(why);
+    return scores;
+  }
+
+ private:
+  // Nothing where the call failed. Throws where the answer shows a mistake in the plugin that no row is to blame for.
+  std::optional<std::vector<double>> scored(const std::vector<RewardInput>& answers, std::string& why) {
+    auto stops = [] { return StopSignal::requested() != Stop::none; };
+    auto rewards = worker_->call(key_, plugin_keywords(answers), stops);
+    if (stops()) throw StopBetweenSteps();
+    if (!rewards) {
+      why = rewards.error();
+      return std::nullopt;
+    }
+    if (!rewards->is_array() || rewards->size() != answers.size())
+      throw UserError(ExitCode::failure,
+                      fmt::format("the plugin {} returned {} rewards for {} completions", key_,
+                                  rewards->is_array() ? rewards->size() : 0, answers.size()),
+                      "expected a number or None for each, in their order");
+    std::vector<double> scores;
+    for (const auto& value : *rewards) scores.push_back(value.is_number() ? value.get<double>() : std::nan(""));
+    auto silent = std::ranges::count_if(scores, [](double score) { return std::isnan(score); });
+    if (silent > 0 && silent_ == 0)
+      log::warning("the plugin {} gives no reward (NaN or None) for {} of {} answers, as for the one to {}", key_, silent,
+                   scores.size(),
+                   answers[static_cast<size_t>(std::ranges::find_if(scores, [](double score) { return std::isnan(score); }) -
+                                               scores.begin())]
+                       .question->origin.str());
+    silent_ += silent;
+    return scores;
+  }
+
+  UserError all_failed(const std::string& why) const {
+    return UserError(
+        ExitCode::failure, fmt::format("the plugin {} failed on every answer: {}", key_, why),
+        "mend it, and resume the run from its last checkpoint with --resume_from_checkpoint; --reward_timeout sets how "
+        "long a call may take");
+  }
+
+  std::string key_, title_;
+  std::shared_ptr<PluginWorker> worker_;
+  int64_t failures_ = 0, silent_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Reward> make_plugin_reward(const std::string& name, std::shared_ptr<PluginWorker> worker) {
+  auto title = worker->titles().at(name);
+  return std::make_unique<PluginReward>(name, title, std::move(worker));
+}
+
+}  // namespace hone::train::rl

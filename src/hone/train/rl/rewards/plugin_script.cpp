@@ -1,0 +1,144 @@
+#include "hone/train/rl/rewards/plugin_script.h"
+
+namespace hone::train::rl {
+
+// `swift` and what lies below it are modules made on the spot: ORM, AsyncORM, PRM and the tables that a plugin adds itself to are
+// there; any other name is a class that can be derived from, and that says so when somebody wants to use it.
+const char kPluginScript[] = R"py(
+import asyncio, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, sys, threading, time, traceback, types
+
+requests, answers = os.fdopen(3, "r", encoding="utf-8"), os.fdopen(4, "w", encoding="utf-8")
+sys.stdout = sys.stderr  # what a plugin prints is for people
+parent = os.getppid()
+
+
+def end_with_parent():
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(0)
+
+
+class ORM:
+    def __init__(self, args=None, **kwargs):
+        self.args = args
+
+    def __call__(self, **kwargs):
+        raise NotImplementedError
+
+
+class AsyncORM(ORM):
+    async def __call__(self, **kwargs):
+        raise NotImplementedError
+
+
+class PRM:
+    def __call__(self, **kwargs):
+        raise NotImplementedError
+
+
+KNOWN = {"ORM": ORM, "AsyncORM": AsyncORM, "PRM": PRM, "get_logger": lambda *a, **k: logging.getLogger("swift"),
+         **{name: {} for name in ("orms", "prms", "rm_plugins", "multi_turns", "loss_scale_map", "loss_map", "metric_mapping", "agent_templates", "envs", "context_managers")}}
+
+
+class Placeholder:
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(f"{type(self).__name__} is a part of ms-swift that hone does not give to plugins; a reward sees texts and columns")
+
+
+class ShimModule(types.ModuleType):
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = KNOWN[name] if name in KNOWN else type(name, (Placeholder,), {})
+        setattr(self, name, value)
+        return value
+
+
+class ShimFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        if name == "swift" or name.startswith("swift."):
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return ShimModule(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+sys.meta_path.insert(0, ShimFinder())
+
+
+def reply(value):
+    answers.write(json.dumps(value) + "\n")
+    answers.flush()
+
+
+def reason():
+    kind, value, trace = sys.exc_info()
+    frames = [frame for frame in traceback.extract_tb(trace) if frame.filename != "<string>"]
+    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{kind.__name__}: {value}{place}"
+
+
+def load(paths):
+    for number, path in enumerate(paths):
+        if os.path.dirname(os.path.abspath(path)) not in sys.path:
+            sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+        spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+
+
+def make(name, arguments):
+    table = KNOWN["orms"]
+    if name not in table:
+        raise KeyError(f"no plugin registers orms[{name!r}]; there are {sorted(table)}")
+    entry = table[name]
+    if not inspect.isclass(entry):
+        return entry
+    parameters = inspect.signature(entry.__init__).parameters
+    given = {key: getattr(arguments, key) for key in parameters if key not in ("self", "args", "kwargs") and hasattr(arguments, key)}
+    if "args" in parameters:
+        given["args"] = arguments
+    return entry(**given)
+
+
+def called(function, keywords):
+    scores = function(**keywords)
+    if inspect.isawaitable(scores):
+        scores = asyncio.run(resolved(scores))
+    scores = [math.nan if score is None else float(score) for score in scores]
+    if any(math.isinf(score) for score in scores):
+        raise ValueError("a reward is infinite")
+    return [None if math.isnan(score) else score for score in scores]
+
+
+async def resolved(waiting):
+    return await waiting
+
+
+def main():
+    first = json.loads(requests.readline())
+    arguments = types.SimpleNamespace(**first["arguments"])
+    try:
+        load(first["files"])
+        functions = {name: make(name, arguments) for name in first["names"]}
+    except BaseException:
+        reply({"error": reason()})
+        return
+    reply({"ready": {name: getattr(function, "__name__", type(function).__name__) for name, function in functions.items()}})
+    for line in requests:
+        request = json.loads(line)
+        try:
+            reply({"rewards": called(functions[request["name"]], request["keywords"])})
+        except BaseException:
+            reply({"error": reason()})
+
+
+threading.Thread(target=end_with_parent, daemon=True).start()
+main()
+)py";
+
+}  // namespace hone::train::rl

@@ -1,0 +1,169 @@
+#include "hone/train/rl/rewards/plugin_worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "hone/train/rl/rewards/plugin_script.h"
+
+extern char** environ;
+
+namespace hone::train::rl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr size_t kLongestAnswer = size_t{64} << 20;
+constexpr double kStartSeconds = 180;           // importing what a plugin needs takes its time
+constexpr int kRequestsFd = 3, kAnswersFd = 4;  // as the script knows them
+
+void close_end(int& end) {
+  if (end >= 0) ::close(end);
+  end = -1;
+}
+
+struct Pipe {
+  int read = -1, write = -1;
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+      throw UserError(ExitCode::failure, fmt::format("no pipe to a plugin: {}", std::strerror(errno)));
+    // Beyond the numbers that the script uses, so that moving one does not close the other.
+    read = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 10), write = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+    ::close(ends[0]), ::close(ends[1]);
+  }
+  ~Pipe() { close_end(read), close_end(write); }
+};
+
+std::string interpreter_advice() {
+  return "--plugin_python names the interpreter whose packages the plugin needs: --plugin_python .venv/bin/python";
+}
+
+}  // namespace
+
+PluginWorker::PluginWorker(PluginConfig config, std::vector<std::string> names)
+    : config_(std::move(config)), names_(std::move(names)) {}
+
+PluginWorker::~PluginWorker() { stop(); }
+
+void PluginWorker::stop() {
+  close_end(requests_), close_end(answers_);
+  buffered_.clear();
+  if (process_ < 0) return;
+  ::kill(process_, SIGKILL);
+  ::waitpid(process_, nullptr, 0);
+  process_ = -1;
+}
+
+std::string PluginWorker::exit_reason() {
+  int status = 0;
+  pid_t ended = 0;
+  for (int i = 0; i < 100 && (ended = ::waitpid(process_, &status, WNOHANG)) == 0; ++i) ::usleep(10'000);
+  if (ended != process_) return "it closed its pipe";
+  process_ = -1;
+  if (WIFSIGNALED(status)) return fmt::format("it died of signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  return fmt::format("it ended with exit code {}", WEXITSTATUS(status));
+}
+
+void PluginWorker::start() {
+  std::signal(SIGPIPE, SIG_IGN);  // a worker that dies is an answer, not the end
+  Pipe to, from;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, to.read, kRequestsFd);
+  posix_spawn_file_actions_adddup2(&actions, from.write, kAnswersFd);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, 2, 1);
+  std::vector<std::string> words{config_.python, "-u", "-c", kPluginScript};
+  if (config_.memory_limit > 0)
+    words = {"/bin/sh", "-c",           fmt::format("ulimit -v {} && exec \"$@\"", config_.memory_limit / 1024),
+             "plugin",  config_.python, "-u",
+             "-c",      kPluginScript};
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t started = -1;
+  int failed = ::posix_spawnp(&started, words[0].c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0)
+    throw UserError(ExitCode::usage, fmt::format("{} cannot be started: {}", config_.python, std::strerror(failed)),
+                    interpreter_advice());
+  process_ = started;
+  requests_ = std::exchange(to.write, -1), answers_ = std::exchange(from.read, -1);
+  ::fcntl(requests_, F_SETFL, O_NONBLOCK);
+  ++starts_;
+  auto ready = exchange({{"files", config_.files}, {"names", names_}, {"arguments", config_.arguments}},
+                        std::max(config_.timeout, kStartSeconds), {});
+  auto problem = !ready ? ready.error() : ready->contains("error") ? (*ready)["error"].get<std::string>() : "";
+  if (!problem.empty()) {
+    stop();
+    throw UserError(ExitCode::usage, fmt::format("the plugin {} cannot be used: {}", fmt::join(config_.files, ", "), problem),
+                    interpreter_advice());
+  }
+  for (const auto& [name, title] : (*ready)["ready"].items()) titles_[name] = title.get<std::string>();
+}
+
+const std::map<std::string, std::string>& PluginWorker::titles() {
+  if (process_ < 0) start();
+  return titles_;
+}
+
+Result<Json> PluginWorker::call(const std::string& name, const Json& keywords, const std::function<bool()>& is_cancelled) {
+  if (process_ < 0) start();
+  auto answer = exchange({{"name", name}, {"keywords", keywords}}, config_.timeout, is_cancelled);
+  if (!answer) {
+    stop();
+    return Error{answer.error()};
+  }
+  if (answer->contains("error")) return Error{(*answer)["error"].get<std::string>()};
+  return (*answer)["rewards"];
+}
+
+Result<Json> PluginWorker::exchange(const Json& request, double seconds, const std::function<bool()>& is_cancelled) {
+  auto deadline = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+  auto text = request.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  for (size_t sent = 0; sent < text.size();) {
+    pollfd ready{requests_, POLLOUT, 0};
+    ::poll(&ready, 1, 100);
+    if (is_cancelled && is_cancelled()) return Error{"it was given up"};
+    if (Clock::now() > deadline) return error("it took nothing for {:g} seconds", seconds);
+    auto count = ::write(requests_, text.data() + sent, text.size() - sent);
+    if (count < 0 && errno != EAGAIN && errno != EINTR) return Error{exit_reason()};
+    if (count > 0) sent += static_cast<size_t>(count);
+  }
+  auto line = read_line(deadline, seconds, is_cancelled);
+  if (!line) return Error{line.error()};
+  auto answer = parse_json(*line);
+  if (!answer || !answer->is_object()) return error("it answered what is no JSON: {}", line->substr(0, 80));
+  return answer;
+}
+
+Result<std::string> PluginWorker::read_line(Clock::time_point deadline, double seconds,
+                                            const std::function<bool()>& is_cancelled) {
+  for (;;) {
+    if (auto end = buffered_.find('\n'); end != buffered_.npos) {
+      auto line = buffered_.substr(0, end);
+      buffered_.erase(0, end + 1);
+      return line;
+    }
+    if (buffered_.size() > kLongestAnswer) return error("it answered more than {} bytes", kLongestAnswer);
+    if (is_cancelled && is_cancelled()) return Error{"it was given up"};
+    if (Clock::now() > deadline) return error("it took longer than {:g} seconds", seconds);
+    pollfd ready{answers_, POLLIN, 0};
+    if (::poll(&ready, 1, 100) <= 0) continue;
+    std::array<char, 65536> part{};
+    auto count = ::read(answers_, part.data(), part.size());
+    if (count > 0) buffered_.append(part.data(), static_cast<size_t>(count));
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return Error{exit_reason()};
+  }
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,130 @@
+"""Rewards as ms-swift's plugin files register them, run by a worker process; and what happens when they fail."""
+import json
+import sys
+
+import pytest
+from train_testing import ROOT
+
+PLUGIN = '''
+import asyncio
+from typing import List
+from swift.llm import PtEngine, RequestConfig
+from swift.plugin import ORM, AsyncORM, orms
+from swift.plugin.multi_turn import MultiTurnScheduler, multi_turns
+from swift.rewards import ORM as NewORM, orms as new_orms
+from swift.utils import get_logger
+
+assert orms is new_orms and ORM is NewORM
+logger = get_logger()
+
+
+class Turns(MultiTurnScheduler):
+    pass
+
+
+multi_turns['turns'] = Turns
+
+
+class LengthReward(ORM):
+    def __call__(self, completions, solution, **kwargs) -> List[float]:
+        assert kwargs['messages'][0][-1]['content'] == completions[0]
+        print('garbage on the screen')
+        return [len(text) + number for text, number in zip(completions, solution)]
+
+
+class LaterReward(AsyncORM):
+    async def __call__(self, completions, **kwargs):
+        await asyncio.sleep(0)
+        return [None if 'skip' in text else self.args.beta for text in completions]
+
+
+class OldReward(ORM):
+    def __init__(self, num_generations):
+        self.number = num_generations
+
+    def __call__(self, completions, **kwargs):
+        return [self.number] * len(completions)
+
+
+def plain(completions, **kwargs):
+    return [0.5] * len(completions)
+
+
+def broken(completions, **kwargs):
+    import os, time
+    for text in completions:
+        if 'crash' in text: os.abort()
+        if 'loop' in text: time.sleep(60)
+        if 'raise' in text: raise ValueError('this one')
+        if 'garbage' in text: os.write(4, b'not json\\n')
+        if 'short' in text: return []
+    return [1.0] * len(completions)
+
+
+orms['length'] = LengthReward
+orms['later'] = LaterReward
+orms['old'] = OldReward
+orms['plain'] = plain
+orms['broken'] = broken
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    return tmp_path / "plugin.py"
+
+
+def ask(hone, tmp_path, plugin, names, completions, timeout=20, **more):
+    """What the rewards say about completions, through the hidden command that traces policies."""
+    settings = {"files": [str(plugin)], "python": sys.executable, "timeout": timeout, "arguments": {"beta": 0.25, "num_generations": 4}, **more}
+    rows = [{"text": text, "solution": number} for number, text in enumerate(completions)]
+    (tmp_path / "asked.json").write_text(json.dumps({"rewards": [{"functions": names, "plugins": settings, "rows": rows}]}))
+    done = hone("policy-trace", tmp_path / "asked.json")
+    return done, json.loads(done.stdout)["rewards"][0] if done.returncode == 0 else None
+
+
+def test_classes_coroutines_and_functions_give_rewards(hone, tmp_path, plugin):
+    done, found = ask(hone, tmp_path, plugin, ["length", "later", "old", "plain", "format"], ["four", "skip it", "数"])
+    assert done.returncode == 0, done.stderr
+    assert found == {"LengthReward": [4.0, 8.0, 3.0], "LaterReward": [0.25, None, 0.25], "OldReward": [4.0] * 3, "plain": [0.5] * 3, "Format": [0.0] * 3}
+    assert "garbage on the screen" in done.stderr and "gives no reward (NaN or None) for 1 of 3" in done.stderr
+
+
+@pytest.mark.parametrize("word, why", [("crash", "signal 6"), ("loop", "longer than 2 seconds"), ("raise", "ValueError: this one at"), ("garbage", "no JSON")])
+def test_a_row_that_breaks_the_plugin_is_named_and_has_no_reward(hone, tmp_path, plugin, word, why):
+    done, found = ask(hone, tmp_path, plugin, ["broken"], ["fine", word, "fine"], timeout=2)
+    assert done.returncode == 0, done.stderr
+    assert found == {"broken": [1.0, None, 1.0]}
+    assert f"failed on the answer to row:2: " in done.stderr and why in done.stderr
+
+
+def test_what_no_row_is_to_blame_for_ends_the_run(hone, tmp_path, plugin):
+    done, _ = ask(hone, tmp_path, plugin, ["broken"], ["short", "short"])
+    assert done.returncode == 1 and "returned 0 rewards for 2 completions" in done.stderr
+    done, _ = ask(hone, tmp_path, plugin, ["broken"], ["raise", "raise"])
+    assert done.returncode == 1 and "failed on every answer: ValueError: this one" in done.stderr
+    done, _ = ask(hone, tmp_path, plugin, ["nosuch"], ["x"])
+    assert done.returncode == 2 and "no plugin registers orms['nosuch']" in done.stderr
+    done, _ = ask(hone, tmp_path, plugin, ["plain"], ["x"], python="/no/such/python")
+    assert done.returncode == 2 and "--plugin_python" in done.stderr
+    (tmp_path / "bad.py").write_text("import no_such_package")
+    done, _ = ask(hone, tmp_path, tmp_path / "bad.py", ["plain"], ["x"])
+    assert done.returncode == 2 and "No module named 'no_such_package'" in done.stderr
+    (tmp_path / "large.py").write_text("from swift.rewards import orms\nwaste = bytearray(4 << 30)\norms['plain'] = len")
+    done, _ = ask(hone, tmp_path, tmp_path / "large.py", ["plain"], ["x"], memory_limit=1 << 30)
+    assert done.returncode == 2 and "MemoryError" in done.stderr
+
+
+def test_a_run_learns_from_a_plugin_and_only_when_asked(hone, tmp_path, plugin):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"messages": [{"role": "user", "content": f"Count to {i}"}], "solution": i}) + "\n" for i in range(4)))
+    words = ["rlhf", "--rlhf_type", "grpo", "--model", ROOT / "models/nano", "--dataset", tmp_path / "rows.jsonl", "--num_generations", 2, "--per_device_train_batch_size", 2, "--max_completion_length", 8,
+             "--max_steps", 1, "--tuner_type", "lora", "--output_dir", tmp_path / "out", "--add_version", "false", "--reward_funcs", "length", "--log_completions", "true", "--save_steps", 1]
+    done = hone(*words, "--external_plugins", plugin, "--plugin_python", sys.executable)
+    assert done.returncode == 0, done.stderr
+    line = json.loads((tmp_path / "out/logging.jsonl").read_text().splitlines()[0])
+    assert any("LengthReward" in key for key in line)
+    done = hone(*words)
+    assert done.returncode == 2 and "no reward called length" in done.stderr
+    done = hone("infer", "--adapters", tmp_path / "out/checkpoint-1", "--max_new_tokens", 2, stdin="Hello\n")  # args.json names the file: nothing runs it
+    assert done.returncode == 0 and "garbage" not in done.stderr, done.stderr
