@@ -13,6 +13,7 @@ constexpr Command kCommands[] = {
     {"infer", kInfer, "Chat in the terminal, or batch inference over a dataset.", infer_command},
     {"deploy", kDeploy, "Server: OpenAI's and Anthropic's interfaces, and a chat page.", deploy_command},
     {"eval", kEval, "Benchmarks: accuracy by likelihood, and scores of generated answers.", eval_command},
+    {"sample", kSample, "Answers to the rows of a dataset, the best kept as a dataset.", sample_command},
     {"app", kDeploy, "Chat page in the browser.", app_command},
     {"export", kExport, "Merge adapters, write a model folder.", export_command},
     {"merge-lora", kExport, "Merge an adapter into its base model.", merge_lora_command},
@@ -44,7 +45,6 @@ constexpr Command kCommands[] = {
     {"policy-trace", kOther, "Rewards, advantages and losses of given completions.", policy_trace_command, "file", 1, true},
     {"check-args", kOther, "Whether a command line parses.", check_args_command, "command line", 4096, true, true},
     {"rollout", kRollout, "Rollout server for reinforcement training.", nullptr},
-    {"sample", kSample, "Sample and filter completions.", nullptr},
     {"web-ui", kDeploy, "Studio in the browser.", nullptr},
 };
 

@@ -39,6 +39,7 @@ int infer_command(const Options& options);
 int export_command(const Options& options);
 int deploy_command(const Options& options);
 int eval_command(const Options& options);
+int sample_command(const Options& options);
 int app_command(const Options& options);
 int bench_command(const Options& options);
 int merge_lora_command(const Options& options);

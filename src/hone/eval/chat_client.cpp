@@ -22,7 +22,7 @@ std::string completions_url(const std::string& url) {
   return address + (path.empty() ? "/v1" : "") + std::string(kEnd);
 }
 
-std::vector<std::string> ask_chat_server(const ChatServer& server, const Json& messages, const Json& settings) {
+std::vector<ChatAnswer> ask_chat_server(const ChatServer& server, const Json& messages, const Json& settings) {
   Json body{{"model", server.model}, {"messages", messages}};
   body.update(settings);
   auto address = completions_url(server.url);
@@ -43,13 +43,16 @@ std::vector<std::string> ask_chat_server(const ChatServer& server, const Json& m
   };
   if (!parsed) throw unknown("no JSON: " + parsed.error());
   if (!parsed->is_object() || !parsed->contains("choices") || !(*parsed)["choices"].is_array()) throw unknown("without choices");
-  std::vector<std::string> texts;
+  std::vector<ChatAnswer> answers;
   for (const auto& choice : (*parsed)["choices"]) {
     auto message = choice.is_object() ? choice.value("message", Json::object()) : Json();
     if (!message.is_object() || !message.contains("content")) throw unknown("a choice without a message");
-    texts.push_back(message["content"].is_string() ? message["content"].get<std::string>() : "");
+    auto text_of = [&](const char* key) {
+      return message.contains(key) && message[key].is_string() ? message[key].get<std::string>() : std::string();
+    };
+    answers.push_back({text_of("content"), text_of("reasoning_content")});
   }
-  return texts;
+  return answers;
 }
 
 void run_concurrently(size_t count, int64_t threads, const std::function<void(size_t)>& work) {

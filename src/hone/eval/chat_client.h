@@ -15,11 +15,15 @@ struct ChatServer {
   double timeout = 600;  // seconds for one request, its tries included
 };
 
+struct ChatAnswer {
+  std::string content, reasoning;  // the second of models that think apart
+};
+
 // Throws UserError(usage) for what is no address.
 std::string completions_url(const std::string& url);
 
-// The texts of one request's choices. `settings` is joined to the request: temperature, n, stop … Throws UserError(failure).
-std::vector<std::string> ask_chat_server(const ChatServer& server, const Json& messages, const Json& settings);
+// One request's choices. `settings` is joined to the request: temperature, n, stop … Throws UserError(failure).
+std::vector<ChatAnswer> ask_chat_server(const ChatServer& server, const Json& messages, const Json& settings);
 
 // Runs `work` for 0 … count - 1 on `threads` threads; what it throws first is thrown here, once all have stopped.
 void run_concurrently(size_t count, int64_t threads, const std::function<void(size_t)>& work);

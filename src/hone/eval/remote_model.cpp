@@ -45,8 +45,8 @@ class RemoteModel final : public Model {
       settings["stop"] = std::vector<std::string>(
           kwargs.until.begin(), kwargs.until.begin() + static_cast<long>(std::min<size_t>(4, kwargs.until.size())));
     if (kwargs.temperature > 0) settings["seed"] = request.seed & 0x7FFFFFFF;
-    auto texts = ask_chat_server(server_, messages, settings);
-    auto text = texts.empty() ? std::string() : texts[0];
+    auto answers = ask_chat_server(server_, messages, settings);
+    auto text = answers.empty() ? std::string() : answers[0].content;
     for (const auto& stop : kwargs.until)  // those that the request had no room for, too
       if (auto at = text.find(stop); at != text.npos) text.resize(at);
     return text;

@@ -112,22 +112,15 @@ void add_rare_serving(Rows& rows) {
            no_effect{kOneKt}},
           {"context_manager", Text, "", "How a rollout's history is shortened.", only_swift{}, verbs{kRollout}},
       });
-  add_unsupported_group(rows, "Compatibility options: sampling and web pages", kSample, "sampling is not in this version",
-                        {
-                            {"output_dir", Path, "sample_output", "Where samples go.", only_swift{}},
-                            {"output_file", Text, "", "Their file.", only_swift{}},
-                            {"resume", Flag, "false", "Go on with an unfinished file.", only_swift{}},
-                            {"override_exist_file", Flag, "false", "Write over a file that exists.", only_swift{}},
-                            {"num_sampling_batch_size", Integer(1), "1", "Questions at a time.", only_swift{}},
-                            {"num_sampling_batches", Integer(1), "", "Batches in all.", only_swift{}},
-                            {"engine_kwargs", JsonText, "", "Engine settings.", only_swift{}},
-                            {"is_multimodal", Flag, "", "Buttons for images and sounds.", only_swift{}, verbs{kDeploy},
-                             always_on{"false", "the page offers what the model takes, which is text"}},
-                            {"test_convert_dtype", Text, "float32", "Type of the comparison.", only_swift{}, verbs{kExport},
-                             no_effect{"only read when converting from or to Megatron"}},
-                            {"save_missing_weights", Flag, "false", "Copy weights that a conversion lacks.", only_swift{},
-                             verbs{kExport}, no_effect{"only read when converting from or to Megatron"}},
-                        });
+  add_group(rows, "Compatibility options: web pages and export", kDeploy,
+            {
+                {"is_multimodal", Flag, "", "Buttons for images and sounds.", only_swift{}, verbs{kDeploy},
+                 always_on{"false", "the page offers what the model takes, which is text"}},
+                {"test_convert_dtype", Text, "float32", "Type of the comparison.", only_swift{}, verbs{kExport},
+                 no_effect{"only read when converting from or to Megatron"}},
+                {"save_missing_weights", Flag, "false", "Copy weights that a conversion lacks.", only_swift{}, verbs{kExport},
+                 no_effect{"only read when converting from or to Megatron"}},
+            });
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ void add_generation(Rows& rows) {
           {"infer_backend", Choice("hone|transformers|vllm|sglang|lmdeploy|huggingface|pt"), "hone",
            "Which batch limit applies: --vllm_max_num_seqs for vllm, sglang and lmdeploy, else --max_batch_size. hone always "
            "runs its own engine.",
-           verbs{kGenerating}, also{"sampler_engine"}},
+           verbs{kGenerating & ~kSample}},
           {"quant_bits", Choice("8|4|6|5|3|2|1"), "", "Weight-only quantization of linear layers to 8 or 4 bits (CPU only).",
            factory{"quantization_bit"}},
           {"stream", Flag, "auto", "Stream the output; auto streams in a chat."},
@@ -226,18 +226,34 @@ void add_serving(Rows& rows) {
           {"batch_size", Integer(1), "4", "Questions at a time.", only_factory{},
            no_effect{"the engine batches as many questions as fit"}},
       });
-  add_unsupported_group(rows, "Sampling", kSample, "sampling is not in this version",
-                        {
-                            {"sampler_type", Choice("sample|distill"), "sample", "Kind of sampling.", verbs{kSample}},
-                            {"num_return_sequences", Integer(1), "64", "Completions per prompt.", verbs{kSample}},
-                            {"n_best_to_keep", Integer(1), "5", "Answers kept.", verbs{kSample}},
-                            {"prm_model", Text, "", "Process reward model.", verbs{kSample}},
-                            {"orm_model", Text, "", "Outcome reward model.", verbs{kSample}},
-                            {"prm_threshold", Real(), "0", "Least process reward.", verbs{kSample}},
-                            {"easy_query_threshold", Real(), "", "Leave out questions this easy.", verbs{kSample}},
-                            {"data_range", List, "", "Part i of n.", verbs{kSample}},
-                            {"cache_files", List, "", "Earlier samples.", verbs{kSample}},
-                        });
+  add_group(rows, "Sampling", kSample,
+            {
+                {"sampler_type", Choice("sample|distill"), "sample",
+                 "Answers of --model, or (distill) of a server's model of that name."},
+                {"infer_backend", Choice("hone|transformers|vllm|sglang|lmdeploy|huggingface|pt|client|no"), "hone",
+                 "hone always runs its own engine; client is a server (distill), no takes --cache_files alone.",
+                 also{"sampler_engine"}},
+                {"num_return_sequences", Integer(1), "64", "Answers per row."},
+                {"n_best_to_keep", Integer(1), "5", "Answers kept of each row, by rewards."},
+                {"orm_model", Text, "",
+                 "Outcome reward: math, another name of --reward_funcs, a plugin's, the address of a judge, or a reward model.",
+                 only_swift{}},
+                {"prm_model", Text, "", "Process reward: the same.", only_swift{}},
+                {"prm_threshold", Real(), "0", "Least process reward of an answer that is kept.", only_swift{}},
+                {"easy_query_threshold", Real(0, 1), "", "Leave out rows of whose answers this share is right.", only_swift{}},
+                {"data_range", List, "", "Part i of n of the rows, as in 0 2 and 1 2.", only_swift{}},
+                {"cache_files", List, "", "Earlier samples; rows whose answers are all there are not asked again.", only_swift{}},
+                {"output_dir", Path, "sample_output", "Folder of the samples.", only_swift{}},
+                {"output_file", Text, "", "Their file in it; none is <time>.jsonl.", only_swift{}},
+                {"resume", Flag, "false", "Go on with an unfinished --output_file.", only_swift{}},
+                {"override_exist_file", Flag, "false", "Write over a file that exists.", only_swift{}},
+                {"num_sampling_batch_size", Integer(1), "1", "Rows answered and written together.", only_swift{}},
+                {"num_sampling_batches", Integer(1), "", "Batches in all; none is all rows.", only_swift{}},
+                {"engine_kwargs", JsonText, "",
+                 "distill: the server, as in {\"base_url\": \"http://127.0.0.1:8000/v1\", \"api_key\": \"…\"}; concurrency and "
+                 "timeout, too.",
+                 only_swift{}},
+            });
 }
 
 void add_export(Rows& rows) {

@@ -1,0 +1,171 @@
+// sample: answers to the rows of a dataset, the best of them written as a dataset, as ms-swift's `sample` does.
+#include <ctime>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/inference/reply_generator.h"
+#include "hone/cli/configs/model_config.h"
+#include "hone/cli/configs/training/plugin_config.h"
+#include "hone/data/datasets/open_datasets.h"
+#include "hone/eval/chat_client.h"
+#include "hone/eval/sampling/sample_rows.h"
+#include "hone/hub/locate.h"
+#include "hone/train/rl/rewards/model_reward.h"
+
+namespace hone::cli {
+namespace {
+
+using Answers = std::vector<std::vector<std::string>>;
+
+std::string default_file_name() {
+  std::time_t now = std::time(nullptr);
+  char text[64];
+  std::strftime(text, sizeof text, "%Y-%m-%d-%H-%M-%S.jsonl", std::localtime(&now));
+  return text;
+}
+
+eval::SampleConfig sample_config(const Options& options) {
+  eval::SampleConfig config;
+  config.output_dir = options.text("output_dir");
+  config.resume = options.flag("resume");
+  if (config.resume && !options.has("output_file"))
+    throw UserError(ExitCode::usage, "--resume needs --output_file", "name the file that an earlier run was to write");
+  config.output_file = options.has("output_file") ? options.text("output_file") : default_file_name();
+  config.batch_size = options.integer("num_sampling_batch_size");
+  if (options.has("num_sampling_batches")) config.batches = options.integer("num_sampling_batches");
+  if (options.has("data_range")) {
+    auto range = options.reals("data_range");
+    if (range.size() != 2 || range[0] < 0 || range[1] < 1 || range[0] >= range[1])
+      throw UserError(ExitCode::usage, fmt::format("--data_range is {}", fmt::join(range, " ")),
+                      "expected a part and the number of parts: 0 2, then 1 2");
+    config.piece = static_cast<int64_t>(range[0]), config.pieces = static_cast<int64_t>(range[1]);
+  }
+  for (const auto& file : options.list("cache_files")) config.cache_files.emplace_back(file);
+  auto& selection = config.selection;
+  selection.num_return_sequences = options.integer("num_return_sequences");
+  selection.n_best_to_keep = options.integer("n_best_to_keep");
+  selection.prm_threshold = options.real("prm_threshold");
+  if (options.has("easy_query_threshold")) selection.easy_query_threshold = options.real("easy_query_threshold");
+  return config;
+}
+
+// A reward's name, the address of a judge, a plugin's name, or the folder or id of a reward model.
+std::unique_ptr<train::rl::Reward> make_judge(const Options& options, const std::string& option) {
+  if (!options.has(option)) return nullptr;
+  auto name = options.text(option);
+  train::rl::RewardConfig config;
+  config.functions = {name == "math" ? "accuracy" : name};
+  read_plugin_options(options, config);
+  if (!fs::exists(name) && (name.find('/') == name.npos || name.find("://") != name.npos)) {
+    train::rl::probe_rewards(config);
+    return std::move(train::rl::make_rewards(config).front());
+  }
+  auto folder = hub::locate_model(name);
+  return train::rl::make_model_reward(
+      {.folder = folder, .adapters = {}, .load = load_options(options, folder), .encode = encode_config(options, 0)});
+}
+
+data::Conversation with_system(data::Conversation question, const Options& options) {
+  if (!options.is_set("system") || !options.has("system")) return question;
+  auto& messages = question.messages;
+  if (messages.empty() || messages.front().role != "system")
+    messages.insert(messages.begin(), {.role = "system", .content = "", .loss = {}, .loss_scale = {}, .extra = {}});
+  messages.front().content = options.text("system");
+  return question;
+}
+
+eval::AnswerRows no_answers() {
+  return [](const std::vector<data::Conversation>& questions, int64_t) -> Answers {
+    throw UserError(ExitCode::usage, fmt::format("{} is not in --cache_files, and --sampler_engine no asks nobody",
+                                                 questions.front().origin.str()));
+  };
+}
+
+eval::AnswerRows engine_answers(const Options& options, std::shared_ptr<ReplyGenerator> generator) {
+  return [&options, generator](const std::vector<data::Conversation>& questions, int64_t first) {
+    auto count = static_cast<size_t>(options.integer("num_return_sequences"));
+    std::vector<engine::Request> requests;
+    for (size_t i = 0; i < questions.size(); ++i)
+      for (size_t j = 0; j < count; ++j) {
+        auto number = (static_cast<uint64_t>(first) + i) * count + j;
+        requests.push_back(generator->request_for(with_system(questions[i], options), number));
+        if (!options.is_set("temperature")) requests.back().sampling.temperature = 1;  // ms-swift's
+      }
+    auto done = engine::generate(generator->engine(), std::move(requests));
+    Answers answers(questions.size());
+    for (size_t i = 0; i < done.size(); ++i)
+      if (done[i].finish != engine::FinishReason::error) answers[i / count].push_back(std::move(done[i].text));
+    return answers;
+  };
+}
+
+// --engine_kwargs '{"base_url": …, "api_key": …}', as ms-swift's client takes them.
+eval::ChatServer teacher_server(const Options& options) {
+  auto kwargs = options.has("engine_kwargs") ? options.json("engine_kwargs") : Json::object();
+  eval::ChatServer server{.url = kwargs.value("base_url", std::string()),
+                          .model = options.required("model"),
+                          .api_key = kwargs.value("api_key", std::string())};
+  if (server.url.empty())
+    throw UserError(ExitCode::usage, "--sampler_type distill asks a server, and none is named",
+                    "--engine_kwargs '{\"base_url\": \"http://127.0.0.1:8000/v1\"}'");
+  if (const char* key = std::getenv("OPENAI_API_KEY"); server.api_key.empty() && key) server.api_key = key;
+  server.concurrency = kwargs.value("concurrency", server.concurrency);
+  server.timeout = kwargs.value("timeout", server.timeout);
+  eval::completions_url(server.url);
+  return server;
+}
+
+eval::AnswerRows server_answers(const Options& options, const eval::ChatServer& server) {
+  return [&options, server](const std::vector<data::Conversation>& questions, int64_t first) {
+    auto count = static_cast<size_t>(options.integer("num_return_sequences"));
+    Answers answers(questions.size(), std::vector<std::string>(count));
+    Json settings{{"temperature", options.is_set("temperature") ? options.real("temperature") : 1.0}};
+    if (options.has("top_p")) settings["top_p"] = options.real("top_p");
+    if (options.has("max_new_tokens") && options.integer("max_new_tokens") > 0)
+      settings["max_tokens"] = options.integer("max_new_tokens");
+    eval::run_concurrently(questions.size() * count, server.concurrency, [&](size_t i) {
+      Json messages = Json::array();
+      for (const auto& message : with_system(questions[i / count], options).messages)
+        messages.push_back({{"role", message.role}, {"content", message.content}});
+      auto own = settings;
+      own["seed"] =
+          engine::seed_of(static_cast<uint64_t>(options.integer("seed")), static_cast<uint64_t>(first) * count + i) & 0x7FFFFFFF;
+      auto replies = eval::ask_chat_server(server, messages, own);
+      if (replies.empty() || replies[0].content.empty())
+        throw UserError(ExitCode::failure,
+                        fmt::format("{} gave an empty answer to {}", server.url, questions[i / count].origin.str()));
+      answers[i / count][i % count] = replies[0].reasoning.empty() ? replies[0].content
+                                                                   : fmt::format("<think>{}</think>\n\n<answer>{}</answer>",
+                                                                                 replies[0].reasoning, replies[0].content);
+    });
+    return answers;
+  };
+}
+
+}  // namespace
+
+int sample_command(const Options& options) {
+  auto config = sample_config(options);
+  if (auto file = config.output_dir / config.output_file; fs::exists(file) && !options.flag("override_exist_file")) {
+    log::info("{} exists already; --override_exist_file true writes it anew", file.string());
+    return 0;
+  }
+  auto datasets = dataset_config(options);
+  datasets.prompts_only = true;
+  if (datasets.datasets.empty()) throw UserError(ExitCode::usage, fmt::format("{} is missing", options.display_name("dataset")));
+  auto opened = data::open_datasets(datasets);
+  if (!opened.train) throw UserError(ExitCode::usage, "sample reads rows by number; leave --streaming out");
+  eval::Judges judges{make_judge(options, "orm_model"), make_judge(options, "prm_model")};
+  bool distills = options.text("sampler_type") == "distill";
+  auto answer = distills                                ? server_answers(options, teacher_server(options))
+                : options.text("infer_backend") == "no" ? no_answers()
+                                                        : engine_answers(options, std::make_shared<ReplyGenerator>(options));
+  auto counts = eval::sample_rows(*opened.train, answer, judges, config);
+  log::info("Sample file {} generated: {} rows of {} questions; {} questions have no answer that was kept",
+            (config.output_dir / config.output_file).string(), counts.written, counts.rows, counts.dropped);
+  return 0;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,192 @@
+#include "hone/eval/sampling/sample_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/base/progress.h"
+#include "hone/base/stable_hash.h"
+
+namespace hone::eval {
+namespace {
+
+struct SampledRow {
+  data::Conversation question;  // without the row's own answer
+  std::optional<std::string> reference;
+  std::string id;
+  std::vector<std::string> answers;
+};
+
+Json messages_json(const std::vector<data::Message>& messages) {
+  Json list = Json::array();
+  for (const auto& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
+  return list;
+}
+
+// The same for the same row, whatever its place.
+std::string row_id(const data::Conversation& row) {
+  Json whole{{"messages", messages_json(row.messages)}, {"columns", row.extra}};
+  auto text = whole.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return fmt::format("{:016x}{:016x}", stable_hash(text), stable_hash(text, 0x9e3779b97f4a7c15ull));
+}
+
+SampledRow sampled_row(data::Conversation row) {
+  SampledRow sampled{.question = {}, .reference = {}, .id = row_id(row), .answers = {}};
+  if (!row.messages.empty() && row.messages.back().role == "assistant") {
+    sampled.reference = row.messages.back().content;
+    row.messages.pop_back();
+  }
+  sampled.question = std::move(row);
+  return sampled;
+}
+
+std::map<std::string, std::vector<std::string>> read_caches(const std::vector<fs::path>& files) {
+  std::map<std::string, std::vector<std::string>> caches;
+  for (const auto& file : files) {
+    if (!fs::exists(file)) {
+      log::warning("the cache file {} does not exist", file.string());
+      continue;
+    }
+    std::istringstream lines(read_file(file));
+    int64_t number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      if (line.find_first_not_of(" \t\r") == line.npos) continue;
+      auto row = parse_json(line);
+      bool sound = row && row->is_object() && row->contains("id") && row->contains("messages") && (*row)["messages"].is_array() &&
+                   !(*row)["messages"].empty();
+      if (!sound)
+        throw UserError(ExitCode::bad_data, fmt::format("{}:{} is no sampled row", file.string(), number),
+                        "expected an object with id and messages");
+      const auto& last = (*row)["messages"].back();
+      if (last.is_object() && last.value("role", "") == "assistant" && last.value("content", Json()).is_string())
+        caches[(*row)["id"].dump()].push_back(last["content"].get<std::string>());
+    }
+  }
+  return caches;
+}
+
+Json output_row(const SampledRow& row, const std::string& answer, const std::string* rejected) {
+  auto messages = messages_json(row.question.messages);
+  messages.push_back({{"role", "assistant"}, {"content", answer}});
+  Json line{{"messages", std::move(messages)}};
+  if (row.question.extra.is_object())
+    for (const auto& [name, value] : row.question.extra.items()) line[name] = value;
+  if (!row.question.tools.empty()) line["tools"] = row.question.tools;
+  if (rejected) line["rejected_response"] = *rejected;
+  line["id"] = row.id;
+  return line;
+}
+
+// Scores of all answers, the row's own last.
+std::vector<double> judged(train::rl::Reward* judge, const SampledRow& row) {
+  if (!judge) return {};
+  auto question = row.question;
+  if (!question.extra.is_object()) question.extra = Json::object();
+  if (row.reference && !question.extra.contains("solution")) question.extra["solution"] = *row.reference;
+  std::vector<train::rl::RewardInput> inputs;
+  for (const auto& answer : row.answers) inputs.push_back({&question, answer, 0});
+  if (row.reference) inputs.push_back({&question, *row.reference, 0});
+  return judge->score(inputs);
+}
+
+std::string lines_of(const SampledRow& row, Judges& judges, const SelectionConfig& config, SampleCounts& counts) {
+  std::string lines;
+  auto add = [&](const Json& line) {
+    lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", ++counts.written;
+  };
+  if (!judges.outcome && !judges.process) {
+    for (const auto& answer : row.answers) add(output_row(row, answer, nullptr));
+    return lines;
+  }
+  auto chosen = select_answers(judged(judges.outcome.get(), row), judged(judges.process.get(), row), row.answers.size(),
+                               row.reference.has_value(), config);
+  if (!chosen) {
+    ++counts.dropped;
+    return lines;
+  }
+  auto text = [&](size_t i) -> const std::string& { return i < row.answers.size() ? row.answers[i] : *row.reference; };
+  for (auto i : chosen->best) add(output_row(row, text(i), &text(chosen->worst)));
+  return lines;
+}
+
+// How far an earlier run came: batches that are done and the bytes they wrote.
+struct Progress {
+  int64_t done = 0;
+  uintmax_t bytes = 0;
+};
+
+Progress read_progress(const fs::path& state_file, const fs::path& partial, const SampleConfig& config) {
+  if (!config.resume || !fs::exists(state_file) || !fs::exists(partial)) return {};
+  auto state = read_config_file(state_file.string());
+  if (!state.is_object() || state.value("file", "") != config.output_file) return {};
+  Progress progress{state.value("index", int64_t{-1}) + 1, state.value("bytes", uintmax_t{0})};
+  if (fs::file_size(partial) < progress.bytes)
+    throw UserError(ExitCode::bad_data, fmt::format("{} is shorter than {} says", partial.string(), state_file.string()),
+                    "delete both to begin anew");
+  return progress;
+}
+
+std::vector<SampledRow> read_batch(const data::ConversationSource& rows, int64_t first, int64_t last) {
+  std::vector<SampledRow> batch;
+  for (int64_t i = first; i < last; ++i) {
+    auto row = rows.at(i);
+    if (!row) {
+      log::warning("{}", row.error());
+      continue;
+    }
+    batch.push_back(sampled_row(std::move(*row)));
+  }
+  return batch;
+}
+
+}  // namespace
+
+SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, Judges& judges,
+                         const SampleConfig& config) {
+  fs::create_directories(config.output_dir);
+  auto output = config.output_dir / config.output_file, partial = config.output_dir / (config.output_file + ".resume"),
+       state_file = config.output_dir / "ckpt_state.json";
+  auto caches = read_caches(config.cache_files);
+  auto piece = rows.size() / config.pieces, begin = piece * config.piece;
+  auto end = config.piece + 1 == config.pieces ? rows.size() : begin + piece;
+  auto batches = (end - begin + config.batch_size - 1) / config.batch_size;
+  if (config.batches > 0) batches = std::min(batches, config.batches);
+  auto progress = read_progress(state_file, partial, config);
+  if (progress.done > 0)
+    fs::resize_file(partial, progress.bytes), log::info("{} batches are done already", progress.done);
+  else
+    write_file_atomically(partial, "");
+  SampleCounts counts;
+  ProgressBar bar("Sample", batches, progress.done);
+  for (int64_t index = progress.done; index < batches; ++index) {
+    auto first = begin + index * config.batch_size;
+    auto batch = read_batch(rows, first, std::min(end, first + config.batch_size));
+    std::vector<data::Conversation> questions;
+    std::vector<size_t> asked;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      auto known = caches.find(Json(batch[i].id).dump());
+      if (known != caches.end() && static_cast<int64_t>(known->second.size()) == config.selection.num_return_sequences)
+        batch[i].answers = known->second;
+      else
+        questions.push_back(batch[i].question), asked.push_back(i);
+    }
+    auto answers = questions.empty() ? std::vector<std::vector<std::string>>() : answer(questions, first);
+    for (size_t i = 0; i < asked.size(); ++i) batch[asked[i]].answers = std::move(answers[i]);
+    std::string lines;
+    for (const auto& row : batch) lines += lines_of(row, judges, config.selection, counts);
+    counts.rows += static_cast<int64_t>(batch.size());
+    if (!lines.empty()) append_line(partial, std::string_view(lines).substr(0, lines.size() - 1));
+    progress.bytes += lines.size();
+    write_file_atomically(state_file, Json{{"index", index}, {"bytes", progress.bytes}, {"file", config.output_file}}.dump());
+    bar.update(index + 1, fmt::format("{} rows written", counts.written));
+  }
+  bar.finish();
+  fs::rename(partial, output);
+  fs::remove(state_file);
+  return counts;
+}
+
+}  // namespace hone::eval

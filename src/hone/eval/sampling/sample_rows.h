@@ -1,0 +1,44 @@
+// Answers to the rows of a dataset, the best of them written as a dataset again, in ms-swift's form.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/data/datasets/source.h"
+#include "hone/eval/sampling/best_answers.h"
+#include "hone/train/rl/rewards/reward.h"
+
+namespace hone::eval {
+
+struct SampleConfig {
+  std::filesystem::path output_dir = "sample_output";
+  std::string output_file;
+  bool resume = false;
+  int64_t batch_size = 1;                          // rows that are answered and written together
+  int64_t batches = 0;                             // at most; 0: all
+  int64_t piece = 0, pieces = 1;                   // which part of the rows
+  std::vector<std::filesystem::path> cache_files;  // earlier samples: rows that they hold are not asked again
+  SelectionConfig selection;
+};
+
+// The answers to each of several questions, whose messages end where the answer begins; `first` numbers the first of them.
+using AnswerRows =
+    std::function<std::vector<std::vector<std::string>>(const std::vector<data::Conversation>& questions, int64_t first)>;
+
+// Judges of answers; either may be missing.
+struct Judges {
+  std::unique_ptr<train::rl::Reward> outcome, process;
+};
+
+struct SampleCounts {
+  int64_t rows = 0, written = 0, dropped = 0;  // rows read, lines written, rows of which none was kept
+};
+
+// Writes output_dir/output_file, which exists whole or not at all; what is done so far lies in output_file.resume, beside
+// ckpt_state.json. Throws UserError.
+SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, Judges& judges,
+                         const SampleConfig& config);
+
+}  // namespace hone::eval

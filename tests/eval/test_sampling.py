@@ -1,0 +1,131 @@
+"""hone sample: which answers are kept, in which form, and how a run goes on."""
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from eval_testing import NANO, write_rows
+
+
+def rows(count=4):
+    return [{"messages": [{"role": "user", "content": f"What is {i} plus 2?"}, {"role": "assistant", "content": f"It is \\boxed{{{i + 2}}}."}], "level": i} for i in range(count)]
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_answers_become_rows(tmp_path, swift):
+    write_rows(tmp_path / "rows.jsonl", rows())
+    words = ["sample", "--model", NANO, "--dataset", tmp_path / "rows.jsonl", "--dataset_shuffle", "false", "--num_return_sequences", 3, "--max_new_tokens", 8, "--output_dir", tmp_path / "out",
+             "--output_file", "samples.jsonl", "--num_sampling_batch_size", 2]
+    done = swift(*words)
+    assert done.returncode == 0, done.stderr
+    found = lines(tmp_path / "out/samples.jsonl")
+    assert [row["level"] for row in found] == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3
+    assert [message["role"] for message in found[0]["messages"]] == ["user", "assistant"]
+    assert len({row["id"] for row in found}) == 4 and len({row["messages"][1]["content"] for row in found[:3]}) > 1
+    assert not (tmp_path / "out/ckpt_state.json").exists() and not (tmp_path / "out/samples.jsonl.resume").exists()
+    again = swift(*words)
+    assert again.returncode == 0 and "exists already" in again.stderr
+
+
+def test_a_run_that_was_cut_off_goes_on(tmp_path, swift):
+    write_rows(tmp_path / "rows.jsonl", rows(6))
+    words = ["sample", "--model", NANO, "--dataset", tmp_path / "rows.jsonl", "--num_return_sequences", 2, "--max_new_tokens", 6, "--output_file", "samples.jsonl"]
+    assert swift(*words, "--output_dir", tmp_path / "whole").returncode == 0
+    whole = (tmp_path / "whole/samples.jsonl").read_text()
+    assert swift(*words, "--output_dir", tmp_path / "cut").returncode == 0
+    part = "".join(line + "\n" for line in whole.splitlines()[:6])
+    (tmp_path / "cut/samples.jsonl").unlink()
+    (tmp_path / "cut/samples.jsonl.resume").write_text(part + '{"messages": [half of a li')
+    (tmp_path / "cut/ckpt_state.json").write_text(json.dumps({"index": 2, "bytes": len(part.encode()), "file": "samples.jsonl"}))
+    done = swift(*words, "--output_dir", tmp_path / "cut", "--resume", "true")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "cut/samples.jsonl").read_text() == whole
+
+
+ANSWERS = ["It is \\boxed{2}.", "Perhaps \\boxed{2}?", "no idea", "\\boxed{3}"]
+
+
+class Teacher(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.seen.append((self.path, self.headers["Authorization"], body))
+        if self.path == "/score":
+            answer = [float(len(text)) for text in body["completions"]]
+        else:
+            message = {"role": "assistant", "content": ANSWERS[len([s for s in self.server.seen if s[0] != "/score"]) % 4 - 1]}
+            answer = {"choices": [{"message": {**message, **({"reasoning_content": "hm"} if body["model"] == "thinker" else {})}}]}
+        answer = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def teacher():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Teacher) as server:
+        server.seen = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def distill(swift, tmp_path, teacher, *words, model="teacher", count=4):
+    write_rows(tmp_path / "rows.jsonl", rows(2))
+    kwargs = json.dumps({"base_url": f"http://127.0.0.1:{teacher.server_port}/v1", "api_key": "key", "concurrency": 1})
+    done = swift("sample", "--sampler_type", "distill", "--sampler_engine", "client", "--model", model, "--engine_kwargs", kwargs, "--dataset", tmp_path / "rows.jsonl", "--dataset_shuffle", "false",
+                 "--num_return_sequences", count, "--output_dir", tmp_path / "out", "--output_file", "kept.jsonl", "--override_exist_file", "true", *words)
+    assert done.returncode == 0, done.stderr
+    return lines(tmp_path / "out/kept.jsonl")
+
+
+def chosen_by_swift(orm, prm, kept, threshold=0.0):
+    """ms-swift's rule over the scores of the answers and of the row's own answer: the best and the worst."""
+    def normalized(values):
+        values = np.array(values, float)
+        low, high = values.min(), values.max()
+        return np.full_like(values, 0.0 if low == 0 else min(1.0, low)) if low == high else (values - low) / (high - low + 1e-5)
+    mask = (np.array(orm) > 0) & (np.array(prm) > threshold)
+    order = np.argsort(normalized(prm) + 10 * normalized(orm), kind="stable")[::-1]
+    return [i for i in order[:kept] if mask[i]], order[-1]
+
+
+def test_the_best_by_both_rewards_are_kept(tmp_path, swift, teacher):
+    judge = f"http://127.0.0.1:{teacher.server_port}/score"
+    found = distill(swift, tmp_path, teacher, "--orm_model", "math", "--prm_model", judge, "--n_best_to_keep", 2, "--prm_threshold", 3)
+    expected = []
+    for row in rows(2):
+        reference = row["messages"][1]["content"]
+        answers = [*ANSWERS, reference]
+        right = [float(f"boxed{{{row['level'] + 2}}}" in text) for text in answers]
+        best, worst = chosen_by_swift(right, [len(text) for text in answers], 2, 3)
+        expected += [(answers[i], answers[worst]) for i in best]
+    assert [(row["messages"][-1]["content"], row["rejected_response"]) for row in found] == expected
+    assert next(key for path, key, _ in teacher.seen if path == "/v1/chat/completions") == "Bearer key"
+
+
+def test_thoughts_easy_rows_and_caches(tmp_path, swift, teacher):
+    found = distill(swift, tmp_path, teacher, model="thinker", count=1)
+    assert found[0]["messages"][-1]["content"] == f"<think>hm</think>\n\n<answer>{ANSWERS[0]}</answer>"
+    found = distill(swift, tmp_path, teacher, "--orm_model", "math", "--easy_query_threshold", 0.5)
+    assert found and all(row["level"] == 1 for row in found)  # half of the answers to the row of level 0 are right
+    everything = distill(swift, tmp_path, teacher)
+    asked = len(teacher.seen)
+    (tmp_path / "out/kept.jsonl").rename(tmp_path / "cache.jsonl")
+    assert distill(swift, tmp_path, teacher, "--cache_files", tmp_path / "cache.jsonl") == everything and len(teacher.seen) == asked
+
+
+def test_mistakes_are_told_first(tmp_path, swift):
+    write_rows(tmp_path / "rows.jsonl", rows(1))
+    words = ["sample", "--model", NANO, "--dataset", tmp_path / "rows.jsonl", "--output_dir", tmp_path / "out"]
+    for more, message in ((["--resume", "true"], "--output_file"), (["--data_range", "2", "2"], "expected a part"), (["--orm_model", "nosuch"], "no reward called nosuch"),
+                          (["--sampler_type", "distill"], "base_url")):
+        done = swift(*words, *more)
+        assert done.returncode == 2 and message in done.stderr, done.stderr
