@@ -5,6 +5,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/hub/access.h"
 
 namespace hone::hub {
 namespace {
@@ -157,6 +158,19 @@ std::vector<std::string> missing_files(const CacheLocation& place, Kind kind, co
     miss_listed(place, missing);
   if (!place.blobs && fs::exists(place.unfinished())) missing.insert("files of a download that was cut off");
   return {missing.begin(), missing.end()};
+}
+
+fs::path download_note(const fs::path& folder) { return folder / ".hone" / "downloaded"; }
+
+std::optional<fs::path> download_root(const fs::path& folder) {
+  for (const auto& cache : {cache_of(Site::modelscope), cache_of(Site::hugging_face), modelscope_cache(), hugging_face_cache()})
+    if (is_inside(cache, folder)) return fs::weakly_canonical(cache);
+  auto at = fs::weakly_canonical(fs::absolute(folder));
+  for (std::error_code ignored;; at = at.parent_path()) {
+    bool theirs = fs::is_directory(at / ".cache/huggingface/download", ignored) || fs::exists(at / ".msc", ignored);
+    if (theirs || fs::exists(download_note(at), ignored)) return at;
+    if (at == at.root_path()) return {};
+  }
 }
 
 }  // namespace hone::hub

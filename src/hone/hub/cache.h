@@ -29,6 +29,12 @@ CacheLocation new_place(const Repo& repo, const std::filesystem::path& cache, co
 // `inside` is the folder of the repository that is wanted, when it is not all of it.
 std::vector<std::string> missing_files(const CacheLocation& place, Kind kind, const std::filesystem::path& inside = {});
 
+// The folder that came from a hub and that `folder` lies in: a cache, or where a download was told to put its files. None: it did
+// not come from a hub, as far as can be seen.
+std::optional<std::filesystem::path> download_root(const std::filesystem::path& folder);
+// What a download leaves in a folder that it was told to use.
+std::filesystem::path download_note(const std::filesystem::path& folder);
+
 std::string hugging_face_folder(const Repo& repo);  // "models--Qwen--Qwen2-7B"
 
 }  // namespace hone::hub

@@ -190,6 +190,51 @@ TEST(FactoryDatasets, EntriesSamplesAndValidation) {
   }
 }
 
+// A list that somebody wrote may name any file; one that came with a model or from a hub names files of its own folder.
+TEST(FactoryDatasets, ListsThatCameFromElsewhereNameTheirOwnFiles) {
+  TemporaryFolder folder;
+  const std::string row = R"([{"instruction":"q","input":"","output":"a"}])";
+  const auto outside = folder.write("outside.json", row);
+  for (auto place : {"mine", "model", "downloaded"}) {
+    const std::string dir = place;
+    folder.write(dir + "/in.json", row);
+    std::filesystem::create_symlink(outside, folder / (dir + "/link.json"));
+    folder.write(
+        dir + "/dataset_info.json",
+        fmt::format(R"({{"in":{{"file_name":"in.json"}},"up":{{"file_name":"../outside.json"}},"absolute":{{"file_name":"{}"}},)"
+                    R"("link":{{"file_name":"link.json"}},"leaves":{{"file_name":".","folder":".."}}}})",
+                    outside));
+  }
+  folder.write("model/config.json", "{}");
+  folder.write("model/model.safetensors", "");
+  folder.write("downloaded/.hone/downloaded", "org/rows");
+  auto opens = [&](const std::string& dir, const std::string& name) {
+    DatasetConfig config;
+    config.dialect = DatasetConfig::Dialect::factory;
+    config.dataset_dir = folder / dir;
+    config.datasets = {name};
+    try {
+      return open_datasets(config).train->size() == 1;
+    } catch (const UserError& problem) {
+      EXPECT_NE(std::string(problem.what()).find("outside"), std::string::npos) << problem.what();
+      return false;
+    }
+  };
+  for (auto name : {"in", "up", "absolute", "link"}) EXPECT_TRUE(opens("mine", name)) << name;
+  EXPECT_FALSE(opens("mine", "leaves"));
+  for (auto place : {"model", "downloaded"}) {
+    EXPECT_TRUE(opens(place, "in")) << place;
+    for (auto name : {"up", "absolute", "link", "leaves"}) EXPECT_FALSE(opens(place, name)) << place << " " << name;
+  }
+  DatasetConfig swift;
+  swift.datasets = {"up"};
+  const std::string list = fmt::format(R"([{{"dataset_name":"up","dataset_path":"{}"}}])", outside);
+  swift.custom_dataset_info = {folder.write("mine/list.json", list)};
+  EXPECT_EQ(open_datasets(swift).train->size(), 1);
+  swift.custom_dataset_info = {folder.write("model/list.json", list)};
+  EXPECT_THROW(open_datasets(swift), UserError);
+}
+
 TEST(Streaming, ResumesAtEveryRowWithShuffleAndInterleave) {
   TemporaryFolder folder;
   DatasetConfig config;

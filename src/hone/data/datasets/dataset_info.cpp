@@ -4,6 +4,7 @@
 
 #include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
+#include "hone/data/datasets/registry_scope.h"
 
 namespace hone::data {
 namespace {
@@ -216,7 +217,11 @@ std::vector<SwiftEntry> read_swift_info(const std::vector<std::string>& sources)
                     .or_throw(ExitCode::bad_data, where, "give a JSON file or an inline JSON list");
     if (!list.is_array())
       throw UserError(ExitCode::bad_data, fmt::format("{} is {}; expected a list of entries", where, list.type_name()));
-    for (const auto& object : list) entries.push_back(parse_swift_entry(object, base).or_throw(ExitCode::bad_data, where));
+    for (const auto& object : list) {
+      entries.push_back(parse_swift_entry(object, base).or_throw(ExitCode::bad_data, where));
+      const auto& path = entries.back().path;
+      if (is_file && !path.empty()) refuse_outside(source, path, path);
+    }
   }
   return entries;
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "hone/base/file.h"
 #include "hone/data/datasets/dataset_files.h"
 #include "hone/data/datasets/dataset_spec.h"
+#include "hone/data/datasets/registry_scope.h"
 #include "hone/data/datasets/self_cognition.h"
 #include "hone/hub/locate.h"
 
@@ -63,6 +65,10 @@ std::vector<fs::path> factory_files(const fs::path& path, const FactoryEntry& en
   if (!fs::is_directory(path))
     throw UserError(ExitCode::bad_data, fmt::format("dataset \"{}\": {} does not exist", entry.name, path.string()),
                     "put the file there or fix dataset_info.json");
+  if (!is_inside(path, path / entry.folder))
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("dataset \"{}\": its folder \"{}\" lies outside {}", entry.name, entry.folder, path.string()),
+                    "name a folder inside, in dataset_info.json");
   auto files = dataset_files(entry.folder.empty() ? path : path / entry.folder, entry.subset, entry.split);
   for (const auto& file : files)
     if (file.extension() != files.front().extension() &&
@@ -159,6 +165,8 @@ LocatedDataset DatasetLocator::locate_entry(const std::string& name) const {
     path = folder_of(entry.ms_id, "ms");
   else if (!entry.hf_id.empty())
     path = folder_of(entry.hf_id, "hf");
+  else
+    refuse_outside(where, name, path);
   auto options = entry.format;
   DatasetPart part{factory_files(path, entry), "", [options](const std::vector<std::string>&) {
                      return std::shared_ptr<const RowFormat>(factory_format(options));

@@ -117,6 +117,7 @@ fs::path download(const DownloadRequest& request) {
     });
     fetch_into(place, remote, listing.commit, files);
     if (place.blobs) write_ref(place, request.repo.branch(), listing.commit);
+    if (request.local_dir) write_file_atomically(download_note(*request.local_dir), request.repo.id + "\n");
   }
   std::error_code ignored;
   fs::remove(place.partial(), ignored);  // when nothing is left in it
