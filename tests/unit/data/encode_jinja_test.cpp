@@ -107,6 +107,36 @@ TEST(JinjaEncode, LongConversationsCostTheirLength) {
   EXPECT_EQ(labels(kForgetful, few), found + "[20]x</t>b<|im_end|>\n");
 }
 
+// Thoughts that history drops, calls without text, results: found as one by one, in the time of the length.
+TEST(JinjaEncode, LongConversationsOfSeveralKinds) {
+  constexpr const char* kCalls =
+      "{%- if tools %}{{ tools | length }}{% endif -%}"
+      "{%- for m in messages -%}<|im_start|>{{ m['role'] }}\n{{ m['content'] if loop.last else "
+      "m['content'].split('</think>')[-1] }}"
+      "{%- for c in m.get('tool_calls', []) %}<call>{{ c.function.name }}</call>{% endfor %}<|im_end|>\n{% endfor -%}"
+      "{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}";
+  const auto talk = [](size_t rounds) {
+    std::vector<Message> messages;
+    for (size_t i = 0; i < rounds; ++i) {
+      messages.push_back({.role = "user", .content = " a "});
+      if (i % 3 == 0) {
+        messages.push_back({.role = "tool_call", .content = R"({"name":"f","arguments":{}})"});
+        messages.push_back({.role = "tool", .content = "r"});
+      }
+      messages.push_back({.role = "assistant", .content = i % 2 ? "x</think>b" : "c"});
+    }
+    return messages;
+  };
+  const auto learnt = [&](size_t rounds) { return labels(kCalls, talk(rounds)); };
+  // Six rounds at a time are found one by one.
+  auto few = learnt(6), many = learnt(600), expected = std::string();
+  auto last = few.rfind("x</think>b");
+  ASSERT_NE(last, std::string::npos);
+  auto forgotten = few.substr(0, last) + few.substr(last + 9);
+  for (int i = 0; i < 99; ++i) expected += forgotten;
+  EXPECT_EQ(many, expected + few);
+}
+
 TEST(JinjaEncode, IsTheDefaultWhenNothingElseIsKnown) {
   auto encoder = Encoder::make({}, chatml_tokenizer(kPlain), {.name = "my-model", .model_type = "qwen2"});
   EXPECT_EQ(encoder->template_name(), "jinja");

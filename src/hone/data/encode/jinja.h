@@ -1,6 +1,8 @@
 // The model's own chat template. Answers are the template's {% generation %} blocks, or are found by rendering prefixes of the
 // conversation.
 #pragma once
+#include <map>
+
 #include "hone/data/encode/encoder.h"
 #include "hone/text/chat_template.h"
 #include "hone/text/templates/agent_format.h"
@@ -21,6 +23,7 @@ class JinjaEncoder : public Encoder {
     size_t begin, end;
     size_t message;
   };
+  using Places = std::map<size_t, std::pair<size_t, size_t>>;  // by message: where its content begins and ends
   struct Prepared {
     Json messages, tools, variables;
     std::vector<std::optional<bool>> loss;  // of each message
@@ -30,8 +33,11 @@ class JinjaEncoder : public Encoder {
   Prepared prepare(const Conversation& conversation) const;
   text::Rendered render(const Prepared& prepared, const Json& messages, bool open) const;
   std::vector<Span> response_spans(const Prepared& prepared, const text::Rendered& whole) const;
-  std::vector<Span> spans_alike(const Prepared& prepared, const std::string& whole, const std::vector<size_t>& answers,
-                                const std::function<Span(size_t message)>& exact) const;
+  Places content_places(const Prepared& prepared, const std::string& whole) const;
+  void append_alike(const std::vector<size_t>& answers, const Places& places, const std::string& whole,
+                    const std::function<Span(size_t message)>& exact, std::vector<Span>& spans) const;
+  std::vector<Span> spans_of(const Prepared& prepared, const std::string& whole, const std::vector<size_t>& answers,
+                             const std::function<Span(size_t message)>& exact) const;
   std::optional<Sample> clearly_too_long(const Prepared& prepared, const std::string& whole) const;
   std::optional<Span> span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const;
   std::optional<Span> span_by_difference(const Prepared& prepared, const std::string& whole, size_t message,

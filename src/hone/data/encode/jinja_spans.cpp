@@ -9,14 +9,14 @@ namespace {
 
 using text::FormatError;
 
-// Long conversations have marks at the ends of their answers while a template runs.
-constexpr std::string_view kAnswer = "\uFDD2", kAnswerEnd = "\uFDD3";
+// Long conversations have marks at the ends of what users and tools say while a template runs.
+constexpr std::string_view kNeighbor = "\uFDD2", kNeighborEnd = "\uFDD3";
 
 // Inside the blanks around it, which templates trim.
 std::string marked_ends(const std::string& text) {
   auto inner = trimmed(text);
   auto at = text.find(inner);
-  return text.substr(0, at) + std::string(kAnswer) + inner + std::string(kAnswerEnd) + text.substr(at + inner.size());
+  return text.substr(0, at) + std::string(kNeighbor) + inner + std::string(kNeighborEnd) + text.substr(at + inner.size());
 }
 
 // The text, and where the marks stood in it, in pairs; none where they are not all there.
@@ -24,16 +24,32 @@ std::pair<std::string, std::vector<std::pair<size_t, size_t>>> without_marks(con
   std::string text;
   std::vector<std::pair<size_t, size_t>> ends;
   for (size_t at = 0;;) {
-    auto open = marked.find(kAnswer, at);
+    auto open = marked.find(kNeighbor, at);
     if (open == marked.npos) return {text + marked.substr(at), ends};
     text.append(marked, at, open - at);
-    auto close = marked.find(kAnswerEnd, open);
+    auto close = marked.find(kNeighborEnd, open);
     if (close == marked.npos) return {};
     ends.emplace_back(text.size(), 0);
-    text.append(marked, open + kAnswer.size(), close - open - kAnswer.size());
+    text.append(marked, open + kNeighbor.size(), close - open - kNeighbor.size());
     ends.back().second = text.size();
-    at = close + kAnswerEnd.size();
+    at = close + kNeighborEnd.size();
   }
+}
+
+bool can_be_marked(const Json& message) {
+  const auto& content = message["content"];
+  return (message["role"] == "user" || message["role"] == "tool") && content.is_string() &&
+         !trimmed(content.get_ref<const std::string&>()).empty();
+}
+
+// Templates write answers of one kind alike: by what they hold and by who speaks before and after them.
+std::string answer_kind(const Json& messages, size_t answer) {
+  const auto& message = messages[answer];
+  const auto& content = message["content"];
+  std::string text = content.is_string() ? content.get<std::string>() : "";
+  return fmt::format("{} {} {}{}{}{}", messages[answer - 1]["role"].get_ref<const std::string&>(),
+                     messages[answer + 1]["role"].get_ref<const std::string&>(), text.empty(), message.contains("tool_calls"),
+                     message.contains("reasoning_content"), text.find("</think>") != text.npos);
 }
 
 size_t common_prefix(const std::string& a, const std::string& b) {
@@ -76,36 +92,69 @@ std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepare
   return Span{begin, end, message};
 }
 
-// Of long conversations. Rendering all that stands before each answer would cost the square of their number: instead the template
-// runs once with marks at the ends of all answers, and where some that are found one by one are at the same distances from their
-// marks, and between the same texts, the others do too. Empty: this template, or this conversation, does not work like that.
-std::vector<JinjaEncoder::Span> JinjaEncoder::spans_alike(const Prepared& prepared, const std::string& whole,
-                                                          const std::vector<size_t>& answers,
-                                                          const std::function<Span(size_t message)>& exact) const {
-  if (answers.size() < kManyAnswers || whole.find(kAnswer) != whole.npos || whole.find(kAnswerEnd) != whole.npos) return {};
+// Where the contents of users and tools stand in the rendered text, found by marks at their ends. Empty: the template does not
+// write all of them, or the marks change what it writes.
+JinjaEncoder::Places JinjaEncoder::content_places(const Prepared& prepared, const std::string& whole) const {
+  if (whole.find(kNeighbor) != whole.npos || whole.find(kNeighborEnd) != whole.npos) return {};
   auto marked = prepared.messages;
-  for (size_t message : answers) {
-    auto& content = marked[message]["content"];
-    if (!content.is_string() || trimmed(content.get_ref<const std::string&>()).empty()) return {};
-    content = marked_ends(content.get<std::string>());
+  std::vector<size_t> which;
+  for (size_t i = 0; i < marked.size(); ++i) {
+    if (!can_be_marked(marked[i])) continue;
+    marked[i]["content"] = marked_ends(marked[i]["content"].get<std::string>());
+    which.push_back(i);
   }
   auto [text, ends] = without_marks(render(prepared, marked, false).text);
-  if (text != whole || ends.size() != answers.size()) return {};
+  if (text != whole || ends.size() != which.size()) return {};
+  Places places;
+  for (size_t i = 0; i < which.size(); ++i) places.emplace(which[i], ends[i]);
+  return places;
+}
+
+// Answers of one kind: some are found exactly, and where the texts between them and their neighbors are alike, the others are
+// too. What does not fit is found exactly.
+void JinjaEncoder::append_alike(const std::vector<size_t>& answers, const Places& places, const std::string& whole,
+                                const std::function<Span(size_t message)>& exact, std::vector<Span>& spans) const {
+  auto one_by_one = [&] {
+    for (size_t message : answers) spans.push_back(exact(message));
+  };
+  if (answers.size() < kManyAnswers) return one_by_one();
+  auto before = [&](size_t message) { return places.at(message - 1).second; };
+  auto after = [&](size_t message) { return places.at(message + 1).first; };
   const auto first = exact(answers[0]);
-  if (first.begin > ends[0].first || first.end < ends[0].second) return {};
-  const size_t lead = ends[0].first - first.begin, tail = first.end - ends[0].second;
-  const auto opening = whole.substr(first.begin, lead), closing = whole.substr(ends[0].second, tail);
-  std::vector<Span> spans;
-  for (size_t i = 0; i + 1 < answers.size(); ++i) {
-    auto [begin, end] = ends[i];
-    if (begin < lead || whole.compare(begin - lead, lead, opening) != 0 || whole.compare(end, tail, closing) != 0) return {};
-    spans.push_back({begin - lead, end + tail, answers[i]});
+  if (first.begin < before(answers[0]) || first.end > after(answers[0])) return one_by_one();
+  const auto opening = whole.substr(before(answers[0]), first.begin - before(answers[0])),
+             closing = whole.substr(first.end, after(answers[0]) - first.end);
+  std::vector<Span> found;
+  for (size_t message : answers) {
+    auto from = before(message), to = after(message);
+    if (to < from + opening.size() + closing.size() || whole.compare(from, opening.size(), opening) != 0 ||
+        whole.compare(to - closing.size(), closing.size(), closing) != 0)
+      return one_by_one();
+    found.push_back({from + opening.size(), to - closing.size(), message});
   }
-  for (size_t i : {size_t{1}, answers.size() / 2, answers.size() - 2}) {
+  for (size_t i : {size_t{1}, answers.size() / 2, answers.size() - 1}) {
     auto alone = exact(answers[i]);
-    if (alone.begin != spans[i].begin || alone.end != spans[i].end) return {};
+    if (alone.begin != found[i].begin || alone.end != found[i].end) return one_by_one();
   }
-  spans.push_back(exact(answers.back()));  // templates treat the last one differently
+  spans.insert(spans.end(), found.begin(), found.end());
+}
+
+// Rendering all that stands before each answer would cost the square of their number. In long conversations the template
+// therefore runs once more with marks, which tell where an answer's neighbors stand.
+std::vector<JinjaEncoder::Span> JinjaEncoder::spans_of(const Prepared& prepared, const std::string& whole,
+                                                       const std::vector<size_t>& answers,
+                                                       const std::function<Span(size_t message)>& exact) const {
+  std::vector<Span> spans;
+  Places places;
+  if (answers.size() >= kManyAnswers) places = content_places(prepared, whole);
+  std::map<std::string, std::vector<size_t>> kinds;
+  for (size_t message : answers)
+    if (message > 0 && places.contains(message - 1) && places.contains(message + 1))
+      kinds[answer_kind(prepared.messages, message)].push_back(message);
+    else
+      spans.push_back(exact(message));
+  for (const auto& [kind, alike] : kinds) append_alike(alike, places, whole, exact, spans);
+  std::ranges::sort(spans, {}, &Span::begin);
   return spans;
 }
 
@@ -129,9 +178,7 @@ std::vector<JinjaEncoder::Span> JinjaEncoder::response_spans(const Prepared& pre
     if (!span) throw FormatError("the model's chat template does not render assistant message " + std::to_string(message));
     return *span;
   };
-  if (auto alike = spans_alike(prepared, whole.text, answers, exact); !alike.empty()) return alike;
-  for (size_t message : answers) spans.push_back(exact(message));
-  return spans;
+  return spans_of(prepared, whole.text, answers, exact);
 }
 
 }  // namespace hone::data
