@@ -23,7 +23,8 @@ void BeamSearch::add_candidates(Sequence& sequence, std::span<float> logits) {
     beam->continuations = sequence.sampler.continuations(logits, kept_, static_cast<uint64_t>(beam - beams_.begin()));
   } catch (const ConstraintError& problem) {
     beam->continuations.clear();  // this beam ends here
-    beam->problem = problem.what();
+    beam->has_nan = std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); });
+    beam->problem = beam->has_nan ? kModelComputesNan : problem.what();
   }
   beam->logprobs.clear();
   if (wanted)
@@ -73,8 +74,10 @@ bool BeamSearch::advance(Scheduler& scheduler, RequestId& next_id, std::vector<B
   ++length_;
   std::vector<Branch> going;
   auto ways = best_candidates();
-  for (const auto& beam : beams_)
+  for (const auto& beam : beams_) {
     if (!beam.problem.empty()) problem_ = beam.problem;
+    has_nan_ |= beam.has_nan;
+  }
   for (size_t i = 0; i < ways.size(); ++i) {
     Branch branch;
     try {
@@ -136,6 +139,7 @@ std::vector<RequestOutput> BeamSearch::answers() {
                       : RequestOutput{.id = id_,
                                       .finish = finished_.empty() && !problem_.empty() ? FinishReason::error : FinishReason::stop,
                                       .error = finished_.empty() ? problem_ : "",
+                                      .model_broken = finished_.empty() && has_nan_,
                                       .prompt_tokens = beams_[0].output.prompt_tokens};
     output.answer = i;
     answers.push_back(std::move(output));

@@ -32,6 +32,7 @@ class BeamSearch {
     std::vector<BeamCandidate> continuations;
     std::vector<PositionLogprobs> logprobs;  // of the continuations, when asked for
     std::string problem;                     // why it has none, when it has none
+    bool has_nan = false;                    // … and it is the model's fault
   };
   struct Branch {  // a beam and one token more
     size_t parent = 0;
@@ -62,6 +63,7 @@ class BeamSearch {
   std::vector<Beam> beams_;
   std::vector<Finished> finished_;  // at most `width_`, best first
   std::string problem_;             // that some beam ended with
+  bool has_nan_ = false;            // some beam's logits had
 };
 
 }  // namespace hone::engine

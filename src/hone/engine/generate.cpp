@@ -26,6 +26,8 @@ std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, 
       append(completion.prompt_logprobs, output.prompt_logprobs);
       completion.text += output.text;
       if (output.finish == FinishReason::none) continue;
+      if (output.model_broken)
+        throw UserError(ExitCode::non_finite, output.error, "take an earlier checkpoint, or the model without the adapter");
       completion.finish = output.finish;
       completion.stop_string = output.stop_string;
       completion.error = output.error;

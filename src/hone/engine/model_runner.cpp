@@ -1,5 +1,7 @@
 #include "hone/engine/model_runner.h"
 
+#include <cmath>
+
 #include "hone/base/fault_injection.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/sample_tokens.h"
@@ -114,7 +116,7 @@ StepLogits ModelRunner::compute_logits(Chunks slices, const Tensor& hidden_th, c
 
 // On an accelerator, rows that need only temperature and seed, on some top_k and top_p too, never leave it.
 void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepLogits& result) {
-  std::vector<int32_t> simple, other;
+  std::vector<int32_t> simple, other, first;  // first: those of `simple` that begin an answer
   ops::SamplingTensors draws;
   int32_t row = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
@@ -126,6 +128,7 @@ void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepL
                      ops::can_sample_on_device(logits_rv, sampling.temperature);
     for (int64_t j = 0; j < result.chunks[i].count; ++j) (on_device ? simple : other).push_back(row++);
     if (!on_device) continue;
+    if (sequence.generated() == 0) first.push_back(row - 1);
     draws.temperatures.push_back(static_cast<float>(sampling.temperature));
     draws.top_k.push_back(static_cast<int32_t>(std::min<int64_t>(sampling.top_k, std::numeric_limits<int32_t>::max())));
     draws.top_p.push_back(static_cast<float>(sampling.top_p));
@@ -137,15 +140,18 @@ void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepL
                : logits_rv.index_select(0, on_device(rows, logits_rv.device()));
   };
   Tensor chosen = simple.empty() ? Tensor() : ops::sample_tokens(rows_of(simple), draws);
+  Tensor sums = first.empty() ? Tensor() : rows_of(first).sum(1, /*keepdim=*/false, at::kFloat).to(at::kCPU);
   if (!other.empty()) result.on_host = {host_floats(rows_of(other))};
   const auto* choices = chosen.defined() ? (chosen = chosen.to(at::kCPU)).const_data_ptr<int64_t>() : nullptr;
   auto* next = result.on_host.empty() ? nullptr : result.on_host[0].data_ptr<float>();
-  size_t place = 0;
+  size_t place = 0, beginning = 0;
   row = 0;
   for (auto& slice : result.chunks) {
     if (slice.count == 0) continue;
     if (place < simple.size() && simple[place] == row) {
       slice.chosen = static_cast<text::TokenId>(choices[place++]);
+      if (beginning < first.size() && first[beginning] == row)
+        slice.has_nan = std::isnan(sums.const_data_ptr<float>()[beginning++]);
     } else {
       slice.rows = next;
       next += slice.count * result.vocabulary;

@@ -19,6 +19,7 @@ struct ChunkLogits {
   text::TokenId chosen = -1;
   float* rows = nullptr;
   int64_t count = 0;
+  bool has_nan = false;  // of rows that never left the device, looked at with a request's first token
 };
 struct StepLogits {
   std::vector<ChunkLogits> chunks;

@@ -128,11 +128,13 @@ RequestOutput Replica::sample_or_fail(const ScheduledChunk& slice, const StepLog
   try {
     return sample_chunk(slice, logits, index);
   } catch (const ConstraintError& problem) {
-    auto row = logits.row(index, 0);
-    bool no_numbers = std::ranges::any_of(row, [](float logit) { return std::isnan(logit); });
+    const auto& chunk = logits.chunks[index];
+    bool no_numbers = chunk.has_nan;
+    for (int64_t i = 0; chunk.rows && i < chunk.count; ++i)
+      no_numbers |= std::ranges::any_of(logits.row(index, i), [](float logit) { return std::isnan(logit); });
     return {.id = slice.sequence->id,
             .finish = FinishReason::error,
-            .error = no_numbers ? "the model computes NaN: its weights or its adapter's are broken" : problem.what(),
+            .error = no_numbers ? kModelComputesNan : problem.what(),
             .model_broken = no_numbers};
   }
 }
@@ -154,6 +156,7 @@ RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogit
     sequence.num_computed_tokens += slice.count;
     return output;
   }
+  if (logits.chunks[index].has_nan) throw ConstraintError(kModelComputesNan);
   if (sequence.generated() == 0) output.prompt_logprobs = std::move(sequence.prompt_logprobs);
   sequence.num_computed_tokens += slice.count - rows;  // what stands before the first row that is looked at
   for (int64_t i = 0; i < rows; ++i) {

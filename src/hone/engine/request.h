@@ -30,6 +30,9 @@ struct PositionLogprobs {
   std::vector<TokenLogprob> others;  // of logprob_token_ids, in their order
 };
 
+// Why an answer breaks off that is not the request's doing.
+inline constexpr const char* kModelComputesNan = "the model computes NaN: its weights or its adapter's are broken";
+
 // What one step added to one request. The last of a request has a finish reason; nothing follows it.
 struct RequestOutput {
   RequestId id = 0;

@@ -93,6 +93,7 @@ std::vector<Candidate> candidates_of(std::span<const float> logits, const Sampli
     if (params.top_p < 1.0) keep_nucleus(candidates, params.top_p, total);
   } else if (params.top_p < 1.0) {
     double total = total_weight(logits, largest_of(logits));
+    if (std::isnan(total)) fail_to_sample();
     for (size_t k = 256;; k *= 8) {  // a nucleus is nearly always small
       candidates = ranked(logits, k);
       weigh(candidates);
@@ -117,6 +118,7 @@ TokenId draw_from_all(std::span<const float> logits, double uniform) {
   std::vector<double> weights(logits.size());
   double total = 0;
   for (size_t i = 0; i < logits.size(); ++i) total += weights[i] = std::exp(static_cast<double>(logits[i] - largest));
+  if (std::isnan(total)) fail_to_sample();
   double left = uniform * total;
   for (size_t i = 0; i < weights.size(); ++i)
     if ((left -= weights[i]) < 0) return static_cast<TokenId>(i);

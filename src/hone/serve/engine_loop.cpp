@@ -1,9 +1,12 @@
 #include "hone/serve/engine_loop.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cmath>
 
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
+#include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
 namespace {
@@ -243,6 +246,13 @@ void EngineLoop::note_health(const engine::RequestOutput& output) {
   } else if (!output.tokens.empty()) {
     broken_answers_ = 0;
   }
+}
+
+void EngineLoop::require_numbers(std::span<const float> values) {
+  bool broken = std::ranges::any_of(values, [](float value) { return std::isnan(value); });
+  if (!broken) return void(broken_answers_ = 0);
+  note_health({.error = engine::kModelComputesNan, .model_broken = true});
+  throw ApiError(500, "the model computes no numbers", "", "engine_error");
 }
 
 void EngineLoop::step() {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 
 #include "hone/engine/engine.h"
@@ -81,6 +82,8 @@ class EngineLoop {
 
   void interrupt_all();  // every session is told to end; I/O thread only
 
+  // What was computed beside the steps: values that are NaN count as an answer that broke off, and are thrown as one.
+  void require_numbers(std::span<const float> values);
   // Runs `work` on the engine's thread, between two steps. What it throws is thrown here.
   asio::awaitable<void> call(std::function<void(engine::Engine&)> work);
 

@@ -25,9 +25,10 @@ int run_chat(const Options& options, ReplyGenerator& answerer) {
     auto on_text = [&](size_t, std::string_view piece) {
       if (stream) show(piece);
     };
-    auto text = engine::generate(answerer.engine(), {answerer.request_for(conversation)}, on_text)[0].text;
-    if (!stream) show(text);
-    return text;
+    auto reply = engine::generate(answerer.engine(), {answerer.request_for(conversation)}, on_text)[0];
+    if (!stream) show(reply.text);
+    if (!reply.error.empty()) log::warning("no answer: {}", reply.error);
+    return reply.text;
   };
   return chat(uses_factory_dialect(options) ? factory_manner() : swift_manner(), {}, answer);
 }
@@ -143,6 +144,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
       bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens));
     });
     for (size_t i = 0; i < answers.size(); ++i) {
+      if (!answers[i].error.empty()) log::warning("{}: no answer: {}", questions[i].origin.str(), answers[i].error);
       results.add(result_row(questions[i], answers[i], references[i], *answerer.tokenizer())
                       .dump(-1, ' ', false, Json::error_handler_t::replace));
       answer_tokens += static_cast<int64_t>(answers[i].tokens.size());

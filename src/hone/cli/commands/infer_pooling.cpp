@@ -13,6 +13,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/data/encode/pooling_rows.h"
+#include "hone/engine/request.h"
 #include "hone/train/evaluation/pooling_runner.h"
 #include "hone/tuner/adapter.h"
 
@@ -75,7 +76,12 @@ class PoolingRowWriter {
     std::vector<std::vector<text::TokenId>> texts;
     std::vector<std::vector<float>> grades;
     for (const auto& sample : samples) texts.push_back(sample.ids), grades.push_back(sample.sequence_labels);
-    return decides_ ? runner_.decide(texts, grades) : runner_(texts, top_n_);
+    auto verdicts = decides_ ? runner_.decide(texts, grades) : runner_(texts, top_n_);
+    for (const auto& verdict : verdicts)
+      if (verdict.scores.isnan().any().item<bool>())
+        throw UserError(ExitCode::non_finite, engine::kModelComputesNan,
+                        "take an earlier checkpoint, or the model without the adapter");
+    return verdicts;
   }
 
  private:

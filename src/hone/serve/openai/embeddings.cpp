@@ -130,6 +130,7 @@ asio::awaitable<void> embeddings(Exchange& exchange, Context& context) {
       co_await context.loop.call([&](engine::Engine& engine) {
         if (!pass) pass = context.served.embed(std::move(input), task.pooling, target.adapter);
         more = step_with(engine, target.adapter, *pass);
+        if (!more) context.loop.require_numbers(pass->vector());
       });
     }
     vectors.push_back(finished(pass->vector(), task, context.served));

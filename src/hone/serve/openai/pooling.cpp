@@ -60,8 +60,11 @@ asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exch
     while (last < texts.size() && (last == first || tokens + texts[last].size() <= kTokensPerCall))
       tokens += texts[last++].size();
     Texts some(texts.begin() + static_cast<ptrdiff_t>(first), texts.begin() + static_cast<ptrdiff_t>(last));
-    co_await context.loop.call(
-        [&](engine::Engine&) { std::ranges::move(context.served.pool(some, likeliest), std::back_inserter(verdicts)); });
+    co_await context.loop.call([&](engine::Engine&) {
+      auto found = context.served.pool(some, likeliest);
+      for (const auto& verdict : found) context.loop.require_numbers(verdict.scores);
+      std::ranges::move(found, std::back_inserter(verdicts));
+    });
     first = last;
   }
   place.leave();
