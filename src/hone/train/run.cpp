@@ -358,13 +358,18 @@ int run_training(const TrainingJob& job) {
     if (processes.world.is_main() && !parallel::is_supervised() && !folder.empty())
       send_run_notification(job.trainer.swanlab, folder, display_name(job), error);
   };
+  std::error_code ignored;
+  const bool is_new = !fs::exists(job.trainer.output_dir, ignored);
   try {
     int code = attempts(job.split_batches ? with_split_batches(job, processes.data_size()) : job, processes, folder);
     tell(describe_exit_code(code));
     return code;
   } catch (const std::exception& problem) {
     tell(problem.what());
-    if (processes.world.is_main()) discard_unused(job.trainer, folder);
+    if (processes.world.is_main()) {
+      discard_unused(job.trainer, folder);
+      if (is_new) fs::remove(job.trainer.output_dir, ignored);  // where nothing was written into it
+    }
     throw;
   }
 }

@@ -215,8 +215,11 @@ void print_devices(const Planner& planner) {
   for (const auto& device : train::planned_devices()) {
     auto least = planner.least_on(device);
     table.add({std::string(device.name),
-               least ? fmt::format("{} with {}: {} of {:.0f} GiB", least->devices == 1 ? "one" : std::to_string(least->devices),
-                                   train::sharding_name(least->sharding), gib(least->memory.total()), device.memory_gib)
+               least ? fmt::format("{}{}: {} of {:.0f} GiB", least->devices == 1 ? "one" : std::to_string(least->devices),
+                                   least->sharding == train::Sharding::none
+                                       ? ""
+                                       : fmt::format(" with {}", train::sharding_name(least->sharding)),
+                                   gib(least->memory.total()), device.memory_gib)
                      : "not on 8 of them; shorten --max_length or use a smaller model"});
   }
   fmt::print("\n{}", table.str(100, 2));
