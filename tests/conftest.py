@@ -97,4 +97,4 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.section("thirty tests of reliability")
     for number, (passed, failed, seconds, figures) in lines.items():
         verdict = "FAILED" if failed else "ok" if passed else "not run"
-        terminalreporter.write_line(f"{number:3} {reliability.TITLES[number]:50} {verdict:7} {passed} of {passed + failed} in {seconds:.0f} s{''.join('; ' + text for text in figures)}")
+        terminalreporter.write_line(f"{number:3} {reliability.TITLES[number]:50} {verdict:7} {passed} of {passed + failed} in {seconds:.0f} s{''.join('; ' + text for text in dict.fromkeys(figures))}")

@@ -13,7 +13,8 @@ TITLES = {
 }
 
 TESTS = {
-    1: ["test_resume.py::test_continued_equals_uninterrupted", "test_grpo.py::test_a_resumed_run_is_the_uninterrupted_one"],
+    1: ["test_resume.py::test_continued_equals_uninterrupted", "test_preference.py::test_a_resumed_run_goes_on_bit_for_bit",
+        "test_rewards.py::test_a_reward_model_follows_trl_in_every_layout_and_goes_on_bit_for_bit", "test_grpo.py::test_a_resumed_run_is_the_uninterrupted_one"],
     2: ["test_resharding.py::test_goes_on_in_another_layout"],
     3: ["test_resume.py::test_killed_while_saving_leaves_the_newest_whole", "test_resume.py::test_killed_in_retention", "unit:train EveryPoint*"],
     4: ["test_damage.py::test_a_damaged_checkpoint_that_is_asked_for_is_refused", "unit:train Checkpoint.Damage*:Checkpoint.AManifest*"],
@@ -29,7 +30,7 @@ TESTS = {
     14: ["test_failures.py::test_a_slow_rank_is_named"],
     15: ["test_failures.py::test_nan_on_one_rank_is_everyones", "test_damage.py::test_skipped_steps_are_counted_and_named"],
     16: ["test_failures.py::test_a_spike_is_named_with_its_rows_and_passed_over_by_all"],
-    17: ["test_preview.py::test_every_bad_row_is_counted_and_the_first_are_named", "unit:data Hostile*"],
+    17: ["test_preview.py::test_every_bad_row_is_counted_and_the_first_are_named", "test_preview.py::test_rows_of_a_bad_day", "unit:data Hostile*"],
     19: ["test_batches_and_moments.py::test_a_batch_that_does_not_fit_is_halved", "test_npu_bad_days.py::test_out_of_memory"],
     20: ["test_bad_days.py::test_a_burst_is_turned_away_beyond_the_queue"],
     21: ["test_bad_days.py::test_clients_that_leave_free_what_they_held", "test_http.py::test_a_client_that_closes_frees_its_blocks"],

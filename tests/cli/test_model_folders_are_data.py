@@ -25,7 +25,7 @@ def questions(tmp_path):
 
 @pytest.mark.reliability(29)
 @pytest.mark.parametrize("name", ["template", "system", "response_prefix", "new_special_tokens", "rope_scaling"])
-def test_args_json_reads_no_file_outside_its_folder(hone, folder, tmp_path, name):
+def test_args_json_reads_no_file_outside_its_folder(hone, folder, tmp_path, name, figure):
     secret = tmp_path / "secret.txt"
     secret.write_text("the password is fish\n")
     (folder / "link.txt").symlink_to(secret)
@@ -37,6 +37,7 @@ def test_args_json_reads_no_file_outside_its_folder(hone, folder, tmp_path, name
         (folder / "args.json").write_text(json.dumps({"template": str(secret)}))
         seen = hone("preview", "--model", folder, "--dataset", ROOT / "data/demo.jsonl")
         assert seen.returncode == 4 and "fish" not in seen.stdout, seen.stderr
+    figure("args.json: 3 spellings of an outside file refused for 5 options")
 
 
 def test_a_template_file_travels_with_the_checkpoint(hone, folder, tmp_path):
@@ -62,7 +63,7 @@ def test_a_template_file_travels_with_the_checkpoint(hone, folder, tmp_path):
 
 
 @pytest.mark.reliability(29)
-def test_hostile_model_files_are_refused_quickly(hone, folder, tmp_path):
+def test_hostile_model_files_are_refused_quickly(hone, folder, tmp_path, figure):
     config = json.loads((folder / "config.json").read_text())
     for change, said in (({"num_hidden_layers": 10**9}, "num_hidden_layers"), ({"max_position_embeddings": 2**62}, "beyond any model"),
                          ({"max_position_embeddings": 10**18}, "beyond any model"), ([], "expected an object")):
@@ -84,6 +85,7 @@ def test_hostile_model_files_are_refused_quickly(hone, folder, tmp_path):
     assert done.returncode == 2 and "more than 10000 keys" in done.stderr, done.stderr
     done = hone("sft", "--model", MODEL, "--dataset", f"{ROOT}/data/demo.jsonl#1000000000", "--output_dir", tmp_path / "out", timeout=20)
     assert done.returncode == 2 and "rows after #" in done.stderr, done.stderr
+    figure("8 hostile configs, files and words refused within 20 s each")
 
 
 def test_passwords_in_addresses_are_shown_to_nobody(hone):

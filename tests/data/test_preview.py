@@ -19,11 +19,30 @@ def test_percentiles_are_lengths_that_enough_rows_do_not_exceed(hone, tmp_path):
     assert p50 == least and p95 == most and int(least) < int(most)
 
 
-def test_every_bad_row_is_counted_and_the_first_are_named(hone, tmp_path):
+def test_every_bad_row_is_counted_and_the_first_are_named(hone, tmp_path, figure):
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"query": "q", "response": "a"}\n' + "broken\n" * 12)
     out = preview(hone, rows).stdout
     assert "rows looked at 13, usable 1, bad 12" in out and out.count("rows.jsonl:2: broken JSON") == 1 and "(12 rows like this; next line 3, line 4, line 5, …)" in out
+    figure("12 broken lines: counted 12, named once")
+
+
+def test_rows_of_a_bad_day(hone, tmp_path, figure):
+    good = b'{"query": "q", "response": "a"}'
+    bad = {b"broken": "broken JSON", b'{"query": "q", "response": ""}': "empty answer", b'{"query": "' + b"x " * 5_000_000 + b'", "response": "a"}': "row too long",
+           b'{"query": "\xff", "response": "a"}': "bad encoding", b'{"query": "q", "response": "a", "images": ["no.png"]}': "media",
+           b'{"query": "q", "query": "r", "response": "a"}': "duplicate key", b"null": "wrong type", b'{"messages": []}': "missing columns"}
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(b"\n".join([good, *bad, good]) + b"\n")
+    out = preview(hone, rows).stdout
+    assert f"rows looked at {len(bad) + 2}, usable 2, bad {len(bad)}" in out
+    for line, said in enumerate(bad.values(), 2):
+        assert f"rows.jsonl:{line}: {said}" in out, out
+    run = hone("sft", "--model", MODEL, "--dataset", rows, "--max_steps", "1", "--output_dir", tmp_path / "out", "--torch_dtype", "float32")
+    assert run.returncode == 0 and "Num examples = 2" in run.stderr + run.stdout, run.stderr
+    strict = hone("sft", "--model", MODEL, "--dataset", rows, "--max_steps", "1", "--output_dir", tmp_path / "strict", "--strict", "true")
+    assert strict.returncode == 3 and "rows.jsonl:2" in strict.stderr, strict.stderr
+    figure(f"{len(bad)} kinds of bad rows named by line and left out; --strict true ends with 3")
 
 
 def test_rows_of_models_that_judge_are_shown_with_their_grades(hone, tmp_path):

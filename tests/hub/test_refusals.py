@@ -25,9 +25,10 @@ def test_token_from_the_command_line_and_from_the_file(hub, download, tmp_path, 
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/x"])
-def test_redirects_lead_to_http_alone(small, hub, download, target):
+def test_redirects_lead_to_http_alone(small, hub, download, target, figure):
     hub.misbehave("model.safetensors", ("redirect", target))
     refused(download("org/small"), 1, "no http or https address")
+    figure("redirects to file, ftp and gopher refused")
 
 
 def test_redirects_have_an_end(small, hub, download):
@@ -49,11 +50,12 @@ def test_unknown_private_gated_and_revisions(small, hub, download, use_hf):
 
 
 @pytest.mark.parametrize("name", ["../../evil.json", "/tmp/evil.json", "a/../../evil.json", ".git/hooks/post-checkout", "a\\..\\evil"])
-def test_names_that_would_leave_the_folder(hub, download, tmp_path, name):
+def test_names_that_would_leave_the_folder(hub, download, tmp_path, name, figure):
     repo = hub.add("models", "org/evil", {"config.json": b"{}", "x": b"evil"})
     repo.listed_names["x"] = name
     refused(download("org/evil"), 1, "the hub lists a file named")
     assert not [f for f in tmp_path.rglob("*") if f.is_file() and f.read_bytes() == b"evil"]
+    figure("5 names that leave the folder refused")
 
 
 def test_no_room_is_said_before_the_first_byte(hub, download):

@@ -24,9 +24,10 @@ def test_lost_card(npu, tmp_path):
     assert done.returncode == 1 and "507010" in done.stderr and "checkpoint" in done.stderr, done.stderr[-2000:]
 
 
-def test_out_of_memory(npu, tmp_path):
+def test_out_of_memory(npu, tmp_path, figure):
     done = run(npu, tmp_path, {"HONE_EMULATED_HBM": 24})
     assert done.returncode == 5 and "ran out of memory" in done.stderr and "gradient_checkpointing" in done.stderr, done.stderr[-2000:]
+    figure("a card of 24 MiB: exit code 5, what to change is named")
 
 
 def test_collective_timeout_names_the_cause(npu, tmp_path):

@@ -14,7 +14,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("tuner", ["full", "lora"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_goes_on_in_another_layout(train, reference, tmp_path, change, tuner):
+def test_goes_on_in_another_layout(train, reference, tmp_path, change, tuner, figure):
     (before, first), (after, second) = CHANGES[change]
     whole = reference(tuner, 1)
     half = train(tmp_path / "first", before, tuner_type=tuner, save_steps=3, **first)
@@ -23,6 +23,7 @@ def test_goes_on_in_another_layout(train, reference, tmp_path, change, tuner):
     assert run.code == 0, run.err
     assert run.losses() == pytest.approx(whole.losses()[3:], abs=1e-5)
     assert_same_weights(run, whole)
+    figure(f"{change}, {tuner}: losses within {max(abs(a - b) for a, b in zip(run.losses(), whole.losses()[3:])):.0e}")
 
 
 def test_sharded_files_are_ordinary_ones(train, tmp_path, model_folder):

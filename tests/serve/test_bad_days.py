@@ -23,7 +23,7 @@ def at_rest(server):
     return server.metric("hone_requests_live") == 0 and server.metric("hone_cache_blocks_used") == 0 and server.metric("hone_requests_running") == 0
 
 
-def test_a_burst_is_turned_away_beyond_the_queue(serve, endless):
+def test_a_burst_is_turned_away_beyond_the_queue(serve, endless, figure):
     server = serve(*QUIET, "--vllm_max_num_seqs", "4", "--max_queue", "8", model=endless)
     server.chat(max_tokens=100)
     before = resident(server)
@@ -46,9 +46,10 @@ def test_a_burst_is_turned_away_beyond_the_queue(serve, endless):
     assert server.wait_for(lambda: at_rest(server))
     assert resident(server) - before < 200 << 10
     assert server.chat()["choices"][0]["message"]["content"]
+    figure(f"120 at once over 12 places: 120 told to come back; {statuses.count(200)} of 120 answered when free, {max(resident(server) - before, 0) >> 10} MB more")
 
 
-def test_clients_that_leave_free_what_they_held(serve):
+def test_clients_that_leave_free_what_they_held(serve, figure):
     server = serve(*QUIET, "--vllm_max_num_seqs", "8")
     rng = random.Random(1)
 
@@ -69,9 +70,10 @@ def test_clients_that_leave_free_what_they_held(serve):
         list(pool.map(leave, range(1000)))
     assert server.wait_for(lambda: at_rest(server)), server.get("/metrics")[2]
     assert server.chat()["choices"][0]["message"]["content"]
+    figure("1000 leave: requests, blocks and pins at 0")
 
 
-def test_a_client_that_does_not_read_is_cut_alone(serve, endless):
+def test_a_client_that_does_not_read_is_cut_alone(serve, endless, figure):
     server = serve(*QUIET, "--write_timeout", "2", model=endless)
     slow = server.open_stream(receive_buffer=4096, max_tokens=None, n=8, logprobs=True, top_logprobs=20)
     assert server.wait_for(lambda: server.metric("hone_requests_running") == 8)
@@ -86,9 +88,10 @@ def test_a_client_that_does_not_read_is_cut_alone(serve, endless):
     except ConnectionResetError:
         pass
     assert b"[DONE]" not in received
+    figure("cut alone; 3 of 3 others answered in full")
 
 
-def test_sigterm_finishes_streams_and_refuses_new_ones(serve):
+def test_sigterm_finishes_streams_and_refuses_new_ones(serve, figure):
     server = serve(*QUIET, "--vllm_max_num_seqs", "64", "--drain_timeout", "300")
     streams = [server.open_stream(max_tokens=150) for _ in range(50)]
     assert all(stream.recv(5, socket.MSG_PEEK) == b"HTTP/" for stream in streams), "each is being answered"
@@ -106,9 +109,10 @@ def test_sigterm_finishes_streams_and_refuses_new_ones(serve):
     assert all(text.count("[DONE]") == 1 and '"finish_reason":"length"' in text for text in texts)
     assert server.process.wait(60) == 0
     assert idle.recv(10) == b""
+    figure(f"{len(texts)} streams finished, exit code 0")
 
 
-def test_streams_beyond_the_deadline_end_with_an_event(serve, endless):
+def test_streams_beyond_the_deadline_end_with_an_event(serve, endless, figure):
     server = serve(*QUIET, "--drain_timeout", "0.3", model=endless)
     stream = server.open_stream(max_tokens=None, n=16)
     assert server.wait_for(lambda: server.metric("hone_requests_running") > 0)
@@ -116,6 +120,7 @@ def test_streams_beyond_the_deadline_end_with_an_event(serve, endless):
     text = read_all(stream)
     assert "shutting down" in text and text.count("[DONE]") == 1
     assert server.process.wait(60) == 0
+    figure("16 beyond the deadline end with an event")
 
 
 def test_a_drain_ends_though_a_client_does_not_read(serve, endless):
@@ -139,7 +144,7 @@ def test_a_second_signal_ends_it_now(serve, endless):
 
 
 @pytest.mark.parametrize("fault", ["serve.step:throw:1", "serve.step:throw:7", "engine.compute:throw:3", "engine.select:throw:5"])
-def test_a_failed_step_costs_its_requests_and_nothing_else(serve, fault):
+def test_a_failed_step_costs_its_requests_and_nothing_else(serve, fault, figure):
     server = serve(*QUIET, env={"HONE_FAULT": fault})
     answers = []
 
@@ -158,9 +163,10 @@ def test_a_failed_step_costs_its_requests_and_nothing_else(serve, fault):
     assert server.get("/health")[0] == 200
     assert server.chat()["choices"][0]["message"]["content"]
     assert server.stop() == 0
+    figure(f"{fault}: {len(failed)} of 6 told 500")
 
 
-def test_a_stuck_step_is_noticed(serve):
+def test_a_stuck_step_is_noticed(serve, figure):
     server = serve(*QUIET, "--watchdog", "3", env={"HONE_FAULT": "serve.step:sleep:3"})
     stream = server.open_stream(max_tokens=50)
     assert server.wait_for(lambda: "longer than --watchdog" in server.log())
@@ -168,6 +174,7 @@ def test_a_stuck_step_is_noticed(serve):
     assert server.process.wait(60) == 9
     assert '"running"' in server.log()
     stream.close()
+    figure("dump written, readiness 503, exit code 9")
 
 
 def test_a_port_that_was_asked_for_and_is_taken_is_an_error(serve, hone):

@@ -47,7 +47,7 @@ def test_refused_requests_leave_nothing_behind(serve):
 
 
 @pytest.mark.parametrize("point", ["serve.step", "engine.compute", "engine.select"])
-def test_an_engine_that_does_not_recover_ends_the_server(serve, point):
+def test_an_engine_that_does_not_recover_ends_the_server(serve, point, figure):
     server = serve(*QUIET, env={"HONE_FAULT": f"{point}:throw:2+"})
     statuses = []
     with contextlib.suppress(OSError):
@@ -56,6 +56,7 @@ def test_an_engine_that_does_not_recover_ends_the_server(serve, point):
     assert statuses[:3] == [500] * 3 and set(statuses[3:]) <= {500, 503}
     assert server.process.wait(60) == 1
     assert "3 times in a row" in server.log() and "does not recover" in server.log()
+    figure(f"{point} for ever: exit code 1")
 
 
 def test_an_error_in_mid_stream_ends_the_connection(serve):

@@ -74,13 +74,14 @@ def tokenize(folder, text=b"ab"):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_damaged_tokenizer_json(name, tmp_path):
+def test_damaged_tokenizer_json(name, tmp_path, figure):
     content, cause = CASES[name]
     (tmp_path / "tokenizer.json").write_bytes(content)
     done = tokenize(tmp_path)
     message = done.stderr.decode()
     assert done.returncode == 3, (done.returncode, message)
     assert "tokenizer.json" in message and cause in message
+    figure(f"{len(CASES)} damaged tokenizers")
 
 
 def test_good_one_works(tmp_path):

@@ -61,7 +61,7 @@ def test_a_full_disk_costs_one_save_not_the_run(sft, tmp_path, call):
 
 
 @pytest.mark.parametrize("count, strategy", [(1, {}), (2, dict(deepspeed="zero2"))])
-def test_asked_to_stop_while_a_save_is_under_way(sft, model_folder, dataset, tmp_path, count, strategy):
+def test_asked_to_stop_while_a_save_is_under_way(sft, model_folder, dataset, tmp_path, count, strategy, figure):
     """It waits for that save and adds its own: one newest checkpoint, and no half of one."""
     folder = tmp_path / "run"
     line = [str(hone_binary()), "sft", *command(model_folder, dataset, folder, tuner_type="full", async_save="true", save_steps=1, max_steps=100000, save_total_limit=3, **strategy)]
@@ -79,3 +79,4 @@ def test_asked_to_stop_while_a_save_is_under_way(sft, model_folder, dataset, tmp
     newest = max(int(path.name.split("-")[1]) for path in folder.glob("checkpoint-*"))
     again = sft(tmp_path / "again", count=count, tuner_type="full", resume_from_checkpoint=folder / f"checkpoint-{newest}", max_steps=newest + 1, save_steps=1, **strategy)
     assert again.code == 0 and len(again.losses()) == 1, again.err
+    figure(f"{count} ranks: newest is step {newest}, nothing half")

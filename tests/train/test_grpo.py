@@ -62,7 +62,7 @@ def test_short_answers_are_learnt_and_written_down(grpo, tmp_path):
             assert sum(table["advantages"][begin:begin + 8]) == pytest.approx(0, abs=1e-6)
 
 
-def test_a_resumed_run_is_the_uninterrupted_one(grpo, tmp_path):
+def test_a_resumed_run_is_the_uninterrupted_one(grpo, tmp_path, figure):
     """Answers of a rollout are used in four steps here, and the run is cut between them, after it wrote down more than its checkpoint knows."""
     settings = dict(num_iterations=2, steps_per_generation=2, loss_type="dapo", max_steps=6, save_steps=3, log_completions="true")
     whole = grpo(tmp_path / "whole", **settings)
@@ -76,6 +76,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(grpo, tmp_path):
     assert whole.code == 0 and resumed.code == 0, whole.err + resumed.err
     same_course(steps_of(whole)[3:], steps_of(resumed)[-3:], 0)
     assert (tmp_path / "cut/completions.jsonl").read_text() == written and steps_written_down(tmp_path / "cut") == ["1", "5"]
+    figure("grpo: cut between two uses of a rollout, the same course with tolerance 0")
 
 
 def test_two_processes_train_as_one(grpo, tmp_path):

@@ -231,7 +231,7 @@ def test_batches_processes_and_packs_do_not_change_the_step(rlhf, pairs, tmp_pat
     assert column(cached, "loss") == column(together, "loss")
 
 
-def test_a_resumed_run_goes_on_bit_for_bit(rlhf, tmp_path):
+def test_a_resumed_run_goes_on_bit_for_bit(rlhf, tmp_path, figure):
     options = dict(loss_type="bco_pair", max_steps=6, save_strategy="steps", save_steps=3, train_dataloader_shuffle="true")
     whole = rlhf("whole", **options)
     resumed = rlhf("resumed", resume_from_checkpoint=tmp_path / "whole/checkpoint-3", **options)
@@ -239,6 +239,7 @@ def test_a_resumed_run_goes_on_bit_for_bit(rlhf, tmp_path):
     # What was learnt by another method or loss is not gone on with.
     for other, said in ((dict(loss_type="hinge"), 'loss_type was ["bco_pair"] and is now ["hinge"]'), (dict(rlhf_type="orpo", loss_type=[]), 'method was "dpo" and is now "orpo"')):
         assert said in rlhf("other", code=4, resume_from_checkpoint=tmp_path / "whole/checkpoint-3", **{**options, **other})
+    figure("dpo: the last 3 of 6 steps again, equal to the bit")
 
 
 def test_evaluation_tells_rewards(rlhf, pairs, tmp_path):

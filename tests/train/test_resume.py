@@ -26,7 +26,7 @@ def weights(folder):
     dict(tuner_type="lora", lora_dropout=0.1, packing="true", gradient_accumulation_steps=2, max_length=128),
     dict(tuner_type="full", torch_dtype="bfloat16"),
 ], ids=["lora+dropout", "full+accumulation", "packing", "full-bf16"])
-def test_continued_equals_uninterrupted(sft, tmp_path, options):
+def test_continued_equals_uninterrupted(sft, tmp_path, options, figure):
     whole = sft(tmp_path / "whole", **options)
     assert whole.code == 0, whole.err
     assert whole.checkpoints() == [3, 6]
@@ -35,6 +35,7 @@ def test_continued_equals_uninterrupted(sft, tmp_path, options):
     assert rest.losses() == whole.losses()[3:]
     assert weights(rest.folder / "checkpoint-6") == weights(whole.folder / "checkpoint-6")
     assert digest(rest.folder / "checkpoint-6", "hone_state.safetensors") == digest(whole.folder / "checkpoint-6", "hone_state.safetensors")
+    figure("sft: the last 3 of 6 steps again, losses, weights and state equal to the bit")
 
 
 def test_two_processes_continue_as_if_never_stopped(sft, tmp_path):
@@ -92,7 +93,7 @@ def tensors_in_state(checkpoint):
 @pytest.mark.parametrize("point,newest", [
     ("before_first_byte", 3), ("mid_shard", 3), ("before_manifest", 3), ("before_rename", 3), ("after_rename", 6),
 ])
-def test_killed_while_saving_leaves_the_newest_whole(sft, tmp_path, point, newest):
+def test_killed_while_saving_leaves_the_newest_whole(sft, tmp_path, point, newest, figure):
     # Every point is passed once a save, but mid_shard once a tensor: aim at the second save.
     call = tensors_in_state(sft(tmp_path / "probe", max_steps=3).folder / "checkpoint-3") + 2 if point == "mid_shard" else 2
     run = sft(tmp_path / "run", fault=f"checkpoint.{point}:kill:{call}", max_steps=9)
@@ -101,15 +102,17 @@ def test_killed_while_saving_leaves_the_newest_whole(sft, tmp_path, point, newes
     assert again.code == 0, again.err
     assert again.checkpoints()[-1] == 9
     assert not list(run.folder.glob("*.partial-*")), "leftovers were not swept"
+    figure(f"{point}: goes on from step {newest}")
 
 
-def test_killed_in_retention(sft, tmp_path):
+def test_killed_in_retention(sft, tmp_path, figure):
     run = sft(tmp_path / "run", fault="checkpoint.during_retention:kill", max_steps=9, save_steps=2, save_total_limit=1)
     assert run.code == -signal.SIGKILL
     assert run.checkpoints() == [4]
     again = sft(tmp_path / "run", max_steps=9, save_steps=2, save_total_limit=1, resume_from_checkpoint=run.folder / "checkpoint-4")
     assert again.code == 0, again.err
     assert again.checkpoints() == [9]
+    figure("in retention: goes on from step 4")
 
 
 def start(model_folder, dataset, folder, env={}, **options):

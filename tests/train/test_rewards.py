@@ -84,7 +84,7 @@ def weights(folder):
     return load_file(folder / "model.safetensors")
 
 
-def test_a_reward_model_follows_trl_in_every_layout_and_goes_on_bit_for_bit(sft, model_folder, pairs, tmp_path):
+def test_a_reward_model_follows_trl_in_every_layout_and_goes_on_bit_for_bit(sft, model_folder, pairs, tmp_path, figure):
     base = classifier(model_folder, tmp_path / model_folder.name, 1)  # whose name chooses the template
     options = dict(PLAIN, model=base, dataset=pairs[0], rlhf_type="rm", center_rewards_coefficient=0.02, val_dataset=pairs[0], eval_steps=STEPS)
     run = sft(tmp_path / "run", **options)
@@ -107,6 +107,7 @@ def test_a_reward_model_follows_trl_in_every_layout_and_goes_on_bit_for_bit(sft,
         found = steps_of(sft(tmp_path / name, **{**options, **more, "save_strategy": "no"}))
         assert column(found, "loss") == pytest.approx(column(ours, "loss"), rel=1e-5), name
         assert column(found, "rewards/margins") == pytest.approx(column(ours, "rewards/margins"), abs=1e-5), name
+    figure("rm: the last 3 of 6 steps again, equal to the bit")
 
 
 def test_reward_models_are_read_back_by_transformers_and_peft(sft, model_folder, pairs, tmp_path):

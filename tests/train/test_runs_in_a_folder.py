@@ -19,7 +19,7 @@ def steps(run):
 
 
 @pytest.mark.reliability(8)
-def test_another_rate_is_another_run(sft, tmp_path):
+def test_another_rate_is_another_run(sft, tmp_path, figure):
     slow = dict(learning_rate="1e-3", save_steps=2, max_steps=4, save_total_limit=2)
     fast = {**slow, "learning_rate": "1e-2", "max_steps": 3, "save_steps": 1}
     first = sft(tmp_path / "run", **slow)
@@ -36,11 +36,12 @@ def test_another_rate_is_another_run(sft, tmp_path):
     longer = sft(tmp_path / "run", **{**slow, "max_steps": 6}, resume_from_checkpoint="true")
     assert longer.code == 0 and f"resuming from {tmp_path}/run/checkpoint-4" in longer.err, longer.err  # settings differ least
     assert "max_steps was 4 and is now 6" in longer.err and "learning_rate was" not in longer.err
+    figure("another learning rate: 2 of 2 checkpoints of the first run kept")
 
 
 @pytest.mark.reliability(8)
 @pytest.mark.parametrize("versions", ["true", "false"])
-def test_the_same_command_again_goes_on_or_begins(sft, tmp_path, versions):
+def test_the_same_command_again_goes_on_or_begins(sft, tmp_path, versions, figure):
     settings = dict(add_version=versions, resume_from_checkpoint="true", max_steps=6, save_steps=2)
     killed = sft(tmp_path / "out", **settings, fault="checkpoint.before_rename:kill:3")
     assert killed.code == -signal.SIGKILL and "starts from the beginning" in killed.err, killed.err
@@ -53,6 +54,7 @@ def test_the_same_command_again_goes_on_or_begins(sft, tmp_path, versions):
     assert steps(again) == [1, 2, 3, 4, 5, 6], "every step is logged once"
     assert run_id(folders[0] / "checkpoint-2") == run_id(folders[0] / "checkpoint-6")
     assert not list(folders[0].glob("*.partial-*")) and not (folders[0] / ".hone-run.lock").exists()
+    figure("the same command after a kill: every step logged once")
 
 
 def start(model_folder, dataset, folder, env={}, **options):
