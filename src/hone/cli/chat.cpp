@@ -25,7 +25,8 @@ bool looks_like_command(const std::string& word) {
 
 constexpr const char* kChatCommands[] = {"/clear", "/exit", "/help", "/multi-line", "/quit", "/reset-system", "/single-line"};
 constexpr const char* kEditingHelp =
-    "\nkeys           up and Ctrl-R recall earlier lines, Tab completes commands, Alt-Enter and pastes add lines";
+    "\nkeys           up and Ctrl-R recall earlier lines, Tab completes commands,"
+    "\n               Alt-Enter and pastes add lines";
 
 class Chat {
  public:
