@@ -27,6 +27,18 @@ def test_every_bad_row_is_counted_and_the_first_are_named(hone, tmp_path, figure
     figure("12 broken lines: counted 12, named once")
 
 
+def test_rows_that_others_wrote_say_how_to_mend_them(hone, tmp_path):
+    """As Excel saves in Chinese, and as print() shows a dict: one line for all of them, with their own words in it."""
+    rows = [{"query": f"问题{n}" + "吗" * n, "response": "回答"} for n in range(8)]
+    table, text, good = tmp_path / "rows.csv", tmp_path / "rows.jsonl", '{"query": "q", "response": "a"}\n'
+    table.write_bytes("".join(["query,response\n", "q,a\n", *(f"{row['query']},{row['response']}\n" for row in rows)]).encode("gb18030"))
+    out = preview(hone, table).stdout
+    assert "usable 1, bad 8" in out and "iconv -f GB18030 -t UTF-8" in out and "(8 rows like this" in out, out
+    text.write_text(good + "".join(f"{row}\n" for row in rows))
+    out = preview(hone, text).stdout
+    assert "usable 1, bad 8" in out and "{'query': '问题0" in out and "json.dumps" in out and "(8 rows like this" in out, out
+
+
 def test_rows_of_a_bad_day(hone, tmp_path, figure):
     good = b'{"query": "q", "response": "a"}'
     bad = {b"broken": "broken JSON", b'{"query": "q", "response": ""}': "empty answer", b'{"query": "' + b"x " * 5_000_000 + b'", "response": "a"}': "row too long",

@@ -35,11 +35,12 @@ RowPosition place_of(std::string_view message) {
   return {message};
 }
 
-// What rows that fail alike have in common: the message behind its place, whatever its numbers are.
+// What rows that fail alike have in common: the message behind its place, whatever its numbers are and whatever a parser read.
 std::string sort_of(std::string_view message) {
   auto place = place_of(message);
   auto rest =
       place.line > 0 || place.file.size() < message.size() ? message.substr(message.find(": ", place.file.size())) : message;
+  rest = rest.substr(0, rest.find("; last read: "));
   std::string key;
   for (char c : rest) {
     const bool digit = c >= '0' && c <= '9';

@@ -147,7 +147,7 @@ int infer_pooling_dataset(const Options& options, const train::TaskConfig& task,
   if (classes && agreement.labelled)
     summary["acc"] = static_cast<double>(agreement.right) / static_cast<double>(agreement.labelled);
   fmt::print("{}\n", summary.dump());
-  log::info("{} verdicts written to {}", judged, path.string());
+  log::info("{} results written to {}", judged, path.string());
   return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
 }
 

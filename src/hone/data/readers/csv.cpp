@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include "hone/data/readers/json_row.h"
 #include "hone/data/row_report.h"
 
 namespace hone::data {
@@ -33,8 +34,7 @@ Result<std::vector<std::string>> split_csv_record(std::string_view record, char 
 
 Result<Json> parse_csv_row(std::string_view record, char separator, const std::vector<std::string>& columns,
                            const RowOrigin& origin) {
-  if (!simdjson::validate_utf8(record.data(), record.size()))
-    return row_error(RowProblem::encoding, origin.str(), "bytes that are not UTF-8; expected UTF-8");
+  if (!simdjson::validate_utf8(record.data(), record.size())) return not_utf8(origin);
   auto fields = split_csv_record(record, separator);
   if (!fields) return row_error(RowProblem::columns, origin.str(), fields.error());
   if (fields->size() > columns.size()) {

@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "hone/data/row_report.h"
@@ -81,28 +82,37 @@ std::optional<Refusal> convert(const simdjson::dom::element& value, Json& out, i
 
 std::string excerpt(std::string_view text) {
   constexpr size_t kShown = 40;
-  std::string shown(text.substr(0, kShown));
+  size_t end = std::min(text.size(), kShown);
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // no half character
+  std::string shown(text.substr(0, end));
+  bool is_utf8 = simdjson::validate_utf8(shown);
   for (char& c : shown)
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) c = '?';
-  return text.size() > kShown ? shown + "…" : shown;
+    if (auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte == 0x7f || (byte > 0x7f && !is_utf8)) c = '?';
+  return end < text.size() ? shown + "…" : shown;
 }
 
 // simdjson says only what kind of error; the slower parser says where. Integers beyond 64 bits are all right for it.
 Result<Json> parse_slowly(std::string_view text, const RowOrigin& origin) {
   auto parsed = parse_json(text, {.depth = kMaxRowDepth});
   if (parsed) return parsed;
+  bool is_python = text.starts_with("{'");
   return row_error(RowProblem::json, origin.str(),
-                   fmt::format("{} in \"{}\"; expected one JSON object", parsed.error(), excerpt(text)));
+                   fmt::format("{} in \"{}\"; expected one JSON object{}", parsed.error(), excerpt(text),
+                               is_python ? ", and this is a Python dict: write rows with json.dumps" : ""));
 }
 
 }  // namespace
+
+Error not_utf8(const RowOrigin& origin) {
+  return row_error(RowProblem::encoding, origin.str(),
+                   "bytes that are not UTF-8; expected UTF-8: `iconv -f GB18030 -t UTF-8` converts what Excel writes in Chinese");
+}
 
 Result<Json> parse_json_row(std::string_view text, const RowOrigin& origin) {
   static thread_local simdjson::dom::parser parser;
   simdjson::dom::element root;
   auto status = parser.parse(text.data(), text.size(), false).get(root);
-  if (status == simdjson::UTF8_ERROR)
-    return row_error(RowProblem::encoding, origin.str(), "bytes that are not UTF-8; expected UTF-8");
+  if (status == simdjson::UTF8_ERROR) return not_utf8(origin);
   Json fields;
   if (status == simdjson::SUCCESS) {
     if (auto refusal = convert(root, fields, 1)) return row_error(refusal->problem, origin.str(), refusal->details);
