@@ -30,6 +30,8 @@ NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
     (["sft", "--max_shard_size", "2 pounds"], "expected a size such as 2GB"),
     (["sft", "--lr_scheduler_kwargs", "{broken"], "not valid JSON"),
     (["sft", "stray"], 'unexpected word "stray"'),
+    (["infer", NANO], f"did you mean --model {NANO}"),
+    (["sft", "--model", NANO, NANO.parents[1] / "data/demo.jsonl"], f"did you mean --dataset {NANO.parents[1]}/data/demo.jsonl"),
     (["infer", "--learning_rate", "1e-4"], "infer does not take it"),
     (["sft", "no_such_file.yaml"], "no_such_file.yaml"),
     (["completion", "csh"], "expected bash, zsh or fish"),

@@ -10,6 +10,16 @@
 namespace hone::cli {
 namespace {
 
+// The option that a path without one was probably meant for, by what lies there; empty: none.
+std::string option_for_path(const std::string& path) {
+  std::error_code ignored;  // also of words that are too long for a path
+  if (fs::exists(fs::path(path) / "adapter_config.json", ignored)) return "adapters";
+  if (fs::exists(fs::path(path) / "config.json", ignored)) return "model";
+  auto type = fs::path(path).extension();
+  bool table = type == ".jsonl" || type == ".json" || type == ".csv" || type == ".tsv" || type == ".parquet";
+  return table && fs::is_regular_file(path, ignored) ? "dataset" : "";
+}
+
 bool truthy(const std::optional<std::string>& value) {
   return value && (*value == "1" || *value == "true" || *value == "True" || *value == "TRUE" || *value == "y" || *value == "yes");
 }
@@ -156,6 +166,9 @@ class Parser {
     auto equals = word.find('=');
     if (overrides(word)) return take_override(word.substr(0, equals), word.substr(equals + 1));
     if (room_for_words()) return parsed_.options.add_word(word);
+    if (auto option = option_for_path(word); !option.empty() && names_.find(option))
+      throw UserError(ExitCode::usage, fmt::format("unexpected word \"{}\"", word),
+                      fmt::format("did you mean --{} {}", option, word));
     unknown(fmt::format("unexpected word \"{}\"", word), underscored(word), "--");
   }
 
@@ -325,7 +338,7 @@ class Parser {
     std::string hint = near.empty() ? "" : fmt::format("did you mean {}{}", dashes, near);
     if (!others.empty())
       hint = fmt::format("{} does not take it; {} do{}", syntax_.command, others, others.find(',') == others.npos ? "es" : "");
-    if (hint.empty()) hint = fmt::format("{} --help lists the options", syntax_.command);
+    if (hint.empty()) hint = fmt::format("hone {} --help lists the options", syntax_.command);
     throw UserError(ExitCode::usage, what, hint);
   }
 
