@@ -102,8 +102,11 @@ def test_a_run_that_fails_before_its_first_step_leaves_no_folder(hone, rows, tmp
     shutil.copytree(NANO, model)
     weights = next(model.glob("*.safetensors"))
     weights.write_bytes(weights.read_bytes()[:-1000])
-    done = hone("sft", "--model", model, "--dataset", rows, "--output_dir", tmp_path / "out")
-    assert done.returncode != 0 and list((tmp_path / "out").iterdir()) == [], done.stderr
+    (tmp_path / "mine").mkdir()
+    for name in ("out", "mine"):
+        done = hone("sft", "--model", model, "--dataset", rows, "--output_dir", tmp_path / name)
+        assert done.returncode != 0, done.stderr
+    assert not (tmp_path / "out").exists() and list((tmp_path / "mine").iterdir()) == []
 
 
 def test_a_merged_model_has_a_card_of_its_own_and_ollama_is_named(hone, run, tmp_path):
